@@ -1,0 +1,53 @@
+// What runs kernels. A backend knows nothing of models, stages, gradients or schedules.
+#ifndef WEFT_EXECUTOR_BACKEND_H_
+#define WEFT_EXECUTOR_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "executor/data.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Dense row-major tensor in memory that the backend owns. `data` is aligned to 64 bytes.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DTYPE_UNSPECIFIED;
+  absl::Span<const int64_t> shape;
+};
+
+// What a step may depend on besides its values.
+struct StepContext {
+  // Optimizer step, from 0.
+  int64_t step = 0;
+  double learning_rate = 0;
+  uint64_t seed = 0;
+  // Global index of the action's microbatch in the step (rule P9).
+  int64_t global_microbatch = 0;
+  // Global sample of the run of the microbatch's first sequence.
+  int64_t first_sample = 0;
+  int64_t microbatch_sequences = 1;
+  const DataSource* data = nullptr;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Runs one kernel to its end (docs/kernels.md). The program has been verified: shapes and dtypes agree.
+  // InvalidArgument if the kernel does not take these dtypes.
+  virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
+                           const StepContext& context) = 0;
+};
+
+// CPU backend that splits each kernel over `threads` threads (>= 1, the caller's own among them). Results do not
+// depend on `threads`. One backend serves one rank: Run is not called concurrently.
+std::unique_ptr<Backend> MakeCpuBackend(int threads);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_BACKEND_H_

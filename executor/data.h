@@ -1,0 +1,42 @@
+// Where training samples come from.
+#ifndef WEFT_EXECUTOR_DATA_H_
+#define WEFT_EXECUTOR_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace weft {
+
+// A token source. Sample i of a run is a function of (seed, i) alone (docs/kernels.md, data order). Thread-safe.
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+
+  // Number of distinct windows of sequence_length tokens; at least 1.
+  virtual int64_t windows() const = 0;
+
+  // Fills tokens and targets (each sequence_length long; targets are tokens shifted by one) of global sample `sample`.
+  virtual absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const = 0;
+};
+
+struct DataOptions {
+  std::string path;
+  int64_t sequence_length = 0;
+  int64_t vocabulary = 0;
+  uint64_t seed = 0;
+  // "" = by content; "uint16" or "uint32" = raw tokens without a header.
+  std::string token_type;
+};
+
+// Opens a token file, Megatron .bin/.idx pair, or text as bytes. Errors name the file and, for a token beyond the
+// vocabulary, its offset.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const DataOptions& options);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_DATA_H_

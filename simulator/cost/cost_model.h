@@ -1,0 +1,29 @@
+// What one step of a segment costs on a device. A cost model is one file and one line in registry.def.
+#ifndef WEFT_SIMULATOR_COST_COST_MODEL_H_
+#define WEFT_SIMULATOR_COST_COST_MODEL_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+#include "proto/units.h"
+
+namespace weft {
+
+// Duration of `step`, the index-th of the segment that an action of `kind` runs. FailedPrecondition, naming the field,
+// if the device lacks a figure that the step needs (say, a peak for its dtype).
+using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Device& device);
+
+struct CostModelEntry {
+  absl::string_view name;
+  StepCostFn* cost;
+  absl::string_view description;
+};
+
+absl::Span<const CostModelEntry> CostModels();
+absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_COST_COST_MODEL_H_

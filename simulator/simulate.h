@@ -1,0 +1,35 @@
+// Costs a program on a cluster: iteration time, memory, idle time and, on request, the trace.
+#ifndef WEFT_SIMULATOR_SIMULATE_H_
+#define WEFT_SIMULATOR_SIMULATE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+#include "proto/report.pb.h"
+#include "proto/trace.pb.h"
+
+namespace weft {
+
+struct SimulateOptions {
+  // Names from the registries; an unknown one is NotFound, listing those known.
+  std::string cost = "roofline";
+  std::string network = "analytic";
+  // Keep the trace of `trace_repetitions` repetitions.
+  bool trace = false;
+  int trace_repetitions = 1;
+};
+
+struct Simulation {
+  SimulationReport report;
+  std::optional<Trace> trace;
+};
+
+// `program` must have passed VerifyProgram. InvalidArgument if the cluster has fewer devices than the program ranks.
+absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_SIMULATE_H_
