@@ -11,9 +11,10 @@
 
 namespace weft {
 
-// Duration of `step`, the index-th of the segment that an action of `kind` runs. FailedPrecondition, naming the field,
-// if the device lacks a figure that the step needs (say, a peak for its dtype).
-using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Device& device);
+// Duration of `step`, the index-th of the segment that an action of `kind` runs, on a device of `cluster`.
+// FailedPrecondition, naming the step and the field, if the cluster lacks a figure that the step needs (say, a peak
+// for its dtype).
+using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Cluster& cluster);
 
 struct CostModelEntry {
   absl::string_view name;
@@ -21,7 +22,10 @@ struct CostModelEntry {
   absl::string_view description;
 };
 
+// All known cost models, sorted by name.
 absl::Span<const CostModelEntry> CostModels();
+
+// By name; NotFound lists the known names and the nearest.
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);
 
 }  // namespace weft
