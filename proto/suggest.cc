@@ -1,0 +1,68 @@
+#include "proto/suggest.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace weft {
+
+int EditDistance(absl::string_view a, absl::string_view b) {
+  constexpr size_t kLimit = 128;
+  const std::string x = absl::AsciiStrToLower(a.substr(0, kLimit));
+  const std::string y = absl::AsciiStrToLower(b.substr(0, kLimit));
+  const int columns = static_cast<int>(y.size()) + 1;
+  // Optimal string alignment: rows i-2, i-1 and i of the usual table.
+  std::vector<int> before(columns), previous(columns), row(columns);
+  for (int j = 0; j < columns; ++j) row[j] = j;
+  for (int i = 1; i <= static_cast<int>(x.size()); ++i) {
+    before.swap(previous);
+    previous.swap(row);
+    row[0] = i;
+    for (int j = 1; j < columns; ++j) {
+      row[j] = std::min({previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (x[i - 1] != y[j - 1])});
+      if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[columns - 1];
+}
+
+std::string Nearest(absl::string_view name, absl::Span<const std::string> candidates) {
+  std::string best;
+  int best_distance = 0;
+  for (const std::string& candidate : candidates) {
+    const int distance = EditDistance(name, candidate);
+    // Half of the letters wrong is another word, not a slip.
+    if (2 * distance > static_cast<int>(std::max(name.size(), candidate.size()))) continue;
+    if (best.empty() || distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string NameHelp(absl::string_view name, absl::Span<const std::string> candidates) {
+  const std::string nearest = Nearest(name, candidates);
+  return absl::StrCat(nearest.empty() ? "" : absl::StrCat("; nearest: '", nearest, "'"),
+                      candidates.empty() ? "" : absl::StrCat("; known: ", absl::StrJoin(candidates, ", ")));
+}
+
+std::string Quoted(absl::string_view text) {
+  constexpr size_t kLimit = 80;
+  std::string out = "'";
+  for (char c : text.substr(0, kLimit)) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(&out, "\\x%02x", byte);
+    } else {
+      out += c;
+    }
+  }
+  absl::StrAppend(&out, text.size() > kLimit ? "…'" : "'");
+  return out;
+}
+
+}  // namespace weft

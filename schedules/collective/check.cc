@@ -1,0 +1,148 @@
+#include "schedules/collective/check.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace weft {
+namespace {
+
+// Sums as trees that are equal iff they add the same terms in the same order. Floating-point addition commutes, so the
+// two sides of one addition have no order; it does not associate, so the tree's shape counts.
+class Sums {
+ public:
+  explicit Sums(int members) : members_(members) {
+    for (int member = 0; member < members; ++member) nodes_.push_back({member, -1});
+  }
+
+  // The contribution of one member.
+  int Leaf(int member) const { return member; }
+
+  int Add(int a, int b) {
+    const std::pair<int, int> key = std::minmax(a, b);
+    auto [it, is_new] = ids_.emplace(key, static_cast<int>(nodes_.size()));
+    if (is_new) nodes_.emplace_back(a, b);
+    return it->second;
+  }
+
+  std::vector<int> Counts(int id) const {
+    std::vector<int> counts(members_);
+    std::vector<int> open = {id};
+    while (!open.empty()) {
+      const int next = open.back();
+      open.pop_back();
+      if (next < members_) {
+        ++counts[next];
+      } else {
+        open.push_back(nodes_[next].first);
+        open.push_back(nodes_[next].second);
+      }
+    }
+    return counts;
+  }
+
+  std::string Text(int id) const {
+    if (id < members_) return absl::StrCat(id);
+    return absl::StrCat("(", Text(nodes_[id].first), "+", Text(nodes_[id].second), ")");
+  }
+
+ private:
+  int members_;
+  std::vector<std::pair<int, int>> nodes_;
+  std::map<std::pair<int, int>, int> ids_;
+};
+
+std::string Name(size_t round, const CollectiveStep& step) {
+  return absl::StrCat("round ", round, ", chunk ", step.chunk, " from member ", step.source, " to member ",
+                      step.destination, ": ");
+}
+
+absl::Status CheckForm(const CollectivePlan& plan) {
+  if (plan.members < 1 || plan.chunks < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("members = ", plan.members, " and chunks = ", plan.chunks, " must be at least 1"));
+  }
+  for (size_t round = 0; round < plan.rounds.size(); ++round) {
+    const CollectiveStep* previous = nullptr;
+    for (const CollectiveStep& step : plan.rounds[round]) {
+      if (step.source < 0 || step.source >= plan.members || step.destination < 0 || step.destination >= plan.members) {
+        return absl::InvalidArgumentError(absl::StrCat(Name(round, step), "members are 0 to ", plan.members - 1));
+      }
+      if (step.source == step.destination) {
+        return absl::InvalidArgumentError(absl::StrCat(Name(round, step), "a member sends to itself"));
+      }
+      if (step.chunk < 0 || step.chunk >= plan.chunks) {
+        return absl::InvalidArgumentError(absl::StrCat(Name(round, step), "chunks are 0 to ", plan.chunks - 1));
+      }
+      auto key = [](const CollectiveStep& s) { return std::tuple(s.destination, s.chunk, s.source); };
+      if (previous != nullptr) {
+        if (key(*previous) >= key(step)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(Name(round, step), "steps must be sorted by destination, chunk and source, none twice"));
+        }
+        const bool same_place = previous->destination == step.destination && previous->chunk == step.chunk;
+        if (same_place && (previous->op == CollectiveOp::kCopy || step.op == CollectiveOp::kCopy)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(Name(round, step), "a copy must be all that a chunk receives in a round"));
+        }
+      }
+      previous = &step;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckCollective(const CollectivePlan& plan) {
+  if (absl::Status status = CheckForm(plan); !status.ok()) return status;
+
+  // held[member][chunk] = id of a sum.
+  Sums sums(plan.members);
+  std::vector<std::vector<int>> held(plan.members);
+  for (int member = 0; member < plan.members; ++member) held[member].assign(plan.chunks, sums.Leaf(member));
+
+  for (const std::vector<CollectiveStep>& round : plan.rounds) {
+    const std::vector<std::vector<int>> before = held;
+    for (size_t i = 0; i < round.size();) {
+      const CollectiveStep& first = round[i];
+      // All that this chunk of this member receives, its own content at its own place.
+      std::map<int, int> terms;
+      bool copied = false;
+      for (; i < round.size() && round[i].destination == first.destination && round[i].chunk == first.chunk; ++i) {
+        terms[round[i].source] = before[round[i].source][first.chunk];
+        copied = round[i].op == CollectiveOp::kCopy;
+      }
+      if (!copied) terms[first.destination] = before[first.destination][first.chunk];
+      int sum = -1;
+      for (const auto& [member, term] : terms) sum = sum < 0 ? term : sums.Add(sum, term);
+      held[first.destination][first.chunk] = sum;
+    }
+  }
+
+  for (int chunk = 0; chunk < plan.chunks; ++chunk) {
+    for (int member = 0; member < plan.members; ++member) {
+      const std::vector<int> counts = sums.Counts(held[member][chunk]);
+      for (int other = 0; other < plan.members; ++other) {
+        if (counts[other] != 1) {
+          return absl::InvalidArgumentError(absl::StrCat("member ", member, " ends with the contribution of member ",
+                                                         other, " ", counts[other], " times in chunk ", chunk,
+                                                         "; expected once"));
+        }
+      }
+      if (held[member][chunk] != held[0][chunk]) {
+        return absl::InvalidArgumentError(absl::StrCat("members 0 and ", member, " sum chunk ", chunk,
+                                                       " in different orders: ", sums.Text(held[0][chunk]), " and ",
+                                                       sums.Text(held[member][chunk])));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

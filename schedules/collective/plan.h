@@ -1,0 +1,96 @@
+// Collectives as lists of messages: who sends which part of its buffer to whom, round by round. The executor runs these
+// lists, the simulator costs them.
+//
+// A plan depends on the number of members only. Its members are numbered 0..n-1 in member order (rule P8), and chunk
+// limits follow from the number of elements of a buffer by itself, so the order in which the contributions to one
+// element are summed depends only on algorithm, group size, member order and the element's position in its own buffer
+// (rule P10).
+#ifndef WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
+#define WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace weft {
+
+enum class CollectiveOp {
+  // The destination's chunk is replaced by the source's.
+  kCopy,
+  // The source's chunk is added to the destination's.
+  kReduce,
+};
+
+// One message: `chunk` of member `source` goes to member `destination`.
+struct CollectiveStep {
+  int source = 0;
+  int destination = 0;
+  int chunk = 0;
+  CollectiveOp op = CollectiveOp::kCopy;
+
+  friend bool operator==(const CollectiveStep&, const CollectiveStep&) = default;
+};
+
+// An all-reduce over `members`. Every member starts with its contribution in its buffer and ends with the sum in it.
+//
+// Rounds run one after the other on each member. All messages of a round carry what their source held before the round.
+// The chunks that one member receives by kReduce in one round for one of its chunks are added in ascending member
+// order, its own chunk taking part at its own place: with members 0 and 2 sending to 1, (chunk of 0 + chunk of 1) +
+// chunk of 2. In one round a chunk of a member receives either one kCopy or any number of kReduce, not both. Steps of a
+// round are sorted by (destination, chunk, source).
+struct CollectivePlan {
+  int members = 1;
+  // Into how many parts each buffer is cut.
+  int chunks = 1;
+  // Empty for one member.
+  std::vector<std::vector<CollectiveStep>> rounds;
+};
+
+// First element of `chunk` of a buffer of `elements` >= 0 elements cut into `chunks` parts: ChunkBegin(e, c, c) = e.
+// The first (elements mod chunks) parts are one element longer than the others; parts may be empty.
+inline int64_t ChunkBegin(int64_t elements, int chunks, int chunk) {
+  return elements / chunks * chunk + std::min<int64_t>(elements % chunks, chunk);
+}
+
+// What every member sends, without building the plan: the algorithms here load all members alike. A collective takes
+// `rounds` rounds; in each, a member sends `messages` messages and receives as many, each of one chunk, i.e. at most
+// ceil(elements / chunks) elements. All zero but `chunks` = 1 for one member.
+struct CollectiveTraffic {
+  int64_t rounds = 0;
+  int64_t messages = 0;
+  int64_t chunks = 1;
+};
+
+// Plans hold up to 2 * members^2 steps; more members than this are refused. CollectiveTraffic has no such limit.
+inline constexpr int kMaximumPlanMembers = 1024;
+
+// The algorithm proper: 2 <= members <= kMaximumPlanMembers.
+using CollectiveBuildFn = CollectivePlan(int members);
+// members >= 2.
+using CollectiveTrafficFn = CollectiveTraffic(int64_t members);
+
+struct CollectiveEntry {
+  absl::string_view name;
+  CollectiveBuildFn* build;
+  CollectiveTrafficFn* traffic;
+  absl::string_view source;
+
+  // InvalidArgument unless 1 <= members <= kMaximumPlanMembers.
+  absl::StatusOr<CollectivePlan> Build(int64_t members) const;
+  // members < 2 gives no messages.
+  CollectiveTraffic Traffic(int64_t members) const;
+};
+
+// All known algorithms, sorted by name.
+absl::Span<const CollectiveEntry> Collectives();
+
+// By name; NotFound lists the known names and the nearest.
+absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name);
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_COLLECTIVE_PLAN_H_

@@ -1,0 +1,52 @@
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "proto/suggest.h"
+#include "schedules/collective/plan.h"
+
+namespace weft {
+
+#define COLLECTIVE(name, function, source) \
+  CollectiveBuildFn function;              \
+  CollectiveTrafficFn function##Traffic;
+#include "schedules/collective/registry.def"
+#undef COLLECTIVE
+
+namespace {
+
+constexpr CollectiveEntry kEntries[] = {
+#define COLLECTIVE(name, function, source) {name, function, function##Traffic, source},
+#include "schedules/collective/registry.def"
+#undef COLLECTIVE
+};
+
+}  // namespace
+
+absl::Span<const CollectiveEntry> Collectives() { return kEntries; }
+
+absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name) {
+  std::vector<std::string> known;
+  for (const CollectiveEntry& entry : kEntries) {
+    if (entry.name == name) return &entry;
+    known.emplace_back(entry.name);
+  }
+  return absl::NotFoundError(absl::StrCat("unknown collective ", Quoted(name), NameHelp(name, known)));
+}
+
+absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members) const {
+  if (members < 1 || members > kMaximumPlanMembers) {
+    return absl::InvalidArgumentError(absl::StrCat("collective '", name, "' over ", members, " members; allowed: 1 to ",
+                                                   kMaximumPlanMembers,
+                                                   ", nearest valid: ", members < 1 ? 1 : kMaximumPlanMembers));
+  }
+  if (members == 1) return CollectivePlan{};
+  return build(static_cast<int>(members));
+}
+
+CollectiveTraffic CollectiveEntry::Traffic(int64_t members) const {
+  return members < 2 ? CollectiveTraffic{} : traffic(members);
+}
+
+}  // namespace weft
