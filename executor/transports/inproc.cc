@@ -1,0 +1,171 @@
+// Ranks are threads of one process. A message is copied once, by whichever side completes the match.
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/transport.h"
+
+namespace weft {
+namespace {
+
+// Posted transfers of one side of a channel that wait for the other side.
+struct Queue {
+  Transfer* head = nullptr;
+  Transfer* tail = nullptr;
+
+  void Push(Transfer* transfer) {
+    transfer->next = nullptr;
+    (tail == nullptr ? head : tail->next) = transfer;
+    tail = transfer;
+  }
+  Transfer* Pop() {
+    Transfer* transfer = head;
+    if (transfer != nullptr && (head = transfer->next) == nullptr) tail = nullptr;
+    return transfer;
+  }
+};
+
+struct Channel {
+  Queue sends;
+  Queue receives;
+};
+
+struct Waiter {
+  std::condition_variable changed;
+  // Completions and wakes of this rank so far.
+  std::atomic<uint64_t> events{0};
+};
+
+// What the ranks share. One lock: it is held for the matching, not for the copies.
+struct World {
+  explicit World(int ranks) : waiters(ranks) {}
+
+  std::mutex mutex;
+  std::vector<Waiter> waiters;
+  // Key: sender, receiver, channel.
+  std::map<std::tuple<int, int, int>, Channel> channels;
+  std::atomic<bool> aborted{false};
+  // Written once, before `aborted` is set.
+  absl::Status reason;
+};
+
+class InprocEndpoint : public Endpoint {
+ public:
+  InprocEndpoint(std::shared_ptr<World> world, int rank) : world_(std::move(world)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(world_->waiters.size()); }
+
+  absl::Status PostSend(Transfer* transfer) override { return Post(transfer, /*send=*/true); }
+  absl::Status PostRecv(Transfer* transfer) override { return Post(transfer, /*send=*/false); }
+
+  absl::StatusOr<bool> Poll() override {
+    if (world_->aborted.load(std::memory_order_acquire)) return world_->reason;
+    const uint64_t events = world_->waiters[rank_].events.load(std::memory_order_acquire);
+    return std::exchange(seen_, events) != events;
+  }
+
+  absl::StatusOr<bool> WaitForProgress(std::chrono::nanoseconds timeout) override {
+    Waiter& waiter = world_->waiters[rank_];
+    {
+      std::unique_lock<std::mutex> lock(world_->mutex);
+      waiter.changed.wait_for(lock, timeout, [&] {
+        return waiter.events.load(std::memory_order_relaxed) != seen_ ||
+               world_->aborted.load(std::memory_order_relaxed);
+      });
+    }
+    return Poll();
+  }
+
+  void Wake() override {
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    Signal(rank_);
+  }
+
+  bool Abort(const absl::Status& status) override {
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    if (world_->aborted.load(std::memory_order_relaxed)) return false;
+    world_->reason = status;
+    world_->aborted.store(true, std::memory_order_release);
+    for (Waiter& waiter : world_->waiters) waiter.changed.notify_all();
+    return true;
+  }
+
+  void Note(int64_t, int32_t) override {}
+  absl::Status CheckPeers(LastNote*) override { return absl::OkStatus(); }
+
+ private:
+  // The lock is held.
+  void Signal(int rank) {
+    world_->waiters[rank].events.fetch_add(1, std::memory_order_release);
+    world_->waiters[rank].changed.notify_one();
+  }
+
+  absl::Status Post(Transfer* transfer, bool send) {
+    if (transfer->peer < 0 || transfer->peer >= size() || transfer->bytes < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": a transfer of ", transfer->bytes,
+                                                     " bytes with rank ", transfer->peer, " of ", size()));
+    }
+    transfer->owner = rank_;
+    transfer->done.store(false, std::memory_order_relaxed);
+    Transfer* partner;
+    {
+      std::lock_guard<std::mutex> lock(world_->mutex);
+      if (world_->aborted.load(std::memory_order_relaxed)) return world_->reason;
+      Channel& channel = world_->channels[send ? std::tuple(rank_, transfer->peer, transfer->channel)
+                                               : std::tuple(transfer->peer, rank_, transfer->channel)];
+      partner = (send ? channel.receives : channel.sends).Pop();
+      if (partner == nullptr) {
+        (send ? channel.sends : channel.receives).Push(transfer);
+        return absl::OkStatus();
+      }
+    }
+    if (partner->bytes != transfer->bytes) {
+      absl::Status mismatch = absl::InternalError(absl::StrCat(
+          "channel ", transfer->channel, ": rank ", rank_, send ? " sends " : " expects ", transfer->bytes,
+          " bytes, rank ", partner->owner, send ? " expects " : " sends ", partner->bytes));
+      Abort(mismatch);
+      return mismatch;
+    }
+    const int64_t start = MonotonicNanoseconds();
+    if (transfer->bytes > 0) {
+      Transfer* from = send ? transfer : partner;
+      Transfer* to = send ? partner : transfer;
+      std::memcpy(to->data, from->data, static_cast<size_t>(transfer->bytes));
+    }
+    const int64_t end = MonotonicNanoseconds();
+    const int partner_rank = partner->owner;
+    for (Transfer* side : {transfer, partner}) {
+      side->start_ns = start;
+      side->end_ns = end;
+      // From here on the owner may reuse it.
+      side->done.store(true, std::memory_order_release);
+    }
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    Signal(partner_rank);
+    if (partner_rank != rank_) Signal(rank_);
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<World> world_;
+  const int rank_;
+  uint64_t seen_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenInproc(int ranks) {
+  if (ranks < 1) return absl::InvalidArgumentError(absl::StrCat("inproc: ", ranks, " ranks"));
+  auto world = std::make_shared<World>(ranks);
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (int rank = 0; rank < ranks; ++rank) endpoints.push_back(std::make_unique<InprocEndpoint>(world, rank));
+  return endpoints;
+}
+
+}  // namespace weft

@@ -1,0 +1,253 @@
+// Ranks are processes under an MPI launcher. The only file that knows MPI.
+//
+// A table in memory shared by the processes of a node carries what messages cannot: that a rank has failed, and what a
+// rank that died was doing.
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/transport.h"
+
+namespace weft {
+namespace {
+
+// MPI counts are ints; a longer message travels in parts of this size.
+constexpr int64_t kPartBytes = int64_t{1} << 30;
+constexpr int kMessageBytes = 1024;
+
+struct SharedSlot {
+  std::atomic<int64_t> step;
+  std::atomic<int32_t> action;
+  int32_t world_rank;
+  std::atomic<int64_t> process;
+  // 0 = running, 1 = writing `message`, 2 = aborted with `message`. Only that of the node's first process is used.
+  std::atomic<int32_t> abort_state;
+  int32_t abort_code;
+  char message[kMessageBytes];
+};
+
+class MpiEndpoint : public Endpoint {
+ public:
+  ~MpiEndpoint() override {
+    // Leaving in order is for jobs that ended in order; after a failure the launcher is told by MPI_Abort or by the
+    // exit status.
+    if (node_ == MPI_COMM_NULL) return;
+    const bool aborted = Master().abort_state.load() != 0;
+    if (aborted) return;
+    mine_->process.store(0);
+    MPI_Win_free(&window_);
+    MPI_Comm_free(&node_);
+    MPI_Finalize();
+  }
+
+  absl::Status Open(int ranks) {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    int level = 0;
+    if (!initialized && MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
+      return absl::UnavailableError("mpi: MPI_Init_thread failed");
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    if (size_ != ranks) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mpi: the launcher started ", size_, " processes, the program has ", ranks, " ranks"));
+    }
+    void* limit = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
+    if (found && *static_cast<int*>(limit) < kMaximumChannel) {
+      return absl::UnavailableError(absl::StrCat("mpi: tags end at ", *static_cast<int*>(limit)));
+    }
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node_);
+    MPI_Comm_size(node_, &node_size_);
+    SharedSlot* mine = nullptr;
+    MPI_Win_allocate_shared(sizeof(SharedSlot), 1, MPI_INFO_NULL, node_, &mine, &window_);
+    std::memset(static_cast<void*>(mine), 0, sizeof(SharedSlot));
+    mine->world_rank = rank_;
+    mine->process.store(getpid());
+    for (int i = 0; i < node_size_; ++i) {
+      MPI_Aint bytes = 0;
+      int unit = 0;
+      SharedSlot* slot = nullptr;
+      MPI_Win_shared_query(window_, i, &bytes, &unit, &slot);
+      slots_.push_back(slot);
+    }
+    mine_ = mine;
+    MPI_Barrier(MPI_COMM_WORLD);
+    requests_.reserve(256);
+    return absl::OkStatus();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  absl::Status PostSend(Transfer* transfer) override { return Post(transfer, /*send=*/true); }
+  absl::Status PostRecv(Transfer* transfer) override { return Post(transfer, /*send=*/false); }
+
+  absl::StatusOr<bool> Poll() override {
+    if (Master().abort_state.load(std::memory_order_acquire) == 2) return AbortStatus();
+    bool any = woken_.exchange(false, std::memory_order_acquire);
+    if (requests_.empty()) return any;
+    indices_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int completed = 0;
+    const int rc = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &completed, indices_.data(),
+                                statuses_.data());
+    if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS) {
+      return absl::InternalError(absl::StrCat("rank ", rank_, ": MPI_Testsome failed with code ", rc));
+    }
+    if (completed == MPI_UNDEFINED || completed == 0) return any;
+    const int64_t now = MonotonicNanoseconds();
+    for (int i = 0; i < completed; ++i) {
+      Posted& posted = posted_[indices_[i]];
+      if (!posted.send) {
+        int bytes = 0;
+        MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes);
+        if (statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE && rc == MPI_ERR_IN_STATUS) bytes = -1;
+        if (bytes != posted.bytes) {
+          absl::Status mismatch = absl::InternalError(
+              absl::StrCat("channel ", posted.transfer->channel, ": rank ", rank_, " expects ", posted.bytes,
+                           " bytes, rank ", posted.transfer->peer, " sends ", bytes < 0 ? "more" : absl::StrCat(bytes)));
+          Abort(mismatch);
+          return mismatch;
+        }
+      }
+      if (--posted.transfer->parts_left == 0) {
+        posted.transfer->end_ns = now;
+        posted.transfer->done.store(true, std::memory_order_release);
+        any = true;
+      }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      requests_[kept] = requests_[i];
+      posted_[kept++] = posted_[i];
+    }
+    requests_.resize(kept);
+    posted_.resize(kept);
+    return any;
+  }
+
+  // MPI has no wait with a timeout that sleeps: ask, and sleep a little longer each time.
+  absl::StatusOr<bool> WaitForProgress(std::chrono::nanoseconds timeout) override {
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    std::chrono::microseconds pause(20);
+    for (int spin = 0;; ++spin) {
+      absl::StatusOr<bool> any = Poll();
+      if (!any.ok() || *any || std::chrono::steady_clock::now() >= end) return any;
+      if (spin < 8) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(pause);
+        pause = std::min(pause * 5 / 4, std::chrono::microseconds(500));
+      }
+    }
+  }
+
+  void Wake() override { woken_.store(true, std::memory_order_release); }
+
+  bool Abort(const absl::Status& status) override {
+    int32_t running = 0;
+    if (!Master().abort_state.compare_exchange_strong(running, 1)) return false;
+    const std::string text(status.message());
+    Master().abort_code = static_cast<int32_t>(status.code());
+    const size_t length = std::min<size_t>(text.size(), kMessageBytes - 1);
+    std::memcpy(Master().message, text.data(), length);
+    Master().message[length] = 0;
+    Master().abort_state.store(2, std::memory_order_release);
+    return true;
+  }
+
+  void Note(int64_t step, int32_t action) override {
+    mine_->step.store(step, std::memory_order_relaxed);
+    mine_->action.store(action, std::memory_order_relaxed);
+  }
+
+  absl::Status CheckPeers(LastNote* last) override {
+    for (SharedSlot* slot : slots_) {
+      const int64_t process = slot->process.load();
+      if (process == 0 || kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH) continue;
+      *last = {slot->world_rank, slot->step.load(), slot->action.load()};
+      return absl::AbortedError(absl::StrCat("rank ", slot->world_rank, " died (process ", process, ")"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Posted {
+    Transfer* transfer;
+    int64_t bytes;
+    bool send;
+  };
+
+  SharedSlot& Master() { return *slots_[0]; }
+
+  absl::Status AbortStatus() {
+    return absl::Status(static_cast<absl::StatusCode>(Master().abort_code), Master().message);
+  }
+
+  absl::Status Post(Transfer* transfer, bool send) {
+    if (Master().abort_state.load(std::memory_order_acquire) == 2) return AbortStatus();
+    if (transfer->peer < 0 || transfer->peer >= size_ || transfer->bytes < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": a transfer of ", transfer->bytes,
+                                                     " bytes with rank ", transfer->peer, " of ", size_));
+    }
+    transfer->owner = rank_;
+    transfer->done.store(false, std::memory_order_relaxed);
+    transfer->start_ns = MonotonicNanoseconds();
+    transfer->parts_left = std::max<int64_t>(1, (transfer->bytes + kPartBytes - 1) / kPartBytes);
+    char* data = static_cast<char*>(transfer->data);
+    for (int64_t part = 0, parts = transfer->parts_left; part < parts; ++part) {
+      const int64_t bytes = std::min(kPartBytes, transfer->bytes - part * kPartBytes);
+      MPI_Request request;
+      // Issend, never Isend: a send that may complete early would hide a deadlock (rule P4).
+      const int rc = send ? MPI_Issend(data + part * kPartBytes, static_cast<int>(bytes), MPI_BYTE, transfer->peer,
+                                       transfer->channel, MPI_COMM_WORLD, &request)
+                          : MPI_Irecv(data + part * kPartBytes, static_cast<int>(bytes), MPI_BYTE, transfer->peer,
+                                      transfer->channel, MPI_COMM_WORLD, &request);
+      if (rc != MPI_SUCCESS) {
+        return absl::InternalError(absl::StrCat("rank ", rank_, ": MPI refused a transfer of ", bytes,
+                                                " bytes with rank ", transfer->peer));
+      }
+      requests_.push_back(request);
+      posted_.push_back({transfer, bytes, send});
+    }
+    return absl::OkStatus();
+  }
+
+  int rank_ = 0;
+  int size_ = 1;
+  MPI_Comm node_ = MPI_COMM_NULL;
+  int node_size_ = 1;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::vector<SharedSlot*> slots_;
+  SharedSlot* mine_ = nullptr;
+  std::vector<MPI_Request> requests_;
+  std::vector<Posted> posted_;
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+  std::atomic<bool> woken_{false};
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenMpi(int ranks) {
+  auto endpoint = std::make_unique<MpiEndpoint>();
+  if (absl::Status status = endpoint->Open(ranks); !status.ok()) return status;
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  endpoints.push_back(std::move(endpoint));
+  return endpoints;
+}
+
+}  // namespace weft

@@ -1,0 +1,13 @@
+#!/bin/bash
+# Runs the conformance suite in several processes. Leaving without MPI_Finalize after the abort makes mpirun exit with
+# an error of its own, so the verdict is read from the output.
+set -uo pipefail
+for ranks in 2 4; do
+  output=$(tools/run_mpi.sh "$ranks" "$1" 2>&1)
+  echo "$output"
+  passed=$(grep -c ': ok$' <<<"$output")
+  if [[ $passed -ne 7 ]] || grep -q ', rank [0-9]*: ' <<<"$output"; then
+    echo "FAILED with $ranks ranks: $passed of 7 cases"
+    exit 1
+  fi
+done
