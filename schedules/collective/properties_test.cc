@@ -18,7 +18,9 @@ TEST(Collectives, SortedByNameWithSource) {
   ASSERT_FALSE(Collectives().empty());
   for (size_t i = 0; i < Collectives().size(); ++i) {
     EXPECT_FALSE(Collectives()[i].source.empty()) << Collectives()[i].name;
-    if (i > 0) EXPECT_LT(Collectives()[i - 1].name, Collectives()[i].name);
+    if (i > 0) {
+      EXPECT_LT(Collectives()[i - 1].name, Collectives()[i].name);
+    }
   }
 }
 

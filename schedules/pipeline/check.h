@@ -1,0 +1,29 @@
+// Whether a schedule is one at all. Knows nothing of any algorithm: whatever made the lists, these must hold.
+#ifndef WEFT_SCHEDULES_PIPELINE_CHECK_H_
+#define WEFT_SCHEDULES_PIPELINE_CHECK_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+// "F s1 m3", with the lane where there are several: "F l1 s1 m3".
+std::string SlotName(const PipelineSchedule& schedule, const Slot& slot);
+
+// OK if the schedule is
+// - well formed: one placement per lane, every stage on an existing rank, every index in range;
+// - complete: every stage runs every microbatch forward once and backward once, a microbatch in one lane only;
+// - consistent: every slot is on the rank that its lane's placement gives its stage;
+// - in order on each rank: a backward after its forward, and stages of one rank in the order that data flows;
+// - free of deadlock: ranks that run their lists in order and wait for their inputs all finish, whatever slots cost.
+// InvalidArgument names the ranks and slots; a deadlock is named as a cycle.
+absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches);
+
+// OK if each stage's backwards are in ascending microbatch order, as accumulation IN_ORDER needs (rule P9).
+absl::Status CheckAccumulationOrder(const PipelineSchedule& schedule);
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_CHECK_H_

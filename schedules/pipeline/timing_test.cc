@@ -1,0 +1,97 @@
+#include "schedules/pipeline/timing.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+PipelineSchedule Build(const char* name, int ranks, int microbatches) {
+  return *(*FindSchedule(name))->build({.ranks = ranks, .microbatches = microbatches});
+}
+
+// Edge latency c, P = 4, N = 8, F = 1, B = 2, in quarters: worked with an independent simulator. GPipe hides all but
+// the fill and drain, 1F1B pays twice per microbatch.
+TEST(TimeSchedule, Latency) {
+  const std::vector<int64_t> latencies = {0, 1, 2, 4};
+  std::vector<int64_t> gpipe, one_f_one_b;
+  for (int64_t c : latencies) {
+    const SlotCosts costs = {.forward = 4, .backward = 8, .p2p = c};
+    gpipe.push_back(TimeSchedule(Build("gpipe", 4, 8), 8, costs)->makespan);
+    one_f_one_b.push_back(TimeSchedule(Build("1f1b", 4, 8), 8, costs)->makespan);
+  }
+  EXPECT_THAT(gpipe, ElementsAre(33 * 4, 34.5 * 4, 36 * 4, 39 * 4));
+  EXPECT_THAT(one_f_one_b, ElementsAre(33 * 4, 37 * 4, 41 * 4, 49 * 4));
+}
+
+// GPipe's makespan with latency is (N + P - 1)(F + B) + 2(P - 1)c, however large c.
+TEST(TimeSchedule, GPipeWithLatencyHasAClosedForm) {
+  for (int p = 1; p <= 6; ++p) {
+    for (int n = 1; n <= 6; ++n) {
+      for (int64_t c : {0, 1, 5, 100}) {
+        const SlotCosts costs = {.forward = 3, .backward = 4, .p2p = c};
+        EXPECT_EQ(TimeSchedule(Build("gpipe", p, n), n, costs)->makespan, (n + p - 1) * 7 + 2 * (p - 1) * c);
+      }
+    }
+  }
+}
+
+// Two stages per rank, looped: half a rank's work per slot, so all figures are in halves.
+TEST(TimeSchedule, SeveralStagesPerRank) {
+  const auto f = SlotKind::kForward, b = SlotKind::kBackward;
+  const PipelineSchedule schedule = {.stages = 4,
+                                     .lanes = 1,
+                                     .placement = {{0, 1, 0, 1}},
+                                     .order = {{{f, 0, 0, 0}, {f, 0, 2, 0}, {b, 0, 2, 0}, {b, 0, 0, 0}},
+                                               {{f, 0, 1, 0}, {f, 0, 3, 0}, {b, 0, 3, 0}, {b, 0, 1, 0}}}};
+  const ScheduleTiming timing = *TimeSchedule(schedule, 1, {.forward = 1, .backward = 2});
+  EXPECT_EQ(timing.unit, 2);
+  // Four forwards and four backwards one after the other: 4 * 1/2 + 4 * 2/2 = 6.
+  EXPECT_EQ(timing.makespan, 12);
+  EXPECT_EQ(timing.ideal, 6);
+  EXPECT_EQ(timing.ranks[0].peak_activations, 2);
+  EXPECT_THAT(timing.start[0], ElementsAre(0, 2, 6, 10));
+  EXPECT_THAT(timing.end[1], ElementsAre(2, 4, 6, 10));
+  // Rank 1 works from 1 to 10, rank 0 from 0 to 12.
+  EXPECT_EQ(timing.span, 12);
+}
+
+// Two ranks for one stage: a slot is twice the rank's share.
+TEST(TimeSchedule, FewerStagesThanRanks) {
+  const PipelineSchedule schedule = {.stages = 1,
+                                     .lanes = 1,
+                                     .placement = {{1}},
+                                     .order = {{}, {{SlotKind::kForward, 0, 0, 0}, {SlotKind::kBackward, 0, 0, 0}}}};
+  const ScheduleTiming timing = *TimeSchedule(schedule, 1, {.forward = 1, .backward = 2});
+  EXPECT_EQ(timing.unit, 1);
+  EXPECT_EQ(timing.makespan, 6);
+  EXPECT_EQ(timing.ranks[0].idle, 6);
+  EXPECT_EQ(timing.ranks[0].peak_activations, 0);
+}
+
+TEST(TimeSchedule, RefusesWhatItCannotTime) {
+  PipelineSchedule schedule = Build("gpipe", 2, 2);
+  EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {.p2p = -1}).status().message()), HasSubstr("p2p = -1"));
+  EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {.forward = INT64_MAX}).status().message()), HasSubstr("forward"));
+  // One stage that stands for the work of a million ranks.
+  PipelineSchedule wide = {.stages = 1, .lanes = 1, .placement = {{0}}, .order = {{}}};
+  for (int m = 0; m < 64; ++m) {
+    wide.order[0].push_back({SlotKind::kForward, 0, 0, m});
+    wide.order[0].push_back({SlotKind::kBackward, 0, 0, m});
+  }
+  wide.order.resize(1 << 20);
+  EXPECT_EQ(TimeSchedule(wide, 64, {.forward = 1, .backward = 2})->makespan, 64 * 3 << 20);
+  EXPECT_THAT(std::string(TimeSchedule(wide, 64, {.forward = int64_t{1} << 36}).status().message()),
+              HasSubstr("too large"));
+  schedule.order[0].pop_back();
+  EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {}).status().message()), HasSubstr("missing"));
+}
+
+}  // namespace
+}  // namespace weft
