@@ -113,7 +113,8 @@ TEST(CostModels, RegistryIsSortedAndUnknownNamesAreRefused) {
   for (size_t i = 1; i < CostModels().size(); ++i) EXPECT_LT(CostModels()[i - 1].name, CostModels()[i].name);
   const auto unknown = FindCostModel("rofline");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(unknown.status().message(), "unknown cost model 'rofline'; nearest: roofline; known: roofline, unit");
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("nearest: 'roofline'"));
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("unit"));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "proto/suggest.h"
 #include "simulator/cost/cost_model.h"
-#include "simulator/unknown_name.h"
 
 namespace weft {
 
@@ -22,12 +24,12 @@ constexpr CostModelEntry kCostModels[] = {
 absl::Span<const CostModelEntry> CostModels() { return kCostModels; }
 
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name) {
-  std::vector<absl::string_view> known;
+  std::vector<std::string> known;
   for (const CostModelEntry& entry : kCostModels) {
     if (entry.name == name) return &entry;
-    known.push_back(entry.name);
+    known.emplace_back(entry.name);
   }
-  return UnknownNameError("cost model", name, known);
+  return absl::NotFoundError(absl::StrCat("unknown cost model ", Quoted(name), NameHelp(name, known)));
 }
 
 }  // namespace weft

@@ -1,0 +1,185 @@
+#include "simulator/network/network_model.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <typename Message>
+Message Parse(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+// Intra-node 100 GB/s, 1 us + 2 us overhead; NICs 10 GB/s, 5 us + 3 us overhead.
+Cluster TestCluster(int devices_per_node, int nics) {
+  Cluster cluster = Parse<Cluster>(R"pb(
+    nodes: 64
+    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 overhead_seconds: 2e-6 }
+    inter_node { bytes_per_second: 1e10 latency_seconds: 5e-6 overhead_seconds: 3e-6 }
+  )pb");
+  cluster.set_devices_per_node(devices_per_node);
+  cluster.set_nics_per_node(nics);
+  return cluster;
+}
+
+Mesh MakeMesh(const std::vector<std::pair<std::string, int64_t>>& axes) {
+  Mesh mesh;
+  for (const auto& [name, size] : axes) {
+    mesh.add_axes()->set_name(name);
+    mesh.mutable_axes(mesh.axes_size() - 1)->set_size(size);
+  }
+  return mesh;
+}
+
+// `expected` in microseconds; a double figure may round up by one picosecond.
+void ExpectMicroseconds(Time time, double expected) {
+  EXPECT_GE(time.ps, static_cast<int64_t>(expected * 1e6 + 0.5));
+  EXPECT_LE(time.ps, static_cast<int64_t>(expected * 1e6 + 0.5) + 1);
+}
+
+class AnalyticTest : public ::testing::Test {
+ protected:
+  void Make(const Mesh& mesh, const Cluster& cluster) {
+    mesh_ = mesh;
+    cluster_ = cluster;
+    const auto entry = FindNetworkModel("analytic");
+    ASSERT_TRUE(entry.ok());
+    network_ = (*entry)->make(mesh_, cluster_);
+  }
+  TransferTime Transfer(int64_t source, int64_t destination, int64_t bytes) {
+    const auto time = network_->Transfer(source, destination, bytes);
+    EXPECT_TRUE(time.ok()) << time.status();
+    return time.value_or(TransferTime{});
+  }
+  TransferTime AllReduce(const std::string& algorithm, const std::vector<int64_t>& members, int64_t elements) {
+    const auto entry = FindCollective(algorithm);
+    EXPECT_TRUE(entry.ok());
+    const CollectivePart part = {.elements = elements, .element_bytes = 4};
+    const auto time = network_->AllReduce(**entry, members, {part});
+    EXPECT_TRUE(time.ok()) << time.status();
+    return time.value_or(TransferTime{});
+  }
+
+  Mesh mesh_;
+  Cluster cluster_;
+  std::unique_ptr<NetworkModel> network_;
+};
+
+TEST_F(AnalyticTest, TransferInsideANode) {
+  Make(MakeMesh({{"pipe", 4}}), TestCluster(4, 1));
+  const TransferTime time = Transfer(0, 1, 1'000'000);
+  ExpectMicroseconds(time.occupancy, 2 + 10);
+  ExpectMicroseconds(time.latency, 1);
+}
+
+TEST_F(AnalyticTest, TransferAcrossNodesSharesTheNics) {
+  // data is inside: nodes {0..3}, {4..7}; the pipe axis crosses, with 4 replicas at a time on 2 NICs: 5 GB/s each.
+  Make(MakeMesh({{"data", 4}, {"pipe", 2}}), TestCluster(4, 2));
+  ExpectMicroseconds(Transfer(1, 5, 1'000'000).occupancy, 3 + 200);
+  ExpectMicroseconds(Transfer(1, 5, 1'000'000).latency, 5);
+  // pipe is inside: the pair (1, 2) crosses alone, at the speed of one NIC.
+  Make(MakeMesh({{"pipe", 4}, {"data", 1}}), TestCluster(2, 2));
+  ExpectMicroseconds(Transfer(1, 2, 1'000'000).occupancy, 3 + 100);
+  // pipe 3 on nodes of 2: of the two ranks on node 1 (pipe 2 of replica 0, pipe 0 of replica 1) each crosses its way.
+  Make(MakeMesh({{"pipe", 3}, {"data", 2}}), TestCluster(2, 1));
+  ExpectMicroseconds(Transfer(1, 2, 1'000'000).occupancy, 3 + 100);
+}
+
+TEST_F(AnalyticTest, RingClosedForm) {
+  Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
+  // 2(n-1) (overhead + latency) + 2(n-1)/n S/B with S = 4 MB: 6 * 3 + 60 us, of which the last latency comes after.
+  const TransferTime time = AllReduce("ring", {0, 1, 2, 3}, 1'000'000);
+  ExpectMicroseconds(time.occupancy, 6 * (2 + 10) + 5 * 1);
+  ExpectMicroseconds(time.latency, 1);
+}
+
+TEST_F(AnalyticTest, RingTakesTheBandwidthOfEquation10) {
+  // x = 2 inside, data = 4 outside, 4 devices a node: two rings over data share the node's NICs.
+  // B = 4 * 10 GB/s / 2; each message is 1 MB.
+  Make(MakeMesh({{"x", 2}, {"data", 4}}), TestCluster(4, 4));
+  ExpectMicroseconds(AllReduce("ring", {0, 2, 4, 6}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
+  // One group over all: the whole node bandwidth, 40 GB/s; 8 messages of 0.5 MB.
+  Make(MakeMesh({{"data", 8}}), TestCluster(4, 4));
+  ExpectMicroseconds(AllReduce("ring", {0, 1, 2, 3, 4, 5, 6, 7}, 1'000'000).occupancy, 14 * (3 + 12.5) + 13 * 5);
+  // Preceding axes larger than a node: at most G_node = 4 rings cross: 10 GB/s each.
+  Make(MakeMesh({{"x", 8}, {"data", 2}}), TestCluster(4, 4));
+  ExpectMicroseconds(AllReduce("ring", {0, 8}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+  // One member per node and no other group: a device has no more than its own NIC.
+  Make(MakeMesh({{"data", 2}}), TestCluster(1, 1));
+  ExpectMicroseconds(AllReduce("ring", {0, 1}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+}
+
+TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
+  // Tied copies on pipe 0 and 3 of each of two replicas; nodes hold {pipe 0, 1} and {pipe 2, 3} of both replicas.
+  Make(MakeMesh({{"data", 2}, {"pipe", 4}}), TestCluster(4, 2));
+  // Two groups cross: (0, 6) and (1, 7). NICs 20 GB/s / 2 = 10 GB/s; messages of 2 MB.
+  ExpectMicroseconds(AllReduce("ring", {0, 6}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+  // All of both: one group, 20 GB/s, messages of 1 MB.
+  ExpectMicroseconds(AllReduce("ring", {0, 1, 6, 7}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
+}
+
+TEST_F(AnalyticTest, DirectClosedForm) {
+  Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
+  ExpectMicroseconds(AllReduce("direct", {0, 1, 2, 3}, 250'000).occupancy, 3 * (2 + 10));
+  // Two nodes of two: one message inside (12 us), two out, while both members share one NIC: 1 MB at 5 GB/s.
+  Make(MakeMesh({{"data", 4}}), TestCluster(2, 1));
+  const TransferTime time = AllReduce("direct", {0, 1, 2, 3}, 250'000);
+  ExpectMicroseconds(time.occupancy, 12 + 2 * (3 + 200));
+  ExpectMicroseconds(time.latency, 5);
+}
+
+TEST_F(AnalyticTest, GroupOfOneIsFreeAndNeedsNoFigures) {
+  Make(MakeMesh({{"data", 1}}), Cluster());
+  EXPECT_EQ(AllReduce("ring", {0}, 1'000'000), TransferTime{});
+  EXPECT_EQ(AllReduce("direct", {0}, 1'000'000), TransferTime{});
+}
+
+TEST_F(AnalyticTest, PartsAreCutOneByOne) {
+  // Parts of 5 and 3 elements over 4 members: chunks of ceil(5/4) + ceil(3/4) = 3 elements.
+  Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
+  const CollectivePart parts[] = {{.elements = 5, .element_bytes = 1'000'000},
+                                  {.elements = 3, .element_bytes = 1'000'000}};
+  const auto time = network_->AllReduce(**FindCollective("ring"), {0, 1, 2, 3}, parts);
+  ASSERT_TRUE(time.ok());
+  ExpectMicroseconds(time->occupancy, 6 * (2 + 30) + 5 * 1);
+}
+
+TEST_F(AnalyticTest, MissingFiguresAreNamed) {
+  Make(MakeMesh({{"data", 4}}), Parse<Cluster>("devices_per_node: 2 intra_node { bytes_per_second: 1e9 }"));
+  EXPECT_TRUE(network_->Transfer(0, 1, 1).ok());
+  EXPECT_THAT(std::string(network_->Transfer(1, 2, 1).status().message()),
+              HasSubstr("cluster.inter_node.bytes_per_second"));
+  Make(MakeMesh({{"data", 4}}), Parse<Cluster>("devices_per_node: 2 inter_node { bytes_per_second: 1e9 }"));
+  EXPECT_THAT(std::string(network_->Transfer(1, 2, 1).status().message()), HasSubstr("cluster.nics_per_node"));
+  EXPECT_THAT(std::string(network_->AllReduce(**FindCollective("ring"), {0, 1}, {}).status().message()),
+              HasSubstr("cluster.intra_node.bytes_per_second"));
+}
+
+TEST(None, IsFree) {
+  const Mesh mesh;
+  const Cluster cluster;
+  const auto entry = FindNetworkModel("none");
+  ASSERT_TRUE(entry.ok());
+  const std::unique_ptr<NetworkModel> network = (*entry)->make(mesh, cluster);
+  EXPECT_EQ(*network->Transfer(0, 1, 1 << 30), TransferTime{});
+  EXPECT_EQ(*network->AllReduce(**FindCollective("ring"), {0, 1}, {}), TransferTime{});
+}
+
+TEST(NetworkModels, RegistryIsSortedAndUnknownNamesAreRefused) {
+  for (size_t i = 1; i < NetworkModels().size(); ++i) EXPECT_LT(NetworkModels()[i - 1].name, NetworkModels()[i].name);
+  const auto unknown = FindNetworkModel("analitic");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("nearest: 'analytic'"));
+}
+
+}  // namespace
+}  // namespace weft

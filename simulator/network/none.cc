@@ -1,0 +1,24 @@
+// The "none" network: every transfer and collective takes no time. What remains is the schedule and its compute.
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+class NoNetwork : public NetworkModel {
+ public:
+  absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
+    return TransferTime{};
+  }
+  absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry& algorithm, absl::Span<const int64_t> members,
+                                         absl::Span<const CollectivePart> parts) const override {
+    return TransferTime{};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<NetworkModel> MakeNoNetwork(const Mesh& mesh, const Cluster& cluster) {
+  return std::make_unique<NoNetwork>();
+}
+
+}  // namespace weft
