@@ -1,0 +1,32 @@
+// What holds for a message of any contract, whatever format it came in. Internal to the readers of this folder.
+#ifndef WEFT_PROTO_CONTENT_H_
+#define WEFT_PROTO_CONTENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace weft {
+
+// Levels of messages in messages that readers follow.
+inline constexpr int kMaxMessageDepth = 100;
+
+// How error texts call a message: "recipe" for weft.Recipe, "model_graph" for weft.ModelGraph.
+std::string RootName(const google::protobuf::Descriptor& type);
+
+std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type);
+std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);
+
+// Why `text` cannot be the value of a string field (invalid UTF-8, a NUL byte); empty if it can.
+absl::string_view StringProblem(absl::string_view text);
+
+// "recipe.lr.decay: invalid UTF-8"; also unknown fields and enum numbers without a name, at any depth.
+absl::Status CheckContent(const google::protobuf::Message& message, const std::string& path);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_CONTENT_H_

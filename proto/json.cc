@@ -1,0 +1,173 @@
+#include "proto/json.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "google/protobuf/descriptor.h"
+#include "proto/content.h"
+#include "proto/status.h"
+#include "proto/utf8.h"
+
+namespace weft {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+class JsonPrinter {
+ public:
+  absl::Status Print(const Message& message, const std::string& path, int indent) {
+    const Descriptor& type = *message.GetDescriptor();
+    const Reflection& reflection = *message.GetReflection();
+    out_ += '{';
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      NewLine(i > 0, indent + 1);
+      absl::StrAppend(&out_, "\"", field.name(), "\": ");
+      const std::string field_path = absl::StrCat(path, ".", field.name());
+      if (!field.is_repeated()) {
+        if (field.has_presence() && !reflection.HasField(message, &field)) {
+          out_ += "null";
+        } else {
+          WEFT_RETURN_IF_ERROR(PrintValue(message, field, -1, field_path, indent + 1));
+        }
+        continue;
+      }
+      out_ += '[';
+      const int count = reflection.FieldSize(message, &field);
+      for (int k = 0; k < count; ++k) {
+        NewLine(k > 0, indent + 2);
+        WEFT_RETURN_IF_ERROR(PrintValue(message, field, k, absl::StrCat(field_path, "[", k, "]"), indent + 2));
+      }
+      if (count > 0) NewLine(false, indent + 1);
+      out_ += ']';
+    }
+    if (type.field_count() > 0) NewLine(false, indent);
+    out_ += '}';
+    return absl::OkStatus();
+  }
+
+  std::string Take() {
+    out_ += '\n';
+    return std::move(out_);
+  }
+
+ private:
+  void NewLine(bool comma, int indent) {
+    if (comma) out_ += ',';
+    out_ += '\n';
+    out_.append(static_cast<size_t>(2 * indent), ' ');
+  }
+
+  // Element `index` of the field, or the field itself if it is -1.
+  absl::Status PrintValue(const Message& message, const FieldDescriptor& field, int index, const std::string& path,
+                          int indent) {
+    const Reflection& reflection = *message.GetReflection();
+    const auto get = [&](auto singular, auto repeated) {
+      return index < 0 ? (reflection.*singular)(message, &field) : (reflection.*repeated)(message, &field, index);
+    };
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        return Print(
+            index < 0 ? reflection.GetMessage(message, &field) : reflection.GetRepeatedMessage(message, &field, index),
+            path, indent);
+      case FieldDescriptor::CPPTYPE_BOOL:
+        out_ += get(&Reflection::GetBool, &Reflection::GetRepeatedBool) ? "true" : "false";
+        return absl::OkStatus();
+      case FieldDescriptor::CPPTYPE_INT32:
+        absl::StrAppend(&out_, get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32));
+        return absl::OkStatus();
+      case FieldDescriptor::CPPTYPE_INT64:
+        absl::StrAppend(&out_, get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64));
+        return absl::OkStatus();
+      case FieldDescriptor::CPPTYPE_UINT32:
+        absl::StrAppend(&out_, get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32));
+        return absl::OkStatus();
+      case FieldDescriptor::CPPTYPE_UINT64:
+        absl::StrAppend(&out_, get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64));
+        return absl::OkStatus();
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        return PrintReal(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat), path);
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return PrintReal(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble), path);
+      case FieldDescriptor::CPPTYPE_ENUM: {
+        const int number = get(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue);
+        const auto* value = field.enum_type()->FindValueByNumber(number);
+        if (value == nullptr) {
+          return absl::InvalidArgumentError(absl::StrCat(path, " = ", number, " is no ", field.enum_type()->name()));
+        }
+        absl::StrAppend(&out_, "\"", value->name(), "\"");
+        return absl::OkStatus();
+      }
+      case FieldDescriptor::CPPTYPE_STRING: {
+        const std::string text = get(&Reflection::GetString, &Reflection::GetRepeatedString);
+        if (!IsValidUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(path, " is not valid UTF-8"));
+        out_ += JsonQuoted(text);
+        return absl::OkStatus();
+      }
+    }
+    return absl::InternalError(absl::StrCat(path, " has an unknown type"));
+  }
+
+  absl::Status PrintReal(double value, const std::string& path) {
+    if (!std::isfinite(value)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " = ", value, " has no form in JSON; it must be finite"));
+    }
+    out_ += JsonNumber(value);
+    return absl::OkStatus();
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> MessageToJson(const Message& message) {
+  JsonPrinter printer;
+  WEFT_RETURN_IF_ERROR(printer.Print(message, RootName(*message.GetDescriptor()), 0));
+  return printer.Take();
+}
+
+std::string JsonQuoted(absl::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+          absl::StrAppendFormat(&out, "\\u%04x", static_cast<unsigned char>(c));
+        } else {
+          out += c;
+        }
+    }
+  }
+  out += '"';
+  return out;
+}
+
+std::string JsonNumber(double value) {
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return std::string(buffer, end);
+}
+
+}  // namespace weft

@@ -1,0 +1,17 @@
+// Strict reading of text protos.
+#ifndef WEFT_PROTO_TEXT_READER_H_
+#define WEFT_PROTO_TEXT_READER_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
+
+namespace weft {
+
+// Parses a text proto into `message`. Errors are "SOURCE:LINE:COLUMN: ..." and name the nearest field or enum value.
+// A singular field given twice is refused even if its first value is the default.
+absl::Status ReadText(absl::string_view text, absl::string_view source, google::protobuf::Message* message);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_TEXT_READER_H_

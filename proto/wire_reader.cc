@@ -1,0 +1,190 @@
+#include "proto/wire_reader.h"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/content.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+// https://protobuf.dev/programming-guides/encoding/
+enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
+
+WireType WireTypeOf(const FieldDescriptor& field) {
+  switch (field.type()) {
+    case FieldDescriptor::TYPE_DOUBLE:
+    case FieldDescriptor::TYPE_FIXED64:
+    case FieldDescriptor::TYPE_SFIXED64:
+      return kFixed64;
+    case FieldDescriptor::TYPE_FLOAT:
+    case FieldDescriptor::TYPE_FIXED32:
+    case FieldDescriptor::TYPE_SFIXED32:
+      return kFixed32;
+    case FieldDescriptor::TYPE_STRING:
+    case FieldDescriptor::TYPE_BYTES:
+    case FieldDescriptor::TYPE_MESSAGE:
+      return kLength;
+    default:
+      return kVarint;
+  }
+}
+
+// Walks the wire format beside the descriptors; reads nothing but says whether protobuf would read all of it.
+class WireChecker {
+ public:
+  WireChecker(absl::string_view bytes, absl::string_view source) : bytes_(bytes), source_(source) {}
+
+  absl::Status Check(const Descriptor& type) {
+    root_ = RootName(type);
+    return CheckMessage(type, bytes_.size());
+  }
+
+ private:
+  struct Level {
+    const FieldDescriptor* field;
+    int index;
+  };
+
+  absl::Status Error(absl::string_view message) const {
+    std::string path = root_;
+    for (const Level& level : path_) {
+      absl::StrAppend(&path, ".", level.field->name());
+      if (level.field->is_repeated()) absl::StrAppend(&path, "[", level.index, "]");
+    }
+    return absl::InvalidArgumentError(absl::StrCat(source_, ": byte ", position_, ": ", path, ": ", message));
+  }
+
+  absl::Status Truncated() const { return Error("the file ends in the middle of a field; it is cut off or damaged"); }
+
+  absl::Status Varint(size_t end, uint64_t* value) {
+    *value = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (position_ >= end) return Truncated();
+      const uint64_t byte = static_cast<unsigned char>(bytes_[position_]);
+      if (shift == 63 && byte > 1) break;
+      ++position_;
+      *value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return absl::OkStatus();
+    }
+    return Error("an integer of more than 64 bits");
+  }
+
+  absl::Status CheckMessage(const Descriptor& type, size_t end) {
+    if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
+    // How often each field and oneof was seen. No contract has this many fields; beyond, duplicates pass.
+    std::array<int, 64> seen{};
+    std::array<bool, 16> oneof_seen{};
+    while (position_ < end) {
+      const size_t start = position_;
+      uint64_t tag = 0;
+      WEFT_RETURN_IF_ERROR(Varint(end, &tag));
+      const uint64_t number = tag >> 3;
+      const FieldDescriptor* field = number <= static_cast<uint64_t>(FieldDescriptor::kMaxNumber)
+                                         ? type.FindFieldByNumber(static_cast<int>(number))
+                                         : nullptr;
+      if (field == nullptr) {
+        position_ = start;
+        return Error(absl::StrCat("unknown field number ", number, "; written by a newer version, or damaged"));
+      }
+      int* count = field->index() < static_cast<int>(seen.size()) ? &seen[field->index()] : nullptr;
+      path_.push_back({field, count == nullptr ? 0 : *count});
+      if (count != nullptr && (*count)++ > 0 && !field->is_repeated()) return Error("given twice");
+      if (const auto* oneof = field->real_containing_oneof();
+          oneof != nullptr && oneof->index() < static_cast<int>(oneof_seen.size())) {
+        if (oneof_seen[oneof->index()]) return Error(absl::StrCat("another member of '", oneof->name(), "' is given"));
+        oneof_seen[oneof->index()] = true;
+      }
+      WEFT_RETURN_IF_ERROR(CheckField(*field, static_cast<int>(tag & 7), end));
+      path_.pop_back();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckField(const FieldDescriptor& field, int wire_type, size_t end) {
+    const WireType own = WireTypeOf(field);
+    const bool packed = wire_type == kLength && own != kLength && field.is_repeated();
+    if (wire_type != own && !packed) return Error(absl::StrCat("wire type ", wire_type, " instead of ", own));
+    if (own != kLength && !packed) return CheckScalar(field, own, end);
+
+    uint64_t length = 0;
+    WEFT_RETURN_IF_ERROR(Varint(end, &length));
+    if (length > end - position_) return Truncated();
+    const size_t value_end = position_ + static_cast<size_t>(length);
+    if (packed) {
+      while (position_ < value_end) WEFT_RETURN_IF_ERROR(CheckScalar(field, own, value_end));
+      return absl::OkStatus();
+    }
+    if (field.type() == FieldDescriptor::TYPE_MESSAGE) return CheckMessage(*field.message_type(), value_end);
+    if (field.type() == FieldDescriptor::TYPE_STRING) {
+      const absl::string_view problem = StringProblem(bytes_.substr(position_, value_end - position_));
+      if (!problem.empty()) return Error(problem);
+    }
+    position_ = value_end;
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckScalar(const FieldDescriptor& field, WireType wire_type, size_t end) {
+    if (wire_type != kVarint) {
+      const size_t size = wire_type == kFixed64 ? 8 : 4;
+      if (end - position_ < size) return Truncated();
+      position_ += size;
+      return absl::OkStatus();
+    }
+    uint64_t value = 0;
+    WEFT_RETURN_IF_ERROR(Varint(end, &value));
+    const int64_t as_signed = static_cast<int64_t>(value);
+    const bool fits_int32 =
+        as_signed >= std::numeric_limits<int32_t>::min() && as_signed <= std::numeric_limits<int32_t>::max();
+    switch (field.type()) {
+      case FieldDescriptor::TYPE_BOOL:
+        return value <= 1 ? absl::OkStatus() : Error(absl::StrCat(value, " is no bool"));
+      case FieldDescriptor::TYPE_INT32:
+        return fits_int32 ? absl::OkStatus() : Error(absl::StrCat(as_signed, " does not fit into 32 bits"));
+      case FieldDescriptor::TYPE_UINT32:
+      case FieldDescriptor::TYPE_SINT32:
+        return value <= std::numeric_limits<uint32_t>::max() ? absl::OkStatus()
+                                                             : Error(absl::StrCat(value, " does not fit into 32 bits"));
+      case FieldDescriptor::TYPE_ENUM:
+        if (fits_int32 && field.enum_type()->FindValueByNumber(static_cast<int>(as_signed)) != nullptr) {
+          return absl::OkStatus();
+        }
+        return Error(absl::StrCat(as_signed, " is no ", field.enum_type()->name(),
+                                  "; written by a newer version, or damaged",
+                                  NameHelp("", ValueNames(*field.enum_type()))));
+      default:
+        return absl::OkStatus();
+    }
+  }
+
+  absl::string_view bytes_;
+  absl::string_view source_;
+  std::string root_;
+  std::vector<Level> path_;
+  size_t position_ = 0;
+};
+
+}  // namespace
+
+absl::Status ReadWire(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message) {
+  message->Clear();
+  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": ", bytes.size(), " bytes; at most 2^31-1 are read"));
+  }
+  WEFT_RETURN_IF_ERROR(WireChecker(bytes, source).Check(*message->GetDescriptor()));
+  if (!message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": protobuf cannot read this"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft
