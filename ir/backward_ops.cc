@@ -1,0 +1,146 @@
+// Registration, verifiers and costs of backward kernels.
+#include "ir/checks.h"
+#include "ir/graph_ops.h"
+#include "mlir/IR/Builders.h"
+
+#define GET_OP_CLASSES
+#include "ir/backward_ops.cc.inc"
+
+namespace weft::ir {
+
+void WeftDialect::registerBackwardOps() {
+  addOperations<
+#define GET_OP_LIST
+#include "ir/backward_ops.cc.inc"
+      >();
+}
+
+mlir::LogicalResult EmbeddingBackwardOp::verify() {
+  if (mlir::failed(ExpectShape(*this, "embedding_backward_c1", "dy (tokens x columns of the table)", getDy(),
+                               {Dim(getTokens(), 0), Dim(getDtable(), 1)}))) {
+    return mlir::failure();
+  }
+  return ExpectType(*this, "embedding_backward_c2", "init (like the result)", getInit(), getType());
+}
+
+mlir::LogicalResult PositionEmbeddingBackwardOp::verify() {
+  int64_t sequence = getSequenceAttr().getInt();
+  if (sequence <= 0 || Dim(getDy(), 0) % sequence != 0 || sequence > Dim(getDtable(), 0)) {
+    return emitOpError() << "[position_embedding_backward_c1] sequence = " << sequence << " must divide dy's "
+                         << Dim(getDy(), 0) << " rows and be at most the table's " << Dim(getDtable(), 0)
+                         << " positions";
+  }
+  if (mlir::failed(ExpectShape(*this, "position_embedding_backward_c2", "dy (rows x columns of the table)", getDy(),
+                               {Dim(getDy(), 0), Dim(getDtable(), 1)}))) {
+    return mlir::failure();
+  }
+  return ExpectType(*this, "position_embedding_backward_c3", "init (like the result)", getInit(), getType());
+}
+
+mlir::LogicalResult BiasGradientOp::verify() {
+  if (mlir::failed(ExpectShape(*this, "bias_gradient_c1", "result (columns of dy)", getDbias(), {Dim(getDy(), 1)}))) {
+    return mlir::failure();
+  }
+  return ExpectType(*this, "bias_gradient_c2", "init (like the result)", getInit(), getType());
+}
+
+mlir::LogicalResult LayerNormBackwardOp::verify() {
+  int64_t rows = Dim(getX(), 0);
+  if (mlir::failed(ExpectShape(*this, "layer_norm_backward_c1", "dy (like x)", getDy(), ShapeOf(getX()))) ||
+      mlir::failed(ExpectShape(*this, "layer_norm_backward_c1", "result (like x)", getDx(), ShapeOf(getX()))) ||
+      mlir::failed(
+          ExpectShape(*this, "layer_norm_backward_c2", "gamma (columns of x)", getGamma(), {Dim(getX(), 1)})) ||
+      mlir::failed(ExpectShape(*this, "layer_norm_backward_c3", "mean (rows of x)", getMean(), {rows})) ||
+      mlir::failed(ExpectShape(*this, "layer_norm_backward_c3", "rstd (rows of x)", getRstd(), {rows})) ||
+      mlir::failed(ExpectStatistics(*this, "layer_norm_backward_c4", "mean", getMean(), getX())) ||
+      mlir::failed(ExpectStatistics(*this, "layer_norm_backward_c4", "rstd", getRstd(), getX()))) {
+    return mlir::failure();
+  }
+  return ExpectType(*this, "layer_norm_backward_c5", "init (like the result)", getInit(), getType());
+}
+
+mlir::LogicalResult LayerNormBackwardWeightOp::verify() {
+  int64_t rows = Dim(getX(), 0);
+  int64_t columns = Dim(getX(), 1);
+  if (mlir::failed(ExpectShape(*this, "layer_norm_backward_weight_c1", "dy (like x)", getDy(), ShapeOf(getX()))) ||
+      mlir::failed(ExpectShape(*this, "layer_norm_backward_weight_c2", "mean (rows of x)", getMean(), {rows})) ||
+      mlir::failed(ExpectShape(*this, "layer_norm_backward_weight_c2", "rstd (rows of x)", getRstd(), {rows})) ||
+      mlir::failed(ExpectStatistics(*this, "layer_norm_backward_weight_c3", "mean", getMean(), getX())) ||
+      mlir::failed(ExpectStatistics(*this, "layer_norm_backward_weight_c3", "rstd", getRstd(), getX())) ||
+      mlir::failed(
+          ExpectShape(*this, "layer_norm_backward_weight_c4", "dgamma (columns of x)", getDgamma(), {columns})) ||
+      mlir::failed(
+          ExpectShape(*this, "layer_norm_backward_weight_c4", "dbeta (columns of x)", getDbeta(), {columns}))) {
+    return mlir::failure();
+  }
+  if (!getInitGamma() != !getInitBeta()) {
+    return emitOpError("[layer_norm_backward_weight_c5] takes an init for both results or for none");
+  }
+  if (mlir::failed(ExpectType(*this, "layer_norm_backward_weight_c6", "init of gamma (like the result)", getInitGamma(),
+                              getDgamma().getType()))) {
+    return mlir::failure();
+  }
+  return ExpectType(*this, "layer_norm_backward_weight_c6", "init of beta (like the result)", getInitBeta(),
+                    getDbeta().getType());
+}
+
+mlir::LogicalResult GeluBackwardOp::verify() {
+  if (mlir::failed(ExpectShape(*this, "gelu_backward_c1", "dy (like x)", getDy(), ShapeOf(getX())))) {
+    return mlir::failure();
+  }
+  return ExpectShape(*this, "gelu_backward_c2", "result (like x)", getDx(), ShapeOf(getX()));
+}
+
+mlir::LogicalResult AttentionBackwardOp::verify() {
+  int64_t rows = Dim(getQkv(), 0);
+  int64_t columns = Dim(getQkv(), 1);
+  int64_t heads = getHeadsAttr().getInt();
+  int64_t sequence = getSequenceAttr().getInt();
+  if (heads <= 0 || columns % 3 != 0 || columns / 3 % heads != 0) {
+    return emitOpError() << "[attention_backward_c1] columns of qkv must be 3 x heads x head size, got " << columns
+                         << " columns and " << heads << " heads";
+  }
+  if (sequence <= 0 || rows % sequence != 0) {
+    return emitOpError() << "[attention_backward_c2] sequence = " << sequence << " must divide qkv's rows, " << rows;
+  }
+  if (mlir::failed(ExpectShape(*this, "attention_backward_c3", "dout (like out)", getDout(), {rows, columns / 3})) ||
+      mlir::failed(ExpectShape(*this, "attention_backward_c3", "out (rows x a third of qkv's columns)", getOut(),
+                               {rows, columns / 3})) ||
+      mlir::failed(ExpectShape(*this, "attention_backward_c4", "lse (rows x heads)", getLse(), {rows, heads})) ||
+      mlir::failed(ExpectStatistics(*this, "attention_backward_c5", "lse", getLse(), getQkv())) ||
+      mlir::failed(ExpectShape(*this, "attention_backward_c6", "result (like qkv)", getDqkv(), {rows, columns}))) {
+    return mlir::failure();
+  }
+  double p = getDropout().convertToDouble();
+  return Expect(*this, p >= 0 && p < 1, "attention_backward_c7",
+                "dropout must be at least 0 and below 1, got " + llvm::Twine(std::to_string(p)));
+}
+
+int64_t AttentionBackwardOp::flops() {
+  return SaturatingMultiply(
+      10, SaturatingMultiply(SaturatingMultiply(Dim(getOut(), 0), Dim(getOut(), 1)), getSequenceAttr().getInt()));
+}
+int64_t AttentionBackwardOp::maskedFlops() {
+  if (!getCausal()) return 0;
+  return SaturatingMultiply(
+      5, SaturatingMultiply(SaturatingMultiply(Dim(getOut(), 0), Dim(getOut(), 1)), getSequenceAttr().getInt() - 1));
+}
+
+mlir::LogicalResult CrossEntropyBackwardOp::verify() {
+  int64_t rows = Dim(getLogits(), 0);
+  if (mlir::failed(ExpectShape(*this, "cross_entropy_backward_c1", "lse (rows of logits)", getLse(), {rows})) ||
+      mlir::failed(ExpectStatistics(*this, "cross_entropy_backward_c2", "lse", getLse(), getLogits())) ||
+      mlir::failed(ExpectShape(*this, "cross_entropy_backward_c3", "targets (rows of logits)", getTargets(), {rows})) ||
+      mlir::failed(ExpectShape(*this, "cross_entropy_backward_c4", "result (like logits)", getDlogits(),
+                               ShapeOf(getLogits())))) {
+    return mlir::failure();
+  }
+  int64_t vocabulary = getVocabularyAttr().getInt();
+  if (vocabulary < 1 || vocabulary > Dim(getLogits(), 1)) {
+    return emitOpError() << "[cross_entropy_backward_c5] vocabulary must be between 1 and the columns of logits, "
+                         << Dim(getLogits(), 1) << ", got " << vocabulary;
+  }
+  return mlir::success();
+}
+
+}  // namespace weft::ir

@@ -1,0 +1,89 @@
+// Kernels of the backward pass. docs/kernels.md defines each.
+#ifndef WEFT_IR_BACKWARD_OPS_TD_
+#define WEFT_IR_BACKWARD_OPS_TD_
+
+include "ir/kernel_ops.td"
+
+def Weft_EmbeddingBackwardOp : Weft_AccumulatingOp<"embedding_backward"> {
+  let summary = "adds rows of `dy` into the rows of the table that they came from";
+  let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$dy, Optional<Weft_Matrix>:$init);
+  let results = (outs Weft_Matrix:$dtable);
+  let assemblyFormat = "$tokens `,` $dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_PositionEmbeddingBackwardOp : Weft_AccumulatingOp<"position_embedding_backward"> {
+  let summary = "sums rows of `dy` over sequences";
+  let arguments = (ins Weft_Matrix:$dy, Optional<Weft_Matrix>:$init, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$dtable);
+  let assemblyFormat = "$dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_BiasGradientOp : Weft_AccumulatingOp<"bias_gradient"> {
+  let summary = "column sums";
+  let arguments = (ins Weft_Matrix:$dy, Optional<Weft_Vector>:$init);
+  let results = (outs Weft_Vector:$dbias);
+  let assemblyFormat = "$dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_LayerNormBackwardOp : Weft_AccumulatingOp<"layer_norm_backward"> {
+  let summary = "gradient of layer_norm's input";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, Weft_Vector:$gamma, Weft_Vector:$mean, Weft_Vector:$rstd,
+                       Optional<Weft_Matrix>:$init);
+  let results = (outs Weft_Matrix:$dx);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $gamma `,` $mean `,` $rstd (`init` $init^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_LayerNormBackwardWeightOp : Weft_KernelOp<"layer_norm_backward_weight", [AttrSizedOperandSegments]> {
+  let summary = "gradients of layer_norm's gamma and beta, added to the inits if there are any";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, Weft_Vector:$mean, Weft_Vector:$rstd,
+                       Optional<Weft_Vector>:$init_gamma, Optional<Weft_Vector>:$init_beta);
+  let results = (outs Weft_Vector:$dgamma, Weft_Vector:$dbeta);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $mean `,` $rstd (`init` $init_gamma^ `,` $init_beta)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return getInitGamma() ? 4 + static_cast<int>(result) : -1; }
+    bool isStepInput(unsigned index) { return index < 4; }
+    bool accumulates() { return static_cast<bool>(getInitGamma()); }
+  }];
+}
+
+def Weft_GeluBackwardOp : Weft_KernelOp<"gelu_backward"> {
+  let summary = "gradient of gelu's input";
+  let arguments = (ins Weft_FloatTensor:$dy, Weft_FloatTensor:$x, UnitAttr:$tanh_approximation);
+  let results = (outs Weft_FloatTensor:$dx);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
+  let summary = "gradient of attention's input";
+  let description = [{
+    flops: five products (scores again, dv, dp, dq, dk) where the forward has two, 10 * rows * S * d; masked as there.
+  }];
+  let arguments = !con((ins Weft_Matrix:$dout, Weft_Matrix:$qkv, Weft_Matrix:$out, Weft_Matrix:$lse),
+                       Weft_AttentionAttributes);
+  let results = (outs Weft_Matrix:$dqkv);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = "int64_t flops(); int64_t maskedFlops();";
+}
+
+def Weft_CrossEntropyBackwardOp : Weft_KernelOp<"cross_entropy_backward"> {
+  let summary = "gradient of the logits of the sum of cross_entropy's losses";
+  let arguments = (ins Weft_Matrix:$logits, Weft_Vector:$lse, Weft_Tokens:$targets, I64Attr:$vocabulary,
+                       F64Attr:$loss_weight);
+  let results = (outs Weft_Matrix:$dlogits);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif  // WEFT_IR_BACKWARD_OPS_TD_

@@ -1,0 +1,37 @@
+#include "ir/dialect.h"
+
+#include "ir/dialect.cc.inc"
+#include "ir/enums.cc.inc"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+
+#define GET_TYPEDEF_CLASSES
+#include "ir/types.cc.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "ir/attributes.cc.inc"
+
+namespace weft::ir {
+
+void WeftDialect::initialize() {
+  registerTypesAndAttributes();
+  registerStructureOps();
+  registerForwardOps();
+  registerBackwardOps();
+  registerOptimizerOps();
+  registerRankOps();
+}
+
+void WeftDialect::registerTypesAndAttributes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/types.cc.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/attributes.cc.inc"
+      >();
+}
+
+}  // namespace weft::ir

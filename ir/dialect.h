@@ -1,0 +1,28 @@
+// The dialect `weft`: dialect object, types, attributes and enums. Ops are in graph_ops.h and rank_ops.h.
+#ifndef WEFT_IR_DIALECT_H_
+#define WEFT_IR_DIALECT_H_
+
+#include "ir/dialect.h.inc"
+#include "ir/enums.h.inc"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+
+#define GET_TYPEDEF_CLASSES
+#include "ir/types.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "ir/attributes.h.inc"
+
+namespace weft::ir {
+
+// Names of the discardable attributes of graph-level ops.
+inline constexpr llvm::StringLiteral kNameAttr = "name";
+inline constexpr llvm::StringLiteral kLayerAttr = "layer";
+inline constexpr llvm::StringLiteral kStageAttr = "stage";
+// Values of `part`: "input", "weight", "recompute".
+inline constexpr llvm::StringLiteral kPartAttr = "part";
+
+}  // namespace weft::ir
+
+#endif  // WEFT_IR_DIALECT_H_

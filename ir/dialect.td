@@ -1,0 +1,206 @@
+// The dialect `weft`: what a model computes (graph level) and what a rank does with it (rank level).
+#ifndef WEFT_IR_DIALECT_TD_
+#define WEFT_IR_DIALECT_TD_
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def Weft_Dialect : Dialect {
+  let name = "weft";
+  let cppNamespace = "::weft::ir";
+  let summary = "Parallel training plans, from tensor ops to lists of actions";
+  let description = [{
+    Two levels live in one dialect.
+
+    *Graph level*: ops on statically shaped tensors, one op per kernel of `proto/program.proto` and with the meaning that
+    `docs/kernels.md` gives it; the op's mnemonic is the kernel's name in lower case and its attributes are the kernel's.
+    Values are immutable: an op that updates storage in place takes the old value as an operand and returns the new one
+    (its *tied* operand and result share storage). Ops sit in a `weft.graph` (the whole model, forward only) or in a
+    `weft.segment` (what one compute action of one stage runs).
+
+    *Rank level*: one template per role of rank, an ordered list of actions on buffers.
+
+    Discardable attributes of graph-level ops: `name` (shown in traces), `layer` and `stage` (i32), and in backward
+    segments `part` ("input", "weight" or "recompute": which of the three the op belongs to).
+
+    Error messages of verifiers begin with an id in brackets, such as `[matmul_c1]`.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  // Each is defined beside the ops that it registers.
+  let extraClassDeclaration = [{
+    void registerTypesAndAttributes();
+    void registerStructureOps();
+    void registerForwardOps();
+    void registerBackwardOps();
+    void registerOptimizerOps();
+    void registerRankOps();
+  }];
+}
+
+class Weft_Op<string mnemonic, list<Trait> traits = []> : Op<Weft_Dialect, mnemonic, traits>;
+
+class Weft_Type<string name, string typeMnemonic> : TypeDef<Weft_Dialect, name> {
+  let mnemonic = typeMnemonic;
+}
+
+class Weft_Attr<string name, string attrMnemonic> : AttrDef<Weft_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Weft_Exact192Type : Weft_Type<"Exact192", "exact192"> {
+  let summary = "order-independent accumulator of one real number, 24 bytes";
+  let description = "192-bit two's complement fixed point with least bit 2^-126 (rule P9, docs/kernels.md).";
+}
+
+// What a tensor of a segment is to the world outside. The names of those that are persistent buffers are those of
+// BufferRole in proto/program.proto.
+def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to the outside", [
+    I32EnumAttrCase<"Input", 0, "input">,
+    I32EnumAttrCase<"Output", 1, "output">,
+    I32EnumAttrCase<"OutputGrad", 2, "output_grad">,
+    I32EnumAttrCase<"InputGrad", 3, "input_grad">,
+    I32EnumAttrCase<"Saved", 4, "saved">,
+    I32EnumAttrCase<"Param", 5, "param">,
+    I32EnumAttrCase<"Master", 6, "master">,
+    I32EnumAttrCase<"Grad", 7, "grad">,
+    I32EnumAttrCase<"GradAccumulator", 8, "grad_accumulator">,
+    I32EnumAttrCase<"Moment1", 9, "moment1">,
+    I32EnumAttrCase<"Moment2", 10, "moment2">,
+    I32EnumAttrCase<"LocalLosses", 11, "local_losses">,
+    I32EnumAttrCase<"Losses", 12, "losses">,
+    I32EnumAttrCase<"LocalNorms", 13, "local_norms">,
+    I32EnumAttrCase<"Norms", 14, "norms">,
+    I32EnumAttrCase<"Norm", 15, "norm">,
+    // Scratch of one action; rank level only.
+    I32EnumAttrCase<"Workspace", 16, "workspace">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+
+def Weft_RoleAttr : Weft_Attr<"Role", "role"> {
+  let summary = "role of a segment's argument or result";
+  let description = [{
+    `tensor` is the index of the logical tensor for roles that belong to one, else -1; `use` counts the places in the
+    model that read the tensor, for `grad` and `grad_accumulator`; for `saved` it numbers the saved values of a stage.
+
+    Example: `#weft.role<grad tensor 3 use 1>`.
+  }];
+  let parameters = (ins EnumParameter<Weft_Role>:$role, DefaultValuedParameter<"int32_t", "-1">:$tensor,
+                        DefaultValuedParameter<"int32_t", "0">:$use);
+  let builders = [AttrBuilder<(ins "Role":$role, CArg<"int32_t", "-1">:$tensor, CArg<"int32_t", "0">:$use), [{
+    return $_get($_ctxt, role, tensor, use);
+  }]>];
+  let skipDefaultBuilders = 1;
+  let assemblyFormat = "`<` $role (`tensor` $tensor^)? (`use` $use^)? `>`";
+}
+
+def Weft_SegmentKind : I32EnumAttr<"SegmentKind", "what a segment does for its stage", [
+    I32EnumAttrCase<"Forward", 0, "forward">,
+    I32EnumAttrCase<"Backward", 1, "backward">,
+    I32EnumAttrCase<"GradNorm", 2, "grad_norm">,
+    I32EnumAttrCase<"ScaleGradients", 3, "scale_gradients">,
+    I32EnumAttrCase<"OptimizerStep", 4, "optimizer_step">,
+    // A forward without dropout that saves nothing.
+    I32EnumAttrCase<"Evaluate", 5, "evaluate">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_SegmentKindAttr : EnumAttr<Weft_Dialect, Weft_SegmentKind, "segment_kind">;
+
+// BufferClass and Access of proto/program.proto.
+def Weft_BufferClass : I32EnumAttr<"BufferClass", "what a buffer is for (rule P7)", [
+    I32EnumAttrCase<"Parameter", 1, "parameter">,
+    I32EnumAttrCase<"Gradient", 2, "gradient">,
+    I32EnumAttrCase<"Optimizer", 3, "optimizer">,
+    I32EnumAttrCase<"SavedActivation", 4, "saved_activation">,
+    I32EnumAttrCase<"InFlightActivation", 5, "in_flight_activation">,
+    I32EnumAttrCase<"Communication", 6, "communication">,
+    I32EnumAttrCase<"Workspace", 7, "workspace">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_Access : I32EnumAttr<"Access", "how an action uses a buffer", [
+    I32EnumAttrCase<"Read", 1, "read">,
+    I32EnumAttrCase<"Write", 2, "write">,
+    I32EnumAttrCase<"ReadWrite", 3, "read_write">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+// Direction and Purpose of proto/program.proto.
+def Weft_Direction : I32EnumAttr<"Direction", "of a transfer between stages", [
+    I32EnumAttrCase<"TowardsLoss", 1, "towards_loss">,
+    I32EnumAttrCase<"FromLoss", 2, "from_loss">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_DirectionAttr : EnumAttr<Weft_Dialect, Weft_Direction, "direction">;
+def Weft_Purpose : I32EnumAttr<"Purpose", "of a collective", [
+    I32EnumAttrCase<"GradientSync", 1, "gradient_sync">,
+    I32EnumAttrCase<"TiedSync", 2, "tied_sync">,
+    I32EnumAttrCase<"NormSync", 3, "norm_sync">,
+    I32EnumAttrCase<"LossSync", 4, "loss_sync">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_PurposeAttr : EnumAttr<Weft_Dialect, Weft_Purpose, "purpose">;
+
+// Rank level: what passes between actions (rank_ops.td).
+def Weft_BufferType : Weft_Type<"Buffer", "buffer"> {
+  let summary = "bytes on one rank, of one class (rule P7)";
+  let description = [{
+    `content` is the tensor that the buffer holds, or none for a buffer with several values inside.
+
+    Examples: `!weft.buffer<saved_activation, 4096>`, `!weft.buffer<gradient, 64, tensor<4x4xf32>>`.
+  }];
+  let parameters = (ins EnumParameter<Weft_BufferClass>:$bufferClass, "int64_t":$bytes,
+                        OptionalParameter<"::mlir::Type">:$content);
+  let assemblyFormat = "`<` $bufferClass `,` $bytes (`,` $content^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def Weft_TokenType : Weft_Type<"Token", "token"> {
+  let summary = "the finish of an action; an action that takes it waits for it (rule P2)";
+}
+
+def Weft_MeshAttr : Weft_Attr<"Mesh", "mesh"> {
+  let summary = "a named grid of ranks, innermost axis first";
+  let description = "Example: `#weft.mesh<data = 2, pipe = 4>`.";
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"int64_t">:$sizes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // Size of an axis; 1 if the mesh does not list it.
+    int64_t getSize(::llvm::StringRef axis) const;
+  }];
+}
+
+def Weft_OperandAttr : Weft_Attr<"Operand", "operand"> {
+  let summary = "what an action passes to a segment in one place: role, access, and the type of buffer";
+  let description = [{
+    Example: `#weft.operand<<grad tensor 3 use 1>, read_write, !weft.buffer<gradient, 64, tensor<4x4xf32>>>`.
+  }];
+  let parameters = (ins "::weft::ir::RoleAttr":$role, EnumParameter<Weft_Access>:$access,
+                        "::weft::ir::BufferType":$type);
+  let assemblyFormat = "`<` $role `,` $access `,` $type `>`";
+}
+
+// Tensors of the graph level.
+def Weft_Float : AnyTypeOf<[F64, F32, BF16, F16]>;
+def Weft_Matrix : Type<And<[StaticShapeTensorOf<[Weft_Float]>.predicate, HasAnyRankOfPred<[2]>]>,
+                       "statically shaped matrix of floats", "::mlir::RankedTensorType">;
+def Weft_Vector : Type<And<[StaticShapeTensorOf<[Weft_Float]>.predicate, HasAnyRankOfPred<[1]>]>,
+                       "statically shaped vector of floats", "::mlir::RankedTensorType">;
+def Weft_FloatTensor : Type<StaticShapeTensorOf<[Weft_Float]>.predicate, "statically shaped tensor of floats",
+                            "::mlir::RankedTensorType">;
+def Weft_Tokens : Type<And<[StaticShapeTensorOf<[I32]>.predicate, HasAnyRankOfPred<[1]>]>,
+                       "statically shaped vector of i32", "::mlir::RankedTensorType">;
+def Weft_F64Vector : Type<And<[StaticShapeTensorOf<[F64]>.predicate, HasAnyRankOfPred<[1]>]>,
+                          "statically shaped vector of f64", "::mlir::RankedTensorType">;
+def Weft_Accumulator : Type<StaticShapeTensorOf<[Weft_Exact192Type]>.predicate,
+                            "statically shaped tensor of exact192", "::mlir::RankedTensorType">;
+def Weft_AnyTensor : Type<StaticShapeTensorOf<[AnyType]>.predicate, "statically shaped tensor",
+                          "::mlir::RankedTensorType">;
+
+#endif  // WEFT_IR_DIALECT_TD_

@@ -1,0 +1,135 @@
+// Kernels of the forward pass. docs/kernels.md defines each.
+#ifndef WEFT_IR_FORWARD_OPS_TD_
+#define WEFT_IR_FORWARD_OPS_TD_
+
+include "ir/kernel_ops.td"
+
+def Weft_Addend : Type<StaticShapeTensorOf<[Weft_Float, Weft_Exact192Type]>.predicate,
+                       "statically shaped tensor of floats or exact192", "::mlir::RankedTensorType">;
+
+def Weft_LoadTokensOp : Weft_KernelOp<"load_tokens"> {
+  let summary = "token ids of the microbatch";
+  let results = (outs Weft_Tokens:$tokens);
+  let assemblyFormat = "attr-dict `:` type($tokens)";
+}
+
+def Weft_LoadTargetsOp : Weft_KernelOp<"load_targets"> {
+  let summary = "the next token at every position, -1 where it does not count";
+  let results = (outs Weft_Tokens:$targets);
+  let assemblyFormat = "attr-dict `:` type($targets)";
+}
+
+def Weft_EmbeddingOp : Weft_KernelOp<"embedding", [Weft_Differentiable, Weft_Shardable]> {
+  let summary = "rows of a table";
+  let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$table);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  // The table is read where tokens point, not as a whole.
+  let kernelMethods = "int64_t bytes();";
+}
+
+def Weft_PositionEmbeddingOp : Weft_KernelOp<"position_embedding", [Weft_Differentiable]> {
+  let summary = "row `r mod sequence` of a table, for every row r";
+  let arguments = (ins Weft_Matrix:$table, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = "int64_t bytes();";
+}
+
+def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
+  let summary = "a + b (+ init); of accumulators, an exact merge of b into a";
+  let arguments = (ins Weft_Addend:$a, Weft_Addend:$b, Optional<Weft_FloatTensor>:$init);
+  let results = (outs Weft_Addend:$result);
+  let kernelMethods = [{
+    bool isMerge() { return ::mlir::isa<Exact192Type>(getType().getElementType()); }
+    int getTiedOperand(unsigned result) { return getInit() ? 2 : isMerge() ? 0 : -1; }
+    bool isStepInput(unsigned index) { return index < 2; }
+    bool accumulates() { return static_cast<bool>(getInit()); }
+  }];
+  let assemblyFormat = "$a `,` $b (`init` $init^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_MatmulOp : Weft_AccumulatingOp<"matmul", [AttrSizedOperandSegments, Weft_Differentiable, Weft_Shardable]> {
+  let summary = "op(a) op(b) + bias (+ init)";
+  let description = [{
+    `a` is [m, k], or [k, m] with `transpose_a`; `b` is [k, n], or [n, k] with `transpose_b`; 2mnk flops.
+  }];
+  let arguments = (ins Weft_Matrix:$a, Weft_Matrix:$b, Optional<Weft_Vector>:$bias, Optional<Weft_Matrix>:$init,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = [{
+    $a `,` $b (`bias` $bias^)? (`init` $init^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = kernelMethods # [{
+    int64_t flops();
+    // The length of the sums.
+    int64_t getInner() { return getA().getType().getDimSize(getTransposeA() ? 0 : 1); }
+  }];
+}
+
+def Weft_LayerNormOp : Weft_KernelOp<"layer_norm", [Weft_Differentiable, Weft_Shardable]> {
+  let summary = "(x - mean) * rstd * gamma + beta for every row, and mean and rstd";
+  let arguments = (ins Weft_Matrix:$x, Weft_Vector:$gamma, Weft_Vector:$beta, F64Attr:$epsilon);
+  let results = (outs Weft_Matrix:$result, Weft_Vector:$mean, Weft_Vector:$rstd);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_GeluOp : Weft_KernelOp<"gelu", [Weft_Differentiable, Weft_Shardable]> {
+  let summary = "Gaussian error linear unit";
+  let arguments = (ins Weft_FloatTensor:$x, UnitAttr:$tanh_approximation);
+  let results = (outs Weft_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable]> {
+  let summary = "multi-head attention, and the log-sum-exp of every row of scores";
+  let description = [{
+    flops: two products of [S, d/h] by [d/h, S] size per head and sequence, 4 * rows * S * d; a causal mask makes all but
+    (S + 1) / 2S of it unnecessary.
+  }];
+  let arguments = !con((ins Weft_Matrix:$qkv), Weft_AttentionAttributes);
+  let results = (outs Weft_Matrix:$result, Weft_Matrix:$lse);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = "int64_t flops(); int64_t maskedFlops();";
+}
+
+def Weft_DropoutOp : Weft_KernelOp<"dropout", [Weft_Differentiable, Weft_Shardable]> {
+  let summary = "zeroes elements at random, scales the others by 1/(1-p)";
+  let arguments = (ins Weft_Matrix:$x, F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_CrossEntropyOp : Weft_KernelOp<"cross_entropy", [Weft_Differentiable]> {
+  let summary = "writes the microbatch's weighted loss into its element of `losses`";
+  let description = [{
+    `losses` is updated in place. Its gradient is taken with respect to the sum of its elements, so none is passed in.
+  }];
+  let arguments = (ins Weft_Matrix:$logits, Weft_Tokens:$targets, Weft_F64Vector:$losses, I64Attr:$vocabulary,
+                       F64Attr:$loss_weight);
+  let results = (outs Weft_Vector:$lse, Weft_F64Vector:$new_losses);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return result == 1 ? 2 : -1; }
+    bool isStepInput(unsigned index) { return index != 2; }
+  }];
+}
+
+def Weft_CastOp : Weft_KernelOp<"cast", [Weft_Differentiable, Weft_Shardable]> {
+  let summary = "rounds to another type";
+  let arguments = (ins Weft_FloatTensor:$x);
+  let results = (outs Weft_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif  // WEFT_IR_FORWARD_OPS_TD_

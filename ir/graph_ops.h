@@ -1,0 +1,22 @@
+// Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops, optimizer_ops).
+#ifndef WEFT_IR_GRAPH_OPS_H_
+#define WEFT_IR_GRAPH_OPS_H_
+
+#include "ir/dialect.h"
+#include "ir/interfaces.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#define GET_OP_CLASSES
+#include "ir/structure_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/forward_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/backward_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/optimizer_ops.h.inc"
+
+#endif  // WEFT_IR_GRAPH_OPS_H_

@@ -1,0 +1,33 @@
+// Base classes of the ops that become steps.
+#ifndef WEFT_IR_KERNEL_OPS_TD_
+#define WEFT_IR_KERNEL_OPS_TD_
+
+include "ir/dialect.td"
+include "ir/interfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Weft_KernelOp<string mnemonic, list<Trait> traits = []>
+    : Weft_Op<mnemonic, [Pure, Weft_KernelInterface, Weft_CostInterface] # traits> {
+  // What the kernel asks of its storage and its cost; see the interfaces.
+  code kernelMethods = "";
+  let extraClassDeclaration = kernelMethods;
+}
+
+def Weft_Differentiable : DeclareOpInterfaceMethods<Weft_DifferentiableInterface>;
+def Weft_Shardable : DeclareOpInterfaceMethods<Weft_ShardableInterface>;
+
+// For an op whose last operand, `init`, is optional and is added to result 0 in place.
+class Weft_AccumulatingOp<string mnemonic, list<Trait> traits = []> : Weft_KernelOp<mnemonic, traits> {
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return getInit() ? static_cast<int>((*this)->getNumOperands()) - 1 : -1; }
+    bool isStepInput(unsigned index) { return !getInit() || index + 1 != (*this)->getNumOperands(); }
+    bool accumulates() { return static_cast<bool>(getInit()); }
+  }];
+}
+
+// The attributes that attention and its backward share.
+defvar Weft_AttentionAttributes = (ins I64Attr:$heads, I64Attr:$sequence, UnitAttr:$causal, F64Attr:$scale,
+                                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                                       DefaultValuedAttr<I32Attr, "0">:$dropout_site);
+
+#endif  // WEFT_IR_KERNEL_OPS_TD_

@@ -1,0 +1,94 @@
+// Kernels of the end of an optimizer step. docs/kernels.md defines each.
+#ifndef WEFT_IR_OPTIMIZER_OPS_TD_
+#define WEFT_IR_OPTIMIZER_OPS_TD_
+
+include "ir/kernel_ops.td"
+
+def Weft_FillOp : Weft_KernelOp<"fill"> {
+  let summary = "a constant";
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Weft_AnyTensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Weft_ExactAccumulateOp : Weft_KernelOp<"exact_accumulate"> {
+  let summary = "adds x to an accumulator exactly, in place";
+  let arguments = (ins Weft_FloatTensor:$x, Weft_Accumulator:$accumulator);
+  let results = (outs Weft_Accumulator:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return 1; }
+    bool isStepInput(unsigned index) { return index == 0; }
+  }];
+}
+
+def Weft_ExactRoundOp : Weft_KernelOp<"exact_round"> {
+  let summary = "the nearest value of the result's type";
+  let arguments = (ins Weft_Accumulator:$accumulator);
+  let results = (outs Weft_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_SquaredNormOp : Weft_KernelOp<"squared_norm"> {
+  let summary = "writes the sum of x*x into element `slot` of `norms`, in place";
+  let arguments = (ins Weft_FloatTensor:$x, Weft_F64Vector:$norms, I64Attr:$slot);
+  let results = (outs Weft_F64Vector:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return 1; }
+    bool isStepInput(unsigned index) { return index == 0; }
+  }];
+}
+
+def Weft_NormTotalOp : Weft_KernelOp<"norm_total"> {
+  let summary = "global gradient norm, and the factor that clipping applies";
+  let arguments = (ins Weft_F64Vector:$norms, F64Attr:$clip_norm);
+  let results = (outs Weft_F64Vector:$norm);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_ScaleOp : Weft_KernelOp<"scale"> {
+  let summary = "x times element 1 of `norm`, in place";
+  let arguments = (ins Weft_F64Vector:$norm, Weft_FloatTensor:$x);
+  let results = (outs Weft_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = "int getTiedOperand(unsigned result) { return 1; }";
+}
+
+def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
+  let summary = "one step of AdamW, in place; `param` is the new weight rounded to the type that compute reads";
+  let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Weft_FloatTensor:$moment1,
+                       Weft_FloatTensor:$moment2, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon,
+                       F64Attr:$weight_decay);
+  let results = (outs Weft_FloatTensor:$new_weight, Weft_FloatTensor:$new_moment1, Weft_FloatTensor:$new_moment2,
+                      Optional<Weft_FloatTensor>:$param);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = "int getTiedOperand(unsigned result) { return result < 3 ? static_cast<int>(result) + 1 : -1; }";
+}
+
+def Weft_SgdStepOp : Weft_KernelOp<"sgd_step", [AttrSizedResultSegments]> {
+  let summary = "one step of SGD, in place; with a momentum buffer iff `momentum` is not 0";
+  let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Optional<Weft_FloatTensor>:$buffer,
+                       F64Attr:$momentum, F64Attr:$weight_decay);
+  let results = (outs Weft_FloatTensor:$new_weight, Optional<Weft_FloatTensor>:$new_buffer,
+                      Optional<Weft_FloatTensor>:$param);
+  let assemblyFormat = [{
+    $grad `,` $weight (`,` $buffer^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) {
+      if (result == 0) return 1;
+      return result == 1 && getBuffer() ? 2 : -1;
+    }
+  }];
+}
+
+#endif  // WEFT_IR_OPTIMIZER_OPS_TD_

@@ -1,0 +1,266 @@
+#include "ir/rank_ops.h"
+
+#include <optional>
+
+#include "ir/checks.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+
+#define GET_OP_CLASSES
+#include "ir/rank_ops.cc.inc"
+
+namespace weft::ir {
+
+void WeftDialect::registerRankOps() {
+  addOperations<
+#define GET_OP_LIST
+#include "ir/rank_ops.cc.inc"
+      >();
+}
+
+bool IsDefinedByAction(OperandAttr operand) {
+  switch (operand.getRole().getRole()) {
+    case Role::Input:
+    case Role::Output:
+    case Role::OutputGrad:
+    case Role::InputGrad:
+    case Role::Saved:
+    case Role::Workspace:
+      return operand.getAccess() == Access::Write;
+    default:
+      return false;
+  }
+}
+
+bool IsCompute(mlir::Operation* op) {
+  return mlir::isa<ForwardOp, BackwardOp, GradNormOp, ScaleGradientsOp, OptimizerStepOp>(op);
+}
+
+bool IsAction(mlir::Operation* op) { return IsCompute(op) || mlir::isa<SendOp, RecvOp, AllReduceOp>(op); }
+
+mlir::Value DoneToken(mlir::Operation* action) { return action->getResult(action->getNumResults() - 1); }
+
+mlir::MutableOperandRange AfterTokens(mlir::Operation* action) {
+  return llvm::TypeSwitch<mlir::Operation*, mlir::MutableOperandRange>(action)
+      .Case<ForwardOp, BackwardOp, GradNormOp, ScaleGradientsOp, OptimizerStepOp, SendOp, RecvOp, AllReduceOp>(
+          [](auto op) { return op.getAfterMutable(); });
+}
+
+namespace {
+
+ProgramOp ProgramOf(mlir::Operation* op) { return op->getParentOfType<ProgramOp>(); }
+
+// Coordinates {axis = index} within the mesh.
+mlir::LogicalResult CheckCoordinates(mlir::Operation* op, llvm::StringRef id, mlir::DictionaryAttr coordinates) {
+  MeshAttr mesh = ProgramOf(op).getMesh();
+  for (mlir::NamedAttribute entry : coordinates) {
+    auto index = mlir::dyn_cast<mlir::IntegerAttr>(entry.getValue());
+    int64_t size = mesh.getSize(entry.getName());
+    if (!index || index.getInt() < 0 || index.getInt() >= size) {
+      return op->emitOpError() << "[" << id << "] axis " << entry.getName() << " has coordinates 0 to " << size - 1
+                               << ", got " << entry.getValue();
+    }
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult CheckStageAndMicrobatch(mlir::Operation* op, llvm::StringRef id, int32_t stage,
+                                            std::optional<int32_t> microbatch) {
+  ProgramOp program = ProgramOf(op);
+  if (stage < 0 || stage >= static_cast<int32_t>(program.getStages())) {
+    return op->emitOpError() << "[" << id << "] stage must be 0 to " << program.getStages() - 1 << ", got " << stage;
+  }
+  if (microbatch && (*microbatch < 0 || *microbatch >= static_cast<int32_t>(program.getMicrobatches()))) {
+    return op->emitOpError() << "[" << id << "] microbatch must be 0 to " << program.getMicrobatches() - 1 << ", got "
+                             << *microbatch;
+  }
+  return mlir::success();
+}
+
+// The action of `kind` must bind buffers of the right types to every operand of its segment.
+mlir::LogicalResult CheckCompute(mlir::Operation* op, mlir::FlatSymbolRefAttr segment, int32_t stage,
+                                 llvm::ArrayRef<SegmentKind> kinds, mlir::ValueRange inputs,
+                                 mlir::ResultRange outputs, std::optional<llvm::ArrayRef<int64_t>> offsets) {
+  ProgramOp program = ProgramOf(op);
+  auto signature = program.lookupSymbol<SignatureOp>(segment.getAttr());
+  if (!signature) return op->emitOpError() << "[compute_c1] the program has no signature " << segment;
+  if (!llvm::is_contained(kinds, signature.getKind()) || static_cast<int32_t>(signature.getStage()) != stage) {
+    mlir::InFlightDiagnostic error = op->emitOpError()
+                                     << "[compute_c2] runs " << segment << ", which is of kind "
+                                     << stringifySegmentKind(signature.getKind()) << " for stage "
+                                     << signature.getStage() << ", for stage " << stage;
+    error.attachNote(signature.getLoc()) << "the signature";
+    return error;
+  }
+  unsigned next_input = 0, next_output = 0;
+  for (unsigned i = 0; i < signature.size(); ++i) {
+    OperandAttr operand = signature.getOperand(i);
+    bool defined = IsDefinedByAction(operand);
+    unsigned& next = defined ? next_output : next_input;
+    unsigned given = defined ? outputs.size() : inputs.size();
+    mlir::Type type = next < given ? (defined ? mlir::Value(outputs[next]) : inputs[next]).getType() : mlir::Type();
+    if (type != operand.getType()) {
+      mlir::InFlightDiagnostic error = op->emitOpError() << "[compute_c3] " << (defined ? "output " : "input ") << next
+                                                         << " must be " << operand.getType() << " for operand " << i;
+      if (type) error << ", got " << type;
+      error.attachNote(signature.getLoc()) << "the signature";
+      return error;
+    }
+    ++next;
+  }
+  if (next_input != inputs.size() || next_output != outputs.size()) {
+    return op->emitOpError() << "[compute_c4] the signature has " << next_input << " inputs and " << next_output
+                             << " outputs, got " << inputs.size() << " and " << outputs.size();
+  }
+  if (offsets && offsets->size() != outputs.size()) {
+    return op->emitOpError() << "[compute_c5] " << outputs.size() << " outputs have " << offsets->size() << " offsets";
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult CheckTransfer(mlir::Operation* op, mlir::DictionaryAttr peer, int32_t stage, int32_t microbatch) {
+  if (mlir::failed(CheckStageAndMicrobatch(op, "transfer_c1", stage, microbatch)) ||
+      mlir::failed(CheckCoordinates(op, "transfer_c2", peer))) {
+    return mlir::failure();
+  }
+  mlir::DictionaryAttr own = op->getParentOfType<TemplateOp>().getPins();
+  bool other = false;
+  for (mlir::NamedAttribute entry : peer) {
+    mlir::Attribute pin = own.get(entry.getName());
+    if (!pin) {
+      return op->emitOpError() << "[transfer_c3] names the peer's coordinate on axis " << entry.getName()
+                               << ", which its template does not pin";
+    }
+    other |= pin != entry.getValue();
+  }
+  if (!other) return op->emitOpError() << "[transfer_c4] the peer " << peer << " is the rank itself";
+  return mlir::success();
+}
+
+}  // namespace
+
+mlir::LogicalResult ForwardOp::verify() {
+  if (mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getStage(), getMicrobatch()))) return mlir::failure();
+  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::Forward, SegmentKind::Evaluate}, getInputs(),
+                      getOutputs(), getOffsets());
+}
+
+mlir::LogicalResult BackwardOp::verify() {
+  if (mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getStage(), getMicrobatch()))) return mlir::failure();
+  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::Backward}, getInputs(), getOutputs(),
+                      getOffsets());
+}
+
+mlir::LogicalResult GradNormOp::verify() {
+  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::GradNorm}, getInputs(), getOutputs(),
+                      getOffsets());
+}
+
+mlir::LogicalResult ScaleGradientsOp::verify() {
+  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::ScaleGradients}, getInputs(), getOutputs(),
+                      getOffsets());
+}
+
+mlir::LogicalResult OptimizerStepOp::verify() {
+  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::OptimizerStep}, getInputs(), getOutputs(),
+                      getOffsets());
+}
+
+mlir::LogicalResult SendOp::verify() { return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch()); }
+
+mlir::LogicalResult RecvOp::verify() {
+  if (getOffsets() && getOffsets()->size() != 1) {
+    return emitOpError() << "[recv_c1] one buffer has " << getOffsets()->size() << " offsets";
+  }
+  return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch());
+}
+
+mlir::LogicalResult AllReduceOp::verify() {
+  if (getSources().empty() || getSources().getTypes() != getDestinations().getTypes()) {
+    return emitOpError() << "[all_reduce_c1] needs sources, each with a destination of its type";
+  }
+  mlir::DictionaryAttr pins = (*this)->getParentOfType<TemplateOp>().getPins();
+  MeshAttr mesh = ProgramOf(*this).getMesh();
+  for (mlir::NamedAttribute entry : getOver()) {
+    auto indices = mlir::dyn_cast<mlir::DenseI64ArrayAttr>(entry.getValue());
+    int64_t size = mesh.getSize(entry.getName());
+    int64_t previous = -1;
+    bool valid = static_cast<bool>(indices);
+    for (int64_t index : valid ? indices.asArrayRef() : llvm::ArrayRef<int64_t>()) {
+      valid &= index > previous && index < size;
+      previous = index;
+    }
+    if (!valid) {
+      return emitOpError() << "[all_reduce_c2] coordinates on axis " << entry.getName()
+                           << " must ascend from 0 to at most " << size - 1 << ", got " << entry.getValue();
+    }
+    auto pin = mlir::dyn_cast_or_null<mlir::IntegerAttr>(pins.get(entry.getName()));
+    if (pin && !indices.empty() && !llvm::is_contained(indices.asArrayRef(), pin.getInt())) {
+      return emitOpError() << "[all_reduce_c3] its own coordinate " << pin.getInt() << " on axis " << entry.getName()
+                           << " is not in the group";
+    }
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult ReleaseOp::verify() {
+  if (getBuffer().getDefiningOp<PersistentOp>()) {
+    mlir::InFlightDiagnostic error = emitOpError("[release_c1] a persistent buffer is never released");
+    error.attachNote(getBuffer().getLoc()) << "the buffer";
+    return error;
+  }
+  for (mlir::Operation* user : getBuffer().getUsers()) {
+    if (user != *this && mlir::isa<ReleaseOp>(user)) {
+      mlir::InFlightDiagnostic error = emitOpError("[release_c2] the buffer is released twice");
+      error.attachNote(user->getLoc()) << "the other release";
+      return error;
+    }
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult SignatureOp::verify() {
+  if (getStage() >= ProgramOf(*this).getStages()) {
+    return emitOpError() << "[signature_c1] stage must be below " << ProgramOf(*this).getStages() << ", got "
+                         << getStage();
+  }
+  llvm::DenseMap<mlir::Attribute, unsigned> seen;
+  for (unsigned i = 0; i < size(); ++i) {
+    auto [other, added] = seen.try_emplace(getOperand(i).getRole(), i);
+    if (!added) {
+      return emitOpError() << "[signature_c2] operands " << other->second << " and " << i << " have the same role "
+                           << getOperand(i).getRole();
+    }
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult TemplateOp::verify() { return CheckCoordinates(*this, "template_c1", getPins()); }
+
+mlir::LogicalResult ProgramOp::verifyRegions() {
+  for (auto [name, value] : {std::pair("stages", getStages()), std::pair("microbatches", getMicrobatches()),
+                             std::pair("receive_buffers", getReceiveBuffers()),
+                             std::pair("send_buffers", getSendBuffers())}) {
+    if (static_cast<int32_t>(value) < 1) {
+      return emitOpError() << "[program_c1] " << name << " must be at least 1, got " << static_cast<int32_t>(value);
+    }
+  }
+  llvm::DenseMap<mlir::Attribute, TemplateOp> roles;
+  for (mlir::Operation& op : getBody().front()) {
+    auto t = mlir::dyn_cast<TemplateOp>(op);
+    if (!t) {
+      if (mlir::isa<SignatureOp>(op)) continue;
+      return op.emitOpError("[program_c2] only weft.signature and weft.template may stand in a program");
+    }
+    auto [other, added] = roles.try_emplace(t.getPins(), t);
+    if (!added) {
+      mlir::InFlightDiagnostic error = t.emitOpError() << "[program_c3] two templates are at " << t.getPins();
+      error.attachNote(other->second.getLoc()) << "the other template";
+      return error;
+    }
+  }
+  return mlir::success();
+}
+
+}  // namespace weft::ir

@@ -1,0 +1,32 @@
+// Ops of the rank level (rank_ops.td), and how passes see any action without knowing its kind.
+#ifndef WEFT_IR_RANK_OPS_H_
+#define WEFT_IR_RANK_OPS_H_
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+
+#include "ir/dialect.h"
+
+#define GET_OP_CLASSES
+#include "ir/rank_ops.h.inc"
+
+namespace weft::ir {
+
+// Whether actions that run a segment define the buffer for this operand, instead of taking it: boundary tensors, saved
+// activations and workspace are results of the action that writes them.
+bool IsDefinedByAction(OperandAttr operand);
+
+// An op of a template that becomes an Action: it has a token as its last result.
+bool IsAction(mlir::Operation* op);
+// Whether it runs a segment on the compute stream.
+bool IsCompute(mlir::Operation* op);
+// The token of an action's finish.
+mlir::Value DoneToken(mlir::Operation* action);
+// The tokens that an action waits for.
+mlir::MutableOperandRange AfterTokens(mlir::Operation* action);
+
+}  // namespace weft::ir
+
+#endif  // WEFT_IR_RANK_OPS_H_

@@ -1,0 +1,193 @@
+// Rank level: what every role of rank does, in order, with which buffers.
+#ifndef WEFT_IR_RANK_OPS_TD_
+#define WEFT_IR_RANK_OPS_TD_
+
+include "ir/dialect.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove, SingleBlock, NoTerminator]> {
+  let summary = "the lists of actions of all ranks of a mesh";
+  let description = [{
+    Holds the signatures of its segments and one template per role of rank. The attributes are the parts of the plan
+    that the passes of the rank level read.
+
+    ```mlir
+    weft.program @gpt2 mesh <data = 2, pipe = 4> stages 4 microbatches 8 schedule "1f1b" {
+      weft.signature @stage0.forward forward stage 0 [...]
+      weft.template @pipe0 at {pipe = 0} {
+        ...
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Weft_MeshAttr:$mesh, I32Attr:$stages, I32Attr:$microbatches,
+                       StrAttr:$schedule,
+                       // Forward only.
+                       UnitAttr:$evaluation,
+                       // Gradients are scaled by the clipping factor before the optimizer step.
+                       UnitAttr:$clip,
+                       DefaultValuedAttr<I32Attr, "1">:$virtual_stages,
+                       DefaultValuedAttr<I32Attr, "1">:$receive_buffers,
+                       DefaultValuedAttr<I32Attr, "2">:$send_buffers,
+                       DefaultValuedAttr<I64Attr, "0">:$gradient_bucket_bytes,
+                       DefaultValuedAttr<StrAttr, "\"ring\"">:$collective,
+                       // Cost of one microbatch on one rank in any unit, for schedules that order by time.
+                       DefaultValuedAttr<I64Attr, "1">:$forward_cost,
+                       DefaultValuedAttr<I64Attr, "2">:$backward_cost);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `mesh` `` $mesh `stages` $stages `microbatches` $microbatches `schedule` $schedule
+    attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
+  let summary = "what a segment takes, buffer by buffer";
+  let description = [{
+    The operands of a segment in order. Those that are written here for the first time in a repetition (access `write`
+    to a boundary tensor, to saved activations or to the workspace) are results of the actions that run the segment;
+    all others are their inputs.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage,
+                       TypedArrayAttrBase<Weft_OperandAttr, "operands">:$operands_);
+  let assemblyFormat = "$sym_name $kind `stage` $stage $operands_ attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    OperandAttr getOperand(unsigned index) { return ::mlir::cast<OperandAttr>(getOperands_()[index]); }
+    unsigned size() { return getOperands_().size(); }
+  }];
+}
+
+def Weft_TemplateOp : Weft_Op<"template", [Symbol, HasParent<"ProgramOp">, SingleBlock, NoTerminator]> {
+  let summary = "the actions of one repetition of all ranks whose coordinates match `pins`";
+  let description = [{
+    Persistent buffers first, then actions in list order. A non-persistent buffer is the result of the action that
+    writes it first, so lifetimes are read off def-use chains.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, DictionaryAttr:$pins);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `at` $pins attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+class Weft_RankOp<string mnemonic, list<Trait> traits = []> : Weft_Op<mnemonic, traits # [HasParent<"TemplateOp">]>;
+
+def Weft_PersistentOp : Weft_RankOp<"persistent"> {
+  let summary = "a buffer that lives for the whole run";
+  let arguments = (ins Weft_RoleAttr:$role, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Weft_BufferType:$buffer);
+  let assemblyFormat = "$role attr-dict `:` type($buffer)";
+}
+
+// An action that runs a segment. `inputs` and `outputs` are bound to the segment's operands by its signature.
+class Weft_ComputeOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOperandSegments]> {
+  let description = [{
+    Runs a segment. `inputs` and `outputs` together are the operands of the segment's signature, each in its order.
+    `offsets` are the places of `outputs` in the arena.
+
+    ```mlir
+    %y, %saved, %done = weft.forward @stage1.forward stage 1 microbatch 0 (%x, %w)
+        : (!weft.buffer<in_flight_activation, 4096>, !weft.buffer<parameter, 1024>)
+        -> (!weft.buffer<in_flight_activation, 4096>, !weft.buffer<saved_activation, 8192>)
+    ```
+  }];
+  let results = (outs Variadic<Weft_BufferType>:$outputs, Weft_TokenType:$done);
+  let hasVerifier = 1;
+}
+class Weft_MicrobatchOp<string mnemonic> : Weft_ComputeOp<mnemonic> {
+  let arguments = (ins FlatSymbolRefAttr:$segment, I32Attr:$stage, I32Attr:$microbatch,
+                       DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_BufferType>:$inputs,
+                       Variadic<Weft_TokenType>:$after, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let assemblyFormat = [{
+    $segment `stage` $stage `microbatch` $microbatch (`lane` $lane^)? `(` $inputs `)` (`after` $after^)? attr-dict
+    `:` functional-type($inputs, $outputs)
+  }];
+}
+class Weft_StepOp<string mnemonic> : Weft_ComputeOp<mnemonic> {
+  let arguments = (ins FlatSymbolRefAttr:$segment, I32Attr:$stage, Variadic<Weft_BufferType>:$inputs,
+                       Variadic<Weft_TokenType>:$after, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let assemblyFormat = [{
+    $segment `stage` $stage `(` $inputs `)` (`after` $after^)? attr-dict `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def Weft_ForwardOp : Weft_MicrobatchOp<"forward"> {
+  let summary = "forward of one stage for one microbatch";
+}
+def Weft_BackwardOp : Weft_MicrobatchOp<"backward"> {
+  let summary = "backward of one stage for one microbatch";
+}
+def Weft_GradNormOp : Weft_StepOp<"grad_norm"> {
+  let summary = "squared norms of a stage's gradients";
+}
+def Weft_ScaleGradientsOp : Weft_StepOp<"scale_gradients"> {
+  let summary = "clips a stage's gradients";
+}
+def Weft_OptimizerStepOp : Weft_StepOp<"optimizer_step"> {
+  let summary = "updates a stage's parameters";
+}
+
+def Weft_SendOp : Weft_RankOp<"send"> {
+  let summary = "hands a boundary tensor to the rank of a neighbouring stage";
+  let description = "`stage` is the one that made the tensor.";
+  let arguments = (ins Weft_BufferType:$source, DictionaryAttr:$peer, Weft_DirectionAttr:$direction, I32Attr:$stage,
+                       I32Attr:$microbatch, DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_TokenType>:$after);
+  let results = (outs Weft_TokenType:$done);
+  let assemblyFormat = [{
+    $source `to` $peer $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
+    `:` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_RecvOp : Weft_RankOp<"recv"> {
+  let summary = "takes a boundary tensor from the rank of a neighbouring stage";
+  let description = "`stage` is the one that reads the tensor. `offsets` is the place of the buffer in the arena.";
+  let arguments = (ins DictionaryAttr:$peer, Weft_DirectionAttr:$direction, I32Attr:$stage, I32Attr:$microbatch,
+                       DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_TokenType>:$after,
+                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Weft_BufferType:$destination, Weft_TokenType:$done);
+  let assemblyFormat = [{
+    `from` $peer $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
+    `:` type($destination)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_AllReduceOp : Weft_RankOp<"all_reduce", [AttrSizedOperandSegments]> {
+  let summary = "sums each source over a group of ranks into its destination";
+  let description = [{
+    `over` maps an axis to the coordinates that take part, empty for all of them; on other axes the rank's own takes
+    part (rule P8). A destination may be its source.
+
+    ```mlir
+    %t = weft.all_reduce (%g) into (%g) over {data = array<i64>} gradient_sync "ring" stage 1
+        : (!weft.buffer<gradient, 64>) -> (!weft.buffer<gradient, 64>)
+    ```
+  }];
+  let arguments = (ins Variadic<Weft_BufferType>:$sources, Variadic<Weft_BufferType>:$destinations,
+                       DictionaryAttr:$over, Weft_PurposeAttr:$purpose, StrAttr:$algorithm, I32Attr:$stage,
+                       Variadic<Weft_TokenType>:$after);
+  let results = (outs Weft_TokenType:$done);
+  let assemblyFormat = [{
+    `(` $sources `)` `into` `(` $destinations `)` `over` $over $purpose $algorithm `stage` $stage (`after` $after^)?
+    attr-dict `:` functional-type($sources, $destinations)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_ReleaseOp : Weft_RankOp<"release"> {
+  let summary = "ends the life of a buffer at the finish of an action";
+  let arguments = (ins Weft_BufferType:$buffer, Weft_TokenType:$with);
+  let assemblyFormat = "$buffer `with` $with attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Weft_RepeatAfterOp : Weft_RankOp<"repeat_after"> {
+  let summary = "in the next repetition, the action of `early` waits for the one of `late` in this repetition";
+  let arguments = (ins Weft_TokenType:$early, Weft_TokenType:$late);
+  let assemblyFormat = "$early `waits` $late attr-dict";
+}
+
+#endif  // WEFT_IR_RANK_OPS_TD_
