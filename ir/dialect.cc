@@ -1,10 +1,12 @@
 #include "ir/dialect.h"
 
-#include "ir/dialect.cc.inc"
-#include "ir/enums.cc.inc"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+
+// Generated; these need the above.
+#include "ir/dialect.cc.inc"
+#include "ir/enums.cc.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "ir/types.cc.inc"

@@ -2,11 +2,13 @@
 #ifndef WEFT_IR_DIALECT_H_
 #define WEFT_IR_DIALECT_H_
 
-#include "ir/dialect.h.inc"
-#include "ir/enums.h.inc"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
+
+// Generated; these need the above.
+#include "ir/dialect.h.inc"
+#include "ir/enums.h.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "ir/types.h.inc"
