@@ -1,0 +1,294 @@
+// Fields of actions one by one: ids, segments, operands, peers, groups and dependencies are in range (P1, P2, P8).
+#include "absl/container/flat_hash_set.h"
+#include "proto/units.h"
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+namespace {
+
+class TemplateCheck {
+ public:
+  TemplateCheck(const Program& program, const Template& t, Findings* findings)
+      : program_(program), t_(t), findings_(findings) {}
+
+  void Run() {
+    CheckPins();
+    CheckIds();
+    if (!findings_->empty()) return;
+    for (const auto& [list, actions] : Lists()) {
+      for (const Action& action : *actions) {
+        if (findings_->full()) return;
+        CheckFields(action);
+        CheckDeps(action, list);
+        if (IsCompute(action.kind())) {
+          CheckCompute(action);
+        } else if (IsTransfer(action.kind())) {
+          CheckTransfer(action);
+        } else {
+          CheckCollective(action);
+        }
+        absl::flat_hash_set<int> released;
+        for (int b : action.releases()) {
+          if (!BufferOk(action, "releases", b)) continue;
+          if (t_.buffers(b).persistent()) Bad("P7.release", action, "releases persistent ", DescribeBuffer(t_, b));
+          if (!released.insert(b).second) Bad("P7.release", action, "releases ", DescribeBuffer(t_, b), " twice");
+        }
+      }
+    }
+  }
+
+ private:
+  using Actions = google::protobuf::RepeatedPtrField<Action>;
+  std::vector<std::pair<List, const Actions*>> Lists() const {
+    return {{kPrologue, &t_.prologue()}, {kBody, &t_.body()}, {kEpilogue, &t_.epilogue()}};
+  }
+
+  template <typename... Parts>
+  void Bad(const char* rule, const Action& action, const Parts&... parts) {
+    findings_->Add(rule, Describe(t_, action), ": ", parts...);
+  }
+
+  int Axis(const std::string& name) const {
+    for (int i = 0; i < program_.mesh().axes_size(); ++i) {
+      if (program_.mesh().axes(i).name() == name) return i;
+    }
+    return -1;
+  }
+
+  bool Pinned(const std::string& axis) const {
+    return std::any_of(t_.pins().begin(), t_.pins().end(), [&](const Coordinate& pin) { return pin.axis() == axis; });
+  }
+
+  void CheckPins() {
+    absl::flat_hash_set<std::string> seen;
+    for (const Coordinate& pin : t_.pins()) {
+      const int axis = Axis(pin.axis());
+      if (axis < 0 || pin.index() < 0 || pin.index() >= program_.mesh().axes(axis).size()) {
+        findings_->Add("P8.pins", "template '", t_.name(), "' pins ", pin.axis(), "=", pin.index(),
+                       axis < 0 ? ", the mesh has no such axis" : ", which is beyond the axis");
+      }
+      if (!seen.insert(pin.axis()).second) {
+        findings_->Add("P8.pins", "template '", t_.name(), "' pins ", pin.axis(), " twice");
+      }
+    }
+  }
+
+  void CheckIds() {
+    int64_t last = -1;
+    for (const auto& [list, actions] : Lists()) {
+      for (const Action& action : *actions) {
+        if (action.id() <= last) {
+          Bad("P1.ids", action, "ids must be at least 0 and ascending in list order; the one before is ", last);
+          return;
+        }
+        last = action.id();
+        list_of_[action.id()] = list;
+        if (action.kind() == ACTION_UNSPECIFIED) Bad("P2.kind", action, "has no kind");
+      }
+    }
+  }
+
+  bool BufferOk(const Action& action, const char* field, int b) {
+    if (b >= 0 && b < t_.buffers_size()) return true;
+    Bad("P2.buffer", action, field, " names buffer ", b, ", the template has ", t_.buffers_size());
+    return false;
+  }
+
+  void CheckFields(const Action& action) {
+    const ActionKind kind = action.kind();
+    const auto unused = [&](bool set, const char* field) {
+      if (set) Bad("P2.fields", action, "a ", ActionKind_Name(kind), " has no ", field);
+    };
+    unused(!IsCompute(kind) && action.segment() != 0, "segment");
+    unused(!IsCompute(kind) && action.operands_size() > 0, "operands");
+    unused(!IsTransfer(kind) && action.has_peer(), "peer");
+    unused(!IsTransfer(kind) && action.direction() != DIRECTION_UNSPECIFIED, "direction");
+    unused(kind != ALL_REDUCE && action.has_group(), "group");
+    unused(kind != ALL_REDUCE && action.purpose() != PURPOSE_UNSPECIFIED, "purpose");
+    unused(kind != ALL_REDUCE && !action.algorithm().empty(), "algorithm");
+    unused(kind != ALL_REDUCE && kind != SEND && action.sources_size() > 0, "sources");
+    unused(kind != ALL_REDUCE && kind != RECV && action.destinations_size() > 0, "destinations");
+    const bool per_microbatch = kind == FORWARD || kind == BACKWARD || IsTransfer(kind);
+    if (action.stage() < 0 || action.stage() >= program_.stages()) {
+      Bad("P13.range", action, "stage ", action.stage(), " is not in [0, ", program_.stages(), ")");
+    }
+    const int microbatches = per_microbatch ? program_.microbatches() : 1;
+    if (action.microbatch() < 0 || action.microbatch() >= microbatches) {
+      Bad("P13.range", action, "microbatch ", action.microbatch(), " is not in [0, ", microbatches, ")");
+    }
+    if (action.lane() < 0 || action.lane() >= Limits::kLanes) {
+      Bad("P13.range", action, "lane ", action.lane(), " is not in [0, ", Limits::kLanes, ")");
+    }
+  }
+
+  void CheckDeps(const Action& action, List list) {
+    static constexpr const char* kNames[] = {"prologue", "body", "epilogue"};
+    for (const Dependency& dep : action.deps()) {
+      const auto it = list_of_.find(dep.action());
+      if (it == list_of_.end()) {
+        Bad("P1.deps", action, "depends on action ", dep.action(), ", which the template does not have");
+        continue;
+      }
+      const List from = it->second;
+      if (dep.distance() < 0 || dep.distance() > Limits::kDistance) {
+        Bad("P1.deps", action, "distance ", dep.distance(), " is not in [0, ", Limits::kDistance, "]");
+      } else if (dep.distance() > 0 && (from != kBody || list != kBody)) {
+        Bad("P1.deps", action, "distance ", dep.distance(), " needs both ends in the body; action ", dep.action(),
+            " is in the ", kNames[from]);
+      } else if (from != list && from + 1 != list) {
+        Bad("P1.deps", action, "an action of the ", kNames[list], " cannot depend on action ", dep.action(), " of the ",
+            kNames[from]);
+      }
+      if (dep.action() == action.id() && dep.distance() == 0) Bad("P1.deps", action, "depends on itself");
+    }
+  }
+
+  void CheckCompute(const Action& action) {
+    if (action.segment() < 0 || action.segment() >= program_.segments_size()) {
+      Bad("P2.segment", action, "names segment ", action.segment(), ", the program has ", program_.segments_size());
+      return;
+    }
+    const Segment& segment = program_.segments(action.segment());
+    if (action.operands_size() != segment.operands_size()) {
+      Bad("P2.operand", action, "binds ", action.operands_size(), " operands, segment '", segment.name(), "' has ",
+          segment.operands_size());
+      return;
+    }
+    absl::flat_hash_map<int, int> bound;
+    for (int i = 0; i < action.operands_size(); ++i) {
+      const int b = action.operands(i);
+      if (!BufferOk(action, "operands", b)) continue;
+      if (t_.buffers(b).bytes() != segment.operands(i).bytes()) {
+        Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " of ", t_.buffers(b).bytes(), " bytes to operand '",
+            segment.operands(i).name(), "' of ", segment.operands(i).bytes());
+      }
+      const auto [it, fresh] = bound.emplace(b, i);
+      if (!fresh && (segment.operands(i).access() != READ || segment.operands(it->second).access() != READ)) {
+        Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " to operands '",
+            segment.operands(it->second).name(), "' and '", segment.operands(i).name(), "', one of which it writes");
+      }
+    }
+    if (action.kind() != FORWARD && action.kind() != BACKWARD) {
+      for (const Step& step : segment.steps()) {
+        const Kernel k = step.kernel();
+        if (k == LOAD_TOKENS || k == LOAD_TARGETS || k == CROSS_ENTROPY || k == DROPOUT ||
+            ((k == ATTENTION || k == ATTENTION_BACKWARD) && step.attributes().dropout() > 0)) {
+          Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k),
+              ") reads the microbatch; only FORWARD and BACKWARD have one");
+          break;
+        }
+      }
+    }
+  }
+
+  // Buffers of messages are tensors.
+  bool MessageOk(const Action& action, const char* field, int b) {
+    if (!BufferOk(action, field, b)) return false;
+    if (t_.buffers(b).dtype() != DTYPE_UNSPECIFIED) return true;
+    Bad("P4.dtype", action, field, " names ", DescribeBuffer(t_, b), ", which has no dtype");
+    return false;
+  }
+
+  void CheckTransfer(const Action& action) {
+    const bool send = action.kind() == SEND;
+    const auto& buffers = send ? action.sources() : action.destinations();
+    if (buffers.size() != 1) {
+      Bad("P4.buffers", action, "must name one buffer, names ", buffers.size());
+    } else if (MessageOk(action, send ? "sources" : "destinations", buffers.Get(0)) &&
+               t_.buffers(buffers.Get(0)).dtype() == INT32) {
+      Bad("P4.dtype", action, "moves ", DescribeBuffer(t_, buffers.Get(0)), " of int32; messages are floating point");
+    }
+    if (action.direction() == DIRECTION_UNSPECIFIED) Bad("P4.direction", action, "has no direction");
+    absl::flat_hash_set<std::string> seen;
+    bool differs = false;
+    for (const Coordinate& at : action.peer().at()) {
+      const int axis = Axis(at.axis());
+      if (axis < 0 || at.index() < 0 || at.index() >= program_.mesh().axes(axis).size()) {
+        Bad("P8.peer", action, "peer ", at.axis(), "=", at.index(), axis < 0 ? ": no such axis" : ": beyond the axis");
+        return;
+      }
+      if (!seen.insert(at.axis()).second) Bad("P8.peer", action, "peer names axis ", at.axis(), " twice");
+      if (!Pinned(at.axis())) {
+        Bad("P8.peer", action, "peer names axis ", at.axis(), ", which the template does not pin");
+      }
+      for (const Coordinate& pin : t_.pins())
+        differs = differs || (pin.axis() == at.axis() && pin.index() != at.index());
+    }
+    if (!differs) Bad("P8.peer", action, "the peer is the rank itself");
+  }
+
+  void CheckCollective(const Action& action) {
+    if (action.sources_size() == 0 || action.sources_size() != action.destinations_size()) {
+      Bad("P4.buffers", action, "has ", action.sources_size(), " sources and ", action.destinations_size(),
+          " destinations; needs as many of both, at least one");
+      return;
+    }
+    if (action.purpose() == PURPOSE_UNSPECIFIED) Bad("P4.collective", action, "has no purpose");
+    if (action.algorithm().empty()) Bad("P10.algorithm", action, "names no algorithm");
+    absl::flat_hash_map<int, int> role;  // Buffer -> index of the pair that uses it.
+    for (int i = 0; i < action.sources_size(); ++i) {
+      const int s = action.sources(i), d = action.destinations(i);
+      if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;
+      const Buffer &a = t_.buffers(s), &b = t_.buffers(d);
+      if (a.dtype() == INT32) Bad("P4.dtype", action, "sums ", DescribeBuffer(t_, s), " of int32");
+      if (a.dtype() != b.dtype() || a.bytes() != b.bytes()) {
+        Bad("P4.shape", action, DescribeBuffer(t_, s), " is summed into ", DescribeBuffer(t_, d),
+            " of another dtype or size");
+      }
+      for (int x : {s, d}) {
+        const auto [it, fresh] = role.emplace(x, i);
+        if (!fresh && it->second != i) Bad("P4.buffers", action, DescribeBuffer(t_, x), " appears twice");
+      }
+    }
+    absl::flat_hash_set<std::string> seen;
+    for (const AxisSubset& subset : action.group().axes()) {
+      CheckSubset(action, subset);
+      if (!seen.insert(subset.axis()).second) Bad("P8.group", action, "group names axis ", subset.axis(), " twice");
+    }
+  }
+
+  void CheckSubset(const Action& action, const AxisSubset& subset) {
+    const int axis = Axis(subset.axis());
+    if (axis < 0)
+      return Bad("P8.group", action, "group names axis '", subset.axis(), "', which the mesh does not have");
+    const int64_t size = program_.mesh().axes(axis).size();
+    int64_t last = -1;
+    for (int64_t i : subset.indices()) {
+      if (i <= last || i >= size) {
+        return Bad("P8.group", action, "indices of axis ", subset.axis(), " must be ascending and below ", size);
+      }
+      last = i;
+    }
+    if (subset.indices_size() == 0 || subset.indices_size() == size) return;
+    for (const Coordinate& pin : t_.pins()) {
+      if (pin.axis() != subset.axis()) continue;
+      if (std::find(subset.indices().begin(), subset.indices().end(), pin.index()) == subset.indices().end()) {
+        Bad("P8.group", action, "the rank itself, at ", pin.axis(), "=", pin.index(), ", is not in its group");
+      }
+      return;
+    }
+    Bad("P8.group", action, "group picks coordinates of axis ", subset.axis(), ", which the template does not pin");
+  }
+
+  const Program& program_;
+  const Template& t_;
+  Findings* findings_;
+  absl::flat_hash_map<int, List> list_of_;
+};
+
+}  // namespace
+
+std::string Describe(const Action& action) { return absl::StrCat("action ", action.id(), " '", action.name(), "'"); }
+
+std::string Describe(const Template& t, const Action& action) {
+  return absl::StrCat("template '", t.name(), "', ", Describe(action));
+}
+
+void CheckActions(const Program& program, Findings* findings) {
+  for (const Template& t : program.templates()) {
+    if (findings->full()) return;
+    TemplateCheck(program, t, findings).Run();
+  }
+}
+
+}  // namespace weft::verify

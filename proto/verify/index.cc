@@ -1,0 +1,197 @@
+#include "proto/verify/index.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+
+namespace weft::verify {
+
+int Index::AxisIndex(const std::string& name) const {
+  for (int i = 0; i < program->mesh().axes_size(); ++i) {
+    if (program->mesh().axes(i).name() == name) return i;
+  }
+  return -1;
+}
+
+int Index::PinnedPosition(int axis) const {
+  const auto it = std::find(pinned_axes.begin(), pinned_axes.end(), axis);
+  return it == pinned_axes.end() ? -1 : static_cast<int>(it - pinned_axes.begin());
+}
+
+int64_t Index::AxisSize(const std::string& axis) const {
+  const int i = AxisIndex(axis);
+  return i < 0 ? 1 : program->mesh().axes(i).size();
+}
+
+int Index::PeerRole(int role, const Peer& peer) const {
+  for (const Coordinate& at : peer.at()) role = WithCoordinate(role, PinnedPosition(AxisIndex(at.axis())), at.index());
+  return role;
+}
+
+std::vector<int> Index::GroupRoles(int role, const Group& group) const {
+  std::vector<int> roles = {role};
+  for (const AxisSubset& subset : group.axes()) {
+    const int axis = AxisIndex(subset.axis());
+    const int position = PinnedPosition(axis);
+    if (position < 0) continue;
+    std::vector<int> expanded;
+    const int64_t count = subset.indices_size() == 0 ? program->mesh().axes(axis).size() : subset.indices_size();
+    for (int member : roles) {
+      for (int64_t k = 0; k < count; ++k) {
+        expanded.push_back(WithCoordinate(member, position, subset.indices_size() == 0 ? k : subset.indices(k)));
+      }
+    }
+    roles = std::move(expanded);
+  }
+  std::sort(roles.begin(), roles.end());
+  return roles;
+}
+
+bool Index::GroupCoversAxis(const Group& group, const std::string& axis) const {
+  if (AxisSize(axis) == 1) return true;
+  for (const AxisSubset& subset : group.axes()) {
+    if (subset.axis() == axis) return subset.indices_size() == 0 || subset.indices_size() == AxisSize(axis);
+  }
+  return false;
+}
+
+std::string StreamKey(const Program& program, const Template& t, const Action& action) {
+  std::string key;
+  const auto own = [&](const std::string& axis, int64_t index) {
+    return std::any_of(t.pins().begin(), t.pins().end(),
+                       [&](const Coordinate& pin) { return pin.axis() == axis && pin.index() == index; });
+  };
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    if (IsTransfer(action.kind())) {
+      for (const Coordinate& at : action.peer().at()) {
+        if (at.axis() == axis.name() && !own(at.axis(), at.index())) {
+          absl::StrAppend(&key, at.axis(), "=", at.index(), " ");
+        }
+      }
+    } else {
+      for (const AxisSubset& subset : action.group().axes()) {
+        if (subset.axis() != axis.name() || axis.size() == 1) continue;
+        if (subset.indices_size() == 0 || subset.indices_size() == axis.size()) {
+          absl::StrAppend(&key, subset.axis(), "=* ");
+        } else if (subset.indices_size() > 1) {
+          absl::StrAppend(&key, subset.axis(), "=", absl::StrJoin(subset.indices(), ","), " ");
+        }
+      }
+    }
+  }
+  if (IsTransfer(action.kind())) {
+    return absl::StrCat(key, Direction_Name(action.direction()), " lane ", action.lane(), " ",
+                        ActionKind_Name(action.kind()));
+  }
+  return absl::StrCat(key, Purpose_Name(action.purpose()));
+}
+
+bool CheckRoles(Index* index, Findings* findings) {
+  const Program& program = *index->program;
+  for (int axis = 0; axis < program.mesh().axes_size(); ++axis) {
+    for (const Template& t : program.templates()) {
+      if (std::any_of(t.pins().begin(), t.pins().end(),
+                      [&](const Coordinate& pin) { return pin.axis() == program.mesh().axes(axis).name(); })) {
+        index->pinned_axes.push_back(axis);
+        break;
+      }
+    }
+  }
+  int64_t roles = 1;
+  for (int axis : index->pinned_axes) {
+    index->role_stride.push_back(roles);
+    roles *= program.mesh().axes(axis).size();  // At most Limits::kRanks.
+  }
+  if (roles > Limits::kRoles) {
+    findings->Add("P13.limits", "the templates pin axes with ", roles, " combinations of coordinates, at most ",
+                  Limits::kRoles);
+    return false;
+  }
+  index->role_template.assign(roles, -1);
+  const auto describe = [&](int role) {
+    std::string text;
+    for (size_t p = 0; p < index->pinned_axes.size(); ++p) {
+      absl::StrAppend(&text, p == 0 ? "" : " ", program.mesh().axes(index->pinned_axes[p]).name(), "=",
+                      index->RoleCoordinate(role, static_cast<int>(p)));
+    }
+    return text.empty() ? std::string("any") : text;
+  };
+  for (int i = 0; i < program.templates_size(); ++i) {
+    const Template& t = program.templates(i);
+    std::vector<int> matching = {0};
+    for (size_t p = 0; p < index->pinned_axes.size(); ++p) {
+      const MeshAxis& axis = program.mesh().axes(index->pinned_axes[p]);
+      int64_t begin = 0, end = axis.size();
+      for (const Coordinate& pin : t.pins()) {
+        if (pin.axis() == axis.name()) begin = pin.index(), end = begin + 1;
+      }
+      std::vector<int> next;
+      for (int role : matching) {
+        for (int64_t c = begin; c < end; ++c) next.push_back(static_cast<int>(role + c * index->role_stride[p]));
+      }
+      matching = std::move(next);
+    }
+    for (int role : matching) {
+      if (index->role_template[role] >= 0) {
+        findings->Add("P8.templates", "the ranks at ", describe(role), " match template '",
+                      program.templates(index->role_template[role]).name(), "' and template '", t.name(), "'");
+        return false;
+      }
+      index->role_template[role] = i;
+    }
+  }
+  for (int role = 0; role < roles; ++role) {
+    if (index->role_template[role] < 0) {
+      findings->Add("P8.templates", "no template matches the ranks at ", describe(role));
+      return false;
+    }
+  }
+  return true;
+}
+
+bool BuildTemplates(Index* index, Findings* findings) {
+  const Program& program = *index->program;
+  std::vector<int64_t> steps_of_template;
+  for (const Template& t : program.templates()) {
+    TemplateIndex& ti = index->templates.emplace_back();
+    ti.t = &t;
+    absl::flat_hash_map<std::string, int> streams;
+    int64_t steps = 0;
+    const auto add = [&](List list, const auto& actions) {
+      ti.list_begin[list] = static_cast<int>(ti.actions.size());
+      for (const Action& action : actions) {
+        ti.by_id[action.id()] = static_cast<int>(ti.actions.size());
+        int stream = -1;
+        if (IsCompute(action.kind())) {
+          steps += index->segments[action.segment()].parts.size();
+        } else {
+          const auto [it, fresh] = streams.emplace(StreamKey(program, t, action), ti.streams);
+          if (fresh) ++ti.streams;
+          stream = it->second;
+          ++steps;
+        }
+        ti.actions.push_back({&action, list, stream});
+      }
+    };
+    add(kPrologue, t.prologue());
+    add(kBody, t.body());
+    add(kEpilogue, t.epilogue());
+    ti.list_begin[3] = static_cast<int>(ti.actions.size());
+    // Two repetitions are analysed.
+    if (2 * steps * ti.streams > Limits::kClocks) {
+      findings->Add("P13.limits", "template '", t.name(), "' has ", steps, " steps on ", ti.streams,
+                    " streams; steps x streams must be at most ", Limits::kClocks / 2);
+      return false;
+    }
+    steps_of_template.push_back(steps);
+  }
+  int64_t total = 0;
+  for (int t : index->role_template) total += steps_of_template[t];
+  if (total > Limits::kExpandedSteps) {
+    findings->Add("P13.limits", "all roles together have ", total, " steps, at most ", Limits::kExpandedSteps);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace weft::verify

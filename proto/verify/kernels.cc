@@ -1,0 +1,458 @@
+// Arity, shapes, dtypes and attributes of every kernel, as docs/kernels.md states them (rule P2.kernel), and that no
+// step writes what it reads except where that page says "in place" (P2.alias).
+#include <cmath>
+#include <initializer_list>
+
+#include "absl/strings/str_join.h"
+#include "proto/units.h"
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+namespace {
+
+using A = StepAttributes;
+
+// One step with its values, and the vocabulary of the checks below. Inputs and outputs exist once Arity has passed.
+class StepCheck {
+ public:
+  StepCheck(const Program& program, const Segment& segment, int index, Findings* findings)
+      : program_(program), segment_(segment), index_(index), step_(segment.steps(index)), findings_(findings) {}
+
+  void Run();
+
+ private:
+  template <typename... Parts>
+  void Bad(const char* rule, const Parts&... parts) {
+    ok_ = false;
+    findings_->Add(rule, "segment '", segment_.name(), "', step ", index_, " '", step_.name(), "' (",
+                   Kernel_Name(step_.kernel()), "): ", parts...);
+  }
+
+  const A& attributes() const { return step_.attributes(); }
+  const Value& In(int i) const { return segment_.values(step_.inputs(i)); }
+  const Value& Out(int i) const { return segment_.values(step_.outputs(i)); }
+  int inputs() const { return step_.inputs_size(); }
+  int outputs() const { return step_.outputs_size(); }
+
+  bool Arity(int in_low, int in_high, int out_low, int out_high) {
+    if (inputs() >= in_low && inputs() <= in_high && outputs() >= out_low && outputs() <= out_high) return true;
+    const auto range = [](int low, int high) {
+      return low == high ? absl::StrCat(low) : absl::StrCat(low, " to ", high);
+    };
+    Bad("P2.kernel", "has ", inputs(), " inputs and ", outputs(), " outputs, takes ", range(in_low, in_high), " and ",
+        range(out_low, out_high));
+    return false;
+  }
+
+  static std::string Text(const Value& v) {
+    return absl::StrCat("'", v.name(), "' ", DTypeName(v.dtype()), " [", absl::StrJoin(v.shape(), ","), "]");
+  }
+
+  void Shape(const Value& v, std::initializer_list<int64_t> want) {
+    if (std::equal(v.shape().begin(), v.shape().end(), want.begin(), want.end())) return;
+    Bad("P2.kernel", "value ", Text(v), " must have shape [", absl::StrJoin(want, ","), "]");
+  }
+  void SameShape(const Value& v, const Value& other) {
+    if (std::equal(v.shape().begin(), v.shape().end(), other.shape().begin(), other.shape().end())) return;
+    Bad("P2.kernel", "value ", Text(v), " must have the shape of ", Text(other));
+  }
+  bool Rank(const Value& v, int rank) {
+    if (v.shape_size() == rank) return true;
+    Bad("P2.kernel", "value ", Text(v), " must have ", rank, rank == 1 ? " dimension" : " dimensions");
+    return false;
+  }
+  void Is(const Value& v, std::initializer_list<DType> allowed) {
+    for (DType dtype : allowed) {
+      if (v.dtype() == dtype) return;
+    }
+    Bad("P2.kernel", "value ", Text(v), " must be ",
+        absl::StrJoin(allowed, " or ", [](std::string* s, DType d) { absl::StrAppend(s, std::string(DTypeName(d))); }));
+  }
+  void Floating(const Value& v) { Is(v, {FP32, FP64, BF16, FP16}); }
+  void AllFloating() {
+    for (int i = 0; i < inputs(); ++i) Floating(In(i));
+    for (int i = 0; i < outputs(); ++i) Floating(Out(i));
+  }
+  void Wide(const Value& v) { Is(v, {FP32, FP64}); }
+  // An attribute's range; the text says what is allowed.
+  void Require(bool ok, const char* attribute, double given, const char* allowed) {
+    if (!ok) Bad("P2.attribute", attribute, " is ", given, ", must be ", allowed);
+  }
+  // Only these fields of the attributes may be set.
+  void Attributes(std::initializer_list<int> allowed) {
+    std::vector<const google::protobuf::FieldDescriptor*> set;
+    if (step_.has_attributes()) attributes().GetReflection()->ListFields(attributes(), &set);
+    for (const auto* field : set) {
+      if (std::find(allowed.begin(), allowed.end(), field->number()) == allowed.end()) {
+        Bad("P2.attribute", "does not read attribute ", field->name(), ", which is set");
+      }
+    }
+  }
+  // Rows of a microbatch (docs/kernels.md).
+  int64_t Rows() const {
+    return std::max<int64_t>(1, program_.recipe().microbatch_sequences()) * program_.recipe().sequence_length();
+  }
+  void Dropout() {
+    Require(attributes().dropout() >= 0 && attributes().dropout() < 1, "dropout", attributes().dropout(), "in [0, 1)");
+  }
+
+  // inputs[i] and outputs[o] must be the very same range.
+  void InPlace(int i, int o) {
+    const Value &in = In(i), &out = Out(o);
+    if (in.operand() != out.operand() || in.offset() != out.offset() || in.dtype() != out.dtype()) {
+      Bad("P2.alias", "output ", o, " '", out.name(), "' must be input ", i, " '", in.name(), "' (in place)");
+    }
+  }
+
+  void Matmul();
+  void LayerNorm();
+  void Attention();
+  void CrossEntropy();
+  void Optimizer();
+  void Kernels();
+  void Aliases();
+
+  const Program& program_;
+  const Segment& segment_;
+  const int index_;
+  const Step& step_;
+  Findings* findings_;
+  bool ok_ = true;
+};
+
+void StepCheck::Matmul() {
+  Attributes({A::kTransposeAFieldNumber, A::kTransposeBFieldNumber});
+  if (!Arity(2, 3, 1, 1)) return;
+  AllFloating();
+  if (!Rank(In(0), 2) || !Rank(In(1), 2)) return;
+  const bool ta = attributes().transpose_a(), tb = attributes().transpose_b();
+  const int64_t m = In(0).shape(ta ? 1 : 0), k = In(0).shape(ta ? 0 : 1), n = In(1).shape(tb ? 0 : 1);
+  if (tb) {
+    Shape(In(1), {n, k});
+  } else {
+    Shape(In(1), {k, n});
+  }
+  Shape(Out(0), {m, n});
+  if (inputs() == 3) Shape(In(2), {n});
+}
+
+void StepCheck::LayerNorm() {
+  const Kernel kernel = step_.kernel();
+  Attributes({A::kEpsilonFieldNumber});
+  if (kernel == LAYER_NORM) {
+    if (!Arity(3, 3, 3, 3)) return;
+  } else if (kernel == LAYER_NORM_BACKWARD) {
+    if (!Arity(5, 5, 1, 1)) return;
+  } else if (!Arity(4, 4, 2, 2)) {
+    return;
+  }
+  AllFloating();
+  const Value& x = In(kernel == LAYER_NORM ? 0 : 1);
+  if (!Rank(x, 2)) return;
+  const int64_t rows = x.shape(0), d = x.shape(1);
+  if (kernel == LAYER_NORM) {
+    Require(attributes().epsilon() >= 0, "epsilon", attributes().epsilon(), "at least 0");
+    Shape(In(1), {d});
+    Shape(In(2), {d});
+    Shape(Out(0), {rows, d});
+    Shape(Out(1), {rows});
+    Shape(Out(2), {rows});
+    Wide(Out(1));
+    Wide(Out(2));
+    return;
+  }
+  Shape(In(0), {rows, d});
+  const int mean = kernel == LAYER_NORM_BACKWARD ? 3 : 2;
+  if (kernel == LAYER_NORM_BACKWARD) Shape(In(2), {d});
+  Shape(In(mean), {rows});
+  Shape(In(mean + 1), {rows});
+  Wide(In(mean));
+  Wide(In(mean + 1));
+  if (kernel == LAYER_NORM_BACKWARD) {
+    Shape(Out(0), {rows, d});
+  } else {
+    Shape(Out(0), {d});
+    Shape(Out(1), {d});
+  }
+}
+
+void StepCheck::Attention() {
+  const bool forward = step_.kernel() == ATTENTION;
+  Attributes({A::kHeadsFieldNumber, A::kSequenceFieldNumber, A::kCausalFieldNumber, A::kScaleFieldNumber,
+              A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber});
+  if (!(forward ? Arity(1, 1, 2, 2) : Arity(4, 4, 1, 1))) return;
+  AllFloating();
+  const Value& qkv = In(forward ? 0 : 1);
+  if (!Rank(qkv, 2)) return;
+  const int64_t rows = qkv.shape(0), d = qkv.shape(1) / 3;
+  const int64_t heads = attributes().heads(), sequence = attributes().sequence();
+  if (qkv.shape(1) % 3 != 0) Bad("P2.kernel", "columns of ", Text(qkv), " must be a multiple of 3");
+  Require(heads >= 1 && d % std::max<int64_t>(1, heads) == 0, "heads", heads, "a divisor of the columns of q");
+  Require(sequence >= 1 && rows % std::max<int64_t>(1, sequence) == 0, "sequence", sequence, "a divisor of the rows");
+  Dropout();
+  if (attributes().dropout() > 0 && (rows != Rows() || sequence != program_.recipe().sequence_length())) {
+    Bad("P2.kernel", "with dropout, rows and sequence must be those of a microbatch, ", Rows(), " and ",
+        program_.recipe().sequence_length(), "; they are ", rows, " and ", sequence);
+  }
+  const Value& o = forward ? Out(0) : In(2);
+  const Value& lse = forward ? Out(1) : In(3);
+  Shape(o, {rows, d});
+  Shape(lse, {rows, heads});
+  Wide(lse);
+  if (!forward) {
+    Shape(In(0), {rows, d});
+    SameShape(Out(0), qkv);
+  }
+}
+
+void StepCheck::CrossEntropy() {
+  const bool forward = step_.kernel() == CROSS_ENTROPY;
+  Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber});
+  if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 3, 1, 1))) return;
+  const Value& logits = In(0);
+  const Value& targets = In(forward ? 1 : 2);
+  const Value& lse = forward ? Out(0) : In(1);
+  Floating(logits);
+  Is(targets, {INT32});
+  Wide(lse);
+  if (!Rank(logits, 2)) return;
+  Shape(targets, {logits.shape(0)});
+  Shape(lse, {logits.shape(0)});
+  // Targets lie in [-1, vocabulary).
+  Require(attributes().vocabulary() == program_.vocabulary() && attributes().vocabulary() <= logits.shape(1),
+          "vocabulary", attributes().vocabulary(), "the program's, and at most the columns of the logits");
+  Require(attributes().loss_weight() >= 0, "loss_weight", attributes().loss_weight(), "at least 0");
+  if (!forward) {
+    Floating(Out(0));
+    SameShape(Out(0), logits);
+    return;
+  }
+  int64_t data = 1;
+  for (const MeshAxis& axis : program_.mesh().axes()) {
+    if (axis.name() == "data") data = axis.size();
+  }
+  Is(Out(1), {FP64});
+  Shape(Out(1), {program_.microbatches() * data});
+}
+
+void StepCheck::Optimizer() {
+  const bool adam = step_.kernel() == ADAMW;
+  if (adam) {
+    Attributes({A::kBeta1FieldNumber, A::kBeta2FieldNumber, A::kEpsilonFieldNumber, A::kWeightDecayFieldNumber});
+    if (!Arity(4, 4, 3, 4)) return;
+    const A& a = attributes();
+    Require(a.beta1() >= 0 && a.beta1() < 1, "beta1", a.beta1(), "in [0, 1)");
+    Require(a.beta2() >= 0 && a.beta2() < 1, "beta2", a.beta2(), "in [0, 1)");
+    Require(a.epsilon() >= 0, "epsilon", a.epsilon(), "at least 0");
+  } else {
+    Attributes({A::kMomentumFieldNumber, A::kWeightDecayFieldNumber});
+    if (!Arity(2, 3, inputs() == 3 ? 2 : 1, inputs() == 3 ? 3 : 2)) return;
+    Require(attributes().momentum() >= 0, "momentum", attributes().momentum(), "at least 0");
+    if (inputs() == 2)
+      Require(attributes().momentum() == 0, "momentum", attributes().momentum(), "0 without its value");
+  }
+  Require(attributes().weight_decay() >= 0, "weight_decay", attributes().weight_decay(), "at least 0");
+  AllFloating();
+  const int state = inputs() - 1;
+  for (int i = 0; i < state; ++i) {
+    SameShape(In(i + 1), In(0));
+    SameShape(Out(i), In(0));
+    InPlace(i + 1, i);
+  }
+  if (outputs() > state) SameShape(Out(state), In(0));
+}
+
+void StepCheck::Kernels() {
+  const A& a = attributes();
+  switch (step_.kernel()) {
+    case LOAD_TOKENS:
+    case LOAD_TARGETS:
+      Attributes({});
+      if (!Arity(0, 0, 1, 1)) return;
+      Is(Out(0), {INT32});
+      Shape(Out(0), {Rows()});
+      return;
+    case EMBEDDING:
+    case EMBEDDING_BACKWARD: {
+      Attributes({});
+      if (!Arity(2, 2, 1, 1)) return;
+      const bool forward = step_.kernel() == EMBEDDING;
+      const Value& table = forward ? In(1) : Out(0);
+      const Value& y = forward ? Out(0) : In(1);
+      Is(In(0), {INT32});
+      Floating(table);
+      Floating(y);
+      if (!Rank(In(0), 1) || !Rank(table, 2)) return;
+      Shape(y, {In(0).shape(0), table.shape(1)});
+      if (table.shape(0) < program_.vocabulary()) {
+        Bad("P2.kernel", "table ", Text(table), " has fewer rows than the vocabulary of ", program_.vocabulary());
+      }
+      return;
+    }
+    case POSITION_EMBEDDING:
+    case POSITION_EMBEDDING_BACKWARD: {
+      Attributes({A::kSequenceFieldNumber});
+      if (!Arity(1, 1, 1, 1)) return;
+      AllFloating();
+      const bool forward = step_.kernel() == POSITION_EMBEDDING;
+      const Value& table = forward ? In(0) : Out(0);
+      const Value& y = forward ? Out(0) : In(0);
+      if (!Rank(table, 2) || !Rank(y, 2)) return;
+      Shape(y, {y.shape(0), table.shape(1)});
+      Require(
+          a.sequence() >= 1 && a.sequence() <= table.shape(0) && y.shape(0) % std::max<int64_t>(1, a.sequence()) == 0,
+          "sequence", a.sequence(), "a divisor of the rows and at most the rows of the table");
+      return;
+    }
+    case ADD:
+      Attributes({});
+      if (!Arity(2, 2, 1, 1)) return;
+      AllFloating();
+      SameShape(In(1), In(0));
+      SameShape(Out(0), In(0));
+      return;
+    case MATMUL:
+      return Matmul();
+    case BIAS_GRADIENT:
+      Attributes({});
+      if (!Arity(1, 1, 1, 1)) return;
+      AllFloating();
+      if (Rank(In(0), 2)) Shape(Out(0), {In(0).shape(1)});
+      return;
+    case LAYER_NORM:
+    case LAYER_NORM_BACKWARD:
+    case LAYER_NORM_BACKWARD_WEIGHT:
+      return LayerNorm();
+    case GELU:
+    case GELU_BACKWARD: {
+      Attributes({A::kTanhApproximationFieldNumber});
+      const int in = step_.kernel() == GELU ? 1 : 2;
+      if (!Arity(in, in, 1, 1)) return;
+      AllFloating();
+      if (in == 2) SameShape(In(1), In(0));
+      SameShape(Out(0), In(0));
+      return;
+    }
+    case ATTENTION:
+    case ATTENTION_BACKWARD:
+      return Attention();
+    case DROPOUT:
+      Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber});
+      if (!Arity(1, 1, 1, 1)) return;
+      AllFloating();
+      Dropout();
+      SameShape(Out(0), In(0));
+      // Elements are counted per sample.
+      if (Rank(In(0), 2)) Shape(In(0), {Rows(), In(0).shape(1)});
+      return;
+    case CROSS_ENTROPY:
+    case CROSS_ENTROPY_BACKWARD:
+      return CrossEntropy();
+    case CAST:
+      Attributes({});
+      if (!Arity(1, 1, 1, 1)) return;
+      AllFloating();
+      SameShape(Out(0), In(0));
+      return;
+    case FILL:
+      Attributes({A::kValueFieldNumber});
+      if (!Arity(0, 0, 1, 1)) return;
+      Is(Out(0), {FP32, FP64, BF16, FP16, EXACT192});
+      return;
+    case EXACT_ACCUMULATE:
+    case EXACT_ROUND: {
+      Attributes({});
+      if (!Arity(1, 1, 1, 1)) return;
+      const bool round = step_.kernel() == EXACT_ROUND;
+      Is(round ? In(0) : Out(0), {EXACT192});
+      Floating(round ? Out(0) : In(0));
+      SameShape(Out(0), In(0));
+      return;
+    }
+    case SQUARED_NORM:
+      Attributes({A::kSlotFieldNumber});
+      if (!Arity(1, 1, 1, 1)) return;
+      AllFloating();
+      Is(Out(0), {FP64});
+      if (!Rank(Out(0), 1)) return;
+      Require(a.slot() >= 0 && a.slot() < Out(0).shape(0), "slot", a.slot(), "an element of the norms");
+      return;
+    case NORM_TOTAL:
+      Attributes({A::kClipNormFieldNumber});
+      if (!Arity(1, 1, 1, 1)) return;
+      Is(In(0), {FP64});
+      Is(Out(0), {FP64});
+      Rank(In(0), 1);
+      Shape(Out(0), {2});
+      Require(a.clip_norm() >= 0, "clip_norm", a.clip_norm(), "at least 0");
+      return;
+    case SCALE:
+      Attributes({});
+      if (!Arity(2, 2, 1, 1)) return;
+      AllFloating();
+      Is(In(0), {FP64});
+      Shape(In(0), {2});
+      SameShape(Out(0), In(1));
+      return;
+    case ADAMW:
+    case SGD_STEP:
+      return Optimizer();
+    default:
+      Bad("P2.kernel", "names no kernel");
+  }
+}
+
+void StepCheck::Aliases() {
+  const auto end = [](const Value& v) { return v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype()); };
+  const auto overlap = [&](const Value& a, const Value& b) {
+    return a.operand() == b.operand() && a.offset() < end(b) && b.offset() < end(a);
+  };
+  const auto in_place = [&](int i, int o) {
+    switch (step_.kernel()) {
+      case SCALE:
+        return i == 1 && In(1).offset() == Out(0).offset() && In(1).dtype() == Out(0).dtype();
+      case ADAMW:
+      case SGD_STEP:
+        return i == o + 1;  // Proven to be the same range.
+      default:
+        return false;
+    }
+  };
+  for (int o = 0; o < outputs(); ++o) {
+    for (int i = 0; i < inputs(); ++i) {
+      if (overlap(In(i), Out(o)) && !in_place(i, o)) {
+        Bad("P2.alias", "output '", Out(o).name(), "' shares bytes with input '", In(i).name(), "'");
+      }
+    }
+    for (int p = 0; p < o; ++p) {
+      if (overlap(Out(p), Out(o))) {
+        Bad("P2.alias", "outputs '", Out(p).name(), "' and '", Out(o).name(), "' share bytes");
+      }
+    }
+  }
+}
+
+void StepCheck::Run() {
+  Kernels();
+  switch (step_.kernel()) {
+    case EMBEDDING_BACKWARD:
+    case POSITION_EMBEDDING_BACKWARD:
+    case ADD:
+    case MATMUL:
+    case BIAS_GRADIENT:
+    case LAYER_NORM_BACKWARD:
+    case LAYER_NORM_BACKWARD_WEIGHT:
+      break;
+    default:
+      if (step_.accumulate()) Bad("P2.attribute", "accumulate is set, which this kernel does not honour");
+  }
+  if (ok_) Aliases();
+}
+
+}  // namespace
+
+void CheckStep(const Program& program, const Segment& segment, int step, Findings* findings) {
+  StepCheck(program, segment, step, findings).Run();
+}
+
+}  // namespace weft::verify

@@ -1,0 +1,35 @@
+// Rules P4 and P8 between roles: which SEND belongs to which RECV, and who takes part in which collective; and the
+// graph of rule P13 over them.
+#ifndef WEFT_PROTO_VERIFY_MATCHING_H_
+#define WEFT_PROTO_VERIFY_MATCHING_H_
+
+#include <vector>
+
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+
+// One action of one role.
+struct RoleAction {
+  int role = 0;
+  int action = 0;  // Index into TemplateIndex::actions.
+};
+
+// Actions that start together: a SEND and its RECV, or a collective on all its roles.
+using Rendezvous = std::vector<RoleAction>;
+
+struct Matching {
+  std::vector<Rendezvous> rendezvous;
+  // of[role][action] = index into rendezvous, -1 for compute.
+  std::vector<std::vector<int>> of;
+};
+
+Matching CheckMatching(const Index& index, Findings* findings);
+
+// Proves that the lists cannot deadlock (P13.deadlock). Returns the actions of the body of all roles in an order in
+// which they may run, each rendezvous once (its first member); empty after a finding.
+std::vector<RoleAction> CheckDeadlock(const Index& index, const Matching& matching, Findings* findings);
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_MATCHING_H_

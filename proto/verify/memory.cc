@@ -1,0 +1,320 @@
+#include "proto/verify/memory.h"
+
+#include <algorithm>
+#include <set>
+
+namespace weft::verify {
+namespace {
+
+// Of an access: first .. last node that touches the buffer.
+template <typename Fn>
+bool AllNodes(const Order& order, const BufferAccess& access, Fn fn) {
+  const Order::Instance& instance = order.instances()[access.instance];
+  if (access.use == nullptr) return fn(instance.first_node);
+  return std::all_of(access.use->parts.begin(), access.use->parts.end(),
+                     [&](int part) { return fn(instance.first_node + part); });
+}
+
+int FirstRank(const Order& order, const BufferAccess& access) {
+  int rank = 1 << 30;
+  AllNodes(order, access, [&](int node) {
+    rank = std::min(rank, order.Rank(node));
+    return true;
+  });
+  return rank;
+}
+
+class TemplateMemory {
+ public:
+  TemplateMemory(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings)
+      : index_(index), t_(t), findings_(findings) {
+    order_.Build(index, t, repetitions);
+    accesses_ = CollectAccesses(index, t, order_);
+  }
+
+  void Run() {
+    for (int b = 0; b < t_.t->buffers_size() && !findings_->full(); ++b) {
+      CheckConflicts(b);
+      if (!t_.t->buffers(b).persistent()) CheckLifetimes(b);
+      CheckIndices(b);
+    }
+    CheckUnusedReleases();
+    // Overlaps are stated between lifetimes, which must be sound.
+    if (findings_->empty()) CheckOverlaps(DEVICE);
+    if (findings_->empty()) CheckOverlaps(HOST);
+  }
+
+ private:
+  // Live from the start of `first` to the finish of `release`; -1 = the whole run.
+  struct Lifetime {
+    int buffer = 0;
+    int first = -1;
+    int release = -1;
+    int rank = 0;
+  };
+
+  template <typename... Parts>
+  void Bad(const char* rule, const Parts&... parts) {
+    findings_->Add(rule, "template '", t_.t->name(), "': ", parts...);
+  }
+  std::string Name(int instance) const {
+    const Order::Instance& i = order_.instances()[instance];
+    return Describe(*t_.actions[i.action].action);
+  }
+  // "action 3 'B m0'" or the same of the next repetition, as seen from instance `from`.
+  std::string NameFrom(int instance, int from) const {
+    const Order::Instance& i = order_.instances()[instance];
+    const bool next = i.copy != order_.instances()[from].copy && t_.actions[i.action].list == kBody &&
+                      t_.actions[order_.instances()[from].action].list == kBody;
+    return absl::StrCat(Name(instance), next ? " of the next repetition" : "");
+  }
+
+  bool Ordered(const BufferAccess& a, const BufferAccess& b) const {
+    return AllNodes(order_, b,
+                    [&](int y) { return AllNodes(order_, a, [&](int x) { return order_.Before(a.instance, x, y); }); });
+  }
+
+  void CheckConflicts(int buffer) {
+    const std::vector<BufferAccess>& list = accesses_[buffer];
+    const BufferAccess* writer = nullptr;
+    std::vector<const BufferAccess*> readers;
+    const auto race = [&](const BufferAccess& a, const BufferAccess& b) {
+      Bad("P7.race", Name(a.instance), a.write ? " writes " : " reads ", DescribeBuffer(*t_.t, buffer), " and ",
+          NameFrom(b.instance, a.instance), b.write ? " writes" : " reads", " it, and neither waits for the other");
+    };
+    for (const BufferAccess& access : list) {
+      if (writer != nullptr && !Ordered(*writer, access)) return race(*writer, access);
+      if (!access.write) {
+        readers.push_back(&access);
+        continue;
+      }
+      for (const BufferAccess* reader : readers) {
+        if (!Ordered(*reader, access)) return race(*reader, access);
+      }
+      readers.clear();
+      writer = &access;
+    }
+  }
+
+  // One lifetime per list copy that uses the buffer.
+  void CheckLifetimes(int buffer) {
+    const std::vector<BufferAccess>& list = accesses_[buffer];
+    // Chronological order within each copy: `list` is already.
+    std::vector<std::vector<const BufferAccess*>> by_copy(order_.copies());
+    for (const BufferAccess& access : list) by_copy[order_.instances()[access.instance].copy].push_back(&access);
+    for (int copy = 0; copy < order_.copies(); ++copy) {
+      if (by_copy[copy].empty()) continue;
+      const BufferAccess& first = *by_copy[copy].front();
+      const std::string what = DescribeBuffer(*t_.t, buffer);
+      RangeSet written;
+      for (const BufferAccess* access : by_copy[copy]) {
+        if (!Defined(*access, buffer, written)) {
+          return Bad("P7.undefined", Name(access->instance), " reads bytes of ", what,
+                     " that nothing has written in this repetition");
+        }
+        if (!access->write) continue;
+        if (access->use != nullptr) {
+          written.Add(access->use->writes);
+        } else {
+          written.Add(0, t_.t->buffers(buffer).bytes());
+        }
+      }
+      const int release = ReleaseIn(buffer, copy);
+      if (release < 0) {
+        return Bad("P7.release", what, " is first written by ", Name(first.instance), " and never released");
+      }
+      const Order::Instance& r = order_.instances()[release];
+      for (const BufferAccess* access : by_copy[copy]) {
+        if (!UsedUntilRelease(*access, r, release)) {
+          return Bad("P7.use_after_release", Name(access->instance), " uses ", what,
+                     " and is not finished for sure when ", Name(release), " releases it");
+        }
+      }
+      lifetimes_.push_back({buffer, first.instance, release, FirstRankOf(first.instance)});
+    }
+  }
+
+  int FirstRankOf(int instance) const {
+    const Order::Instance& i = order_.instances()[instance];
+    int rank = order_.Rank(i.first_node);
+    for (int node = i.first_node; node < i.first_node + i.nodes; ++node) rank = std::min(rank, order_.Rank(node));
+    return rank;
+  }
+
+  bool Defined(const BufferAccess& access, int buffer, const RangeSet& written) const {
+    if (!access.reads) return true;
+    return access.use != nullptr ? written.Covers(access.use->first_reads)
+                                 : written.Covers(0, t_.t->buffers(buffer).bytes());
+  }
+
+  // Each step that touches the buffer is finished when the releasing action is.
+  bool UsedUntilRelease(const BufferAccess& access, const Order::Instance& r, int release) const {
+    return AllNodes(order_, access, [&](int node) {
+      if (access.instance == release && !order_.Detached(node)) return true;
+      for (int end = r.first_node; end < r.first_node + r.nodes; ++end) {
+        if (!order_.Detached(end) && order_.Before(access.instance, node, end)) return true;
+      }
+      return false;
+    });
+  }
+
+  int ReleaseIn(int buffer, int copy) {
+    if (releases_.empty()) FindReleases();
+    return releases_[copy][buffer];
+  }
+
+  void FindReleases() {
+    releases_.assign(order_.copies(), std::vector<int>(t_.t->buffers_size(), -1));
+    for (int i = 0; i < static_cast<int>(order_.instances().size()); ++i) {
+      const Order::Instance& instance = order_.instances()[i];
+      for (int b : t_.actions[instance.action].action->releases()) {
+        int& release = releases_[instance.copy][b];
+        if (release >= 0) {
+          Bad("P7.release", Name(release), " and ", Name(i), " both release ", DescribeBuffer(*t_.t, b));
+        }
+        release = i;
+      }
+    }
+  }
+
+  void CheckUnusedReleases() {
+    if (releases_.empty()) FindReleases();
+    for (int copy = 0; copy < order_.copies(); ++copy) {
+      for (int b = 0; b < t_.t->buffers_size(); ++b) {
+        if (releases_[copy][b] < 0) continue;
+        const std::vector<BufferAccess>& list = accesses_[b];
+        if (std::none_of(list.begin(), list.end(), [&](const BufferAccess& access) {
+              return order_.instances()[access.instance].copy == copy;
+            })) {
+          return Bad("P7.release", Name(releases_[copy][b]), " releases ", DescribeBuffer(*t_.t, b),
+                     ", which nothing in its list uses");
+        }
+      }
+    }
+  }
+
+  // Tokens and targets read from a buffer must have been put there by LOAD_TOKENS and LOAD_TARGETS.
+  void CheckIndices(int buffer) {
+    RangeSet tokens, targets;
+    for (const BufferAccess& access : accesses_[buffer]) {
+      const OperandUse* use = access.use;
+      if (use == nullptr) {
+        if (access.write) tokens.clear(), targets.clear();
+        continue;
+      }
+      if (!tokens.Covers(use->token_reads) || !targets.Covers(use->target_reads)) {
+        return Bad("P2.indices", Name(access.instance), " reads ", DescribeBuffer(*t_.t, buffer), " as ",
+                   tokens.Covers(use->token_reads) ? "targets, which were not written by LOAD_TARGETS"
+                                                   : "tokens, which were not written by LOAD_TOKENS");
+      }
+      tokens.Remove(use->writes);
+      targets.Remove(use->writes);
+      tokens.Add(use->token_writes);
+      targets.Add(use->target_writes);
+    }
+  }
+
+  // Sweep over bytes with the live ranges that cover the current byte in time order: it is enough that neighbours are
+  // ordered, because the relation is transitive.
+  void CheckOverlaps(Place place) {
+    std::vector<Lifetime> all;
+    for (const Lifetime& life : lifetimes_) {
+      if (t_.t->buffers(life.buffer).place() == place) all.push_back(life);
+    }
+    for (int b = 0; b < t_.t->buffers_size(); ++b) {
+      if (t_.t->buffers(b).persistent() && t_.t->buffers(b).place() == place) all.push_back({b, -1, -1, -1});
+    }
+    struct Event {
+      int64_t byte;
+      bool begin;
+      int life;
+    };
+    std::vector<Event> events;
+    for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+      const Buffer& buffer = t_.t->buffers(all[i].buffer);
+      events.push_back({buffer.offset(), true, i});
+      events.push_back({buffer.offset() + buffer.bytes(), false, i});
+    }
+    std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+      return std::tie(a.byte, a.begin, a.life) < std::tie(b.byte, b.begin, b.life);
+    });
+    const auto earlier = [&](int a, int b) { return std::tie(all[a].rank, a) < std::tie(all[b].rank, b); };
+    std::set<int, decltype(earlier)> live(earlier);
+    for (const Event& event : events) {
+      if (findings_->full()) return;
+      if (event.begin) {
+        const auto it = live.insert(event.life).first;
+        if (it != live.begin()) CheckPair(all[*std::prev(it)], all[*it]);
+        if (std::next(it) != live.end()) CheckPair(all[*it], all[*std::next(it)]);
+      } else {
+        const auto it = live.find(event.life);
+        const bool inside = it != live.begin() && std::next(it) != live.end();
+        if (inside) CheckPair(all[*std::prev(it)], all[*std::next(it)]);
+        live.erase(it);
+      }
+    }
+  }
+
+  void CheckPair(const Lifetime& a, const Lifetime& b) {
+    if (a.first < 0 || b.first < 0) {
+      Bad("P7.overlap", DescribeBuffer(*t_.t, a.buffer), " and ", DescribeBuffer(*t_.t, b.buffer), " share bytes, and ",
+          DescribeBuffer(*t_.t, a.first < 0 ? a.buffer : b.buffer), " is persistent");
+      return;
+    }
+    if (a.release != b.first && order_.InstanceBefore(a.release, b.first)) return;
+    Bad("P7.overlap", DescribeBuffer(*t_.t, a.buffer), " and ", DescribeBuffer(*t_.t, b.buffer), " share bytes, but ",
+        NameFrom(b.first, a.release), ", which first writes the second, may start before ", Name(a.release),
+        ", which releases the first, is finished");
+  }
+
+  const Index& index_;
+  const TemplateIndex& t_;
+  Findings* findings_;
+  Order order_;
+  std::vector<std::vector<BufferAccess>> accesses_;
+  std::vector<std::vector<int>> releases_;  // [copy][buffer] = instance
+  std::vector<Lifetime> lifetimes_;
+};
+
+}  // namespace
+
+std::vector<std::vector<BufferAccess>> CollectAccesses(const Index& index, const TemplateIndex& t, const Order& order) {
+  std::vector<std::vector<BufferAccess>> accesses(t.t->buffers_size());
+  for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
+    const Action& action = *t.actions[order.instances()[i].action].action;
+    if (IsCompute(action.kind())) {
+      const SegmentUse& segment = index.segments[action.segment()];
+      for (int o = 0; o < action.operands_size(); ++o) {
+        const OperandUse& use = segment.operands[o];
+        accesses[action.operands(o)].push_back({i, !use.writes.empty(), o, &use, !use.first_reads.empty()});
+      }
+      continue;
+    }
+    for (int k = 0; k < std::max(action.sources_size(), action.destinations_size()); ++k) {
+      const int source = k < action.sources_size() ? action.sources(k) : -1;
+      const int destination = k < action.destinations_size() ? action.destinations(k) : -1;
+      if (source >= 0) accesses[source].push_back({i, source == destination, -1, nullptr, true});
+      if (destination >= 0 && destination != source) accesses[destination].push_back({i, true, -1, nullptr, false});
+    }
+  }
+  for (std::vector<BufferAccess>& list : accesses) {
+    std::vector<std::pair<int, int>> keys;  // (time, position)
+    for (int i = 0; i < static_cast<int>(list.size()); ++i) keys.emplace_back(FirstRank(order, list[i]), i);
+    std::sort(keys.begin(), keys.end());
+    std::vector<BufferAccess> sorted;
+    sorted.reserve(list.size());
+    for (const auto& [rank, i] : keys) sorted.push_back(list[i]);
+    list = std::move(sorted);
+  }
+  return accesses;
+}
+
+void CheckMemory(const Index& index, const TemplateIndex& t, Findings* findings) {
+  // Two repetitions show every order of a longer run: pairs of repetitions repeat, and dependencies of a larger
+  // distance only add order. A run of one step lacks the path through the second repetition.
+  TemplateMemory(index, t, 2, findings).Run();
+  const bool edges = t.list_begin[kBody] > 0 && t.list_begin[kEpilogue] < t.list_begin[3];
+  if (edges && findings->empty()) TemplateMemory(index, t, 1, findings).Run();
+}
+
+}  // namespace weft::verify

@@ -1,0 +1,61 @@
+// The local happens-before relation of rule P7 over an expansion of one template: prologue, a number of repetitions of
+// the body, epilogue. Queries cost O(1) for compute and sends, O(dependents) for receives and collectives.
+#ifndef WEFT_PROTO_VERIFY_ORDER_H_
+#define WEFT_PROTO_VERIFY_ORDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+
+class Order {
+ public:
+  // One action of one repetition.
+  struct Instance {
+    int action = 0;      // Index into TemplateIndex::actions.
+    int copy = 0;        // 0 = prologue, 1.. = body repetitions, then epilogue.
+    int first_node = 0;  // Its steps (parts) are nodes first_node .. first_node + nodes - 1.
+    int nodes = 0;
+    int finish_node = 0;          // Reached when all non-detached nodes are finished.
+    std::vector<int> dependents;  // Instances that wait for this one's finish.
+  };
+
+  // False if the local order has a cycle (Index must have passed the deadlock check, then it has none).
+  bool Build(const Index& index, const TemplateIndex& t, int repetitions);
+
+  const std::vector<Instance>& instances() const { return instances_; }
+  int copies() const { return copies_; }
+  // The instance of an action in a copy of its list.
+  int InstanceOf(int action, int copy) const { return copy_begin_[copy] + action - action_base_[copy]; }
+
+  // Whether node `a` of instance `i` is finished before node `b` starts, for any timing.
+  bool Before(int i, int a, int b) const;
+  // Whether all non-detached nodes of instance `i` are finished before node `b` starts.
+  bool FinishedBefore(int i, int b) const;
+  // Whether the whole of `i` (detached steps aside) is finished before any node of `j` starts.
+  bool InstanceBefore(int i, int j) const;
+
+  bool Detached(int node) const { return detached_[node]; }
+  // Position in a topological order of all nodes.
+  int Rank(int node) const { return rank_[node]; }
+
+ private:
+  bool Ended(int a, int b) const { return clock_[int64_t{b} * streams_ + stream_[a]] >= position_[a]; }
+  bool DependentStarted(int i, int b) const;
+
+  int streams_ = 0;
+  int copies_ = 0;
+  std::vector<Instance> instances_;
+  std::vector<int> copy_begin_, action_base_;
+  // Per node; stream -1 = the finish of an action with several parts.
+  std::vector<int> stream_, position_, instance_, rank_;
+  std::vector<bool> detached_, latent_;
+  // clock_[node * streams + s]: last position on stream s that has ended before the node starts, -1 = none.
+  std::vector<int32_t> clock_;
+};
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_ORDER_H_

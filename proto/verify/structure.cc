@@ -1,0 +1,278 @@
+// Sizes, names and ranges of everything but actions: mesh, recipe, tensors, templates, buffers, segments (P7, P8, P13).
+#include "absl/container/flat_hash_set.h"
+#include "proto/units.h"
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+namespace {
+
+void CheckMesh(const Program& program, Findings* findings) {
+  int64_t ranks = 1;
+  absl::flat_hash_set<std::string> seen;
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    const std::string& name = axis.name();
+    if (name != "x" && name != "y" && name != "z" && name != "data" && name != "pipe") {
+      findings->Add("P13.mesh", "mesh axis '", name, "' is unknown; known: data, pipe, x, y, z");
+    }
+    if (!seen.insert(name).second) findings->Add("P13.mesh", "mesh axis '", name, "' is listed twice");
+    if (axis.size() < 1 || axis.size() > Limits::kRanks / ranks) {
+      findings->Add("P13.mesh", "mesh axis '", name, "' has size ", axis.size(),
+                    "; sizes are at least 1 and a mesh has at most ", Limits::kRanks, " ranks");
+      return;
+    }
+    ranks *= axis.size();
+  }
+}
+
+void CheckRecipe(const Program& program, const VerifyOptions& options, Findings* findings) {
+  const Recipe& r = program.recipe();
+  const auto range = [&](const char* field, int64_t value, int64_t low, int64_t high) {
+    if (value < low || value > high) {
+      findings->Add("P13.recipe", field, " is ", value, ", must be in [", low, ", ", high, "]");
+    }
+  };
+  range("microbatches", program.microbatches(), 1, Limits::kMicrobatches);
+  range("stages", program.stages(), 1, Limits::kStages);
+  range("vocabulary", program.vocabulary(), 1, int64_t{1} << 31);
+  range("recipe.sequence_length", r.sequence_length(), 1, Limits::kRows);
+  range("recipe.microbatch_sequences", r.microbatch_sequences(), 0, Limits::kRows);
+  range("recipe.global_batch_sequences", r.global_batch_sequences(), 1, int64_t{1} << 40);
+  range("recipe.steps", r.steps(), 0, int64_t{1} << 40);
+  if (!findings->empty()) return;
+  const int64_t sequences = std::max<int64_t>(1, r.microbatch_sequences());
+  if (sequences > Limits::kRows / r.sequence_length()) {
+    findings->Add("P13.recipe", "recipe.microbatch_sequences x recipe.sequence_length is ", sequences, " x ",
+                  r.sequence_length(), ", more than ", Limits::kRows, " rows");
+  }
+  int64_t data = 1;
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    if (axis.name() == "data") data = axis.size();
+  }
+  // 2^20 each: the product and its bytes as fp64 stay below 2^43.
+  if (options.completeness && program.microbatches() * data * sequences != r.global_batch_sequences()) {
+    findings->Add("P9.batch", "recipe.global_batch_sequences is ", r.global_batch_sequences(),
+                  ", but microbatches x data x microbatch_sequences is ", program.microbatches(), " x ", data, " x ",
+                  sequences);
+  }
+  if (r.dropout() < 0 || r.dropout() >= 1) {
+    findings->Add("P13.recipe", "recipe.dropout is ", r.dropout(), ", must be in [0, 1)");
+  }
+  if (r.clip_norm() < 0) findings->Add("P13.recipe", "recipe.clip_norm is ", r.clip_norm(), ", must not be negative");
+}
+
+void CheckTensors(const Program& program, Findings* findings) {
+  absl::flat_hash_set<std::string> names;
+  for (int i = 0; i < program.tensors_size() && !findings->full(); ++i) {
+    const LogicalTensor& tensor = program.tensors(i);
+    const auto bad = [&](const auto&... parts) {
+      findings->Add("P13.tensor", "tensors[", i, "] '", tensor.name(), "': ", parts...);
+    };
+    if (tensor.name().empty()) bad("has no name");
+    if (!names.insert(tensor.name()).second) bad("another tensor has the same name");
+    if (tensor.uses() < 1 || tensor.uses() > 1024) bad("uses is ", tensor.uses(), ", must be in [1, 1024]");
+    if (tensor.init_normal() < 0) bad("init_normal is ", tensor.init_normal(), ", must not be negative");
+    if (tensor.shape_size() != tensor.padded_shape_size() || tensor.shape_size() > 8) {
+      bad("shape has ", tensor.shape_size(), " dimensions and padded_shape ", tensor.padded_shape_size(),
+          "; both have the same number, at most 8");
+      continue;
+    }
+    for (int d = 0; d < tensor.shape_size(); ++d) {
+      const int64_t extent = tensor.shape(d), padded = tensor.padded_shape(d);
+      if (extent < 1 || padded < extent || (d > 0 && padded != extent)) {
+        bad("dimension ", d, " is ", extent, ", padded ", padded,
+            "; extents are positive and only dimension 0 may be padded");
+      }
+    }
+    const std::optional<int64_t> count = ElementCount(tensor.padded_shape());
+    if (!count || *count > Limits::kArenaBytes) bad("has more elements than any arena holds");
+  }
+}
+
+// Bytes of a tensor, or nothing if an extent is not positive or the size exceeds an arena.
+std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::RepeatedField<int64_t>& shape) {
+  if (shape.size() > 8) return std::nullopt;
+  for (int64_t extent : shape) {
+    if (extent < 1 || extent > Limits::kExtent) return std::nullopt;
+  }
+  const std::optional<int64_t> count = ElementCount(shape);
+  if (!count || DTypeBytes(dtype) == 0 || *count > Limits::kArenaBytes / DTypeBytes(dtype)) return std::nullopt;
+  return *count * DTypeBytes(dtype);
+}
+
+bool BelongsToTensor(BufferRole role) {
+  return role == PARAM || role == MASTER || role == GRAD || role == GRAD_ACCUMULATOR || role == MOMENT1 ||
+         role == MOMENT2;
+}
+
+void CheckRole(const Program& program, const Template& t, int b, Findings* findings) {
+  const Buffer& buffer = t.buffers(b);
+  const auto bad = [&](const auto&... parts) {
+    findings->Add("P7.role", "template '", t.name(), "', ", DescribeBuffer(t, b), ": role ",
+                  BufferRole_Name(buffer.role()), " ", parts...);
+  };
+  const auto shape_is = [&](std::initializer_list<int64_t> want) {
+    return std::equal(buffer.shape().begin(), buffer.shape().end(), want.begin(), want.end());
+  };
+  const bool of_tensor = BelongsToTensor(buffer.role());
+  const bool of_use = buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR;
+  if (!of_tensor && buffer.tensor() != 0) return bad("belongs to no tensor, but tensor is ", buffer.tensor());
+  if (!of_use && buffer.use() != 0) return bad("belongs to no use, but use is ", buffer.use());
+  if (buffer.role() == NO_ROLE) return;
+  if (!buffer.persistent()) bad("needs a persistent buffer");
+  if (of_tensor) {
+    if (buffer.tensor() < 0 || buffer.tensor() >= program.tensors_size()) {
+      return bad("names tensor ", buffer.tensor(), ", the program has ", program.tensors_size());
+    }
+    const LogicalTensor& tensor = program.tensors(buffer.tensor());
+    if (of_use && (buffer.use() < 0 || buffer.use() >= tensor.uses())) {
+      bad("names use ", buffer.use(), ", tensor '", tensor.name(), "' has ", tensor.uses());
+    }
+    if (!std::equal(buffer.shape().begin(), buffer.shape().end(), tensor.padded_shape().begin(),
+                    tensor.padded_shape().end())) {
+      bad("has not the padded shape of tensor '", tensor.name(), "'");
+    }
+    const bool floating =
+        buffer.dtype() == FP64 || buffer.dtype() == FP32 || buffer.dtype() == BF16 || buffer.dtype() == FP16;
+    if (buffer.role() == GRAD_ACCUMULATOR ? buffer.dtype() != EXACT192 : !floating) {
+      bad("has dtype ", DTypeName(buffer.dtype()));
+    }
+    return;
+  }
+  int64_t data = 1;
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    if (axis.name() == "data") data = axis.size();
+  }
+  const bool losses = buffer.role() == LOCAL_LOSSES || buffer.role() == LOSSES;
+  const int64_t elements = losses ? program.microbatches() * data : buffer.role() == NORM ? 2 : program.tensors_size();
+  if (buffer.dtype() != FP64 || !shape_is({elements})) bad("must be fp64 [", elements, "]");
+}
+
+void CheckTemplateBuffers(const Program& program, const Template& t, Findings* findings) {
+  absl::flat_hash_map<int64_t, int> by_role;
+  for (int b = 0; b < t.buffers_size() && !findings->full(); ++b) {
+    const Buffer& buffer = t.buffers(b);
+    const auto bad = [&](const char* rule, const auto&... parts) {
+      findings->Add(rule, "template '", t.name(), "', ", DescribeBuffer(t, b), ": ", parts...);
+    };
+    if (buffer.class_() == BUFFER_CLASS_UNSPECIFIED) bad("P7.class", "has no class");
+    const int64_t arena = buffer.place() == HOST ? t.host_arena_bytes() : t.device_arena_bytes();
+    if (buffer.offset() < 0 || buffer.offset() % 256 != 0) {
+      bad("P7.alignment", "offset ", buffer.offset(), " is not a multiple of 256");
+    }
+    if (buffer.bytes() < 1) {
+      bad("P7.arena", "has ", buffer.bytes(), " bytes, must have at least 1");
+    } else if (buffer.offset() > arena || buffer.bytes() > arena - buffer.offset()) {
+      bad("P7.arena", "bytes [", buffer.offset(), ", +", buffer.bytes(), ") leave the ",
+          buffer.place() == HOST ? "host" : "device", " arena of ", arena, " bytes");
+    }
+    if (buffer.dtype() == DTYPE_UNSPECIFIED) {
+      if (buffer.shape_size() > 0) bad("P7.shape", "has a shape but no dtype");
+    } else if (const std::optional<int64_t> bytes = TensorBytes(buffer.dtype(), buffer.shape());
+               bytes != buffer.bytes()) {
+      bad("P7.shape", "has ", buffer.bytes(), " bytes, its shape and dtype ", DTypeName(buffer.dtype()), " make ",
+          bytes ? absl::StrCat(*bytes) : std::string("no valid size"));
+    }
+    CheckRole(program, t, b, findings);
+    if (buffer.role() != NO_ROLE) {
+      const int64_t key = (int64_t{buffer.role()} << 48) | (int64_t{buffer.use() & 0xffff} << 32) | buffer.tensor();
+      const auto [it, fresh] = by_role.emplace(key, b);
+      if (!fresh) bad("P7.role", "has the same role, tensor and use as ", DescribeBuffer(t, it->second));
+    }
+  }
+}
+
+}  // namespace
+
+std::string DescribeBuffer(const Template& t, int buffer) {
+  return absl::StrCat("buffer ", buffer, " '", t.buffers(buffer).name(), "'");
+}
+
+void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings) {
+  if (program.does_not_fit() && !options.allow_unfit) {
+    findings->Add("P13.fit", "the program is marked does_not_fit: it was compiled for memory that is not there");
+  }
+  CheckMesh(program, findings);
+  if (findings->empty()) CheckRecipe(program, options, findings);
+  if (program.model_flops() < 0 || program.model_flops_masked() < 0) {
+    findings->Add("P13.range", "model_flops is negative");
+  }
+  CheckTensors(program, findings);
+}
+
+void CheckBuffers(const Program& program, Findings* findings) {
+  for (const Template& t : program.templates()) {
+    for (const auto& [name, bytes] : {std::pair("device_arena_bytes", t.device_arena_bytes()),
+                                      std::pair("host_arena_bytes", t.host_arena_bytes())}) {
+      if (bytes < 0 || bytes > Limits::kArenaBytes) {
+        findings->Add("P7.arena", "template '", t.name(), "': ", name, " is ", bytes, ", must be in [0, ",
+                      Limits::kArenaBytes, "]");
+      }
+    }
+    CheckTemplateBuffers(program, t, findings);
+  }
+}
+
+void CheckSegments(const Program& program, Findings* findings) {
+  for (int s = 0; s < program.segments_size() && !findings->full(); ++s) {
+    const Segment& segment = program.segments(s);
+    const auto bad = [&](const char* rule, const auto&... parts) {
+      findings->Add(rule, "segment ", s, " '", segment.name(), "': ", parts...);
+    };
+    for (const Operand& operand : segment.operands()) {
+      if (operand.bytes() < 1 || operand.bytes() > Limits::kArenaBytes) {
+        bad("P2.operand", "operand '", operand.name(), "' has ", operand.bytes(), " bytes");
+      }
+      if (operand.access() == ACCESS_UNSPECIFIED)
+        bad("P2.operand", "operand '", operand.name(), "' has no access mode");
+    }
+    bool values_ok = true;
+    for (int v = 0; v < segment.values_size(); ++v) {
+      const Value& value = segment.values(v);
+      const auto bad_value = [&](const auto&... parts) {
+        values_ok = false;
+        bad("P2.value", "value ", v, " '", value.name(), "': ", parts...);
+      };
+      if (value.operand() < 0 || value.operand() >= segment.operands_size()) {
+        bad_value("operand ", value.operand(), " is out of range, the segment has ", segment.operands_size());
+        continue;
+      }
+      const int64_t room = segment.operands(value.operand()).bytes();
+      const std::optional<int64_t> bytes = TensorBytes(value.dtype(), value.shape());
+      if (!bytes) {
+        bad_value("dtype ", DTypeName(value.dtype()), " and its shape have no valid size");
+      } else if (value.offset() < 0 || value.offset() > room || *bytes > room - value.offset()) {
+        bad_value("bytes [", value.offset(), ", +", *bytes, ") leave operand '",
+                  segment.operands(value.operand()).name(), "' of ", room, " bytes");
+      }
+      if (value.offset() % 64 != 0) bad_value("offset ", value.offset(), " is not a multiple of 64");
+    }
+    if (segment.steps_size() == 0) bad("P2.step", "has no steps");
+    bool waited = segment.steps_size() == 0;
+    for (int i = 0; i < segment.steps_size() && !findings->full(); ++i) {
+      const Step& step = segment.steps(i);
+      const auto bad_step = [&](const auto&... parts) {
+        bad("P2.step", "step ", i, " '", step.name(), "': ", parts...);
+      };
+      bool indices_ok = true;
+      for (const auto* list : {&step.inputs(), &step.outputs()}) {
+        for (int v : *list) {
+          if (v >= 0 && v < segment.values_size()) continue;
+          indices_ok = false;
+          bad_step("names value ", v, ", the segment has ", segment.values_size());
+        }
+      }
+      for (int d : step.deps()) {
+        if (d < 0 || d >= i) bad_step("depends on step ", d, ", must name an earlier step");
+      }
+      const Work& work = step.work();
+      if (work.flops() < 0 || work.bytes() < 0 || work.flops() > int64_t{1} << 62 || work.bytes() > int64_t{1} << 62) {
+        bad_step("work of ", work.flops(), " flops and ", work.bytes(), " bytes is out of range");
+      }
+      waited = waited || !step.detached();
+      if (indices_ok && values_ok) CheckStep(program, segment, i, findings);
+    }
+    if (!waited) bad("P2.step", "all steps are detached: the end of its actions would be undefined");
+  }
+}
+
+}  // namespace weft::verify

@@ -1,0 +1,55 @@
+#include "proto/verify/verify.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/verify/index.h"
+#include "proto/verify/matching.h"
+#include "proto/verify/memory.h"
+
+namespace weft {
+namespace {
+
+using verify::Findings;
+
+void FindInProgram(const Program& program, const VerifyOptions& options, Findings* findings) {
+  // Each group may rely on what the earlier ones have proven.
+  verify::CheckMessage(program, findings);
+  if (findings->empty()) verify::CheckStructure(program, options, findings);
+  if (findings->empty()) verify::CheckBuffers(program, findings);
+  if (findings->empty()) verify::CheckSegments(program, findings);
+  if (findings->empty()) verify::CheckActions(program, findings);
+  if (!findings->empty()) return;
+  verify::Index index;
+  index.program = &program;
+  if (!verify::CheckRoles(&index, findings)) return;
+  verify::CheckSegmentOrder(&index, findings);
+  if (!findings->empty() || !verify::BuildTemplates(&index, findings)) return;
+  const verify::Matching matching = verify::CheckMatching(index, findings);
+  if (!findings->empty()) return;
+  const std::vector<verify::RoleAction> order = verify::CheckDeadlock(index, matching, findings);
+  if (!findings->empty()) return;
+  for (const verify::TemplateIndex& t : index.templates) {
+    if (!findings->full()) verify::CheckMemory(index, t, findings);
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> FindViolations(const Program& program, const VerifyOptions& options) {
+  Findings findings(std::max(1, options.max_findings));
+  FindInProgram(program, options, &findings);
+  return findings.Take();
+}
+
+absl::Status VerifyProgram(const Program& program, const VerifyOptions& options) {
+  constexpr size_t kShown = 5;
+  const std::vector<Finding> findings = FindViolations(program, options);
+  if (findings.empty()) return absl::OkStatus();
+  std::string text = absl::StrCat("program '", program.name(), "' is refused: ");
+  for (size_t i = 0; i < findings.size() && i < kShown; ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : "; ", "[", findings[i].rule, "] ", findings[i].message);
+  }
+  if (findings.size() > kShown) absl::StrAppend(&text, "; and ", findings.size() - kShown, " more");
+  return absl::InvalidArgumentError(text);
+}
+
+}  // namespace weft
