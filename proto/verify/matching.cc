@@ -129,7 +129,9 @@ class Matcher {
       return false;
     };
     if (a.microbatch() != b.microbatch()) return bad("P4.microbatch", "microbatches", a.microbatch(), b.microbatch());
-    if (a.stage() != b.stage()) return bad("P4.stage", "stages", a.stage(), b.stage());
+    if (b.stage() != a.stage() + (a.direction() == TOWARDS_LOSS ? 1 : -1)) {
+      return bad("P4.stage", "stages, which must be neighbours,", a.stage(), b.stage());
+    }
     const Buffer& x = TemplateOf(sender).buffers(a.sources(0));
     const Buffer& y = TemplateOf(receiver).buffers(b.destinations(0));
     if (x.dtype() != y.dtype()) return bad("P4.dtype", "dtypes", DTypeName(x.dtype()), DTypeName(y.dtype()));
