@@ -1,0 +1,45 @@
+#include "catalog/catalog.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+constexpr CatalogFile kFiles[] = {
+#include "catalog/files.inc"
+};
+
+// The name of a file of this kind, or nothing if it is of another: KIND/NAME.textproto or KIND/NAME/config.json.
+absl::string_view NameOf(absl::string_view kind, absl::string_view path) {
+  if (!absl::ConsumePrefix(&path, kind) || !absl::ConsumePrefix(&path, "/")) return {};
+  if (absl::ConsumeSuffix(&path, ".textproto") || absl::ConsumeSuffix(&path, "/config.json")) return path;
+  return {};
+}
+
+}  // namespace
+
+absl::Span<const CatalogFile> CatalogFiles() { return kFiles; }
+
+std::vector<std::string> CatalogNames(absl::string_view kind) {
+  std::vector<std::string> names;
+  for (const CatalogFile& file : kFiles) {
+    if (absl::string_view name = NameOf(kind, file.path); !name.empty()) names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<CatalogFile> FindInCatalog(absl::string_view kind, absl::string_view name) {
+  for (const CatalogFile& file : kFiles) {
+    if (!name.empty() && NameOf(kind, file.path) == name) return file;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no ", Quoted(name), " in the catalog of ", kind, NameHelp(name, CatalogNames(kind))));
+}
+
+}  // namespace weft

@@ -1,0 +1,121 @@
+// weft list: the names that flags and plans take.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "catalog/catalog.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/terminal.h"
+#include "proto/json.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "schedules/collective/plan.h"
+#include "schedules/pipeline/schedule.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+// Name and, where there is more to say, source or description.
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+Rows FromCatalog(absl::string_view kind) {
+  Rows rows;
+  for (const std::string& name : CatalogNames(kind)) rows.emplace_back(name, "");
+  return rows;
+}
+
+Rows Models() { return FromCatalog("models"); }
+Rows Clusters() { return FromCatalog("clusters"); }
+
+Rows PipelineSchedules() {
+  Rows rows;
+  for (const ScheduleEntry& entry : Schedules()) rows.emplace_back(entry.name, entry.source);
+  return rows;
+}
+
+Rows CollectiveAlgorithms() {
+  Rows rows;
+  for (const CollectiveEntry& entry : Collectives()) rows.emplace_back(entry.name, entry.source);
+  return rows;
+}
+
+Rows Networks() {
+  Rows rows;
+  for (const NetworkModelEntry& entry : NetworkModels()) rows.emplace_back(entry.name, entry.description);
+  return rows;
+}
+
+Rows Costs() {
+  Rows rows;
+  for (const CostModelEntry& entry : CostModels()) rows.emplace_back(entry.name, entry.description);
+  return rows;
+}
+
+Rows Runtimes() { return {{"weft", "this project's own executor"}}; }
+
+struct Kind {
+  absl::string_view name;
+  Rows (*rows)();
+};
+
+constexpr Kind kKinds[] = {
+    {"models", Models},
+    {"clusters", Clusters},
+    {"schedules", PipelineSchedules},
+    {"collectives", CollectiveAlgorithms},
+    {"networks", Networks},
+    {"costs", Costs},
+    {"runtimes", Runtimes},
+};
+
+std::string Text(const Rows& rows) {
+  size_t width = 0;
+  for (const auto& [name, about] : rows) width = std::max(width, name.size());
+  std::string text;
+  for (const auto& [name, about] : rows) {
+    if (about.empty()) {
+      absl::StrAppend(&text, name, "\n");
+    } else {
+      absl::StrAppendFormat(&text, "%-*s  %s\n", static_cast<int>(width), name, about);
+    }
+  }
+  return text;
+}
+
+std::string Json(const Rows& rows) {
+  std::string text = "[";
+  for (const auto& [name, about] : rows) {
+    absl::StrAppend(&text, text.size() > 1 ? "," : "", "\n  {\"name\": ", JsonQuoted(name),
+                    ", \"about\": ", JsonQuoted(about), "}");
+  }
+  return absl::StrCat(text, rows.empty() ? "]\n" : "\n]\n");
+}
+
+}  // namespace
+
+absl::Status ListCommand(absl::Span<const std::string> args) {
+  std::vector<std::string> known;
+  for (const Kind& kind : kKinds) known.emplace_back(kind.name);
+  std::string format = "text";
+  Flags flags("weft list", "models|clusters|schedules|collectives|networks|costs|runtimes",
+              "Lists the names that --model, --cluster, --network, --cost, --runtime and the plan's fields\n"
+              "schedule.name and collective take, with their sources.");
+  flags.Choice("format", {"text", "json"}, "output format", &format);
+  flags.Example("weft list schedules");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
+  if (flags.help_wanted()) return Print(flags.Help());
+  for (const Kind& kind : kKinds) {
+    if (kind.name != flags.positional()[0]) continue;
+    return Print(format == "json" ? Json(kind.rows()) : Text(kind.rows()));
+  }
+  return UsageError(absl::StrCat("cannot list ", Quoted(flags.positional()[0]), NameHelp(flags.positional()[0], known),
+                                 "; see weft list --help"));
+}
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+// weft: compiles, costs and runs parallel training plans. Everything is in the libraries; this picks the subcommand.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/terminal.h"
+#include "proto/suggest.h"
+#include "proto/version.h"
+
+namespace weft {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"run", "trains with a program on this machine's devices", RunCommand},
+    {"schedule", "a pipeline schedule without a model: timeline, bubble, memory", ScheduleCommand},
+    {"calibrate", "measures this machine into a cluster file", CalibrateCommand},
+    {"list", "models, clusters, schedules, collectives, ... that names can stand for", ListCommand},
+};
+
+std::string Help() {
+  std::string help =
+      "usage: weft COMMAND [arguments]\n\n"
+      "Lowers a model and a parallel plan into one program, predicts what it costs, and runs it.\n\ncommands:\n";
+  for (const Command& command : kCommands) {
+    absl::StrAppendFormat(&help, "  %-10s %s\n", command.name, command.summary);
+  }
+  absl::StrAppend(
+      &help,
+      "\n`weft COMMAND --help` has the flags and an example. Exit status: 0 ok, 1 refused or failed, 2 wrong "
+      "usage.\n\nexample:\n"
+      "  weft compile --model=gpt2 --cluster=dgx-a100-80g --set pp=4 --set dp=2 --set gbs=64 --set seq=1024 "
+      "-o gpt2.weft\n");
+  return help;
+}
+
+// Exit status, after the message went to stderr.
+int Finish(absl::string_view command, const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), std::string(status.message()).c_str());
+  return IsUsageError(status) ? 2 : 1;
+}
+
+int Main(const std::vector<std::string>& args) {
+  if (args.empty()) {
+    return Finish("weft", UsageError("a command is missing; see weft --help"));
+  }
+  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") return Finish("weft", Print(Help()));
+  if (args[0] == "--version") return Finish("weft", Print(absl::StrCat("weft ", kVersion, "\n")));
+  std::vector<std::string> known;
+  for (const Command& command : kCommands) {
+    if (command.name == args[0]) {
+      return Finish(absl::StrCat("weft ", command.name), command.run(absl::MakeConstSpan(args).subspan(1)));
+    }
+    known.emplace_back(command.name);
+  }
+  const bool is_flag = args[0].size() > 1 && args[0][0] == '-';
+  return Finish("weft", UsageError(absl::StrCat("unknown ", is_flag ? "flag " : "command ", Quoted(args[0]),
+                                                is_flag ? "" : NameHelp(args[0], known), "; see weft --help")));
+}
+
+}  // namespace
+
+absl::Span<const Command> Commands() { return kCommands; }
+
+}  // namespace weft
+
+int main(int argc, char** argv) { return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc)); }

@@ -1,0 +1,34 @@
+// A timed schedule as people and scripts read it.
+#ifndef WEFT_CLI_SCHEDULE_VIEW_H_
+#define WEFT_CLI_SCHEDULE_VIEW_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/report.pb.h"
+#include "schedules/pipeline/schedule.h"
+#include "schedules/pipeline/timing.h"
+
+namespace weft {
+
+// Times of `timing` are multiples of 1 / (timing.unit * scale) of the report's unit.
+ScheduleReport MakeScheduleReport(absl::string_view name, int microbatches, const ScheduleTiming& timing,
+                                  int64_t scale);
+
+// The figures as a table.
+std::string ScheduleTable(const ScheduleReport& report);
+
+// One line per rank over time: "f3" forward of microbatch 3, "B3" backward, ".." idle, one column per largest common
+// step of time. A timeline that is wider than `width` characters is drawn with one letter per column instead, each the
+// state in the middle of its time.
+std::string ScheduleTimeline(const PipelineSchedule& schedule, const ScheduleTiming& timing, int64_t scale, int width,
+                             bool colour);
+
+// One line per rank: its slots as STAGE F|B MICROBATCH, e.g. "0F0,0F1,0B0", which PyTorch's pipeline runtime reads as
+// a compute-only schedule.
+std::string ScheduleCsv(const PipelineSchedule& schedule);
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_SCHEDULE_VIEW_H_

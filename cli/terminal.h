@@ -1,0 +1,38 @@
+// What the command line needs to know about, and write to, the terminal.
+#ifndef WEFT_CLI_TERMINAL_H_
+#define WEFT_CLI_TERMINAL_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace weft {
+
+// Writes to standard output at once; an error (a full disk, a closed pipe) is a status.
+absl::Status Print(absl::string_view text);
+
+// Whether standard output shows colours: a terminal, and NO_COLOR is not set.
+bool ColourOutput();
+// Columns of the terminal on standard output; 120 if it is not one.
+int OutputWidth();
+
+// One line on stderr that says what long work is at, wiped when the next step begins and at the end. Silent unless
+// stderr is a terminal.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Step(absl::string_view text);
+
+ private:
+  bool terminal_;
+  bool shown_ = false;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_TERMINAL_H_
