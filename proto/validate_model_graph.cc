@@ -1,0 +1,346 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/descriptor.h"
+#include "proto/field_check.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/units.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+
+// What a name stands for. Activations are matrices [rows, columns].
+enum class Kind { kTokens, kTargets, kMatrix, kLoss, kParameter };
+
+absl::string_view KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kTokens:
+      return "the ids of a tokens op";
+    case Kind::kTargets:
+      return "the ids of a targets op";
+    case Kind::kMatrix:
+      return "an activation";
+    case Kind::kLoss:
+      return "a loss";
+    case Kind::kParameter:
+      return "a parameter";
+  }
+  return "?";
+}
+
+struct Named {
+  Kind kind = Kind::kMatrix;
+  int64_t columns = 0;                        // kMatrix
+  const GraphParameter* parameter = nullptr;  // kParameter
+  // Where it is defined, for errors; and whether an op reads it.
+  std::string path;
+  bool read = false;
+};
+
+// One row of docs/model_graph.md.
+struct OpKind {
+  absl::string_view name;
+  // Kinds of the inputs; the last `optional` of them may be left out.
+  std::vector<Kind> inputs;
+  int optional;
+  Kind output;
+  std::vector<absl::string_view> attributes;
+};
+
+const std::vector<OpKind>& OpKinds() {
+  constexpr Kind kTokens = Kind::kTokens, kTargets = Kind::kTargets, kX = Kind::kMatrix, kW = Kind::kParameter;
+  static const auto* kinds = new std::vector<OpKind>{
+      {"tokens", {}, 0, kTokens, {}},
+      {"targets", {}, 0, kTargets, {}},
+      {"embedding", {kTokens, kW}, 0, kX, {}},
+      {"position_embedding", {kW}, 0, kX, {}},
+      {"add", {kX, kX}, 0, kX, {}},
+      {"matmul", {kX, kW, kW}, 1, kX, {"transpose_b"}},
+      {"layer_norm", {kX, kW, kW}, 0, kX, {"epsilon"}},
+      {"gelu", {kX}, 0, kX, {"tanh_approximation"}},
+      {"attention", {kX}, 0, kX, {"heads", "causal", "scale", "dropout"}},
+      {"dropout", {kX}, 0, kX, {"dropout"}},
+      {"cross_entropy", {kX, kTargets}, 0, Kind::kLoss, {}},
+  };
+  return *kinds;
+}
+
+std::string Shape(const GraphParameter& parameter) {
+  return absl::StrCat("[", absl::StrJoin(parameter.shape(), ", "), "]");
+}
+
+class GraphValidator {
+ public:
+  explicit GraphValidator(const ModelGraph& graph) : graph_(graph) {}
+
+  absl::Status Run() {
+    WEFT_RETURN_IF_ERROR(CheckNotEmpty("model_graph.name", graph_.name()));
+    WEFT_RETURN_IF_ERROR(CheckWithin("model_graph.vocabulary", graph_.vocabulary(), 1, kMaxInt32 - 127));
+    WEFT_RETURN_IF_ERROR(CheckWithin("model_graph.maximum_positions", graph_.maximum_positions(), 0, kMaxInt32));
+    for (int i = 0; i < graph_.parameters_size(); ++i) WEFT_RETURN_IF_ERROR(AddParameter(i));
+    if (graph_.ops_size() == 0) return absl::InvalidArgumentError("model_graph.ops is empty; a model needs ops");
+    for (int i = 0; i < graph_.ops_size(); ++i) WEFT_RETURN_IF_ERROR(AddOp(i));
+    return CheckEnd();
+  }
+
+ private:
+  absl::Status Define(const std::string& path, const std::string& name, Named named) {
+    WEFT_RETURN_IF_ERROR(CheckNotEmpty(path, name));
+    named.path = path;
+    const auto [it, inserted] = names_.emplace(name, std::move(named));
+    if (inserted) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " = ", Quoted(name), " is taken by ", it->second.path, "; names must be unique"));
+  }
+
+  absl::Status AddParameter(int index) {
+    const GraphParameter& parameter = graph_.parameters(index);
+    const std::string path = absl::StrCat("model_graph.parameters[", index, "]");
+    Named named;
+    named.kind = Kind::kParameter;
+    named.parameter = &parameter;
+    WEFT_RETURN_IF_ERROR(Define(path + ".name", parameter.name(), named));
+    if (parameter.shape_size() < 1 || parameter.shape_size() > 2) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".shape = ", Shape(parameter), " (", parameter.name(),
+                                                     ") must have one or two dimensions"));
+    }
+    for (int i = 0; i < parameter.shape_size(); ++i) {
+      WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".shape[", i, "]"), parameter.shape(i), 1, kMaxInt32 - 127));
+    }
+    // Fewer than 2^62 by the bounds of one extent; the sum is what may overflow.
+    const int64_t elements = *ElementCount(parameter.shape());
+    constexpr int64_t kMaxElements = int64_t{1} << 48;
+    WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("elements of ", path), elements, 1, kMaxElements));
+    elements_ += elements;
+    WEFT_RETURN_IF_ERROR(CheckWithin("elements of model_graph.parameters", elements_, 1, kMaxElements));
+    switch (parameter.init().kind_case()) {
+      case Init::kNormal:
+        WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".init.normal", parameter.init().normal()));
+        break;
+      case Init::kConstant:
+        WEFT_RETURN_IF_ERROR(CheckFinite(path + ".init.constant", parameter.init().constant()));
+        break;
+      case Init::KIND_NOT_SET:
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ".init is missing (", parameter.name(), "); give normal or constant"));
+    }
+    if (parameter.vocabulary_rows() && parameter.shape(0) != graph_.vocabulary()) {
+      return BadField(path + ".shape[0]", parameter.shape(0),
+                      absl::StrCat("model_graph.vocabulary = ", graph_.vocabulary(), ", as vocabulary_rows says"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOp(int index) {
+    const GraphOp& op = graph_.ops(index);
+    path_ = absl::StrCat("model_graph.ops[", index, "]");
+    WEFT_RETURN_IF_ERROR(CheckNotEmpty(path_ + ".name", op.name()));
+    if (const auto [it, inserted] = op_paths_.emplace(op.name(), path_); !inserted) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ".name = ", Quoted(op.name()), " is taken by ", it->second,
+                                                     "; names of ops must be unique"));
+    }
+    std::vector<std::string> kinds;
+    for (const OpKind& kind : OpKinds()) kinds.push_back(std::string(kind.name));
+    WEFT_RETURN_IF_ERROR(CheckOneOf(path_ + ".kind", op.kind(), kinds));
+    const OpKind& kind =
+        *std::find_if(OpKinds().begin(), OpKinds().end(), [&](const OpKind& k) { return k.name == op.kind(); });
+    path_ = absl::StrCat(path_, " (", op.kind(), " ", Quoted(op.name()), ")");
+
+    const int previous = index == 0 ? 0 : graph_.ops(index - 1).layer();
+    if (op.layer() != previous && (index == 0 || op.layer() != previous + 1)) {
+      return BadField(path_ + ".layer", op.layer(),
+                      index == 0 ? std::string("0: layers ascend from 0 without gaps")
+                                 : absl::StrCat(previous, " or ", previous + 1, ": layers ascend without gaps"));
+    }
+    if (loss_defined_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, " comes after the loss; cross_entropy must be the last op"));
+    }
+    WEFT_RETURN_IF_ERROR(CheckAttributes(op, kind));
+    WEFT_RETURN_IF_ERROR(FindInputs(op, kind));
+    Named output;
+    output.kind = kind.output;
+    WEFT_RETURN_IF_ERROR(InferColumns(op, &output.columns));
+    if (output.kind == Kind::kMatrix) {
+      WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("columns of the output of ", path_), output.columns, 1, kMaxInt32));
+    }
+    if (op.outputs_size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ".outputs has ", op.outputs_size(), " names; it must have 1"));
+    }
+    loss_defined_ = loss_defined_ || output.kind == Kind::kLoss;
+    return Define(path_ + ".outputs[0]", op.outputs(0), output);
+  }
+
+  // Attributes that the kind does not have must be unset; those that it has must make sense.
+  absl::Status CheckAttributes(const GraphOp& op, const OpKind& kind) const {
+    const OpAttributes& attributes = op.attributes();
+    const std::string path = path_ + ".attributes";
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    attributes.GetReflection()->ListFields(attributes, &fields);
+    for (const auto* field : fields) {
+      const bool known = std::any_of(kind.attributes.begin(), kind.attributes.end(),
+                                     [&](absl::string_view name) { return name == field->name(); });
+      if (!known) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ".", field->name(), " is no attribute of ", kind.name,
+                         kind.attributes.empty() ? "; it has none"
+                                                 : absl::StrCat("; known: ", absl::StrJoin(kind.attributes, ", "))));
+      }
+    }
+    if (kind.name == "layer_norm") WEFT_RETURN_IF_ERROR(CheckPositive(path + ".epsilon", attributes.epsilon()));
+    if (kind.name == "attention") {
+      WEFT_RETURN_IF_ERROR(CheckWithin(path + ".heads", attributes.heads(), 1, kMaxInt32));
+      WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".scale", attributes.scale()));
+    }
+    return CheckProbability(path + ".dropout", attributes.dropout());
+  }
+
+  absl::Status FindInputs(const GraphOp& op, const OpKind& kind) {
+    inputs_.clear();
+    const int most = static_cast<int>(kind.inputs.size());
+    const int least = most - kind.optional;
+    if (op.inputs_size() < least || op.inputs_size() > most) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ".inputs has ", op.inputs_size(), " names; ", kind.name,
+                                                     " takes ", least, least < most ? absl::StrCat(" or ", most) : ""));
+    }
+    for (int i = 0; i < op.inputs_size(); ++i) {
+      const std::string path = absl::StrCat(path_, ".inputs[", i, "]");
+      const auto it = names_.find(op.inputs(i));
+      if (it == names_.end()) {
+        std::vector<std::string> candidates;
+        for (const auto& [name, named] : names_) {
+          if (named.kind == kind.inputs[i]) candidates.push_back(name);
+        }
+        const std::string nearest = Nearest(op.inputs(i), candidates);
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, " = ", Quoted(op.inputs(i)), " is neither a parameter nor the output of an earlier op",
+                         nearest.empty() ? "" : absl::StrCat("; nearest: ", Quoted(nearest))));
+      }
+      if (it->second.kind != kind.inputs[i]) {
+        return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(op.inputs(i)), " is ",
+                                                       KindName(it->second.kind), "; it must be ",
+                                                       KindName(kind.inputs[i])));
+      }
+      it->second.read = true;
+      inputs_.push_back(&it->second);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BadShape(const GraphOp& op, int input, absl::string_view expected) const {
+    const Named& named = *inputs_[static_cast<size_t>(input)];
+    return absl::InvalidArgumentError(absl::StrCat(path_, ".inputs[", input, "] = ", Quoted(op.inputs(input)), " has ",
+                                                   named.kind == Kind::kParameter
+                                                       ? absl::StrCat("shape ", Shape(*named.parameter))
+                                                       : absl::StrCat(named.columns, " columns"),
+                                                   "; it must have ", expected));
+  }
+
+  absl::Status CheckVector(const GraphOp& op, int input, int64_t extent) const {
+    const GraphParameter& parameter = *inputs_[input]->parameter;
+    if (parameter.shape_size() == 1 && parameter.shape(0) == extent) return absl::OkStatus();
+    return BadShape(op, input, absl::StrCat("shape [", extent, "]"));
+  }
+
+  // Columns of the output, after checking those of the inputs; 0 for ids and loss.
+  absl::Status InferColumns(const GraphOp& op, int64_t* columns) const {
+    const std::string& kind = op.kind();
+    const auto parameter = [&](int i) -> const GraphParameter& { return *inputs_[i]->parameter; };
+    if (kind == "tokens" || kind == "targets") return absl::OkStatus();
+    if (kind == "embedding") {
+      if (parameter(1).shape_size() != 2 || parameter(1).shape(0) != graph_.vocabulary()) {
+        return BadShape(op, 1, absl::StrCat("shape [model_graph.vocabulary = ", graph_.vocabulary(), ", columns]"));
+      }
+      *columns = parameter(1).shape(1);
+      return absl::OkStatus();
+    }
+    if (kind == "position_embedding") {
+      if (parameter(0).shape_size() != 2) return BadShape(op, 0, "shape [positions, columns]");
+      if (graph_.maximum_positions() == 0 || parameter(0).shape(0) < graph_.maximum_positions()) {
+        return absl::InvalidArgumentError(absl::StrCat("model_graph.maximum_positions = ", graph_.maximum_positions(),
+                                                       " must be from 1 to ", parameter(0).shape(0), ", the rows of ",
+                                                       Quoted(parameter(0).name()), ", which ", path_, " reads"));
+      }
+      *columns = parameter(0).shape(1);
+      return absl::OkStatus();
+    }
+    const int64_t in = inputs_[0]->columns;
+    *columns = in;
+    if (kind == "add" && inputs_[1]->columns != in)
+      return BadShape(op, 1, absl::StrCat(in, " columns, like the first"));
+    if (kind == "matmul") {
+      const bool transposed = op.attributes().transpose_b();
+      if (parameter(1).shape_size() != 2 || parameter(1).shape(transposed ? 1 : 0) != in) {
+        return BadShape(op, 1, transposed ? absl::StrCat("shape [n, ", in, "]") : absl::StrCat("shape [", in, ", n]"));
+      }
+      *columns = parameter(1).shape(transposed ? 0 : 1);
+      if (inputs_.size() == 3) WEFT_RETURN_IF_ERROR(CheckVector(op, 2, *columns));
+    }
+    if (kind == "layer_norm") {
+      WEFT_RETURN_IF_ERROR(CheckVector(op, 1, in));
+      WEFT_RETURN_IF_ERROR(CheckVector(op, 2, in));
+    }
+    if (kind == "attention") {
+      const int64_t heads = op.attributes().heads();
+      if (in % 3 != 0 || in / 3 % heads != 0) {
+        return BadShape(op, 0, absl::StrCat("a multiple of 3 * heads = ", 3 * heads, " columns (q, k and v)"));
+      }
+      *columns = in / 3;
+    }
+    if (kind == "cross_entropy") {
+      if (in != graph_.vocabulary()) {
+        return BadShape(op, 0, absl::StrCat("model_graph.vocabulary = ", graph_.vocabulary(), " columns"));
+      }
+      *columns = 0;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckEnd() const {
+    WEFT_RETURN_IF_ERROR(CheckNotEmpty("model_graph.loss", graph_.loss()));
+    const auto it = names_.find(graph_.loss());
+    if (it == names_.end() || it->second.kind != Kind::kLoss) {
+      return absl::InvalidArgumentError(absl::StrCat("model_graph.loss = ", Quoted(graph_.loss()),
+                                                     " must be the output of a cross_entropy op, the last op"));
+    }
+    for (const auto& [name, named] : names_) {
+      if (named.read || named.kind == Kind::kLoss) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(named.path, " = ", Quoted(name), " is read by no op; remove it or use it"));
+    }
+    return absl::OkStatus();
+  }
+
+  const ModelGraph& graph_;
+  // Ordered, so that errors do not depend on hashing.
+  std::map<std::string, Named> names_;
+  std::map<std::string, std::string> op_paths_;
+  int64_t elements_ = 0;
+  bool loss_defined_ = false;
+  // Of the op at hand.
+  std::string path_;
+  std::vector<Named*> inputs_;
+};
+
+}  // namespace
+
+absl::Status Validate(const ModelGraph& graph) { return GraphValidator(graph).Run(); }
+
+absl::Status ValidateTogether(const Recipe& recipe, const ModelGraph& graph) {
+  if (graph.maximum_positions() == 0 || recipe.sequence_length() <= graph.maximum_positions()) return absl::OkStatus();
+  return BadField(
+      "recipe.sequence_length", recipe.sequence_length(),
+      absl::StrCat("at most ", graph.maximum_positions(), ", the maximum_positions of model '", graph.name(), "'"));
+}
+
+}  // namespace weft

@@ -1,0 +1,184 @@
+#include <array>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/field_check.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/units.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kMaxRanks = int64_t{1} << 20;
+
+absl::Status ValidateMesh(const Mesh& mesh) {
+  const std::vector<std::string> names = {"x", "y", "z", "data", "pipe"};
+  std::set<std::string> seen;
+  int64_t ranks = 1;
+  for (int i = 0; i < mesh.axes_size(); ++i) {
+    const MeshAxis& axis = mesh.axes(i);
+    const std::string path = absl::StrCat("plan.mesh.axes[", i, "]");
+    const std::string meant = axis.name() == "pp" ? "pipe" : axis.name() == "dp" ? "data" : "";
+    if (!meant.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".name = '", axis.name(), "' is an alias of the command line; write '", meant, "'"));
+    }
+    WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".name"), axis.name(), names));
+    if (!seen.insert(axis.name()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".name = '", axis.name(), "' is listed twice; an axis has one place in the mesh"));
+    }
+    WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".size"), axis.size(), 1, kMaxRanks));
+    if (axis.size() > 1 && axis.name().size() == 1) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".size = ", axis.size(), " must be 1: tensor axis '",
+                                                     axis.name(), "' is not supported yet; supported: data, pipe"));
+    }
+    ranks *= axis.size();
+    WEFT_RETURN_IF_ERROR(CheckWithin("ranks of plan.mesh", ranks, 1, kMaxRanks));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolveSchedule(PlanSchedule* schedule) {
+  if (schedule->name().empty()) schedule->set_name("1f1b");
+  if (schedule->virtual_stages() == 0) schedule->set_virtual_stages(1);
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.schedule.virtual_stages", schedule->virtual_stages(), 1));
+  if (schedule->virtual_stages() > 1) {
+    return BadField("plan.schedule.virtual_stages", schedule->virtual_stages(),
+                    "1: schedules with several stages per rank are not supported yet");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePartition(const Partition& partition, int64_t stages) {
+  if (partition.layers_per_stage_size() == 0) return absl::OkStatus();
+  if (partition.layers_per_stage_size() != stages) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.partition.layers_per_stage has ",
+                                                   partition.layers_per_stage_size(), " entries; it must have ", stages,
+                                                   ", one per stage, or none"));
+  }
+  for (int i = 0; i < partition.layers_per_stage_size(); ++i) {
+    WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("plan.partition.layers_per_stage[", i, "]"),
+                                     partition.layers_per_stage(i), 1, 1 << 20));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRecompute(const Recompute& recompute) {
+  const auto needs = [&](absl::string_view field, absl::string_view mode) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.recompute.", field, " is given, but plan.recompute.mode is ",
+                                                   Recompute::Mode_Name(recompute.mode()), "; it needs mode ", mode));
+  };
+  if (!Recompute::Mode_IsValid(recompute.mode())) {
+    return BadField("plan.recompute.mode", static_cast<int>(recompute.mode()), "NONE, FULL, LAYERS or EVERY");
+  }
+  if (recompute.layers_size() > 0 && recompute.mode() != Recompute::LAYERS) return needs("layers", "LAYERS");
+  if (recompute.every() != 0 && recompute.mode() != Recompute::EVERY) return needs("every", "EVERY");
+  if (recompute.mode() == Recompute::EVERY) {
+    return CheckAtLeast("plan.recompute.every", recompute.every(), 1);
+  }
+  if (recompute.mode() == Recompute::LAYERS && recompute.layers_size() == 0) {
+    return absl::InvalidArgumentError("plan.recompute.layers is empty; mode LAYERS needs the layers, e.g. [1, 2]");
+  }
+  for (int i = 0; i < recompute.layers_size(); ++i) {
+    const std::string path = absl::StrCat("plan.recompute.layers[", i, "]");
+    WEFT_RETURN_IF_ERROR(CheckAtLeast(path, recompute.layers(i), 0));
+    if (i > 0 && recompute.layers(i) <= recompute.layers(i - 1)) {
+      return BadField(path, recompute.layers(i),
+                      absl::StrCat("greater than the one before, ", recompute.layers(i - 1)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+using PrecisionFields = std::array<DType, 6>;
+
+constexpr std::array<absl::string_view, 6> kPrecisionNames = {"compute", "params", "grads",
+                                                              "reduce",  "master", "moments"};
+constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
+constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
+constexpr PrecisionFields kFp64 = {FP64, FP64, FP64, FP64, FP64, FP64};
+
+std::string Describe(const PrecisionFields& fields) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    parts.push_back(absl::StrCat(kPrecisionNames[i], " ", std::string(DTypeName(fields[i]))));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+absl::Status ResolvePrecision(Precision* precision, const Device& device) {
+  const PrecisionFields given = {precision->compute(), precision->params(), precision->grads(),
+                                 precision->reduce(),  precision->master(), precision->moments()};
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::string path = absl::StrCat("plan.precision.", kPrecisionNames[i]);
+    if (!DType_IsValid(given[i])) return BadField(path, static_cast<int>(given[i]), "FP32, BF16 or FP64");
+    if (given[i] == FP16) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " = FP16 is not supported yet (it needs loss scaling); supported: BF16 with FP32, FP32, FP64"));
+    }
+    if (given[i] == INT32 || given[i] == EXACT192) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, BF16, FP64",
+                       given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
+    }
+  }
+  bool has_bf16 = false;
+  for (const Peak& peak : device.peaks()) has_bf16 = has_bf16 || peak.dtype() == BF16;
+  const std::array<PrecisionFields, 3> candidates = {has_bf16 ? kBf16 : kFp32, has_bf16 ? kFp32 : kBf16, kFp64};
+  for (const PrecisionFields& candidate : candidates) {
+    bool agrees = true;
+    for (size_t i = 0; i < given.size(); ++i) agrees = agrees && (given[i] == 0 || given[i] == candidate[i]);
+    if (!agrees) continue;
+    precision->set_compute(candidate[0]);
+    precision->set_params(candidate[1]);
+    precision->set_grads(candidate[2]);
+    precision->set_reduce(candidate[3]);
+    precision->set_master(candidate[4]);
+    precision->set_moments(candidate[5]);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("plan.precision = (", Describe(given),
+                                                 ") is not supported yet; supported: fp32 throughout, fp64 throughout, "
+                                                 "or (",
+                                                 Describe(kBf16), ")"));
+}
+
+}  // namespace
+
+absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
+  WEFT_RETURN_IF_ERROR(ValidateMesh(plan->mesh()));
+  WEFT_RETURN_IF_ERROR(ResolveSchedule(plan->mutable_schedule()));
+  const int64_t stages = AxisSize(plan->mesh(), "pipe") * plan->schedule().virtual_stages();
+  WEFT_RETURN_IF_ERROR(ValidatePartition(plan->partition(), stages));
+  WEFT_RETURN_IF_ERROR(ValidateRecompute(plan->recompute()));
+  WEFT_RETURN_IF_ERROR(ResolvePrecision(plan->mutable_precision(), device));
+  if (!AccumulationMode_IsValid(plan->accumulation())) {
+    return BadField("plan.accumulation", static_cast<int>(plan->accumulation()), "IN_ORDER or EXACT");
+  }
+  if (plan->accumulation() == ACCUMULATION_UNSPECIFIED) plan->set_accumulation(IN_ORDER);
+  if (plan->receive_buffers() == 0) plan->set_receive_buffers(1);
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.receive_buffers", plan->receive_buffers(), 1));
+  if (plan->send_buffers() == 0) plan->set_send_buffers(2);
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.send_buffers", plan->send_buffers(), 1));
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.gradient_bucket_bytes", plan->gradient_bucket_bytes(), 0));
+  if (plan->collective().empty()) plan->set_collective("ring");
+  return absl::OkStatus();
+}
+
+absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster) {
+  const int64_t ranks = MeshRanks(plan.mesh());
+  const int64_t devices = cluster.nodes() * cluster.devices_per_node();
+  if (ranks <= devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.mesh has ", ranks, " ranks; cluster '", cluster.name(), "' has ",
+                                                 cluster.nodes(), " * ", cluster.devices_per_node(), " = ", devices,
+                                                 " devices"));
+}
+
+}  // namespace weft
