@@ -95,8 +95,8 @@ absl::StatusOr<std::unique_ptr<AllReduce>> AllReduce::Create(CollectivePlan plan
   }
   for (const ReducedBuffer& buffer : buffers) {
     if (buffer.dtype != FP64 && buffer.dtype != FP32 && buffer.dtype != BF16 && buffer.dtype != EXACT192) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "all-reduce: no sum of ", std::string(DTypeName(buffer.dtype)), "; allowed: fp64, fp32, bf16, exact192"));
+      return absl::InvalidArgumentError(absl::StrCat("all-reduce: no sum of ", std::string(DTypeName(buffer.dtype)),
+                                                     "; allowed: fp64, fp32, bf16, exact192"));
     }
   }
   std::unique_ptr<AllReduce> result(new AllReduce);

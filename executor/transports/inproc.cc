@@ -127,9 +127,9 @@ class InprocEndpoint : public Endpoint {
       }
     }
     if (partner->bytes != transfer->bytes) {
-      absl::Status mismatch = absl::InternalError(absl::StrCat(
-          "channel ", transfer->channel, ": rank ", rank_, send ? " sends " : " expects ", transfer->bytes,
-          " bytes, rank ", partner->owner, send ? " expects " : " sends ", partner->bytes));
+      absl::Status mismatch = absl::InternalError(
+          absl::StrCat("channel ", transfer->channel, ": rank ", rank_, send ? " sends " : " expects ", transfer->bytes,
+                       " bytes, rank ", partner->owner, send ? " expects " : " sends ", partner->bytes));
       Abort(mismatch);
       return mismatch;
     }

@@ -115,9 +115,9 @@ class MpiEndpoint : public Endpoint {
         MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes);
         if (statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE && rc == MPI_ERR_IN_STATUS) bytes = -1;
         if (bytes != posted.bytes) {
-          absl::Status mismatch = absl::InternalError(
-              absl::StrCat("channel ", posted.transfer->channel, ": rank ", rank_, " expects ", posted.bytes,
-                           " bytes, rank ", posted.transfer->peer, " sends ", bytes < 0 ? "more" : absl::StrCat(bytes)));
+          absl::Status mismatch = absl::InternalError(absl::StrCat(
+              "channel ", posted.transfer->channel, ": rank ", rank_, " expects ", posted.bytes, " bytes, rank ",
+              posted.transfer->peer, " sends ", bytes < 0 ? "more" : absl::StrCat(bytes)));
           Abort(mismatch);
           return mismatch;
         }
@@ -217,8 +217,8 @@ class MpiEndpoint : public Endpoint {
                           : MPI_Irecv(data + part * kPartBytes, static_cast<int>(bytes), MPI_BYTE, transfer->peer,
                                       transfer->channel, MPI_COMM_WORLD, &request);
       if (rc != MPI_SUCCESS) {
-        return absl::InternalError(absl::StrCat("rank ", rank_, ": MPI refused a transfer of ", bytes,
-                                                " bytes with rank ", transfer->peer));
+        return absl::InternalError(
+            absl::StrCat("rank ", rank_, ": MPI refused a transfer of ", bytes, " bytes with rank ", transfer->peer));
       }
       requests_.push_back(request);
       posted_.push_back({transfer, bytes, send});

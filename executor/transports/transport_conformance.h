@@ -24,8 +24,8 @@ inline absl::Status WaitUntilDone(Endpoint& endpoint, const std::deque<Transfer>
     while (!transfer.done) {
       WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(100)).status());
       if (MonotonicNanoseconds() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), " channel ", transfer.channel,
-                                                        ": not done after 60 s"));
+        return absl::DeadlineExceededError(
+            absl::StrCat("rank ", endpoint.rank(), " channel ", transfer.channel, ": not done after 60 s"));
       }
     }
   }

@@ -1,0 +1,74 @@
+// Compute slots (rule P3): ranks that share the cores of one host take turns, first ready first served.
+#ifndef WEFT_EXECUTOR_COMPUTE_SLOTS_H_
+#define WEFT_EXECUTOR_COMPUTE_SLOTS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "executor/transport.h"
+
+namespace weft {
+
+// Shared by the rank threads of one process.
+class ComputeSlots {
+ public:
+  // `endpoints[i]` belongs to the rank with index i in this process; it is woken when a slot is granted.
+  ComputeSlots(int slots, std::vector<Endpoint*> endpoints)
+      : free_(slots), endpoints_(std::move(endpoints)), held_(endpoints_.size(), false) {}
+
+  // Asks for a slot for a step that became ready at `ready_ns`; true if the rank has it now. Asking again while
+  // waiting is allowed and changes nothing.
+  bool Acquire(int rank, int64_t ready_ns) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (held_[rank]) return true;
+    if (free_ > 0 && waiting_.empty()) {
+      --free_;
+      held_[rank] = true;
+      return true;
+    }
+    for (const auto& [ready, waiter] : waiting_) {
+      if (waiter == rank) return false;
+    }
+    waiting_.insert({ready_ns, rank});
+    return false;
+  }
+
+  // Gives the slot to the rank whose step has been ready for longest.
+  void Release(int rank) {
+    Endpoint* next = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!held_[rank]) return;
+      held_[rank] = false;
+      if (waiting_.empty()) {
+        ++free_;
+      } else {
+        const int waiter = waiting_.begin()->second;
+        waiting_.erase(waiting_.begin());
+        held_[waiter] = true;
+        next = endpoints_[waiter];
+      }
+    }
+    if (next != nullptr) next->Wake();
+  }
+
+  bool Contended() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return !waiting_.empty();
+  }
+
+ private:
+  std::mutex mutex_;
+  int free_;
+  std::vector<Endpoint*> endpoints_;
+  std::vector<bool> held_;
+  // (ready time, rank).
+  std::set<std::pair<int64_t, int>> waiting_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_COMPUTE_SLOTS_H_

@@ -1,0 +1,105 @@
+#include "executor/control.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+constexpr int kBarrierChannel = kProgramChannels;
+constexpr int kVoteChannel = kProgramChannels + 1;
+
+void Prepare(Transfer& transfer, uint8_t* byte, int peer, int channel) {
+  transfer.data = byte;
+  transfer.bytes = 1;
+  transfer.peer = peer;
+  transfer.channel = channel;
+}
+
+bool AllDone(const Transfer* transfers, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (!transfers[i].done.load(std::memory_order_acquire)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout) {
+  const int others = endpoint.size() - 1;
+  if (others == 0) return absl::OkStatus();
+  const bool root = endpoint.rank() == 0;
+  const int count = root ? others : 1;
+  auto transfers = std::make_unique<Transfer[]>(count);
+  std::vector<uint8_t> bytes(count);
+  const int64_t deadline = MonotonicNanoseconds() + timeout.count();
+  // All report to rank 0, then rank 0 lets all go. A later barrier's messages cannot overtake: channels are in order.
+  for (int phase = 0; phase < 2; ++phase) {
+    for (int i = 0; i < count; ++i) {
+      Prepare(transfers[i], &bytes[i], root ? i + 1 : 0, kBarrierChannel);
+      const bool send = root == (phase == 1);
+      WEFT_RETURN_IF_ERROR(send ? endpoint.PostSend(&transfers[i]) : endpoint.PostRecv(&transfers[i]));
+    }
+    while (!AllDone(transfers.get(), count)) {
+      WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(200)).status());
+      Endpoint::LastNote note;
+      WEFT_RETURN_IF_ERROR(endpoint.CheckPeers(&note));
+      if (MonotonicNanoseconds() <= deadline) continue;
+      for (int i = 0; i < count; ++i) {
+        if (transfers[i].done) continue;
+        return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), ": waited for rank ",
+                                                        transfers[i].peer, " at a barrier for ",
+                                                        std::chrono::duration<double>(timeout).count(), " s"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+StopVote::StopVote(Endpoint& endpoint) : endpoint_(endpoint) {
+  const int slots = endpoint.rank() == 0 ? endpoint.size() - 1 : 2;
+  transfers_ = std::make_unique<Transfer[]>(slots + 1);
+  bytes_ = std::make_unique<uint8_t[]>(slots + 1);
+}
+
+absl::Status StopVote::Start(bool stop) {
+  stop_ = stop;
+  answering_ = false;
+  active_ = true;
+  if (endpoint_.rank() == 0) {
+    count_ = endpoint_.size() - 1;
+    for (int i = 0; i < count_; ++i) {
+      Prepare(transfers_[i], &bytes_[i], i + 1, kVoteChannel);
+      WEFT_RETURN_IF_ERROR(endpoint_.PostRecv(&transfers_[i]));
+    }
+    return absl::OkStatus();
+  }
+  count_ = 2;
+  bytes_[0] = stop ? 1 : 0;
+  Prepare(transfers_[0], &bytes_[0], 0, kVoteChannel);
+  Prepare(transfers_[1], &bytes_[1], 0, kVoteChannel);
+  WEFT_RETURN_IF_ERROR(endpoint_.PostSend(&transfers_[0]));
+  return endpoint_.PostRecv(&transfers_[1]);
+}
+
+absl::StatusOr<bool> StopVote::Advance() {
+  if (!active_) return true;
+  if (!AllDone(transfers_.get(), count_)) return false;
+  if (endpoint_.rank() != 0) {
+    stop_ = bytes_[1] != 0;
+  } else if (!answering_) {
+    for (int i = 0; i < count_; ++i) stop_ = stop_ || bytes_[i] != 0;
+    answering_ = true;
+    for (int i = 0; i < count_; ++i) {
+      bytes_[i] = stop_ ? 1 : 0;
+      WEFT_RETURN_IF_ERROR(endpoint_.PostSend(&transfers_[i]));
+    }
+    if (!AllDone(transfers_.get(), count_)) return false;
+  }
+  active_ = false;
+  return true;
+}
+
+}  // namespace weft

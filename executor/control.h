@@ -1,0 +1,45 @@
+// What ranks tell each other besides the program's messages: barriers, and whether to stop early.
+#ifndef WEFT_EXECUTOR_CONTROL_H_
+#define WEFT_EXECUTOR_CONTROL_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/transport.h"
+
+namespace weft {
+
+// Returns when all ranks have called it. DeadlineExceeded, naming a rank that is missing, after `timeout`.
+absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout);
+
+// Ranks may be in different repetitions when one of them is asked to stop, so they agree: each tells rank 0 when it
+// begins repetition k and whether it was asked, and rank 0, having heard all, tells each whether repetition k+1 will
+// take place. A rank needs the answer only when it is about to begin k+1.
+class StopVote {
+ public:
+  explicit StopVote(Endpoint& endpoint);
+
+  // Begins a vote; the one before must be over.
+  absl::Status Start(bool stop);
+  bool active() const { return active_; }
+  // True when the answer is there and nothing is in flight; then `stop()` holds for all ranks alike.
+  absl::StatusOr<bool> Advance();
+  bool stop() const { return stop_; }
+
+ private:
+  Endpoint& endpoint_;
+  // Rank 0: one transfer to or from each other rank. Others: [0] to rank 0, [1] from it.
+  std::unique_ptr<Transfer[]> transfers_;
+  std::unique_ptr<uint8_t[]> bytes_;
+  int count_ = 0;
+  bool active_ = false;
+  bool answering_ = false;
+  bool stop_ = false;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_CONTROL_H_

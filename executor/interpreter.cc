@@ -1,0 +1,491 @@
+#include "executor/interpreter.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/learning_rate.h"
+#include "executor/prepared_program.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+constexpr auto kLongestSleep = std::chrono::milliseconds(200);
+
+struct RecordedEvent {
+  int64_t repetition;
+  int32_t action;
+  int32_t step;
+  int32_t stream;
+  int64_t ready_ns, start_ns, end_ns, finish_ns;
+};
+
+}  // namespace
+
+class Interpreter::Impl {
+ public:
+  Impl(const Program& program, Endpoint* endpoint, Backend* backend, const InterpreterOptions& options,
+       std::unique_ptr<PreparedProgram> prepared)
+      : program_(program),
+        endpoint_(*endpoint),
+        backend_(*backend),
+        options_(options),
+        prepared_(std::move(prepared)),
+        vote_(*endpoint),
+        streams_(prepared_->streams.size()) {}
+
+  // Runs `count` more repetitions of a list.
+  absl::StatusOr<int64_t> RunList(ActionList list, int64_t first_step, int64_t count) {
+    list_ = list;
+    first_repetition_ = list == kBodyList ? body_repetitions_ : 0;
+    end_repetition_ = first_repetition_ + count;
+    first_step_ = first_step;
+    if (list == kBodyList) {
+      results_.resize(results_.size() + count);
+      left_.assign(count, ActionsOfBody());
+    }
+    if (options_.trace) events_.reserve(events_.size() + count * prepared_->steps_of_list[list]);
+    for (StreamState& stream : streams_) stream = {.repetition = first_repetition_};
+    votes_ = list == kBodyList && options_.stop != nullptr;
+    allowed_ = votes_ ? first_repetition_ + 1 : end_repetition_;
+    next_vote_ = first_repetition_;
+    steps_left_ = prepared_->steps_of_list[list] * count;
+    // A rank without steps still takes part in votes.
+    frontier_ = steps_left_ > 0 ? first_repetition_ : end_repetition_;
+    WEFT_RETURN_IF_ERROR(Drive());
+    const int64_t ran = end_repetition_ - first_repetition_;
+    if (list == kBodyList) {
+      body_repetitions_ += ran;
+      results_.resize(body_repetitions_);
+    }
+    return ran;
+  }
+
+  // Asks all ranks whether to stop, and waits for the answer.
+  absl::StatusOr<bool> VoteNow() {
+    WEFT_RETURN_IF_ERROR(vote_.Start(options_.stop->load(std::memory_order_relaxed)));
+    const int64_t start = MonotonicNanoseconds();
+    while (true) {
+      WEFT_ASSIGN_OR_RETURN(const bool done, vote_.Advance());
+      if (done) return vote_.stop();
+      WEFT_ASSIGN_OR_RETURN(const bool news, endpoint_.WaitForProgress(kLongestSleep));
+      if (!news) WEFT_RETURN_IF_ERROR(CheckQuiet(start));
+    }
+  }
+
+  const Program& program() const { return program_; }
+  Endpoint& endpoint() { return endpoint_; }
+  const InterpreterOptions& options() const { return options_; }
+  std::vector<RepetitionResult>& results() { return results_; }
+  int64_t steps_executed() const { return steps_executed_; }
+
+  RankTrace TakeTrace() const {
+    RankTrace trace;
+    trace.set_rank(endpoint_.rank());
+    trace.set_template_name(prepared_->rank_template->name());
+    std::vector<int> number(prepared_->streams.size(), -1);
+    auto ps = [&](int64_t ns) { return (ns - options_.trace_epoch_ns) * 1000; };
+    for (const RecordedEvent& event : events_) {
+      if (number[event.stream] < 0) {
+        number[event.stream] = trace.streams_size();
+        trace.add_streams(prepared_->streams[event.stream].name);
+      }
+      TraceEvent* out = trace.add_events();
+      out->set_repetition(static_cast<int32_t>(event.repetition));
+      out->set_action(event.action);
+      out->set_step(event.step);
+      out->set_stream(number[event.stream]);
+      out->set_ready_ps(ps(event.ready_ns));
+      out->set_start_ps(ps(event.start_ns));
+      out->set_end_ps(ps(event.end_ns));
+      out->set_finish_ps(ps(event.finish_ns));
+    }
+    return trace;
+  }
+
+ private:
+  // Where a stream stands: the step at `position` of `repetition` is its head.
+  struct StreamState {
+    int64_t repetition = 0;
+    size_t position = 0;
+    // The head's waits are over; for a transfer, it has been posted.
+    bool active = false;
+    // The head waits for nothing but a compute slot.
+    bool ready = false;
+    int64_t ready_ns = 0;
+    int64_t posted_ns = 0;
+    bool holds_slot = false;
+  };
+
+  int64_t ActionsOfBody() const {
+    int64_t count = 0;
+    for (const PreparedAction& action : prepared_->actions) count += action.list == kBodyList;
+    return count;
+  }
+
+  int64_t StepOf(int64_t repetition) const {
+    return list_ == kBodyList ? first_step_ + (repetition - first_repetition_) : first_step_;
+  }
+
+  std::string Where(const PreparedAction& action, int64_t repetition) const {
+    return absl::StrCat("rank ", endpoint_.rank(), ", step ", StepOf(repetition), ", action ", action.action->id(),
+                        " '", action.action->name(), "'");
+  }
+
+  bool VotesLeft() const { return votes_ && next_vote_ + 1 < end_repetition_; }
+
+  absl::Status Drive() {
+    // 0: something happened since the last look at the clock.
+    int64_t quiet_since = 0;
+    bool news = true;
+    while (steps_left_ > 0 || VotesLeft() || vote_.active()) {
+      bool progress = false;
+      if (votes_) {
+        WEFT_ASSIGN_OR_RETURN(progress, AdvanceVote());
+        news |= progress;
+      }
+      if (std::exchange(unblocked_, false) || news) {
+        for (size_t i = 1; i < streams_.size(); ++i) {
+          WEFT_ASSIGN_OR_RETURN(const bool moved, AdvanceStream(i));
+          progress |= moved;
+        }
+      }
+      WEFT_ASSIGN_OR_RETURN(const bool computed, AdvanceCompute());
+      progress |= computed;
+      if (progress || unblocked_) {
+        quiet_since = 0;
+        WEFT_ASSIGN_OR_RETURN(news, endpoint_.Poll());
+        continue;
+      }
+      if (steps_left_ == 0 && !VotesLeft() && !vote_.active()) break;
+      if (quiet_since == 0) quiet_since = MonotonicNanoseconds();
+      WEFT_ASSIGN_OR_RETURN(news, endpoint_.WaitForProgress(kLongestSleep));
+      if (!news) WEFT_RETURN_IF_ERROR(CheckQuiet(quiet_since));
+    }
+    return absl::OkStatus();
+  }
+
+  // Moves all that can be moved without waiting on a transfer or copy stream; whether anything moved.
+  absl::StatusOr<bool> AdvanceStream(size_t index) {
+    const PreparedStream& stream = prepared_->streams[index];
+    StreamState& state = streams_[index];
+    bool moved = false;
+    while (true) {
+      if (!state.active) {
+        if (!HeadReady(stream, state)) return moved;
+        const StreamStep& head = stream.steps[list_][state.position];
+        PreparedAction& action = prepared_->actions[head.action];
+        state.ready_ns = MonotonicNanoseconds();
+        WEFT_RETURN_IF_ERROR(MaybeFail(action, state.repetition));
+        if (stream.type == StreamType::kCopy) {
+          WEFT_RETURN_IF_ERROR(RunKernel(stream, state, head, action));
+          moved = true;
+          continue;
+        }
+        WEFT_RETURN_IF_ERROR(Post(index, action));
+        state.active = true;
+        state.posted_ns = state.ready_ns;
+        moved = true;
+      }
+      const StreamStep& head = stream.steps[list_][state.position];
+      PreparedAction& action = prepared_->actions[head.action];
+      int64_t start_ns = 0, end_ns = 0;
+      if (stream.type == StreamType::kCollective) {
+        WEFT_ASSIGN_OR_RETURN(const bool done, action.all_reduce->Advance(endpoint_));
+        if (!done) return moved;
+        end_ns = options_.trace ? MonotonicNanoseconds() : 0;
+        start_ns = action.all_reduce->start_ns();
+      } else {
+        const Transfer& transfer = transfers_[index];
+        if (!transfer.done.load(std::memory_order_acquire)) return moved;
+        start_ns = transfer.start_ns;
+        end_ns = transfer.end_ns;
+      }
+      // A partner on another core may have seen the match before this rank noted that it was ready.
+      start_ns = std::max(start_ns, state.ready_ns);
+      state.active = false;
+      moved = true;
+      WEFT_RETURN_IF_ERROR(EndStep(index, head, start_ns, std::max(start_ns, end_ns)));
+    }
+  }
+
+  absl::Status Post(size_t index, PreparedAction& action) {
+    const PreparedStream& stream = prepared_->streams[index];
+    if (stream.type == StreamType::kCollective) return action.all_reduce->Start(endpoint_);
+    const bool send = stream.type == StreamType::kSend;
+    Transfer& transfer = transfers_[index];
+    transfer.data = action.data;
+    transfer.bytes = action.bytes;
+    transfer.peer = stream.peer;
+    transfer.channel = stream.channel;
+    return send ? endpoint_.PostSend(&transfer) : endpoint_.PostRecv(&transfer);
+  }
+
+  // Runs at most one compute step, so that transfers are looked at between two.
+  absl::StatusOr<bool> AdvanceCompute() {
+    const PreparedStream& stream = prepared_->streams[0];
+    StreamState& state = streams_[0];
+    if (!state.ready) {
+      if (!HeadReady(stream, state)) return false;
+      state.ready = true;
+      if (options_.slots != nullptr || options_.trace) state.ready_ns = MonotonicNanoseconds();
+      const StreamStep& head = stream.steps[list_][state.position];
+      if (head.first) WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[head.action], state.repetition));
+    }
+    if (options_.slots != nullptr && !state.holds_slot) {
+      if (!options_.slots->Acquire(endpoint_.rank(), state.ready_ns)) return false;
+      state.holds_slot = true;
+    }
+    const StreamStep head = stream.steps[list_][state.position];
+    state.ready = false;
+    const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
+    if (state.holds_slot) {
+      state.holds_slot = false;
+      options_.slots->Release(endpoint_.rank());
+    }
+    WEFT_RETURN_IF_ERROR(status);
+    return true;
+  }
+
+  absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
+                         PreparedAction& action) {
+    if (head.first) {
+      StepContext& context = action.context;
+      context.step = StepOf(state.repetition);
+      context.learning_rate = LearningRateAt(program_.recipe(), context.step);
+      context.data = options_.data;
+      context.first_sample = context.step * program_.recipe().global_batch_sequences() +
+                             context.global_microbatch * context.microbatch_sequences;
+      endpoint_.Note(context.step, action.action->id());
+    }
+    const PreparedStep& step = action.steps[head.step];
+    const int64_t start_ns = options_.trace ? MonotonicNanoseconds() : 0;
+    const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(Where(action, state.repetition), ", kernel '", step.step->name(),
+                                                      "': ", status.message()));
+    }
+    return EndStep(&stream - prepared_->streams.data(), head, start_ns, options_.trace ? MonotonicNanoseconds() : 0);
+  }
+
+  // Whether the head of the stream waits for nothing any more (rule P2).
+  bool HeadReady(const PreparedStream& stream, const StreamState& state) const {
+    if (state.repetition >= allowed_ || stream.steps[list_].empty()) return false;
+    const StreamStep& head = stream.steps[list_][state.position];
+    const PreparedAction& action = prepared_->actions[head.action];
+    if (head.first) {
+      for (const PreparedDependency& dep : action.deps) {
+        if (!Satisfied(action, dep, state.repetition)) return false;
+      }
+    }
+    for (int dep : action.steps[head.step].deps) {
+      if (action.steps[dep].done <= state.repetition) return false;
+    }
+    return true;
+  }
+
+  bool Satisfied(const PreparedAction& action, const PreparedDependency& dep, int64_t repetition) const {
+    const PreparedAction& target = prepared_->actions[dep.action];
+    if (target.list == action.list) return target.finished > repetition - dep.distance;
+    // Prologue and epilogue are repetition 0 of their own lists; of the body, the last repetition counts.
+    const int64_t last = target.list == kBodyList ? body_repetitions_ - 1 : 0;
+    return target.finished > last - (target.list == kBodyList ? dep.distance : 0);
+  }
+
+  absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
+    const PreparedStream& stream = prepared_->streams[stream_index];
+    StreamState& state = streams_[stream_index];
+    const int64_t repetition = state.repetition;
+    PreparedAction& action = prepared_->actions[head.action];
+    ++action.steps[head.step].done;
+    --steps_left_;
+    ++steps_executed_;
+    if (options_.trace) {
+      events_.push_back({repetition, action.action->id(), head.step, static_cast<int32_t>(stream_index), state.ready_ns,
+                         start_ns, end_ns, end_ns});
+    }
+    if (++state.position == stream.steps[list_].size()) {
+      state.position = 0;
+      frontier_ = std::max(frontier_, ++state.repetition);
+    }
+    unblocked_ |= action.several_streams;
+    if (head.last) {
+      int64_t finished = action.steps[action.last_steps[0]].done;
+      for (size_t i = 1; i < action.last_steps.size(); ++i) {
+        finished = std::min(finished, action.steps[action.last_steps[i]].done);
+      }
+      if (finished > action.finished) {
+        action.finished = finished;
+        return Finish(action, repetition);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The action is finished in `repetition`.
+  absl::Status Finish(PreparedAction& action, int64_t repetition) {
+    unblocked_ |= action.awaited;
+    if (list_ != kBodyList) return absl::OkStatus();
+    RepetitionResult& result = results_[repetition];
+    if (action.writes_losses) {
+      double sum = 0;
+      for (double loss : prepared_->losses) sum += loss;
+      result.loss = sum;
+      WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the loss", sum));
+    }
+    if (action.writes_norm) {
+      result.norm = *prepared_->norm;
+      WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", result.norm));
+    }
+    if (--left_[repetition - first_repetition_] == 0) {
+      result.step = StepOf(repetition);
+      result.learning_rate = LearningRateAt(program_.recipe(), result.step);
+      result.end_ns = MonotonicNanoseconds();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what, double value) {
+    if (!options_.check_finite || std::isfinite(value)) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat(Where(action, repetition), ": ", what, " is not finite (", value, ")"));
+  }
+
+  absl::Status MaybeFail(const PreparedAction& action, int64_t repetition) {
+    if (!options_.failure.has_value()) return absl::OkStatus();
+    const InjectedFailure& failure = *options_.failure;
+    if (failure.rank != endpoint_.rank() || failure.repetition != repetition || failure.action != action.action->id()) {
+      return absl::OkStatus();
+    }
+    endpoint_.Note(StepOf(repetition), action.action->id());
+    if (failure.kill) kill(getpid(), SIGKILL);
+    return absl::InternalError(absl::StrCat(Where(action, repetition), ": injected failure"));
+  }
+
+  // Whether the vote went on: begins one when this rank has reached a repetition after which it does not know yet.
+  absl::StatusOr<bool> AdvanceVote() {
+    bool progress = false;
+    if (!vote_.active() && frontier_ >= next_vote_ && next_vote_ + 1 < end_repetition_) {
+      WEFT_RETURN_IF_ERROR(vote_.Start(options_.stop->load(std::memory_order_relaxed)));
+    }
+    if (vote_.active()) {
+      WEFT_ASSIGN_OR_RETURN(progress, vote_.Advance());
+      if (progress) {
+        ++next_vote_;
+        if (vote_.stop()) {
+          steps_left_ -= (end_repetition_ - next_vote_) * prepared_->steps_of_list[list_];
+          end_repetition_ = next_vote_;
+        }
+        allowed_ = std::min(end_repetition_, next_vote_ + 1);
+      }
+    }
+    return progress;
+  }
+
+  // Nothing has happened on this rank since `since_ns`.
+  absl::Status CheckQuiet(int64_t since_ns) {
+    Endpoint::LastNote note;
+    if (absl::Status status = endpoint_.CheckPeers(&note); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(status.message(), " in step ", note.step, ", action ",
+                                                      note.action, ActionNameOf(note)));
+    }
+    if (MonotonicNanoseconds() - since_ns < options_.timeout.count()) return absl::OkStatus();
+    const double seconds = std::chrono::duration<double>(options_.timeout).count();
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      const PreparedStream& stream = prepared_->streams[i];
+      if (!streams_[i].active) continue;
+      const PreparedAction& action = prepared_->actions[stream.steps[list_][streams_[i].position].action];
+      const int peer = action.all_reduce != nullptr ? action.all_reduce->waiting_for() : stream.peer;
+      return absl::DeadlineExceededError(absl::StrCat(Where(action, streams_[i].repetition), " has waited for rank ",
+                                                      peer, " for more than ", seconds, " s"));
+    }
+    return absl::DeadlineExceededError(
+        absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds, " s"));
+  }
+
+  // " 'F s1 m3'"; empty if the note names no action of this program.
+  std::string ActionNameOf(const Endpoint::LastNote& note) const {
+    const int index = TemplateOfRank(program_, note.rank);
+    if (index < 0) return "";
+    const Template& t = program_.templates(index);
+    for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+      for (const Action& action : *list) {
+        if (action.id() == note.action) return absl::StrCat(" '", action.name(), "'");
+      }
+    }
+    return "";
+  }
+
+  const Program& program_;
+  Endpoint& endpoint_;
+  Backend& backend_;
+  const InterpreterOptions options_;
+  std::unique_ptr<PreparedProgram> prepared_;
+  StopVote vote_;
+  std::vector<StreamState> streams_;
+  // One per stream, for sends and receives.
+  std::unique_ptr<Transfer[]> transfers_ = std::make_unique<Transfer[]>(prepared_->streams.size());
+  std::vector<RepetitionResult> results_;
+  std::vector<RecordedEvent> events_;
+  // Actions of each repetition of this RunList that are not finished.
+  std::vector<int64_t> left_;
+
+  ActionList list_ = kBodyList;
+  int64_t first_step_ = 0;
+  // Repetitions [first, end) of the list; those below `allowed_` may begin.
+  int64_t first_repetition_ = 0;
+  int64_t end_repetition_ = 0;
+  int64_t allowed_ = 0;
+  // Whether the ranks vote after each repetition.
+  bool votes_ = false;
+  // The furthest repetition that a stream has reached, and the next that is voted on.
+  int64_t frontier_ = 0;
+  int64_t next_vote_ = 0;
+  // Of the body, over all RunList calls that are over.
+  int64_t body_repetitions_ = 0;
+  int64_t steps_left_ = 0;
+  int64_t steps_executed_ = 0;
+  // Something finished that a step on another stream may have waited for.
+  bool unblocked_ = false;
+};
+
+Interpreter::Interpreter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Interpreter::~Interpreter() = default;
+
+absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(const Program& program, Endpoint* endpoint,
+                                                                 Backend* backend, const Arena* arena,
+                                                                 const InterpreterOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(auto prepared, PrepareProgram(program, endpoint->rank(), *arena));
+  return std::unique_ptr<Interpreter>(
+      new Interpreter(std::make_unique<Impl>(program, endpoint, backend, options, std::move(prepared))));
+}
+
+absl::Status Interpreter::RunPrologue() { return impl_->RunList(kPrologueList, 0, 1).status(); }
+
+absl::Status Interpreter::RunEpilogue() { return impl_->RunList(kEpilogueList, 0, 1).status(); }
+
+absl::StatusOr<int64_t> Interpreter::RunBody(int64_t first_step, int64_t repetitions) {
+  if (!impl_->program().step_barrier()) return impl_->RunList(kBodyList, first_step, repetitions);
+  int64_t ran = 0;
+  // Rule P1: with a barrier, no rank begins a repetition before all have finished the one before. Nothing overlaps, so
+  // the vote is asked before each repetition.
+  for (; ran < repetitions; ++ran) {
+    WEFT_ASSIGN_OR_RETURN(const int64_t one, impl_->RunList(kBodyList, first_step + ran, 1));
+    WEFT_RETURN_IF_ERROR(Barrier(impl_->endpoint(), impl_->options().timeout));
+    if (impl_->options().stop == nullptr || ran + one >= repetitions) continue;
+    WEFT_ASSIGN_OR_RETURN(const bool stop, impl_->VoteNow());
+    if (stop) return ran + one;
+  }
+  return ran;
+}
+
+const std::vector<RepetitionResult>& Interpreter::results() const { return impl_->results(); }
+RankTrace Interpreter::TakeTrace() const { return impl_->TakeTrace(); }
+int64_t Interpreter::steps_executed() const { return impl_->steps_executed(); }
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+// One rank's run of a Program, as docs/program.md has it: streams with queues, actions with dependencies, steps on
+// views that are resolved before the first of them runs. Nothing is allocated in a step.
+//
+// One thread does everything: it runs compute steps, posts transfers as soon as they are ready, and looks for finished
+// ones between two steps; it sleeps when nothing can run.
+#ifndef WEFT_EXECUTOR_INTERPRETER_H_
+#define WEFT_EXECUTOR_INTERPRETER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/arena.h"
+#include "executor/backend.h"
+#include "executor/compute_slots.h"
+#include "executor/control.h"
+#include "executor/data.h"
+#include "executor/transport.h"
+#include "proto/program.pb.h"
+#include "proto/trace.pb.h"
+
+namespace weft {
+
+// For tests: makes a rank fail at an action of a repetition.
+struct InjectedFailure {
+  int rank = 0;
+  int64_t repetition = 0;
+  int32_t action = 0;
+  // End the process as a crash would, instead of returning an error.
+  bool kill = false;
+};
+
+struct InterpreterOptions {
+  const DataSource* data = nullptr;
+  // Null: compute steps run whenever they are ready.
+  ComputeSlots* slots = nullptr;
+  // How long a rank may wait without any progress of its own.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+  // Set when the run shall end after the current repetition, on whatever rank; null: never.
+  const std::atomic<bool>* stop = nullptr;
+  bool trace = false;
+  // Zero of the trace's clock.
+  int64_t trace_epoch_ns = 0;
+  std::optional<InjectedFailure> failure;
+  // Whether a loss or norm that is not finite ends the run (rule P11).
+  bool check_finite = true;
+};
+
+// What a repetition gave, read when the action that writes it was finished.
+struct RepetitionResult {
+  int64_t step = 0;
+  double loss = 0;
+  double norm = 0;
+  double learning_rate = 0;
+  // When the last action of the repetition was finished on this rank.
+  int64_t end_ns = 0;
+};
+
+class Interpreter {
+ public:
+  // `program` has been verified and outlives this, as do the others. The arena holds at least what the rank's template
+  // asks for.
+  static absl::StatusOr<std::unique_ptr<Interpreter>> Create(const Program& program, Endpoint* endpoint,
+                                                             Backend* backend, const Arena* arena,
+                                                             const InterpreterOptions& options);
+  ~Interpreter();
+
+  absl::Status RunPrologue();
+  // Runs `repetitions` repetitions, the first being optimizer step `first_step`, to their end on this rank. Returns how
+  // many were run: fewer if the ranks agreed to stop.
+  absl::StatusOr<int64_t> RunBody(int64_t first_step, int64_t repetitions);
+  absl::Status RunEpilogue();
+
+  // One per repetition of all RunBody calls so far.
+  const std::vector<RepetitionResult>& results() const;
+  // The measured trace so far, if asked for.
+  RankTrace TakeTrace() const;
+  // Steps executed so far.
+  int64_t steps_executed() const;
+
+ private:
+  class Impl;
+  explicit Interpreter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_INTERPRETER_H_

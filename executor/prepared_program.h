@@ -1,0 +1,100 @@
+// A rank's template with everything looked up: streams, views, partners, dependencies as indices. Internal to the
+// interpreter.
+#ifndef WEFT_EXECUTOR_PREPARED_PROGRAM_H_
+#define WEFT_EXECUTOR_PREPARED_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/arena.h"
+#include "executor/backend.h"
+#include "executor/collective.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+enum ActionList { kPrologueList = 0, kBodyList = 1, kEpilogueList = 2 };
+
+struct PreparedStep {
+  // Null for communication.
+  const Step* step = nullptr;
+  absl::Span<const TensorView> inputs;
+  absl::Span<const TensorView> outputs;
+  // Earlier steps of the segment on other streams; those on its own stream are over anyway.
+  std::vector<int> deps;
+  // Times that it has ended.
+  int64_t done = 0;
+};
+
+struct PreparedDependency {
+  int action = 0;
+  int64_t distance = 0;
+};
+
+struct PreparedAction {
+  const Action* action = nullptr;
+  ActionList list = kBodyList;
+  std::vector<PreparedDependency> deps;
+  std::vector<PreparedStep> steps;
+  // The last step on each of its streams that is not detached; the action is finished when all of them are done.
+  std::vector<int> last_steps;
+  // Repetitions in which it is finished.
+  int64_t finished = 0;
+  // Whether an action on another stream may wait for it.
+  bool awaited = false;
+  bool writes_losses = false;
+  bool writes_norm = false;
+  // Its steps run on more than one stream.
+  bool several_streams = false;
+  // SEND, RECV: the buffer.
+  void* data = nullptr;
+  int64_t bytes = 0;
+  StepContext context;
+  std::unique_ptr<AllReduce> all_reduce;
+};
+
+struct StreamStep {
+  int action = 0;
+  int step = 0;
+  // First step of its action on this stream: the action's dependencies are asked for here.
+  bool first = false;
+  // The step is one of the action's last_steps.
+  bool last = false;
+};
+
+enum class StreamType { kCompute, kCopy, kSend, kRecv, kCollective };
+
+struct PreparedStream {
+  StreamType type = StreamType::kCompute;
+  std::string name;
+  // kSend, kRecv.
+  int peer = -1;
+  int channel = 0;
+  // By ActionList.
+  std::vector<StreamStep> steps[3];
+};
+
+struct PreparedProgram {
+  const Template* rank_template = nullptr;
+  int64_t data_coordinate = 0;
+  // Prologue, body, epilogue.
+  std::vector<PreparedAction> actions;
+  // compute, d2h, h2d, then the others in order of first use.
+  std::vector<PreparedStream> streams;
+  int64_t steps_of_list[3] = {0, 0, 0};
+  // What LOSSES and NORM hold; empty and null if no action of the body writes them.
+  absl::Span<const double> losses;
+  const double* norm = nullptr;
+  // What PreparedStep's spans point into.
+  std::vector<TensorView> views;
+};
+
+// `program` must outlive the result. Errors name the action.
+absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_PREPARED_PROGRAM_H_
