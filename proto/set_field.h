@@ -1,0 +1,28 @@
+// Overrides of single fields from the command line: --set pp=4 --set recipe.lr.peak=1e-3.
+#ifndef WEFT_PROTO_SET_FIELD_H_
+#define WEFT_PROTO_SET_FIELD_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
+#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+// Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Integers, doubles, bools (true, false),
+// enums by name in any case, strings as they are; a repeated field takes a comma-separated list that replaces it, and
+// an empty list clears it. InvalidArgument names the nearest field or value. `message` is unchanged after an error.
+absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
+
+// Applies "NAME=VALUE" to the recipe or the plan. NAME is
+//   recipe.FIELD or plan.FIELD,
+//   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them),
+//   mbs, gbs, seq   recipe.microbatch_sequences, global_batch_sequences, sequence_length,
+//   schedule   plan.schedule.name,
+//   or any field of the plan by itself.
+absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_SET_FIELD_H_

@@ -1,0 +1,119 @@
+#include "proto/set_field.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/io.h"
+
+namespace weft {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Specs {
+  Recipe recipe;
+  Plan plan;
+
+  std::string Set(absl::string_view setting) {
+    const absl::Status status = ApplySetting(setting, &recipe, &plan);
+    return status.ok() ? "" : std::string(status.message());
+  }
+
+  std::string Axes() const {
+    std::string out;
+    for (const MeshAxis& axis : plan.mesh().axes()) out += axis.name() + "=" + std::to_string(axis.size()) + " ";
+    return out;
+  }
+};
+
+TEST(ApplySetting, AliasesOfMeshAxesKeepTheOrder) {
+  Specs a;
+  EXPECT_EQ(a.Set("pp=4"), "");
+  EXPECT_EQ(a.Set("dp=2"), "");
+  EXPECT_EQ(a.Set("tp=1"), "");
+  EXPECT_EQ(a.Axes(), "x=1 data=2 pipe=4 ");
+  EXPECT_EQ(a.Set("dp=8"), "");
+  EXPECT_EQ(a.Axes(), "x=1 data=8 pipe=4 ");
+  // A mesh that puts pipe innermost keeps its own order.
+  Specs b;
+  ASSERT_TRUE(
+      ParseMessage("mesh { axes { name: \"pipe\" size: 2 } axes { name: \"data\" size: 2 } }", "p", &b.plan).ok());
+  EXPECT_EQ(b.Set("pp=4"), "");
+  EXPECT_EQ(b.Axes(), "pipe=4 data=2 ");
+}
+
+TEST(ApplySetting, EveryTypeOfField) {
+  Specs s;
+  EXPECT_EQ(s.Set("mbs=2"), "");
+  EXPECT_EQ(s.Set("gbs = 64"), "");
+  EXPECT_EQ(s.Set("seq=128"), "");
+  EXPECT_EQ(s.Set("schedule=gpipe"), "");
+  EXPECT_EQ(s.Set("recipe.seed=18446744073709551615"), "");
+  EXPECT_EQ(s.Set("recipe.lr.peak=1e-3"), "");
+  EXPECT_EQ(s.Set("recipe.clip_norm=0"), "");
+  EXPECT_EQ(s.Set("plan.step_barrier=true"), "");
+  EXPECT_EQ(s.Set("recompute.mode=full"), "");
+  EXPECT_EQ(s.Set("precision.compute=Bf16"), "");
+  EXPECT_EQ(s.Set("accumulation=EXACT"), "");
+  EXPECT_EQ(s.Set("partition.layers_per_stage=3, 4,5"), "");
+  EXPECT_EQ(s.Set("recompute.layers="), "");
+  EXPECT_EQ(s.recipe.microbatch_sequences(), 2);
+  EXPECT_EQ(s.recipe.global_batch_sequences(), 64);
+  EXPECT_EQ(s.recipe.sequence_length(), 128);
+  EXPECT_EQ(s.plan.schedule().name(), "gpipe");
+  EXPECT_EQ(s.recipe.seed(), ~uint64_t{0});
+  EXPECT_EQ(s.recipe.lr().peak(), 1e-3);
+  EXPECT_TRUE(s.recipe.has_clip_norm());
+  EXPECT_TRUE(s.plan.step_barrier());
+  EXPECT_EQ(s.plan.recompute().mode(), Recompute::FULL);
+  EXPECT_EQ(s.plan.precision().compute(), BF16);
+  EXPECT_EQ(s.plan.accumulation(), EXACT);
+  EXPECT_THAT(s.plan.partition().layers_per_stage(), testing::ElementsAre(3, 4, 5));
+  // A list replaces the one before.
+  EXPECT_EQ(s.Set("partition.layers_per_stage=7"), "");
+  EXPECT_THAT(s.plan.partition().layers_per_stage(), testing::ElementsAre(7));
+  EXPECT_EQ(s.Set("pp=2"), "");
+  EXPECT_EQ(s.Set("plan.mesh.axes[0].size=3"), "");
+  EXPECT_EQ(s.Axes(), "pipe=3 ");
+  // Setting one member of a oneof replaces the other.
+  EXPECT_EQ(s.Set("recipe.adamw.beta1=0.5"), "");
+  EXPECT_EQ(s.Set("recipe.sgd.momentum=0.5"), "");
+  EXPECT_TRUE(s.recipe.has_sgd());
+}
+
+TEST(ApplySetting, RefusesByName) {
+  Specs s;
+  EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));
+  EXPECT_THAT(s.Set("=4"), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(s.Set("pp=0"), HasSubstr("pp = '0' must be an integer of at least 1"));
+  EXPECT_THAT(s.Set("pp=four"), HasSubstr("pp = 'four'"));
+  EXPECT_THAT(s.Set("dp=99999999999999999999"), HasSubstr("at least 1"));
+  EXPECT_THAT(s.Set("shedule=gpipe"), HasSubstr("nearest: 'schedule'"));
+  EXPECT_THAT(s.Set("sequence_length=4"), HasSubstr("'recipe.sequence_length'"));
+  EXPECT_THAT(s.Set("recipe.lr.peek=1"), AllOf(HasSubstr("'recipe.lr.peek'"), HasSubstr("nearest: 'peak'")));
+  EXPECT_THAT(s.Set("recipe.lr=1"), HasSubstr("recipe.lr has fields of its own; name one of them: peak"));
+  EXPECT_THAT(s.Set("recipe.lr.peak.x=1"), HasSubstr("recipe.lr.peak has no fields"));
+  EXPECT_THAT(s.Set("recipe.lr.peak=nan"), HasSubstr("recipe.lr.peak = 'nan' must be a finite number"));
+  EXPECT_THAT(s.Set("recipe.lr.peak="), HasSubstr("finite number"));
+  EXPECT_THAT(s.Set("recipe.steps=1.5"), HasSubstr("recipe.steps = '1.5' must be an integer of 64 bits"));
+  EXPECT_THAT(s.Set("recipe.seed=-1"), HasSubstr("from 0 to 2^64-1"));
+  EXPECT_THAT(s.Set("recipe.lr.decay=\xff"), HasSubstr("invalid UTF-8"));
+  EXPECT_THAT(s.Set("plan.receive_buffers=3000000000"), HasSubstr("32 bits"));
+  EXPECT_THAT(s.Set("plan.step_barrier=yes"), HasSubstr("true or false"));
+  EXPECT_THAT(s.Set("precision.compute=fp31"), HasSubstr("nearest: 'FP32'"));
+  EXPECT_THAT(s.Set("partition.layers_per_stage=3,x"), HasSubstr("'x'"));
+  EXPECT_THAT(s.Set("partition.layers_per_stage=3,"), HasSubstr("''"));
+  EXPECT_THAT(s.Set("partition.layers_per_stage[0]=3"), HasSubstr("takes no index; give the whole list"));
+  EXPECT_THAT(s.Set("mesh.axes[0].size=3"), HasSubstr("the list is empty"));
+  EXPECT_THAT(s.Set("mesh.axes.size=3"), HasSubstr("the list is empty"));
+  EXPECT_THAT(s.Set("mesh.axes=3"), HasSubstr("name one of them: name, size"));
+  EXPECT_THAT(s.Set("mesh.axes[x].size=3"), HasSubstr("NAME[INDEX]"));
+  EXPECT_THAT(s.Set("mesh.axes[-1].size=3"), HasSubstr("NAME[INDEX]"));
+  EXPECT_THAT(s.Set("recipe.=3"), HasSubstr("unknown field"));
+  // Nothing of that left a trace.
+  EXPECT_EQ(s.recipe.ByteSizeLong(), 0u);
+  EXPECT_EQ(s.plan.SerializeAsString(), Plan().SerializeAsString());
+}
+
+}  // namespace
+}  // namespace weft
