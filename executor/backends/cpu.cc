@@ -1,0 +1,117 @@
+// The CPU backend: dispatch of steps to kernels.
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backend.h"
+#include "executor/backends/cpu_kernel.h"
+
+namespace weft {
+namespace cpu {
+
+absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating, uint32_t integer) {
+  const auto error = [&](auto... parts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step '", call.step.name(), "', kernel ", Kernel_Name(call.step.kernel()), ": ", parts...));
+  };
+  if (call.in.size() != inputs || call.out.size() != outputs) {
+    return error("takes ", inputs, " inputs and ", outputs, " outputs, given ", call.in.size(), " and ",
+                 call.out.size());
+  }
+  for (size_t i = 0; i < inputs + outputs; ++i) {
+    const bool is_input = i < inputs;
+    const DType dtype = is_input ? call.in[i].dtype : call.out[i - inputs].dtype;
+    const char* side = is_input ? "input " : "output ";
+    const size_t index = is_input ? i : i - inputs;
+    if ((floating >> i & 1) != 0 && !IsFloating(dtype)) {
+      return error(side, index, " is ", DType_Name(dtype), "; the CPU backend takes FP64, FP32 or BF16");
+    }
+    if ((integer >> i & 1) != 0 && dtype != INT32) {
+      return error(side, index, " is ", DType_Name(dtype), "; it must be INT32");
+    }
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int threads) : workspace_(std::max(threads, 1), BestLoops()) {}
+
+  absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
+                   const StepContext& context) override {
+    const Call call{step, inputs, outputs, context, workspace_};
+    switch (step.kernel()) {
+      case LOAD_TOKENS:
+        return LoadTokens(call);
+      case LOAD_TARGETS:
+        return LoadTargets(call);
+      case EMBEDDING:
+        return Embedding(call);
+      case EMBEDDING_BACKWARD:
+        return EmbeddingBackward(call);
+      case POSITION_EMBEDDING:
+        return PositionEmbedding(call);
+      case POSITION_EMBEDDING_BACKWARD:
+        return PositionEmbeddingBackward(call);
+      case ADD:
+        return AddTensors(call);
+      case MATMUL:
+        return MatMul(call);
+      case BIAS_GRADIENT:
+        return BiasGradient(call);
+      case LAYER_NORM:
+        return LayerNorm(call);
+      case LAYER_NORM_BACKWARD:
+        return LayerNormBackward(call);
+      case LAYER_NORM_BACKWARD_WEIGHT:
+        return LayerNormBackwardWeight(call);
+      case GELU:
+        return Gelu(call);
+      case GELU_BACKWARD:
+        return GeluBackward(call);
+      case ATTENTION:
+        return Attention(call);
+      case ATTENTION_BACKWARD:
+        return AttentionBackward(call);
+      case DROPOUT:
+        return Dropout(call);
+      case CROSS_ENTROPY:
+        return CrossEntropy(call);
+      case CROSS_ENTROPY_BACKWARD:
+        return CrossEntropyBackward(call);
+      case CAST:
+        return Cast(call);
+      case FILL:
+        return Fill(call);
+      case EXACT_ACCUMULATE:
+        return ExactAccumulateTensor(call);
+      case EXACT_ROUND:
+        return ExactRoundTensor(call);
+      case SQUARED_NORM:
+        return SquaredNorm(call);
+      case NORM_TOTAL:
+        return NormTotal(call);
+      case SCALE:
+        return ScaleTensor(call);
+      case ADAMW:
+        return AdamW(call);
+      case SGD_STEP:
+        return SgdStep(call);
+      default:
+        return absl::InvalidArgumentError(
+            absl::StrCat("step '", step.name(), "': the CPU backend has no kernel ", static_cast<int>(step.kernel())));
+    }
+  }
+
+ private:
+  Workspace workspace_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Backend> MakeCpuBackend(int threads) { return std::make_unique<cpu::CpuBackend>(threads); }
+
+}  // namespace weft

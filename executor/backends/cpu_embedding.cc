@@ -1,0 +1,114 @@
+// LOAD_TOKENS, LOAD_TARGETS, token and position embeddings.
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cpu_kernel.h"
+#include "proto/status.h"
+
+namespace weft::cpu {
+namespace {
+
+absl::Status LoadSamples(const Call& call, bool targets) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0, 0b1));
+  const StepContext& context = call.context;
+  if (context.data == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("step '", call.step.name(), "': no data source is open"));
+  }
+  const int64_t sequence = Elements(call.out[0]) / context.microbatch_sequences;
+  auto* out = static_cast<int32_t*>(call.out[0].data);
+  int32_t* unused = call.workspace.shared.Get<int32_t>(sequence);
+  for (int64_t i = 0; i < context.microbatch_sequences; ++i) {
+    const absl::Span<int32_t> wanted = absl::MakeSpan(out + i * sequence, sequence);
+    const absl::Span<int32_t> other = absl::MakeSpan(unused, sequence);
+    WEFT_RETURN_IF_ERROR(
+        context.data->Sample(context.first_sample + i, targets ? other : wanted, targets ? wanted : other));
+  }
+  return absl::OkStatus();
+}
+
+// The tokens of input 0, all of them rows of a table of `vocabulary` rows.
+absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
+  const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
+  for (int64_t i = 0; i < Elements(call.in[0]); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocabulary) {
+      return absl::OutOfRangeError(absl::StrCat("step '", call.step.name(), "': token ", i, " is ", tokens[i],
+                                                "; the table has ", vocabulary, " rows"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds rows of dy to rows of a table. Threads take columns, so that each element adds up in ascending row.
+template <typename T, typename RowOf>
+void ScatterRows(const Call& call, const TensorView& dy, RowOf row_of) {
+  const Loops<T>& loops = GetLoops<T>(call);
+  const TensorView& table = call.out[0];
+  const int64_t d = Columns(dy), rows = Rows(dy), table_rows = Rows(table);
+  constexpr int64_t kColumns = 64;
+  // Tables that are not stored as T add up in memory of the kernel's own, so that there is one rounding.
+  const bool direct = table.dtype == (sizeof(T) == 8 ? FP64 : FP32) && !call.step.accumulate();
+  T* sums = direct ? static_cast<T*>(table.data) : call.workspace.shared.Get<T>(table_rows * d);
+  call.pool().Run((d + kColumns - 1) / kColumns, [&](int64_t task, int) {
+    const int64_t first = task * kColumns, count = std::min(kColumns, d - first);
+    for (int64_t row = 0; row < table_rows; ++row) std::fill_n(sums + row * d + first, count, T(0));
+    T buffer[kColumns];
+    for (int64_t row = 0; row < rows; ++row) {
+      loops.accumulate(Read(call, dy, row * d + first, count, buffer), count, sums + row_of(row) * d + first);
+    }
+  });
+  if (direct) return;
+  ForChunks(call, table_rows * d, [&](int64_t first, int64_t count) {
+    const bool accumulate = call.step.accumulate();
+    Write(call, table, first, count, accumulate, sums + first);
+  });
+}
+
+}  // namespace
+
+absl::Status LoadTokens(const Call& call) { return LoadSamples(call, false); }
+
+absl::Status LoadTargets(const Call& call) { return LoadSamples(call, true); }
+
+absl::Status Embedding(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b110, 0b1));
+  const TensorView& table = call.in[1];
+  WEFT_RETURN_IF_ERROR(CheckTokens(call, Rows(table)));
+  const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
+  const int64_t d = Columns(table);
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, Rows(call.out[0]), d, [&](int64_t row, int thread) {
+      const T* x = Read(call, table, tokens[row] * d, d, call.workspace.thread[thread].Get<T>(d));
+      GetLoops<T>(call).store(x, StorageOf(call.out[0]), d, At(call.out[0], row * d));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b110, 0b1));
+  WEFT_RETURN_IF_ERROR(CheckTokens(call, Rows(call.out[0])));
+  const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
+  WithComputeType(call.in,
+                  [&]<typename T>() { ScatterRows<T>(call, call.in[1], [&](int64_t row) { return tokens[row]; }); });
+  return absl::OkStatus();
+}
+
+absl::Status PositionEmbedding(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  const int64_t sequence = call.attributes().sequence(), d = Columns(call.in[0]);
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, Rows(call.out[0]), d, [&](int64_t row, int thread) {
+      const T* x = Read(call, call.in[0], row % sequence * d, d, call.workspace.thread[thread].Get<T>(d));
+      GetLoops<T>(call).store(x, StorageOf(call.out[0]), d, At(call.out[0], row * d));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status PositionEmbeddingBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  const int64_t sequence = call.attributes().sequence();
+  WithComputeType(call.in,
+                  [&]<typename T>() { ScatterRows<T>(call, call.in[0], [&](int64_t row) { return row % sequence; }); });
+  return absl::OkStatus();
+}
+
+}  // namespace weft::cpu

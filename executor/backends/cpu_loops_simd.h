@@ -1,0 +1,111 @@
+// Vectors for the files that are compiled once per instruction set (cpu_loops.h). Everything here has internal linkage.
+#ifndef WEFT_EXECUTOR_BACKENDS_CPU_LOOPS_SIMD_H_
+#define WEFT_EXECUTOR_BACKENDS_CPU_LOOPS_SIMD_H_
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace weft::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+// One register.
+template <typename T>
+struct Register {
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
+  static constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(T));
+};
+
+// Lanes of a reduction: 64 bytes on every instruction set, so that the order of summation is the same on all.
+template <typename T>
+struct Lanes {
+  typedef T Type __attribute__((vector_size(64)));
+  static constexpr int kWidth = 64 / static_cast<int>(sizeof(T));
+};
+
+// memcpy and not a cast: arrays need not be aligned.
+template <typename V, typename T>
+inline __attribute__((always_inline)) V LoadVector(const T* p) {
+  V v;
+  memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+template <typename V, typename T>
+inline __attribute__((always_inline)) void StoreVector(V v, T* p) {
+  memcpy(p, &v, sizeof(v));
+}
+
+// a * b + c, fused where the instruction set can.
+inline __attribute__((always_inline)) Register<float>::Type MultiplyAdd(Register<float>::Type a,
+                                                                        Register<float>::Type b,
+                                                                        Register<float>::Type c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+inline __attribute__((always_inline)) Register<double>::Type MultiplyAdd(Register<double>::Type a,
+                                                                         Register<double>::Type b,
+                                                                         Register<double>::Type c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_pd(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+inline float FloatFromBits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+inline uint32_t BitsOfFloat(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+
+inline float FromBf16(uint16_t x) { return FloatFromBits(uint32_t{x} << 16); }
+
+// To nearest, ties to even; a NaN stays a NaN.
+inline uint16_t ToBf16(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
+}
+
+// Rounds once: the step over float is to odd, which keeps what the second rounding needs to know.
+inline uint16_t ToBf16(double x) {
+  const float nearest = static_cast<float>(x);
+  uint32_t bits = BitsOfFloat(nearest);
+  const double back = nearest;
+  if (back != x && x == x && (bits & 0x7f800000) != 0x7f800000) {
+    // Towards zero, then the last bit set.
+    const bool away = back < 0 || x < 0 ? back < x : back > x;
+    bits = (bits - away) | 1;
+  }
+  return ToBf16(FloatFromBits(bits));
+}
+
+}  // namespace
+}  // namespace weft::cpu
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CPU_LOOPS_SIMD_H_
