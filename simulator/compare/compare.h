@@ -1,0 +1,30 @@
+// What a trace says, and how two traces of one program differ, action by action: mostly a predicted and a measured one.
+#ifndef WEFT_SIMULATOR_COMPARE_COMPARE_H_
+#define WEFT_SIMULATOR_COMPARE_COMPARE_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/program.pb.h"
+#include "proto/report.pb.h"
+#include "proto/trace.pb.h"
+
+namespace weft {
+
+// Whether the trace makes sense by itself: ranks ascending, stream numbers in range, ready <= start <= end <= finish,
+// repetitions in [0, repetitions). InvalidArgument names the rank and event.
+absl::Status ValidateTrace(const Trace& trace);
+
+// Whether `trace` is of `program`, which is proven (proto/verify): every action and step exists in the template of its
+// rank, and if the trace has a CRC, it is the program's.
+absl::Status ValidateTogether(const Trace& trace, const Program& program);
+
+// `trace` is valid.
+TraceReport SummarizeTrace(const Trace& trace);
+
+// Both are valid. Without a program, actions are named by template and id. InvalidArgument if the traces are of
+// different programs (their CRCs differ) or of different ranks, or one has an action that the other lacks.
+absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& second, const Program* program);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_COMPARE_COMPARE_H_
