@@ -1,0 +1,96 @@
+// The event engine: runs K repetitions of a program on simulated time, exactly as docs/program.md says.
+//
+// Every rank has streams; a stream runs its entries in order. An entry at the head of its stream waits for what its
+// action names, then for its partners or a compute slot, then holds the stream for its duration. Nothing else costs
+// time. The engine keeps one event per busy stream, ordered by time, and never looks at an entry before it heads its
+// stream, so memory does not grow with the length of the run.
+#ifndef WEFT_SIMULATOR_ENGINE_H_
+#define WEFT_SIMULATOR_ENGINE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/program.pb.h"
+#include "proto/units.h"
+#include "simulator/network/network_model.h"
+#include "simulator/program_view.h"
+
+namespace weft {
+
+// What the compute stream of a rank waited for while it was idle.
+enum class IdleReason : uint8_t {
+  kForwardInput,
+  kGradientInput,
+  kGradientSync,
+  kOtherSync,
+  kBufferReuse,
+  kHostCopy,
+  kComputeSlot,
+  kStepBarrier,
+  kEndOfRun,
+};
+inline constexpr int kIdleReasons = 9;
+
+// E.g. "waiting for forward input".
+absl::string_view IdleReasonName(IdleReason reason);
+
+struct EngineOptions {
+  int32_t repetitions = 1;
+  // Devices that share a node, and how many of them may compute at the same time; 0 = all (rule P3).
+  int64_t devices_per_node = 1;
+  int64_t compute_slots_per_node = 0;
+  bool trace = false;
+  // Stop as soon as two successive differences of T(k) are equal (rule P1); the rest of the result is then partial.
+  bool stop_when_steady = false;
+};
+
+// One expanded step that was run; TraceEvent without the rank.
+struct EngineEvent {
+  int32_t repetition = 0;
+  // Index in TemplateView::actions, step in its segment, stream in TemplateView::streams.
+  int32_t action = 0;
+  int32_t step = 0;
+  int32_t stream = 0;
+  Time ready;
+  Time start;
+  Time end;
+  Time finish;
+};
+
+struct RankResult {
+  // Time that the compute stream runs steps.
+  Time busy;
+  // Time in which a transfer or collective of this rank is between start and finish and no compute step runs.
+  Time exposed_communication;
+  // Sums to makespan - busy.
+  std::array<Time, kIdleReasons> idle = {};
+  // Most bytes of device memory that were live at one time, and of which classes at the first such time. A buffer is
+  // live from the start of its first writer, inclusive, to the finish of its releasing action, exclusive.
+  int64_t live_peak = 0;
+  ClassSizes live_at_peak = {};
+  // In order of start, with EngineOptions::trace.
+  std::vector<EngineEvent> events;
+};
+
+struct EngineResult {
+  // Latest finish of any step.
+  Time makespan;
+  // T(k) of rule P1 for every repetition that was finished on all ranks.
+  std::vector<Time> repetition_finish;
+  // Expanded steps that were started.
+  int64_t steps = 0;
+  std::vector<RankResult> ranks;
+};
+
+// Simulates. Errors are those of the network model; Internal, naming the actions that wait, if a program that was not
+// verified comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26 days).
+absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
+                                       const EngineOptions& options);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_ENGINE_H_

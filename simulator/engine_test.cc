@@ -1,0 +1,359 @@
+#include "simulator/engine.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "simulator/naive_simulator.h"
+#include "simulator/test_programs.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Small pseudo-random durations, zero among them, so that ties are frequent.
+int64_t Mix(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound) {
+  uint64_t hash = seed;
+  for (const int64_t value : values) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  return static_cast<int64_t>(hash % static_cast<uint64_t>(bound));
+}
+
+NaiveDurations RandomDurations(uint64_t seed) {
+  NaiveDurations durations;
+  durations.step = [=](int segment, int step, ActionKind kind) { return Mix(seed, {1, segment, step, kind}, 6); };
+  durations.transfer = [=](int64_t source, int64_t destination, int64_t bytes) {
+    return std::make_pair(Mix(seed, {2, source, destination, bytes}, 5), Mix(seed, {3, source, destination, bytes}, 3));
+  };
+  durations.all_reduce = [=](const std::string& algorithm, const std::vector<int64_t>& members,
+                             const std::vector<int64_t>& bytes) {
+    const int64_t key = static_cast<int64_t>(algorithm.size()) + 10 * members.front() + 100 * members.back();
+    return std::make_pair(Mix(seed, {4, key, bytes.front()}, 7), Mix(seed, {5, key, bytes.front()}, 3));
+  };
+  return durations;
+}
+
+// The same durations behind the engine's interface.
+class TableNetwork : public NetworkModel {
+ public:
+  explicit TableNetwork(const NaiveDurations& durations) : durations_(durations) {}
+
+  absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
+    const auto [occupancy, latency] = durations_.transfer(source, destination, bytes);
+    return TransferTime{{occupancy}, {latency}};
+  }
+  absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry& algorithm, absl::Span<const int64_t> members,
+                                         absl::Span<const CollectivePart> parts) const override {
+    std::vector<int64_t> bytes;
+    for (const CollectivePart& part : parts) bytes.push_back(part.elements * part.element_bytes);
+    const auto [occupancy, latency] =
+        durations_.all_reduce(std::string(algorithm.name), {members.begin(), members.end()}, bytes);
+    return TransferTime{{occupancy}, {latency}};
+  }
+
+ private:
+  const NaiveDurations& durations_;
+};
+
+absl::StatusOr<EngineResult> Simulate(const Program& program, const NaiveDurations& durations,
+                                      const EngineOptions& options, bool join_steps) {
+  const auto duration = [&](int segment, int step, ActionKind kind) -> absl::StatusOr<Time> {
+    return Time{durations.step(segment, step, kind)};
+  };
+  const auto view = BuildProgramView(program, duration, {.join_steps = join_steps});
+  if (!view.ok()) return view.status();
+  return RunEngine(*view, TableNetwork(durations), options);
+}
+
+// (list, repetition, action id, step) -> (ready, start, end, finish), per rank.
+using Times = std::map<std::tuple<int64_t, int, int, int, int>, std::tuple<int64_t, int64_t, int64_t, int64_t>>;
+
+Times EngineTimes(const Program& program, const EngineResult& result) {
+  Times times;
+  for (size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    int t = -1;
+    for (int i = 0; i < program.templates_size(); ++i) {
+      const Template& candidate = program.templates(i);
+      int64_t stride = 1;
+      bool match = true;
+      for (const MeshAxis& axis : program.mesh().axes()) {
+        const int64_t index = static_cast<int64_t>(rank) / stride % axis.size();
+        for (const Coordinate& pin : candidate.pins())
+          match = match && (pin.axis() != axis.name() || pin.index() == index);
+        stride *= axis.size();
+      }
+      if (match) t = i;
+    }
+    std::vector<std::pair<int, int>> actions;
+    for (const Action& action : program.templates(t).prologue()) actions.push_back({0, action.id()});
+    for (const Action& action : program.templates(t).body()) actions.push_back({1, action.id()});
+    for (const Action& action : program.templates(t).epilogue()) actions.push_back({2, action.id()});
+    for (const EngineEvent& event : result.ranks[rank].events) {
+      const auto [list, id] = actions[event.action];
+      const bool inserted = times
+                                .insert({{static_cast<int64_t>(rank), list, event.repetition, id, event.step},
+                                         {event.ready.ps, event.start.ps, event.end.ps, event.finish.ps}})
+                                .second;
+      EXPECT_TRUE(inserted) << "a step was run twice";
+    }
+  }
+  return times;
+}
+
+Times NaiveTimes(const NaiveResult& result) {
+  Times times;
+  for (const NaiveStep& step : result.steps) {
+    times[{step.rank, step.list, step.repetition, step.action_id, step.step}] = {step.ready, step.start, step.end,
+                                                                                 step.finish};
+  }
+  return times;
+}
+
+void ExpectAgreement(const Program& program, const NaiveDurations& durations, int repetitions, int devices_per_node,
+                     int slots, bool join_steps) {
+  const NaiveResult naive = SimulateNaively(program, durations, repetitions, devices_per_node, slots);
+  ASSERT_TRUE(naive.complete);
+  const EngineOptions options = {.repetitions = repetitions,
+                                 .devices_per_node = devices_per_node,
+                                 .compute_slots_per_node = slots,
+                                 .trace = true,
+                                 .stop_when_steady = false};
+  const auto engine = Simulate(program, durations, options, join_steps);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ(EngineTimes(program, *engine), NaiveTimes(naive));
+  EXPECT_EQ(engine->makespan.ps, naive.makespan);
+  EXPECT_EQ(engine->steps, static_cast<int64_t>(naive.steps.size()));
+  std::vector<int64_t> finish;
+  for (const Time time : engine->repetition_finish) finish.push_back(time.ps);
+  EXPECT_EQ(finish, naive.repetition_finish);
+  std::vector<int64_t> peaks;
+  for (const RankResult& rank : engine->ranks) {
+    peaks.push_back(rank.live_peak);
+    int64_t by_class = 0;
+    for (const int64_t bytes : rank.live_at_peak) by_class += bytes;
+    EXPECT_EQ(by_class, rank.live_peak);
+    int64_t idle = 0;
+    for (const Time time : rank.idle) idle += time.ps;
+    EXPECT_EQ(idle + rank.busy.ps, engine->makespan.ps);
+  }
+  EXPECT_EQ(peaks, naive.live_peak);
+}
+
+TEST(EngineAgainstOracle, RandomPrograms) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomProgram(seed);
+    const NaiveDurations durations = RandomDurations(seed);
+    const int repetitions = 1 + static_cast<int>(seed % 3);
+    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
+    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/false);
+    ExpectAgreement(program, durations, repetitions, 6, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
+    ExpectAgreement(program, durations, repetitions, 3, 1, /*join_steps=*/false);
+    if (HasFailure()) {
+      ADD_FAILURE() << program.DebugString();
+      return;
+    }
+  }
+}
+
+// Exposed communication from the definition: instants at which a transfer or collective is under way and nothing is
+// computed.
+TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomProgram(seed);
+    const NaiveDurations durations = RandomDurations(seed);
+    const auto engine = Simulate(program, durations, {.repetitions = 2, .trace = true}, /*join_steps=*/true);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    const auto view =
+        BuildProgramView(program, [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; }, {});
+    ASSERT_TRUE(view.ok());
+    for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
+      const TemplateView& t = view->templates[view->template_of_rank[rank]];
+      int64_t exposed = 0;
+      int64_t busy = 0;
+      for (int64_t now = 0; now < engine->makespan.ps; ++now) {
+        bool computes = false;
+        bool communicates = false;
+        for (const EngineEvent& event : engine->ranks[rank].events) {
+          const StreamClass kind = t.streams[event.stream].kind;
+          if (kind == StreamClass::kCompute) computes |= event.start.ps <= now && now < event.end.ps;
+          if (kind >= StreamClass::kSend) communicates |= event.start.ps <= now && now < event.finish.ps;
+        }
+        busy += computes;
+        exposed += communicates && !computes;
+      }
+      EXPECT_EQ(engine->ranks[rank].busy.ps, busy);
+      EXPECT_EQ(engine->ranks[rank].exposed_communication.ps, exposed);
+    }
+  }
+}
+
+NaiveDurations FixedDurations(int64_t forward, int64_t backward, int64_t occupancy, int64_t latency) {
+  NaiveDurations durations;
+  durations.step = [=](int, int, ActionKind kind) { return kind == FORWARD ? forward : backward; };
+  durations.transfer = [=](int64_t, int64_t, int64_t) { return std::make_pair(occupancy, latency); };
+  return durations;
+}
+
+TEST(Engine, GPipeClosedForm) {
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    for (int microbatches = 1; microbatches <= 6; ++microbatches) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, " << microbatches << " microbatches");
+      const Program program = GPipeProgram(ranks, microbatches, /*bytes=*/100);
+      for (const auto& [f, b] : {std::pair<int64_t, int64_t>{1, 2}, {3, 3}, {5, 1}}) {
+        const auto free = Simulate(program, FixedDurations(f, b, 0, 0), {}, /*join_steps=*/true);
+        ASSERT_TRUE(free.ok()) << free.status();
+        EXPECT_EQ(free->makespan.ps, (microbatches + ranks - 1) * (f + b));
+        // A transfer of cost c <= f, b adds its c and its latency to every hop of the first and of the last microbatch.
+        const auto costly = Simulate(program, FixedDurations(f, b, 1, 2), {}, /*join_steps=*/true);
+        ASSERT_TRUE(costly.ok()) << costly.status();
+        EXPECT_EQ(costly->makespan.ps, (microbatches + ranks - 1) * (f + b) + 2 * (ranks - 1) * 3);
+      }
+      const auto result = Simulate(program, FixedDurations(1, 2, 0, 0), {}, /*join_steps=*/true);
+      for (const RankResult& rank : result->ranks) {
+        EXPECT_EQ(rank.busy.ps, microbatches * 3);
+        // All microbatches are kept; parameters are 1000 bytes.
+        EXPECT_EQ(rank.live_at_peak[SAVED_ACTIVATION], microbatches * 100);
+        EXPECT_EQ(rank.live_at_peak[PARAMETER], 1000);
+      }
+    }
+  }
+}
+
+TEST(Engine, IdleReasonsOfGPipe) {
+  // 2 ranks, 2 microbatches, f = 1, b = 2: rank 1 waits 1 for its first input and 2 at the end, rank 0 waits for the
+  // first gradient from 2 to 1 + 1 + 1 + 2 = 5.
+  const auto result = Simulate(GPipeProgram(2, 2, 100), FixedDurations(1, 2, 0, 0), {}, /*join_steps=*/true);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->makespan.ps, 9);
+  const auto idle = [&](int rank, IdleReason reason) { return result->ranks[rank].idle[static_cast<int>(reason)].ps; };
+  EXPECT_EQ(idle(0, IdleReason::kGradientInput), 3);
+  EXPECT_EQ(idle(0, IdleReason::kEndOfRun), 0);
+  EXPECT_EQ(idle(1, IdleReason::kForwardInput), 1);
+  EXPECT_EQ(idle(1, IdleReason::kEndOfRun), 2);
+}
+
+TEST(Engine, SteadyPeriodIsOneRankWork) {
+  // Without transfers' cost GPipe's repetitions overlap: rank 0 starts the next forward after its own last backward.
+  // The period is the makespan, for rank 0 is both first and last.
+  const Program program = GPipeProgram(3, 4, 100);
+  const auto result = Simulate(program, FixedDurations(1, 2, 0, 0), {.repetitions = 16, .stop_when_steady = true},
+                               /*join_steps=*/true);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->repetition_finish.size(), 3);
+  EXPECT_EQ(result->repetition_finish[0].ps, 18);
+  EXPECT_EQ(result->repetition_finish[2].ps, 54);
+}
+
+TEST(Engine, SlotsSerialiseTheDevicesOfANode) {
+  const Program program = GPipeProgram(4, 3, 100);
+  const auto one =
+      Simulate(program, FixedDurations(1, 2, 0, 0),
+               {.repetitions = 1, .devices_per_node = 4, .compute_slots_per_node = 1}, /*join_steps=*/false);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->makespan.ps, 4 * 3 * 3);
+  int64_t waited = 0;
+  for (const RankResult& rank : one->ranks) waited += rank.idle[static_cast<int>(IdleReason::kComputeSlot)].ps;
+  EXPECT_GT(waited, 0);
+}
+
+TEST(Engine, StepBarrierSeparatesRepetitions) {
+  Program program = GPipeProgram(1, 1, 100);
+  // A second rank that has half of the work.
+  program.mutable_mesh()->mutable_axes(0)->set_size(2);
+  *program.add_templates() = program.templates(0);
+  program.mutable_templates(1)->mutable_pins(0)->set_index(1);
+  program.mutable_templates(1)->mutable_body()->RemoveLast();
+  program.mutable_templates(1)->mutable_body(0)->add_releases(1);
+  program.set_step_barrier(true);
+  const auto result = Simulate(program, FixedDurations(3, 4, 0, 0), {.repetitions = 2, .trace = true}, true);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->makespan.ps, 14);
+  ASSERT_EQ(result->ranks[1].events.size(), 2);
+  EXPECT_EQ(result->ranks[1].events[1].start.ps, 7);
+  EXPECT_EQ(result->ranks[1].idle[static_cast<int>(IdleReason::kStepBarrier)].ps, 4);
+}
+
+TEST(Engine, StandstillNamesTheActions) {
+  Program program = GPipeProgram(2, 2, 100);
+  // Rank 0 forgets to send its second activation.
+  google::protobuf::RepeatedPtrField<Action>& body = *program.mutable_templates(0)->mutable_body();
+  for (int i = body.size() - 1; i >= 0; --i) {
+    if (body[i].kind() == SEND && body[i].microbatch() == 1) body.DeleteSubrange(i, 1);
+  }
+  const auto result = Simulate(program, FixedDurations(1, 2, 0, 0), {}, /*join_steps=*/true);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("'recv s1 m1'"));
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("rank 1 stream 'recv pipe=0 towards_loss lane 0'"));
+}
+
+TEST(Engine, TimeBeyondTheLimitIsRefused) {
+  const auto result =
+      Simulate(GPipeProgram(1, 4, 100), FixedDurations(int64_t{1} << 61, 1, 0, 0), {}, /*join_steps=*/true);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(Engine, RefusesNoRepetitions) {
+  const auto result = Simulate(GPipeProgram(1, 1, 1), FixedDurations(1, 1, 0, 0), {.repetitions = 0}, true);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Engine, UnknownCollectiveIsRefused) {
+  Program program = RandomProgram(3);
+  int collectives = 0;
+  for (Template& t : *program.mutable_templates()) {
+    for (Action& action : *t.mutable_body()) {
+      if (action.kind() != ALL_REDUCE) continue;
+      action.set_algorithm("rink");
+      ++collectives;
+    }
+  }
+  ASSERT_GT(collectives, 0);
+  const auto result = Simulate(program, RandomDurations(3), {}, true);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("ring"));
+}
+
+TEST(ProgramView, NamesStreams) {
+  const Program program = GPipeProgram(3, 1, 100);
+  const auto view = BuildProgramView(program, [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; }, {});
+  ASSERT_TRUE(view.ok()) << view.status();
+  std::vector<std::string> names;
+  for (const StreamView& stream : view->templates[1].streams) names.push_back(stream.name);
+  EXPECT_THAT(names, ElementsAre("compute", "send pipe=0 from_loss lane 0", "send pipe=2 towards_loss lane 0",
+                                 "recv pipe=0 towards_loss lane 0", "recv pipe=2 from_loss lane 0"));
+}
+
+TEST(ProgramView, RefusesWhatNoVerifiedProgramHolds) {
+  const StepDurationFn zero = [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; };
+  Program program = GPipeProgram(1, 1, 1);
+  program.mutable_templates(0)->mutable_body(0)->set_segment(7);
+  EXPECT_THAT(std::string(BuildProgramView(program, zero, {}).status().message()), HasSubstr("segment 7"));
+  program = GPipeProgram(1, 1, 1);
+  program.mutable_segments(0)->clear_steps();
+  EXPECT_THAT(std::string(BuildProgramView(program, zero, {}).status().message()), HasSubstr("never finishes"));
+  program = GPipeProgram(1, 1, 1);
+  program.mutable_templates(0)->mutable_body(1)->add_releases(99);
+  EXPECT_THAT(std::string(BuildProgramView(program, zero, {}).status().message()), HasSubstr("buffer 99"));
+  program = GPipeProgram(1, 1, 1);
+  program.mutable_templates(0)->mutable_body(1)->add_deps()->set_action(50);
+  EXPECT_THAT(std::string(BuildProgramView(program, zero, {}).status().message()), HasSubstr("unknown action 50"));
+  program = GPipeProgram(2, 1, 1);
+  program.mutable_templates()->RemoveLast();
+  EXPECT_THAT(std::string(BuildProgramView(program, zero, {}).status().message()), HasSubstr("rank 1"));
+}
+
+}  // namespace
+}  // namespace weft

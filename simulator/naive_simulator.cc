@@ -1,0 +1,408 @@
+#include "simulator/naive_simulator.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace weft {
+namespace {
+
+constexpr int kPrologue = 0;
+constexpr int kBody = 1;
+constexpr int kEpilogue = 2;
+
+// A step with all that the rules say about it, as indices of other steps.
+struct Node {
+  // What kind of stream it is on, and the stream itself as text (P3).
+  enum { kCompute, kCopy, kTransfer, kCollective } kind = kCompute;
+  std::string stream;
+  bool detached = false;
+  const Template* t = nullptr;
+  const Action* action = nullptr;
+  // Rule P2: the step before on the stream must have ended; these must be finished.
+  int previous = -1;
+  std::vector<int> finished;
+  // All steps that start together with this one, itself among them (P4).
+  std::vector<int> together;
+  int64_t occupancy = 0;
+  int64_t latency = 0;
+};
+
+class Naive {
+ public:
+  Naive(const Program& program, const NaiveDurations& durations, int repetitions, int64_t devices_per_node,
+        int64_t slots_per_node)
+      : program_(program),
+        durations_(durations),
+        repetitions_(repetitions),
+        devices_per_node_(devices_per_node),
+        slots_per_node_(slots_per_node) {}
+
+  NaiveResult Run() {
+    ranks_ = 1;
+    for (const MeshAxis& axis : program_.mesh().axes()) ranks_ *= axis.size();
+    for (int64_t rank = 0; rank < ranks_; ++rank) Expand(rank);
+    for (size_t i = 0; i < nodes_.size(); ++i) Resolve(i);
+    Match();
+    for (int64_t now = 0; now >= 0; now = NextInstant(now)) {
+      while (MakeReady(now) || Start(now) || Grant(now)) {
+      }
+    }
+    return Conclude();
+  }
+
+ private:
+  using Coordinates = std::map<std::string, int64_t>;
+
+  Coordinates CoordinatesOf(int64_t rank) const {
+    Coordinates c;
+    for (const MeshAxis& axis : program_.mesh().axes()) {
+      c[axis.name()] = rank % axis.size();
+      rank /= axis.size();
+    }
+    return c;
+  }
+
+  int64_t RankOf(const Coordinates& c) const {
+    int64_t rank = 0;
+    int64_t stride = 1;
+    for (const MeshAxis& axis : program_.mesh().axes()) {
+      rank += stride * c.at(axis.name());
+      stride *= axis.size();
+    }
+    return rank;
+  }
+
+  const Template& TemplateOf(int64_t rank) const {
+    const Coordinates c = CoordinatesOf(rank);
+    for (const Template& t : program_.templates()) {
+      bool match = true;
+      for (const Coordinate& pin : t.pins()) match = match && c.at(pin.axis()) == pin.index();
+      if (match) return t;
+    }
+    return program_.templates(0);
+  }
+
+  int64_t PeerOf(int64_t rank, const Action& action) const {
+    Coordinates c = CoordinatesOf(rank);
+    for (const Coordinate& at : action.peer().at()) c[at.axis()] = at.index();
+    return RankOf(c);
+  }
+
+  // P8: the ranks that agree with the caller on the axes that are not named and are listed on those that are.
+  std::vector<int64_t> MembersOf(int64_t rank, const Action& action) const {
+    const Coordinates own = CoordinatesOf(rank);
+    std::vector<int64_t> members;
+    for (int64_t other = 0; other < ranks_; ++other) {
+      const Coordinates c = CoordinatesOf(other);
+      bool member = true;
+      for (const MeshAxis& axis : program_.mesh().axes()) {
+        const AxisSubset* named = nullptr;
+        for (const AxisSubset& subset : action.group().axes()) {
+          if (subset.axis() == axis.name()) named = &subset;
+        }
+        if (named == nullptr) {
+          member = member && c.at(axis.name()) == own.at(axis.name());
+        } else if (named->indices_size() > 0) {
+          member = member && std::count(named->indices().begin(), named->indices().end(), c.at(axis.name())) > 0;
+        }
+      }
+      if (member) members.push_back(other);
+    }
+    return members;
+  }
+
+  void Expand(int64_t rank) {
+    const Template& t = TemplateOf(rank);
+    for (const Action& action : t.prologue()) AddAction(rank, t, action, kPrologue, 0);
+    for (int k = 0; k < repetitions_; ++k) {
+      for (const Action& action : t.body()) AddAction(rank, t, action, kBody, k);
+    }
+    for (const Action& action : t.epilogue()) AddAction(rank, t, action, kEpilogue, 0);
+  }
+
+  void AddAction(int64_t rank, const Template& t, const Action& action, int list, int repetition) {
+    const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
+    const int steps = communicates ? 1 : program_.segments(action.segment()).steps_size();
+    for (int i = 0; i < steps; ++i) {
+      Node node;
+      node.t = &t;
+      node.action = &action;
+      if (action.kind() == ALL_REDUCE) {
+        node.kind = Node::kCollective;
+        node.stream = "all_reduce " + std::to_string(action.purpose());
+        for (const int64_t member : MembersOf(rank, action)) node.stream += " " + std::to_string(member);
+      } else if (communicates) {
+        node.kind = Node::kTransfer;
+        node.stream = std::string(action.kind() == SEND ? "send " : "recv ") + std::to_string(PeerOf(rank, action)) +
+                      " " + std::to_string(action.lane()) + " " + std::to_string(action.direction());
+      } else {
+        const Step& step = program_.segments(action.segment()).steps(i);
+        node.kind = step.stream() == COMPUTE ? Node::kCompute : Node::kCopy;
+        node.stream = "step " + std::to_string(step.stream());
+        node.detached = step.detached();
+        node.occupancy = durations_.step(action.segment(), i, action.kind());
+      }
+      nodes_.push_back(node);
+      result_.steps.push_back(
+          {.rank = rank, .list = list, .repetition = repetition, .action_id = action.id(), .step = i});
+    }
+  }
+
+  // What step i waits for (P2).
+  void Resolve(int i) {
+    Node& node = nodes_[i];
+    const NaiveStep& step = result_.steps[i];
+    for (int j = i - 1; j >= 0 && result_.steps[j].rank == step.rank; --j) {
+      if (nodes_[j].stream != node.stream) continue;
+      node.previous = j;
+      break;
+    }
+    const auto wait_for = [&](int list, int repetition, int action_id, int step_index) {
+      for (size_t j = 0; j < nodes_.size(); ++j) {
+        const NaiveStep& other = result_.steps[j];
+        if (other.rank != step.rank || other.list != list || other.repetition != repetition ||
+            other.action_id != action_id) {
+          continue;
+        }
+        if (step_index < 0 ? !nodes_[j].detached : other.step == step_index) node.finished.push_back(j);
+      }
+    };
+    if (node.kind == Node::kCompute || node.kind == Node::kCopy) {
+      for (const int dep : program_.segments(node.action->segment()).steps(step.step).deps()) {
+        wait_for(step.list, step.repetition, step.action_id, dep);
+      }
+    }
+    for (const Dependency& dep : node.action->deps()) {
+      for (const Action& action : node.t->prologue()) {
+        // Repetition 0 of its own list is the only one.
+        if (action.id() == dep.action() && dep.distance() == 0) wait_for(kPrologue, 0, dep.action(), -1);
+      }
+      for (const Action& action : node.t->body()) {
+        if (action.id() != dep.action()) continue;
+        const int from = step.list == kEpilogue ? repetitions_ - 1 : step.repetition;
+        wait_for(kBody, from - dep.distance(), dep.action(), -1);
+      }
+      for (const Action& action : node.t->epilogue()) {
+        if (action.id() == dep.action() && dep.distance() == 0) wait_for(kEpilogue, 0, dep.action(), -1);
+      }
+    }
+    if (program_.step_barrier() && step.list == kBody && step.repetition > 0) {
+      for (size_t j = 0; j < nodes_.size(); ++j) {
+        const NaiveStep& other = result_.steps[j];
+        if (other.list == kBody && other.repetition == step.repetition - 1 && !nodes_[j].detached) {
+          node.finished.push_back(j);
+        }
+      }
+    }
+  }
+
+  // Partners by counting (P4).
+  void Match() {
+    // The i-th of each kind: key -> steps in order, per rank.
+    std::map<std::string, std::vector<int>> sends;
+    std::map<std::string, std::vector<int>> recvs;
+    std::map<std::string, std::map<int64_t, std::vector<int>>> collectives;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      Node& node = nodes_[i];
+      const int64_t rank = result_.steps[i].rank;
+      node.together = {static_cast<int>(i)};
+      if (node.kind == Node::kTransfer) {
+        const bool send = node.action->kind() == SEND;
+        const int64_t peer = PeerOf(rank, *node.action);
+        const std::string key = std::to_string(send ? rank : peer) + ">" + std::to_string(send ? peer : rank) + " " +
+                                std::to_string(node.action->lane()) + " " + std::to_string(node.action->direction());
+        (send ? sends : recvs)[key].push_back(i);
+      } else if (node.kind == Node::kCollective) {
+        collectives[node.stream][rank].push_back(i);
+      }
+    }
+    for (const auto& [key, list] : sends) {
+      for (size_t i = 0; i < list.size(); ++i) {
+        Node& send = nodes_[list[i]];
+        Node& recv = nodes_[recvs[key].at(i)];
+        const int64_t bytes = send.t->buffers(send.action->sources(0)).bytes();
+        const auto [occupancy, latency] =
+            durations_.transfer(result_.steps[list[i]].rank, result_.steps[recvs[key][i]].rank, bytes);
+        send.together = recv.together = {list[i], recvs[key][i]};
+        send.occupancy = recv.occupancy = occupancy;
+        recv.latency = latency;
+      }
+    }
+    for (const auto& [key, lists] : collectives) {
+      const std::vector<int>& first = lists.begin()->second;
+      for (size_t i = 0; i < first.size(); ++i) {
+        const Node& node = nodes_[first[i]];
+        const std::vector<int64_t> members = MembersOf(result_.steps[first[i]].rank, *node.action);
+        std::vector<int64_t> bytes;
+        for (const int source : node.action->sources()) bytes.push_back(node.t->buffers(source).bytes());
+        const auto [occupancy, latency] = durations_.all_reduce(node.action->algorithm(), members, bytes);
+        std::vector<int> together;
+        for (const int64_t member : members) together.push_back(lists.at(member).at(i));
+        for (const int j : together) {
+          nodes_[j].together = together;
+          nodes_[j].occupancy = occupancy;
+          nodes_[j].latency = latency;
+        }
+      }
+    }
+  }
+
+  bool Happened(int64_t time, int64_t now) const { return time >= 0 && time <= now; }
+
+  bool MakeReady(int64_t now) {
+    bool changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      NaiveStep& step = result_.steps[i];
+      if (step.ready >= 0) continue;
+      bool ready = nodes_[i].previous < 0 || Happened(result_.steps[nodes_[i].previous].end, now);
+      for (const int j : nodes_[i].finished) ready = ready && Happened(result_.steps[j].finish, now);
+      if (!ready) continue;
+      step.ready = now;
+      changed = true;
+    }
+    return changed;
+  }
+
+  void StartStep(int i, int64_t now) {
+    NaiveStep& step = result_.steps[i];
+    step.start = now;
+    step.end = now + nodes_[i].occupancy;
+    step.finish = step.end + nodes_[i].latency;
+  }
+
+  // Everything but compute under a slot limit starts when all that start with it are ready.
+  bool Start(int64_t now) {
+    bool changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (result_.steps[i].start >= 0 || (nodes_[i].kind == Node::kCompute && slots_per_node_ > 0)) continue;
+      bool ready = true;
+      for (const int j : nodes_[i].together) ready = ready && result_.steps[j].ready >= 0;
+      if (!ready) continue;
+      for (const int j : nodes_[i].together) StartStep(j, now);
+      changed = true;
+    }
+    return changed;
+  }
+
+  // One slot to the first in line (P3).
+  bool Grant(int64_t now) {
+    if (slots_per_node_ == 0) return false;
+    std::map<int64_t, int64_t> running;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const NaiveStep& step = result_.steps[i];
+      if (nodes_[i].kind == Node::kCompute && step.start >= 0 && step.end > now)
+        ++running[step.rank / devices_per_node_];
+    }
+    int first = -1;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const NaiveStep& step = result_.steps[i];
+      if (nodes_[i].kind != Node::kCompute || step.ready < 0 || step.start >= 0) continue;
+      if (running[step.rank / devices_per_node_] >= slots_per_node_) continue;
+      if (first < 0 || std::make_pair(step.ready, step.rank) <
+                           std::make_pair(result_.steps[first].ready, result_.steps[first].rank)) {
+        first = i;
+      }
+    }
+    if (first < 0) return false;
+    StartStep(first, now);
+    return true;
+  }
+
+  int64_t NextInstant(int64_t now) const {
+    int64_t next = -1;
+    for (const NaiveStep& step : result_.steps) {
+      for (const int64_t time : {step.end, step.finish}) {
+        if (time > now && (next < 0 || time < next)) next = time;
+      }
+    }
+    return next;
+  }
+
+  NaiveResult Conclude() {
+    result_.complete = true;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const NaiveStep& step = result_.steps[i];
+      if (step.start < 0) result_.complete = false;
+      result_.makespan = std::max(result_.makespan, step.finish);
+      if (step.list == kBody && !nodes_[i].detached) {
+        result_.repetition_finish.resize(std::max<size_t>(result_.repetition_finish.size(), step.repetition + 1));
+        result_.repetition_finish[step.repetition] = std::max(result_.repetition_finish[step.repetition], step.finish);
+      }
+    }
+    for (int64_t rank = 0; rank < ranks_; ++rank) result_.live_peak.push_back(LivePeak(rank));
+    return std::move(result_);
+  }
+
+  bool Writes(const Action& action, int buffer) const {
+    if (std::count(action.destinations().begin(), action.destinations().end(), buffer) > 0) return true;
+    for (int k = 0; k < action.operands_size(); ++k) {
+      if (action.operands(k) == buffer && program_.segments(action.segment()).operands(k).access() != READ) return true;
+    }
+    return false;
+  }
+
+  // P7, with lifetimes as half-open intervals of time.
+  int64_t LivePeak(int64_t rank) const {
+    const Template& t = TemplateOf(rank);
+    struct Life {
+      int64_t from, to, bytes;
+    };
+    std::vector<Life> lives;
+    int64_t persistent = 0;
+    for (int b = 0; b < t.buffers_size(); ++b) {
+      const Buffer& buffer = t.buffers(b);
+      if (buffer.place() != DEVICE) continue;
+      if (buffer.persistent()) {
+        persistent += buffer.bytes();
+        continue;
+      }
+      std::set<std::pair<int, int>> instances = {{kPrologue, 0}, {kEpilogue, 0}};
+      for (int k = 0; k < repetitions_; ++k) instances.insert({kBody, k});
+      for (const auto& [list, repetition] : instances) {
+        // Steps are in list order: the first writer is the first found.
+        int writer = -1;
+        int64_t from = -1;
+        int64_t to = -1;
+        for (size_t i = 0; i < nodes_.size(); ++i) {
+          const NaiveStep& step = result_.steps[i];
+          if (step.rank != rank || step.list != list || step.repetition != repetition) continue;
+          const Action& action = *nodes_[i].action;
+          if (writer < 0 && Writes(action, b)) writer = action.id();
+          if (action.id() == writer && (from < 0 || step.start < from)) from = step.start;
+          if (std::count(action.releases().begin(), action.releases().end(), b) > 0 && !nodes_[i].detached) {
+            to = std::max(to, step.finish);
+          }
+        }
+        if (from >= 0) lives.push_back({from, to, buffer.bytes()});
+      }
+    }
+    int64_t peak = persistent;
+    for (const Life& at : lives) {
+      int64_t live = persistent;
+      for (const Life& life : lives) {
+        if (life.from <= at.from && at.from < life.to) live += life.bytes;
+      }
+      peak = std::max(peak, live);
+    }
+    return peak;
+  }
+
+  const Program& program_;
+  const NaiveDurations& durations_;
+  const int repetitions_;
+  const int64_t devices_per_node_;
+  const int64_t slots_per_node_;
+  int64_t ranks_ = 1;
+  std::vector<Node> nodes_;
+  NaiveResult result_;
+};
+
+}  // namespace
+
+NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
+                            int64_t devices_per_node, int64_t slots_per_node) {
+  return Naive(program, durations, repetitions, devices_per_node, slots_per_node).Run();
+}
+
+}  // namespace weft

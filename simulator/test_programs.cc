@@ -1,0 +1,317 @@
+#include "simulator/test_programs.h"
+
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace weft {
+namespace {
+
+Coordinate MakeCoordinate(const std::string& axis, int64_t index) {
+  Coordinate coordinate;
+  coordinate.set_axis(axis);
+  coordinate.set_index(index);
+  return coordinate;
+}
+
+int AddBuffer(Template& t, BufferClass buffer_class, int64_t bytes, bool persistent) {
+  Buffer* buffer = t.add_buffers();
+  buffer->set_name(absl::StrCat("b", t.buffers_size() - 1));
+  buffer->set_class_(buffer_class);
+  buffer->set_dtype(FP32);
+  buffer->set_bytes(bytes);
+  buffer->set_persistent(persistent);
+  return t.buffers_size() - 1;
+}
+
+void AddDependency(Action& action, int id, int distance) {
+  Dependency* dep = action.add_deps();
+  dep->set_action(id);
+  dep->set_distance(distance);
+}
+
+// ---- Random programs.
+
+using Random = std::mt19937_64;
+
+// Uniform in [0, bound).
+int Below(Random& random, int bound) { return static_cast<int>(random() % bound); }
+
+Segment RandomSegment(Random& random, int index) {
+  Segment segment;
+  segment.set_name(absl::StrCat("segment", index));
+  for (int i = 0; i < 2; ++i) {
+    Operand* operand = segment.add_operands();
+    operand->set_name(absl::StrCat("operand", i));
+    operand->set_access(i == 0 ? WRITE : READ_WRITE);
+  }
+  const int steps = 1 + Below(random, 5);
+  // One segment in two is on the compute stream alone, as most are.
+  const int streams = Below(random, 2) == 0 ? 1 : 3;
+  for (int i = 0; i < steps; ++i) {
+    Step* step = segment.add_steps();
+    step->set_name(absl::StrCat("step", i));
+    step->set_stream(static_cast<StreamKind>(Below(random, streams)));
+    for (int dep = 0; dep < i; ++dep) {
+      if (Below(random, 3) == 0) step->add_deps(dep);
+    }
+    step->set_detached(Below(random, 5) == 0);
+  }
+  segment.mutable_steps(Below(random, steps))->set_detached(false);
+  return segment;
+}
+
+class RandomBuilder {
+ public:
+  explicit RandomBuilder(uint64_t seed) : random_(seed) {}
+
+  Program Build() {
+    pipe_ = 1 + Below(random_, 3);
+    data_ = 1 + Below(random_, 2);
+    const bool data_inside = Below(random_, 2) == 0;
+    for (const char* axis : {data_inside ? "data" : "pipe", data_inside ? "pipe" : "data"}) {
+      MeshAxis* mesh_axis = program_.mutable_mesh()->add_axes();
+      mesh_axis->set_name(axis);
+      mesh_axis->set_size(axis[0] == 'd' ? data_ : pipe_);
+    }
+    program_.set_step_barrier(Below(random_, 4) == 0);
+    for (int i = 0; i < 4; ++i) *program_.add_segments() = RandomSegment(random_, i);
+    for (int p = 0; p < pipe_; ++p) {
+      Template* t = program_.add_templates();
+      t->set_name(absl::StrCat("pipe", p));
+      *t->add_pins() = MakeCoordinate("pipe", p);
+      AddBuffer(*t, PARAMETER, 1000, /*persistent=*/true);
+    }
+    next_id_.assign(pipe_, 0);
+    kept_.resize(pipe_);
+    FillList(&Template::mutable_prologue, Below(random_, 4));
+    FillList(&Template::mutable_body, 3 + Below(random_, 25));
+    FillList(&Template::mutable_epilogue, Below(random_, 4));
+    AddBackwardDependencies();
+    return program_;
+  }
+
+ private:
+  using List = google::protobuf::RepeatedPtrField<Action>;
+
+  // Things happen one after the other over all templates, and what happens is put at the end of the lists of those who
+  // take part: that order is free of deadlock.
+  void FillList(List* (Template::*list)(), int count) {
+    for (int i = 0; i < count; ++i) {
+      const int p = Below(random_, pipe_);
+      const int choice = Below(random_, 10);
+      if (choice < 5) {
+        AddCompute(p, list);
+      } else if (choice < 8 && pipe_ > 1) {
+        AddTransfer(p, (p + 1 + Below(random_, pipe_ - 1)) % pipe_, list);
+      } else {
+        AddCollective(p, list);
+      }
+    }
+    for (auto& kept : kept_) {
+      for (const auto& [writer, buffer] : kept) writer->add_releases(buffer);
+      kept.clear();
+    }
+  }
+
+  // Waits for actions that stand later in the list, of earlier repetitions.
+  void AddBackwardDependencies() {
+    for (Template& t : *program_.mutable_templates()) {
+      for (int i = 0; i < t.body_size(); ++i) {
+        const int later = i + Below(random_, t.body_size() - i);
+        if (Below(random_, 6) == 0) AddDependency(*t.mutable_body(i), t.body(later).id(), 1 + Below(random_, 2));
+      }
+    }
+  }
+
+  Action& NewAction(int p, List* (Template::*list)(), ActionKind kind, const std::string& name) {
+    Template& t = *program_.mutable_templates(p);
+    List& actions = *(t.*list)();
+    Action action;
+    action.set_id(next_id_[p]);
+    // Ids ascend but need not be dense.
+    next_id_[p] += 1 + Below(random_, 2);
+    action.set_kind(kind);
+    action.set_name(absl::StrCat(name, " ", action.id()));
+    const bool body = &actions == t.mutable_body();
+    for (const Action& earlier : actions) {
+      if (Below(random_, 6) == 0) AddDependency(action, earlier.id(), body ? Below(random_, 3) : 0);
+    }
+    if (body) {
+      if (Below(random_, 8) == 0) AddDependency(action, action.id(), 1);
+      for (const Action& earlier : t.prologue()) {
+        if (Below(random_, 10) == 0) AddDependency(action, earlier.id(), 0);
+      }
+    } else if (t.body_size() > 0) {
+      for (const Action& earlier : t.body()) {
+        if (Below(random_, 10) == 0) AddDependency(action, earlier.id(), 0);
+      }
+    }
+    *actions.Add() = action;
+    return *(actions.end() - 1);
+  }
+
+  void AddCompute(int p, List* (Template::*list)()) {
+    Template& t = *program_.mutable_templates(p);
+    Action& action = NewAction(p, list, Below(random_, 2) == 0 ? FORWARD : BACKWARD, "compute");
+    action.set_segment(Below(random_, program_.segments_size()));
+    // The first operand is a new buffer, the second the persistent one. The buffer dies with this action or with the
+    // next compute action of the list.
+    const int buffer = AddBuffer(t, static_cast<BufferClass>(2 + Below(random_, 6)), 1 + Below(random_, 1000),
+                                 /*persistent=*/false);
+    action.add_operands(buffer);
+    action.add_operands(0);
+    for (const auto& [writer, kept] : std::exchange(kept_[p], {})) {
+      AddDependency(action, writer->id(), 0);
+      action.add_releases(kept);
+    }
+    if (Below(random_, 2) == 0) {
+      action.add_releases(buffer);
+    } else {
+      kept_[p].push_back({&action, buffer});
+    }
+  }
+
+  void AddTransfer(int from, int to, List* (Template::*list)()) {
+    const int lane = Below(random_, 2);
+    const Direction direction = from < to ? TOWARDS_LOSS : FROM_LOSS;
+    const int64_t bytes = 1 + Below(random_, 5);
+    for (const bool is_send : {true, false}) {
+      const int p = is_send ? from : to;
+      Action& action = NewAction(p, list, is_send ? SEND : RECV, is_send ? "send" : "recv");
+      *action.mutable_peer()->add_at() = MakeCoordinate("pipe", is_send ? to : from);
+      action.set_lane(lane);
+      action.set_direction(direction);
+      const int buffer = AddBuffer(*program_.mutable_templates(p), IN_FLIGHT_ACTIVATION, bytes, /*persistent=*/is_send);
+      (is_send ? action.add_sources(buffer) : action.add_destinations(buffer));
+      if (!is_send) action.add_releases(buffer);
+    }
+  }
+
+  void AddCollective(int p, List* (Template::*list)()) {
+    const int choice = Below(random_, 4);
+    const Purpose purpose = static_cast<Purpose>(1 + Below(random_, 4));
+    Group group;
+    std::vector<int> members;
+    if (choice < 2 || pipe_ == 1) {
+      // Replicas of one stage; the axis may be spelled out.
+      AxisSubset* axis = group.add_axes();
+      axis->set_axis("data");
+      for (int i = 0; choice == 0 && i < data_; ++i) axis->add_indices(i);
+      members = {p};
+    } else if (choice == 2) {
+      // First and last stage.
+      AxisSubset* axis = group.add_axes();
+      axis->set_axis("pipe");
+      axis->add_indices(0);
+      axis->add_indices(pipe_ - 1);
+      members = {0, pipe_ - 1};
+    } else {
+      group.add_axes()->set_axis("pipe");
+      group.add_axes()->set_axis("data");
+      for (int i = 0; i < pipe_; ++i) members.push_back(i);
+    }
+    const int64_t bytes = 1 + Below(random_, 100);
+    const char* algorithm = Below(random_, 2) == 0 ? "ring" : "direct";
+    for (const int member : members) {
+      Action& action = NewAction(member, list, ALL_REDUCE, "all_reduce");
+      *action.mutable_group() = group;
+      action.set_purpose(purpose);
+      action.set_algorithm(algorithm);
+      const int buffer = AddBuffer(*program_.mutable_templates(member), COMMUNICATION, bytes * 4, /*persistent=*/false);
+      action.add_sources(buffer);
+      action.add_destinations(buffer);
+      action.add_releases(buffer);
+    }
+  }
+
+  Random random_;
+  Program program_;
+  int pipe_ = 1;
+  int data_ = 1;
+  std::vector<int> next_id_;
+  // Per template, buffers of the current list that nothing releases yet, with their writers.
+  std::vector<std::vector<std::pair<Action*, int>>> kept_;
+};
+
+}  // namespace
+
+Program GPipeProgram(int ranks, int microbatches, int64_t bytes) {
+  Program program;
+  program.set_name("gpipe");
+  program.set_schedule("gpipe");
+  program.set_stages(ranks);
+  program.set_microbatches(microbatches);
+  MeshAxis* axis = program.mutable_mesh()->add_axes();
+  axis->set_name("pipe");
+  axis->set_size(ranks);
+  for (const char* name : {"forward", "backward"}) {
+    Segment* segment = program.add_segments();
+    segment->set_name(name);
+    Operand* operand = segment->add_operands();
+    operand->set_name("saved");
+    operand->set_bytes(bytes);
+    operand->set_access(segment->name() == "forward" ? WRITE : READ);
+    segment->add_steps()->set_name(absl::StrCat(name, " step"));
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    Template* t = program.add_templates();
+    t->set_name(absl::StrCat("stage", rank));
+    *t->add_pins() = MakeCoordinate("pipe", rank);
+    AddBuffer(*t, PARAMETER, 10 * bytes, /*persistent=*/true);
+    int id = 0;
+    int last_id = -1;
+    const auto add = [&](ActionKind kind, const std::string& name, int microbatch) {
+      Action& action = *t->add_body();
+      action.set_id(id++);
+      action.set_kind(kind);
+      action.set_name(absl::StrCat(name, " s", rank, " m", microbatch));
+      action.set_stage(rank);
+      action.set_microbatch(microbatch);
+      return &action;
+    };
+    const auto transfer = [&](ActionKind kind, int peer, Direction direction, int microbatch) {
+      const int buffer = AddBuffer(*t, IN_FLIGHT_ACTIVATION, bytes, /*persistent=*/kind == SEND);
+      Action& action = *add(kind, kind == SEND ? "send" : "recv", microbatch);
+      *action.mutable_peer()->add_at() = MakeCoordinate("pipe", peer);
+      action.set_direction(direction);
+      if (kind == SEND) {
+        AddDependency(action, last_id, 0);
+        action.add_sources(buffer);
+      } else {
+        action.add_destinations(buffer);
+      }
+      last_id = action.id();
+      return buffer;
+    };
+    std::vector<int> saved;
+    for (const bool forward : {true, false}) {
+      const Direction direction = forward ? TOWARDS_LOSS : FROM_LOSS;
+      const int from = forward ? rank - 1 : rank + 1;
+      const int to = forward ? rank + 1 : rank - 1;
+      for (int m = 0; m < microbatches; ++m) {
+        const bool receives = from >= 0 && from < ranks;
+        const int received = receives ? transfer(RECV, from, direction, m) : -1;
+        Action& compute = *add(forward ? FORWARD : BACKWARD, forward ? "F" : "B", m);
+        if (receives) {
+          AddDependency(compute, last_id, 0);
+          compute.add_releases(received);
+        }
+        last_id = compute.id();
+        compute.set_segment(forward ? 0 : 1);
+        if (forward) saved.push_back(AddBuffer(*t, SAVED_ACTIVATION, bytes, /*persistent=*/false));
+        compute.add_operands(saved[m]);
+        if (!forward) compute.add_releases(saved[m]);
+        if (to >= 0 && to < ranks) transfer(SEND, to, direction, m);
+      }
+    }
+  }
+  return program;
+}
+
+Program RandomProgram(uint64_t seed) { return RandomBuilder(seed).Build(); }
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+// Programs for the simulator's tests. They have the structure that times follow from, not all that a trainable program
+// needs, so they do not pass VerifyProgram.
+#ifndef WEFT_SIMULATOR_TEST_PROGRAMS_H_
+#define WEFT_SIMULATOR_TEST_PROGRAMS_H_
+
+#include <cstdint>
+
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// GPipe over `ranks` ranks of axis pipe: all forwards, then all backwards in order of microbatch; one step each.
+// Activations of `bytes` bytes go up, gradients down. Each microbatch keeps `bytes` from its forward to its backward.
+Program GPipeProgram(int ranks, int microbatches, int64_t bytes);
+
+// Ranks on axes pipe and data; prologue, body and epilogue; segments with steps on all streams, dependencies and
+// detached steps; transfers in two lanes; all-reduces over either axis or a part of it; dependencies over repetitions;
+// buffers of all classes. Free of deadlock by construction.
+Program RandomProgram(uint64_t seed);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_TEST_PROGRAMS_H_
