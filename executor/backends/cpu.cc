@@ -1,4 +1,6 @@
 // The CPU backend: dispatch of steps to kernels.
+#include "executor/backends/cpu.h"
+
 #include <algorithm>
 #include <memory>
 
@@ -37,7 +39,7 @@ namespace {
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(int threads) : workspace_(std::max(threads, 1), BestLoops()) {}
+  CpuBackend(int threads, const LoopTable& loops) : workspace_(std::max(threads, 1), loops) {}
 
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                    const StepContext& context) override {
@@ -110,8 +112,13 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackendWithLoops(int threads, const LoopTable& loops) {
+  return std::make_unique<CpuBackend>(threads, loops);
+}
+
 }  // namespace cpu
 
-std::unique_ptr<Backend> MakeCpuBackend(int threads) { return std::make_unique<cpu::CpuBackend>(threads); }
+std::unique_ptr<Backend> MakeCpuBackend(int threads) { return cpu::MakeCpuBackendWithLoops(threads, cpu::BestLoops()); }
 
 }  // namespace weft

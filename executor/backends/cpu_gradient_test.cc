@@ -1,0 +1,220 @@
+// Every backward kernel against finite differences of its forward kernel, in fp64: for random directions u of the
+// inputs and v of the outputs, <v, (f(x + h u) - f(x - h u)) / 2h> = <backward(v), u>.
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "executor/backends/cpu_test_util.h"
+
+namespace weft::cpu {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+Tensors Moved(const Tensors& x, const Tensors& direction, double h) {
+  Tensors moved = x;
+  for (size_t i = 0; i < x.size(); ++i) {
+    for (int64_t e = 0; e < x[i].size(); ++e) moved[i].Set(e, x[i].Get(e) + h * direction[i].Get(e));
+  }
+  return moved;
+}
+
+double Inner(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.size(); ++i) sum += a.Get(i) * b.Get(i);
+  return sum;
+}
+
+class GradientTest : public testing::Test {
+ protected:
+  // `forward` maps differentiable inputs to one tensor, `backward` the gradient of that tensor to gradients of inputs.
+  void Check(const std::string& name, const Tensors& x, const std::function<Tensor(Tensors)>& forward,
+             const std::function<Tensors(const Tensor& dy)>& backward) {
+    const Tensor y = forward(x);
+    const Tensor dy = Normal(FP64, y.shape(), random_);
+    const Tensors gradients = backward(dy);
+    ASSERT_EQ(gradients.size(), x.size()) << name;
+    for (int trial = 0; trial < 3; ++trial) {
+      for (size_t only = 0; only < x.size(); ++only) {
+        // One input at a time: a wrong gradient cannot hide behind larger ones.
+        Tensors direction;
+        for (const Tensor& tensor : x) direction.push_back(Tensor(FP64, tensor.shape()));
+        FillNormal(direction[only], random_);
+        // Richardson extrapolation of central differences: error O(h^4).
+        const auto slope = [&](double h) {
+          return (Inner(dy, forward(Moved(x, direction, h))) - Inner(dy, forward(Moved(x, direction, -h)))) / (2 * h);
+        };
+        const double h = 1e-3;
+        const double numeric = (4 * slope(h / 2) - slope(h)) / 3;
+        const double analytic = Inner(gradients[only], direction[only]);
+        EXPECT_NEAR(analytic, numeric, 1e-8 * (1 + std::abs(numeric))) << name << " input " << only;
+      }
+    }
+  }
+
+  Tensors Run(const Step& step, Tensors in, Tensors out, const StepContext& context = {}) {
+    const absl::Status status = RunStep(*backend_, step, in, out, context);
+    EXPECT_TRUE(status.ok()) << status;
+    return out;
+  }
+  Tensors Run(Kernel kernel, Tensors in, Tensors out) {
+    Step step;
+    step.set_kernel(kernel);
+    return Run(step, std::move(in), std::move(out));
+  }
+
+  std::mt19937_64 random_{20};
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend(2);
+};
+
+TEST_F(GradientTest, MatMulWithBias) {
+  for (int flags = 0; flags < 4; ++flags) {
+    const bool ta = flags & 1, tb = flags & 2;
+    const int64_t m = 7, n = 9, k = 5;
+    const std::vector<int64_t> a_shape = ta ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k};
+    const std::vector<int64_t> b_shape = tb ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
+    Step step;
+    step.set_kernel(MATMUL);
+    step.mutable_attributes()->set_transpose_a(ta);
+    step.mutable_attributes()->set_transpose_b(tb);
+    const Tensors x = {Normal(FP64, a_shape, random_), Normal(FP64, b_shape, random_), Normal(FP64, {n}, random_)};
+    Check(
+        "MATMUL", x, [&](Tensors in) { return Run(step, in, {Tensor(FP64, {m, n})})[0]; },
+        [&](const Tensor& dy) {
+          // da = dy op(b)^T and db = op(a)^T dy, or their transposes.
+          const auto product = [&](const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
+                                   std::vector<int64_t> shape) {
+            Step multiply;
+            multiply.set_kernel(MATMUL);
+            multiply.mutable_attributes()->set_transpose_a(transpose_a);
+            multiply.mutable_attributes()->set_transpose_b(transpose_b);
+            return Run(multiply, {a, b}, {Tensor(FP64, shape)})[0];
+          };
+          const Tensor da = ta ? product(x[1], tb, dy, true, a_shape) : product(dy, false, x[1], !tb, a_shape);
+          const Tensor db = tb ? product(dy, true, x[0], ta, b_shape) : product(x[0], !ta, dy, false, b_shape);
+          return Tensors{da, db, Run(BIAS_GRADIENT, {dy}, {Tensor(FP64, {n})})[0]};
+        });
+  }
+}
+
+TEST_F(GradientTest, LayerNorm) {
+  const int64_t rows = 6, d = 37;
+  Step step;
+  step.set_kernel(LAYER_NORM);
+  step.mutable_attributes()->set_epsilon(1e-3);
+  const Tensors outputs = {Tensor(FP64, {rows, d}), Tensor(FP64, {rows}), Tensor(FP64, {rows})};
+  const Tensors x = {Normal(FP64, {rows, d}, random_), Normal(FP64, {d}, random_), Normal(FP64, {d}, random_)};
+  Check(
+      "LAYER_NORM", x, [&](Tensors in) { return Run(step, in, outputs)[0]; },
+      [&](const Tensor& dy) {
+        const Tensors forward = Run(step, x, outputs);
+        const Tensors dx =
+            Run(LAYER_NORM_BACKWARD, {dy, x[0], x[1], forward[1], forward[2]}, {Tensor(FP64, {rows, d})});
+        const Tensors dw =
+            Run(LAYER_NORM_BACKWARD_WEIGHT, {dy, x[0], forward[1], forward[2]}, {Tensor(FP64, {d}), Tensor(FP64, {d})});
+        return Tensors{dx[0], dw[0], dw[1]};
+      });
+}
+
+TEST_F(GradientTest, Gelu) {
+  for (bool tanh_approximation : {false, true}) {
+    Step step;
+    step.set_kernel(GELU);
+    step.mutable_attributes()->set_tanh_approximation(tanh_approximation);
+    const Tensors x = {Normal(FP64, {500}, random_, 2)};
+    Check(
+        "GELU", x, [&](Tensors in) { return Run(step, in, {Tensor(FP64, {500})})[0]; },
+        [&](const Tensor& dy) {
+          Step backward = step;
+          backward.set_kernel(GELU_BACKWARD);
+          return Run(backward, {dy, x[0]}, {Tensor(FP64, {500})});
+        });
+  }
+}
+
+TEST_F(GradientTest, Attention) {
+  for (int flags = 0; flags < 4; ++flags) {
+    const int64_t sequences = 2, sequence = 53, heads = 2, width = 10, rows = sequences * sequence;
+    Step step;
+    step.set_kernel(ATTENTION);
+    StepAttributes& attributes = *step.mutable_attributes();
+    attributes.set_heads(heads);
+    attributes.set_sequence(sequence);
+    attributes.set_causal(flags & 1);
+    attributes.set_dropout(flags & 2 ? 0.25 : 0);
+    attributes.set_dropout_site(3);
+    attributes.set_scale(0.4);
+    StepContext context;
+    context.seed = 5;
+    context.microbatch_sequences = sequences;
+    const Tensors outputs = {Tensor(FP64, {rows, width}), Tensor(FP64, {rows, heads})};
+    const Tensors x = {Normal(FP64, {rows, 3 * width}, random_)};
+    Check(
+        "ATTENTION", x, [&](Tensors in) { return Run(step, in, outputs, context)[0]; },
+        [&](const Tensor& dy) {
+          const Tensors forward = Run(step, x, outputs, context);
+          Step backward = step;
+          backward.set_kernel(ATTENTION_BACKWARD);
+          return Run(backward, {dy, x[0], forward[0], forward[1]}, {Tensor(FP64, {rows, 3 * width})}, context);
+        });
+  }
+}
+
+TEST_F(GradientTest, Embeddings) {
+  const int64_t rows = 12, vocabulary = 5, d = 70, sequence = 4;
+  Tensor tokens(INT32, {rows});
+  for (int64_t i = 0; i < rows; ++i) tokens.Set(i, static_cast<double>(random_() % vocabulary));
+  const Tensors table = {Normal(FP64, {vocabulary, d}, random_)};
+  Check(
+      "EMBEDDING", table, [&](Tensors in) { return Run(EMBEDDING, {tokens, in[0]}, {Tensor(FP64, {rows, d})})[0]; },
+      [&](const Tensor& dy) { return Run(EMBEDDING_BACKWARD, {tokens, dy}, {Tensor(FP64, {vocabulary, d})}); });
+  Step step;
+  step.mutable_attributes()->set_sequence(sequence);
+  Check(
+      "POSITION_EMBEDDING", table,
+      [&](Tensors in) {
+        step.set_kernel(POSITION_EMBEDDING);
+        return Run(step, in, {Tensor(FP64, {rows, d})})[0];
+      },
+      [&](const Tensor& dy) {
+        step.set_kernel(POSITION_EMBEDDING_BACKWARD);
+        return Run(step, {dy}, {Tensor(FP64, {vocabulary, d})});
+      });
+}
+
+TEST_F(GradientTest, DropoutIsItsOwnDerivative) {
+  Step step;
+  step.set_kernel(DROPOUT);
+  step.mutable_attributes()->set_dropout(0.4);
+  StepContext context;
+  context.microbatch_sequences = 2;
+  const Tensors x = {Normal(FP64, {10, 33}, random_)};
+  const auto apply = [&](Tensors in) { return Run(step, in, {Tensor(FP64, {10, 33})}, context)[0]; };
+  Check("DROPOUT", x, apply, [&](const Tensor& dy) { return Tensors{apply({dy})}; });
+}
+
+TEST_F(GradientTest, CrossEntropy) {
+  const int64_t rows = 8, vocabulary = 21, padded = 24;
+  Tensor targets(INT32, {rows});
+  for (int64_t i = 0; i < rows; ++i) targets.Set(i, i == 3 ? -1 : static_cast<double>(random_() % vocabulary));
+  Step step;
+  step.set_kernel(CROSS_ENTROPY);
+  step.mutable_attributes()->set_vocabulary(vocabulary);
+  // The kernel's backward assumes a gradient of 1 for the loss; the weight stands for any other.
+  const Tensors x = {Normal(FP64, {rows, padded}, random_)};
+  const Tensors outputs = {Tensor(FP64, {rows}), Tensor(FP64, {1})};
+  step.mutable_attributes()->set_loss_weight(1);
+  Check(
+      "CROSS_ENTROPY", x, [&](Tensors in) { return Run(step, {in[0], targets}, outputs)[1]; },
+      [&](const Tensor& dy) {
+        const Tensors forward = Run(step, {x[0], targets}, outputs);
+        Step backward = step;
+        backward.set_kernel(CROSS_ENTROPY_BACKWARD);
+        backward.mutable_attributes()->set_loss_weight(dy.Get(0));
+        return Run(backward, {x[0], forward[0], targets}, {Tensor(FP64, {rows, padded})});
+      });
+}
+
+}  // namespace
+}  // namespace weft::cpu
