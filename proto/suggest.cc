@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "proto/utf8.h"
 
 namespace weft {
 
@@ -52,14 +53,19 @@ std::string NameHelp(absl::string_view name, absl::Span<const std::string> candi
 
 std::string Quoted(absl::string_view text) {
   constexpr size_t kLimit = 80;
+  absl::string_view rest = text.substr(0, kLimit);
   std::string out = "'";
-  for (char c : text.substr(0, kLimit)) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\x%02x", byte);
-    } else {
-      out += c;
+  while (!rest.empty()) {
+    const size_t valid = FirstInvalidUtf8(rest);
+    for (size_t i = 0; i < rest.size() && i <= valid; ++i) {
+      const unsigned char byte = static_cast<unsigned char>(rest[i]);
+      if (i == valid || byte < 0x20 || byte == 0x7f) {
+        absl::StrAppendFormat(&out, "\\x%02x", byte);
+      } else {
+        out += rest[i];
+      }
     }
+    rest.remove_prefix(std::min(valid + 1, rest.size()));
   }
   absl::StrAppend(&out, text.size() > kLimit ? "…'" : "'");
   return out;

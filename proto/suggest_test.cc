@@ -30,6 +30,7 @@ TEST(Nearest, FirstOfTheBestOrNothing) {
 
 TEST(Quoted, StaysOnOneLine) {
   EXPECT_EQ(Quoted("a\nb"), "'a\\x0ab'");
+  EXPECT_EQ(Quoted("é\xff\xc3"), "'é\\xff\\xc3'");
   EXPECT_EQ(Quoted(std::string(100, 'x')), "'" + std::string(80, 'x') + "…'");
 }
 

@@ -1,0 +1,73 @@
+// Fuzz target: the readers of one contract message, WEFT_FUZZ_MESSAGE. Whatever is accepted, in whichever format, must
+// come back the same through all three formats, and its validator must decide without a fault.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <type_traits>
+
+#include "proto/io.h"
+#include "proto/json.h"
+#include "proto/trace.pb.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+using Fuzzed = WEFT_FUZZ_MESSAGE;
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void ReadBack(const std::string& bytes, const Fuzzed& expected) {
+  Fuzzed again;
+  Require(ParseMessage(bytes, "again", &again).ok());
+  Require(again.SerializeAsString() == expected.SerializeAsString());
+}
+
+// A template, so that only the branch of the type at hand is compiled.
+template <typename T>
+void RunValidator(T message) {
+  if constexpr (std::is_same_v<T, Recipe>) {
+    // What is resolved stays resolved.
+    if (ValidateAndResolve(&message).ok()) Require(ValidateAndResolve(&message).ok());
+  } else if constexpr (std::is_same_v<T, Plan>) {
+    if (ValidateAndResolve(&message, Device()).ok()) {
+      Require(ValidateAndResolve(&message, Device()).ok());
+      Recipe recipe;
+      recipe.set_global_batch_sequences(64);
+      MicrobatchesPerReplica(recipe, message.mesh()).IgnoreError();
+    }
+  } else if constexpr (std::is_same_v<T, Cluster> || std::is_same_v<T, ModelGraph>) {
+    Validate(message).IgnoreError();
+  }
+}
+
+}  // namespace
+}  // namespace weft
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace weft;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  Fuzzed message;
+  const absl::Status status = ParseMessage(bytes, "fuzz", &message);
+  if (!status.ok()) {
+    // One line, and nothing of what was refused.
+    Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
+    return 0;
+  }
+  const std::string text = MessageToText(message);
+  if (!text.empty()) ReadBack(text, message);
+  const std::string binary = message.SerializeAsString();
+  if (!binary.empty()) ReadBack(binary, message);
+  const absl::StatusOr<std::string> json = MessageToJson(message);
+  // Only NaN and infinities have no form in JSON.
+  if (json.ok()) {
+    ReadBack(*json, message);
+  } else {
+    Require(json.status().message().find("must be finite") != absl::string_view::npos);
+  }
+  RunValidator(message);
+  return 0;
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Builds and runs every fuzz target: tests/fuzz/run.sh SECONDS [TARGET...]
+#
+# Each target runs SECONDS seconds under address and undefined-behaviour sanitizers, from its seeds, which stay as they
+# are. A finding is kept in $TMPDIR/weft-fuzz and its path printed; the exit status is then 1.
+# BAZEL may hold start-up options too: BAZEL="bazel --output_base=/tmp/b".
+set -eu
+cd "$(dirname "$0")/../.."
+seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
+shift
+bazel=${BAZEL:-bazel}
+names=${*:-$($bazel query 'kind(cc_binary, attr(tags, manual, //tests/fuzz:*))' 2>/dev/null | sed 's/.*://' | sort)}
+labels=$(for name in $names; do printf '//tests/fuzz:%s //tests/fuzz:%s_replay ' "$name" "$name"; done)
+# The seeds that are made from others come with the replay tests, in the ordinary configuration.
+$bazel build --config=fuzz $labels
+bin=$($bazel info --config=fuzz bazel-bin 2>/dev/null)
+work=${TMPDIR:-/tmp}/weft-fuzz
+failed=0
+for name in $names; do
+  mkdir -p "$work/$name/corpus" "$work/$name/findings"
+  find "tests/fuzz/corpus/${name%_fuzz}" "$bin/tests/fuzz/corpus/${name%_fuzz}" -type f -exec cp -f {} "$work/$name/corpus/" \; 2>/dev/null || true
+  chmod -R u+w "$work/$name/corpus"
+  echo "== $name"
+  if ! "$bin/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
+      -artifact_prefix="$work/$name/findings/" "$work/$name/corpus" >"$work/$name/log" 2>&1; then
+    failed=1
+    tail -n 40 "$work/$name/log"
+    echo "FAILED $name: $work/$name/findings"
+  else
+    echo "passed $name, $(find "$work/$name/corpus" -type f | wc -l) inputs in the corpus"
+  fi
+done
+exit $failed
