@@ -80,16 +80,15 @@ mlir::LogicalResult CheckStageAndMicrobatch(mlir::Operation* op, llvm::StringRef
 
 // The action of `kind` must bind buffers of the right types to every operand of its segment.
 mlir::LogicalResult CheckCompute(mlir::Operation* op, mlir::FlatSymbolRefAttr segment, int32_t stage,
-                                 llvm::ArrayRef<SegmentKind> kinds, mlir::ValueRange inputs,
-                                 mlir::ResultRange outputs, std::optional<llvm::ArrayRef<int64_t>> offsets) {
+                                 llvm::ArrayRef<SegmentKind> kinds, mlir::ValueRange inputs, mlir::ResultRange outputs,
+                                 std::optional<llvm::ArrayRef<int64_t>> offsets) {
   ProgramOp program = ProgramOf(op);
   auto signature = program.lookupSymbol<SignatureOp>(segment.getAttr());
   if (!signature) return op->emitOpError() << "[compute_c1] the program has no signature " << segment;
   if (!llvm::is_contained(kinds, signature.getKind()) || static_cast<int32_t>(signature.getStage()) != stage) {
-    mlir::InFlightDiagnostic error = op->emitOpError()
-                                     << "[compute_c2] runs " << segment << ", which is of kind "
-                                     << stringifySegmentKind(signature.getKind()) << " for stage "
-                                     << signature.getStage() << ", for stage " << stage;
+    mlir::InFlightDiagnostic error = op->emitOpError() << "[compute_c2] runs " << segment << ", which is of kind "
+                                                       << stringifySegmentKind(signature.getKind()) << " for stage "
+                                                       << signature.getStage() << ", for stage " << stage;
     error.attachNote(signature.getLoc()) << "the signature";
     return error;
   }
@@ -167,6 +166,10 @@ mlir::LogicalResult OptimizerStepOp::verify() {
                       getOffsets());
 }
 
+mlir::LogicalResult BoundaryOp::verify() {
+  return CheckStageAndMicrobatch(*this, "transfer_c1", getStage(), getMicrobatch());
+}
+
 mlir::LogicalResult SendOp::verify() { return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch()); }
 
 mlir::LogicalResult RecvOp::verify() {
@@ -239,9 +242,9 @@ mlir::LogicalResult SignatureOp::verify() {
 mlir::LogicalResult TemplateOp::verify() { return CheckCoordinates(*this, "template_c1", getPins()); }
 
 mlir::LogicalResult ProgramOp::verifyRegions() {
-  for (auto [name, value] : {std::pair("stages", getStages()), std::pair("microbatches", getMicrobatches()),
-                             std::pair("receive_buffers", getReceiveBuffers()),
-                             std::pair("send_buffers", getSendBuffers())}) {
+  for (auto [name, value] :
+       {std::pair("stages", getStages()), std::pair("microbatches", getMicrobatches()),
+        std::pair("receive_buffers", getReceiveBuffers()), std::pair("send_buffers", getSendBuffers())}) {
     if (static_cast<int32_t>(value) < 1) {
       return emitOpError() << "[program_c1] " << name << " must be at least 1, got " << static_cast<int32_t>(value);
     }

@@ -2,12 +2,11 @@
 #ifndef WEFT_IR_RANK_OPS_H_
 #define WEFT_IR_RANK_OPS_H_
 
+#include "ir/dialect.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
-
-#include "ir/dialect.h"
 
 #define GET_OP_CLASSES
 #include "ir/rank_ops.h.inc"

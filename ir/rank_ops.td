@@ -26,7 +26,6 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
                        UnitAttr:$evaluation,
                        // Gradients are scaled by the clipping factor before the optimizer step.
                        UnitAttr:$clip,
-                       DefaultValuedAttr<I32Attr, "1">:$virtual_stages,
                        DefaultValuedAttr<I32Attr, "1">:$receive_buffers,
                        DefaultValuedAttr<I32Attr, "2">:$send_buffers,
                        DefaultValuedAttr<I64Attr, "0">:$gradient_bucket_bytes,
@@ -126,6 +125,21 @@ def Weft_ScaleGradientsOp : Weft_StepOp<"scale_gradients"> {
 }
 def Weft_OptimizerStepOp : Weft_StepOp<"optimizer_step"> {
   let summary = "updates a stage's parameters";
+}
+
+def Weft_BoundaryOp : Weft_RankOp<"boundary"> {
+  let summary = "a boundary tensor that another rank makes, before transfers are inserted";
+  let description = [{
+    Stands for what `stage` reads: the output of the stage before it (`towards_loss`) or the input gradient of the stage
+    behind it (`from_loss`).
+  }];
+  let arguments = (ins Weft_DirectionAttr:$direction, I32Attr:$stage, I32Attr:$microbatch,
+                       DefaultValuedAttr<I32Attr, "0">:$lane);
+  let results = (outs Weft_BufferType:$buffer);
+  let assemblyFormat = [{
+    $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? attr-dict `:` type($buffer)
+  }];
+  let hasVerifier = 1;
 }
 
 def Weft_SendOp : Weft_RankOp<"send"> {

@@ -1,14 +1,13 @@
 // Types and attributes of the rank level that check or print themselves.
-#include "ir/dialect.h"
-
 #include <set>
 
+#include "ir/dialect.h"
 #include "mlir/IR/DialectImplementation.h"
 
 namespace weft::ir {
 
-mlir::LogicalResult BufferType::verify(llvm::function_ref<mlir::InFlightDiagnostic()> emit, BufferClass,
-                                       int64_t bytes, mlir::Type content) {
+mlir::LogicalResult BufferType::verify(llvm::function_ref<mlir::InFlightDiagnostic()> emit, BufferClass, int64_t bytes,
+                                       mlir::Type content) {
   if (bytes < 0) return emit() << "[buffer_c1] a buffer must not have a negative size, got " << bytes << " bytes";
   if (!content) return mlir::success();
   auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(content);

@@ -1,0 +1,296 @@
+#include "compiler/export_program.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/rank_util.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+absl::string_view View(llvm::StringRef text) { return absl::string_view(text.data(), text.size()); }
+
+DType DTypeOf(mlir::Type element) {
+  if (element.isF64()) return FP64;
+  if (element.isF32()) return FP32;
+  if (element.isBF16()) return BF16;
+  if (element.isF16()) return FP16;
+  if (element.isInteger(32)) return INT32;
+  if (mlir::isa<ir::Exact192Type>(element)) return EXACT192;
+  return DTYPE_UNSPECIFIED;
+}
+
+BufferRole RoleOf(ir::Role role) {
+  switch (role) {
+    case ir::Role::Param:
+      return PARAM;
+    case ir::Role::Master:
+      return MASTER;
+    case ir::Role::Grad:
+      return GRAD;
+    case ir::Role::GradAccumulator:
+      return GRAD_ACCUMULATOR;
+    case ir::Role::Moment1:
+      return MOMENT1;
+    case ir::Role::Moment2:
+      return MOMENT2;
+    case ir::Role::LocalLosses:
+      return LOCAL_LOSSES;
+    case ir::Role::Losses:
+      return LOSSES;
+    case ir::Role::LocalNorms:
+      return LOCAL_NORMS;
+    case ir::Role::Norms:
+      return NORMS;
+    case ir::Role::Norm:
+      return NORM;
+    default:
+      return NO_ROLE;
+  }
+}
+
+// Exports one template.
+class TemplateExporter {
+ public:
+  TemplateExporter(ir::ProgramOp program, ir::TemplateOp t, const SegmentSet& segments,
+                   const std::map<std::string, int>& segment_index)
+      : mesh_(program.getMesh()), op_(t), segments_(segments), segment_index_(segment_index) {}
+
+  absl::StatusOr<Template> Export() {
+    out_.set_name(op_.getSymName().str());
+    for (mlir::StringAttr axis : mesh_.getNames()) AddCoordinate(op_.getPins(), axis, out_.mutable_pins());
+    auto height = op_->getAttrOfType<mlir::IntegerAttr>("arena_bytes");
+    if (!height) return absl::FailedPreconditionError(absl::StrCat("template ", out_.name(), " has no memory plan"));
+    out_.set_device_arena_bytes(height.getInt());
+    for (mlir::Operation& op : op_.getBody().front()) {
+      if (auto persistent = mlir::dyn_cast<ir::PersistentOp>(op)) {
+        AddPersistent(persistent);
+      } else if (ir::IsAction(&op)) {
+        WEFT_RETURN_IF_ERROR(AddAction(&op));
+      } else if (auto release = mlir::dyn_cast<ir::ReleaseOp>(op)) {
+        ActionOf(release.getWith())->add_releases(buffers_.at(release.getBuffer()));
+      } else if (auto repeat = mlir::dyn_cast<ir::RepeatAfterOp>(op)) {
+        Dependency& dependency = *ActionOf(repeat.getEarly())->add_deps();
+        dependency.set_action(ActionOf(repeat.getLate())->id());
+        dependency.set_distance(1);
+      } else {
+        return absl::FailedPreconditionError(
+            absl::StrCat("template ", out_.name(), " still holds ", View(op.getName().getStringRef())));
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Action* ActionOf(mlir::Value token) { return out_.mutable_body(actions_.at(token.getDefiningOp())); }
+
+  static void AddCoordinate(mlir::DictionaryAttr from, mlir::StringAttr axis,
+                            google::protobuf::RepeatedPtrField<Coordinate>* to) {
+    auto index = mlir::dyn_cast_or_null<mlir::IntegerAttr>(from.get(axis));
+    if (!index) return;
+    Coordinate& coordinate = *to->Add();
+    coordinate.set_axis(axis.str());
+    coordinate.set_index(index.getInt());
+  }
+
+  Buffer& AddBuffer(mlir::Value value, std::string name, int64_t offset) {
+    auto type = mlir::cast<ir::BufferType>(value.getType());
+    buffers_[value] = out_.buffers_size();
+    Buffer& buffer = *out_.add_buffers();
+    buffer.set_name(std::move(name));
+    buffer.set_class_(static_cast<BufferClass>(type.getBufferClass()));
+    buffer.set_bytes(type.getBytes());
+    buffer.set_offset(offset);
+    if (auto tensor = mlir::dyn_cast_or_null<mlir::RankedTensorType>(type.getContent())) {
+      buffer.set_dtype(DTypeOf(tensor.getElementType()));
+      for (int64_t extent : tensor.getShape()) buffer.add_shape(extent);
+    }
+    return buffer;
+  }
+
+  void AddPersistent(ir::PersistentOp op) {
+    ir::RoleAttr role = op.getRole();
+    std::string name = ir::stringifyRole(role.getRole()).str();
+    if (role.getTensor() >= 0) {
+      bool known = role.getTensor() < static_cast<int>(segments_.tensors.size());
+      absl::StrAppend(&name, " ", known ? segments_.tensors[role.getTensor()].name() : absl::StrCat(role.getTensor()));
+      if (role.getUse() > 0) absl::StrAppend(&name, " use ", role.getUse());
+    }
+    Buffer& buffer = AddBuffer(op.getBuffer(), std::move(name), op.getOffset().value_or(0));
+    buffer.set_persistent(true);
+    buffer.set_role(RoleOf(role.getRole()));
+    buffer.set_tensor(std::max(0, role.getTensor()));
+    buffer.set_use(role.getUse());
+  }
+
+  // Dependencies on the actions behind tokens and behind buffers of other streams.
+  void AddDependencies(mlir::Operation* op, Action& action) {
+    std::vector<int> ids;
+    for (mlir::Value operand : op->getOperands()) {
+      mlir::Operation* before = operand.getDefiningOp();
+      auto found = actions_.find(before);
+      if (found == actions_.end()) continue;
+      // Compute actions share a stream, whose order needs no dependency.
+      if (ir::IsCompute(op) && ir::IsCompute(before)) continue;
+      ids.push_back(out_.body(found->second).id());
+    }
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    for (int id : ids) action.add_deps()->set_action(id);
+  }
+
+  absl::Status AddAction(mlir::Operation* op) {
+    actions_[op] = out_.body_size();
+    Action& action = *out_.add_body();
+    action.set_id(out_.body_size() - 1);
+    if (auto stage = op->getAttrOfType<mlir::IntegerAttr>("stage")) action.set_stage(stage.getInt());
+    if (auto microbatch = op->getAttrOfType<mlir::IntegerAttr>("microbatch")) {
+      action.set_microbatch(microbatch.getInt());
+    }
+    if (auto lane = op->getAttrOfType<mlir::IntegerAttr>("lane")) action.set_lane(lane.getInt());
+    AddDependencies(op, action);
+    if (ir::IsCompute(op)) return AddCompute(op, action);
+    return llvm::TypeSwitch<mlir::Operation*, absl::Status>(op)
+        .Case([&](ir::SendOp send) {
+          action.set_kind(SEND);
+          action.set_direction(static_cast<Direction>(send.getDirection()));
+          action.set_name(TransferName("send", action));
+          for (mlir::StringAttr axis : mesh_.getNames()) {
+            AddCoordinate(send.getPeer(), axis, action.mutable_peer()->mutable_at());
+          }
+          action.add_sources(buffers_.at(send.getSource()));
+          return absl::OkStatus();
+        })
+        .Case([&](ir::RecvOp recv) {
+          action.set_kind(RECV);
+          action.set_direction(static_cast<Direction>(recv.getDirection()));
+          action.set_name(TransferName("recv", action));
+          for (mlir::StringAttr axis : mesh_.getNames()) {
+            AddCoordinate(recv.getPeer(), axis, action.mutable_peer()->mutable_at());
+          }
+          if (!recv.getOffsets()) return NotPlanned(action);
+          const char* role = action.direction() == TOWARDS_LOSS ? "input" : "output_grad";
+          AddBuffer(recv.getDestination(), BufferName(role, action), (*recv.getOffsets())[0]);
+          action.add_destinations(buffers_.at(recv.getDestination()));
+          return absl::OkStatus();
+        })
+        .Case([&](ir::AllReduceOp reduce) { return AddReduction(reduce, action); })
+        .Default([](mlir::Operation*) { return absl::OkStatus(); });
+  }
+
+  absl::Status NotPlanned(const Action& action) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("template ", out_.name(), ", action ", action.name(), " has no offsets"));
+  }
+
+  static std::string TransferName(absl::string_view what, const Action& action) {
+    return absl::StrCat(what, action.direction() == TOWARDS_LOSS ? " F s" : " B s", action.stage(), " m",
+                        action.microbatch());
+  }
+
+  static std::string BufferName(absl::string_view role, const Action& action) {
+    return absl::StrCat(role, " s", action.stage(), " m", action.microbatch());
+  }
+
+  absl::Status AddCompute(mlir::Operation* op, Action& action) {
+    const std::tuple<ActionKind, const char*, bool> what =
+        llvm::TypeSwitch<mlir::Operation*, std::tuple<ActionKind, const char*, bool>>(op)
+            .Case([](ir::ForwardOp) { return std::tuple(FORWARD, "F", true); })
+            .Case([](ir::BackwardOp) { return std::tuple(BACKWARD, "B", true); })
+            .Case([](ir::GradNormOp) { return std::tuple(GRAD_NORM, "grad norm", false); })
+            .Case([](ir::ScaleGradientsOp) { return std::tuple(SCALE_GRADIENTS, "clip", false); })
+            .Case([](ir::OptimizerStepOp) { return std::tuple(OPTIMIZER_STEP, "optimizer", false); });
+    const auto [kind, name, per_microbatch] = what;
+    action.set_kind(kind);
+    action.set_name(absl::StrCat(name, " s", action.stage()));
+    if (per_microbatch) absl::StrAppend(action.mutable_name(), " m", action.microbatch());
+    ir::SignatureOp signature = SignatureOf(op);
+    action.set_segment(segment_index_.at(signature.getSymName().str()));
+    auto offsets = op->getAttrOfType<mlir::DenseI64ArrayAttr>("offsets");
+    std::vector<mlir::Value> bound = BoundBuffers(op, signature);
+    int next = 0;
+    for (unsigned i = 0; i < signature.size(); ++i) {
+      if (ir::IsDefinedByAction(signature.getOperand(i))) {
+        if (!offsets || next >= offsets.size()) return NotPlanned(action);
+        llvm::StringRef role = ir::stringifyRole(signature.getOperand(i).getRole().getRole());
+        std::string buffer_name = absl::StrCat(View(role), " ", action.name());
+        if (per_microbatch && role != "workspace") buffer_name = BufferName(View(role), action);
+        AddBuffer(bound[i], std::move(buffer_name), offsets[next++]);
+      }
+      action.add_operands(buffers_.at(bound[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddReduction(ir::AllReduceOp reduce, Action& action) {
+    action.set_kind(ALL_REDUCE);
+    action.set_purpose(static_cast<Purpose>(reduce.getPurpose()));
+    action.set_algorithm(reduce.getAlgorithm().str());
+    for (mlir::StringAttr axis : mesh_.getNames()) {
+      auto indices = mlir::dyn_cast_or_null<mlir::DenseI64ArrayAttr>(reduce.getOver().get(axis));
+      if (!indices) continue;
+      AxisSubset& subset = *action.mutable_group()->add_axes();
+      subset.set_axis(axis.str());
+      for (int64_t index : indices.asArrayRef()) subset.add_indices(index);
+    }
+    action.mutable_group();
+    for (mlir::Value source : reduce.getSources()) action.add_sources(buffers_.at(source));
+    for (mlir::Value destination : reduce.getDestinations()) action.add_destinations(buffers_.at(destination));
+    switch (reduce.getPurpose()) {
+      case ir::Purpose::GradientSync:
+        action.set_name(absl::StrCat("gradient sync s", action.stage(), " bucket ", buckets_[action.stage()]++));
+        break;
+      case ir::Purpose::TiedSync:
+        action.set_name(absl::StrCat("tied sync ", out_.buffers(action.sources(0)).name()));
+        break;
+      case ir::Purpose::NormSync:
+        action.set_name("norm sync");
+        break;
+      case ir::Purpose::LossSync:
+        action.set_name("loss sync");
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  ir::MeshAttr mesh_;
+  ir::TemplateOp op_;
+  const SegmentSet& segments_;
+  const std::map<std::string, int>& segment_index_;
+  Template out_;
+  llvm::DenseMap<mlir::Value, int> buffers_;
+  llvm::DenseMap<mlir::Operation*, int> actions_;
+  std::map<int, int> buckets_;
+};
+
+}  // namespace
+
+absl::StatusOr<Program> ExportProgram(ir::ProgramOp program, const SegmentSet& segments) {
+  Program out;
+  for (auto [name, size] : llvm::zip_equal(program.getMesh().getNames(), program.getMesh().getSizes())) {
+    MeshAxis& axis = *out.mutable_mesh()->add_axes();
+    axis.set_name(name.str());
+    axis.set_size(size);
+  }
+  out.set_schedule(program.getSchedule().str());
+  out.set_stages(program.getStages());
+  out.set_microbatches(program.getMicrobatches());
+  for (const LogicalTensor& tensor : segments.tensors) *out.add_tensors() = tensor;
+  std::map<std::string, int> segment_index;
+  for (const StageSegment& segment : segments.segments) {
+    segment_index[segment.segment.name()] = out.segments_size();
+    *out.add_segments() = segment.segment;
+  }
+  for (ir::TemplateOp t : program.getOps<ir::TemplateOp>()) {
+    WEFT_ASSIGN_OR_RETURN(*out.add_templates(), TemplateExporter(program, t, segments, segment_index).Export());
+  }
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,59 @@
+#include "compiler/load_model.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "catalog/catalog.h"
+#include "compiler/import_hf.h"
+#include "proto/io.h"
+#include "proto/status.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+absl::Status At(absl::string_view source, const absl::Status& status) {
+  if (status.ok() || absl::StartsWith(status.message(), source)) return status;
+  return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
+}
+
+// "models/gpt2/config.json" is gpt2, "my.textproto" is my.
+std::string NameOf(absl::string_view path) {
+  std::vector<std::string> parts = absl::StrSplit(path, '/', absl::SkipEmpty());
+  if (parts.empty()) return "model";
+  if (parts.back() == "config.json" && parts.size() > 1) return parts[parts.size() - 2];
+  return parts.back().substr(0, parts.back().rfind('.'));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelGraph> ParseModel(absl::string_view bytes, absl::string_view source, absl::string_view name) {
+  ModelGraph graph;
+  if (IsHuggingFaceConfig(bytes)) {
+    absl::StatusOr<ModelGraph> imported = ImportHuggingFaceConfig(bytes, name);
+    if (!imported.ok()) return At(source, imported.status());
+    graph = *std::move(imported);
+  } else {
+    WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &graph));
+    if (graph.name().empty()) graph.set_name(std::string(name));
+  }
+  WEFT_RETURN_IF_ERROR(At(source, Validate(graph)));
+  return graph;
+}
+
+absl::StatusOr<ModelGraph> LoadModel(const std::string& name_or_path) {
+  const bool may_be_name = !absl::StrContains(name_or_path, '/');
+  absl::StatusOr<CatalogFile> known = FindInCatalog("models", name_or_path);
+  if (may_be_name && known.ok()) return ParseModel(known->content, absl::StrCat("catalog/", known->path), name_or_path);
+  absl::StatusOr<std::string> bytes = ReadFile(name_or_path);
+  if (!bytes.ok()) {
+    // Without a dot or a slash it was meant as a name.
+    bool name = may_be_name && !absl::StrContains(name_or_path, '.') && absl::IsNotFound(bytes.status());
+    return name ? known.status() : bytes.status();
+  }
+  return ParseModel(*bytes, name_or_path, NameOf(name_or_path));
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+#include "compiler/load_model.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/io.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+int64_t Elements(const ModelGraph& graph) {
+  int64_t sum = 0;
+  for (const GraphParameter& parameter : graph.parameters()) {
+    int64_t elements = 1;
+    for (int64_t extent : parameter.shape()) elements *= extent;
+    sum += elements;
+  }
+  return sum;
+}
+
+// Counts of the published checkpoints (sum of elements, the head shared with the embedding).
+TEST(LoadModelTest, CatalogModelsHaveThePublishedSizes) {
+  const std::pair<const char*, int64_t> kSizes[] = {
+      {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
+  for (const auto& [name, size] : kSizes) {
+    auto graph = LoadModel(name);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(graph->name(), name);
+    EXPECT_EQ(Elements(*graph), size);
+  }
+}
+
+TEST(LoadModelTest, ReadsGraphsAndConfigsByContent) {
+  const std::string folder = testing::TempDir();
+  auto tiny = LoadModel("gpt2-tiny");
+  ASSERT_TRUE(tiny.ok()) << tiny.status();
+  ASSERT_TRUE(WriteFileAtomic(folder + "/tiny.graph", MessageToText(*tiny)).ok());
+  auto text = LoadModel(folder + "/tiny.graph");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->SerializeAsString(), tiny->SerializeAsString());
+  ASSERT_TRUE(WriteFileAtomic(folder + "/tiny.bin", tiny->SerializeAsString()).ok());
+  auto binary = LoadModel(folder + "/tiny.bin");
+  ASSERT_TRUE(binary.ok()) << binary.status();
+  EXPECT_EQ(binary->SerializeAsString(), tiny->SerializeAsString());
+}
+
+TEST(LoadModelTest, ErrorsNameTheSource) {
+  auto unknown = LoadModel("gpt2-meduim");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("gpt2-medium"));
+  auto missing = LoadModel("./no/such/config.json");
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("./no/such/config.json"));
+  const std::string path = testing::TempDir() + "/config.json";
+  ASSERT_TRUE(WriteFileAtomic(path, R"({"model_type": "gpt2", "n_layer": 0})").ok());
+  auto bad = LoadModel(path);
+  EXPECT_THAT(std::string(bad.status().message()), testing::AllOf(HasSubstr(path), HasSubstr("config.json: ")));
+}
+
+}  // namespace
+}  // namespace weft

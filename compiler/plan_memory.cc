@@ -1,0 +1,316 @@
+// Where every buffer lies, when it dies, and which waits make the reuse of its bytes safe for any timing (rule P7).
+//
+// Lifetimes are read off def-use chains: from the action that defines a buffer to the last compute action that reads
+// it, or to its send if nothing computes with it afterwards. Time is counted in compute actions, because all of them
+// share one stream: moment 2c is compute action c, 2c + 1 the gap behind it.
+//   - written by compute c: from 2c.
+//   - received: from 2c + 1, c being the last compute action that is finished, for any timing, when the recv starts.
+//   - released by compute c: until 2c.
+//   - released by a send: until 2c - 1, c being the first compute action that starts, for any timing, after the send
+//   has
+//     finished.
+// So two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals end at all:
+//   - the i-th compute action that feeds an edge waits for that edge's (i - send_buffers)-th send;
+//   - sends that nothing waits for are waited for by the last compute action, or by the next repetition;
+//   - the first recv of an edge waits for the last compute action of the repetition before.
+// Persistent buffers never share; conflicting accesses to them are ordered by waits where streams do not do it.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/arena.h"
+#include "compiler/rank_passes.h"
+#include "compiler/rank_util.h"
+#include "compiler/repetition_order.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "proto/units.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_PLANMEMORY
+#include "compiler/rank_passes.h.inc"
+
+namespace {
+
+constexpr int kComputeStream = 0;
+
+// A buffer of one repetition.
+struct Transient {
+  mlir::Value buffer;
+  int writer = 0;
+  // The action whose finish ends its life.
+  int last = 0;
+};
+
+class TemplatePlanner {
+ public:
+  TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t)
+      : program_(program), template_(t), actions_(Actions(t)), builder_(t.getContext()) {}
+
+  mlir::LogicalResult Plan() {
+    AddActions();
+    FindTransients();
+    RequireDataOrder();
+    RequirePersistentOrder();
+    RequireSendWindows();
+    RequireRepetitionOrder();
+    order_.Resolve();
+    if (mlir::failed(AssignOffsets())) return mlir::failure();
+    WriteWaits();
+    WriteReleases();
+    return mlir::success();
+  }
+
+ private:
+  void AddActions() {
+    order_.AddStream(true);  // kComputeStream
+    std::map<std::string, int> streams;
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      mlir::Operation* op = actions_[i];
+      index_[op] = static_cast<int>(i);
+      if (ir::IsCompute(op)) {
+        order_.AddAction(kComputeStream);
+        computes_.push_back(static_cast<int>(i));
+        continue;
+      }
+      // Transfers: (peer, direction, lane, send or recv); collectives: (group, purpose).
+      std::string key;
+      llvm::raw_string_ostream text(key);
+      llvm::TypeSwitch<mlir::Operation*>(op)
+          .Case<ir::SendOp, ir::RecvOp>([&](auto transfer) {
+            text << op->getName() << transfer.getPeer() << stringifyDirection(transfer.getDirection())
+                 << transfer.getLane();
+          })
+          .Case([&](ir::AllReduceOp reduce) { text << reduce.getOver() << stringifyPurpose(reduce.getPurpose()); });
+      auto [stream, added] = streams.try_emplace(text.str(), 0);
+      if (added) {
+        stream->second = order_.AddStream(mlir::isa<ir::SendOp>(op));
+        by_stream_.resize(stream->second + 1);
+      }
+      order_.AddAction(stream->second);
+      by_stream_[stream->second].push_back(static_cast<int>(i));
+    }
+  }
+
+  // Non-persistent buffers in the order of their writers.
+  void FindTransients() {
+    for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      for (mlir::Value result : actions_[i]->getResults()) {
+        if (!mlir::isa<ir::BufferType>(result.getType())) continue;
+        Transient transient{result, i, i};
+        for (mlir::Operation* user : result.getUsers()) {
+          auto found = index_.find(user);
+          if (found != index_.end()) transient.last = std::max(transient.last, found->second);
+        }
+        // The last of the list releases; all others are finished before it.
+        for (mlir::Operation* user : result.getUsers()) {
+          auto found = index_.find(user);
+          if (found != index_.end() && found->second < transient.last) order_.Require(found->second, transient.last);
+        }
+        transients_.push_back(transient);
+      }
+    }
+  }
+
+  // Users of buffers after their writers, and what earlier passes asked for.
+  void RequireDataOrder() {
+    for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      for (mlir::Value operand : actions_[i]->getOperands()) {
+        auto found = index_.find(operand.getDefiningOp());
+        if (found != index_.end()) order_.Require(found->second, i);
+      }
+    }
+  }
+
+  // How an action uses persistent buffers.
+  std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operation* op) {
+    std::vector<std::pair<mlir::Value, ir::Access>> accesses;
+    if (ir::IsCompute(op)) {
+      ir::SignatureOp signature = SignatureOf(op);
+      std::vector<mlir::Value> buffers = BoundBuffers(op, signature);
+      for (unsigned i = 0; i < signature.size(); ++i) {
+        if (buffers[i].getDefiningOp<ir::PersistentOp>()) {
+          accesses.emplace_back(buffers[i], signature.getOperand(i).getAccess());
+        }
+      }
+    } else if (auto reduce = mlir::dyn_cast<ir::AllReduceOp>(op)) {
+      for (mlir::Value source : reduce.getSources()) accesses.emplace_back(source, ir::Access::Read);
+      for (mlir::Value destination : reduce.getDestinations()) accesses.emplace_back(destination, ir::Access::Write);
+    }
+    return accesses;
+  }
+
+  // Writes of a persistent buffer after earlier uses, reads after earlier writes, around the repetition.
+  void RequirePersistentOrder() {
+    struct Uses {
+      // Since the last write, the write itself included; per stream only the last compute action is kept.
+      std::vector<std::pair<int, bool>> recent;  // action, writes
+    };
+    llvm::DenseMap<mlir::Value, Uses> uses;
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+        for (auto [buffer, access] : PersistentAccesses(actions_[i])) {
+          const bool writes = access != ir::Access::Read;
+          auto& recent = uses[buffer].recent;
+          for (auto [other, other_writes] : recent) {
+            // In the second round, `recent` entries at or behind i are those of the repetition before.
+            const bool before = other >= i;
+            if ((!writes && !other_writes) || (other == i && repetition == 0)) continue;
+            if (before && repetition == 0) continue;
+            if (!before && repetition == 1) continue;
+            order_.Require(other, i, before ? 1 : 0);
+          }
+          if (writes) std::erase_if(recent, [&, i = i](const auto& use) { return use.first != i; });
+          if (!writes && order_.Stream(i) == kComputeStream) {
+            std::erase_if(recent,
+                          [&](const auto& use) { return !use.second && order_.Stream(use.first) == kComputeStream; });
+          }
+          recent.emplace_back(i, writes);
+        }
+      }
+    }
+  }
+
+  // Compute waits for the oldest of `send_buffers` outstanding sends of an edge.
+  void RequireSendWindows() {
+    const int window = static_cast<int>(program_.getSendBuffers());
+    for (const std::vector<int>& stream : by_stream_) {
+      for (size_t k = window; k < stream.size(); ++k) {
+        auto send = mlir::dyn_cast<ir::SendOp>(actions_[stream[k]]);
+        if (!send) break;
+        auto maker = index_.find(send.getSource().getDefiningOp());
+        if (maker != index_.end() && maker->second > stream[k - window]) {
+          order_.Require(stream[k - window], maker->second);
+        }
+      }
+    }
+  }
+
+  // Keeps the buffers of one repetition apart from those of the next.
+  void RequireRepetitionOrder() {
+    if (computes_.empty()) return;
+    const int first = computes_.front(), last = computes_.back();
+    for (const std::vector<int>& stream : by_stream_) {
+      if (stream.empty()) continue;
+      if (mlir::isa<ir::SendOp>(actions_[stream.front()])) {
+        const int send = stream.back();
+        if (send < last) {
+          order_.Require(send, last);
+          continue;
+        }
+        order_.Require(send, first, 1);
+        for (const std::vector<int>& other : by_stream_) {
+          if (!other.empty() && mlir::isa<ir::RecvOp>(actions_[other.front()])) order_.Require(send, other.front(), 1);
+        }
+      } else if (mlir::isa<ir::RecvOp>(actions_[stream.front()])) {
+        order_.Require(last, stream.front(), 1);
+      }
+    }
+  }
+
+  ArenaItem Lifetime(const Transient& transient) {
+    ArenaItem item;
+    item.bytes = mlir::cast<ir::BufferType>(transient.buffer.getType()).getBytes();
+    const int writer = transient.writer, last = transient.last;
+    item.first = order_.Stream(writer) == kComputeStream ? 2 * int64_t{order_.Index(writer)}
+                                                         : 2 * int64_t{order_.Finished(writer, kComputeStream)} - 1;
+    if (order_.Stream(last) == kComputeStream) {
+      item.last = 2 * int64_t{order_.Index(last)};
+    } else {
+      // Knowledge grows along the compute stream.
+      auto knows = std::partition_point(computes_.begin(), computes_.end(), [&](int compute) {
+        return order_.Finished(compute, order_.Stream(last)) <= order_.Index(last);
+      });
+      item.last = 2 * int64_t{knows - computes_.begin()} - 1;
+    }
+    item.last = std::max(item.last, item.first);
+    return item;
+  }
+
+  mlir::LogicalResult AssignOffsets() {
+    int64_t base = 0;
+    for (ir::PersistentOp op : template_.getOps<ir::PersistentOp>()) {
+      const int64_t bytes = mlir::cast<ir::BufferType>(op.getBuffer().getType()).getBytes();
+      if (!op.getOffset()) op.setOffset(base);
+      if (base > (int64_t{1} << 61) || bytes > (int64_t{1} << 61)) {
+        return template_.emitOpError("[memory_c1] persistent buffers exceed 2^61 bytes");
+      }
+      base = std::max(base, static_cast<int64_t>(*op.getOffset()) + RoundUp(bytes, kArenaAlignment));
+    }
+    std::vector<ArenaItem> items;
+    for (const Transient& transient : transients_) items.push_back(Lifetime(transient));
+    auto arena = PlanArena(items);
+    if (!arena.ok()) {
+      return template_.emitOpError() << "[memory_c2] "
+                                     << llvm::StringRef(arena.status().message().data(),
+                                                        arena.status().message().size());
+    }
+    std::vector<std::vector<int64_t>> offsets(actions_.size());
+    for (size_t i = 0; i < transients_.size(); ++i) {
+      offsets[transients_[i].writer].push_back(base + arena->offsets[i]);
+    }
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      if (!offsets[i].empty()) actions_[i]->setAttr("offsets", builder_.getDenseI64ArrayAttr(offsets[i]));
+    }
+    template_->setAttr("arena_bytes", builder_.getI64IntegerAttr(base + arena->height));
+    return mlir::success();
+  }
+
+  bool IsOperandOf(int before, int after) {
+    return llvm::any_of(actions_[after]->getOperands(), [&](mlir::Value operand) {
+      return mlir::isa<ir::BufferType>(operand.getType()) && operand.getDefiningOp() == actions_[before];
+    });
+  }
+
+  // Waits that do not follow from the flow of buffers become tokens.
+  void WriteWaits() {
+    builder_.setInsertionPointToEnd(&template_.getBody().front());
+    for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      llvm::SmallVector<mlir::Value> after;
+      for (const RepetitionOrder::Wait& wait : order_.waits(i)) {
+        mlir::Value token = ir::DoneToken(actions_[wait.on]);
+        if (wait.distance == 1) {
+          builder_.create<ir::RepeatAfterOp>(template_.getLoc(), ir::DoneToken(actions_[i]), token);
+        } else if (!IsOperandOf(wait.on, i)) {
+          after.push_back(token);
+        }
+      }
+      ir::AfterTokens(actions_[i]).assign(after);
+    }
+  }
+
+  void WriteReleases() {
+    std::vector<std::vector<mlir::Value>> released(actions_.size());
+    for (const Transient& transient : transients_) released[transient.last].push_back(transient.buffer);
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      builder_.setInsertionPointAfter(actions_[i]);
+      for (mlir::Value buffer : released[i]) {
+        builder_.create<ir::ReleaseOp>(template_.getLoc(), buffer, ir::DoneToken(actions_[i]));
+      }
+    }
+  }
+
+  ir::ProgramOp program_;
+  ir::TemplateOp template_;
+  std::vector<mlir::Operation*> actions_;
+  mlir::OpBuilder builder_;
+  RepetitionOrder order_;
+  llvm::DenseMap<mlir::Operation*, int> index_;
+  std::vector<int> computes_;
+  // Actions of every stream but compute.
+  std::vector<std::vector<int>> by_stream_;
+  std::vector<Transient> transients_;
+};
+
+class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
+  void runOnOperation() override {
+    for (ir::TemplateOp t : Templates(getOperation())) {
+      if (mlir::failed(TemplatePlanner(getOperation(), t).Plan())) return signalPassFailure();
+    }
+  }
+};
+
+}  // namespace
+}  // namespace weft

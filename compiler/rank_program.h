@@ -1,0 +1,38 @@
+// The start of the rank level: a weft.program that holds the signatures of exported segments and no action yet.
+#ifndef WEFT_COMPILER_RANK_PROGRAM_H_
+#define WEFT_COMPILER_RANK_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/segments.h"
+#include "ir/rank_ops.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "proto/plan.pb.h"
+
+namespace weft {
+
+struct RankProgramOptions {
+  std::string name;
+  // Resolved (proto/validate.h).
+  Plan plan;
+  int32_t microbatches = 1;
+  bool clip = false;
+  bool evaluation = false;
+  // Cost of one microbatch on one rank, for schedules that order by time.
+  int64_t forward_cost = 1;
+  int64_t backward_cost = 2;
+};
+
+// `context` must have the dialect loaded.
+mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, const SegmentSet& segments,
+                                                   const RankProgramOptions& options);
+
+// Declares in `program`, which has no template yet, the templates of `planned` with all persistent buffers at the same
+// offsets: the two programs share them.
+void SharePersistentBuffers(ir::ProgramOp planned, ir::ProgramOp program);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_RANK_PROGRAM_H_
