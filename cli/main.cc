@@ -18,6 +18,7 @@ constexpr Command kCommands[] = {
     {"run", "trains with a program on this machine's devices", RunCommand},
     {"schedule", "a pipeline schedule without a model: timeline, bubble, memory", ScheduleCommand},
     {"calibrate", "measures this machine into a cluster file", CalibrateCommand},
+    {"convert", "between text, JSON and binary; Hugging Face configs to model graphs", ConvertCommand},
     {"list", "models, clusters, schedules, collectives, ... that names can stand for", ListCommand},
 };
 

@@ -1,48 +1,15 @@
 #include "cli/schedule_view.h"
 
-#include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/timeline.h"
 #include "proto/json.h"
 
 namespace weft {
 namespace {
-
-// Lines beyond this say nothing that the first do not.
-constexpr int kTimelineRanks = 64;
-
-constexpr absl::string_view kForwardColour = "\033[34m";
-constexpr absl::string_view kBackwardColour = "\033[32m";
-constexpr absl::string_view kIdleColour = "\033[2m";
-constexpr absl::string_view kNoColour = "\033[0m";
-
-// A run of equal columns: what the rank does, -1 for nothing.
-class Line {
- public:
-  Line(const PipelineSchedule& schedule, int rank, bool colour) : slots_(schedule.order[rank]), colour_(colour) {}
-
-  void Add(int slot, absl::string_view text) {
-    if (colour_) {
-      const absl::string_view wanted = slot < 0                                  ? kIdleColour
-                                       : slots_[slot].kind == SlotKind::kForward ? kForwardColour
-                                                                                 : kBackwardColour;
-      if (wanted != active_) absl::StrAppend(&text_, active_.empty() ? "" : kNoColour, wanted);
-      active_ = wanted;
-    }
-    absl::StrAppend(&text_, text);
-  }
-  std::string Take() { return active_.empty() ? text_ : absl::StrCat(text_, kNoColour); }
-
- private:
-  const std::vector<Slot>& slots_;
-  bool colour_;
-  absl::string_view active_;
-  std::string text_;
-};
 
 std::string Percent(double ratio) { return absl::StrFormat("%.2f %%", 100 * ratio); }
 
@@ -92,48 +59,22 @@ std::string ScheduleTable(const ScheduleReport& report) {
 
 std::string ScheduleTimeline(const PipelineSchedule& schedule, const ScheduleTiming& timing, int64_t scale, int width,
                              bool colour) {
-  const int ranks = static_cast<int>(schedule.order.size());
-  const int shown = std::min(ranks, kTimelineRanks);
-  // The largest step of which all starts and ends are multiples.
-  int64_t step = 0;
-  int most = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
+  std::vector<TimelineRow> rows(schedule.order.size());
+  const int digits = static_cast<int>(absl::StrCat(rows.size() - 1).size());
+  for (size_t rank = 0; rank < rows.size(); ++rank) {
+    rows[rank].name = absl::StrFormat("rank %*d", digits, rank);
     for (size_t i = 0; i < schedule.order[rank].size(); ++i) {
-      step = std::gcd(step, std::gcd(timing.start[rank][i], timing.end[rank][i]));
-      most = std::max(most, schedule.order[rank][i].microbatch);
+      const Slot& slot = schedule.order[rank][i];
+      rows[rank].bars.push_back({.start = timing.start[rank][i],
+                                 .end = timing.end[rank][i],
+                                 .letter = slot.kind == SlotKind::kForward ? 'f' : 'B',
+                                 .number = slot.microbatch});
     }
   }
-  step = std::max<int64_t>(step, 1);
-  const int digits = static_cast<int>(absl::StrCat(most).size());
-  const int margin = 7 + static_cast<int>(absl::StrCat(shown - 1).size());
-  const int64_t columns = std::max(width - margin, 20);
-  const bool exact = timing.makespan / step <= columns / (digits + 2);
-  if (!exact) step = (timing.makespan + columns - 1) / columns;
-
-  std::string text;
-  for (int rank = 0; rank < shown; ++rank) {
-    Line line(schedule, rank, colour);
-    size_t at = 0;
-    for (int64_t begin = 0; begin < timing.makespan; begin += step) {
-      const int64_t middle = begin + step / 2;
-      while (at < schedule.order[rank].size() && timing.end[rank][at] <= middle) ++at;
-      const bool busy = at < schedule.order[rank].size() && timing.start[rank][at] <= middle;
-      const bool forward = busy && schedule.order[rank][at].kind == SlotKind::kForward;
-      std::string cell = !busy ? "." : forward ? "f" : "B";
-      if (exact) {
-        cell = busy ? absl::StrCat(cell, schedule.order[rank][at].microbatch) : "..";
-        cell.resize(digits + 2, ' ');
-      }
-      line.Add(busy ? static_cast<int>(at) : -1, cell);
-    }
-    std::string drawn = line.Take();
-    if (!colour) drawn.erase(drawn.find_last_not_of(' ') + 1);
-    absl::StrAppend(&text, absl::StrFormat("  rank %*d ", margin - 8, rank), drawn, "\n");
-  }
-  if (shown < ranks) absl::StrAppend(&text, "  (the first ", shown, " of ", ranks, " ranks)\n");
-  const double column = step / static_cast<double>(timing.unit * scale);
-  absl::StrAppend(&text, "  one column = ", JsonNumber(column), exact ? "" : ", each drawn by its middle", "\n");
-  return text;
+  const Timeline timeline = DrawTimeline(rows, width, colour);
+  const double column = timeline.column / static_cast<double>(timing.unit * scale);
+  return absl::StrCat(timeline.text, "  one column = ", JsonNumber(column),
+                      timeline.exact ? "" : ", each drawn by its middle", "\n");
 }
 
 std::string ScheduleCsv(const PipelineSchedule& schedule) {

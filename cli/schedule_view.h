@@ -19,9 +19,7 @@ ScheduleReport MakeScheduleReport(absl::string_view name, int microbatches, cons
 // The figures as a table.
 std::string ScheduleTable(const ScheduleReport& report);
 
-// One line per rank over time: "f3" forward of microbatch 3, "B3" backward, ".." idle, one column per largest common
-// step of time. A timeline that is wider than `width` characters is drawn with one letter per column instead, each the
-// state in the middle of its time.
+// One line per rank over time (cli/timeline.h): "f3" forward of microbatch 3, "B3" backward, ".." idle.
 std::string ScheduleTimeline(const PipelineSchedule& schedule, const ScheduleTiming& timing, int64_t scale, int width,
                              bool colour);
 

@@ -36,9 +36,9 @@ TEST(ScheduleTimeline, OneFOneB) {
 TEST(ScheduleTimeline, TooWideIsDrawnByLetters) {
   const Timed t = Build("gpipe", 2, 2, {.forward = 1000, .backward = 2001});
   EXPECT_EQ(ScheduleTimeline(t.schedule, t.timing, 1000, 30, false),
-            "  rank 0 fffff.......BBBBBBBBBB\n"
-            "  rank 1 ..fffffBBBBBBBBBB.....\n"
-            "  one column = 0.41, each drawn by its middle\n");
+            "  rank 0 fffff.......BBBBBBBBB\n"
+            "  rank 1 ..fffffBBBBBBBBB.....\n"
+            "  one column = 0.429, each drawn by its middle\n");
 }
 
 TEST(ScheduleTimeline, ColoursRunsOnce) {

@@ -1,0 +1,134 @@
+// weft convert: one message, another form.
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/terminal.h"
+#include "compiler/import_hf.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/cluster.pb.h"
+#include "proto/io.h"
+#include "proto/json.h"
+#include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/program_file.h"
+#include "proto/recipe.pb.h"
+#include "proto/report.pb.h"
+#include "proto/status.h"
+#include "proto/trace.pb.h"
+
+namespace weft {
+namespace {
+
+using google::protobuf::Message;
+
+struct Type {
+  absl::string_view name;
+  const Message& (*prototype)();
+};
+
+template <typename T>
+const Message& Prototype() {
+  return T::default_instance();
+}
+
+constexpr Type kTypes[] = {
+    {"cluster", Prototype<Cluster>},
+    {"model_graph", Prototype<ModelGraph>},
+    {"plan", Prototype<Plan>},
+    {"program", Prototype<Program>},
+    {"recipe", Prototype<Recipe>},
+    {"run_report", Prototype<RunReport>},
+    {"schedule_report", Prototype<ScheduleReport>},
+    {"simulation_report", Prototype<SimulationReport>},
+    {"trace", Prototype<Trace>},
+};
+
+// The message in `bytes`. Without a type it must say by itself what it is: a program file by its magic, a Hugging Face
+// config by its fields, anything else by being readable as one type only.
+absl::StatusOr<std::unique_ptr<Message>> Read(const std::string& bytes, const std::string& path,
+                                              absl::string_view type) {
+  std::unique_ptr<Message> message;
+  if (LooksLikeProgram(bytes) && (type.empty() || type == "program")) {
+    message.reset(Program::default_instance().New());
+    WEFT_ASSIGN_OR_RETURN(static_cast<Program&>(*message), ParseProgram(bytes, path));
+    return message;
+  }
+  if ((type.empty() || type == "model_graph") && IsHuggingFaceConfig(bytes)) {
+    message.reset(ModelGraph::default_instance().New());
+    absl::StatusOr<ModelGraph> graph = ImportHuggingFaceConfig(bytes, "model");
+    if (!graph.ok()) return absl::Status(graph.status().code(), absl::StrCat(path, ": ", graph.status().message()));
+    static_cast<ModelGraph&>(*message) = *std::move(graph);
+    return message;
+  }
+  std::vector<absl::string_view> matches;
+  absl::Status refused;
+  for (const Type& candidate : kTypes) {
+    if (!type.empty() && type != candidate.name) continue;
+    std::unique_ptr<Message> read(candidate.prototype().New());
+    if (refused = ParseMessage(bytes, path, read.get()); !refused.ok()) continue;
+    matches.push_back(candidate.name);
+    message = std::move(read);
+  }
+  if (matches.size() == 1) return message;
+  if (!type.empty()) return refused;
+  return absl::InvalidArgumentError(
+      matches.empty() ? absl::StrCat(path, ": not a message of any known type; say which it should be with --type")
+                      : absl::StrCat(path, ": could be a ", absl::StrJoin(matches, ", a "), "; say which with --type"));
+}
+
+absl::StatusOr<std::string> Write(const Message& message, absl::string_view format) {
+  if (format == "json") return MessageToJson(message);
+  if (format == "text") return MessageToText(message);
+  if (const auto* program = google::protobuf::DynamicCastToGenerated<Program>(&message)) {
+    std::string bytes = SerializeProgram(*program);
+    if (bytes.empty()) return absl::ResourceExhaustedError("the program is larger than 2 GiB");
+    return bytes;
+  }
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  if (!message.SerializeToCodedStream(&coded)) return absl::ResourceExhaustedError("the message is larger than 2 GiB");
+  coded.Trim();
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status ConvertCommand(absl::Span<const std::string> args) {
+  std::string to, type, output;
+  std::vector<std::string> types;
+  for (const Type& known : kTypes) types.emplace_back(known.name);
+  Flags flags(
+      "weft convert", "FILE --to=text|json|binary [flags]",
+      "Converts a message between text proto, JSON and binary, whatever it is in now. A program in binary is a\n"
+      "program file; a Hugging Face config.json becomes a model graph.");
+  flags.Choice("to", {"text", "json", "binary"}, "output format", &to);
+  flags.Choice("type", types, "what the file holds, where that is not clear", &type);
+  flags.String("output", "FILE", "instead of standard output", &output);
+  flags.Short('o', "output");
+  flags.Example("weft convert config.json --to=text -o model.textproto");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
+  if (flags.help_wanted()) return Print(flags.Help());
+  if (to.empty()) return UsageError("--to=text|json|binary is needed; see weft convert --help");
+  if (to == "binary" && output.empty() && isatty(STDOUT_FILENO)) {
+    return UsageError("binary output to a terminal; give a file with -o FILE");
+  }
+
+  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(flags.positional()[0]));
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<Message> message, Read(bytes, flags.positional()[0], type));
+  WEFT_ASSIGN_OR_RETURN(const std::string converted, Write(*message, to));
+  return output.empty() ? Print(converted) : WriteFileAtomic(output, converted);
+}
+
+}  // namespace weft

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# weft convert: forms, types by content, files that cannot be read.
+set -uo pipefail
+WEFT=$(readlink -m "$1")
+source "$(dirname "$0")/expect.sh"
+cd "$TEST_TMPDIR" || exit 1
+
+cat >recipe.textproto <<'R'
+sequence_length: 128
+global_batch_sequences: 8
+lr { peak: 0.001 decay: "cosine" }
+R
+# There and back again gives the same message, whatever the way.
+expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --type=recipe --to=json
+for format in text json binary; do
+  "$WEFT" convert recipe.textproto --type=recipe --to=$format -o recipe.$format || fail "to $format"
+  "$WEFT" convert recipe.$format --type=recipe --to=text >back.textproto || fail "from $format"
+  cmp -s back.textproto recipe.text || fail "recipe changed on the way through $format"
+done
+
+# What a file holds is found by content where only one type fits.
+expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --to=json
+echo 'name: "x"' >name.textproto
+expect 1 'name.textproto: could be a cluster, a model_graph, a .*; say which with --type' convert name.textproto --to=json
+echo 'nonsense: 1' >nonsense.textproto
+expect 1 'nonsense.textproto: not a message of any known type' convert nonsense.textproto --to=json
+expect 1 "nonsense.textproto:1:9: unknown field 'nonsense' of Plan" convert nonsense.textproto --type=plan --to=json
+
+# A Hugging Face config is a model graph.
+cat >config.json <<'C'
+{"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 8, "n_layer": 2, "n_head": 2}
+C
+expect 0 'kind: "attention"' convert config.json --to=text
+"$WEFT" convert config.json --to=binary -o model.pb || fail "config to binary"
+expect 0 '"kind": "attention"' convert model.pb --type=model_graph --to=json
+echo '{"model_type": "gpt2", "vocab_size": -1}' >bad.json
+expect 1 'bad.json: .*vocab_size' convert bad.json --to=text
+
+# Program files.
+printf 'WEFTPROG\1\0\0\0' >short.weft
+expect 1 'short.weft: ' convert short.weft --to=text
+printf 'WEFTPROG\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >newer.weft
+expect 1 'newer.weft: has program format 255' convert newer.weft --to=text
+
+expect 1 'missing.json' convert missing.json --to=text
+expect 1 '/' convert / --to=text
+expect 1 'no/such/folder' convert recipe.textproto --type=recipe --to=text -o no/such/folder/x
+expect 2 'needed' convert recipe.textproto
+expect 2 "to='yaml': allowed: text, json, binary" convert recipe.textproto --to=yaml
+expect 2 "type='recip': allowed: .*nearest valid: recipe" convert recipe.textproto --to=text --type=recip
+finish

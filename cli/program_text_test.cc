@@ -1,0 +1,65 @@
+#include "cli/program_text.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/verify/verify.h"
+#include "tests/random_program.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Whatever a safe program holds, it can be shown, and every action of a rank is.
+TEST(ProgramText, ShowsEverySafeProgram) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomProgram(seed);
+    ASSERT_EQ(VerifyProgram(program, {.allow_unfit = true, .completeness = false}), absl::OkStatus());
+    const std::string summary = ProgramSummary(program);
+    for (const Segment& segment : program.segments()) EXPECT_THAT(summary, HasSubstr(segment.name()));
+    for (int64_t rank = 0; rank < MeshRanks(program.mesh()); ++rank) {
+      const std::string listing = RankListing(program, rank);
+      const Template& t = program.templates(TemplateOfRank(program, rank));
+      for (const Action& action : t.body()) EXPECT_THAT(listing, HasSubstr(action.name()));
+    }
+  }
+}
+
+TEST(TraceTimeline, JoinsStepsAndTellsKindsApart) {
+  Program program;
+  Template* t = program.add_templates();
+  const std::pair<ActionKind, int> actions[] = {{FORWARD, 0}, {FORWARD, 1}, {BACKWARD, 0}, {OPTIMIZER_STEP, 0}};
+  Trace trace;
+  trace.set_repetitions(1);
+  RankTrace* rank = trace.add_ranks();
+  rank->add_streams("send");
+  rank->add_streams("compute");
+  int id = 0, time = 0;
+  for (const auto& [kind, microbatch] : actions) {
+    Action* action = t->add_body();
+    action->set_id(id);
+    action->set_kind(kind);
+    action->set_microbatch(microbatch);
+    for (int step = 0; step < 2; ++step) {
+      TraceEvent* event = rank->add_events();
+      event->set_action(id);
+      event->set_step(step);
+      event->set_stream(1);
+      event->set_start_ps(time);
+      event->set_end_ps(time += 1000);
+    }
+    ++id;
+    if (kind == FORWARD) time += 2000;
+  }
+  rank->add_events()->set_end_ps(1'000'000);  // On the send stream: not drawn.
+  EXPECT_EQ(TraceTimeline(program, trace, 100, false),
+            "  rank 0 f0 .. f1 .. B0 o\n"
+            "  one column = 2 ns; f forward, B backward, o end of step\n");
+}
+
+}  // namespace
+}  // namespace weft

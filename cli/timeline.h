@@ -1,0 +1,40 @@
+// Drawings of who is busy when, in characters.
+#ifndef WEFT_CLI_TIMELINE_H_
+#define WEFT_CLI_TIMELINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+// Something that a row does from `start` to `end` > start; shorter ones cannot be seen.
+struct Bar {
+  int64_t start = 0;
+  int64_t end = 0;
+  // 'f' forward, 'B' backward, anything else for other work.
+  char letter = 'f';
+  // -1 for none.
+  int64_t number = -1;
+};
+
+struct TimelineRow {
+  std::string name;
+  // Ascending, without overlap.
+  std::vector<Bar> bars;
+};
+
+struct Timeline {
+  // The first character, and how many of them, drawn: exactly one column per largest common step of time ("f3 B3 B3"),
+  // or, where that is too wide, one letter per column that shows the state in the middle of its time.
+  bool exact = true;
+  int64_t column = 1;
+  std::string text;
+};
+
+// One line per row, the names in front; time starts at 0. Rows beyond 64 are left out, with a line that says so.
+Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour);
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_TIMELINE_H_
