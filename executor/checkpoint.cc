@@ -1,0 +1,369 @@
+#include "executor/checkpoint.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "executor/control.h"
+#include "executor/safetensors.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "proto/crc32c.h"
+#include "proto/io.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFormatVersion = 1;
+constexpr char kManifestName[] = "manifest.textproto";
+constexpr int kReportChannel = kProgramChannels + 2;
+
+std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
+
+// The step of a folder name as FolderName makes it.
+std::optional<int64_t> StepOfFolder(const std::string& name) {
+  absl::string_view digits = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&digits, "step-") || !absl::SimpleAtoi(digits, &step) || step < 0 ||
+      FolderName(step) != name) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+absl::Status Failed(const std::string& path, absl::string_view what) {
+  return absl::UnknownError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
+}
+
+// Makes names in a folder durable.
+absl::Status SyncFolder(const std::string& path) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return Failed(path, "cannot open");
+  const bool synced = fsync(folder) == 0;
+  const absl::Status status = synced ? absl::OkStatus() : Failed(path, "cannot sync");
+  close(folder);
+  return status;
+}
+
+absl::Status RemoveAll(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) return absl::UnknownError(absl::StrCat(path, ": cannot remove: ", error.message()));
+  return absl::OkStatus();
+}
+
+// Folders of checkpoints, newest first, whole or not.
+absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory) {
+  std::error_code error;
+  std::vector<int64_t> steps;
+  fs::directory_iterator folder(directory, error);
+  for (; !error && folder != fs::directory_iterator(); folder.increment(error)) {
+    const std::optional<int64_t> step = StepOfFolder(folder->path().filename().string());
+    if (step.has_value()) steps.push_back(*step);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return absl::UnknownError(absl::StrCat(directory, ": cannot list: ", error.message()));
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+struct WrittenFile {
+  int64_t bytes = 0;
+  uint64_t crc32c = 0;
+};
+
+std::string RankFileName(int rank) { return absl::StrFormat("rank-%04d.safetensors", rank); }
+
+// The part of this rank; no file and zero bytes if it is first holder of nothing.
+absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program& program, const RankState& state,
+                                          int rank) {
+  std::vector<SafetensorsWriter::Declaration> declarations;
+  std::vector<std::pair<int, StatePart>> parts;
+  for (int i = 0; i < program.tensors_size(); ++i) {
+    const LogicalTensor& tensor = program.tensors(i);
+    for (StatePart part : kStateParts) {
+      if (!state.Holds(i, part) || FirstHolder(program, i, part) != rank) continue;
+      declarations.push_back({absl::StrCat(tensor.name(), StatePartSuffix(part)),
+                              StateDType(program, i, part),
+                              {tensor.shape().begin(), tensor.shape().end()}});
+      parts.push_back({i, part});
+    }
+  }
+  WrittenFile result;
+  if (parts.empty()) return result;
+  WEFT_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(path, declarations, {}));
+  for (const auto& [tensor, part] : parts) {
+    WEFT_ASSIGN_OR_RETURN(const TensorData data, state.Read(tensor, part));
+    WEFT_RETURN_IF_ERROR(writer->Append(data.bytes));
+  }
+  uint32_t crc = 0;
+  WEFT_RETURN_IF_ERROR(writer->Finish(&result.bytes, &crc));
+  result.crc32c = crc;
+  return result;
+}
+
+// Every rank tells rank 0 what it wrote; rank 0 gets all of it, in rank order.
+absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, Endpoint& endpoint,
+                                                       std::chrono::nanoseconds timeout) {
+  const bool root = endpoint.rank() == 0;
+  std::vector<WrittenFile> all(root ? endpoint.size() : 1);
+  all[0] = mine;
+  const int count = root ? endpoint.size() - 1 : 1;
+  auto transfers = std::make_unique<Transfer[]>(std::max(1, count));
+  for (int i = 0; i < count; ++i) {
+    transfers[i].data = &all[root ? i + 1 : 0];
+    transfers[i].bytes = sizeof(WrittenFile);
+    transfers[i].peer = root ? i + 1 : 0;
+    transfers[i].channel = kReportChannel;
+    WEFT_RETURN_IF_ERROR(root ? endpoint.PostRecv(&transfers[i]) : endpoint.PostSend(&transfers[i]));
+  }
+  const int64_t deadline = MonotonicNanoseconds() + timeout.count();
+  for (int i = 0; i < count; ++i) {
+    while (!transfers[i].done.load(std::memory_order_acquire)) {
+      WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(200)).status());
+      Endpoint::LastNote note;
+      WEFT_RETURN_IF_ERROR(endpoint.CheckPeers(&note));
+      if (MonotonicNanoseconds() > deadline) {
+        return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), ": rank ", transfers[i].peer,
+                                                        " did not write its part of the checkpoint in time"));
+      }
+    }
+  }
+  return all;
+}
+
+absl::Status Commit(const CheckpointOptions& options, const Program& program, int64_t step,
+                    const std::vector<WrittenFile>& files, const std::string& temporary) {
+  CheckpointManifest manifest;
+  manifest.set_format_version(kFormatVersion);
+  manifest.set_step(step);
+  manifest.set_next_sample(step * program.recipe().global_batch_sequences());
+  manifest.set_seed(program.recipe().seed());
+  manifest.set_program(program.name());
+  manifest.set_compiler_version(program.compiler_version());
+  *manifest.mutable_recipe() = program.recipe();
+  for (const LogicalTensor& tensor : program.tensors()) {
+    CheckpointTensor* out = manifest.add_tensors();
+    out->set_name(tensor.name());
+    *out->mutable_shape() = tensor.shape();
+  }
+  for (size_t rank = 0; rank < files.size(); ++rank) {
+    if (files[rank].bytes == 0) continue;
+    CheckpointFile* file = manifest.add_files();
+    file->set_name(RankFileName(static_cast<int>(rank)));
+    file->set_bytes(files[rank].bytes);
+    file->set_crc32c(static_cast<uint32_t>(files[rank].crc32c));
+  }
+  WEFT_RETURN_IF_ERROR(WriteFileAtomic(temporary + "/" + kManifestName, MessageToText(manifest)));
+  WEFT_RETURN_IF_ERROR(SyncFolder(temporary));
+  const std::string folder = options.directory + "/" + FolderName(step);
+  // Left by a run that ended between this rename and the update of `latest`.
+  WEFT_RETURN_IF_ERROR(RemoveAll(folder));
+  if (std::rename(temporary.c_str(), folder.c_str()) != 0) return Failed(folder, "cannot rename " + temporary);
+  WEFT_RETURN_IF_ERROR(SyncFolder(options.directory));
+  WEFT_RETURN_IF_ERROR(WriteFileAtomic(options.directory + "/latest", FolderName(step) + "\n"));
+  WEFT_RETURN_IF_ERROR(SyncFolder(options.directory));
+
+  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(options.directory));
+  for (size_t i = std::max<int64_t>(1, options.keep); i < steps.size(); ++i) {
+    // The manifest first: what is left of a removal that is cut short is no checkpoint.
+    const std::string old = options.directory + "/" + FolderName(steps[i]);
+    unlink((old + "/" + kManifestName).c_str());
+    WEFT_RETURN_IF_ERROR(RemoveAll(old));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveTemporaries(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> found;
+  for (fs::directory_iterator folder(directory, error); !error && folder != fs::directory_iterator();
+       folder.increment(error)) {
+    if (folder->path().filename().string().rfind(".tmp-", 0) == 0) found.push_back(folder->path().string());
+  }
+  for (const std::string& path : found) WEFT_RETURN_IF_ERROR(RemoveAll(path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& program, int64_t step,
+                            const RankState& state, Endpoint& endpoint) {
+  const std::string temporary = absl::StrCat(options.directory, "/.tmp-", FolderName(step));
+  if (endpoint.rank() == 0) {
+    std::error_code error;
+    fs::create_directories(options.directory, error);
+    if (error) return absl::UnknownError(absl::StrCat(options.directory, ": cannot create: ", error.message()));
+    WEFT_RETURN_IF_ERROR(RemoveTemporaries(options.directory));
+    if (mkdir(temporary.c_str(), 0777) != 0) return Failed(temporary, "cannot create");
+  }
+  WEFT_RETURN_IF_ERROR(Barrier(endpoint, options.timeout));
+  WEFT_ASSIGN_OR_RETURN(const WrittenFile mine, WriteRankFile(temporary + "/" + RankFileName(endpoint.rank()), program,
+                                                              state, endpoint.rank()));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
+  return endpoint.rank() == 0 ? Commit(options, program, step, files, temporary) : absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory) {
+  const std::string pointer = directory + "/latest";
+  std::error_code error;
+  if (fs::exists(pointer, error)) {
+    WEFT_ASSIGN_OR_RETURN(std::string name, ReadFile(pointer, 4096));
+    name = std::string(absl::StripAsciiWhitespace(name));
+    if (!StepOfFolder(name).has_value()) {
+      return absl::DataLossError(absl::StrCat(pointer, ": holds ", Quoted(name), ", expected a name like ",
+                                              FolderName(20), "; remove the file to use the newest checkpoint"));
+    }
+    const std::string folder = directory + "/" + name;
+    if (fs::exists(folder, error)) return folder;
+  }
+  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
+  for (int64_t step : steps) {
+    const std::string folder = directory + "/" + FolderName(step);
+    if (fs::exists(folder + "/" + kManifestName, error)) return folder;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
+  const std::string path = checkpoint + "/" + kManifestName;
+  WEFT_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadMessage<CheckpointManifest>(path));
+  if (manifest.format_version() != kFormatVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": format_version = ", manifest.format_version(), ", this weft reads ", kFormatVersion));
+  }
+  if (manifest.step() < 0) {
+    return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), " must be at least 0"));
+  }
+  for (const CheckpointFile& file : manifest.files()) {
+    if (file.name().empty() || file.name().find('/') != std::string::npos) {
+      return absl::DataLossError(absl::StrCat(path, ": files.name = ", Quoted(file.name()), " is no file name"));
+    }
+  }
+  return manifest;
+}
+
+absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program) {
+  auto shape = [](const auto& extents) { return absl::StrCat("[", absl::StrJoin(extents, ", "), "]"); };
+  if (manifest.tensors_size() != program.tensors_size()) {
+    return absl::FailedPreconditionError(absl::StrCat(checkpoint, ": has ", manifest.tensors_size(),
+                                                      " tensors, the program ", program.tensors_size(),
+                                                      ": not the same model"));
+  }
+  for (int i = 0; i < program.tensors_size(); ++i) {
+    const CheckpointTensor& saved = manifest.tensors(i);
+    const LogicalTensor& wanted = program.tensors(i);
+    if (saved.name() != wanted.name() || shape(saved.shape()) != shape(wanted.shape())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(checkpoint, ": tensor ", i, " is ", Quoted(saved.name()), " ", shape(saved.shape()),
+                       ", in the program ", Quoted(wanted.name()), " ", shape(wanted.shape()), ": not the same model"));
+    }
+  }
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string differences;
+  differencer.ReportDifferencesToString(&differences);
+  Recipe wanted = program.recipe();
+  // More steps continue the same run.
+  if (wanted.steps() > manifest.recipe().steps()) wanted.set_steps(manifest.recipe().steps());
+  if (!differencer.Compare(manifest.recipe(), wanted)) {
+    absl::StripTrailingAsciiWhitespace(&differences);
+    return absl::FailedPreconditionError(absl::StrCat(
+        checkpoint, ": its recipe is not the program's (checkpoint -> program): ",
+        absl::StrReplaceAll(
+            differences, {{"\n", "; "}, {"modified: ", "recipe."}, {"added: ", "recipe."}, {"deleted: ", "recipe."}})));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// A whole file against what the manifest says of it.
+absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
+  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (opened < 0) return absl::DataLossError(absl::StrCat(path, ": cannot open: ", std::strerror(errno)));
+  std::vector<char> piece(1 << 20);
+  int64_t bytes = 0;
+  uint32_t crc = Crc32c("");
+  ssize_t got = 0;
+  while ((got = read(opened, piece.data(), piece.size())) > 0) {
+    crc = Crc32cExtend(crc, absl::string_view(piece.data(), got));
+    bytes += got;
+  }
+  close(opened);
+  if (got < 0) return absl::DataLossError(path + ": cannot read");
+  if (bytes != file.bytes()) {
+    return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, the manifest says ", file.bytes()));
+  }
+  if (crc != file.crc32c()) {
+    return absl::DataLossError(
+        absl::StrFormat("%s: CRC32C is %08x, the manifest says %08x: the file is corrupt", path, crc, file.crc32c()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
+                            RankState* state) {
+  struct Place {
+    size_t file;
+    const SafetensorsEntry* entry;
+  };
+  std::vector<std::unique_ptr<SafetensorsReader>> readers;
+  std::map<std::string, Place> places;
+  for (const CheckpointFile& file : manifest.files()) {
+    const std::string path = checkpoint + "/" + file.name();
+    std::error_code error;
+    const auto bytes = fs::file_size(path, error);
+    if (error) return absl::DataLossError(absl::StrCat(path, ": ", error.message()));
+    if (static_cast<int64_t>(bytes) != file.bytes()) {
+      return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, the manifest says ", file.bytes()));
+    }
+    WEFT_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(path));
+    for (const SafetensorsEntry& entry : reader->entries()) places[entry.name] = {readers.size(), &entry};
+    readers.push_back(std::move(reader));
+  }
+  std::vector<bool> checked(readers.size(), false);
+  for (int i = 0; i < program.tensors_size(); ++i) {
+    for (StatePart part : kStateParts) {
+      if (!state->Holds(i, part)) continue;
+      const std::string name = absl::StrCat(program.tensors(i).name(), StatePartSuffix(part));
+      const auto found = places.find(name);
+      if (found == places.end()) {
+        return absl::DataLossError(absl::StrCat(checkpoint, ": tensor ", Quoted(name), " is in none of its files"));
+      }
+      const auto& [file, entry] = found->second;
+      if (!checked[file]) WEFT_RETURN_IF_ERROR(CheckFile(readers[file]->path(), manifest.files(file)));
+      checked[file] = true;
+      TensorData data{.dtype = entry->dtype, .shape = entry->shape, .bytes = {}};
+      WEFT_RETURN_IF_ERROR(readers[file]->Read(*entry, &data.bytes));
+      const absl::Status status = state->Write(i, part, data);
+      if (!status.ok()) return absl::Status(status.code(), absl::StrCat(checkpoint, ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+// Checkpoints: a folder per saved step, with logical tensors that any plan of the same model and recipe can load.
+//
+//   DIR/latest               "step-00000020\n": replaced last, atomically
+//   DIR/step-00000020/       manifest.textproto, rank-0000.safetensors, ...
+//   DIR/.tmp-step-00000030/  being written, or left behind by a crash; never read
+//
+// Each rank writes the tensors of which it is the first holder. The folder gets its final name when all of its files
+// are synced.
+#ifndef WEFT_EXECUTOR_CHECKPOINT_H_
+#define WEFT_EXECUTOR_CHECKPOINT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/checkpoint.pb.h"
+#include "executor/state.h"
+#include "executor/transport.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct CheckpointOptions {
+  std::string directory;
+  // The newest so many are kept; at least 1.
+  int64_t keep = 2;
+  std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+};
+
+// Saves the state after `step` optimizer steps. All ranks call it when they have finished that step. When it returns on
+// rank 0 the checkpoint is durable; on the others, when their part is.
+absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& program, int64_t step,
+                            const RankState& state, Endpoint& endpoint);
+
+// The folder of the checkpoint that `latest` names or, if that is gone, of the newest whole one; nothing if there is
+// none.
+absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory);
+
+// Of a checkpoint folder. Errors name the file.
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint);
+
+// Ok if `program` may continue from the checkpoint: same model, same recipe (its steps may have grown). The error names
+// each field that differs.
+absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program);
+
+// Sets all that this rank holds. Files are checked against the manifest before they are used.
+absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
+                            RankState* state);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_CHECKPOINT_H_

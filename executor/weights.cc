@@ -1,0 +1,125 @@
+#include "executor/weights.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+std::string WithoutPrefix(absl::string_view name) {
+  absl::ConsumePrefix(&name, "transformer.");
+  return std::string(name);
+}
+
+// Buffers that published GPT-2 files carry: "h.<layer>.attn.bias" and "h.<layer>.attn.masked_bias".
+bool IsCausalMask(const std::string& name) {
+  const std::vector<std::string> parts = absl::StrSplit(name, '.');
+  return parts.size() == 4 && parts[0] == "h" && !parts[1].empty() &&
+         std::all_of(parts[1].begin(), parts[1].end(), absl::ascii_isdigit) && parts[2] == "attn" &&
+         (parts[3] == "bias" || parts[3] == "masked_bias");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
+                                                                  const Program& program) {
+  std::map<std::string, const SafetensorsEntry*> entries;
+  for (const SafetensorsEntry& entry : reader.entries()) {
+    if (!entries.emplace(WithoutPrefix(entry.name), &entry).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name), " is there with and without 'transformer.'"));
+    }
+  }
+  std::vector<const SafetensorsEntry*> result;
+  std::vector<std::string> missing;
+  for (const LogicalTensor& tensor : program.tensors()) {
+    const auto found = entries.find(WithoutPrefix(tensor.name()));
+    if (found == entries.end()) {
+      missing.push_back(tensor.name());
+      continue;
+    }
+    const SafetensorsEntry& entry = *found->second;
+    if (!std::equal(entry.shape.begin(), entry.shape.end(), tensor.shape().begin(), tensor.shape().end())) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name), " has shape [",
+                                                     absl::StrJoin(entry.shape, ", "), "], the program expects [",
+                                                     absl::StrJoin(tensor.shape(), ", "), "]"));
+    }
+    if (entry.dtype == DTYPE_UNSPECIFIED || entry.dtype == INT32) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name), " is ",
+                                                     entry.type_name, "; allowed: F64, F32, F16, BF16"));
+    }
+    result.push_back(&entry);
+    entries.erase(found);
+  }
+  std::vector<std::string> unknown;
+  for (const auto& [name, entry] : entries) {
+    if (!IsCausalMask(name) && name != "lm_head.weight") unknown.push_back(entry->name);
+  }
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.path(), ": ", missing.size(), " tensors of the program are missing, the first is ", Quoted(missing[0]),
+        unknown.empty() ? std::string()
+                        : absl::StrCat("; tensors that it does not know: ", unknown.size(), ", the first is ",
+                                       Quoted(unknown[0]))));
+  }
+  if (!unknown.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": ", unknown.size(),
+                                                   " tensors do not belong to the program, the first is ",
+                                                   Quoted(unknown[0])));
+  }
+  return result;
+}
+
+absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<const SafetensorsEntry*> entries, MatchWeights(reader, program));
+  for (int i = 0; i < program.tensors_size(); ++i) {
+    if (!state->Holds(i, StatePart::kWeight)) continue;
+    TensorData data{.dtype = entries[i]->dtype, .shape = entries[i]->shape, .bytes = {}};
+    WEFT_RETURN_IF_ERROR(reader.Read(*entries[i], &data.bytes));
+    WEFT_RETURN_IF_ERROR(state->Write(i, StatePart::kWeight, data));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SaveWeights(const std::string& path, const Program& program,
+                         const std::function<absl::StatusOr<TensorData>(int)>& tensor) {
+  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
+  std::vector<SafetensorsWriter::Declaration> declarations;
+  for (const LogicalTensor& logical : program.tensors()) {
+    declarations.push_back({logical.name(), FP32, {logical.shape().begin(), logical.shape().end()}});
+  }
+  auto write = [&]() -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(temporary, declarations, {{"format", "pt"}}));
+    for (int i = 0; i < program.tensors_size(); ++i) {
+      WEFT_ASSIGN_OR_RETURN(const TensorData data, tensor(i));
+      std::vector<std::byte> bytes(data.bytes.size() / DTypeBytes(data.dtype) * sizeof(float));
+      WEFT_RETURN_IF_ERROR(ConvertFloats(data.dtype, data.bytes, FP32, absl::MakeSpan(bytes)));
+      WEFT_RETURN_IF_ERROR(writer->Append(bytes));
+    }
+    int64_t file_bytes = 0;
+    uint32_t crc = 0;
+    return writer->Finish(&file_bytes, &crc);
+  };
+  absl::Status status = write();
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = absl::UnknownError(absl::StrCat(path, ": cannot rename ", temporary, " to it"));
+  }
+  if (!status.ok()) unlink(temporary.c_str());
+  return status;
+}
+
+}  // namespace weft

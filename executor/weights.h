@@ -1,0 +1,33 @@
+// Weight files with Hugging Face's names for GPT-2.
+#ifndef WEFT_EXECUTOR_WEIGHTS_H_
+#define WEFT_EXECUTOR_WEIGHTS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/safetensors.h"
+#include "executor/state.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// For each logical tensor of the program the entry of the file that holds it. Names match with or without the prefix
+// "transformer."; what published files hold besides parameters is ignored: causal masks ("h.0.attn.bias",
+// "h.0.attn.masked_bias") and, where the head is tied to the embedding, "lm_head.weight". Anything else that is
+// missing, unknown, of another shape or not of a floating-point type is an error that names it.
+absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
+                                                                  const Program& program);
+
+// Sets the weights that this rank holds.
+absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state);
+
+// Writes all logical tensors as F32 in model order to `path`, atomically. `tensor(i)` gives the i-th.
+absl::Status SaveWeights(const std::string& path, const Program& program,
+                         const std::function<absl::StatusOr<TensorData>(int)>& tensor);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_WEIGHTS_H_
