@@ -1,0 +1,334 @@
+// Forward and backward of one stage. Both are first built in one block, so that the backward's ops simply read forward
+// values; what they read decides what is saved, and then the block is split.
+#include <algorithm>
+
+#include "compiler/build_segments.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace weft {
+
+namespace {
+
+class StageDifferentiator {
+ public:
+  StageDifferentiator(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
+                      const Training* training)
+      : module_builder_(builder), content_(content), tensors_(tensors), training_(training) {}
+
+  mlir::LogicalResult Run();
+
+ private:
+  // Block with the forward of the stage, on arguments.
+  void BuildForward(SegmentBuilder& both);
+  // Appends the backward.
+  mlir::LogicalResult BuildBackward(SegmentBuilder& both);
+  mlir::LogicalResult Differentiate(mlir::Operation* op, SegmentBuilder& both);
+  // Splits the block.
+  void FindSaved();
+  void EmitForward();
+  void EmitBackward();
+
+  bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
+  // Whether the backward runs `op` again instead of reading what the forward saved.
+  bool IsRecomputed(mlir::Operation* op) const {
+    if (mlir::isa<ir::CrossEntropyOp>(op)) return false;
+    return content_.recomputed.count(op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt()) > 0;
+  }
+  std::string SegmentName(llvm::StringRef kind) const {
+    return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();
+  }
+  // Ops of the forward that must run again before `value` can be read, ascending, without those in `done`.
+  std::vector<mlir::Operation*> RecomputeList(mlir::Value value, const llvm::DenseSet<mlir::Operation*>& done) const;
+
+  mlir::OpBuilder& module_builder_;
+  const StageContent& content_;
+  std::vector<TensorInfo>& tensors_;
+  const Training* training_;
+
+  // Of the block with both.
+  ir::SegmentOp block_;
+  std::vector<mlir::Operation*> forward_;
+  std::vector<mlir::Operation*> backward_;
+  llvm::DenseMap<mlir::Operation*, size_t> position_;
+  mlir::Value output_;
+  mlir::Value losses_;
+  // Parameter arguments of the graph: which tensor and use an operand is.
+  llvm::DenseMap<mlir::OpOperand*, std::pair<int32_t, int32_t>> parameters_;
+  llvm::DenseSet<mlir::Value> needs_gradient_;
+  llvm::DenseMap<mlir::Value, mlir::Value> gradients_;
+  // What the backward returns.
+  std::vector<std::pair<ir::RoleAttr, mlir::Value>> backward_results_;
+  std::vector<mlir::Value> saved_;
+};
+
+void StageDifferentiator::BuildForward(SegmentBuilder& both) {
+  mlir::IRMapping map;
+  mlir::MLIRContext* context = module_builder_.getContext();
+  if (content_.input) {
+    mlir::Value input = both.Argument(both.Role(ir::Role::Input), content_.input.getType());
+    map.map(content_.input, input);
+    needs_gradient_.insert(input);
+  }
+  for (const auto& [tensor, uses] : content_.uses) {
+    needs_gradient_.insert(both.Argument(both.Role(ir::Role::Param, tensor), tensors_[tensor].Type()));
+  }
+  for (mlir::Operation* op : content_.ops) {
+    llvm::SmallVector<std::optional<std::pair<int32_t, int32_t>>> uses;
+    for (mlir::Value operand : op->getOperands()) {
+      uses.emplace_back();
+      if (auto parameter = operand.getDefiningOp<ir::ParameterOp>()) {
+        int32_t tensor = static_cast<int32_t>(parameter.getTensor());
+        uses.back() = {tensor, static_cast<int32_t>(parameter.getUse())};
+        map.map(operand, both.Argument(both.Role(ir::Role::Param, tensor), operand.getType()));
+      } else if (mlir::isa<mlir::BlockArgument>(operand)) {
+        map.map(operand, both.Argument(both.Role(ir::Role::LocalLosses), operand.getType()));
+      }
+    }
+    mlir::Operation* clone = both.builder().clone(*op, map);
+    clone->removeAttr(ir::kStageAttr);
+    position_[clone] = forward_.size();
+    forward_.push_back(clone);
+    for (auto [operand, use] : llvm::zip(clone->getOpOperands(), uses)) {
+      if (use) parameters_[&operand] = *use;
+    }
+    if (llvm::any_of(clone->getOperands(), [&](mlir::Value operand) { return needs_gradient_.contains(operand); })) {
+      for (mlir::Value result : clone->getResults()) needs_gradient_.insert(result);
+    }
+    for (mlir::Operation* user : op->getUsers()) {
+      if (auto yield = mlir::dyn_cast<ir::YieldOp>(user)) losses_ = map.lookup(yield.getLosses());
+    }
+  }
+  if (content_.output) output_ = map.lookup(content_.output);
+  (void)context;
+}
+
+mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
+  mlir::OpBuilder& builder = both.builder();
+  llvm::SmallVector<mlir::Value> result_gradients;
+  bool reached = mlir::isa<ir::CrossEntropyOp>(op);
+  for (mlir::Value result : op->getResults()) {
+    result_gradients.push_back(gradients_.lookup(result));
+    reached |= static_cast<bool>(result_gradients.back());
+  }
+  bool wanted = llvm::any_of(op->getOperands(), [&](mlir::Value v) { return needs_gradient_.contains(v); });
+  if (!reached || !wanted) return mlir::success();
+  auto differentiable = mlir::dyn_cast<ir::DifferentiableInterface>(op);
+  if (!differentiable) {
+    return op->emitOpError("[build_segments_c15] has no derivative, but a parameter's gradient depends on it");
+  }
+  llvm::SmallVector<ir::GradientRequest> requests;
+  for (mlir::OpOperand& operand : op->getOpOperands()) {
+    ir::GradientRequest request;
+    auto parameter = parameters_.find(&operand);
+    if (parameter != parameters_.end()) {
+      auto [tensor, use] = parameter->second;
+      request.type = tensors_[tensor].Type(training_->grads);
+      if (training_->accumulation == IN_ORDER) {
+        request.init = both.Argument(both.Role(ir::Role::Grad, tensor, use), request.type);
+      }
+    } else if (needs_gradient_.contains(operand.get())) {
+      request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType());
+    }
+    requests.push_back(request);
+  }
+  mlir::Block* block = builder.getInsertionBlock();
+  mlir::Operation* before = &block->back();
+  llvm::SmallVector<mlir::Value> gradients = differentiable.buildBackward(builder, result_gradients, requests);
+
+  auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
+  std::string base = name ? name.str() : op->getName().stripDialect().str();
+  auto label = [&](mlir::Operation* made, llvm::StringRef part, llvm::StringRef suffix) {
+    if (made->hasAttr(ir::kPartAttr)) return;
+    made->setAttr(ir::kNameAttr, builder.getStringAttr(base + suffix));
+    made->setAttr(ir::kLayerAttr, op->getAttr(ir::kLayerAttr));
+    made->setAttr(ir::kPartAttr, builder.getStringAttr(part));
+  };
+  auto is_new = [&](mlir::Operation* made) {
+    return made && made->getBlock() == block && before->isBeforeInBlock(made);
+  };
+  for (auto [operand, gradient] : llvm::zip(op->getOpOperands(), gradients)) {
+    if (!gradient) continue;
+    auto parameter = parameters_.find(&operand);
+    if (parameter == parameters_.end()) {
+      if (is_new(gradient.getDefiningOp())) label(gradient.getDefiningOp(), "input", ".dx");
+      mlir::Value& sum = gradients_[operand.get()];
+      if (sum) {
+        auto add = builder.create<ir::AddOp>(op->getLoc(), sum.getType(), sum, gradient, mlir::Value());
+        label(add, "input", ".dx_sum");
+        sum = add;
+      } else {
+        sum = gradient;
+      }
+      continue;
+    }
+    if (is_new(gradient.getDefiningOp())) {
+      label(gradient.getDefiningOp(), "weight",
+            mlir::isa<ir::BiasGradientOp>(gradient.getDefiningOp()) ? ".db" : ".dw");
+    }
+    auto [tensor, use] = parameter->second;
+    if (training_->accumulation == IN_ORDER) {
+      backward_results_.push_back({both.Role(ir::Role::Grad, tensor, use), gradient});
+      continue;
+    }
+    ir::RoleAttr role = both.Role(ir::Role::GradAccumulator, tensor, use);
+    auto type = tensors_[tensor].Type(ir::Exact192Type::get(builder.getContext()));
+    auto sum = builder.create<ir::ExactAccumulateOp>(op->getLoc(), type, gradient, both.Argument(role, type));
+    label(sum, "weight", (".exact" + llvm::Twine(tensor)).str());
+    backward_results_.push_back({role, sum});
+  }
+  // Ops that only lead to those labelled above.
+  for (mlir::Operation* made = before->getNextNode(); made; made = made->getNextNode()) label(made, "input", ".d");
+  return mlir::success();
+}
+
+mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
+  if (output_) {
+    gradients_[output_] = both.Argument(both.Role(ir::Role::OutputGrad), output_.getType());
+  } else if (!losses_ || !losses_.getDefiningOp<ir::CrossEntropyOp>()) {
+    return forward_.back()->emitOpError("[build_segments_c16] the graph must yield the losses of a cross_entropy op");
+  }
+  for (mlir::Operation* op : llvm::reverse(forward_)) {
+    if (mlir::failed(Differentiate(op, both))) return mlir::failure();
+  }
+  if (!content_.input) return mlir::success();
+  mlir::Value input = both.Argument(both.Role(ir::Role::Input), content_.input.getType());
+  mlir::Value gradient = gradients_.lookup(input);
+  if (!gradient) {
+    return forward_.front()->emitOpError("[build_segments_c17] the loss does not depend on what this stage receives");
+  }
+  // A tensor that passes through is copied: input and output gradient are different buffers.
+  if (mlir::isa<mlir::BlockArgument>(gradient)) {
+    gradient = both.Named(both.builder().create<ir::CastOp>(both.loc(), gradient.getType(), gradient), "copy");
+    gradient.getDefiningOp()->setAttr(ir::kPartAttr, both.builder().getStringAttr("input"));
+  }
+  backward_results_.push_back({both.Role(ir::Role::InputGrad), gradient});
+  return mlir::success();
+}
+
+std::vector<mlir::Operation*> StageDifferentiator::RecomputeList(mlir::Value value,
+                                                                 const llvm::DenseSet<mlir::Operation*>& done) const {
+  std::vector<mlir::Operation*> list;
+  llvm::DenseSet<mlir::Operation*> seen;
+  llvm::SmallVector<mlir::Value> work = {value};
+  while (!work.empty()) {
+    mlir::Operation* op = work.pop_back_val().getDefiningOp();
+    if (!op || !IsForward(op) || !IsRecomputed(op) || done.contains(op) || !seen.insert(op).second) continue;
+    list.push_back(op);
+    work.append(op->operand_begin(), op->operand_end());
+  }
+  llvm::sort(list, [&](mlir::Operation* a, mlir::Operation* b) { return position_.lookup(a) < position_.lookup(b); });
+  return list;
+}
+
+void StageDifferentiator::FindSaved() {
+  llvm::DenseSet<mlir::Value> saved;
+  llvm::DenseSet<mlir::Operation*> done;
+  auto read = [&](mlir::Value value) {
+    mlir::Operation* op = value.getDefiningOp();
+    if (op && IsForward(op) && !IsRecomputed(op)) saved.insert(value);
+  };
+  for (mlir::Operation* op : backward_) {
+    for (mlir::Value operand : op->getOperands()) {
+      for (mlir::Operation* again : RecomputeList(operand, done)) {
+        done.insert(again);
+        for (mlir::Value inner : again->getOperands()) read(inner);
+      }
+      read(operand);
+    }
+  }
+  for (mlir::Operation* op : forward_) {
+    for (mlir::Value result : op->getResults()) {
+      if (saved.contains(result)) saved_.push_back(result);
+    }
+  }
+}
+
+void StageDifferentiator::EmitForward() {
+  SegmentBuilder segment(module_builder_, SegmentName(training_ ? "forward" : "evaluate"),
+                         training_ ? ir::SegmentKind::Forward : ir::SegmentKind::Evaluate, content_.stage);
+  mlir::IRMapping map;
+  for (auto [index, argument] : llvm::enumerate(block_.getBody().getArguments())) {
+    bool used = llvm::any_of(argument.getUsers(), [&](mlir::Operation* user) { return IsForward(user); });
+    if (used) map.map(argument, segment.Argument(block_.getArgRole(index), argument.getType()));
+  }
+  for (mlir::Operation* op : forward_) segment.builder().clone(*op, map);
+  if (output_) segment.SetResult(segment.Role(ir::Role::Output), map.lookup(output_));
+  for (auto [index, value] : llvm::enumerate(saved_)) {
+    mlir::Value kept = map.lookup(value);
+    // What is handed on and read again is kept in two places: its buffers have lives of their own.
+    if (value == output_) {
+      kept = segment.Named(segment.builder().create<ir::CastOp>(value.getLoc(), kept.getType(), kept), "copy");
+      kept.getDefiningOp()->setAttr(ir::kLayerAttr, value.getDefiningOp()->getAttr(ir::kLayerAttr));
+    }
+    segment.SetResult(segment.Role(ir::Role::Saved, -1, static_cast<int32_t>(index)), kept);
+  }
+  if (losses_) segment.SetResult(segment.Role(ir::Role::LocalLosses), map.lookup(losses_));
+  segment.Finish();
+}
+
+void StageDifferentiator::EmitBackward() {
+  SegmentBuilder segment(module_builder_, SegmentName("backward"), ir::SegmentKind::Backward, content_.stage);
+  mlir::IRMapping map;
+  for (auto [index, value] : llvm::enumerate(saved_)) {
+    map.map(value, segment.Argument(segment.Role(ir::Role::Saved, -1, static_cast<int32_t>(index)), value.getType()));
+  }
+  llvm::DenseSet<mlir::Operation*> done;
+  auto argument = [&](mlir::Value value) {
+    auto of_block = mlir::dyn_cast<mlir::BlockArgument>(value);
+    if (!of_block || map.contains(value)) return;
+    map.map(value, segment.Argument(block_.getArgRole(of_block.getArgNumber()), value.getType()));
+  };
+  for (mlir::Operation* op : backward_) {
+    for (mlir::Value operand : op->getOperands()) {
+      for (mlir::Operation* again : RecomputeList(operand, done)) {
+        done.insert(again);
+        for (mlir::Value inner : again->getOperands()) argument(inner);
+        mlir::Operation* clone = segment.builder().clone(*again, map);
+        clone->setAttr(ir::kPartAttr, segment.builder().getStringAttr("recompute"));
+      }
+      argument(operand);
+    }
+    segment.builder().clone(*op, map);
+  }
+  llvm::stable_sort(backward_results_, [](const auto& a, const auto& b) {
+    auto key = [](ir::RoleAttr role) { return std::make_tuple(role.getRole(), role.getTensor(), role.getUse()); };
+    return key(a.first) < key(b.first);
+  });
+  for (auto [role, value] : backward_results_) segment.SetResult(role, map.lookup(value));
+  segment.Finish();
+}
+
+mlir::LogicalResult StageDifferentiator::Run() {
+  if (content_.ops.empty()) {
+    return mlir::emitError(module_builder_.getUnknownLoc())
+           << "[build_segments_c18] stage " << content_.stage << " has no op";
+  }
+  mlir::LogicalResult result = mlir::success();
+  SegmentBuilder both(module_builder_, SegmentName("both"), ir::SegmentKind::Forward, content_.stage);
+  BuildForward(both);
+  block_ = mlir::cast<ir::SegmentOp>(forward_.front()->getParentOp());
+  if (training_) {
+    mlir::Operation* last = forward_.back();
+    result = BuildBackward(both);
+    for (mlir::Operation* op = last->getNextNode(); op; op = op->getNextNode()) backward_.push_back(op);
+  }
+  if (mlir::succeeded(result)) {
+    FindSaved();
+    EmitForward();
+    if (!backward_.empty()) EmitBackward();
+  }
+  block_.erase();
+  return result;
+}
+
+}  // namespace
+
+mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
+                                            std::vector<TensorInfo>& tensors, const Training* training) {
+  return StageDifferentiator(builder, content, tensors, training).Run();
+}
+
+}  // namespace weft

@@ -1,0 +1,270 @@
+// The pass build-segments: what each stage holds and what crosses between stages.
+#include "compiler/build_segments.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "compiler/passes.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_BUILDSEGMENTS
+#include "compiler/passes.h.inc"
+
+namespace {
+
+int64_t IntegerOf(mlir::Operation* op, llvm::StringRef name) {
+  return op->getAttrOfType<mlir::IntegerAttr>(name).getInt();
+}
+
+std::string NameOf(mlir::Value value) {
+  mlir::Operation* op = value.getDefiningOp();
+  if (!op) return "an argument";
+  auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
+  return "'" + (name ? name.str() : op->getName().getStringRef().str()) + "'";
+}
+
+struct BuildSegmentsPass : impl::BuildSegmentsBase<BuildSegmentsPass> {
+  using BuildSegmentsBase::BuildSegmentsBase;
+
+  void runOnOperation() override;
+
+ private:
+  mlir::LogicalResult CollectTensors();
+  mlir::LogicalResult CollectStages(ir::GraphOp graph);
+  mlir::LogicalResult FindBoundaries(ir::GraphOp graph);
+  mlir::LogicalResult ChooseRecompute(ir::GraphOp graph);
+
+  std::vector<TensorInfo> tensors_;
+  std::vector<StageContent> stages_;
+};
+
+mlir::LogicalResult BuildSegmentsPass::CollectTensors() {
+  tensors_.clear();
+  for (auto tensor : getOperation().getOps<ir::TensorOp>()) {
+    if (tensor.getIndex() != tensors_.size()) {
+      return tensor.emitOpError() << "[build_segments_c1] tensors must be declared in the order of their indices; "
+                                  << "expected index " << tensors_.size() << ", got " << tensor.getIndex();
+    }
+    tensors_.push_back({tensor, -1});
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult BuildSegmentsPass::CollectStages(ir::GraphOp graph) {
+  stages_.clear();
+  std::vector<int32_t> uses(tensors_.size(), 0);
+  for (mlir::Operation& op : graph.getBody().front().without_terminator()) {
+    auto stage = op.getAttrOfType<mlir::IntegerAttr>(ir::kStageAttr);
+    auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
+    int64_t last = static_cast<int64_t>(stages_.size()) - 1;
+    if (!stage || !layer || stage.getInt() < std::max<int64_t>(last, 0) || stage.getInt() > last + 1) {
+      return op.emitOpError(
+          "[build_segments_c2] needs a `layer`, and a `stage` that is that of the op before it or the "
+          "next one; run weft-partition-stages first");
+    }
+    if (stage.getInt() > last) {
+      stages_.emplace_back();
+      stages_.back().stage = static_cast<int32_t>(stage.getInt());
+    }
+    StageContent& content = stages_.back();
+    auto parameter = mlir::dyn_cast<ir::ParameterOp>(op);
+    if (!parameter) {
+      content.ops.push_back(&op);
+      continue;
+    }
+    int32_t tensor = static_cast<int32_t>(parameter.getTensor());
+    if (tensor >= static_cast<int64_t>(tensors_.size()) || tensors_[tensor].Type() != parameter.getType()) {
+      return parameter.emitOpError() << "[build_segments_c3] needs a weft.tensor with index " << tensor << " and type "
+                                     << parameter.getType();
+    }
+    if (static_cast<int32_t>(parameter.getUse()) != uses[tensor]++) {
+      return parameter.emitOpError("[build_segments_c4] uses of a tensor must be numbered 0, 1, ... in model order");
+    }
+    if (!parameter->hasOneUse() || IntegerOf(*parameter->user_begin(), ir::kStageAttr) != stage.getInt()) {
+      return parameter.emitOpError(
+          "[build_segments_c5] must be read in one place, of its own stage; every place has a "
+          "weft.parameter of its own");
+    }
+    if (tensors_[tensor].first_stage < 0) tensors_[tensor].first_stage = content.stage;
+    content.uses[tensor].push_back(static_cast<int32_t>(parameter.getUse()));
+  }
+  for (auto [index, tensor] : llvm::enumerate(tensors_)) {
+    if (uses[index] != static_cast<int32_t>(tensor.op.getUses())) {
+      return tensor.op.emitOpError() << "[build_segments_c6] declares " << tensor.op.getUses()
+                                     << " uses, the graph has " << uses[index];
+    }
+    bool several_stages = false;
+    bool several_uses = false;
+    for (const StageContent& content : stages_) {
+      auto found = content.uses.find(static_cast<int32_t>(index));
+      if (found == content.uses.end()) continue;
+      several_stages |= content.stage != tensor.first_stage;
+      several_uses |= found->second.size() > 1;
+    }
+    // The sum over uses would have to be taken in an order that depends on the partition (rule P9).
+    if (several_stages && several_uses) {
+      return tensor.op.emitOpError(
+          "[build_segments_c7] is used several times in one stage and also in another; put all "
+          "its uses on one stage, or each on a stage of its own");
+    }
+  }
+  if (stages_.empty()) return graph.emitOpError("[build_segments_c8] has no op");
+  return mlir::success();
+}
+
+// Exactly one matrix of floats crosses from each stage to the next.
+mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
+  int32_t last = static_cast<int32_t>(stages_.size()) - 1;
+  // crossing[k]: values made at stage <= k and read at a stage > k, in order of definition.
+  std::vector<llvm::SmallVector<mlir::Value>> crossing(last);
+  for (StageContent& content : stages_) {
+    for (mlir::Operation* op : content.ops) {
+      for (mlir::Value result : op->getResults()) {
+        int32_t furthest = content.stage;
+        for (mlir::Operation* user : result.getUsers()) {
+          bool yielded = mlir::isa<ir::YieldOp>(user);
+          furthest = std::max(furthest, yielded ? last : static_cast<int32_t>(IntegerOf(user, ir::kStageAttr)));
+        }
+        for (int32_t k = content.stage; k < furthest; ++k) crossing[k].push_back(result);
+      }
+    }
+  }
+  for (int32_t k = 0; k < last; ++k) {
+    if (crossing[k].size() != 1) {
+      mlir::InFlightDiagnostic error = graph.emitOpError()
+                                       << "[build_segments_c9] exactly one value may cross from stage " << k
+                                       << " to stage " << k + 1 << ", here " << crossing[k].size();
+      for (mlir::Value value : crossing[k]) error.attachNote(value.getLoc()) << NameOf(value) << " crosses";
+      return error;
+    }
+    mlir::Value value = crossing[k].front();
+    auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
+    bool made_here = IntegerOf(value.getDefiningOp(), ir::kStageAttr) == k;
+    if (type.getRank() != 2 || !mlir::isa<mlir::FloatType>(type.getElementType()) || !made_here) {
+      mlir::InFlightDiagnostic error = graph.emitOpError()
+                                       << "[build_segments_c10] what crosses from stage " << k << " to stage " << k + 1
+                                       << " must be a matrix of floats that stage " << k << " makes";
+      error.attachNote(value.getLoc()) << NameOf(value) << " of type " << type << " crosses";
+      return error;
+    }
+    stages_[k].output = stages_[k + 1].input = value;
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult BuildSegmentsPass::ChooseRecompute(ir::GraphOp graph) {
+  const std::string& mode = recompute.getValue();
+  if (mode == "none") return mlir::success();
+  if (mode != "full" && mode != "layers" && mode != "every") {
+    return graph.emitOpError() << "[build_segments_c11] recompute is '" << mode
+                               << "'; known: none, full, layers, every";
+  }
+  if (mode == "every" && recomputeEvery < 1) {
+    return graph.emitOpError() << "[build_segments_c12] recompute.every = " << recomputeEvery.getValue()
+                               << ", must be at least 1";
+  }
+  std::set<int64_t> listed(recomputeLayers.begin(), recomputeLayers.end());
+  std::set<int64_t> known;
+  for (StageContent& content : stages_) {
+    std::set<int64_t> layers;
+    std::set<int64_t> with_loss;
+    for (mlir::Operation* op : content.ops) {
+      layers.insert(IntegerOf(op, ir::kLayerAttr));
+      if (mlir::isa<ir::CrossEntropyOp>(op)) with_loss.insert(IntegerOf(op, ir::kLayerAttr));
+    }
+    known.insert(layers.begin(), layers.end());
+    int64_t position = 0;
+    for (int64_t layer : layers) {
+      if (mode == "layers") {
+        if (listed.count(layer) > 0) content.recomputed.insert(layer);
+      } else if (with_loss.count(layer) == 0) {
+        int64_t every = mode == "every" ? recomputeEvery.getValue() : 1;
+        if (position++ % every == 0) content.recomputed.insert(layer);
+      }
+    }
+  }
+  for (int64_t layer : listed) {
+    if (mode == "layers" && known.count(layer) == 0) {
+      return graph.emitOpError() << "[build_segments_c13] recompute.layers names layer " << layer
+                                 << "; the graph has layers 0 to " << *known.rbegin();
+    }
+  }
+  return mlir::success();
+}
+
+void BuildSegmentsPass::runOnOperation() {
+  mlir::ModuleOp module = getOperation();
+  auto graphs = llvm::to_vector(module.getOps<ir::GraphOp>());
+  if (graphs.size() != 1) {
+    module.emitOpError() << "[build_segments_c14] must have one weft.graph, has " << graphs.size();
+    return signalPassFailure();
+  }
+  ir::GraphOp graph = graphs.front();
+  std::optional<Training> training;
+  if (!evaluate) {
+    mlir::FailureOr<Training> read = GetTraining(module);
+    if (mlir::failed(read)) return signalPassFailure();
+    training = *read;
+  }
+  if (mlir::failed(CollectTensors()) || mlir::failed(CollectStages(graph)) || mlir::failed(FindBoundaries(graph)) ||
+      (!evaluate && mlir::failed(ChooseRecompute(graph)))) {
+    return signalPassFailure();
+  }
+  mlir::OpBuilder builder(module.getContext());
+  for (const StageContent& content : stages_) {
+    builder.setInsertionPointToEnd(module.getBody());
+    if (mlir::failed(BuildForwardAndBackward(builder, content, tensors_, training ? &*training : nullptr))) {
+      return signalPassFailure();
+    }
+    if (training) BuildStepSegments(builder, content, tensors_, *training);
+  }
+  graph.erase();
+}
+
+}  // namespace
+
+SegmentBuilder::SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind,
+                               int32_t stage)
+    : segment_(module_builder.create<ir::SegmentOp>(module_builder.getUnknownLoc(), name, kind, stage)),
+      builder_(mlir::OpBuilder::atBlockEnd(&segment_.getBody().front())) {}
+
+mlir::Value SegmentBuilder::Argument(ir::RoleAttr role, mlir::Type type) {
+  if (mlir::BlockArgument found = segment_.findArgument(role)) return found;
+  return segment_.addArgument(role, type, segment_.getLoc());
+}
+
+ir::RoleAttr SegmentBuilder::Role(ir::Role role, int32_t tensor, int32_t use) {
+  return ir::RoleAttr::get(builder_.getContext(), role, tensor, use);
+}
+
+void SegmentBuilder::SetResult(ir::RoleAttr role, mlir::Value value) {
+  for (auto [known, result] : llvm::zip(result_roles_, results_)) {
+    if (known != role) continue;
+    result = value;
+    return;
+  }
+  result_roles_.push_back(role);
+  results_.push_back(value);
+}
+
+mlir::Value SegmentBuilder::Current(ir::RoleAttr role, mlir::Type type) {
+  for (auto [known, result] : llvm::zip(result_roles_, results_)) {
+    if (known == role) return result;
+  }
+  return Argument(role, type);
+}
+
+ir::SegmentOp SegmentBuilder::Finish() {
+  if (segment_.getBody().front().empty()) {
+    segment_.erase();
+    return {};
+  }
+  builder_.create<ir::ReturnOp>(segment_.getLoc(), results_);
+  segment_.setResultRolesAttr(builder_.getArrayAttr(result_roles_));
+  return segment_;
+}
+
+}  // namespace weft

@@ -1,0 +1,82 @@
+// The parts of the pass build-segments: forward and backward of a stage, and the end of an optimizer step.
+#ifndef WEFT_COMPILER_BUILD_SEGMENTS_H_
+#define WEFT_COMPILER_BUILD_SEGMENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "compiler/training.h"
+#include "ir/graph_ops.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace weft {
+
+// What one stage holds of the graph.
+struct StageContent {
+  int32_t stage = 0;
+  // Kernel ops in order.
+  std::vector<mlir::Operation*> ops;
+  // The values of the graph that come in from the stage before and go out to the stage after; null at the ends.
+  mlir::Value input;
+  mlir::Value output;
+  // Layers whose forward runs again in the backward.
+  std::set<int64_t> recomputed;
+  // Uses of each tensor that the stage reads, in model order.
+  std::map<int32_t, std::vector<int32_t>> uses;
+};
+
+// A tensor's declaration, and where it is first held.
+struct TensorInfo {
+  ir::TensorOp op;
+  // The first stage that reads it.
+  int32_t first_stage = -1;
+  mlir::RankedTensorType Type(mlir::Type element = {}) {
+    auto stored = mlir::cast<mlir::RankedTensorType>(op.getType());
+    return element ? mlir::RankedTensorType::get(stored.getShape(), element) : stored;
+  }
+};
+
+// Arguments of a segment in the making, and what it returns. Arguments appear in order of creation.
+class SegmentBuilder {
+ public:
+  SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind, int32_t stage);
+
+  // The argument with this role, made if it is not there yet.
+  mlir::Value Argument(ir::RoleAttr role, mlir::Type type);
+  ir::RoleAttr Role(ir::Role role, int32_t tensor = -1, int32_t use = 0);
+  // `value` is what the segment leaves as `role`, unless a later call says otherwise.
+  void SetResult(ir::RoleAttr role, mlir::Value value);
+  // The current content of `role`: the result so far, else the argument.
+  mlir::Value Current(ir::RoleAttr role, mlir::Type type);
+  // Sets the trace name of an op and gives it back.
+  template <typename Op>
+  Op Named(Op op, llvm::StringRef name) {
+    op->setAttr(ir::kNameAttr, builder_.getStringAttr(name));
+    return op;
+  }
+  // Ends the segment; without a single op it is erased instead and null.
+  ir::SegmentOp Finish();
+
+  mlir::OpBuilder& builder() { return builder_; }
+  mlir::Location loc() { return segment_.getLoc(); }
+
+ private:
+  ir::SegmentOp segment_;
+  mlir::OpBuilder builder_;
+  llvm::SmallVector<mlir::Attribute> result_roles_;
+  llvm::SmallVector<mlir::Value> results_;
+};
+
+// Adds the forward of a stage to the module, and unless `training` is null the backward.
+mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
+                                            std::vector<TensorInfo>& tensors, const Training* training);
+
+// Adds grad_norm, scale_gradients and optimizer_step of a stage.
+void BuildStepSegments(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
+                       const Training& training);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_BUILD_SEGMENTS_H_

@@ -1,0 +1,155 @@
+// The end of an optimizer step of one stage: grad_norm, scale_gradients, optimizer_step.
+//
+// The gradient of a tensor is in the GRAD buffer of its first use on the stage; grad_norm adds the other uses to it.
+#include "compiler/build_segments.h"
+
+namespace weft {
+
+namespace {
+
+class StepSegments {
+ public:
+  StepSegments(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
+               const Training& training)
+      : builder_(builder), content_(content), tensors_(tensors), training_(training) {}
+
+  void GradNorm();
+  void ScaleGradients();
+  void OptimizerStep();
+
+ private:
+  SegmentBuilder Begin(ir::SegmentKind kind) {
+    std::string name = ("stage" + llvm::Twine(content_.stage) + "." + ir::stringifySegmentKind(kind)).str();
+    return SegmentBuilder(builder_, name, kind, content_.stage);
+  }
+  std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
+  mlir::RankedTensorType GradType(int32_t tensor) { return tensors_[tensor].Type(training_.grads); }
+  mlir::RankedTensorType Vector(int64_t size) { return mlir::RankedTensorType::get({size}, builder_.getF64Type()); }
+  mlir::Value NormTotal(SegmentBuilder& segment);
+  void Zero(SegmentBuilder& segment, ir::RoleAttr role, mlir::Type type, llvm::StringRef name) {
+    auto zero = segment.builder().create<ir::FillOp>(segment.loc(), type, llvm::APFloat(0.0));
+    segment.SetResult(role, segment.Named(zero, name));
+  }
+
+  mlir::OpBuilder& builder_;
+  const StageContent& content_;
+  std::vector<TensorInfo>& tensors_;
+  const Training& training_;
+};
+
+void StepSegments::GradNorm() {
+  SegmentBuilder segment = Begin(ir::SegmentKind::GradNorm);
+  mlir::OpBuilder& ops = segment.builder();
+  mlir::Location loc = segment.loc();
+  ir::RoleAttr norms = segment.Role(ir::Role::LocalNorms);
+  mlir::RankedTensorType norms_type = Vector(static_cast<int64_t>(tensors_.size()));
+  for (const auto& [tensor, uses] : content_.uses) {
+    bool exact = training_.accumulation == EXACT;
+    bool first_holder = tensors_[tensor].first_stage == content_.stage;
+    if (!exact && uses.size() == 1 && !first_holder) continue;
+    // Sum over the uses of this stage, in model order.
+    ir::Role held = exact ? ir::Role::GradAccumulator : ir::Role::Grad;
+    mlir::RankedTensorType type =
+        exact ? tensors_[tensor].Type(ir::Exact192Type::get(builder_.getContext())) : GradType(tensor);
+    mlir::Value sum = segment.Current(segment.Role(held, tensor, uses.front()), type);
+    for (size_t i = 1; i < uses.size(); ++i) {
+      mlir::Value other = segment.Current(segment.Role(held, tensor, uses[i]), type);
+      sum = segment.Named(ops.create<ir::AddOp>(loc, type, sum, other, mlir::Value()), "sum uses of " + Name(tensor));
+    }
+    ir::RoleAttr grad = segment.Role(ir::Role::Grad, tensor, uses.front());
+    if (exact) {
+      sum = segment.Named(ops.create<ir::ExactRoundOp>(loc, GradType(tensor), sum), "round " + Name(tensor));
+      for (int32_t use : uses) {
+        Zero(segment, segment.Role(held, tensor, use), type, "zero accumulator of " + Name(tensor));
+      }
+    }
+    if (exact || uses.size() > 1) segment.SetResult(grad, sum);
+    if (!first_holder) continue;
+    auto square = ops.create<ir::SquaredNormOp>(loc, norms_type, sum, segment.Current(norms, norms_type),
+                                                ops.getI64IntegerAttr(tensor));
+    segment.SetResult(norms, segment.Named(square, "norm of " + Name(tensor)));
+  }
+  segment.Finish();
+}
+
+mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
+  mlir::Value norms = segment.Argument(segment.Role(ir::Role::Norms), Vector(static_cast<int64_t>(tensors_.size())));
+  auto total = segment.builder().create<ir::NormTotalOp>(segment.loc(), Vector(2), norms,
+                                                         segment.builder().getF64FloatAttr(training_.clip_norm));
+  segment.SetResult(segment.Role(ir::Role::Norm), segment.Named(total, "norm"));
+  return total;
+}
+
+void StepSegments::ScaleGradients() {
+  SegmentBuilder segment = Begin(ir::SegmentKind::ScaleGradients);
+  mlir::Value norm = NormTotal(segment);
+  for (const auto& [tensor, uses] : content_.uses) {
+    ir::RoleAttr role = segment.Role(ir::Role::Grad, tensor, uses.front());
+    mlir::Value grad = segment.Argument(role, GradType(tensor));
+    auto scaled = segment.builder().create<ir::ScaleOp>(segment.loc(), grad.getType(), norm, grad);
+    segment.SetResult(role, segment.Named(scaled, "clip " + Name(tensor)));
+  }
+  segment.Finish();
+}
+
+void StepSegments::OptimizerStep() {
+  SegmentBuilder segment = Begin(ir::SegmentKind::OptimizerStep);
+  mlir::OpBuilder& ops = segment.builder();
+  mlir::Location loc = segment.loc();
+  if (training_.clip_norm == 0) NormTotal(segment);
+  for (const auto& [tensor, uses] : content_.uses) {
+    TensorInfo& info = tensors_[tensor];
+    // One copy of the weights, unless the optimizer's is of another type than the one that compute reads.
+    bool has_master = info.Type().getElementType() != training_.master;
+    ir::RoleAttr param = segment.Role(ir::Role::Param, tensor);
+    ir::RoleAttr updated = has_master ? segment.Role(ir::Role::Master, tensor) : param;
+    ir::RoleAttr moment1 = segment.Role(ir::Role::Moment1, tensor);
+    ir::RoleAttr moment2 = segment.Role(ir::Role::Moment2, tensor);
+    mlir::Value grad = segment.Argument(segment.Role(ir::Role::Grad, tensor, uses.front()), GradType(tensor));
+    mlir::Value weight = segment.Argument(updated, info.Type(training_.master));
+    mlir::Type moments = info.Type(training_.moments);
+    mlir::Type param_type = has_master ? mlir::Type(info.Type()) : mlir::Type();
+    auto number = [&](double value) { return ops.getF64FloatAttr(value); };
+    mlir::FloatAttr decay = info.op.getWeightDecayAttr();
+    if (training_.adamw) {
+      auto step =
+          ops.create<ir::AdamwOp>(loc, weight.getType(), moments, moments, param_type, grad, weight,
+                                  segment.Argument(moment1, moments), segment.Argument(moment2, moments),
+                                  number(training_.beta1), number(training_.beta2), number(training_.epsilon), decay);
+      segment.Named(step, "adamw " + Name(tensor));
+      segment.SetResult(updated, step.getNewWeight());
+      segment.SetResult(moment1, step.getNewMoment1());
+      segment.SetResult(moment2, step.getNewMoment2());
+      if (has_master) segment.SetResult(param, step.getParam());
+    } else {
+      bool has_buffer = training_.momentum != 0;
+      mlir::Value buffer = has_buffer ? segment.Argument(moment1, moments) : mlir::Value();
+      auto step = ops.create<ir::SgdStepOp>(loc, weight.getType(), has_buffer ? moments : mlir::Type(), param_type,
+                                            grad, weight, buffer, number(training_.momentum), decay);
+      segment.Named(step, "sgd " + Name(tensor));
+      segment.SetResult(updated, step.getNewWeight());
+      if (has_buffer) segment.SetResult(moment1, step.getNewBuffer());
+      if (has_master) segment.SetResult(param, step.getParam());
+    }
+  }
+  for (const auto& [tensor, uses] : content_.uses) {
+    for (int32_t use : uses) {
+      // Under exact accumulation only the first use has a gradient of its own type.
+      if (training_.accumulation == EXACT && use != uses.front()) continue;
+      Zero(segment, segment.Role(ir::Role::Grad, tensor, use), GradType(tensor), "zero gradient of " + Name(tensor));
+    }
+  }
+  segment.Finish();
+}
+
+}  // namespace
+
+void BuildStepSegments(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
+                       const Training& training) {
+  StepSegments step(builder, content, tensors, training);
+  step.GradNorm();
+  if (training.clip_norm > 0) step.ScaleGradients();
+  step.OptimizerStep();
+}
+
+}  // namespace weft

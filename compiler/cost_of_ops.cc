@@ -1,0 +1,120 @@
+#include "compiler/cost_of_ops.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/training.h"
+#include "proto/status.h"
+
+namespace weft {
+
+namespace {
+
+// Copies the attributes that StepAttributes has a field for; both use the same names.
+void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
+  const auto* descriptor = StepAttributes::descriptor();
+  const auto* reflection = StepAttributes::GetReflection();
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    const auto* field = descriptor->field(i);
+    mlir::Attribute value = op->getAttr(field->name());
+    if (!value) continue;
+    using Field = google::protobuf::FieldDescriptor;
+    if (field->cpp_type() == Field::CPPTYPE_BOOL) {
+      reflection->SetBool(attributes, field, true);
+    } else if (auto number = mlir::dyn_cast<mlir::FloatAttr>(value)) {
+      reflection->SetDouble(attributes, field, number.getValueAsDouble());
+    } else if (auto integer = mlir::dyn_cast<mlir::IntegerAttr>(value)) {
+      if (field->cpp_type() == Field::CPPTYPE_UINT32) {
+        reflection->SetUInt32(attributes, field, static_cast<uint32_t>(integer.getInt()));
+      } else {
+        reflection->SetInt64(attributes, field, integer.getInt());
+      }
+    }
+  }
+}
+
+// The dtype that decides about speed: that of the first operand of floats, else of the first result.
+DType WorkDType(mlir::Operation* op) {
+  auto dtype = [](mlir::Value value) {
+    return DTypeOfType(mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType());
+  };
+  for (mlir::Value operand : op->getOperands()) {
+    if (mlir::isa<mlir::FloatType>(mlir::cast<mlir::RankedTensorType>(operand.getType()).getElementType())) {
+      return dtype(operand);
+    }
+  }
+  return op->getNumResults() > 0 ? dtype(op->getResult(0)) : DTYPE_UNSPECIFIED;
+}
+
+}  // namespace
+
+Kernel KernelOf(mlir::Operation* op) {
+  Kernel kernel = KERNEL_UNSPECIFIED;
+  if (!mlir::isa<ir::KernelInterface>(op)) return kernel;
+  std::string name = op->getName().stripDialect().str();
+  absl::AsciiStrToUpper(&name);
+  Kernel_Parse(name, &kernel);
+  return kernel;
+}
+
+Step MakeStep(mlir::Operation* op) {
+  Step step;
+  auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
+  step.set_name(name ? name.str() : op->getName().stripDialect().str());
+  step.set_kernel(KernelOf(op));
+  step.set_accumulate(mlir::cast<ir::KernelInterface>(op).accumulates());
+  CopyAttributes(op, step.mutable_attributes());
+  if (step.attributes().ByteSizeLong() == 0) step.clear_attributes();
+  auto cost = mlir::cast<ir::CostInterface>(op);
+  step.mutable_work()->set_flops(cost.flops());
+  step.mutable_work()->set_bytes(cost.bytes());
+  step.mutable_work()->set_dtype(WorkDType(op));
+  step.set_stream(COMPUTE);
+  return step;
+}
+
+absl::StatusOr<int64_t> NominalStepCost(const Step& step, ActionKind) {
+  return std::max(step.work().flops() / 100, step.work().bytes());
+}
+
+absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost) {
+  GraphCosts costs;
+  auto add = [&](mlir::Operation* op, int64_t layer, ActionKind kind) -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(MakeStep(op), kind));
+    costs.layers[layer] = ir::SaturatingAdd(costs.layers[layer], std::max<int64_t>(0, picoseconds));
+    auto interface = mlir::cast<ir::CostInterface>(op);
+    costs.flops = ir::SaturatingAdd(costs.flops, interface.flops());
+    costs.flops_masked = ir::SaturatingAdd(costs.flops_masked, interface.maskedFlops());
+    return absl::OkStatus();
+  };
+  // Backward ops are built for real, with block arguments for gradients, and thrown away.
+  mlir::Block scratch;
+  mlir::OpBuilder builder(graph.getContext());
+  for (mlir::Operation& op : graph.getBody().front()) {
+    if (!mlir::isa<ir::KernelInterface>(op)) continue;
+    auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
+    if (!layer || layer.getInt() < 0 || layer.getInt() > (1 << 24)) {
+      return absl::InvalidArgumentError(absl::StrCat("an op ", op.getName().getStringRef().str(), " has no layer"));
+    }
+    if (layer.getInt() >= static_cast<int64_t>(costs.layers.size())) costs.layers.resize(layer.getInt() + 1, 0);
+    WEFT_RETURN_IF_ERROR(add(&op, layer.getInt(), FORWARD));
+    auto differentiable = mlir::dyn_cast<ir::DifferentiableInterface>(op);
+    if (!differentiable) continue;
+    builder.setInsertionPointToEnd(&scratch);
+    llvm::SmallVector<mlir::Value> gradients;
+    for (mlir::Value result : op.getResults()) gradients.push_back(scratch.addArgument(result.getType(), op.getLoc()));
+    llvm::SmallVector<ir::GradientRequest> requests;
+    for (mlir::Value operand : op.getOperands()) {
+      auto type = mlir::cast<mlir::RankedTensorType>(operand.getType());
+      bool wanted = mlir::isa<mlir::FloatType>(type.getElementType()) && operand != graph.getBody().getArgument(0);
+      requests.push_back({wanted ? type : mlir::RankedTensorType(), {}});
+    }
+    differentiable.buildBackward(builder, gradients, requests);
+    for (mlir::Operation& made : scratch) WEFT_RETURN_IF_ERROR(add(&made, layer.getInt(), BACKWARD));
+    scratch.clear();
+  }
+  return costs;
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// A model graph as a module: one weft.tensor per parameter and one weft.graph with the forward of one microbatch.
+//
+// Activations and logits have the type precision.compute, parameters precision.params; the loss is fp64. A dropout
+// probability is the recipe's for every dropout and attention op (0 = the op is left out); sites are numbered in model
+// order whether they are left out or not. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple
+// of 128.
+#ifndef WEFT_COMPILER_IMPORT_GRAPH_H_
+#define WEFT_COMPILER_IMPORT_GRAPH_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "proto/model_graph.pb.h"
+#include "proto/program.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+inline constexpr int64_t kVocabularyAlignment = 128;
+
+struct ImportOptions {
+  Precision precision;
+  AccumulationMode accumulation = IN_ORDER;
+  // Without dropout.
+  bool evaluation = false;
+};
+
+struct ImportedGraph {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  // In model order.
+  std::vector<LogicalTensor> tensors;
+};
+
+// InvalidArgument names the op or parameter. `context` must have the dialect weft loaded.
+absl::StatusOr<ImportedGraph> ImportGraph(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe,
+                                          const ImportOptions& options);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_IMPORT_GRAPH_H_

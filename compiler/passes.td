@@ -1,0 +1,77 @@
+// Passes of the graph level, in the order in which they run.
+#ifndef WEFT_COMPILER_PASSES_TD_
+#define WEFT_COMPILER_PASSES_TD_
+
+include "mlir/Pass/PassBase.td"
+
+def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
+  let summary = "Gives every op of the graph the stage of its layer";
+  let description = [{
+    Layers 0, 1, ... are cut into contiguous stages, either as `layers-per-stage` says or so that the most expensive
+    stage (forward and backward of everything in it, embedding and loss included) is as cheap as possible; see
+    compiler/balanced_partition.h, also for ties.
+
+    Precondition: one weft.graph, whose ops have `layer` attributes, ascending. Afterwards each has a `stage`.
+
+    ```mlir
+    // weft-opt --weft-partition-stages=stages=2
+    %y = weft.gelu %x {layer = 1 : i32} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    // becomes
+    %y = weft.gelu %x {layer = 1 : i32, stage = 1 : i32} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+  let options = [
+    Option<"stages", "stages", "int32_t", /*default=*/"1", "number of stages">,
+    ListOption<"layersPerStage", "layers-per-stage", "int32_t", "layers of each stage; empty = balanced by cost">,
+    ListOption<"layerCosts", "layer-costs", "int64_t",
+               "picoseconds of each layer; empty = at a nominal 100 Tflop/s and 1 TB/s">,
+  ];
+}
+
+def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
+  let summary = "Replaces the graph by the segments of every stage, differentiating it on the way";
+  let description = [{
+    For every stage a forward and a backward; then grad_norm (sums the uses of a tensor that the stage holds, rounds
+    exact accumulators, writes squared norms of the tensors that no earlier stage holds), scale_gradients (only if
+    gradients are clipped) and optimizer_step (which also leaves gradients at zero). See weft.segment for roles.
+
+    *Differentiation* is a walk over the stage's forward from its end: every op builds its backward
+    (DifferentiableInterface). Gradients of a value with several readers are added, last reader first. Gradients of
+    parameters accumulate in the `grad` of the use (`accumulation = "in_order"`) or are computed alone and added to its
+    `grad_accumulator` ("exact").
+
+    *Saved values* are the forward values that the backward reads. Of a layer that is *recomputed* the forward saves
+    nothing that another layer does not need; the backward runs again, right before they are needed, those ops of the
+    layer that it depends on. `full` and `every` never recompute the layer of the loss; a cross_entropy is never run
+    again, its log-sum-exp (a number per row) is saved.
+
+    Preconditions: weft-partition-stages; one weft.graph; weft.tensor for every parameter; the attribute
+    `weft.training` (compiler/training.h), unless `evaluate`. Exactly one value, a matrix of floats, crosses each
+    boundary between stages. A tensor that several stages use is used once in each.
+
+    ```mlir
+    // weft-opt --weft-partition-stages=stages=1 --weft-build-segments
+    weft.graph @one {
+    ^bb0(%losses: tensor<1xf64>):
+      ...
+      weft.yield %new : tensor<1xf64>
+    }
+    // becomes
+    weft.segment @stage0.forward forward stage 0 (%w: tensor<8x4xf32> as <param tensor 0>,
+        %losses: tensor<1xf64> as <local_losses>) -> (<saved>, <local_losses>) { ... }
+    weft.segment @stage0.backward backward stage 0 (%s: tensor<4xi32> as <saved>, ...) -> (<grad tensor 0>) { ... }
+    ...
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+  let options = [
+    Option<"recompute", "recompute", "std::string", /*default=*/"\"none\"", "none, full, layers or every">,
+    ListOption<"recomputeLayers", "recompute-layers", "int32_t", "for layers: which">,
+    Option<"recomputeEvery", "recompute-every", "int32_t", /*default=*/"1",
+           "for every: of each stage's layers without a loss, the first and then every this many">,
+    Option<"evaluate", "evaluate", "bool", /*default=*/"false", "forward only, with nothing saved">,
+  ];
+}
+
+#endif  // WEFT_COMPILER_PASSES_TD_
