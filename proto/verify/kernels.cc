@@ -409,6 +409,8 @@ void StepCheck::Aliases() {
   };
   const auto in_place = [&](int i, int o) {
     switch (step_.kernel()) {
+      case ADD:
+        return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
       case SCALE:
         return i == 1 && In(1).offset() == Out(0).offset() && In(1).dtype() == Out(0).dtype();
       case ADAMW:
