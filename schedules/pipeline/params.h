@@ -12,11 +12,11 @@ namespace weft {
 
 // A list of all ranks' slots may be this long: 16384 ranks with 512 microbatches each. More is a slip or an attack.
 inline constexpr int64_t kMaximumSlots = int64_t{1} << 24;
-// Costs are at most this, so that no sum of them over all slots overflows.
-inline constexpr int64_t kMaximumSlotCost = int64_t{1} << 36;
+// Costs are at most this: 1000 s in picoseconds.
+inline constexpr int64_t kMaximumSlotCost = int64_t{1} << 50;
 
-// 1 <= ranks, 1 <= microbatches, 2 * ranks * microbatches <= kMaximumSlots, and costs in 1..kMaximumSlotCost.
-// InvalidArgument names the parameter, its value and the nearest valid one.
+// 1 <= ranks, 1 <= microbatches, 2 * ranks * microbatches <= kMaximumSlots, costs in 1..kMaximumSlotCost, and the sum of
+// the costs of all slots at most 2^62. InvalidArgument names the parameter, its value and the nearest valid one.
 absl::Status CheckParams(const ScheduleParams& params);
 
 // Stage i on rank i, one lane.

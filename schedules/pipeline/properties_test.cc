@@ -121,7 +121,9 @@ TEST(Schedules, RefuseImpossibleParams) {
     EXPECT_THAT(message({.ranks = INT32_MAX, .microbatches = INT32_MAX}), HasSubstr("nearest valid: 8388608"));
     EXPECT_THAT(message({.forward = 0}), HasSubstr("forward = 0"));
     EXPECT_THAT(message({.backward = -1}), HasSubstr("backward = -1"));
-    EXPECT_THAT(message({.backward = INT64_MAX}), HasSubstr("nearest valid: 68719476736"));
+    EXPECT_THAT(message({.backward = INT64_MAX}), HasSubstr("nearest valid: 1125899906842624"));
+    EXPECT_THAT(message({.ranks = 4096, .microbatches = 512, .forward = int64_t{1} << 42}),
+                HasSubstr("forward + backward = 4398046511106 for 4096 ranks and 512 microbatches; allowed: 2 to"));
   }
 }
 
