@@ -150,10 +150,10 @@ void ExpectAgreement(const Program& program, const NaiveDurations& durations, in
   EXPECT_EQ(peaks, naive.live_peak);
 }
 
-TEST(EngineAgainstOracle, RandomPrograms) {
+TEST(EngineAgainstOracle, RandomEnginePrograms) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Program program = RandomProgram(seed);
+    const Program program = RandomEngineProgram(seed);
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
@@ -172,7 +172,7 @@ TEST(EngineAgainstOracle, RandomPrograms) {
 TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Program program = RandomProgram(seed);
+    const Program program = RandomEngineProgram(seed);
     const NaiveDurations durations = RandomDurations(seed);
     const auto engine = Simulate(program, durations, {.repetitions = 2, .trace = true}, /*join_steps=*/true);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -311,7 +311,7 @@ TEST(Engine, RefusesNoRepetitions) {
 }
 
 TEST(Engine, UnknownCollectiveIsRefused) {
-  Program program = RandomProgram(3);
+  Program program = RandomEngineProgram(3);
   int collectives = 0;
   for (Template& t : *program.mutable_templates()) {
     for (Action& action : *t.mutable_body()) {

@@ -312,6 +312,6 @@ Program GPipeProgram(int ranks, int microbatches, int64_t bytes) {
   return program;
 }
 
-Program RandomProgram(uint64_t seed) { return RandomBuilder(seed).Build(); }
+Program RandomEngineProgram(uint64_t seed) { return RandomBuilder(seed).Build(); }
 
 }  // namespace weft

@@ -1,0 +1,124 @@
+#include "simulator/report_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace weft {
+namespace {
+
+// More ranks than this are left to the JSON report.
+constexpr int kShownRanks = 32;
+
+std::string Seconds(double seconds) {
+  if (seconds == 0) return "0";
+  if (std::abs(seconds) < 1e-3) return absl::StrFormat("%.2f us", seconds * 1e6);
+  if (std::abs(seconds) < 1) return absl::StrFormat("%.3f ms", seconds * 1e3);
+  return absl::StrFormat("%.3f s", seconds);
+}
+
+std::string Bytes(int64_t bytes) {
+  const double size = static_cast<double>(bytes);
+  if (bytes < 1 << 10) return absl::StrCat(bytes, " B");
+  if (bytes < 1 << 20) return absl::StrFormat("%.1f KiB", size / (1 << 10));
+  if (bytes < 1 << 30) return absl::StrFormat("%.1f MiB", size / (1 << 20));
+  return absl::StrFormat("%.2f GiB", size / (1 << 30));
+}
+
+std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
+
+// Columns as wide as their widest cell: the first to the left, the others to the right.
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      absl::StrAppend(&text, "  ", i == 0 ? row[i] + padding : padding + row[i]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string MemoryText(const SimulationReport& report) {
+  std::string text = absl::StrFormat(
+      "memory per device: %s planned + %s reserved of %s%s; live peak %s\n", Bytes(report.planned_bytes()),
+      Bytes(report.device_bytes() - report.planned_bytes()), Bytes(report.capacity_bytes()),
+      report.fits() ? ", fits" : ", DOES NOT FIT", Bytes(report.live_peak_bytes()));
+  if (!report.fits() && report.device_bytes() > report.capacity_bytes()) {
+    absl::StrAppend(&text, "  too much by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {{"class", "arena", "at peak"}};
+  for (const ClassBytes& row : report.memory()) {
+    rows.push_back({row.class_(), Bytes(row.planned_bytes()), Bytes(row.bytes_at_peak())});
+  }
+  return text + Table(rows);
+}
+
+std::string IdleText(const SimulationReport& report) {
+  std::vector<std::pair<std::string, double>> causes;
+  for (const RankReport& rank : report.per_rank()) {
+    for (const IdleCause& cause : rank.idle_causes()) {
+      const auto found =
+          std::find_if(causes.begin(), causes.end(), [&](const auto& known) { return known.first == cause.cause(); });
+      if (found == causes.end()) {
+        causes.push_back({cause.cause(), cause.seconds()});
+      } else {
+        found->second += cause.seconds();
+      }
+    }
+  }
+  std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::vector<std::string>> rows = {{"idle compute, mean per rank", "time", "of the step"}};
+  for (const auto& [cause, seconds] : causes) {
+    const double mean = seconds / static_cast<double>(std::max<int64_t>(report.ranks(), 1));
+    rows.push_back(
+        {cause, Seconds(mean), Percent(report.makespan_seconds() > 0 ? mean / report.makespan_seconds() : 0)});
+  }
+  return Table(rows);
+}
+
+std::string RankText(const SimulationReport& report) {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "busy", "exposed communication", "idle", "live peak", "planned"}};
+  for (int i = 0; i < std::min(report.per_rank_size(), kShownRanks); ++i) {
+    const RankReport& rank = report.per_rank(i);
+    rows.push_back({absl::StrCat(rank.rank()), Seconds(rank.busy_seconds()),
+                    Seconds(rank.exposed_communication_seconds()), Seconds(rank.idle_seconds()),
+                    Bytes(rank.live_peak_bytes()), Bytes(rank.planned_bytes())});
+  }
+  std::string text = Table(rows);
+  if (report.per_rank_size() > kShownRanks) {
+    absl::StrAppend(&text, "  ... and ", report.per_rank_size() - kShownRanks, " more ranks (in the JSON report)\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ReportToText(const SimulationReport& report) {
+  std::string text = absl::StrFormat("runtime %s: %s on %s, %d ranks (cost %s, network %s)\n\n", report.runtime(),
+                                     report.program().empty() ? "program" : report.program(), report.cluster(),
+                                     report.ranks(), report.cost(), report.network());
+  absl::StrAppend(&text, Table({{"iteration", Seconds(report.iteration_seconds())},
+                                {"one step alone", Seconds(report.makespan_seconds())},
+                                {"bubble ratio", Percent(report.bubble_ratio())},
+                                {"tokens/s", absl::StrFormat("%.0f", report.tokens_per_second())},
+                                {"tokens/s per device", absl::StrFormat("%.0f", report.tokens_per_second_per_device())},
+                                {"MFU (attention in full)", Percent(report.mfu())},
+                                {"MFU (causal)", Percent(report.mfu_causal())},
+                                {"HFU (with recompute)", Percent(report.hfu())}}));
+  absl::StrAppend(&text, "\n", MemoryText(report), "\n", IdleText(report), "\n", RankText(report));
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,15 @@
+// A SimulationReport for people. The first line names the runtime that the prediction is for.
+#ifndef WEFT_SIMULATOR_REPORT_TEXT_H_
+#define WEFT_SIMULATOR_REPORT_TEXT_H_
+
+#include <string>
+
+#include "proto/report.pb.h"
+
+namespace weft {
+
+std::string ReportToText(const SimulationReport& report);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_REPORT_TEXT_H_
