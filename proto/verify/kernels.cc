@@ -307,7 +307,12 @@ void StepCheck::Kernels() {
     case ADD:
       Attributes({});
       if (!Arity(2, 2, 1, 1)) return;
-      AllFloating();
+      if (In(0).dtype() == EXACT192) {
+        Is(In(1), {EXACT192});
+        Is(Out(0), {EXACT192});
+      } else {
+        AllFloating();
+      }
       SameShape(In(1), In(0));
       SameShape(Out(0), In(0));
       return;
