@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/rank_util.h"
+#include "compiler/training.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "proto/status.h"
 
@@ -15,16 +16,6 @@ namespace weft {
 namespace {
 
 absl::string_view View(llvm::StringRef text) { return absl::string_view(text.data(), text.size()); }
-
-DType DTypeOf(mlir::Type element) {
-  if (element.isF64()) return FP64;
-  if (element.isF32()) return FP32;
-  if (element.isBF16()) return BF16;
-  if (element.isF16()) return FP16;
-  if (element.isInteger(32)) return INT32;
-  if (mlir::isa<ir::Exact192Type>(element)) return EXACT192;
-  return DTYPE_UNSPECIFIED;
-}
 
 BufferRole RoleOf(ir::Role role) {
   switch (role) {
@@ -108,7 +99,7 @@ class TemplateExporter {
     buffer.set_bytes(type.getBytes());
     buffer.set_offset(offset);
     if (auto tensor = mlir::dyn_cast_or_null<mlir::RankedTensorType>(type.getContent())) {
-      buffer.set_dtype(DTypeOf(tensor.getElementType()));
+      buffer.set_dtype(DTypeOfType(tensor.getElementType()));
       for (int64_t extent : tensor.getShape()) buffer.add_shape(extent);
     }
     return buffer;

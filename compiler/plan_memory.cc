@@ -230,7 +230,9 @@ class TemplatePlanner {
   }
 
   mlir::LogicalResult AssignOffsets() {
-    int64_t base = 0;
+    // Set where another program's persistent buffers share the arena.
+    auto shared = template_->getAttrOfType<mlir::IntegerAttr>("persistent_bytes");
+    int64_t base = shared ? shared.getInt() : 0;
     for (ir::PersistentOp op : template_.getOps<ir::PersistentOp>()) {
       const int64_t bytes = mlir::cast<ir::BufferType>(op.getBuffer().getType()).getBytes();
       if (!op.getOffset()) op.setOffset(base);
@@ -239,6 +241,7 @@ class TemplatePlanner {
       }
       base = std::max(base, static_cast<int64_t>(*op.getOffset()) + RoundUp(bytes, kArenaAlignment));
     }
+    template_->setAttr("persistent_bytes", builder_.getI64IntegerAttr(base));
     std::vector<ArenaItem> items;
     for (const Transient& transient : transients_) items.push_back(Lifetime(transient));
     auto arena = PlanArena(items);

@@ -1,29 +1,10 @@
 #include "compiler/rank_program.h"
 
+#include "compiler/training.h"
 #include "mlir/IR/Builders.h"
 
 namespace weft {
 namespace {
-
-mlir::Type ElementType(DType dtype, mlir::MLIRContext* context) {
-  mlir::Builder builder(context);
-  switch (dtype) {
-    case FP64:
-      return builder.getF64Type();
-    case FP32:
-      return builder.getF32Type();
-    case BF16:
-      return builder.getBF16Type();
-    case FP16:
-      return builder.getF16Type();
-    case INT32:
-      return builder.getI32Type();
-    case EXACT192:
-      return ir::Exact192Type::get(context);
-    default:
-      return {};
-  }
-}
 
 ir::BufferClass ClassOf(ir::Role role) {
   switch (role) {
@@ -57,7 +38,7 @@ ir::BufferClass ClassOf(ir::Role role) {
 
 ir::OperandAttr MakeOperand(const SegmentOperand& operand, mlir::MLIRContext* context) {
   mlir::Type content;
-  if (mlir::Type element = ElementType(operand.dtype, context)) {
+  if (mlir::Type element = TypeOfDType(context, operand.dtype)) {
     content = mlir::RankedTensorType::get(operand.shape, element);
   }
   auto type = ir::BufferType::get(context, ClassOf(operand.role), operand.bytes, content);
@@ -99,8 +80,12 @@ void SharePersistentBuffers(ir::ProgramOp planned, ir::ProgramOp program) {
   mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&program.getBody().front());
   for (ir::TemplateOp from : planned.getOps<ir::TemplateOp>()) {
     auto to = builder.create<ir::TemplateOp>(program.getLoc(), from.getSymName(), from.getPins());
+    to->setAttr("persistent_bytes", from->getAttr("persistent_bytes"));
     mlir::OpBuilder inside = mlir::OpBuilder::atBlockEnd(&to.getBody().emplaceBlock());
-    for (ir::PersistentOp op : from.getOps<ir::PersistentOp>()) inside.clone(*op);
+    for (ir::PersistentOp op : from.getOps<ir::PersistentOp>()) {
+      const ir::Role role = op.getRole().getRole();
+      if (role == ir::Role::Param || role == ir::Role::LocalLosses || role == ir::Role::Losses) inside.clone(*op);
+    }
   }
 }
 

@@ -29,8 +29,8 @@ struct RankProgramOptions {
 mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, const SegmentSet& segments,
                                                    const RankProgramOptions& options);
 
-// Declares in `program`, which has no template yet, the templates of `planned` with all persistent buffers at the same
-// offsets: the two programs share them.
+// Declares in the evaluation program `program`, which has no template yet, the templates of `planned` with its
+// parameters and losses at the same offsets, and keeps the bytes of all its persistent buffers free of others.
 void SharePersistentBuffers(ir::ProgramOp planned, ir::ProgramOp program);
 
 }  // namespace weft

@@ -1,0 +1,51 @@
+// The compiler: from model, recipe, plan and cluster to a proven program.
+//
+//   model, recipe -> graph -> stages -> segments (CompileSegments) -+-> signatures -> schedule -> transfers -> sync
+//   plan, cluster -> validated, defaults filled --------------------+      -> receives -> memory -> Program -> verified
+//
+// The program carries a second one for evaluation: forward only, dropout off, on the same persistent buffers.
+#ifndef WEFT_COMPILER_COMPILE_H_
+#define WEFT_COMPILER_COMPILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+struct CompileOptions {
+  // A program that does not fit the device is marked (`does_not_fit`) instead of refused.
+  bool allow_oom = false;
+  // Also compile the evaluation program.
+  bool evaluation = true;
+  // If not null, receives what the user should know: one sentence each.
+  std::vector<std::string>* notes = nullptr;
+};
+
+// All messages may be as the user wrote them: they are validated here and defaults are filled in. InvalidArgument names
+// the field; NotFound an unknown schedule or collective; ResourceExhausted a plan that does not fit, with what takes
+// the memory and what to change.
+absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
+                                const CompileOptions& options);
+
+// The IR as text: `level` is "graph" (the model), "rank" (the planned lists of actions) or "program" (the message).
+absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
+                                   const Cluster& cluster, absl::string_view level);
+
+// Identity of a cluster's figures: FNV-1a of its deterministic serialisation.
+uint64_t ClusterDigest(const Cluster& cluster);
+
+// Bytes that a rank needs on its device: the highest arena of program and evaluation, without the device's reserve.
+int64_t PlannedDeviceBytes(const Program& program);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_COMPILE_H_

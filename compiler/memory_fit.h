@@ -1,0 +1,17 @@
+// Whether a program fits the devices of a cluster, and if not, what takes the memory.
+#ifndef WEFT_COMPILER_MEMORY_FIT_H_
+#define WEFT_COMPILER_MEMORY_FIT_H_
+
+#include "absl/status/status.h"
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// ResourceExhausted if arena and reserve exceed the device's memory (0 = unknown, always fits): by how much, the
+// classes and buffers that take the most, and what to change.
+absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_MEMORY_FIT_H_
