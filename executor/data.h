@@ -29,12 +29,12 @@ struct DataOptions {
   int64_t sequence_length = 0;
   int64_t vocabulary = 0;
   uint64_t seed = 0;
-  // "" = by content; "uint16" or "uint32" = raw tokens without a header.
+  // "" = by content; "uint16" or "uint32" = raw tokens without a header; "bytes" = every byte is a token, text or not.
   std::string token_type;
 };
 
-// Opens a token file, Megatron .bin/.idx pair, or text as bytes. Errors name the file and, for a token beyond the
-// vocabulary, its offset.
+// Opens a token file, Megatron .bin/.idx pair, or text as bytes (docs/data.md). Errors name the file and, for a token
+// beyond the vocabulary, its offset; the first 2^26 tokens are checked here, later ones when a sample has them.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const DataOptions& options);
 
 }  // namespace weft

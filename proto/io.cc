@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -180,17 +181,23 @@ absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, goo
   if (bytes.substr(0, 8) == "WEFTPROG") {
     return absl::InvalidArgumentError(absl::StrCat(source, ": is a compiled program; expected a ", type));
   }
-  switch (FormatOf(bytes)) {
+  const Format format = FormatOf(bytes);
+  switch (format) {
     case Format::kJson:
-      return ReadJson(bytes, source, message);
     case Format::kText: {
-      // The parser takes no byte order mark.
-      if (bytes.substr(0, 3) == "\xef\xbb\xbf") bytes.remove_prefix(3);
-      const absl::Status text = ReadText(bytes, source, message);
-      // A small binary message can consist of printable characters.
-      if (text.ok() || ReadWire(bytes, source, message).ok()) return absl::OkStatus();
-      message->Clear();
-      return text;
+      // Neither the text parser nor the format takes a byte order mark.
+      const absl::string_view content = bytes.substr(0, 3) == "\xef\xbb\xbf" ? bytes.substr(3) : bytes;
+      const absl::Status status =
+          format == Format::kJson ? ReadJson(content, source, message) : ReadText(content, source, message);
+      // A small binary message can look like text: by its first bytes, or as a comment and nothing else.
+      if (status.ok() && message->ByteSizeLong() > 0) return status;
+      const std::unique_ptr<google::protobuf::Message> binary(message->New());
+      if (ReadWire(bytes, source, binary.get()).ok()) {
+        message->GetReflection()->Swap(message, binary.get());
+        return absl::OkStatus();
+      }
+      if (!status.ok()) message->Clear();
+      return status;
     }
     case Format::kBinary: {
       const absl::Status binary = ReadWire(bytes, source, message);

@@ -130,6 +130,19 @@ TEST(ParseMessage, PrintableBinaryIsNotTakenForText) {
   trace.set_program_name("p");
   ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
   EXPECT_EQ(read.origin().size(), 123u);
+  // One of 35 looks like a comment.
+  trace.Clear();
+  trace.set_origin(std::string(35, 'a'));
+  ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
+  EXPECT_EQ(read.origin().size(), 35u);
+  ASSERT_TRUE(ParseMessage("\n# only a comment\n", "t", &read).ok());
+  EXPECT_EQ(read.ByteSizeLong(), 0u);
+  // Tag 0x20 is a space: steps = 123, and a zero.
+  Recipe recipe;
+  ASSERT_TRUE(ParseMessage(absl::string_view(" {\x10\0", 4), "r", &recipe).ok());
+  EXPECT_EQ(recipe.steps(), 123);
+  ASSERT_TRUE(ParseMessage(recipe.SerializeAsString(), "r", &recipe).ok());
+  EXPECT_EQ(recipe.steps(), 123);
 }
 
 struct BadCase {

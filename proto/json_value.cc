@@ -131,7 +131,11 @@ class JsonParser {
 
     std::vector<int> order(value->names.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return value->names[a] < value->names[b]; });
+    // By name, then by place: of two equal names the later is the duplicate.
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      const int by_name = value->names[a].compare(value->names[b]);
+      return by_name != 0 ? by_name < 0 : a < b;
+    });
     for (size_t i = 1; i < order.size(); ++i) {
       if (value->names[order[i]] != value->names[order[i - 1]]) continue;
       const auto [line, column] = places[order[i]];

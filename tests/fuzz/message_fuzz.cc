@@ -20,10 +20,10 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-void ReadBack(const std::string& bytes, const Fuzzed& expected) {
+Fuzzed ReadBack(const std::string& bytes) {
   Fuzzed again;
   Require(ParseMessage(bytes, "again", &again).ok());
-  Require(again.SerializeAsString() == expected.SerializeAsString());
+  return again;
 }
 
 // A template, so that only the branch of the type at hand is compiled.
@@ -58,13 +58,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const std::string text = MessageToText(message);
-  if (!text.empty()) ReadBack(text, message);
+  // Text has one NaN, doubles have many.
+  if (!text.empty()) Require(MessageToText(ReadBack(text)) == text);
   const std::string binary = message.SerializeAsString();
-  if (!binary.empty()) ReadBack(binary, message);
+  if (!binary.empty()) Require(ReadBack(binary).SerializeAsString() == binary);
   const absl::StatusOr<std::string> json = MessageToJson(message);
   // Only NaN and infinities have no form in JSON.
   if (json.ok()) {
-    ReadBack(*json, message);
+    Require(ReadBack(*json).SerializeAsString() == binary);
   } else {
     Require(json.status().message().find("must be finite") != absl::string_view::npos);
   }

@@ -1,0 +1,61 @@
+// Fuzz target: data files. The first byte of the input chooses how the rest is taken: as a file of each token type, or
+// as the index of a Megatron pair.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/data.h"
+#include "executor/token_format.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// Opens the bytes as a file in memory and reads samples of the first epochs.
+void OpenAndRead(absl::string_view bytes, const char* type) {
+  const int fd = memfd_create("data_fuzz", MFD_CLOEXEC);
+  Require(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  weft::DataOptions options;
+  options.path = absl::StrCat("/proc/self/fd/", fd);
+  options.sequence_length = 5;
+  options.vocabulary = 300;
+  options.seed = 1;
+  options.token_type = type;
+  const auto data = weft::OpenData(options);
+  Require(data.ok() || !data.status().message().empty());
+  if (data.ok()) {
+    Require((*data)->windows() >= 1);
+    std::vector<int32_t> tokens(5), targets(5);
+    for (int64_t sample = 0; sample < 10; ++sample) {
+      // All tokens were checked when the file was opened.
+      Require((*data)->Sample(sample, absl::MakeSpan(tokens), absl::MakeSpan(targets)).ok());
+      for (int32_t token : targets) Require(token >= 0 && token < 300);
+      for (size_t i = 0; i < 4; ++i) Require(tokens[i + 1] == targets[i]);
+    }
+  }
+  close(fd);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  static constexpr const char* kTypes[] = {"", "uint16", "uint32", "bytes"};
+  if (data[0] % 5 < 4) {
+    OpenAndRead(bytes, kTypes[data[0] % 5]);
+  } else {
+    constexpr int64_t kBinBytes = 48;
+    const auto layout = weft::ParseMegatronIndex(bytes, kBinBytes, "fuzz");
+    if (layout.ok()) Require(layout->offset + layout->count * layout->bytes_per_token == kBinBytes);
+  }
+  return 0;
+}
