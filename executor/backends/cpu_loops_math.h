@@ -323,39 +323,66 @@ void Sgd(T learning_rate, T momentum_factor, T weight_decay, const T* gradient, 
   }
 }
 
+// 64-bit lanes that hold one 32-bit word each; the upper halves may hold anything between rounds.
+typedef uint64_t Words __attribute__((vector_size(kVectorBytes)));
+
+// Products of the lower halves.
+inline __attribute__((always_inline)) Words MultiplyLow(Words a, Words b) {
+#if defined(__AVX512F__)
+  return (Words)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (Words)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+  return (Words)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  return (a & 0xffffffff) * (b & 0xffffffff);
+#endif
+}
+
 void Philox(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3, int64_t blocks,
             uint32_t* words) {
-  constexpr int kWidth = 16;
-  for (int64_t block = 0; block < blocks; block += kWidth) {
-    uint32_t x0[kWidth], x1[kWidth], x2[kWidth], x3[kWidth];
-    for (int l = 0; l < kWidth; ++l) {
-      x0[l] = first + static_cast<uint32_t>(block) + l;
-      x1[l] = c1;
-      x2[l] = c2;
-      x3[l] = c3;
+  // Two vectors at a time, so that one multiplies while the other waits.
+  constexpr int kWidth = kVectorBytes / 8;
+  constexpr int kVectors = 2;
+  const Words zero = {};
+  Words ramp;
+  for (int l = 0; l < kWidth; ++l) ramp[l] = l;
+  for (int64_t block = 0; block < blocks; block += kVectors * kWidth) {
+    Words x0[kVectors], x1[kVectors], x2[kVectors], x3[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      x0[v] = ramp + (uint64_t{first} + static_cast<uint64_t>(block) + v * kWidth);
+      x1[v] = zero + c1;
+      x2[v] = zero + c2;
+      x3[v] = zero + c3;
     }
     uint32_t k0 = key_low, k1 = key_high;
+#pragma GCC unroll 10
     for (int round = 0; round < 10; ++round) {
-      for (int l = 0; l < kWidth; ++l) {
-        const uint64_t product0 = uint64_t{0xD2511F53} * x0[l];
-        const uint64_t product1 = uint64_t{0xCD9E8D57} * x2[l];
-        const uint32_t y0 = static_cast<uint32_t>(product1 >> 32) ^ x1[l] ^ k0;
-        const uint32_t y2 = static_cast<uint32_t>(product0 >> 32) ^ x3[l] ^ k1;
-        x0[l] = y0;
-        x1[l] = static_cast<uint32_t>(product1);
-        x2[l] = y2;
-        x3[l] = static_cast<uint32_t>(product0);
+      for (int v = 0; v < kVectors; ++v) {
+        const Words product0 = MultiplyLow(x0[v], zero + 0xD2511F53);
+        const Words product1 = MultiplyLow(x2[v], zero + 0xCD9E8D57);
+        x0[v] = (product1 >> 32) ^ x1[v] ^ (zero + k0);
+        x2[v] = (product0 >> 32) ^ x3[v] ^ (zero + k1);
+        x1[v] = product1;
+        x3[v] = product0;
       }
       k0 += 0x9E3779B9;
       k1 += 0xBB67AE85;
     }
-    const int64_t count = blocks - block < kWidth ? blocks - block : kWidth;
-    for (int64_t l = 0; l < count; ++l) {
-      uint32_t* out = words + 4 * (block + l);
-      out[0] = x0[l];
-      out[1] = x1[l];
-      out[2] = x2[l];
-      out[3] = x3[l];
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t at = block + v * kWidth;
+      const int64_t count = blocks - at < kWidth ? blocks - at : kWidth;
+      if (count <= 0) break;
+      uint64_t pairs[2 * kWidth];
+      for (int l = 0; l < kWidth; ++l) {
+        pairs[2 * l] = (x0[v][l] & 0xffffffff) | x1[v][l] << 32;
+        pairs[2 * l + 1] = (x2[v][l] & 0xffffffff) | x3[v][l] << 32;
+      }
+      if (count == kWidth) {
+        memcpy(words + 4 * at, pairs, sizeof(pairs));
+      } else {
+        memcpy(words + 4 * at, pairs, 16 * static_cast<size_t>(count));
+      }
     }
   }
 }

@@ -6,8 +6,12 @@
 namespace weft::cpu {
 namespace {
 
-// Elements of packed B that are kept at a time.
-constexpr int64_t kPackedElements = int64_t{4} << 20;
+// Elements of packed B that are kept at a time: as floats they fill a second-level cache of 1 MiB. With a large k there
+// are at least so many columns, because A is packed again for each block of them.
+constexpr int64_t kPackedElements = int64_t{1} << 18;
+constexpr int64_t kPackedColumns = 128;
+// Columns of a task whose sums wait for the next block of k: 96 rows of them are 288 KiB of floats.
+constexpr int64_t kPartialColumns = 768;
 // Products with fewer multiplications are not worth waking anybody up.
 constexpr int64_t kSmallProduct = int64_t{1} << 17;
 
@@ -45,7 +49,9 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
       const int64_t column = task * pack_group * width;
       loops.pack(b, k, first + column, std::min(pack_group * width, columns - column), panels + column * k);
     });
-    const int64_t groups = row_tasks >= wanted ? 1 : std::min((wanted + row_tasks - 1) / row_tasks, panel_count);
+    // Unfinished sums of a task stay in the second-level cache.
+    const int64_t fitting = k > kDepthBlock ? (columns + kPartialColumns - 1) / kPartialColumns : 1;
+    const int64_t groups = std::min(std::max((wanted + row_tasks - 1) / row_tasks, fitting), panel_count);
     const int64_t group_width = (panel_count + groups - 1) / groups * width;
     const int64_t scratch = MultiplyScratch(k, std::min(group_width, block));
     run(row_tasks * groups, [&](int64_t task, int thread) {
