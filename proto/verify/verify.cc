@@ -1,6 +1,7 @@
 #include "proto/verify/verify.h"
 
 #include "absl/strings/str_cat.h"
+#include "proto/verify/completeness.h"
 #include "proto/verify/index.h"
 #include "proto/verify/matching.h"
 #include "proto/verify/memory.h"
@@ -30,6 +31,10 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   for (const verify::TemplateIndex& t : index.templates) {
     if (!findings->full()) verify::CheckMemory(index, t, findings);
   }
+  if (!options.completeness || !findings->empty()) return;
+  const bool training = verify::IsTraining(program);
+  verify::CheckCompleteness(index, training, findings);
+  if (findings->empty()) verify::CheckDataflow(index, matching, order, training, findings);
 }
 
 }  // namespace
@@ -37,6 +42,11 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
 std::vector<Finding> FindViolations(const Program& program, const VerifyOptions& options) {
   Findings findings(std::max(1, options.max_findings));
   FindInProgram(program, options, &findings);
+  if (findings.empty() && program.has_evaluation()) {
+    verify::CheckEvaluation(program, &findings);
+    findings.set_prefix("evaluation: ");
+    if (findings.empty()) FindInProgram(program.evaluation(), options, &findings);
+  }
   return findings.Take();
 }
 

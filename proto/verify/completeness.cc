@@ -1,0 +1,232 @@
+#include "proto/verify/completeness.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "proto/verify/order.h"
+
+namespace weft::verify {
+namespace {
+
+bool OnlyTraining(BufferRole role) {
+  return role == GRAD || role == GRAD_ACCUMULATOR || role == MOMENT1 || role == MOMENT2 || role == LOCAL_NORMS ||
+         role == NORMS || role == NORM;
+}
+
+class Completeness {
+ public:
+  Completeness(const Index& index, bool training, Findings* findings)
+      : index_(index), training_(training), findings_(findings) {}
+
+  void Run() {
+    CheckLists();
+    if (!findings_->empty()) return;
+    const int axis = index_.AxisIndex("pipe");
+    pipe_position_ = axis < 0 ? -1 : index_.PinnedPosition(axis);
+    // A pipeline: the roles that differ in the pipe coordinate only.
+    std::map<int, std::vector<int>> pipelines;
+    for (int role = 0; role < static_cast<int>(index_.role_template.size()); ++role) {
+      pipelines[pipe_position_ < 0 ? role : index_.WithCoordinate(role, pipe_position_, 0)].push_back(role);
+    }
+    for (const auto& [first, roles] : pipelines) {
+      if (findings_->full()) return;
+      CheckPipeline(roles);
+    }
+    if (!training_) return;
+    for (const TemplateIndex& t : index_.templates) {
+      if (!findings_->full()) CheckForwardFirst(t);
+    }
+  }
+
+ private:
+  const TemplateIndex& TemplateOf(int role) const { return index_.templates[index_.role_template[role]]; }
+
+  void CheckLists() {
+    for (const TemplateIndex& t : index_.templates) {
+      for (const ActionRef& ref : t.actions) {
+        if (ref.list == kBody) continue;
+        const ActionKind kind = ref.action->kind();
+        if (kind != SEND && kind != RECV) {
+          findings_->Add("P13.complete", Describe(*t.t, *ref.action), ": a ", ActionKind_Name(kind),
+                         " belongs into the body, which is the optimizer step");
+        }
+      }
+      for (const ActionRef& ref : t.actions) {
+        for (int b : ref.action->destinations()) {
+          const Buffer& buffer = t.t->buffers(b);
+          if (ref.action->kind() == RECV && buffer.role() != NO_ROLE) {
+            findings_->Add("P13.complete", Describe(*t.t, *ref.action), ": receives into ", DescribeBuffer(*t.t, b),
+                           ", whose role is ", BufferRole_Name(buffer.role()));
+          }
+        }
+      }
+    }
+  }
+
+  void CheckPipeline(const std::vector<int>& roles) {
+    struct Seen {
+      int role = 0;
+      const Action* action = nullptr;
+    };
+    // (stage, microbatch) in each direction, and who owns a (lane, stage).
+    std::map<std::pair<int, int>, Seen> seen[2];
+    std::map<std::pair<int, int>, Seen> owner;
+    for (int role : roles) {
+      const TemplateIndex& t = TemplateOf(role);
+      for (const ActionRef& ref : t.actions) {
+        const Action& action = *ref.action;
+        if (action.kind() != FORWARD && action.kind() != BACKWARD) continue;
+        const bool backward = action.kind() == BACKWARD;
+        const auto [it, fresh] =
+            seen[backward].emplace(std::pair(action.stage(), action.microbatch()), Seen{role, &action});
+        if (!fresh) {
+          findings_->Add("P13.complete", Describe(*t.t, action), " repeats ",
+                         Describe(*TemplateOf(it->second.role).t, *it->second.action), ": stage ", action.stage(),
+                         " sees microbatch ", action.microbatch(), " twice");
+        }
+        const auto [own, first] = owner.emplace(std::pair(action.lane(), action.stage()), Seen{role, &action});
+        if (!first && own->second.role != role) {
+          findings_->Add("P13.complete", Describe(*t.t, action), ": stage ", action.stage(), " of lane ", action.lane(),
+                         " is run by ", Describe(*TemplateOf(own->second.role).t, *own->second.action));
+        }
+        if (findings_->full()) return;
+      }
+    }
+    for (const bool backward : {false, true}) {
+      if (backward && !training_) continue;
+      const int64_t want = int64_t{index_.program->stages()} * index_.program->microbatches();
+      if (static_cast<int64_t>(seen[backward].size()) == want) continue;
+      // All keys are in range: the first gap in ascending order.
+      std::pair<int, int> next = {0, 0};
+      for (const auto& [key, unused] : seen[backward]) {
+        if (key != next) break;
+        if (++next.second == index_.program->microbatches()) next = {next.first + 1, 0};
+      }
+      findings_->Add("P13.complete", "no template of the pipeline of template '", TemplateOf(roles[0]).t->name(),
+                     "' runs the ", backward ? "BACKWARD" : "FORWARD", " of stage ", next.first, ", microbatch ",
+                     next.second);
+    }
+  }
+
+  // The backward of a microbatch waits for its forward, for any timing.
+  void CheckForwardFirst(const TemplateIndex& t) {
+    Order order;
+    order.Build(index_, t, 1);
+    std::map<std::tuple<int, int, int>, int> forward;  // (lane, stage, microbatch) -> instance
+    for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
+      const Action& action = *t.actions[order.instances()[i].action].action;
+      if (action.kind() == FORWARD) forward[{action.lane(), action.stage(), action.microbatch()}] = i;
+    }
+    for (int i = 0; i < static_cast<int>(order.instances().size()) && !findings_->full(); ++i) {
+      const Action& action = *t.actions[order.instances()[i].action].action;
+      if (action.kind() != BACKWARD) continue;
+      const auto it = forward.find({action.lane(), action.stage(), action.microbatch()});
+      if (it == forward.end()) {
+        findings_->Add("P13.complete", Describe(*t.t, action), ": the forward of stage ", action.stage(),
+                       ", microbatch ", action.microbatch(), " is not on this rank");
+      } else if (!order.InstanceBefore(it->second, i)) {
+        findings_->Add("P13.order", Describe(*t.t, action), " does not wait for ",
+                       Describe(*t.actions[order.instances()[it->second].action].action));
+      }
+    }
+  }
+
+  const Index& index_;
+  const bool training_;
+  Findings* findings_;
+  int pipe_position_ = -1;
+};
+
+bool SharesBytes(const Buffer& a, const Buffer& b) {
+  return a.place() == b.place() && a.offset() < b.offset() + b.bytes() && b.offset() < a.offset() + a.bytes();
+}
+
+}  // namespace
+
+bool IsTraining(const Program& program) {
+  if (program.has_evaluation()) return true;
+  for (const Template& t : program.templates()) {
+    for (const Buffer& buffer : t.buffers()) {
+      if (OnlyTraining(buffer.role())) return true;
+    }
+    for (const Action& action : t.body()) {
+      const ActionKind kind = action.kind();
+      if (IsCompute(kind) && kind != FORWARD) return true;
+    }
+  }
+  return false;
+}
+
+void CheckCompleteness(const Index& index, bool training, Findings* findings) {
+  Completeness(index, training, findings).Run();
+}
+
+void CheckEvaluation(const Program& program, Findings* findings) {
+  const Program& evaluation = program.evaluation();
+  const auto same = [](const auto& a, const auto& b) { return a.SerializeAsString() == b.SerializeAsString(); };
+  if (evaluation.has_evaluation())
+    findings->Add("P13.evaluation", "an evaluation program has no evaluation of its own");
+  if (IsTraining(evaluation))
+    findings->Add("P13.evaluation", "the evaluation program holds actions or buffers of training");
+  if (!same(program.mesh(), evaluation.mesh()))
+    findings->Add("P13.evaluation", "the evaluation program has another mesh");
+  if (program.templates_size() != evaluation.templates_size()) {
+    findings->Add("P13.evaluation", "the evaluation program has ", evaluation.templates_size(),
+                  " templates, the training program ", program.templates_size());
+  }
+  if (!std::equal(program.tensors().begin(), program.tensors().end(), evaluation.tensors().begin(),
+                  evaluation.tensors().end(), [](const LogicalTensor& a, const LogicalTensor& b) {
+                    return a.name() == b.name() && std::equal(a.padded_shape().begin(), a.padded_shape().end(),
+                                                              b.padded_shape().begin(), b.padded_shape().end());
+                  })) {
+    findings->Add("P13.evaluation", "the evaluation program has other tensors");
+  }
+  if (!findings->empty()) return;
+  for (int i = 0; i < program.templates_size() && !findings->full(); ++i) {
+    const Template& train = program.templates(i);
+    const Template& eval = evaluation.templates(i);
+    const auto bad = [&](const auto&... parts) {
+      findings->Add("P13.evaluation", "evaluation template '", eval.name(), "': ", parts...);
+    };
+    if (!std::equal(train.pins().begin(), train.pins().end(), eval.pins().begin(), eval.pins().end(), same)) {
+      bad("its pins differ from those of training template '", train.name(), "'");
+      continue;
+    }
+    std::map<std::tuple<int, int, int>, int> by_role;
+    // Persistent bytes of training per place.
+    RangeSet kept[2];
+    for (int b = 0; b < train.buffers_size(); ++b) {
+      const Buffer& buffer = train.buffers(b);
+      if (!buffer.persistent()) continue;
+      if (buffer.role() != NO_ROLE) by_role[{buffer.role(), buffer.tensor(), buffer.use()}] = b;
+      kept[buffer.place()].Add(buffer.offset(), buffer.offset() + buffer.bytes());
+    }
+    for (int b = 0; b < eval.buffers_size() && !findings->full(); ++b) {
+      const Buffer& buffer = eval.buffers(b);
+      const auto it = by_role.find({buffer.role(), buffer.tensor(), buffer.use()});
+      if (buffer.role() != NO_ROLE && it != by_role.end()) {
+        const Buffer& other = train.buffers(it->second);
+        if (buffer.offset() != other.offset() || buffer.bytes() != other.bytes() || buffer.place() != other.place() ||
+            buffer.dtype() != other.dtype()) {
+          bad(DescribeBuffer(eval, b), " is not at the place of ", DescribeBuffer(train, it->second), " in training");
+        }
+        continue;
+      }
+      if (buffer.role() == PARAM) {
+        bad(DescribeBuffer(eval, b), " is a parameter that the training program does not keep here");
+      } else if (kept[buffer.place()].Overlaps(buffer.offset(), buffer.offset() + buffer.bytes())) {
+        std::string which = "a persistent buffer";
+        for (int k = 0; k < train.buffers_size(); ++k) {
+          if (train.buffers(k).persistent() && SharesBytes(train.buffers(k), buffer)) {
+            which = DescribeBuffer(train, k);
+            break;
+          }
+        }
+        bad(DescribeBuffer(eval, b), " overwrites ", which, " of training");
+      }
+    }
+  }
+}
+
+}  // namespace weft::verify

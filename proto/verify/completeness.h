@@ -1,0 +1,27 @@
+// What makes a sound program a training step or an evaluation (P9, P11, P13).
+#ifndef WEFT_PROTO_VERIFY_COMPLETENESS_H_
+#define WEFT_PROTO_VERIFY_COMPLETENESS_H_
+
+#include <vector>
+
+#include "proto/verify/index.h"
+#include "proto/verify/matching.h"
+
+namespace weft::verify {
+
+// Whether the program has anything that only training has.
+bool IsTraining(const Program& program);
+
+// Each stage sees each microbatch forward (and backward) exactly once, on one rank of each pipeline, in order.
+void CheckCompleteness(const Index& index, bool training, Findings* findings);
+
+// Follows activations, gradients, norms and losses through one repetition of all roles, in `order`.
+void CheckDataflow(const Index& index, const Matching& matching, const std::vector<RoleAction>& order, bool training,
+                   Findings* findings);
+
+// The evaluation program works beside the buffers of the training program that holds it.
+void CheckEvaluation(const Program& program, Findings* findings);
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_COMPLETENESS_H_

@@ -1,0 +1,576 @@
+#include "proto/verify/tiny_program.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kVocabulary = 8, kPadded = 16, kWidth = 4, kSequence = 4, kMicrobatches = 2, kData = 2;
+using Shape = std::vector<int64_t>;
+
+int64_t Bytes(DType dtype, const Shape& shape) { return *ElementCount(shape) * DTypeBytes(dtype); }
+
+class Builder {
+ public:
+  Builder(bool evaluation, AccumulationMode accumulation) : evaluation_(evaluation), exact_(accumulation == EXACT) {
+    p_.set_name(evaluation ? "tiny evaluation" : "tiny");
+    p_.set_accumulation(accumulation);
+  }
+
+  Program Build() {
+    Header();
+    Segments();
+    for (int pipe = 0; pipe < 2; ++pipe) MakeTemplate(pipe);
+    return p_;
+  }
+
+ private:
+  void Header() {
+    for (const char* axis : {"data", "pipe"}) {
+      MeshAxis& a = *p_.mutable_mesh()->add_axes();
+      a.set_name(axis);
+      a.set_size(2);
+    }
+    Recipe& r = *p_.mutable_recipe();
+    r.set_sequence_length(kSequence);
+    r.set_microbatch_sequences(1);
+    r.set_global_batch_sequences(kMicrobatches * kData);
+    r.set_clip_norm(1);
+    r.mutable_sgd();
+    p_.set_schedule("1f1b");
+    p_.set_stages(2);
+    p_.set_microbatches(kMicrobatches);
+    p_.set_vocabulary(kVocabulary);
+    const auto tensor = [&](const char* name, Shape shape, Shape padded, int uses) {
+      LogicalTensor& t = *p_.add_tensors();
+      t.set_name(name);
+      t.mutable_shape()->Assign(shape.begin(), shape.end());
+      t.mutable_padded_shape()->Assign(padded.begin(), padded.end());
+      t.set_uses(uses);
+    };
+    tensor("wte", {kVocabulary, kWidth}, {kPadded, kWidth}, 2);
+    tensor("gamma", {kWidth}, {kWidth}, 1);
+    tensor("beta", {kWidth}, {kWidth}, 1);
+  }
+
+  // --- segments
+
+  void Begin(const std::string& name) {
+    segment_ = p_.add_segments();
+    segment_->set_name(name);
+  }
+  void Operand_(const std::string& name, int64_t bytes, Access access) {
+    Operand& o = *segment_->add_operands();
+    o.set_name(name);
+    o.set_bytes(bytes);
+    o.set_access(access);
+  }
+  // A value at the next multiple of 64 of the last operand.
+  void Val(const std::string& name, DType dtype, Shape shape) {
+    const int operand = segment_->operands_size() - 1;
+    int64_t offset = 0;
+    for (const Value& other : segment_->values()) {
+      if (other.operand() == operand) {
+        offset = other.offset() + RoundUp(Bytes(other.dtype(), {other.shape().begin(), other.shape().end()}), 64);
+      }
+    }
+    Value& v = *segment_->add_values();
+    v.set_name(name);
+    v.set_operand(operand);
+    v.set_offset(offset);
+    v.set_dtype(dtype);
+    v.mutable_shape()->Assign(shape.begin(), shape.end());
+    Operand& o = *segment_->mutable_operands(operand);
+    o.set_bytes(std::max(o.bytes(), offset + Bytes(dtype, shape)));
+  }
+  // Operand with one value of the same name.
+  void Tensor(const std::string& name, DType dtype, Shape shape, Access access) {
+    Operand_(name, 0, access);
+    Val(name, dtype, shape);
+  }
+  Step* Do(Kernel kernel, const std::string& name, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+    const auto find = [&](const std::string& value) {
+      for (int i = 0; i < segment_->values_size(); ++i) {
+        if (segment_->values(i).name() == value) return i;
+      }
+      std::fprintf(stderr, "no value %s\n", value.c_str());
+      std::abort();
+    };
+    Step& s = *segment_->add_steps();
+    s.set_name(name);
+    s.set_kernel(kernel);
+    for (const std::string& v : inputs) s.add_inputs(find(v));
+    for (const std::string& v : outputs) s.add_outputs(find(v));
+    s.mutable_work()->set_bytes(64);
+    return &s;
+  }
+  void Accumulate(const std::string& name, Kernel kernel, std::vector<std::string> inputs, const std::string& gradient,
+                  bool transpose_a = false) {
+    Step* s = Do(kernel, name, inputs, {exact_ ? absl::StrCat("one ", gradient) : gradient});
+    if (transpose_a) s->mutable_attributes()->set_transpose_a(true);
+    if (exact_) {
+      Do(EXACT_ACCUMULATE, absl::StrCat(name, " exact"), {absl::StrCat("one ", gradient)}, {gradient});
+    } else {
+      s->set_accumulate(true);
+    }
+  }
+  DType GradientType() const { return exact_ ? EXACT192 : FP32; }
+
+  void Saved(Access access) {
+    Operand_("saved", 0, access);
+    Val("h", FP32, {kSequence, kWidth});
+    Val("mean", FP32, {kSequence});
+    Val("rstd", FP32, {kSequence});
+    Val("logits", FP32, {kSequence, kPadded});
+    Val("lse", FP32, {kSequence});
+    Val("targets", INT32, {kSequence});
+  }
+
+  void Segments() {
+    const Shape act = {kSequence, kWidth}, table = {kPadded, kWidth}, width = {kWidth};
+    Begin("F0");
+    Tensor("tokens", INT32, {kSequence}, WRITE);
+    Tensor("wte", FP32, table, READ);
+    Tensor("y", FP32, act, WRITE);
+    Do(LOAD_TOKENS, "tokens", {}, {"tokens"});
+    Do(EMBEDDING, "embed", {"tokens", "wte"}, {"y"});
+
+    Begin("F1");
+    Tensor("x", FP32, act, READ);
+    Tensor("gamma", FP32, width, READ);
+    Tensor("beta", FP32, width, READ);
+    Tensor("wte", FP32, table, READ);
+    Saved(WRITE);
+    Tensor("losses", FP64, {kMicrobatches * kData}, READ_WRITE);
+    Do(LAYER_NORM, "norm", {"x", "gamma", "beta"}, {"h", "mean", "rstd"})->mutable_attributes()->set_epsilon(1e-5);
+    Do(MATMUL, "head", {"h", "wte"}, {"logits"})->mutable_attributes()->set_transpose_b(true);
+    Do(LOAD_TARGETS, "targets", {}, {"targets"});
+    StepAttributes& loss = *Do(CROSS_ENTROPY, "loss", {"logits", "targets"}, {"lse", "losses"})->mutable_attributes();
+    loss.set_vocabulary(kVocabulary);
+    loss.set_loss_weight(1.0 / 16);
+    if (evaluation_) return;
+
+    Begin("B0");
+    Tensor("tokens", INT32, {kSequence}, READ);
+    Tensor("dy", FP32, act, READ);
+    Tensor("dwte", GradientType(), table, READ_WRITE);
+    if (exact_) Tensor("one dwte", FP32, table, WRITE);
+    Accumulate("embed backward", EMBEDDING_BACKWARD, {"tokens", "dy"}, "dwte");
+
+    Begin("B1");
+    Tensor("x", FP32, act, READ);
+    Tensor("gamma", FP32, width, READ);
+    Tensor("wte", FP32, table, READ);
+    Saved(READ);
+    Tensor("dwte", GradientType(), table, READ_WRITE);
+    Tensor("dgamma", GradientType(), width, READ_WRITE);
+    Tensor("dbeta", GradientType(), width, READ_WRITE);
+    Operand_("workspace", 0, WRITE);
+    Val("dlogits", FP32, {kSequence, kPadded});
+    Val("dh", FP32, act);
+    if (exact_) {
+      Val("one dwte", FP32, table);
+      Val("one dgamma", FP32, width);
+      Val("one dbeta", FP32, width);
+    }
+    Tensor("dx", FP32, act, WRITE);
+    StepAttributes& back =
+        *Do(CROSS_ENTROPY_BACKWARD, "loss backward", {"logits", "lse", "targets"}, {"dlogits"})->mutable_attributes();
+    back.set_vocabulary(kVocabulary);
+    back.set_loss_weight(1.0 / 16);
+    Do(MATMUL, "head input", {"dlogits", "wte"}, {"dh"});
+    Accumulate("head weight", MATMUL, {"dlogits", "h"}, "dwte", true);
+    if (exact_) {
+      Do(LAYER_NORM_BACKWARD_WEIGHT, "norm weight", {"dh", "x", "mean", "rstd"}, {"one dgamma", "one dbeta"});
+      Do(EXACT_ACCUMULATE, "exact gamma", {"one dgamma"}, {"dgamma"});
+      Do(EXACT_ACCUMULATE, "exact beta", {"one dbeta"}, {"dbeta"});
+    } else {
+      Do(LAYER_NORM_BACKWARD_WEIGHT, "norm weight", {"dh", "x", "mean", "rstd"}, {"dgamma", "dbeta"})
+          ->set_accumulate(true);
+    }
+    Do(LAYER_NORM_BACKWARD, "norm input", {"dh", "x", "gamma", "mean", "rstd"}, {"dx"});
+
+    for (int pipe = 0; pipe < 2; ++pipe) EndOfStep(pipe);
+  }
+
+  std::vector<std::pair<std::string, Shape>> Held(int pipe) const {
+    std::vector<std::pair<std::string, Shape>> held = {{"wte", {kPadded, kWidth}}};
+    if (pipe == 1) held.insert(held.end(), {{"gamma", {kWidth}}, {"beta", {kWidth}}});
+    return held;
+  }
+
+  void EndOfStep(int pipe) {
+    Begin(absl::StrCat("norm", pipe));
+    for (const auto& [name, shape] : Held(pipe)) {
+      if (!exact_ && pipe == 1 && name == "wte") continue;
+      Tensor("d" + name, FP32, shape, exact_ ? WRITE : READ);
+      if (exact_) Tensor("acc d" + name, EXACT192, shape, READ_WRITE);
+    }
+    Tensor("norms", FP64, {3}, READ_WRITE);
+    int slot = -1;
+    for (const auto& [name, shape] : Held(pipe)) {
+      ++slot;
+      if (exact_) {
+        Do(EXACT_ROUND, "round " + name, {"acc d" + name}, {"d" + name});
+        Do(FILL, "zero " + name, {}, {"acc d" + name});
+      }
+      if (pipe == 1 && name == "wte") continue;  // Counted by the first stage that holds it.
+      Do(SQUARED_NORM, "norm " + name, {"d" + name}, {"norms"})->mutable_attributes()->set_slot(slot);
+    }
+
+    Begin(absl::StrCat("scale", pipe));
+    Tensor("norms", FP64, {3}, READ);
+    Tensor("norm", FP64, {2}, WRITE);
+    for (const auto& [name, shape] : Held(pipe)) Tensor("d" + name, FP32, shape, READ_WRITE);
+    Do(NORM_TOTAL, "total", {"norms"}, {"norm"})->mutable_attributes()->set_clip_norm(1);
+    for (const auto& [name, shape] : Held(pipe)) Do(SCALE, "scale " + name, {"norm", "d" + name}, {"d" + name});
+
+    Begin(absl::StrCat("optimizer", pipe));
+    for (const auto& [name, shape] : Held(pipe)) {
+      Tensor("d" + name, FP32, shape, READ_WRITE);
+      Tensor(name, FP32, shape, READ_WRITE);
+    }
+    for (const auto& [name, shape] : Held(pipe)) {
+      Do(SGD_STEP, "update " + name, {"d" + name, name}, {name});
+      Do(FILL, "zero " + name, {}, {"d" + name});
+    }
+  }
+
+  // --- templates
+
+  int AddBuffer(const std::string& name, BufferClass cls, DType dtype, Shape shape, int64_t bytes,
+                int64_t offset = -1) {
+    Buffer& b = *t_->add_buffers();
+    b.set_name(name);
+    b.set_class_(cls);
+    b.set_dtype(dtype);
+    b.mutable_shape()->Assign(shape.begin(), shape.end());
+    b.set_bytes(dtype == DTYPE_UNSPECIFIED ? bytes : Bytes(dtype, shape));
+    b.set_offset(offset >= 0 ? offset : top_);
+    top_ = std::max(top_, RoundUp(b.offset() + b.bytes(), 256));
+    return buffers_[name] = t_->buffers_size() - 1;
+  }
+  int Persistent(const std::string& name, BufferClass cls, DType dtype, Shape shape, BufferRole role, int tensor = 0,
+                 int use = 0) {
+    const int b = AddBuffer(name, cls, dtype, shape, 0);
+    t_->mutable_buffers(b)->set_persistent(true);
+    t_->mutable_buffers(b)->set_role(role);
+    t_->mutable_buffers(b)->set_tensor(tensor);
+    t_->mutable_buffers(b)->set_use(use);
+    return b;
+  }
+
+  Action& Add(ActionKind kind, const std::string& name, int stage, int microbatch) {
+    Action& a = *t_->add_body();
+    a.set_id(t_->body_size() - 1);
+    a.set_kind(kind);
+    a.set_name(name);
+    a.set_stage(stage);
+    a.set_microbatch(microbatch);
+    return a;
+  }
+  Action& Compute(ActionKind kind, const std::string& name, int stage, int microbatch, const std::string& segment,
+                  std::vector<std::string> operands) {
+    Action& a = Add(kind, name, stage, microbatch);
+    for (int i = 0; i < p_.segments_size(); ++i) {
+      if (p_.segments(i).name() == segment) a.set_segment(i);
+    }
+    for (const std::string& o : operands) a.add_operands(buffers_.at(o));
+    return a;
+  }
+  Action& Move(ActionKind kind, const std::string& name, int stage, int m, Direction direction, int peer,
+               const std::string& buffer) {
+    Action& a = Add(kind, name, stage, m);
+    a.set_direction(direction);
+    Coordinate& at = *a.mutable_peer()->add_at();
+    at.set_axis("pipe");
+    at.set_index(peer);
+    (kind == SEND ? a.mutable_sources() : a.mutable_destinations())->Add(buffers_.at(buffer));
+    return a;
+  }
+  Action& Reduce(const std::string& name, int stage, Purpose purpose, std::vector<std::string> axes,
+                 std::vector<std::string> sources, std::vector<std::string> destinations) {
+    Action& a = Add(ALL_REDUCE, name, stage, 0);
+    for (const std::string& axis : axes) a.mutable_group()->add_axes()->set_axis(axis);
+    a.set_purpose(purpose);
+    a.set_algorithm("ring");
+    for (const std::string& s : sources) a.add_sources(buffers_.at(s));
+    for (const std::string& d : destinations) a.add_destinations(buffers_.at(d));
+    return a;
+  }
+  // Names of actions of this template, earlier or later in the list.
+  void Dep(const std::string& from, const std::string& on, int distance = 0) { deps_.push_back({from, on, distance}); }
+  void Release(const std::string& action, const std::string& buffer) { releases_.push_back({action, buffer}); }
+
+  void MakeTemplate(int pipe) {
+    t_ = p_.add_templates();
+    t_->set_name(absl::StrCat("pipe", pipe));
+    Coordinate& pin = *t_->add_pins();
+    pin.set_axis("pipe");
+    pin.set_index(pipe);
+    buffers_.clear();
+    deps_.clear();
+    releases_.clear();
+    top_ = 0;
+    const Shape act = {kSequence, kWidth};
+    int tensor = 0;
+    for (const auto& [name, shape] : Held(pipe)) {
+      Persistent(name, PARAMETER, FP32, shape, PARAM, tensor);
+      if (evaluation_) {
+        top_ += RoundUp(Bytes(FP32, shape), 256);  // Training keeps the gradient here.
+      } else {
+        Persistent("d" + name, GRADIENT, FP32, shape, GRAD, tensor, tensor == 0 ? pipe : 0);
+        if (exact_) {
+          Persistent("acc d" + name, GRADIENT, EXACT192, shape, GRAD_ACCUMULATOR, tensor, tensor == 0 ? pipe : 0);
+        }
+      }
+      ++tensor;
+    }
+    const Shape losses = {kMicrobatches * kData};
+    Persistent("local losses", COMMUNICATION, FP64, losses, LOCAL_LOSSES);
+    Persistent("losses", COMMUNICATION, FP64, losses, LOSSES);
+    if (!evaluation_) {
+      Persistent("local norms", COMMUNICATION, FP64, {3}, LOCAL_NORMS);
+      Persistent("norms", COMMUNICATION, FP64, {3}, NORMS);
+      Persistent("norm", COMMUNICATION, FP64, {2}, NORM);
+    }
+    if (evaluation_) top_ += 16384;  // Clear of everything that training keeps.
+    const auto m_ = [](const char* name, int m) { return absl::StrCat(name, m); };
+    int64_t saved = 0;
+    for (const Segment& s : p_.segments()) {
+      for (const Operand& o : s.operands()) {
+        if (o.name() == "saved") saved = o.bytes();
+      }
+    }
+    for (int m = 0; m < kMicrobatches; ++m) {
+      if (pipe == 0) {
+        AddBuffer(m_("tokens", m), SAVED_ACTIVATION, INT32, {kSequence}, 0);
+        AddBuffer(m_("y", m), IN_FLIGHT_ACTIVATION, FP32, act, 0);
+        if (!evaluation_) AddBuffer(m_("dy", m), IN_FLIGHT_ACTIVATION, FP32, act, 0);
+        if (exact_) AddBuffer(m_("one", m), WORKSPACE, FP32, {kPadded, kWidth}, 0);
+      } else {
+        AddBuffer(m_("x", m), IN_FLIGHT_ACTIVATION, FP32, act, 0);
+        AddBuffer(m_("saved", m), SAVED_ACTIVATION, DTYPE_UNSPECIFIED, {}, saved);
+        if (evaluation_) continue;
+        AddBuffer(m_("dx", m), IN_FLIGHT_ACTIVATION, FP32, act, 0);
+      }
+    }
+    if (pipe == 1 && !evaluation_) {
+      // Both microbatches use the same bytes.
+      int64_t bytes = 0;
+      for (const Segment& s : p_.segments()) {
+        for (const Operand& o : s.operands()) {
+          if (o.name() == "workspace") bytes = o.bytes();
+        }
+      }
+      AddBuffer("workspace0", WORKSPACE, DTYPE_UNSPECIFIED, {}, bytes);
+      AddBuffer("workspace1", WORKSPACE, DTYPE_UNSPECIFIED, {}, bytes, t_->buffers(buffers_["workspace0"]).offset());
+    }
+    if (pipe == 0) {
+      ListOfPipe0();
+    } else {
+      ListOfPipe1();
+    }
+    if (evaluation_) {
+      Reduce("loss sync", 0, LOSS_SYNC, {"data", "pipe"}, {"local losses"}, {"losses"});
+      Dep("loss sync", "F1");
+      Dep("loss sync", "loss sync", 1);
+      if (pipe == 1) Dep("F0", "loss sync", 1);
+    } else {
+      ListOfEnd(pipe);
+    }
+    t_->set_device_arena_bytes(top_);
+    const auto find = [&](const std::string& name) -> Action& {
+      for (Action& a : *t_->mutable_body()) {
+        if (a.name() == name) return a;
+      }
+      std::fprintf(stderr, "no action %s\n", name.c_str());
+      std::abort();
+    };
+    for (const auto& [from, on, distance] : deps_) {
+      Dependency& d = *find(from).add_deps();
+      d.set_action(find(on).id());
+      d.set_distance(distance);
+    }
+    for (const auto& [action, buffer] : releases_) find(action).add_releases(buffers_.at(buffer));
+  }
+
+  void ListOfPipe0() {
+    for (int m = 0; m < 2; ++m) {
+      const std::string n = absl::StrCat(m), f = "F" + n, send = "send F" + n;
+      Compute(FORWARD, f, 0, m, "F0", {"tokens" + n, "wte", "y" + n});
+      Move(SEND, send, 0, m, TOWARDS_LOSS, 1, "y" + n);
+      Dep(send, f);
+      Dep(f, send, 1);  // Reuse of y.
+      Release(send, "y" + n);
+      if (evaluation_) Release(f, "tokens" + n);
+    }
+    if (evaluation_) return;
+    for (int m = 0; m < 2; ++m) {
+      const std::string n = absl::StrCat(m), b = "B" + n, recv = "recv B" + n;
+      Move(RECV, recv, 0, m, FROM_LOSS, 1, "dy" + n);
+      std::vector<std::string> operands = {"tokens" + n, "dy" + n, exact_ ? "acc dwte" : "dwte"};
+      if (exact_) operands.push_back("one" + n);
+      Compute(BACKWARD, b, 0, m, "B0", operands);
+      Dep(b, recv);
+      Dep(recv, b, 1);
+      for (const char* buffer : {"tokens", "dy"}) Release(b, buffer + n);
+      if (exact_) Release(b, "one" + n);
+    }
+  }
+
+  void ListOfPipe1() {
+    for (int m = 0; m < 2; ++m) {
+      const std::string n = absl::StrCat(m), f = "F" + n, b = "B" + n, recv = "recv F" + n, send = "send B" + n;
+      Move(RECV, recv, 1, m, TOWARDS_LOSS, 0, "x" + n);
+      Compute(FORWARD, f, 1, m, "F1", {"x" + n, "gamma", "beta", "wte", "saved" + n, "local losses"});
+      Dep(f, recv);
+      if (evaluation_) {
+        Dep(recv, f, 1);
+        Release(f, "x" + n);
+        Release(f, "saved" + n);
+        continue;
+      }
+      const std::string acc = exact_ ? "acc " : "";
+      Compute(BACKWARD, b, 1, m, "B1",
+              {"x" + n, "gamma", "wte", "saved" + n, acc + "dwte", acc + "dgamma", acc + "dbeta", "workspace" + n,
+               "dx" + n});
+      Move(SEND, send, 1, m, FROM_LOSS, 0, "dx" + n);
+      Dep(send, b);
+      Dep(b, send, 1);
+      Dep(recv, b, 1);
+      for (const char* buffer : {"x", "saved", "workspace"}) Release(b, buffer + n);
+      Release(send, "dx" + n);
+    }
+  }
+
+  void ListOfEnd(int pipe) {
+    const std::string n = absl::StrCat(pipe), acc = exact_ ? "acc " : "";
+    std::vector<std::string> gradients, norm, scale = {"norms", "norm"}, update;
+    for (const auto& [name, shape] : Held(pipe)) {
+      gradients.push_back(acc + "d" + name);
+      if (exact_ || pipe == 0 || name != "wte") norm.push_back("d" + name);
+      if (exact_) norm.push_back("acc d" + name);
+      scale.push_back("d" + name);
+      update.push_back("d" + name);
+      update.push_back(name);
+    }
+    norm.push_back("local norms");
+    Reduce("gradient sync", pipe, GRADIENT_SYNC, {"data"}, gradients, gradients);
+    Dep("gradient sync", "B1");
+    Reduce("tied sync", pipe, TIED_SYNC, {"pipe"}, {acc + "dwte"}, {acc + "dwte"});
+    Dep("tied sync", "gradient sync");
+    Reduce("loss sync", pipe, LOSS_SYNC, {"data", "pipe"}, {"local losses"}, {"losses"});
+    Dep("loss sync", "B1");
+    Compute(GRAD_NORM, "norm", pipe, 0, "norm" + n, norm);
+    Dep("norm", "tied sync");
+    Reduce("norm sync", pipe, NORM_SYNC, {"pipe"}, {"local norms"}, {"norms"});
+    Dep("norm sync", "norm");
+    Compute(SCALE_GRADIENTS, "clip", pipe, 0, "scale" + n, scale);
+    Dep("clip", "norm sync");
+    Compute(OPTIMIZER_STEP, "optimizer", pipe, 0, "optimizer" + n, update);
+    Dep("optimizer", "loss sync");
+  }
+
+  struct DepName {
+    std::string from, on;
+    int distance;
+  };
+  const bool evaluation_;
+  const bool exact_;
+  Program p_;
+  Segment* segment_ = nullptr;
+  Template* t_ = nullptr;
+  int64_t top_ = 0;
+  std::map<std::string, int> buffers_;
+  std::vector<DepName> deps_;
+  std::vector<std::pair<std::string, std::string>> releases_;
+};
+
+template <typename List>
+auto* Named(List* list, const std::string& name) {
+  for (auto& item : *list) {
+    if (item.name() == name) return &item;
+  }
+  std::fprintf(stderr, "no '%s'\n", name.c_str());
+  std::abort();
+}
+
+}  // namespace
+
+Program TinyProgram(AccumulationMode accumulation) { return Builder(false, accumulation).Build(); }
+Program TinyEvaluation() { return Builder(true, IN_ORDER).Build(); }
+
+Action* FindAction(Program* program, int t, const std::string& name) {
+  return Named(program->mutable_templates(t)->mutable_body(), name);
+}
+
+int FindBuffer(const Program& program, int t, const std::string& name) {
+  for (int b = 0; b < program.templates(t).buffers_size(); ++b) {
+    if (program.templates(t).buffers(b).name() == name) return b;
+  }
+  std::fprintf(stderr, "no buffer '%s'\n", name.c_str());
+  std::abort();
+}
+
+Buffer* MutableBuffer(Program* program, int t, const std::string& name) {
+  return Named(program->mutable_templates(t)->mutable_buffers(), name);
+}
+
+Segment* FindSegment(Program* program, const std::string& name) { return Named(program->mutable_segments(), name); }
+
+Step* FindStep(Program* program, const std::string& segment, const std::string& step) {
+  return Named(FindSegment(program, segment)->mutable_steps(), step);
+}
+
+void RemoveAction(Program* program, int t, const std::string& name) {
+  const int id = FindAction(program, t, name)->id();
+  auto& body = *program->mutable_templates(t)->mutable_body();
+  body.erase(std::find_if(body.begin(), body.end(), [&](const Action& a) { return a.id() == id; }));
+  for (Action& a : body) {
+    auto& deps = *a.mutable_deps();
+    deps.erase(std::remove_if(deps.begin(), deps.end(), [&](const Dependency& d) { return d.action() == id; }),
+               deps.end());
+  }
+}
+
+void RemoveDep(Program* program, int t, const std::string& from, const std::string& on) {
+  const int id = FindAction(program, t, on)->id();
+  auto& deps = *FindAction(program, t, from)->mutable_deps();
+  deps.erase(std::remove_if(deps.begin(), deps.end(), [&](const Dependency& d) { return d.action() == id; }),
+             deps.end());
+}
+
+void AddDep(Program* program, int t, const std::string& from, const std::string& on, int distance) {
+  Dependency& dep = *FindAction(program, t, from)->add_deps();
+  dep.set_action(FindAction(program, t, on)->id());
+  dep.set_distance(distance);
+}
+
+void SwapActions(Program* program, int t, const std::string& a, const std::string& b) {
+  Action* first = FindAction(program, t, a);
+  Action* second = FindAction(program, t, b);
+  const int i = first->id(), j = second->id();
+  first->Swap(second);
+  first->set_id(i);
+  second->set_id(j);
+  for (Action& action : *program->mutable_templates(t)->mutable_body()) {
+    for (Dependency& dep : *action.mutable_deps()) {
+      if (dep.action() == i) {
+        dep.set_action(j);
+      } else if (dep.action() == j) {
+        dep.set_action(i);
+      }
+    }
+  }
+}
+
+}  // namespace weft
