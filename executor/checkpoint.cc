@@ -37,7 +37,6 @@ namespace fs = std::filesystem;
 
 constexpr int kFormatVersion = 1;
 constexpr char kManifestName[] = "manifest.textproto";
-constexpr int kReportChannel = kProgramChannels + 2;
 
 std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
 
@@ -127,31 +126,12 @@ absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program
 // Every rank tells rank 0 what it wrote; rank 0 gets all of it, in rank order.
 absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, Endpoint& endpoint,
                                                        std::chrono::nanoseconds timeout) {
-  const bool root = endpoint.rank() == 0;
-  std::vector<WrittenFile> all(root ? endpoint.size() : 1);
-  all[0] = mine;
-  const int count = root ? endpoint.size() - 1 : 1;
-  auto transfers = std::make_unique<Transfer[]>(std::max(1, count));
-  for (int i = 0; i < count; ++i) {
-    transfers[i].data = &all[root ? i + 1 : 0];
-    transfers[i].bytes = sizeof(WrittenFile);
-    transfers[i].peer = root ? i + 1 : 0;
-    transfers[i].channel = kReportChannel;
-    WEFT_RETURN_IF_ERROR(root ? endpoint.PostRecv(&transfers[i]) : endpoint.PostSend(&transfers[i]));
-  }
-  const int64_t deadline = MonotonicNanoseconds() + timeout.count();
-  for (int i = 0; i < count; ++i) {
-    while (!transfers[i].done.load(std::memory_order_acquire)) {
-      WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(200)).status());
-      Endpoint::LastNote note;
-      WEFT_RETURN_IF_ERROR(endpoint.CheckPeers(&note));
-      if (MonotonicNanoseconds() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), ": rank ", transfers[i].peer,
-                                                        " did not write its part of the checkpoint in time"));
-      }
-    }
-  }
-  return all;
+  std::string bytes(sizeof(mine), '\0');
+  std::memcpy(bytes.data(), &mine, sizeof(mine));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(endpoint, bytes, timeout));
+  std::vector<WrittenFile> files(all.size());
+  for (size_t i = 0; i < all.size(); ++i) std::memcpy(&files[i], all[i].data(), sizeof(WrittenFile));
+  return files;
 }
 
 absl::Status Commit(const CheckpointOptions& options, const Program& program, int64_t step,

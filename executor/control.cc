@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kBarrierChannel = kProgramChannels;
 constexpr int kVoteChannel = kProgramChannels + 1;
+constexpr int kDataChannel = kProgramChannels + 2;
 
 void Prepare(Transfer& transfer, uint8_t* byte, int peer, int channel) {
   transfer.data = byte;
@@ -56,6 +57,61 @@ absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout) {
     }
   }
   return absl::OkStatus();
+}
+
+namespace {
+
+absl::Status MoveNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, bool send,
+                     std::chrono::nanoseconds timeout) {
+  Transfer transfer;
+  transfer.data = data;
+  transfer.bytes = bytes;
+  transfer.peer = peer;
+  transfer.channel = kDataChannel;
+  WEFT_RETURN_IF_ERROR(send ? endpoint.PostSend(&transfer) : endpoint.PostRecv(&transfer));
+  const int64_t deadline = MonotonicNanoseconds() + timeout.count();
+  while (!transfer.done.load(std::memory_order_acquire)) {
+    WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(200)).status());
+    Endpoint::LastNote note;
+    WEFT_RETURN_IF_ERROR(endpoint.CheckPeers(&note));
+    if (MonotonicNanoseconds() > deadline) {
+      // The other side may still write to it: nobody may free this memory, so the job has to end.
+      const absl::Status status =
+          absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), ": waited for rank ", peer, " for ",
+                                                   std::chrono::duration<double>(timeout).count(), " s"));
+      endpoint.Abort(status);
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SendNow(Endpoint& endpoint, int peer, const void* data, int64_t bytes, std::chrono::nanoseconds timeout) {
+  return MoveNow(endpoint, peer, const_cast<void*>(data), bytes, /*send=*/true, timeout);
+}
+
+absl::Status RecvNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, std::chrono::nanoseconds timeout) {
+  return MoveNow(endpoint, peer, data, bytes, /*send=*/false, timeout);
+}
+
+absl::StatusOr<std::vector<std::string>> GatherBytes(Endpoint& endpoint, const std::string& mine,
+                                                     std::chrono::nanoseconds timeout) {
+  std::vector<std::string> all;
+  int64_t size = static_cast<int64_t>(mine.size());
+  if (endpoint.rank() != 0) {
+    WEFT_RETURN_IF_ERROR(SendNow(endpoint, 0, &size, sizeof(size), timeout));
+    WEFT_RETURN_IF_ERROR(SendNow(endpoint, 0, mine.data(), size, timeout));
+    return all;
+  }
+  all.push_back(mine);
+  for (int rank = 1; rank < endpoint.size(); ++rank) {
+    WEFT_RETURN_IF_ERROR(RecvNow(endpoint, rank, &size, sizeof(size), timeout));
+    std::string& bytes = all.emplace_back(size, '\0');
+    WEFT_RETURN_IF_ERROR(RecvNow(endpoint, rank, bytes.data(), size, timeout));
+  }
+  return all;
 }
 
 StopVote::StopVote(Endpoint& endpoint) : endpoint_(endpoint) {

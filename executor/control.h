@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +16,14 @@ namespace weft {
 
 // Returns when all ranks have called it. DeadlineExceeded, naming a rank that is missing, after `timeout`.
 absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout);
+
+// Sends `mine` to rank 0, which receives all ranks' bytes in rank order; the others receive nothing.
+absl::StatusOr<std::vector<std::string>> GatherBytes(Endpoint& endpoint, const std::string& mine,
+                                                     std::chrono::nanoseconds timeout);
+
+// One message of `bytes` bytes to or from `peer`, waited for.
+absl::Status SendNow(Endpoint& endpoint, int peer, const void* data, int64_t bytes, std::chrono::nanoseconds timeout);
+absl::Status RecvNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 
 // Ranks may be in different repetitions when one of them is asked to stop, so they agree: each tells rank 0 when it
 // begins repetition k and whether it was asked, and rank 0, having heard all, tells each whether repetition k+1 will

@@ -50,7 +50,11 @@ class Interpreter::Impl {
       results_.resize(results_.size() + count);
       left_.assign(count, ActionsOfBody());
     }
-    if (options_.trace) events_.reserve(events_.size() + count * prepared_->steps_of_list[list]);
+    tracing_ = options_.trace_repetitions > 0;
+    if (tracing_) {
+      const int64_t traced = list == kBodyList ? options_.trace_repetitions - first_repetition_ : 1;
+      events_.reserve(events_.size() + std::clamp<int64_t>(traced, 0, count) * prepared_->steps_of_list[list]);
+    }
     for (StreamState& stream : streams_) stream = {.repetition = first_repetition_};
     votes_ = list == kBodyList && options_.stop != nullptr;
     allowed_ = votes_ ? first_repetition_ + 1 : end_repetition_;
@@ -199,7 +203,7 @@ class Interpreter::Impl {
       if (stream.type == StreamType::kCollective) {
         WEFT_ASSIGN_OR_RETURN(const bool done, action.all_reduce->Advance(endpoint_));
         if (!done) return moved;
-        end_ns = options_.trace ? MonotonicNanoseconds() : 0;
+        end_ns = tracing_ ? MonotonicNanoseconds() : 0;
         start_ns = action.all_reduce->start_ns();
       } else {
         const Transfer& transfer = transfers_[index];
@@ -234,7 +238,7 @@ class Interpreter::Impl {
     if (!state.ready) {
       if (!HeadReady(stream, state)) return false;
       state.ready = true;
-      if (options_.slots != nullptr || options_.trace) state.ready_ns = MonotonicNanoseconds();
+      if (options_.slots != nullptr || tracing_) state.ready_ns = MonotonicNanoseconds();
       const StreamStep& head = stream.steps[list_][state.position];
       if (head.first) WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[head.action], state.repetition));
     }
@@ -265,13 +269,13 @@ class Interpreter::Impl {
       endpoint_.Note(context.step, action.action->id());
     }
     const PreparedStep& step = action.steps[head.step];
-    const int64_t start_ns = options_.trace ? MonotonicNanoseconds() : 0;
+    const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
     const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat(Where(action, state.repetition), ", kernel '", step.step->name(),
                                                       "': ", status.message()));
     }
-    return EndStep(&stream - prepared_->streams.data(), head, start_ns, options_.trace ? MonotonicNanoseconds() : 0);
+    return EndStep(&stream - prepared_->streams.data(), head, start_ns, tracing_ ? MonotonicNanoseconds() : 0);
   }
 
   // Whether the head of the stream waits for nothing any more (rule P2).
@@ -306,7 +310,7 @@ class Interpreter::Impl {
     ++action.steps[head.step].done;
     --steps_left_;
     ++steps_executed_;
-    if (options_.trace) {
+    if (tracing_ && (list_ != kBodyList || repetition < options_.trace_repetitions)) {
       events_.push_back({repetition, action.action->id(), head.step, static_cast<int32_t>(stream_index), state.ready_ns,
                          start_ns, end_ns, end_ns});
     }
@@ -347,6 +351,7 @@ class Interpreter::Impl {
       result.step = StepOf(repetition);
       result.learning_rate = LearningRateAt(program_.recipe(), result.step);
       result.end_ns = MonotonicNanoseconds();
+      if (options_.on_repetition) options_.on_repetition(result);
     }
     return absl::OkStatus();
   }
@@ -441,6 +446,7 @@ class Interpreter::Impl {
   int64_t first_repetition_ = 0;
   int64_t end_repetition_ = 0;
   int64_t allowed_ = 0;
+  bool tracing_ = false;
   // Whether the ranks vote after each repetition.
   bool votes_ = false;
   // The furthest repetition that a stream has reached, and the next that is voted on.
@@ -483,6 +489,8 @@ absl::StatusOr<int64_t> Interpreter::RunBody(int64_t first_step, int64_t repetit
   }
   return ran;
 }
+
+absl::StatusOr<bool> Interpreter::AgreeToStop() { return impl_->VoteNow(); }
 
 const std::vector<RepetitionResult>& Interpreter::results() const { return impl_->results(); }
 RankTrace Interpreter::TakeTrace() const { return impl_->TakeTrace(); }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,22 +37,6 @@ struct InjectedFailure {
   bool kill = false;
 };
 
-struct InterpreterOptions {
-  const DataSource* data = nullptr;
-  // Null: compute steps run whenever they are ready.
-  ComputeSlots* slots = nullptr;
-  // How long a rank may wait without any progress of its own.
-  std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Set when the run shall end after the current repetition, on whatever rank; null: never.
-  const std::atomic<bool>* stop = nullptr;
-  bool trace = false;
-  // Zero of the trace's clock.
-  int64_t trace_epoch_ns = 0;
-  std::optional<InjectedFailure> failure;
-  // Whether a loss or norm that is not finite ends the run (rule P11).
-  bool check_finite = true;
-};
-
 // What a repetition gave, read when the action that writes it was finished.
 struct RepetitionResult {
   int64_t step = 0;
@@ -60,6 +45,25 @@ struct RepetitionResult {
   double learning_rate = 0;
   // When the last action of the repetition was finished on this rank.
   int64_t end_ns = 0;
+};
+
+struct InterpreterOptions {
+  const DataSource* data = nullptr;
+  // Null: compute steps run whenever they are ready.
+  ComputeSlots* slots = nullptr;
+  // How long a rank may wait without any progress of its own.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+  // Set when the run shall end after the current repetition, on whatever rank; null: never.
+  const std::atomic<bool>* stop = nullptr;
+  // Keep events of the first so many repetitions, and of prologue and epilogue; 0 = none.
+  int64_t trace_repetitions = 0;
+  // Zero of the trace's clock.
+  int64_t trace_epoch_ns = 0;
+  std::optional<InjectedFailure> failure;
+  // Called on the rank's thread whenever a repetition is finished.
+  std::function<void(const RepetitionResult&)> on_repetition;
+  // Whether a loss or norm that is not finite ends the run (rule P11).
+  bool check_finite = true;
 };
 
 class Interpreter {
@@ -76,6 +80,8 @@ class Interpreter {
   // many were run: fewer if the ranks agreed to stop.
   absl::StatusOr<int64_t> RunBody(int64_t first_step, int64_t repetitions);
   absl::Status RunEpilogue();
+  // Asks all ranks whether one of them wants to stop. All call it, between two RunBody, if options.stop is set.
+  absl::StatusOr<bool> AgreeToStop();
 
   // One per repetition of all RunBody calls so far.
   const std::vector<RepetitionResult>& results() const;

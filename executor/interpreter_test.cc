@@ -225,7 +225,7 @@ TEST(InterpreterTest, SlotsLimitHowManyCompute) {
 TEST(InterpreterTest, TheTraceObeysTheOrderRules) {
   const Program program = TwoStages(2);
   InterpreterOptions options;
-  options.trace = true;
+  options.trace_repetitions = 100;
   options.trace_epoch_ns = MonotonicNanoseconds();
   const auto ranks = RunRanks(program, 6, options);
   for (int rank = 0; rank < 4; ++rank) {
@@ -353,7 +353,7 @@ TEST(InterpreterTest, ABarrierKeepsRepetitionsApart) {
   Program program = TwoStages(2);
   program.set_step_barrier(true);
   InterpreterOptions options;
-  options.trace = true;
+  options.trace_repetitions = 100;
   const auto ranks = RunRanks(program, 4, options);
   std::vector<int64_t> first(4, INT64_MAX), last(4, 0);
   for (int rank = 0; rank < 4; ++rank) {

@@ -1,0 +1,254 @@
+// weft-run: runs compiled programs and calibrates machines. It links no LLVM. `weft run` and `weft calibrate` start it.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/flags.h"
+#include "cli/terminal.h"
+#include "executor/calibrate.h"
+#include "executor/data.h"
+#include "executor/run.h"
+#include "executor/transport.h"
+#include "proto/io.h"
+#include "proto/json.h"
+#include "proto/mesh.h"
+#include "proto/program_file.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void OnSignal(int) { stop_requested.store(true, std::memory_order_relaxed); }
+
+// SIGTERM, and SIGUSR1 for launchers that pass on only that: finish the step, save, end.
+void CatchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
+std::string StepLine(const RunStep& step) {
+  return absl::StrFormat("step %d  loss %.17g  lr %.6g  norm %.6g  %.0f tokens/s\n", step.step(), step.loss(),
+                         step.learning_rate(), step.grad_norm(),
+                         step.seconds() > 0 ? step.tokens() / step.seconds() : 0.0);
+}
+
+struct RunFlags {
+  std::string data, eval_data, token_type, report, trace;
+  std::string backend = "auto", transport = "auto", format = "text";
+  int64_t eval_every = 0, eval_batches = 16, threads = 1, slots = 0, steps = 0, checkpoint_every = 0, keep = 2;
+  int64_t trace_steps = 4;
+  double timeout = 300;
+  std::string checkpoint, weights, save_weights;
+  bool resume = false;
+  std::string fail_at;
+};
+
+void Declare(Flags& flags, RunFlags& f) {
+  flags.String("data", "FILE", "training data: a token file, a Megatron .bin/.idx pair, or text as bytes", &f.data);
+  flags.String("token-type", "TYPE", "uint16 or uint32 for raw token files without a header", &f.token_type);
+  flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
+  flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
+  flags.Int("eval-batches", "N", "at most N global batches per evaluation", &f.eval_batches, 1, INT64_MAX);
+  flags.Choice("backend", {"auto", "cpu"}, "what runs the kernels", &f.backend);
+  flags.Choice("transport", {"auto", "inproc", "mpi"},
+               "how ranks talk: threads of one process, or processes under mpirun", &f.transport);
+  flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
+  flags.Int("slots", "N", "ranks of a process that compute at a time; 0 = cores / threads", &f.slots, 0, 4096);
+  flags.Int("steps", "N", "run until N optimizer steps are done; 0 = the recipe's", &f.steps, 0, INT64_MAX);
+  flags.String("checkpoint", "DIR", "save the state here", &f.checkpoint);
+  flags.Int("checkpoint-every", "N", "save after every N steps; 0 = only at the end", &f.checkpoint_every, 0,
+            INT64_MAX);
+  flags.Int("keep", "N", "checkpoints to keep", &f.keep, 1, 1000000);
+  flags.Bool("resume", "continue from the newest checkpoint", &f.resume);
+  flags.String("weights", "FILE", "start from these weights (safetensors)", &f.weights);
+  flags.String("save-weights", "FILE", "write the final weights (safetensors, F32)", &f.save_weights);
+  flags.String("trace", "FILE",
+               "write the measured trace: JSON if the name ends in .json, else binary; "
+               "`weft report` reads both",
+               &f.trace);
+  flags.Int("trace-steps", "N", "steps to trace", &f.trace_steps, 1, 1000000);
+  flags.Choice("format", {"text", "json"}, "what is printed", &f.format);
+  flags.String("report", "FILE", "also write the report as JSON", &f.report);
+  flags.Custom("timeout", "SECONDS", "an action that waits longer ends the run", "300",
+               [&f](const std::string& text) -> absl::Status {
+                 if (absl::SimpleAtod(text, &f.timeout) && f.timeout > 0 && f.timeout <= 1e6) return absl::OkStatus();
+                 return absl::InvalidArgumentError("expected seconds above 0 and at most 1000000");
+               });
+  flags.String("inject-failure", "RANK:STEP:ACTION[:kill]", "for tests of failures", &f.fail_at);
+  flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
+}
+
+absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
+  InjectedFailure failure;
+  char tail[8] = "";
+  const int fields =
+      std::sscanf(text.c_str(), "%d:%ld:%d:%7s", &failure.rank, &failure.repetition, &failure.action, tail);
+  failure.kill = std::string(tail) == "kill";
+  if (fields < 3 || (fields == 4 && !failure.kill)) {
+    return UsageError(absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill]"));
+  }
+  return failure;
+}
+
+absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
+                                                 const std::string& token_type) {
+  return OpenData({.path = path,
+                   .sequence_length = program.recipe().sequence_length(),
+                   .vocabulary = program.vocabulary(),
+                   .seed = program.recipe().seed(),
+                   .token_type = token_type});
+}
+
+absl::Status WriteTrace(const std::string& path, const Trace& trace) {
+  const bool json = path.size() >= 5 && path.substr(path.size() - 5) == ".json";
+  if (!json) return WriteFileAtomic(path, trace.SerializeAsString());
+  WEFT_ASSIGN_OR_RETURN(const std::string text, MessageToJson(trace));
+  return WriteFileAtomic(path, text);
+}
+
+absl::Status RunMain(absl::Span<const std::string> args) {
+  Flags flags("weft run", "PROGRAM [flags]", "Trains: runs a compiled program on this machine, or under mpirun.");
+  RunFlags f;
+  Declare(flags, f);
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
+  if (flags.help_wanted()) return Print(flags.Help());
+  if (f.data.empty()) return UsageError("--data FILE is required");
+  if (!f.eval_data.empty() && f.eval_every == 0) return UsageError("--eval-data needs --eval-every N");
+  if (f.eval_data.empty() && f.eval_every > 0) return UsageError("--eval-every needs --eval-data FILE");
+  if (f.checkpoint.empty() && (f.resume || f.checkpoint_every > 0 || flags.Given("keep"))) {
+    return UsageError("--resume, --checkpoint-every and --keep need --checkpoint DIR");
+  }
+  WEFT_ASSIGN_OR_RETURN(const Program program, ReadProgram(flags.positional()[0]));
+  WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport, FindTransport(f.transport));
+  const bool first = transport->name != "mpi" || RankFromLauncher().rank == 0;
+  const bool text = first && f.format == "text";
+
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> data, Open(f.data, program, f.token_type));
+  std::unique_ptr<DataSource> eval_data;
+  if (!f.eval_data.empty()) {
+    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, program, f.token_type));
+  }
+  RunOptions options;
+  options.steps = f.steps;
+  options.threads_per_rank = static_cast<int>(f.threads);
+  options.slots = static_cast<int>(f.slots);
+  options.timeout = std::chrono::nanoseconds(static_cast<int64_t>(f.timeout * 1e9));
+  options.eval_data = eval_data.get();
+  options.eval_every = f.eval_every;
+  options.eval_batches = f.eval_batches;
+  options.checkpoint = {.directory = f.checkpoint, .keep = f.keep, .timeout = options.timeout};
+  options.checkpoint_every = f.checkpoint_every;
+  options.resume = f.resume;
+  options.weights = f.weights;
+  options.save_weights = f.save_weights;
+  options.trace_repetitions = f.trace.empty() ? 0 : f.trace_steps;
+  options.stop = &stop_requested;
+  if (!f.fail_at.empty()) {
+    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
+  }
+  absl::Status printed;
+  auto print = [&printed](const std::string& line) {
+    if (printed.ok()) printed = Print(line);
+    // Nobody reads any more: end as if asked to.
+    if (!printed.ok()) stop_requested = true;
+  };
+  if (text) {
+    options.on_note = [&](const std::string& note) { print(note + "\n"); };
+    options.on_step = [&](const RunStep& step) {
+      print(step.has_eval_loss() ? absl::StrFormat("step %d  eval loss %.17g\n", step.step(), step.eval_loss())
+                                 : StepLine(step));
+    };
+    const int64_t ranks = MeshRanks(program.mesh());
+    print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend cpu",
+                       f.backend == "auto" ? " (auto)" : "", ", transport ", std::string(transport->name),
+                       f.transport == "auto" ? " (auto)" : "", ", ", f.threads,
+                       f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
+  }
+  CatchSignals();
+  WEFT_ASSIGN_OR_RETURN(const RunResult result, RunProgram(program, *data, transport->name, options));
+  if (!first) return absl::OkStatus();
+  if (result.trace.has_value()) WEFT_RETURN_IF_ERROR(WriteTrace(f.trace, *result.trace));
+  WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(result.report));
+  if (!f.report.empty()) WEFT_RETURN_IF_ERROR(WriteFileAtomic(f.report, json));
+  if (!text) {
+    print(json);
+    return printed;
+  }
+  if (result.stopped) {
+    print(absl::StrCat("stopped by signal after step ", result.last_step,
+                       f.checkpoint.empty() ? "; nothing was saved (no --checkpoint)\n"
+                                            : absl::StrCat("; saved in ", f.checkpoint, "\n")));
+  }
+  if (result.first_step == result.last_step) {
+    print(absl::StrCat("nothing to do: ", result.last_step, " steps are done\n"));
+  } else {
+    print(absl::StrFormat("%d steps, %.0f tokens/s, planned bytes per rank %d\n", result.last_step - result.first_step,
+                          result.report.tokens_per_second(), result.report.planned_bytes()));
+  }
+  return printed;
+}
+
+absl::Status CalibrateMain(absl::Span<const std::string> args) {
+  Flags flags("weft calibrate", "-o CLUSTER.textproto [flags]",
+              "Measures this machine into a cluster file for compile and simulate. Takes less than a minute.");
+  std::string output, backend = "cpu";
+  int64_t ranks = 4, threads = 1;
+  flags.String("output", "FILE", "the cluster file to write", &output);
+  flags.Short('o', "output");
+  flags.Choice("backend", {"cpu"}, "what runs the kernels", &backend);
+  flags.Int("ranks", "R", "devices: ranks that share this machine", &ranks, 1, 256);
+  flags.Int("threads", "N", "threads per rank", &threads, 1, 256);
+  flags.Example("weft calibrate --backend=cpu -o this-machine.textproto");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
+  if (flags.help_wanted()) return Print(flags.Help());
+  if (output.empty()) return UsageError("-o FILE is required");
+  Progress progress;
+  CalibrateOptions options;
+  options.ranks = static_cast<int>(ranks);
+  options.threads_per_rank = static_cast<int>(threads);
+  options.on_progress = [&](const std::string& text) { progress.Step(text); };
+  WEFT_ASSIGN_OR_RETURN(const Cluster cluster, Calibrate(options));
+  WEFT_RETURN_IF_ERROR(Validate(cluster));
+  WEFT_RETURN_IF_ERROR(WriteFileAtomic(output, MessageToText(cluster)));
+  return absl::OkStatus();
+}
+
+int Main(std::vector<std::string> args) {
+  const std::string command = args.empty() ? "" : args[0];
+  const bool calibrate = command == "calibrate";
+  if (calibrate || command == "run") args.erase(args.begin());
+  const absl::Status status = calibrate ? CalibrateMain(args) : RunMain(args);
+  if (status.ok()) return 0;
+  if (ReportedElsewhere(status)) return 1;
+  if (RankFromLauncher().rank > 0 && !FailedInRun(status)) {
+    // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the launcher ends the
+    // others before they repeat it. If it is wrong here only, it is said here.
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", std::string(status.message()).c_str());
+  return IsUsageError(status) ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) { return weft::Main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -1,0 +1,285 @@
+#include "executor/calibrate.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backend.h"
+#include "executor/calibrate_kernels.h"
+#include "executor/compute_slots.h"
+#include "executor/transport.h"
+#include "proto/status.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// Runs `body(thread)` on `count` threads that start together; the first error.
+absl::Status OnThreads(int count, const std::function<absl::Status(int)>& body) {
+  std::vector<absl::Status> results(count);
+  std::vector<std::thread> threads;
+  std::barrier start(count);
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      results[i] = body(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : results) WEFT_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+struct Machine {
+  int slots = 1;
+  int threads = 1;
+  // One per slot.
+  std::vector<std::unique_ptr<Backend>> backends;
+};
+
+// Seconds of one call with all slots busy: the median over calls, averaged over the slots.
+absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, double seconds) {
+  std::vector<double> medians(machine.slots);
+  WEFT_RETURN_IF_ERROR(OnThreads(machine.slots, [&](int slot) -> absl::Status {
+    // Several copies take turns, as the tensors of a step do: what one call leaves in the caches is not the next one's.
+    KernelBuffers buffers(kernel);
+    std::vector<double> times;
+    const int64_t begin = MonotonicNanoseconds();
+    for (int64_t now = begin; times.size() < 5 || (Seconds(now - begin) < seconds && times.size() < 2000);) {
+      const KernelBuffers::Copy& copy = buffers.Next();
+      const int64_t start = MonotonicNanoseconds();
+      WEFT_RETURN_IF_ERROR(machine.backends[slot]->Run(kernel.step, copy.inputs, copy.outputs, buffers.context()));
+      now = MonotonicNanoseconds();
+      times.push_back(Seconds(now - start));
+      // A slow kernel needs no long series.
+      if (times.size() >= 3 && Seconds(now - begin) > 3 * seconds) break;
+    }
+    medians[slot] = Median(times);
+    return absl::OkStatus();
+  }));
+  double sum = 0;
+  for (double median : medians) sum += median;
+  return sum / machine.slots;
+}
+
+struct Point {
+  double work = 0;
+  double seconds = 0;
+};
+
+// Rows that pass through the points: between two of them time is linear in the work. `extra` is added to each step.
+void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Point> points, double extra,
+              Device* device) {
+  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.work < b.work; });
+  for (size_t i = 0; i < points.size(); ++i) {
+    const bool last = i + 1 == points.size();
+    if (last && i > 0) break;
+    const Point& a = points[i];
+    double rate = a.work / a.seconds;
+    double overhead = 0;
+    if (!last) {
+      const Point& b = points[i + 1];
+      const double slope = (b.seconds - a.seconds) / (b.work - a.work);
+      const double at_zero = a.seconds - slope * a.work;
+      // Otherwise larger work is disproportionately slower (caches) or noise: the rate at the larger point is safer.
+      if (slope > 0 && at_zero >= 0) {
+        rate = 1 / slope;
+        overhead = at_zero;
+      } else {
+        rate = b.work / b.seconds;
+      }
+    }
+    KernelRate* row = device->add_kernel_rates();
+    row->set_kernel(kernel);
+    row->set_dtype(dtype);
+    row->set_from_work(i == 0 ? 0 : a.work);
+    (flops ? row->set_flops_per_second(rate) : row->set_bytes_per_second(rate));
+    row->set_overhead_seconds(overhead + extra);
+  }
+}
+
+// What it costs when more ranks than slots compute: the time that a slot lies idle while it changes hands.
+absl::StatusOr<double> SlotOverhead(int ranks, int slots) {
+  if (ranks <= slots) return 0.0;
+  constexpr int kSteps = 300;
+  constexpr int64_t kBusyNs = 50000;
+  WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
+  std::vector<Endpoint*> raw;
+  for (const auto& endpoint : endpoints) raw.push_back(endpoint.get());
+  ComputeSlots turns(slots, raw);
+  const int64_t start = MonotonicNanoseconds();
+  WEFT_RETURN_IF_ERROR(OnThreads(ranks, [&](int rank) -> absl::Status {
+    for (int i = 0; i < kSteps; ++i) {
+      const int64_t ready = MonotonicNanoseconds();
+      while (!turns.Acquire(rank, ready)) {
+        WEFT_RETURN_IF_ERROR(endpoints[rank]->WaitForProgress(std::chrono::milliseconds(100)).status());
+      }
+      for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < kBusyNs;) {
+      }
+      turns.Release(rank);
+    }
+    return absl::OkStatus();
+  }));
+  const double per_step = Seconds(MonotonicNanoseconds() - start) * slots / (1.0 * ranks * kSteps);
+  return std::max(0.0, per_step - Seconds(kBusyNs));
+}
+
+// Ping-pong of two ranks.
+absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds) {
+  WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(2));
+  std::vector<double> times;
+  WEFT_RETURN_IF_ERROR(OnThreads(2, [&](int rank) -> absl::Status {
+    std::vector<char> out(bytes, 1), in(bytes, 2);
+    Transfer send, receive;
+    send.data = out.data();
+    receive.data = in.data();
+    send.bytes = receive.bytes = bytes;
+    send.peer = receive.peer = 1 - rank;
+    for (int round = 0; round < rounds; ++round) {
+      const int64_t start = MonotonicNanoseconds();
+      for (int turn = 0; turn < 2; ++turn) {
+        Transfer& transfer = turn == rank ? send : receive;
+        WEFT_RETURN_IF_ERROR(turn == rank ? endpoints[rank]->PostSend(&transfer)
+                                          : endpoints[rank]->PostRecv(&transfer));
+        while (!transfer.done.load(std::memory_order_acquire)) {
+          WEFT_RETURN_IF_ERROR(endpoints[rank]->WaitForProgress(std::chrono::milliseconds(100)).status());
+        }
+      }
+      if (rank == 0) times.push_back(Seconds(MonotonicNanoseconds() - start));
+    }
+    return absl::OkStatus();
+  }));
+  return Median(times);
+}
+
+absl::StatusOr<Link> MeasureLink() {
+  constexpr int64_t kBytes = 8 << 20;
+  WEFT_ASSIGN_OR_RETURN(const double small, RoundTrip(8, 400));
+  WEFT_ASSIGN_OR_RETURN(const double large, RoundTrip(kBytes, 15));
+  // Posting without a partner in sight: what both ends are busy with besides the copy.
+  WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(1));
+  constexpr int kPosts = 2000;
+  const int64_t start = MonotonicNanoseconds();
+  for (int i = 0; i < kPosts; ++i) {
+    Transfer send, receive;
+    WEFT_RETURN_IF_ERROR(endpoints[0]->PostSend(&send));
+    WEFT_RETURN_IF_ERROR(endpoints[0]->PostRecv(&receive));
+  }
+  const double overhead = Seconds(MonotonicNanoseconds() - start) / kPosts;
+  Link link;
+  link.set_bytes_per_second(kBytes / std::max(1e-9, (large - small) / 2));
+  link.set_overhead_seconds(overhead);
+  link.set_latency_seconds(std::max(0.0, small / 2 - overhead));
+  return link;
+}
+
+std::string MachineName() {
+  utsname name;
+  return uname(&name) == 0 ? absl::StrCat(name.sysname, " ", name.machine) : "unknown";
+}
+
+}  // namespace
+
+absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
+  if (options.ranks < 1 || options.threads_per_rank < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ranks = ", options.ranks, " and threads per rank = ", options.threads_per_rank, " must be at least 1"));
+  }
+  auto progress = [&](const std::string& text) {
+    if (options.on_progress) options.on_progress(text);
+  };
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  Machine machine;
+  machine.threads = options.threads_per_rank;
+  machine.slots = std::max(1, std::min(options.ranks, cores / options.threads_per_rank));
+  for (int i = 0; i < machine.slots; ++i) machine.backends.push_back(MakeCpuBackend(machine.threads));
+
+  Cluster cluster;
+  cluster.set_name("this-machine");
+  cluster.set_source(absl::StrCat("weft calibrate --backend=cpu: ", MachineName(), ", ", cores, " cores, ",
+                                  options.ranks, " ranks of ", options.threads_per_rank, " threads"));
+  cluster.set_nodes(1);
+  cluster.set_devices_per_node(options.ranks);
+  cluster.set_compute_slots_per_node(machine.slots);
+  const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  cluster.set_host_memory_bytes(memory);
+  Device& device = *cluster.mutable_device();
+  device.set_name(absl::StrCat("cpu, ", options.threads_per_rank, " threads"));
+  device.set_memory_bytes(memory / options.ranks);
+
+  progress("compute slots");
+  WEFT_ASSIGN_OR_RETURN(const double slot_overhead, SlotOverhead(options.ranks, machine.slots));
+  progress("links");
+  WEFT_ASSIGN_OR_RETURN(*cluster.mutable_intra_node(), MeasureLink());
+
+  const std::vector<KernelFamily> families = KernelFamilies();
+  size_t cases = 0;
+  for (const KernelFamily& family : families) {
+    for (const auto& size : family.sizes) cases += size.size();
+  }
+  const double each = options.seconds / static_cast<double>(cases);
+  double copy_rate = 0;
+  std::vector<std::pair<DType, double>> peaks;
+  for (const KernelFamily& family : families) {
+    progress(Kernel_Name(family.kernel));
+    std::vector<Point> points;
+    for (const std::vector<KernelCase>& size : family.sizes) {
+      // Variants of one size count as one step of average work.
+      Point point;
+      for (const KernelCase& kernel : size) {
+        WEFT_ASSIGN_OR_RETURN(const double seconds, Measure(kernel, machine, each));
+        const double work = family.by_flops ? kernel.flops : kernel.bytes;
+        point.work += work / static_cast<double>(size.size());
+        point.seconds += seconds / static_cast<double>(size.size());
+        if (family.kernel == MATMUL) {
+          auto found = std::find_if(peaks.begin(), peaks.end(), [&](const auto& p) { return p.first == family.dtype; });
+          if (found == peaks.end()) found = peaks.insert(peaks.end(), {family.dtype, 0.0});
+          found->second = std::max(found->second, work / seconds);
+        }
+        if (family.kernel == ADD) copy_rate = std::max(copy_rate, work / seconds);
+      }
+      points.push_back(point);
+    }
+    if (!family.peak_only) {
+      AddRates(Kernel_Name(family.kernel), family.dtype, family.by_flops, std::move(points), slot_overhead, &device);
+    }
+  }
+  for (const auto& [dtype, rate] : peaks) {
+    Peak* peak = device.add_peaks();
+    peak->set_dtype(dtype);
+    peak->set_flops_per_second(rate);
+  }
+  device.set_memory_bytes_per_second(copy_rate);
+  device.set_launch_seconds(slot_overhead + 1e-6);
+
+  progress("memory");
+  std::vector<char> from(64 << 20, 1), to(64 << 20, 2);
+  std::vector<double> copies;
+  for (int i = 0; i < 5; ++i) {
+    const int64_t start = MonotonicNanoseconds();
+    std::memcpy(to.data(), from.data(), from.size());
+    copies.push_back(Seconds(MonotonicNanoseconds() - start));
+  }
+  cluster.mutable_host()->set_bytes_per_second(static_cast<double>(from.size()) / Median(copies));
+  return cluster;
+}
+
+}  // namespace weft

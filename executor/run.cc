@@ -1,0 +1,408 @@
+#include "executor/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "executor/backend.h"
+#include "executor/compute_slots.h"
+#include "executor/control.h"
+#include "executor/safetensors.h"
+#include "executor/transport.h"
+#include "executor/weights.h"
+#include "proto/mesh.h"
+#include "proto/program_file.h"
+#include "proto/status.h"
+#include "proto/units.h"
+#include "proto/verify/verify.h"
+
+namespace weft {
+namespace {
+
+constexpr char kElsewhere[] = "weft/reported_elsewhere";
+constexpr char kInRun[] = "weft/failed_in_run";
+constexpr int kMostThreads = 256;
+
+// What the ranks of this process share.
+struct Shared {
+  Shared(const Program& program, const DataSource& data, const RunOptions& options)
+      : program(program), data(data), options(options) {}
+
+  const Program& program;
+  const DataSource& data;
+  const RunOptions& options;
+  const CheckpointManifest* manifest = nullptr;
+  std::string resumed_from;
+  const SafetensorsReader* weights = nullptr;
+  ComputeSlots* slots = nullptr;
+  int64_t last_step = 0;
+};
+
+class RankRun {
+ public:
+  RankRun(const Shared& shared, Endpoint* endpoint) : shared_(shared), endpoint_(*endpoint) {}
+
+  // Everything that may be refused or run out of memory, before any step runs.
+  absl::Status Prepare() {
+    const Program& program = shared_.program;
+    const Template& t = program.templates(TemplateOfRank(program, endpoint_.rank()));
+    int64_t device = t.device_arena_bytes(), host = t.host_arena_bytes();
+    const bool evaluates = shared_.options.eval_data != nullptr;
+    if (evaluates) {
+      const Program& evaluation = program.evaluation();
+      const Template& e = evaluation.templates(TemplateOfRank(evaluation, endpoint_.rank()));
+      device = std::max(device, e.device_arena_bytes());
+      host = std::max(host, e.host_arena_bytes());
+    }
+    WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(device, host));
+    backend_ = MakeCpuBackend(shared_.options.threads_per_rank);
+    state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
+    if (shared_.manifest != nullptr) {
+      WEFT_RETURN_IF_ERROR(LoadCheckpoint(shared_.resumed_from, *shared_.manifest, program, state_.get()));
+    } else {
+      WEFT_RETURN_IF_ERROR(state_->Initialize());
+      if (shared_.weights != nullptr) WEFT_RETURN_IF_ERROR(LoadWeights(*shared_.weights, program, state_.get()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(int64_t epoch_ns) {
+    const RunOptions& options = shared_.options;
+    InterpreterOptions interpreter;
+    interpreter.data = &shared_.data;
+    interpreter.slots = shared_.slots;
+    interpreter.timeout = options.timeout;
+    interpreter.stop = options.stop;
+    interpreter.trace_repetitions = options.trace_repetitions;
+    interpreter.failure = options.failure;
+    if (endpoint_.rank() == 0) interpreter.on_repetition = [this](const RepetitionResult& r) { RecordStep(r); };
+    // A clock of another host says nothing here: then the run starts when this rank does.
+    WEFT_RETURN_IF_ERROR(Barrier(endpoint_, options.timeout));
+    const int64_t now = MonotonicNanoseconds();
+    WEFT_RETURN_IF_ERROR(ShareEpoch(&epoch_ns));
+    interpreter.trace_epoch_ns = now - epoch_ns > int64_t{10} * 1000 * 1000 * 1000 || epoch_ns > now ? now : epoch_ns;
+    WEFT_ASSIGN_OR_RETURN(interpreter_,
+                          Interpreter::Create(shared_.program, &endpoint_, backend_.get(), arena_.get(), interpreter));
+    if (options.eval_data != nullptr) {
+      InterpreterOptions evaluation = interpreter;
+      evaluation.data = options.eval_data;
+      evaluation.stop = nullptr;
+      evaluation.trace_repetitions = 0;
+      evaluation.failure.reset();
+      evaluation.on_repetition = nullptr;
+      WEFT_ASSIGN_OR_RETURN(evaluator_, Interpreter::Create(shared_.program.evaluation(), &endpoint_, backend_.get(),
+                                                            arena_.get(), evaluation));
+      WEFT_RETURN_IF_ERROR(evaluator_->RunPrologue());
+    }
+    WEFT_RETURN_IF_ERROR(Train());
+    return Finish();
+  }
+
+  RunResult TakeResult() { return std::move(result_); }
+  absl::Status& status() { return status_; }
+
+ private:
+  // All ranks of a host take the clock of rank 0's process.
+  absl::Status ShareEpoch(int64_t* epoch_ns) {
+    if (endpoint_.rank() != 0) return RecvNow(endpoint_, 0, epoch_ns, sizeof(*epoch_ns), shared_.options.timeout);
+    for (int rank = 1; rank < endpoint_.size(); ++rank) {
+      WEFT_RETURN_IF_ERROR(SendNow(endpoint_, rank, epoch_ns, sizeof(*epoch_ns), shared_.options.timeout));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Train() {
+    const RunOptions& options = shared_.options;
+    const bool saves = !options.checkpoint.directory.empty();
+    int64_t step = shared_.manifest != nullptr ? shared_.manifest->step() : 0;
+    int64_t saved = shared_.manifest != nullptr ? step : -1;
+    result_.first_step = step;
+    WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue());
+    last_end_ns_ = MonotonicNanoseconds();
+    while (step < shared_.last_step && !result_.stopped) {
+      int64_t next = shared_.last_step;
+      if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
+      if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
+      WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, next - step));
+      step += ran;
+      result_.stopped = step < next;
+      if (step == next && step < shared_.last_step && options.stop != nullptr) {
+        WEFT_ASSIGN_OR_RETURN(result_.stopped, interpreter_->AgreeToStop());
+      }
+      if (options.eval_data != nullptr && options.eval_every > 0 && step % options.eval_every == 0) {
+        WEFT_RETURN_IF_ERROR(Evaluate());
+      }
+      const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
+      if (saves && (due || step == shared_.last_step || result_.stopped) && saved != step) {
+        const int64_t start = MonotonicNanoseconds();
+        WEFT_RETURN_IF_ERROR(SaveCheckpoint(options.checkpoint, shared_.program, step, *state_, endpoint_));
+        saved = step;
+        result_.checkpoint_seconds += 1e-9 * (MonotonicNanoseconds() - start);
+      }
+      // Steps are timed from here: what happened since the last one was none of theirs.
+      last_end_ns_ = MonotonicNanoseconds();
+    }
+    result_.last_step = step;
+    WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue());
+    return evaluator_ != nullptr ? evaluator_->RunEpilogue() : absl::OkStatus();
+  }
+
+  static int64_t NextMultiple(int64_t step, int64_t every) {
+    return every <= 0 || step > INT64_MAX - every ? INT64_MAX : (step / every + 1) * every;
+  }
+
+  // On rank 0.
+  void RecordStep(const RepetitionResult& repetition) {
+    RunStep* step = result_.report.add_steps();
+    step->set_step(repetition.step);
+    step->set_loss(repetition.loss);
+    step->set_learning_rate(repetition.learning_rate);
+    step->set_grad_norm(repetition.norm);
+    step->set_tokens(shared_.program.recipe().global_batch_sequences() * shared_.program.recipe().sequence_length());
+    step->set_seconds(1e-9 * (repetition.end_ns - last_end_ns_));
+    last_end_ns_ = repetition.end_ns;
+    if (shared_.options.on_step) shared_.options.on_step(*step);
+  }
+
+  absl::Status Evaluate() {
+    const int64_t batch = std::max<int64_t>(1, shared_.program.recipe().global_batch_sequences());
+    const int64_t batches =
+        std::clamp<int64_t>(shared_.options.eval_data->windows() / batch, 1, shared_.options.eval_batches);
+    const size_t before = evaluator_->results().size();
+    WEFT_RETURN_IF_ERROR(evaluator_->RunBody(0, batches).status());
+    if (endpoint_.rank() != 0 || result_.report.steps().empty()) return absl::OkStatus();
+    double sum = 0;
+    for (size_t i = before; i < evaluator_->results().size(); ++i) sum += evaluator_->results()[i].loss;
+    RunStep* step = result_.report.mutable_steps(result_.report.steps_size() - 1);
+    step->set_eval_loss(sum / batches);
+    if (shared_.options.on_step) shared_.options.on_step(*step);
+    return absl::OkStatus();
+  }
+
+  // What leaves the ranks at the end: trace and weights.
+  absl::Status Finish() {
+    const RunOptions& options = shared_.options;
+    if (options.trace_repetitions > 0) {
+      WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> traces,
+                            GatherBytes(endpoint_, interpreter_->TakeTrace().SerializeAsString(), options.timeout));
+      if (endpoint_.rank() == 0) {
+        Trace& trace = result_.trace.emplace();
+        trace.set_origin("measured");
+        trace.set_program_name(shared_.program.name());
+        trace.set_program_crc(ProgramCrc(shared_.program));
+        trace.set_repetitions(
+            static_cast<int32_t>(std::min(options.trace_repetitions, result_.last_step - result_.first_step)));
+        for (const std::string& bytes : traces) {
+          if (!trace.add_ranks()->ParseFromString(bytes)) return absl::InternalError("a rank's trace is damaged");
+        }
+      }
+    }
+    if (options.collect_weights || !options.save_weights.empty()) WEFT_RETURN_IF_ERROR(CollectWeights());
+    return Barrier(endpoint_, options.timeout);
+  }
+
+  // Rank 0 gets every logical tensor from its first holder, one after the other.
+  absl::Status CollectWeights() {
+    const Program& program = shared_.program;
+    const RunOptions& options = shared_.options;
+    auto tensor = [&](int i) -> absl::StatusOr<TensorData> {
+      const int holder = FirstHolder(program, i, StatePart::kWeight);
+      if (holder < 0) return absl::InternalError(absl::StrCat("no rank holds ", program.tensors(i).name()));
+      if (holder == endpoint_.rank()) {
+        WEFT_ASSIGN_OR_RETURN(TensorData data, state_->Read(i, StatePart::kWeight));
+        if (endpoint_.rank() != 0) {
+          WEFT_RETURN_IF_ERROR(SendNow(endpoint_, 0, data.bytes.data(), data.bytes.size(), options.timeout));
+        }
+        return data;
+      }
+      TensorData data;
+      if (endpoint_.rank() != 0) return data;
+      data.dtype = StateDType(program, i, StatePart::kWeight);
+      data.shape.assign(program.tensors(i).shape().begin(), program.tensors(i).shape().end());
+      data.bytes.resize(ElementCount(data.shape).value_or(0) * DTypeBytes(data.dtype));
+      WEFT_RETURN_IF_ERROR(RecvNow(endpoint_, holder, data.bytes.data(), data.bytes.size(), options.timeout));
+      return data;
+    };
+    if (endpoint_.rank() == 0 && !options.save_weights.empty()) {
+      return SaveWeights(options.save_weights, program, [&](int i) -> absl::StatusOr<TensorData> {
+        WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(i));
+        if (options.collect_weights) result_.weights.push_back(data);
+        return data;
+      });
+    }
+    for (int i = 0; i < program.tensors_size(); ++i) {
+      WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(i));
+      if (endpoint_.rank() == 0) result_.weights.push_back(std::move(data));
+    }
+    return absl::OkStatus();
+  }
+
+  const Shared& shared_;
+  Endpoint& endpoint_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<RankState> state_;
+  std::unique_ptr<Interpreter> interpreter_;
+  // Of the evaluation program, on the same memory; null without evaluation.
+  std::unique_ptr<Interpreter> evaluator_;
+  int64_t last_end_ns_ = 0;
+  RunResult result_;
+  absl::Status status_;
+};
+
+absl::Status CheckOptions(const Program& program, const RunOptions& options) {
+  if (program.does_not_fit()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("program '", program.name(), "' does not fit its cluster's memory (compiled with --allow-oom); ",
+                     "it can be simulated but not run"));
+  }
+  if (options.threads_per_rank < 1 || options.threads_per_rank > kMostThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads per rank = ", options.threads_per_rank, " must be from 1 to ", kMostThreads));
+  }
+  if (options.eval_data != nullptr && !program.has_evaluation()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("program '", program.name(), "' has no evaluation program; compile it again without --no-eval"));
+  }
+  if (options.eval_data != nullptr && options.eval_batches < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation batches = ", options.eval_batches, " must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+// The ranks of this process must fit this machine, or the system would end the run without a word.
+absl::Status CheckMemory(const Program& program, int64_t first_rank, int64_t ranks) {
+  const double machine = 1.0 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+  double needed = 0;
+  for (int64_t rank = first_rank; rank < first_rank + ranks; ++rank) {
+    const Template& t = program.templates(TemplateOfRank(program, rank));
+    needed += static_cast<double>(t.device_arena_bytes()) + static_cast<double>(t.host_arena_bytes());
+  }
+  if (needed <= machine) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
+                                                   " GiB, this machine has ", machine / (1 << 30), " GiB"));
+}
+
+absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique_ptr<Endpoint>>& endpoints) {
+  const RunOptions& options = shared.options;
+  const int64_t epoch_ns = MonotonicNanoseconds();
+  std::unique_ptr<ComputeSlots> slots;
+  if (endpoints.size() > 1) {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int count = options.slots > 0 ? options.slots : std::max(1, cores / options.threads_per_rank);
+    std::vector<Endpoint*> all;
+    for (const auto& endpoint : endpoints) all.push_back(endpoint.get());
+    slots = std::make_unique<ComputeSlots>(count, std::move(all));
+    if (count < static_cast<int>(endpoints.size())) shared.slots = slots.get();
+  }
+  // Runs outlive all threads: a rank that failed may still be read from by its partners.
+  std::vector<std::unique_ptr<RankRun>> runs;
+  for (const auto& endpoint : endpoints) runs.push_back(std::make_unique<RankRun>(shared, endpoint.get()));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    threads.emplace_back([&, i] {
+      RankRun& run = *runs[i];
+      run.status() = run.Prepare();
+      if (!run.status().ok()) {
+        run.status() = absl::Status(run.status().code(),
+                                    absl::StrCat("rank ", endpoints[i]->rank(), ": ", run.status().message()));
+      } else {
+        run.status() = run.Run(epoch_ns);
+      }
+      if (!run.status().ok()) {
+        const bool first = endpoints[i]->Abort(run.status());
+        run.status().SetPayload(first ? kInRun : kElsewhere, absl::Cord("1"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // The failure that came first, if it was in this process.
+  for (const auto& run : runs) {
+    if (!run->status().ok() && !ReportedElsewhere(run->status())) return run->status();
+  }
+  for (const auto& run : runs) WEFT_RETURN_IF_ERROR(run->status());
+  return runs[0]->TakeResult();
+}
+
+}  // namespace
+
+bool ReportedElsewhere(const absl::Status& status) { return status.GetPayload(kElsewhere).has_value(); }
+
+bool FailedInRun(const absl::Status& status) { return status.GetPayload(kInRun).has_value(); }
+
+absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& data, absl::string_view transport,
+                                     const RunOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const TransportEntry* entry, FindTransport(transport));
+  WEFT_RETURN_IF_ERROR(CheckOptions(program, options));
+  WEFT_RETURN_IF_ERROR(VerifyProgram(program, {.completeness = options.verify_completeness}));
+  const int64_t ranks = MeshRanks(program.mesh());
+  const bool one_process = entry->name == "inproc";
+  if (one_process && ranks > kMostThreads) {
+    return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks,
+                                                   " ranks; transport 'inproc' runs at most ", kMostThreads,
+                                                   " in one process, use 'mpi'"));
+  }
+  WEFT_RETURN_IF_ERROR(
+      CheckMemory(program, one_process ? 0 : RankFromLauncher().rank % ranks, one_process ? ranks : 1));
+
+  Shared shared(program, data, options);
+  shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
+  CheckpointManifest manifest;
+  if (!options.checkpoint.directory.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found, FindCheckpoint(options.checkpoint.directory));
+    if (found.has_value() && !options.resume) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          *found, " is a checkpoint of an earlier run; add --resume to continue it, or choose another directory"));
+    }
+    if (found.has_value()) {
+      WEFT_ASSIGN_OR_RETURN(manifest, ReadManifest(*found));
+      WEFT_RETURN_IF_ERROR(CheckContinues(manifest, *found, program));
+      shared.manifest = &manifest;
+      shared.resumed_from = *found;
+    }
+    if (options.on_note && options.resume) {
+      options.on_note(found.has_value()
+                          ? absl::StrCat("resuming after step ", manifest.step(), " from ", *found)
+                          : absl::StrCat(options.checkpoint.directory, " has no checkpoint: starting at step 0"));
+    }
+  } else if (options.resume) {
+    return absl::InvalidArgumentError("--resume needs --checkpoint DIR");
+  }
+  std::unique_ptr<SafetensorsReader> weights;
+  if (!options.weights.empty() && shared.manifest == nullptr) {
+    WEFT_ASSIGN_OR_RETURN(weights, SafetensorsReader::Open(options.weights));
+    WEFT_RETURN_IF_ERROR(MatchWeights(*weights, program).status());
+    shared.weights = weights.get();
+  }
+
+  WEFT_ASSIGN_OR_RETURN(const auto endpoints, entry->open(static_cast<int>(ranks)));
+  WEFT_ASSIGN_OR_RETURN(RunResult result, RunRanks(shared, endpoints));
+  RunReport& report = result.report;
+  report.set_schema_version(1);
+  report.set_program(program.name());
+  report.set_backend("cpu");
+  report.set_transport(std::string(entry->name));
+  report.set_threads_per_rank(options.threads_per_rank);
+  double seconds = 0, tokens = 0;
+  for (const RunStep& step : report.steps()) {
+    seconds += step.seconds();
+    tokens += step.tokens();
+  }
+  report.set_tokens_per_second(seconds > 0 ? tokens / seconds : 0);
+  for (const Template& t : program.templates()) {
+    report.set_planned_bytes(std::max(report.planned_bytes(), t.device_arena_bytes()));
+  }
+  return result;
+}
+
+absl::StatusOr<RunResult> RunInProcess(const Program& program, const DataSource& data, const RunOptions& options) {
+  return RunProgram(program, data, "inproc", options);
+}
+
+}  // namespace weft
