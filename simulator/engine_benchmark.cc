@@ -2,9 +2,9 @@
 //
 //   bazel run -c opt //simulator:engine_benchmark
 //
-// The program is a pipeline of 8 ranks with 64 microbatches and segments of 240 steps, the size of GPT-2 124M's. Single:
-// every step is an event. Joined: steps that nothing can come between share one, as `weft simulate` does. Slots: 4 of 8
-// devices compute at a time, which orders every step against the others of its node.
+// The program is a pipeline of 8 ranks with 64 microbatches and segments of 240 steps, the size of GPT-2 124M's.
+// Single: every step is an event. Joined: steps that nothing can come between share one, as `weft simulate` does.
+// Slots: 4 of 8 devices compute at a time, which orders every step against the others of its node.
 #include <memory>
 
 #include "benchmark/benchmark.h"

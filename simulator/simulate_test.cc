@@ -1,0 +1,227 @@
+#include "simulator/simulate.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/json.h"
+#include "proto/program_file.h"
+#include "simulator/metrics.h"
+#include "simulator/report_text.h"
+#include "simulator/test_programs.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Cluster TestCluster() {
+  Cluster cluster;
+  cluster.set_name("test");
+  cluster.set_nodes(2);
+  cluster.set_devices_per_node(4);
+  Device* device = cluster.mutable_device();
+  device->set_memory_bytes(10000);
+  device->set_reserved_bytes(500);
+  device->set_memory_bytes_per_second(1e12);
+  Peak* peak = device->add_peaks();
+  peak->set_dtype(BF16);
+  peak->set_flops_per_second(1e12);
+  cluster.mutable_intra_node()->set_bytes_per_second(1e9);
+  cluster.mutable_inter_node()->set_bytes_per_second(1e9);
+  cluster.set_nics_per_node(1);
+  return cluster;
+}
+
+// Adds what figures are made of besides time.
+Program TestProgram(int ranks, int microbatches) {
+  Program program = GPipeProgram(ranks, microbatches, 100);
+  program.set_runtime("weft");
+  program.mutable_precision()->set_compute(BF16);
+  program.mutable_recipe()->set_global_batch_sequences(microbatches);
+  program.mutable_recipe()->set_sequence_length(10);
+  program.set_model_flops(3e6);
+  program.set_model_flops_masked(5e5);
+  for (Template& t : *program.mutable_templates()) {
+    int64_t offset = 0;
+    for (Buffer& buffer : *t.mutable_buffers()) {
+      buffer.set_offset(offset);
+      offset += buffer.bytes();
+    }
+    t.set_device_arena_bytes(offset);
+  }
+  return program;
+}
+
+SimulationReport Report(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
+  const auto simulation = Simulate(program, cluster, options);
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return simulation.ok() ? simulation->report : SimulationReport();
+}
+
+TEST(Simulate, UnitCostGivesTheSchedulesOwnNumbers) {
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    for (int microbatches = 1; microbatches <= 6; ++microbatches) {
+      const SimulationReport report =
+          Report(TestProgram(ranks, microbatches), TestCluster(), {.cost = "unit", .network = "none"});
+      const double slots = microbatches + ranks - 1;
+      EXPECT_DOUBLE_EQ(report.makespan_seconds(), slots * 3e-6);
+      EXPECT_DOUBLE_EQ(report.iteration_seconds(), slots * 3e-6);
+      EXPECT_NEAR(report.bubble_ratio(), (ranks - 1) / slots, 1e-12);
+      for (const RankReport& rank : report.per_rank()) {
+        EXPECT_DOUBLE_EQ(rank.busy_seconds(), microbatches * 3e-6);
+        EXPECT_NEAR(rank.busy_seconds() + rank.idle_seconds(), report.makespan_seconds(), 1e-18);
+        double causes = 0;
+        for (const IdleCause& cause : rank.idle_causes()) causes += cause.seconds();
+        EXPECT_NEAR(causes, rank.idle_seconds(), 1e-18);
+      }
+    }
+  }
+}
+
+TEST(Simulate, FiguresFollowTheirEquations) {
+  Program program = TestProgram(2, 4);
+  // Forward and backward of every microbatch on both ranks: 16 times 250,000 flops.
+  for (Segment& segment : *program.mutable_segments()) segment.mutable_steps(0)->mutable_work()->set_flops(250'000);
+  const SimulationReport report = Report(program, TestCluster(), {.cost = "unit", .network = "none"});
+  const double seconds = 15e-6;
+  EXPECT_EQ(report.schema_version(), 1);
+  EXPECT_EQ(report.ranks(), 2);
+  EXPECT_EQ(report.tokens_per_step(), 40);
+  EXPECT_DOUBLE_EQ(report.tokens_per_second(), 40 / seconds);
+  EXPECT_DOUBLE_EQ(report.tokens_per_second_per_device(), 20 / seconds);
+  EXPECT_DOUBLE_EQ(report.mfu(), 3e6 / (2 * 1e12 * seconds));
+  EXPECT_DOUBLE_EQ(report.mfu_causal(), 2.5e6 / (2 * 1e12 * seconds));
+  EXPECT_DOUBLE_EQ(report.hfu(), 4e6 / (2 * 1e12 * seconds));
+  // Per rank 4 forwards, 4 backwards and 8 ends of transfers; one repetition alone, then as many as it takes to see
+  // two equal differences, of which the fourth may have begun.
+  EXPECT_GE(report.simulated_steps(), 4 * 2 * 16);
+}
+
+TEST(Simulate, Memory) {
+  const Program program = TestProgram(2, 4);
+  const SimulationReport report = Report(program, TestCluster(), {.cost = "unit", .network = "none"});
+  // Rank 0: parameters 1000, 4 saved, 4 sent (persistent here), 4 received.
+  EXPECT_EQ(report.planned_bytes(), 1000 + 12 * 100);
+  EXPECT_EQ(report.device_bytes(), report.planned_bytes() + 500);
+  EXPECT_EQ(report.capacity_bytes(), 10000);
+  EXPECT_TRUE(report.fits());
+  EXPECT_LE(report.live_peak_bytes(), report.planned_bytes());
+  int64_t at_peak = 0;
+  for (const ClassBytes& row : report.memory()) {
+    at_peak += row.bytes_at_peak();
+    EXPECT_LE(row.bytes_at_peak(), row.planned_bytes());
+    if (row.class_() == "saved_activation") {
+      EXPECT_EQ(row.planned_bytes(), 400);
+      EXPECT_EQ(row.bytes_at_peak(), 400);
+    }
+  }
+  EXPECT_EQ(at_peak, report.live_peak_bytes());
+
+  Cluster small = TestCluster();
+  small.mutable_device()->set_memory_bytes(2699);
+  EXPECT_FALSE(Report(program, small, {.cost = "unit", .network = "none"}).fits());
+  small.mutable_device()->set_memory_bytes(2700);
+  EXPECT_TRUE(Report(program, small, {.cost = "unit", .network = "none"}).fits());
+}
+
+TEST(Simulate, HostMemoryCountsPerNode) {
+  Program program = TestProgram(4, 1);
+  for (Template& t : *program.mutable_templates()) t.set_host_arena_bytes(1000);
+  Cluster cluster = TestCluster();
+  cluster.set_host_memory_bytes(4000);
+  EXPECT_TRUE(Report(program, cluster, {.cost = "unit", .network = "none"}).fits());
+  cluster.set_host_memory_bytes(3999);
+  EXPECT_FALSE(Report(program, cluster, {.cost = "unit", .network = "none"}).fits());
+}
+
+TEST(Simulate, CostsNothingButDividesByNothing) {
+  const Program program = TestProgram(2, 2);
+  Cluster cluster = TestCluster();
+  cluster.mutable_device()->set_launch_seconds(0);
+  const SimulationReport report = Report(program, cluster, {.cost = "roofline", .network = "none"});
+  EXPECT_EQ(report.iteration_seconds(), 0);
+  const auto json = MessageToJson(report);
+  EXPECT_TRUE(json.ok()) << json.status();
+}
+
+TEST(Simulate, TraceOfSeveralRepetitions) {
+  const Program program = TestProgram(2, 3);
+  const auto simulation =
+      Simulate(program, TestCluster(), {.cost = "unit", .network = "analytic", .trace = true, .trace_repetitions = 3});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  ASSERT_TRUE(simulation->trace.has_value());
+  const Trace& trace = *simulation->trace;
+  EXPECT_EQ(trace.origin(), "simulated");
+  EXPECT_EQ(trace.program_crc(), ProgramCrc(program));
+  EXPECT_EQ(trace.repetitions(), 3);
+  ASSERT_EQ(trace.ranks_size(), 2);
+  // Rank 1 receives before it computes.
+  EXPECT_THAT(trace.ranks(1).streams(),
+              testing::ElementsAre("recv pipe=0 towards_loss lane 0", "compute", "send pipe=0 from_loss lane 0"));
+  EXPECT_EQ(trace.ranks(1).events_size(), 3 * 12);
+  for (const RankTrace& rank : trace.ranks()) {
+    int64_t last = 0;
+    for (const TraceEvent& event : rank.events()) {
+      EXPECT_LE(last, event.start_ps());
+      EXPECT_LE(event.ready_ps(), event.start_ps());
+      EXPECT_LE(event.start_ps(), event.end_ps());
+      EXPECT_LE(event.end_ps(), event.finish_ps());
+      last = event.start_ps();
+    }
+  }
+}
+
+TEST(Simulate, Refusals) {
+  const Program program = TestProgram(2, 1);
+  Cluster small = TestCluster();
+  small.set_nodes(1);
+  small.set_devices_per_node(1);
+  const auto devices = Simulate(program, small, {});
+  EXPECT_EQ(devices.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(devices.status().message()), HasSubstr("cluster.nodes must be at least 2"));
+  EXPECT_EQ(Simulate(program, TestCluster(), {.cost = "rofline"}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Simulate(program, TestCluster(), {.network = "flaw"}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Simulate(program, TestCluster(), {.trace = true, .trace_repetitions = 0}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Simulate, SameBytesTwice) {
+  const Program program = TestProgram(3, 4);
+  const SimulateOptions options = {.cost = "unit", .network = "analytic", .trace = true};
+  const auto first = Simulate(program, TestCluster(), options);
+  const auto second = Simulate(program, TestCluster(), options);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->report.SerializeAsString(), second->report.SerializeAsString());
+  EXPECT_EQ(first->trace->SerializeAsString(), second->trace->SerializeAsString());
+}
+
+TEST(SteadyPeriod, EqualDifferencesOrTheSecondHalf) {
+  EXPECT_EQ(SteadyPeriodSeconds({}), 0);
+  EXPECT_DOUBLE_EQ(SteadyPeriodSeconds({{10}, {15}, {20}}), 5e-12);
+  std::vector<Time> t;
+  for (int64_t k = 0; k < kSteadyRepetitions; ++k) t.push_back({100 * k + k * k});
+  EXPECT_DOUBLE_EQ(SteadyPeriodSeconds(t), (800 + 15 * 15 - 7 * 7) / 8.0 * 1e-12);
+}
+
+TEST(ReportText, NamesTheRuntimeFirstAndHasTheFigures) {
+  Cluster small = TestCluster();
+  small.mutable_device()->set_memory_bytes(2000);
+  const std::string text = ReportToText(Report(TestProgram(2, 4), small, {.cost = "unit", .network = "none"}));
+  EXPECT_THAT(text, StartsWith("runtime weft: gpipe on test, 2 ranks (cost unit, network none)\n"));
+  EXPECT_THAT(text, HasSubstr("15.00 us"));
+  EXPECT_THAT(text, HasSubstr("DOES NOT FIT"));
+  EXPECT_THAT(text, HasSubstr("too much by 700 B"));
+  EXPECT_THAT(text, HasSubstr("waiting for gradient input"));
+  EXPECT_THAT(text, HasSubstr("saved_activation"));
+}
+
+TEST(ReportText, LongReportsAreCut) {
+  SimulationReport report;
+  for (int rank = 0; rank < 40; ++rank) report.add_per_rank()->set_rank(rank);
+  EXPECT_THAT(ReportToText(report), HasSubstr("and 8 more ranks"));
+}
+
+}  // namespace
+}  // namespace weft
