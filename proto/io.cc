@@ -181,12 +181,12 @@ absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, goo
   if (bytes.substr(0, 8) == "WEFTPROG") {
     return absl::InvalidArgumentError(absl::StrCat(source, ": is a compiled program; expected a ", type));
   }
-  const Format format = FormatOf(bytes);
+  // Neither the text parser nor the formats take a byte order mark; no binary message begins with one.
+  const absl::string_view content = bytes.substr(0, 3) == "\xef\xbb\xbf" ? bytes.substr(3) : bytes;
+  const Format format = FormatOf(content);
   switch (format) {
     case Format::kJson:
     case Format::kText: {
-      // Neither the text parser nor the format takes a byte order mark.
-      const absl::string_view content = bytes.substr(0, 3) == "\xef\xbb\xbf" ? bytes.substr(3) : bytes;
       const absl::Status status =
           format == Format::kJson ? ReadJson(content, source, message) : ReadText(content, source, message);
       // A small binary message can look like text: by its first bytes, or as a comment and nothing else.

@@ -1,0 +1,123 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/validate.h"
+#include "proto/validate_test_util.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Every kind of op once; the table is tied.
+const char kGraph[] = R"(
+  name: "m" vocabulary: 50 maximum_positions: 16 loss: "loss"
+  parameters { name: "wte" shape: [50, 8] init { normal: 0.02 } vocabulary_rows: true }
+  parameters { name: "wpe" shape: [16, 8] init { normal: 0.02 } }
+  parameters { name: "g" shape: 8 init { constant: 1 } }
+  parameters { name: "b" shape: 8 init { constant: 0 } }
+  parameters { name: "w" shape: [8, 24] init { normal: 0.02 } }
+  parameters { name: "wb" shape: 24 init { constant: 0 } }
+  ops { name: "tokens" kind: "tokens" outputs: "ids" }
+  ops { name: "e" kind: "embedding" inputs: ["ids", "wte"] outputs: "e" }
+  ops { name: "p" kind: "position_embedding" inputs: "wpe" outputs: "p" }
+  ops { name: "x" kind: "add" inputs: ["e", "p"] outputs: "x" }
+  ops { name: "n" kind: "layer_norm" inputs: ["x", "g", "b"] outputs: "n" layer: 1 attributes { epsilon: 1e-5 } }
+  ops { name: "qkv" kind: "matmul" inputs: ["n", "w", "wb"] outputs: "qkv" layer: 1 }
+  ops { name: "a" kind: "attention" inputs: "qkv" outputs: "a" layer: 1 attributes { heads: 2 causal: true } }
+  ops { name: "d" kind: "dropout" inputs: "a" outputs: "d" layer: 1 attributes { dropout: 0.1 } }
+  ops { name: "act" kind: "gelu" inputs: "d" outputs: "act" layer: 1 attributes { tanh_approximation: true } }
+  ops { name: "head" kind: "matmul" inputs: ["act", "wte"] outputs: "logits" layer: 2 attributes { transpose_b: true } }
+  ops { name: "targets" kind: "targets" outputs: "targets" layer: 2 }
+  ops { name: "loss" kind: "cross_entropy" inputs: ["logits", "targets"] outputs: "loss" layer: 2 }
+)";
+
+TEST(ValidateModelGraph, AcceptsEveryKind) {
+  const absl::Status status = Validate(Parse<ModelGraph>(kGraph));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ValidateModelGraph, RefusesEveryBadField) {
+  const std::vector<Bad> table = {
+      {"name", "name: \"\"", "model_graph.name is missing"},
+      {"vocabulary", "vocabulary: 0", "model_graph.vocabulary = 0 must be at least 1"},
+      {"vocabulary", "vocabulary: 9223372036854775807", "model_graph.vocabulary"},
+      {"vocabulary", "vocabulary: 51", "model_graph.parameters[0].shape[0] = 50 must be model_graph.vocabulary = 51"},
+      {"maximum_positions", "maximum_positions: -1", "model_graph.maximum_positions = -1"},
+      {"maximum_positions", "maximum_positions: 17", "model_graph.maximum_positions = 17 must be from 1 to 16"},
+      {"maximum_positions", "maximum_positions: 0", "model_graph.maximum_positions = 0 must be from 1 to 16"},
+      {"loss", "loss: \"\"", "model_graph.loss is missing"},
+      {"loss", "loss: \"logits\"", "model_graph.loss = 'logits' must be the output of a cross_entropy op"},
+      {"parameters.name", "parameters[1].name=wte", "model_graph.parameters[1].name = 'wte' is taken"},
+      {"parameters.name", "parameters[1].name=", "model_graph.parameters[1].name is missing"},
+      {"parameters.shape", "parameters[4].shape=8,0", "model_graph.parameters[4].shape[1] = 0 must be at least 1"},
+      {"parameters.shape", "parameters[4].shape=", "must have one or two dimensions"},
+      {"parameters.shape", "parameters[4].shape=8,8,8", "must have one or two dimensions"},
+      {"parameters.shape", "parameters[4].shape=2000000000,2000000000", "elements of model_graph.parameters[4]"},
+      {"parameters.shape", "parameters[4].shape=9,24",
+       "(matmul 'qkv').inputs[1] = 'w' has shape [9, 24]; it must have shape [8, n]"},
+      {"parameters.shape", "parameters[5].shape=23",
+       "(matmul 'qkv').inputs[2] = 'wb' has shape [23]; it must have shape [24]"},
+      {"parameters.shape", "parameters[2].shape=8,1", "(layer_norm 'n').inputs[1] = 'g' has shape [8, 1]"},
+      {"parameters.shape", "parameters[3].shape=9", "(layer_norm 'n').inputs[2] = 'b' has shape [9]"},
+      {"parameters.shape", "parameters[1].shape=16,7", "(add 'x').inputs[1] = 'p' has 7 columns; it must have 8"},
+      {"parameters.shape", "parameters[1].shape=16", "(position_embedding 'p').inputs[0] = 'wpe' has shape [16]"},
+      {"parameters.init.normal", "parameters[0].init.normal=-1", "model_graph.parameters[0].init.normal = -1"},
+      {"parameters.init.normal", "parameters { name: \"q\" shape: 1 init { normal: nan } }", "init.normal = nan"},
+      {"parameters.init.constant", "parameters { name: \"q\" shape: 1 init { constant: inf } }", "init.constant = inf"},
+      {"parameters.init.constant", "parameters { name: \"q\" shape: 1 }", "model_graph.parameters[6].init is missing"},
+      {"parameters.vocabulary_rows", "parameters[1].vocabulary_rows=true", "as vocabulary_rows says"},
+      {"parameters.name", "parameters { name: \"q\" shape: 1 init { normal: 0 } }", "= 'q' is read by no op"},
+      {"ops.name", "ops[2].name=", "model_graph.ops[2].name is missing"},
+      {"ops.name", "ops[2].name=e", "model_graph.ops[2].name = 'e' is taken by model_graph.ops[1]"},
+      {"ops.kind", "ops[8].kind=gleu", "model_graph.ops[8].kind = 'gleu' is unknown; nearest: 'gelu'"},
+      {"ops.inputs", "ops[3].inputs=e", "(add 'x').inputs has 1 names; add takes 2"},
+      {"ops.inputs", "ops[5].inputs=n", "(matmul 'qkv').inputs has 1 names; matmul takes 2 or 3"},
+      {"ops.inputs", "ops[5].inputs=m,w", "inputs[0] = 'm' is neither a parameter nor the output of an earlier op"},
+      {"ops.inputs", "ops[6].inputs=qvk", "nearest: 'qkv'"},
+      {"ops.inputs", "ops[3].inputs=e,logits", "'logits' is neither a parameter nor the output of an earlier op"},
+      {"ops.inputs", "ops[1].inputs=wpe,wte", "'wpe' is a parameter; it must be the ids of a tokens op"},
+      {"ops.inputs", "ops[11].inputs=logits,ids",
+       "'ids' is the ids of a tokens op; it must be the ids of a targets op"},
+      {"ops.inputs", "ops[8].inputs=a", "= 'd' is read by no op"},
+      {"ops.inputs", "ops[1].inputs=ids,wpe", "must have shape [model_graph.vocabulary = 50, columns]"},
+      {"ops.inputs", "ops[11].inputs=act,targets", "'act' has 8 columns; it must have model_graph.vocabulary = 50"},
+      {"ops.outputs", "ops[3].outputs=", "(add 'x').outputs has 0 names; it must have 1"},
+      {"ops.outputs", "ops[3].outputs=x,y", "(add 'x').outputs has 2 names; it must have 1"},
+      {"ops.outputs", "ops[3].outputs=e", "(add 'x').outputs[0] = 'e' is taken"},
+      {"ops.outputs", "ops[3].outputs=w", "(add 'x').outputs[0] = 'w' is taken by model_graph.parameters[4]"},
+      {"ops.layer", "ops[0].layer=1", "(tokens 'tokens').layer = 1 must be 0"},
+      {"ops.layer", "ops[4].layer=2", "(layer_norm 'n').layer = 2 must be 0 or 1"},
+      {"ops.layer", "ops[6].layer=0", "(attention 'a').layer = 0 must be 1 or 2"},
+      {"ops.layer", "ops[6].layer=-1", "(attention 'a').layer = -1 must be"},
+      {"ops.attributes.transpose_b", "ops[9].attributes.transpose_b=false",
+       "(matmul 'head').inputs[1] = 'wte' has shape [50, 8]; it must have shape [8, n]"},
+      {"ops.attributes.transpose_b", "ops[3].attributes.transpose_b=true",
+       "(add 'x').attributes.transpose_b is no attribute of add; it has none"},
+      {"ops.attributes.epsilon", "ops[4].attributes.epsilon=0", "(layer_norm 'n').attributes.epsilon = 0"},
+      {"ops.attributes.heads", "ops[6].attributes.heads=3", "it must have a multiple of 3 * heads = 9 columns"},
+      {"ops.attributes.heads", "ops[6].attributes.heads=0", "(attention 'a').attributes.heads = 0 must be at least 1"},
+      {"ops.attributes.heads", "ops[6].attributes.heads=9223372036854775807", "attributes.heads = 92233"},
+      {"ops.attributes.causal", "ops[7].attributes.causal=true", "causal is no attribute of dropout; known: dropout"},
+      {"ops.attributes.scale", "ops[6].attributes.scale=-1", "(attention 'a').attributes.scale = -1"},
+      {"ops.attributes.dropout", "ops[7].attributes.dropout=1", "(dropout 'd').attributes.dropout = 1"},
+      {"ops.attributes.dropout", "ops[6].attributes.dropout=-0.5", "(attention 'a').attributes.dropout = -0.5"},
+      {"ops.attributes.tanh_approximation", "ops[7].attributes.tanh_approximation=true", "is no attribute of dropout"},
+      {"ops.kind", "ops { name: \"z\" kind: \"gelu\" inputs: \"x\" outputs: \"z\" layer: 2 }", "comes after the loss"},
+  };
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, {}, [](ModelGraph* g) { return Validate(*g); });
+  EXPECT_THAT(std::string(Validate(Parse<ModelGraph>("name: \"m\" vocabulary: 5")).message()),
+              HasSubstr("model_graph.ops is empty"));
+}
+
+TEST(ValidateTogether, SequenceMustFitTheModel) {
+  const ModelGraph graph = Parse<ModelGraph>(kGraph);
+  Recipe recipe;
+  recipe.set_sequence_length(16);
+  EXPECT_TRUE(ValidateTogether(recipe, graph).ok());
+  recipe.set_sequence_length(17);
+  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
+            "recipe.sequence_length = 17 must be at most 16, the maximum_positions of model 'm'");
+}
+
+}  // namespace
+}  // namespace weft

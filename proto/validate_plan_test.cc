@@ -1,0 +1,101 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/validate.h"
+#include "proto/validate_test_util.h"
+
+namespace weft {
+namespace {
+
+Device CpuDevice() { return Parse<Device>("peaks { dtype: FP32 flops_per_second: 1e11 }"); }
+Device GpuDevice() { return Parse<Device>("peaks { dtype: FP32 } peaks { dtype: BF16 }"); }
+
+TEST(ValidatePlan, FillsDefaults) {
+  Plan plan;
+  ASSERT_TRUE(ValidateAndResolve(&plan, CpuDevice()).ok());
+  const std::string common = R"(
+    schedule { name: "1f1b" virtual_stages: 1 } accumulation: IN_ORDER receive_buffers: 1 send_buffers: 2
+    collective: "ring")";
+  EXPECT_EQ(plan.DebugString(),
+            Parse<Plan>(common + "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 "
+                                 "moments: FP32 }")
+                .DebugString());
+  plan.Clear();
+  ASSERT_TRUE(ValidateAndResolve(&plan, GpuDevice()).ok());
+  EXPECT_EQ(plan.DebugString(),
+            Parse<Plan>(common + "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 "
+                                 "moments: FP32 }")
+                .DebugString());
+}
+
+TEST(ValidatePlan, PrecisionFollowsWhatIsGiven) {
+  const auto compute = [](const std::string& precision, const Device& device) {
+    Plan plan = Parse<Plan>("precision { " + precision + " }");
+    const absl::Status status = ValidateAndResolve(&plan, device);
+    EXPECT_TRUE(status.ok()) << status;
+    return plan.precision().compute();
+  };
+  EXPECT_EQ(compute("compute: FP32", GpuDevice()), FP32);
+  EXPECT_EQ(compute("compute: BF16", CpuDevice()), BF16);
+  EXPECT_EQ(compute("moments: FP64", GpuDevice()), FP64);
+  EXPECT_EQ(compute("grads: FP32", GpuDevice()), BF16);
+  EXPECT_EQ(compute("grads: FP32", CpuDevice()), FP32);
+}
+
+TEST(ValidatePlan, AcceptsFullPlans) {
+  Plan plan = Parse<Plan>(R"(
+    mesh { axes { name: "x" size: 1 } axes { name: "data" size: 2 } axes { name: "pipe" size: 3 } }
+    schedule { name: "gpipe" virtual_stages: 1 } partition { layers_per_stage: [4, 1, 2] }
+    recompute { mode: LAYERS layers: [0, 3] } accumulation: EXACT receive_buffers: 4 send_buffers: 8
+    gradient_bucket_bytes: 1000000 collective: "direct" step_barrier: true
+  )");
+  const absl::Status status = ValidateAndResolve(&plan, CpuDevice());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ValidatePlan, RefusesEveryBadField) {
+  const Plan base = Parse<Plan>("mesh { axes { name: \"data\" size: 2 } axes { name: \"pipe\" size: 3 } }");
+  const std::vector<Bad> table = {
+      {"mesh.axes.name", "mesh.axes[1].name=pip", "plan.mesh.axes[1].name = 'pip' is unknown; nearest: 'pipe'"},
+      {"mesh.axes.name", "mesh.axes[1].name=", "plan.mesh.axes[1].name = '' is unknown"},
+      {"mesh.axes.name", "mesh.axes[1].name=data", "plan.mesh.axes[1].name = 'data' is listed twice"},
+      {"mesh.axes.name", "mesh.axes[1].name=pp", "write 'pipe'"},
+      {"mesh.axes.name", "mesh.axes[1].name=x", "tensor axis 'x' is not supported yet"},
+      {"mesh.axes.size", "mesh.axes[0].size=0", "plan.mesh.axes[0].size = 0 must be at least 1"},
+      {"mesh.axes.size", "mesh.axes[0].size=-4", "plan.mesh.axes[0].size = -4 must be at least 1"},
+      {"mesh.axes.size", "mesh.axes[0].size=9223372036854775807", "must be at most 1048576"},
+      {"mesh.axes.size", "mesh.axes[0].size=1048576", "ranks of plan.mesh = 3145728 must be at most 1048576"},
+      {"schedule.virtual_stages", "schedule { virtual_stages: -1 }", "plan.schedule.virtual_stages = -1"},
+      {"schedule.virtual_stages", "schedule { virtual_stages: 2 }", "not supported yet"},
+      {"partition.layers_per_stage", "partition.layers_per_stage=3,3",
+       "plan.partition.layers_per_stage has 2 entries; it must have 3"},
+      {"partition.layers_per_stage", "partition.layers_per_stage=3,0,3",
+       "plan.partition.layers_per_stage[1] = 0 must be at least 1"},
+      {"recompute.mode", "recompute { mode: LAYERS }", "plan.recompute.layers is empty"},
+      {"recompute.mode", "recompute { mode: 9 }", "plan.recompute.mode = 9 must be NONE, FULL, LAYERS or EVERY"},
+      {"recompute.layers", "recompute { layers: 1 }",
+       "plan.recompute.layers is given, but plan.recompute.mode is NONE"},
+      {"recompute.layers", "recompute { mode: LAYERS layers: [1, 1] }", "plan.recompute.layers[1] = 1 must be greater"},
+      {"recompute.layers", "recompute { mode: LAYERS layers: -1 }", "plan.recompute.layers[0] = -1"},
+      {"recompute.every", "recompute { mode: FULL every: 2 }", "plan.recompute.every is given"},
+      {"recompute.every", "recompute { mode: EVERY }", "plan.recompute.every = 0 must be at least 1"},
+      {"recompute.every", "recompute { mode: EVERY every: -1 }", "plan.recompute.every = -1"},
+      {"precision.compute", "precision { compute: FP16 }", "plan.precision.compute = FP16 is not supported yet"},
+      {"precision.compute", "precision { compute: INT32 }", "plan.precision.compute = INT32 is no precision"},
+      {"precision.compute", "precision { compute: 77 }", "plan.precision.compute = 77"},
+      {"precision.params", "precision { compute: BF16 params: FP32 }", "compute bf16, params fp32"},
+      {"precision.grads", "precision { grads: EXACT192 }", "plan.accumulation: EXACT"},
+      {"precision.reduce", "precision { compute: FP32 reduce: BF16 }", "is not supported yet; supported: fp32"},
+      {"precision.master", "precision { master: BF16 }", "is not supported yet"},
+      {"precision.moments", "precision { compute: FP32 moments: FP64 }", "is not supported yet"},
+      {"accumulation", "accumulation: 5", "plan.accumulation = 5 must be IN_ORDER or EXACT"},
+      {"receive_buffers", "receive_buffers: -1", "plan.receive_buffers = -1 must be at least 1"},
+      {"send_buffers", "send_buffers: -1", "plan.send_buffers = -1 must be at least 1"},
+      {"gradient_bucket_bytes", "gradient_bucket_bytes: -1", "plan.gradient_bucket_bytes = -1 must be at least 0"},
+  };
+  // Names of schedules and collectives belong to their registries.
+  CheckTable<Plan>(base, table, {"schedule.name", "collective", "step_barrier"},
+                   [](Plan* plan) { return ValidateAndResolve(plan, CpuDevice()); });
+}
+
+}  // namespace
+}  // namespace weft
