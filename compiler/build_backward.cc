@@ -66,7 +66,7 @@ class StageDifferentiator {
 
 void StageDifferentiator::BuildForward(SegmentBuilder& both) {
   mlir::IRMapping map;
-  mlir::MLIRContext* context = module_builder_.getContext();
+
   if (content_.input) {
     mlir::Value input = both.Argument(both.Role(ir::Role::Input), content_.input.getType());
     map.map(content_.input, input);
@@ -102,7 +102,7 @@ void StageDifferentiator::BuildForward(SegmentBuilder& both) {
     }
   }
   if (content_.output) output_ = map.lookup(content_.output);
-  (void)context;
+
 }
 
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {

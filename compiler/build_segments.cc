@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "compiler/passes.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 namespace weft {
 
@@ -257,6 +259,24 @@ mlir::Value SegmentBuilder::Current(ir::RoleAttr role, mlir::Type type) {
   return Argument(role, type);
 }
 
+void SegmentBuilder::SortArguments() {
+  mlir::Block& block = segment_.getBody().front();
+  llvm::SmallVector<unsigned> order = llvm::to_vector(llvm::seq(0u, block.getNumArguments()));
+  auto key = [&](unsigned index) {
+    ir::RoleAttr role = segment_.getArgRole(index);
+    return std::make_tuple(role.getRole(), role.getTensor(), role.getUse());
+  };
+  llvm::sort(order, [&](unsigned a, unsigned b) { return key(a) < key(b); });
+  llvm::SmallVector<mlir::Attribute> roles;
+  for (unsigned index : order) {
+    mlir::BlockArgument old = block.getArgument(index);
+    old.replaceAllUsesWith(block.addArgument(old.getType(), old.getLoc()));
+    roles.push_back(segment_.getArgRole(index));
+  }
+  block.eraseArguments(0, order.size());
+  segment_.setArgRolesAttr(builder_.getArrayAttr(roles));
+}
+
 ir::SegmentOp SegmentBuilder::Finish() {
   if (segment_.getBody().front().empty()) {
     segment_.erase();
@@ -264,6 +284,7 @@ ir::SegmentOp SegmentBuilder::Finish() {
   }
   builder_.create<ir::ReturnOp>(segment_.getLoc(), results_);
   segment_.setResultRolesAttr(builder_.getArrayAttr(result_roles_));
+  SortArguments();
   return segment_;
 }
 

@@ -38,7 +38,7 @@ struct TensorInfo {
   }
 };
 
-// Arguments of a segment in the making, and what it returns. Arguments appear in order of creation.
+// A segment in the making: its arguments and what it returns.
 class SegmentBuilder {
  public:
   SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind, int32_t stage);
@@ -56,13 +56,16 @@ class SegmentBuilder {
     op->setAttr(ir::kNameAttr, builder_.getStringAttr(name));
     return op;
   }
-  // Ends the segment; without a single op it is erased instead and null.
+  // Ends the segment and puts its arguments in order of role, tensor and use. Without a single op it is erased instead
+  // and null.
   ir::SegmentOp Finish();
 
   mlir::OpBuilder& builder() { return builder_; }
   mlir::Location loc() { return segment_.getLoc(); }
 
  private:
+  void SortArguments();
+
   ir::SegmentOp segment_;
   mlir::OpBuilder builder_;
   llvm::SmallVector<mlir::Attribute> result_roles_;

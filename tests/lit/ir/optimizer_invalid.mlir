@@ -1,0 +1,146 @@
+// RUN: weft-opt %s -split-input-file -verify-diagnostics
+// Operands come from segment arguments, which carry no meaning here.
+
+// -----
+
+weft.segment @s forward stage 0 () -> () {
+  // expected-error@+1 {{[fill_c1] cannot fill elements of type 'index'}}
+  %0 = weft.fill {value = 0.0 : f64} : tensor<4xindex>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 () -> () {
+  // expected-error@+1 {{[fill_c2] an exact192 accumulator can be filled with 0 only}}
+  %0 = weft.fill {value = 1.0 : f64} : tensor<4x!weft.exact192>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<5xf32> as <saved use 0>, %a: tensor<4x!weft.exact192> as <saved use 1>) -> () {
+  // expected-error@+1 {{[exact_accumulate_c1] x (like the accumulator) must be 4, got 5}}
+  %0 = weft.exact_accumulate %x, %a : (tensor<5xf32>, tensor<4x!weft.exact192>) -> tensor<4x!weft.exact192>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4xf32> as <saved use 0>, %a: tensor<4x!weft.exact192> as <saved use 1>) -> () {
+  // expected-error@+1 {{[exact_accumulate_c2] result (like the accumulator) must be of type 'tensor<4x!weft.exact192>', got 'tensor<5x!weft.exact192>'}}
+  %0 = weft.exact_accumulate %x, %a : (tensor<4xf32>, tensor<4x!weft.exact192>) -> tensor<5x!weft.exact192>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%a: tensor<4x!weft.exact192> as <saved use 0>) -> () {
+  // expected-error@+1 {{[exact_round_c1] result (like the accumulator) must be 4, got 5}}
+  %0 = weft.exact_round %a : (tensor<4x!weft.exact192>) -> tensor<5xf32>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4xf32> as <saved use 0>, %n: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[squared_norm_c1] result (like norms) must be of type 'tensor<3xf64>', got 'tensor<4xf64>'}}
+  %0 = weft.squared_norm %x, %n {slot = 0 : i64} : (tensor<4xf32>, tensor<3xf64>) -> tensor<4xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4xf32> as <saved use 0>, %n: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[squared_norm_c2] slot must be between 0 and 2, got 3}}
+  %0 = weft.squared_norm %x, %n {slot = 3 : i64} : (tensor<4xf32>, tensor<3xf64>) -> tensor<3xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>) -> () {
+  // expected-error@+1 {{[norm_total_c1] result (norm and factor) must be 2, got 3}}
+  %0 = weft.norm_total %n {clip_norm = 1.0 : f64} : (tensor<3xf64>) -> tensor<3xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>) -> () {
+  // expected-error@+1 {{[norm_total_c2] clip_norm must not be negative, got -1.000000}}
+  %0 = weft.norm_total %n {clip_norm = -1.0 : f64} : (tensor<3xf64>) -> tensor<2xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>, %x: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[scale_c1] norm (norm and factor) must be 2, got 3}}
+  %0 = weft.scale %n, %x : (tensor<3xf64>, tensor<4xf32>) -> tensor<4xf32>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %x: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[scale_c2] result (like x) must be of type 'tensor<4xf32>', got 'tensor<4xf64>'}}
+  %0 = weft.scale %n, %x : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<5xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[adamw_c1] grad (like weight) must be 4, got 5}}
+  %0:3 = weft.adamw %g, %w, %w, %w {beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[adamw_c2] param (like weight) must be 4, got 5}}
+  %0:4 = weft.adamw %g, %w, %w, %w {beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<5xbf16>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[adamw_c3] new moment1 (like moment1) must be of type 'tensor<4xf32>', got 'tensor<4xf64>'}}
+  %0:3 = weft.adamw %g, %w, %w, %w {beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf64>, tensor<4xf32>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<5xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[sgd_step_c1] grad (like weight) must be 4, got 5}}
+  %0 = weft.sgd_step %g, %w {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<5xf32>, tensor<4xf32>) -> (tensor<4xf32>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[sgd_step_c2] param (like weight) must be 4, got 5}}
+  %0:2 = weft.sgd_step %g, %w {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 1>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<5xbf16>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[sgd_step_c3] new weight (like weight) must be of type 'tensor<4xf32>', got 'tensor<4xf64>'}}
+  %0 = weft.sgd_step %g, %w {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf64>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[sgd_step_c4] takes and returns a momentum buffer if momentum is not 0, and only then}}
+  %0 = weft.sgd_step %g, %w {momentum = 0.9 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>)
+  weft.return
+}
