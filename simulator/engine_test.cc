@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "simulator/naive_simulator.h"
 #include "simulator/test_programs.h"
+#include "tests/random_program.h"
 
 namespace weft {
 namespace {
@@ -167,6 +168,23 @@ TEST(EngineAgainstOracle, RandomEnginePrograms) {
   }
 }
 
+// Programs that the verifier accepts.
+TEST(EngineAgainstOracle, VerifiablePrograms) {
+  RandomProgramOptions options;
+  options.max_pipe = 3;
+  options.max_data = 2;
+  options.events = 16;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomProgram(seed, options);
+    const NaiveDurations durations = RandomDurations(seed);
+    const int repetitions = 1 + static_cast<int>(seed % 3);
+    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
+    ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
+    if (HasFailure()) return;
+  }
+}
+
 // Exposed communication from the definition: instants at which a transfer or collective is under way and nothing is
 // computed.
 TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {
@@ -267,6 +285,55 @@ TEST(Engine, SlotsSerialiseTheDevicesOfANode) {
   int64_t waited = 0;
   for (const RankResult& rank : one->ranks) waited += rank.idle[static_cast<int>(IdleReason::kComputeSlot)].ps;
   EXPECT_GT(waited, 0);
+}
+
+TEST(Engine, StepsWithoutDurationEndBeforeTheNextSlotIsGranted) {
+  // Two slots for four ranks. At time 0 ranks 2 (no time) and 3 are ready. The step of rank 2 ends at once, which makes
+  // ranks 0 and 1 ready at time 0 too, and they come before rank 3.
+  Program program = GPipeProgram(4, 1, 100);
+  for (int rank = 0; rank < 4; ++rank) {
+    Template& t = *program.mutable_templates(rank);
+    Action compute = t.body(rank == 0 ? 0 : 1);
+    ASSERT_EQ(compute.kind(), FORWARD);
+    const int received = t.buffers_size();
+    Buffer* buffer = t.add_buffers();
+    buffer->set_class_(IN_FLIGHT_ACTIVATION);
+    buffer->set_bytes(100);
+    compute.clear_deps();
+    compute.clear_releases();
+    compute.add_releases(compute.operands(0));
+    compute.set_segment(rank == 2 ? 0 : 1);
+    compute.set_id(1);
+    t.clear_body();
+    Action transfer;
+    transfer.set_direction(FROM_LOSS);
+    transfer.mutable_peer()->add_at()->set_axis("pipe");
+    if (rank < 2) {
+      transfer.set_kind(RECV);
+      transfer.add_destinations(received);
+      transfer.add_releases(received);
+      transfer.mutable_peer()->mutable_at(0)->set_index(2);
+      compute.add_deps()->set_action(0);
+      *t.add_body() = transfer;
+    }
+    *t.add_body() = compute;
+    for (int peer = 0; rank == 2 && peer < 2; ++peer) {
+      transfer.set_kind(SEND);
+      if (peer == 0) transfer.add_sources(0);
+      transfer.set_id(2 + peer);
+      transfer.mutable_peer()->mutable_at(0)->set_index(peer);
+      if (peer == 0) transfer.add_deps()->set_action(1);
+      *t.add_body() = transfer;
+    }
+  }
+  NaiveDurations durations = FixedDurations(0, 0, 0, 0);
+  durations.step = [](int segment, int, ActionKind) { return segment == 0 ? 0 : 10; };
+  ExpectAgreement(program, durations, 1, 4, 2, /*join_steps=*/false);
+  const auto result = Simulate(program, durations,
+                               {.repetitions = 1, .devices_per_node = 4, .compute_slots_per_node = 2, .trace = true},
+                               /*join_steps=*/false);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->ranks[3].events[0].start.ps, 10);
 }
 
 TEST(Engine, StepBarrierSeparatesRepetitions) {
