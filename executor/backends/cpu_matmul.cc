@@ -29,8 +29,8 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
   };
 
   const int64_t width = loops.panel_width;
-  const int64_t block =
-      std::clamp(kPackedElements / std::max<int64_t>(k, 1) / width * width, width, (n + width - 1) / width * width);
+  const int64_t fit = std::max(kPackedElements / std::max<int64_t>(k, 1), kPackedColumns);
+  const int64_t block = std::min((fit + width - 1) / width, (n + width - 1) / width) * width;
   // Shared: panels of a block of columns, then the bias as T.
   const bool has_bias = call.in.size() == 3;
   const int64_t panel_elements = PanelElements(k, block);

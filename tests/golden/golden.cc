@@ -27,7 +27,8 @@ absl::StatusOr<GoldenTensors> ReadTensors(const std::string& path) {
     for (int64_t extent : entry.shape) elements *= extent;
     std::vector<double>& values = tensors[entry.name];
     values.resize(elements);
-    WEFT_RETURN_IF_ERROR(ConvertFloats(entry.dtype, bytes, FP64, absl::as_writable_bytes(absl::MakeSpan(values))));
+    const auto target = absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(double));
+    WEFT_RETURN_IF_ERROR(ConvertFloats(entry.dtype, bytes, FP64, target));
   }
   return tensors;
 }
