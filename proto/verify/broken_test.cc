@@ -290,7 +290,7 @@ std::vector<Broken> Corpus() {
       {"P7.race",
        "optimizer_before_tied_sync",
        [](Program* p) { RemoveDep(p, 0, "norm", "tied sync"); },
-       {"'tied sync'", "'norm'", "'dwte'"}},
+       {"'gradient sync'", "'norm'", "'dwte'"}},
       {"P7.undefined",
        "read_before_written",
        [](Program* p) {
@@ -338,8 +338,11 @@ std::vector<Broken> Corpus() {
        {"'pipe1'"}},
       {"P8.templates",
        "two_match",
-       [](Program* p) { p->mutable_templates(1)->mutable_pins(0)->set_index(0); },
-       {"pipe=0", "'pipe0'", "'pipe1'"}},
+       [](Program* p) {
+         *p->add_templates() = p->templates(0);
+         p->mutable_templates(2)->set_name("third");
+       },
+       {"pipe=0", "'pipe0'", "'third'"}},
       {"P8.templates", "none_matches", [](Program* p) { p->mutable_mesh()->mutable_axes(1)->set_size(3); }, {"pipe=2"}},
       {"P8.peer",
        "itself",
@@ -425,7 +428,13 @@ std::vector<Broken> Corpus() {
        {"'optimizer'", "'gamma'"}},
       {"P11.update",
        "never_updated",
-       [](Program* p) { ForBoth(p, [&](int t) { RemoveAction(p, t, "optimizer"); }); },
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           RemoveAction(p, t, "optimizer");
+           AddDep(p, t, "loss sync", "loss sync", 1);
+         });
+         AddDep(p, 1, "F0", "loss sync", 1);
+       },
        {"'pipe0'", "'wte'", "0 times"}},
       {"P11.update",
        "forward_writes_parameter",
@@ -451,6 +460,7 @@ std::vector<Broken> Corpus() {
          AddDep(p, 1, "loss sync", "F0");
          AddDep(p, 1, "F1", "loss sync");
          RemoveDep(p, 0, "loss sync", "B1");
+         AddDep(p, 0, "loss sync", "loss sync", 1);
        },
        {"'loss sync'", "1 of 2"}},
       {"P11.norm",

@@ -313,7 +313,8 @@ class Dataflow {
     Symbol sum = a;
     if (a.kind == Symbol::kGradient) {
       if (a.scaled != b.scaled) return {};
-      if (!std::is_sorted(a.parts.begin(), a.parts.end()) || a.parts.back() >= b.parts.front()) {
+      const auto place = [](const Part_& part) { return std::tie(part.tensor, part.use); };
+      if (place(a.parts.back()) >= place(b.parts.front())) {
         Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor),
             " out of model order, or one twice");
         return {};

@@ -1,23 +1,107 @@
-// Random programs pass; random changes of them are refused or leave a program that is still sound by brute force.
+// Random programs pass, and run without fault by brute force; random changes of them are refused or leave a program
+// that still runs without fault.
 #include <gtest/gtest.h>
 
+#include "proto/mesh.h"
+#include "proto/verify/brute_force.h"
+#include "proto/verify/tiny_program.h"
 #include "proto/verify/verify.h"
 #include "tests/random_program.h"
 
 namespace weft {
 namespace {
 
-VerifyOptions Safety() { return {.completeness = false}; }
+VerifyOptions Safety() {
+  VerifyOptions options;
+  options.completeness = false;
+  return options;
+}
+
+RandomProgramOptions Options(uint64_t seed) {
+  RandomProgramOptions options;
+  options.data = seed % 3 == 0;
+  options.events = 1 + static_cast<int>(seed % 40);
+  return options;
+}
 
 TEST(RandomProgramTest, IsValid) {
   for (uint64_t seed = 0; seed < 1000; ++seed) {
-    RandomProgramOptions options;
-    options.data = seed % 3 == 0;
-    options.events = 1 + static_cast<int>(seed % 60);
-    const Program program = RandomProgram(seed, options);
-    const absl::Status status = VerifyProgram(program, Safety());
+    const absl::Status status = VerifyProgram(RandomProgram(seed, Options(seed)), Safety());
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.message();
   }
+}
+
+TEST(RandomProgramTest, IsTheSameForTheSameSeed) {
+  EXPECT_EQ(RandomProgram(7).SerializeAsString(), RandomProgram(7).SerializeAsString());
+  EXPECT_NE(RandomProgram(7).SerializeAsString(), RandomProgram(8).SerializeAsString());
+}
+
+TEST(RandomProgramTest, RunsWithoutFault) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const Program program = RandomProgram(seed, Options(seed));
+    for (int repetitions : {1, 3}) {
+      EXPECT_EQ(FindFault(program, repetitions, seed), "") << "seed " << seed;
+    }
+  }
+}
+
+// The verifier must not accept what brute force can refute.
+void MutateAndCheck(const Program& original, uint64_t seed, const VerifyOptions& options, int* accepted, int* refused) {
+  Program program = original;
+  for (uint64_t i = 0; i <= seed % 2; ++i) Mutate(&program, seed * 31 + i);
+  if (!VerifyProgram(program, options).ok()) {
+    ++*refused;
+    return;
+  }
+  ++*accepted;
+  if (MeshRanks(program.mesh()) > 32) return;  // Too large to expand.
+  for (uint64_t timing = 0; timing < 3; ++timing) {
+    ASSERT_EQ(FindFault(program, 1 + static_cast<int>(timing), seed + timing), "") << "seed " << seed;
+  }
+}
+
+TEST(MutationTest, RandomProgramsAreRefusedOrSound) {
+  int accepted = 0, refused = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    RandomProgramOptions options = Options(seed);
+    options.events = 1 + static_cast<int>(seed % 12);
+    MutateAndCheck(RandomProgram(seed / 5, options), seed, Safety(), &accepted, &refused);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 500);
+}
+
+TEST(MutationTest, TrainingProgramsAreRefusedOrSound) {
+  int accepted = 0, refused = 0;
+  Program program = TinyProgram();
+  *program.mutable_evaluation() = TinyEvaluation();
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    MutateAndCheck(program, seed, {}, &accepted, &refused);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(accepted, 20);
+  EXPECT_GT(refused, 1000);
+}
+
+// Removing a wait from a valid program is either harmless by brute force or noticed by the verifier; and often enough
+// brute force sees the harm, so that the comparison above means something.
+TEST(MutationTest, RemovedWaits) {
+  int harmful = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Program program = RandomProgram(seed, Options(seed));
+    Template& t = *program.mutable_templates(static_cast<int>(seed % program.templates_size()));
+    if (t.body_size() == 0) continue;
+    Action& action = *t.mutable_body(static_cast<int>(seed * 7 % t.body_size()));
+    if (action.deps_size() == 0) continue;
+    action.mutable_deps()->RemoveLast();
+    const bool ok = VerifyProgram(program, Safety()).ok();
+    bool fault = false;
+    for (uint64_t timing = 0; timing < 4; ++timing) fault = fault || !FindFault(program, 2, seed + timing).empty();
+    EXPECT_FALSE(ok && fault) << "seed " << seed;
+    harmful += fault;
+  }
+  EXPECT_GT(harmful, 10);
 }
 
 }  // namespace
