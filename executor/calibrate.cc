@@ -27,9 +27,10 @@ namespace {
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+// Lower quartile: what the time is when nothing else runs on the machine for once.
+double Typical(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 4, values.end());
+  return values[values.size() / 4];
 }
 
 // Runs `body(thread)` on `count` threads that start together; the first error.
@@ -55,9 +56,9 @@ struct Machine {
   std::vector<std::unique_ptr<Backend>> backends;
 };
 
-// Seconds of one call with all slots busy: the median over calls, averaged over the slots.
+// Seconds of one call with all slots busy: the lower quartile of its calls, averaged over the slots.
 absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, double seconds) {
-  std::vector<double> medians(machine.slots);
+  std::vector<double> typical(machine.slots);
   WEFT_RETURN_IF_ERROR(OnThreads(machine.slots, [&](int slot) -> absl::Status {
     // Several copies take turns, as the tensors of a step do: what one call leaves in the caches is not the next one's.
     KernelBuffers buffers(kernel);
@@ -72,11 +73,11 @@ absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, doubl
       // A slow kernel needs no long series.
       if (times.size() >= 3 && Seconds(now - begin) > 3 * seconds) break;
     }
-    medians[slot] = Median(times);
+    typical[slot] = Typical(times);
     return absl::OkStatus();
   }));
   double sum = 0;
-  for (double median : medians) sum += median;
+  for (double time : typical) sum += time;
   return sum / machine.slots;
 }
 
@@ -127,14 +128,17 @@ absl::StatusOr<double> SlotOverhead(int ranks, int slots) {
   ComputeSlots turns(slots, raw);
   const int64_t start = MonotonicNanoseconds();
   WEFT_RETURN_IF_ERROR(OnThreads(ranks, [&](int rank) -> absl::Status {
+    bool holds = false;
     for (int i = 0; i < kSteps; ++i) {
       const int64_t ready = MonotonicNanoseconds();
-      while (!turns.Acquire(rank, ready)) {
+      while (!holds && !(holds = turns.Acquire(rank, ready))) {
         WEFT_RETURN_IF_ERROR(endpoints[rank]->WaitForProgress(std::chrono::milliseconds(100)).status());
       }
       for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < kBusyNs;) {
       }
+      if (i + 1 < kSteps && turns.Keep(rank)) continue;
       turns.Release(rank);
+      holds = false;
     }
     return absl::OkStatus();
   }));
@@ -167,7 +171,7 @@ absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds) {
     }
     return absl::OkStatus();
   }));
-  return Median(times);
+  return Typical(times);
 }
 
 absl::StatusOr<Link> MeasureLink() {
@@ -278,7 +282,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
     std::memcpy(to.data(), from.data(), from.size());
     copies.push_back(Seconds(MonotonicNanoseconds() - start));
   }
-  cluster.mutable_host()->set_bytes_per_second(static_cast<double>(from.size()) / Median(copies));
+  cluster.mutable_host()->set_bytes_per_second(static_cast<double>(from.size()) / Typical(copies));
   return cluster;
 }
 

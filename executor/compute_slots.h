@@ -1,4 +1,7 @@
 // Compute slots (rule P3): ranks that share the cores of one host take turns, first ready first served.
+//
+// Passing a slot on costs a sleep and a wake of a thread, easily as much as a small step. So a rank whose next step is
+// ready at once may go on until its turn is over; the rule's order holds between turns. The trace shows what happened.
 #ifndef WEFT_EXECUTOR_COMPUTE_SLOTS_H_
 #define WEFT_EXECUTOR_COMPUTE_SLOTS_H_
 
@@ -17,7 +20,10 @@ class ComputeSlots {
  public:
   // `endpoints[i]` belongs to the rank with index i in this process; it is woken when a slot is granted.
   ComputeSlots(int slots, std::vector<Endpoint*> endpoints)
-      : free_(slots), endpoints_(std::move(endpoints)), held_(endpoints_.size(), false) {}
+      : free_(slots),
+        endpoints_(std::move(endpoints)),
+        held_(endpoints_.size(), false),
+        since_ns_(endpoints_.size(), 0) {}
 
   // Asks for a slot for a step that became ready at `ready_ns`; true if the rank has it now. Asking again while
   // waiting is allowed and changes nothing.
@@ -27,6 +33,7 @@ class ComputeSlots {
     if (free_ > 0 && waiting_.empty()) {
       --free_;
       held_[rank] = true;
+      since_ns_[rank] = MonotonicNanoseconds();
       return true;
     }
     for (const auto& [ready, waiter] : waiting_) {
@@ -34,6 +41,12 @@ class ComputeSlots {
     }
     waiting_.insert({ready_ns, rank});
     return false;
+  }
+
+  // Whether the rank, which holds a slot, may run another step with it: nobody waits, or its turn is not over.
+  bool Keep(int rank) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return waiting_.empty() || MonotonicNanoseconds() - since_ns_[rank] < kTurnNs;
   }
 
   // Gives the slot to the rank whose step has been ready for longest.
@@ -49,22 +62,22 @@ class ComputeSlots {
         const int waiter = waiting_.begin()->second;
         waiting_.erase(waiting_.begin());
         held_[waiter] = true;
+        since_ns_[waiter] = MonotonicNanoseconds();
         next = endpoints_[waiter];
       }
     }
     if (next != nullptr) next->Wake();
   }
 
-  bool Contended() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return !waiting_.empty();
-  }
-
  private:
+  static constexpr int64_t kTurnNs = 500 * 1000;
+
   std::mutex mutex_;
   int free_;
   std::vector<Endpoint*> endpoints_;
   std::vector<bool> held_;
+  // When the rank got the slot that it holds.
+  std::vector<int64_t> since_ns_;
   // (ready time, rank).
   std::set<std::pair<int64_t, int>> waiting_;
 };

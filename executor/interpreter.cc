@@ -249,7 +249,7 @@ class Interpreter::Impl {
     const StreamStep head = stream.steps[list_][state.position];
     state.ready = false;
     const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
-    if (state.holds_slot) {
+    if (state.holds_slot && !(status.ok() && HeadReady(stream, state) && options_.slots->Keep(endpoint_.rank()))) {
       state.holds_slot = false;
       options_.slots->Release(endpoint_.rank());
     }
