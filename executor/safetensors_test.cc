@@ -144,8 +144,13 @@ TEST(ConvertFloatsTest, EveryHalfPrecisionNumberSurvives) {
 
 TEST(ConvertFloatsTest, RoundsOnceToNearestEven) {
   // 1 + 2^-8 is half way in bf16; a little more than half way must go up, even if fp32 cannot tell.
-  const std::vector<double> x = {1 + std::ldexp(1, -8), 1 + 3 * std::ldexp(1, -8),
-                                 1 + std::ldexp(1, -8) + std::ldexp(1, -40), 1e300, -1e-300, 65519.999, 65520};
+  const std::vector<double> x = {1 + std::ldexp(1, -8),
+                                 1 + 3 * std::ldexp(1, -8),
+                                 1 + std::ldexp(1, -8) + std::ldexp(1, -40),
+                                 1e300,
+                                 -1e-300,
+                                 65519.999,
+                                 65520};
   std::vector<std::byte> out(x.size() * 2);
   ASSERT_TRUE(ConvertFloats(FP64, BytesOf(x), BF16, absl::MakeSpan(out)).ok());
   std::vector<uint16_t> bits(x.size());

@@ -1,0 +1,389 @@
+#include "executor/checkpoint.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "executor/arena.h"
+#include "executor/weights.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/io.h"
+#include "proto/mesh.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// Two tensors, the first padded from 3 to 4 rows. With pipe = 2 each stage holds one of them, and `tied` puts a copy of
+// the first on both. Weights in bf16 have an fp32 master.
+Program MakeProgram(int data, int pipe, bool bf16 = false, bool tied = false) {
+  Program program;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "tiny"
+        compiler_version: "test"
+        recipe {
+          sequence_length: 8
+          global_batch_sequences: 4
+          steps: 100
+          seed: 7
+          adamw { beta1: 0.9 }
+          lr { peak: 0.5 }
+        }
+        tensors { name: "wte.weight" shape: 3 shape: 2 padded_shape: 4 padded_shape: 2 init_normal: 0.5 }
+        tensors { name: "h.0.bias" shape: 5 padded_shape: 5 init_constant: 2 }
+      )pb",
+      &program));
+  auto axis = [&](const char* name, int size) {
+    program.mutable_mesh()->add_axes()->set_name(name);
+    program.mutable_mesh()->mutable_axes()->rbegin()->set_size(size);
+  };
+  axis("data", data);
+  axis("pipe", pipe);
+  for (int stage = 0; stage < pipe; ++stage) {
+    Template& t = *program.add_templates();
+    Coordinate& pin = *t.add_pins();
+    pin.set_axis("pipe");
+    pin.set_index(stage);
+    int64_t offset = 0;
+    for (int tensor = 0; tensor < 2; ++tensor) {
+      if (pipe == 2 && tensor != stage && !(tied && tensor == 0)) continue;
+      for (BufferRole role : {PARAM, MASTER, MOMENT1, MOMENT2}) {
+        if (role == MASTER && !bf16) continue;
+        Buffer& buffer = *t.add_buffers();
+        buffer.set_role(role);
+        buffer.set_tensor(tensor);
+        buffer.set_dtype(role == PARAM && bf16 ? BF16 : FP32);
+        *buffer.mutable_shape() = program.tensors(tensor).padded_shape();
+        buffer.set_bytes((tensor == 0 ? 8 : 5) * DTypeBytes(buffer.dtype()));
+        buffer.set_offset(offset);
+        buffer.set_persistent(true);
+        offset += 256;
+      }
+    }
+    t.set_device_arena_bytes(offset);
+  }
+  return program;
+}
+
+struct Job {
+  explicit Job(Program p) : program(std::move(p)) {
+    endpoints = *(*FindTransport("inproc"))->open(static_cast<int>(MeshRanks(program.mesh())));
+    for (const auto& endpoint : endpoints) {
+      const Template& t = program.templates(TemplateOfRank(program, endpoint->rank()));
+      arenas.push_back(*Arena::Allocate(t.device_arena_bytes(), 0));
+      states.push_back(std::make_unique<RankState>(program, endpoint->rank(), arenas.back().get()));
+    }
+  }
+  absl::Status Save(const std::string& directory, int64_t step, int64_t keep = 2) {
+    std::vector<absl::Status> results(endpoints.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < endpoints.size(); ++i) {
+      threads.emplace_back([&, i] {
+        results[i] = SaveCheckpoint({.directory = directory, .keep = keep}, program, step, *states[i], *endpoints[i]);
+        if (!results[i].ok()) endpoints[i]->Abort(results[i]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : results) {
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Load(const std::string& checkpoint) {
+    const auto manifest = ReadManifest(checkpoint);
+    if (!manifest.ok()) return manifest.status();
+    if (absl::Status status = CheckContinues(*manifest, checkpoint, program); !status.ok()) return status;
+    for (auto& state : states) {
+      if (absl::Status status = LoadCheckpoint(checkpoint, *manifest, program, state.get()); !status.ok())
+        return status;
+    }
+    return absl::OkStatus();
+  }
+  // Element e of part p of tensor t becomes a number that bf16 cannot hold.
+  void Fill(int64_t seed) {
+    for (auto& state : states) {
+      for (int t = 0; t < 2; ++t) {
+        for (StatePart part : kStateParts) {
+          if (!state->Holds(t, part)) continue;
+          EXPECT_TRUE(state->Write(t, part, Expected(t, part, seed)).ok());
+        }
+      }
+    }
+  }
+  static TensorData Expected(int tensor, StatePart part, int64_t seed) {
+    TensorData data{
+        .dtype = FP32, .shape = tensor == 0 ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{5}, .bytes = {}};
+    std::vector<float> values(tensor == 0 ? 6 : 5);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(seed) + 0.1f * static_cast<float>(i + 10 * tensor + 100 * static_cast<int>(part));
+    }
+    data.bytes.resize(values.size() * 4);
+    std::memcpy(data.bytes.data(), values.data(), data.bytes.size());
+    return data;
+  }
+  void ExpectFilled(int64_t seed) {
+    for (auto& state : states) {
+      for (int t = 0; t < 2; ++t) {
+        for (StatePart part : kStateParts) {
+          if (!state->Holds(t, part)) continue;
+          EXPECT_TRUE(state->Read(t, part)->bytes == Expected(t, part, seed).bytes) << t << " seed " << seed;
+        }
+      }
+    }
+  }
+
+  Program program;
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  std::vector<std::unique_ptr<Arena>> arenas;
+  std::vector<std::unique_ptr<RankState>> states;
+};
+
+std::string FreshDirectory(const std::string& name) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  fs::remove_all(path);
+  return path;
+}
+
+TEST(CheckpointTest, AnyPlanLoadsAnyOthers) {
+  const std::vector<Program> plans = {MakeProgram(1, 1), MakeProgram(1, 2), MakeProgram(2, 2, true),
+                                      MakeProgram(1, 2, false, true), MakeProgram(3, 1, true)};
+  for (size_t from = 0; from < plans.size(); ++from) {
+    Job writer(plans[from]);
+    writer.Fill(3);
+    const std::string directory = FreshDirectory("plans");
+    ASSERT_TRUE(writer.Save(directory, 20).ok());
+    const std::string checkpoint = **FindCheckpoint(directory);
+    EXPECT_EQ(checkpoint, directory + "/step-00000020");
+    const CheckpointManifest manifest = *ReadManifest(checkpoint);
+    EXPECT_EQ(manifest.step(), 20);
+    EXPECT_EQ(manifest.next_sample(), 80);
+    EXPECT_EQ(manifest.seed(), 7u);
+    for (const Program& to : plans) {
+      Job reader(to);
+      ASSERT_TRUE(reader.Load(checkpoint).ok()) << reader.Load(checkpoint);
+      reader.ExpectFilled(3);
+    }
+  }
+}
+
+TEST(CheckpointTest, PaddingIsZeroAndLowPrecisionCopiesAreRounded) {
+  Job job(MakeProgram(1, 1, true));
+  std::memset(job.arenas[0]->Data(job.program.templates(0).buffers(0)), 0xff, 16);
+  job.Fill(1);
+  const Buffer& param = job.program.templates(0).buffers(0);
+  ASSERT_EQ(param.dtype(), BF16);
+  const auto* bits = reinterpret_cast<const uint16_t*>(job.arenas[0]->Data(param));
+  EXPECT_EQ(bits[0], 0x3f80);
+  EXPECT_EQ(bits[1], 0x3f8d);  // 1.1 to bf16.
+  EXPECT_EQ(bits[6], 0);
+  EXPECT_EQ(bits[7], 0);
+}
+
+TEST(CheckpointTest, InitialValuesDoNotDependOnThePlan) {
+  Job one(MakeProgram(1, 1)), two(MakeProgram(2, 2, true, true));
+  for (Job* job : {&one, &two}) {
+    for (auto& state : job->states) ASSERT_TRUE(state->Initialize().ok());
+  }
+  for (int t = 0; t < 2; ++t) {
+    const TensorData expected = *one.states[0]->Read(t, StatePart::kWeight);
+    for (auto& state : two.states) {
+      if (!state->Holds(t, StatePart::kWeight)) continue;
+      EXPECT_TRUE(state->Read(t, StatePart::kWeight)->bytes == expected.bytes);
+    }
+  }
+  float first = 0, constant = 0;
+  std::memcpy(&first, one.states[0]->Read(0, StatePart::kWeight)->bytes.data(), 4);
+  std::memcpy(&constant, one.states[0]->Read(1, StatePart::kWeight)->bytes.data(), 4);
+  EXPECT_NE(first, 0);
+  EXPECT_EQ(constant, 2);
+}
+
+TEST(CheckpointTest, TheNewestAreKept) {
+  Job job(MakeProgram(1, 2));
+  const std::string directory = FreshDirectory("keep");
+  EXPECT_FALSE(FindCheckpoint(directory)->has_value());
+  for (int64_t step : {10, 20, 30, 40}) {
+    job.Fill(step);
+    ASSERT_TRUE(job.Save(directory, step, 2).ok());
+    EXPECT_EQ(**FindCheckpoint(directory), absl::StrCat(directory, "/step-000000", step));
+  }
+  EXPECT_FALSE(fs::exists(directory + "/step-00000020"));
+  EXPECT_TRUE(fs::exists(directory + "/step-00000030"));
+  EXPECT_EQ(*ReadFile(directory + "/latest"), "step-00000040\n");
+  // Without the pointer, the newest whole one counts; what has no manifest does not.
+  fs::remove(directory + "/latest");
+  fs::create_directory(directory + "/step-00000050");
+  fs::create_directory(directory + "/.tmp-step-00000060");
+  EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000040");
+  // A step that is there already is replaced, leftovers go.
+  job.Fill(41);
+  ASSERT_TRUE(job.Save(directory, 40).ok());
+  ASSERT_TRUE(job.Load(**FindCheckpoint(directory)).ok());
+  job.ExpectFilled(41);
+  EXPECT_FALSE(fs::exists(directory + "/.tmp-step-00000060"));
+}
+
+TEST(CheckpointTest, DamageIsNamed) {
+  Job job(MakeProgram(1, 1));
+  job.Fill(1);
+  const std::string directory = FreshDirectory("damage");
+  ASSERT_TRUE(job.Save(directory, 1).ok());
+  const std::string checkpoint = **FindCheckpoint(directory);
+  const std::string file = checkpoint + "/rank-0000.safetensors";
+  const std::string good = *ReadFile(file), manifest = *ReadFile(checkpoint + "/manifest.textproto");
+  auto load_with = [&](const std::string& path, const std::string& content) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+    return std::string(job.Load(checkpoint).message());
+  };
+  std::string flipped = good;
+  flipped.back() ^= 1;
+  EXPECT_THAT(load_with(file, flipped), HasSubstr("rank-0000.safetensors: CRC32C is"));
+  EXPECT_THAT(load_with(file, good.substr(0, good.size() - 1)), HasSubstr("the manifest says"));
+  fs::remove(file);
+  EXPECT_THAT(std::string(job.Load(checkpoint).message()), HasSubstr("rank-0000.safetensors"));
+  EXPECT_EQ(load_with(file, good), "");
+  const std::string path = checkpoint + "/manifest.textproto";
+  EXPECT_THAT(load_with(path, manifest.substr(0, manifest.size() / 2)), HasSubstr("manifest.textproto"));
+  EXPECT_THAT(load_with(path, ""), HasSubstr("manifest.textproto"));
+  EXPECT_THAT(load_with(path, "format_version: 2"), HasSubstr("format_version = 2"));
+  std::string elsewhere = manifest;
+  elsewhere.replace(elsewhere.find("rank-0000"), 4, "../x");
+  EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));
+  std::ofstream(directory + "/latest", std::ios::trunc) << "../../etc";
+  EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()), HasSubstr("latest: holds '../../etc'"));
+}
+
+TEST(CheckpointTest, AnotherModelOrRecipeIsNamedByField) {
+  Job job(MakeProgram(1, 1));
+  const std::string directory = FreshDirectory("mismatch");
+  ASSERT_TRUE(job.Save(directory, 1).ok());
+  const std::string checkpoint = **FindCheckpoint(directory);
+  const CheckpointManifest manifest = *ReadManifest(checkpoint);
+  auto check = [&](const std::function<void(Program&)>& change) {
+    Program program = MakeProgram(1, 1);
+    change(program);
+    return std::string(CheckContinues(manifest, checkpoint, program).message());
+  };
+  EXPECT_EQ(check([](Program&) {}), "");
+  EXPECT_EQ(check([](Program& p) { p.mutable_recipe()->set_steps(200); }), "");
+  EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->set_steps(50); }), HasSubstr("recipe.steps: 100 -> 50"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->mutable_lr()->set_peak(0.25); }),
+              HasSubstr("recipe.lr.peak: 0.5 -> 0.25"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->set_seed(8); }), HasSubstr("recipe.seed: 7 -> 8"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_tensors(1)->set_shape(0, 6); }), HasSubstr("'h.0.bias' [5]"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_tensors()->RemoveLast(); }), HasSubstr("has 2 tensors, the program 1"));
+}
+
+TEST(CheckpointTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
+  const int moments = 50;
+  const uint32_t seed = 20241;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937 random(seed);
+  const std::string directory = FreshDirectory("kill");
+  int64_t last = 0, interrupted = 0;
+  for (int moment = 0; moment < moments; ++moment) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Job job(MakeProgram(1, 2));
+      for (int64_t step = last + 1;; ++step) {
+        job.Fill(step);
+        if (!job.Save(directory, step).ok()) _exit(3);
+      }
+    }
+    usleep(1000 + random() % 12000);
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      interrupted += entry.path().filename().string().rfind(".tmp-", 0) == 0;
+    }
+    const auto found = FindCheckpoint(directory);
+    ASSERT_TRUE(found.ok()) << found.status();
+    if (!found->has_value()) {
+      ASSERT_EQ(last, 0) << "a checkpoint was lost";
+      continue;
+    }
+    Job reader(MakeProgram(1, 1));
+    const absl::Status loaded = reader.Load(**found);
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    const int64_t step = ReadManifest(**found)->step();
+    ASSERT_GE(step, last) << "a newer checkpoint was lost";
+    reader.ExpectFilled(step);
+    last = step;
+  }
+  EXPECT_GT(last, 0);
+  // The test means something only if some of the kills hit a save.
+  EXPECT_GT(interrupted, 0);
+}
+
+// ---- Weight files.
+
+absl::Status LoadFrom(const std::vector<SafetensorsWriter::Declaration>& tensors, const Program& program) {
+  const std::string path = ::testing::TempDir() + "/weights.safetensors";
+  std::remove(path.c_str());
+  auto writer = SafetensorsWriter::Create(path, tensors, {});
+  for (const auto& tensor : tensors) {
+    std::vector<std::byte> bytes(*ElementCount(tensor.shape) * DTypeBytes(tensor.dtype));
+    EXPECT_TRUE((*writer)->Append(bytes).ok());
+  }
+  int64_t size;
+  uint32_t crc;
+  EXPECT_TRUE((*writer)->Finish(&size, &crc).ok());
+  const auto reader = SafetensorsReader::Open(path);
+  if (!reader.ok()) return reader.status();
+  Job job(program);
+  return LoadWeights(**reader, program, job.states[0].get());
+}
+
+TEST(WeightsTest, HuggingFaceNamesMatch) {
+  const Program program = MakeProgram(1, 1);
+  const SafetensorsWriter::Declaration wte{"wte.weight", FP16, {3, 2}}, bias{"h.0.bias", FP32, {5}};
+  EXPECT_TRUE(LoadFrom({wte, bias}, program).ok());
+  EXPECT_TRUE(LoadFrom({{"transformer.wte.weight", FP64, {3, 2}},
+                        {"transformer.h.0.bias", BF16, {5}},
+                        {"h.0.attn.bias", FP32, {1, 1, 4, 4}},
+                        {"transformer.h.11.attn.masked_bias", FP32, {}},
+                        {"lm_head.weight", FP32, {3, 2}}},
+                       program)
+                  .ok());
+  auto message = [&](const std::vector<SafetensorsWriter::Declaration>& tensors) {
+    return std::string(LoadFrom(tensors, program).message());
+  };
+  EXPECT_THAT(message({wte}), HasSubstr("1 tensors of the program are missing, the first is 'h.0.bias'"));
+  EXPECT_THAT(message({wte, bias, {"h.1.bias", FP32, {5}}}), HasSubstr("the first is 'h.1.bias'"));
+  EXPECT_THAT(message({wte, {"h.0.bias", FP32, {6}}}), HasSubstr("has shape [6], the program expects [5]"));
+  EXPECT_THAT(message({wte, {"h.0.bias", INT32, {5}}}), HasSubstr("is I32; allowed"));
+  EXPECT_THAT(message({wte, bias, {"transformer.h.0.bias", FP32, {5}}}), HasSubstr("with and without"));
+}
+
+TEST(WeightsTest, SavedWeightsLoadAgain) {
+  Job job(MakeProgram(1, 1, true));
+  job.Fill(5);
+  const std::string path = ::testing::TempDir() + "/saved.safetensors";
+  std::remove(path.c_str());
+  ASSERT_TRUE(SaveWeights(path, job.program, [&](int i) { return job.states[0]->Read(i, StatePart::kWeight); }).ok());
+  Job other(MakeProgram(1, 1));
+  ASSERT_TRUE(LoadWeights(**SafetensorsReader::Open(path), other.program, other.states[0].get()).ok());
+  for (int t = 0; t < 2; ++t) {
+    EXPECT_TRUE(other.states[0]->Read(t, StatePart::kWeight)->bytes == Job::Expected(t, StatePart::kWeight, 5).bytes);
+  }
+}
+
+}  // namespace
+}  // namespace weft
