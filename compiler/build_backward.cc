@@ -302,10 +302,6 @@ void StageDifferentiator::EmitBackward() {
 }
 
 mlir::LogicalResult StageDifferentiator::Run() {
-  if (content_.ops.empty()) {
-    return mlir::emitError(module_builder_.getUnknownLoc())
-           << "[build_segments_c18] stage " << content_.stage << " has no op";
-  }
   mlir::LogicalResult result = mlir::success();
   SegmentBuilder both(module_builder_, SegmentName("both"), ir::SegmentKind::Forward, content_.stage);
   BuildForward(both);

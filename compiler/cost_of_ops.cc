@@ -95,7 +95,7 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
     if (!mlir::isa<ir::KernelInterface>(op)) continue;
     auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
     if (!layer || layer.getInt() < 0 || layer.getInt() > (1 << 24)) {
-      return absl::InvalidArgumentError(absl::StrCat("an op ", op.getName().getStringRef().str(), " has no layer"));
+      return absl::InvalidArgumentError(absl::StrCat("an op ", op.getName().getStringRef().str(), " has no layer between 0 and 2^24"));
     }
     if (layer.getInt() >= static_cast<int64_t>(costs.layers.size())) costs.layers.resize(layer.getInt() + 1, 0);
     WEFT_RETURN_IF_ERROR(add(&op, layer.getInt(), FORWARD));

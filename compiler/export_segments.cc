@@ -308,7 +308,9 @@ int* IndexOf(StageIndex& stage, ir::SegmentKind kind) {
   return nullptr;
 }
 
-mlir::LogicalResult ExportAll(mlir::ModuleOp module, SegmentSet* set) {
+}  // namespace
+
+mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
   std::vector<std::string> tensors;
   for (auto tensor : module.getOps<ir::TensorOp>()) tensors.push_back(tensor.getSymName().str());
   auto segments = llvm::to_vector(module.getOps<ir::SegmentOp>());
@@ -342,12 +344,10 @@ mlir::LogicalResult ExportAll(mlir::ModuleOp module, SegmentSet* set) {
   return mlir::success();
 }
 
-}  // namespace
-
 absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module) {
   SegmentSet set;
   DiagnosticCollector collector(module.getContext());
-  absl::Status status = collector.ToStatus(ExportAll(module, &set));
+  absl::Status status = collector.ToStatus(ExportSegmentOps(module, &set));
   if (!status.ok()) return status;
   return set;
 }

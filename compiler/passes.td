@@ -74,4 +74,29 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   ];
 }
 
+def PrintSegments : Pass<"weft-print-segments", "::mlir::ModuleOp"> {
+  let summary = "Prints the segments as the messages that a program holds; for tests and for reading";
+  let description = [{
+    Export is not a pass: it leaves the IR (ExportSegments in compiler/segments.h). This pass runs it and writes one
+    Segment of proto/program.proto after the other to the standard output, in text.
+
+    A result that an op updates in place, or that is returned in the role of an argument, lies where that argument lies.
+    Saved values lie one after the other in the operand `saved`. All others share the operand `workspace`; two of them
+    share bytes only if no step needs both.
+
+    ```mlir
+    // weft-opt --weft-print-segments
+    weft.segment @s forward stage 0 (%x: tensor<4xf32> as <input>) -> (<output>) {
+      %0 = weft.gelu %x {name = "act"} : (tensor<4xf32>) -> tensor<4xf32>
+      weft.return %0 : tensor<4xf32>
+    }
+    // prints
+    // name: "s" operands { name: "input" bytes: 16 access: READ } operands { name: "output" bytes: 16 access: WRITE }
+    // values { name: "input" dtype: FP32 shape: 4 } values { name: "output" operand: 1 dtype: FP32 shape: 4 }
+    // steps { name: "act" kernel: GELU inputs: 0 outputs: 1 work { bytes: 32 dtype: FP32 } }
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
 #endif  // WEFT_COMPILER_PASSES_TD_

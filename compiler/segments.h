@@ -88,7 +88,10 @@ struct SegmentOptions {
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
                                            const SegmentOptions& options);
 
-// The last step by itself: the weft.segment ops of a module as messages, without `tensors` and flops.
+// The last step by itself: the weft.segment ops of a module as messages, without `tensors` and flops. Errors are emitted
+// at the ops.
+mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set);
+// The same, with errors as a status.
 absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module);
 
 }  // namespace weft

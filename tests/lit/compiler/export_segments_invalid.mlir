@@ -1,0 +1,95 @@
+// RUN: weft-opt %s --weft-print-segments -split-input-file -verify-diagnostics -allow-unregistered-dialect
+
+weft.segment @s backward stage 0 (%dy: tensor<4xf32> as <output_grad>) -> (<input_grad>) {
+  // expected-error@+1 {{[export_segments_c1] the result 'input_grad' lies in the storage of 'output_grad'; copy it with weft.cast}}
+  weft.return %dy : tensor<4xf32>
+}
+
+// -----
+
+weft.segment @s forward stage 0 () -> () {
+  // expected-error@+1 {{[export_segments_c2] is not a kernel; a segment holds kernels only}}
+  "other.op"() : () -> ()
+  weft.return
+}
+
+// -----
+
+weft.segment @s scale_gradients stage 0 (%g: tensor<4xf32> as <grad tensor 0>, %n: tensor<2xf64> as <norm>)
+    -> (<grad tensor 0>, <output>) {
+  // expected-note@+1 {{it holds this value then}}
+  %0 = weft.scale %n, %g : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{[export_segments_c3] reads 'grad tensor 0' after its storage was given to another value}}
+  %1 = weft.gelu %g : (tensor<4xf32>) -> tensor<4xf32>
+  weft.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+weft.segment @s backward stage 0 (%g: tensor<4xf32> as <grad tensor 0>) -> (<grad tensor 0>) {
+  // expected-error@+1 {{[export_segments_c4] would write over its operand 0, 'grad tensor 0'}}
+  %0 = weft.gelu %g : (tensor<4xf32>) -> tensor<4xf32>
+  weft.return %0 : tensor<4xf32>
+}
+
+// -----
+
+weft.segment @s scale_gradients stage 0 (%g: tensor<4xf32> as <grad tensor 0>, %n: tensor<2xf64> as <norm>)
+    -> (<grad tensor 0>) {
+  %0 = weft.scale %n, %g : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{[export_segments_c5] the result 'grad tensor 0' is not the last value in its storage}}
+  weft.return %g : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c6] no step uses its argument 'param tensor 2'}}
+weft.segment @s forward stage 0 (%w: tensor<4xf32> as <param tensor 2>) -> () {
+  weft.return
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c7] workspace: }}
+weft.segment @s forward stage 0 () -> () {
+  %0 = weft.fill {value = 0.0 : f64} : tensor<1099511627776x1048576xf32>
+  %1 = weft.gelu %0 : (tensor<1099511627776x1048576xf32>) -> tensor<1099511627776x1048576xf32>
+  weft.return
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c8] 'output' has more than 2^60 bytes}}
+weft.segment @s forward stage 0 () -> (<output>) {
+  %0 = weft.fill {value = 0.0 : f64} : tensor<1099511627776x1048576xf32>
+  weft.return %0 : tensor<1099511627776x1048576xf32>
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c9] is of stage 1, but stage 0 has no segment}}
+weft.segment @s forward stage 1 () -> () {
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 () -> () {
+  weft.return
+}
+// expected-error@+1 {{[export_segments_c10] its stage has another segment of this kind}}
+weft.segment @t forward stage 0 () -> () {
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 () -> (<saved>) {
+  %0 = weft.load_tokens : tensor<4xi32>
+  weft.return %0 : tensor<4xi32>
+}
+// expected-error@+1 {{[export_segments_c11] reads 64 bytes of saved values, its forward saves 0}}
+weft.segment @t backward stage 1 (%0: tensor<4xf32> as <saved>) -> (<input_grad>) {
+  %1 = weft.gelu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  weft.return %1 : tensor<4xf32>
+}
