@@ -15,7 +15,11 @@ namespace weft {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"compile", "model, recipe, plan and cluster to a program", CompileCommand},
+    {"simulate", "what a program costs on a cluster: time, memory, idle", SimulateCommand},
     {"run", "trains with a program on this machine's devices", RunCommand},
+    {"report", "compares a measured trace with a simulated one, action by action", ReportCommand},
+    {"inspect", "what a program holds: templates, memory, segments, actions", InspectCommand},
     {"schedule", "a pipeline schedule without a model: timeline, bubble, memory", ScheduleCommand},
     {"calibrate", "measures this machine into a cluster file", CalibrateCommand},
     {"convert", "between text, JSON and binary; Hugging Face configs to model graphs", ConvertCommand},

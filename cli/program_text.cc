@@ -52,8 +52,8 @@ int64_t RanksOf(const Program& program, const Template& t) {
 }
 
 void AppendTemplates(const Program& program, std::string* text) {
-  absl::StrAppendFormat(text, "\ntemplates\n  %-16s %6s %8s %12s   device bytes by class (before reuse)\n", "name",
-                        "ranks", "actions", "arena");
+  absl::StrAppendFormat(text, "\ntemplates\n  %-16s %6s %8s %12s   sum of device buffers by class (bytes are reused)\n",
+                        "name", "ranks", "actions", "arena");
   for (const Template& t : program.templates()) {
     std::vector<std::string> classes;
     for (const auto& [kind, bytes] : BytesByClass(t)) {

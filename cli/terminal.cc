@@ -29,8 +29,11 @@ int OutputWidth() {
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO)) {}
 
-Progress::~Progress() {
+Progress::~Progress() { Done(); }
+
+void Progress::Done() {
   if (shown_) std::fputs("\r\033[K", stderr);
+  shown_ = false;
 }
 
 void Progress::Step(absl::string_view text) {

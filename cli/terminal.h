@@ -27,6 +27,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Step(absl::string_view text);
+  // Wipes the line before anything else is printed.
+  void Done();
 
  private:
   bool terminal_;

@@ -1,0 +1,74 @@
+// weft compile: from model, recipe, plan and cluster to a proven program.
+#include "compiler/compile.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/inputs.h"
+#include "cli/terminal.h"
+#include "cli/units_text.h"
+#include "proto/io.h"
+#include "proto/mesh.h"
+#include "proto/program_file.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+std::string Written(const Program& program, const std::string& path) {
+  int actions = 0;
+  for (const Template& t : program.templates()) actions += t.prologue_size() + t.body_size() + t.epilogue_size();
+  return absl::StrFormat("%s: %s for %d ranks, %d stages, %d microbatches, schedule %s; %d actions, %s per device%s\n",
+                         path, program.name(), MeshRanks(program.mesh()), program.stages(), program.microbatches(),
+                         program.schedule(), actions, BytesText(PlannedDeviceBytes(program)),
+                         program.does_not_fit() ? ", WHICH DOES NOT FIT" : "");
+}
+
+}  // namespace
+
+absl::Status CompileCommand(absl::Span<const std::string> args) {
+  InputFlags input;
+  std::string output, emit = "program";
+  bool allow_oom = false;
+  Flags flags("weft compile", "--model=M --cluster=C [--recipe=R] [--plan=P] -o PROGRAM [flags]",
+              "Lowers a model and a plan into a program: an ordered list of actions for every rank, proven complete,\n"
+              "matched, free of deadlock and inside device memory.");
+  AddInputFlags(&flags, &input);
+  flags.String("output", "FILE", "the program file; with --emit=graph|rank instead of standard output", &output);
+  flags.Short('o', "output");
+  flags.Choice("emit", {"graph", "rank", "program"}, "the IR before planning, or the planned lists, as text", &emit);
+  flags.Bool("allow-oom", "mark a program that does not fit instead of refusing it; it can be simulated, not run",
+             &allow_oom);
+  flags.Example(
+      "weft compile --model=gpt2 --cluster=dgx-a100-80g --set pp=4 --set dp=2 --set gbs=64 --set seq=1024 -o "
+      "gpt2.weft");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
+  if (flags.help_wanted()) return Print(flags.Help());
+  if (emit == "program" && output.empty()) return UsageError("-o FILE is needed; see weft compile --help");
+
+  Progress progress;
+  WEFT_ASSIGN_OR_RETURN(const Inputs inputs, LoadInputs(input, &progress));
+  progress.Step(absl::StrCat("compiling ", inputs.model.name()));
+  if (emit != "program") {
+    WEFT_ASSIGN_OR_RETURN(const std::string ir, EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit));
+    return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
+  }
+  std::vector<std::string> notes;
+  CompileOptions options;
+  options.allow_oom = allow_oom;
+  options.notes = &notes;
+  WEFT_ASSIGN_OR_RETURN(const Program program,
+                        Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options));
+  progress.Step(absl::StrCat("writing ", output));
+  WEFT_RETURN_IF_ERROR(WriteProgram(program, output));
+  progress.Done();
+  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  return Print(Written(program, output));
+}
+
+}  // namespace weft

@@ -1,0 +1,88 @@
+#include "cli/inputs.h"
+
+#include <sys/stat.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "catalog/catalog.h"
+#include "compiler/load_model.h"
+#include "proto/io.h"
+#include "proto/program_file.h"
+#include "proto/set_field.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/validate.h"
+#include "proto/verify/verify.h"
+
+namespace weft {
+
+absl::Status Annotate(const absl::Status& status, absl::string_view source) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
+}
+
+void AddInputFlags(Flags* flags, InputFlags* input) {
+  flags->String("model", "NAME|FILE", "from the catalog, a Hugging Face config.json or a model graph", &input->model);
+  flags->String("recipe", "FILE", "what is trained; fields also by --set", &input->recipe);
+  flags->String("plan", "FILE", "how it is spread over ranks; fields also by --set", &input->plan);
+  flags->String("cluster", "NAME|FILE", "the machine, from the catalog or a file", &input->cluster);
+  flags->Repeated("set", "FIELD=VALUE",
+                  "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe recipe.lr.peak=1e-3 ...",
+                  &input->settings);
+}
+
+absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path) {
+  Cluster cluster;
+  std::string source = name_or_path;
+  const bool may_be_name = !absl::StrContains(name_or_path, '/');
+  const absl::StatusOr<CatalogFile> found = FindInCatalog("clusters", name_or_path);
+  if (may_be_name && found.ok()) {
+    source = absl::StrCat("catalog/", std::string(found->path));
+    WEFT_RETURN_IF_ERROR(ParseMessage(found->content, source, &cluster));
+  } else {
+    struct stat info;
+    if (may_be_name && stat(name_or_path.c_str(), &info) != 0) {
+      return absl::NotFoundError(absl::StrCat("cluster ", Quoted(name_or_path), " is neither a file nor in the catalog",
+                                              NameHelp(name_or_path, CatalogNames("clusters"))));
+    }
+    WEFT_RETURN_IF_ERROR(ReadMessageInto(name_or_path, &cluster));
+  }
+  WEFT_RETURN_IF_ERROR(Annotate(Validate(cluster), source));
+  return cluster;
+}
+
+absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
+  if (input.model.empty()) return UsageError("--model=NAME|FILE is needed; `weft list models` lists names");
+  if (input.cluster.empty()) return UsageError("--cluster=NAME|FILE is needed; `weft list clusters` lists names");
+  progress->Step("reading the inputs");
+  Inputs inputs;
+  if (!input.recipe.empty()) {
+    WEFT_RETURN_IF_ERROR(ReadMessageInto(input.recipe, &inputs.recipe));
+  }
+  if (!input.plan.empty()) {
+    WEFT_RETURN_IF_ERROR(ReadMessageInto(input.plan, &inputs.plan));
+  }
+  for (const std::string& setting : input.settings) {
+    WEFT_RETURN_IF_ERROR(
+        Annotate(ApplySetting(setting, &inputs.recipe, &inputs.plan), absl::StrCat("--set ", setting)));
+  }
+  WEFT_ASSIGN_OR_RETURN(inputs.cluster, LoadCluster(input.cluster));
+  WEFT_ASSIGN_OR_RETURN(inputs.model, LoadModel(input.model));
+  return inputs;
+}
+
+absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path) {
+  if (!name_or_path.empty()) return LoadCluster(name_or_path);
+  if (FindInCatalog("clusters", program.cluster_name()).ok()) return LoadCluster(program.cluster_name());
+  return absl::NotFoundError(absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()),
+                                          ", which is not in the catalog; give its file with --cluster"));
+}
+
+absl::StatusOr<Program> LoadProgram(const std::string& path) {
+  WEFT_ASSIGN_OR_RETURN(Program program, ReadProgram(path));
+  WEFT_RETURN_IF_ERROR(Annotate(VerifyProgram(program, {.allow_unfit = true}), path));
+  return program;
+}
+
+}  // namespace weft

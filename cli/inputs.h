@@ -1,0 +1,54 @@
+// What compile and simulate read: model, recipe, plan, cluster, and settings that override single fields.
+#ifndef WEFT_CLI_INPUTS_H_
+#define WEFT_CLI_INPUTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cli/flags.h"
+#include "cli/terminal.h"
+#include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+// Values of --model, --recipe, --plan, --cluster and --set.
+struct InputFlags {
+  std::string model, recipe, plan, cluster;
+  std::vector<std::string> settings;
+};
+
+void AddInputFlags(Flags* flags, InputFlags* input);
+
+struct Inputs {
+  ModelGraph model;
+  Recipe recipe;
+  Plan plan;
+  Cluster cluster;
+};
+
+// Reads all of them; a recipe or plan that is not given is empty but for the settings. UsageError if --model or
+// --cluster is missing.
+absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress);
+
+// A name without '/' that the catalog has is taken from there, anything else is a path. The cluster is valid.
+absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path);
+
+// The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
+absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);
+
+// The file's program after VerifyProgram; errors begin with the path. One that does not fit is accepted.
+absl::StatusOr<Program> LoadProgram(const std::string& path);
+
+// `status` with "SOURCE: " in front.
+absl::Status Annotate(const absl::Status& status, absl::string_view source);
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_INPUTS_H_

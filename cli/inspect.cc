@@ -1,0 +1,81 @@
+// weft inspect: what a program holds.
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/program_text.h"
+#include "cli/terminal.h"
+#include "proto/cluster.pb.h"
+#include "proto/mesh.h"
+#include "proto/program_file.h"
+#include "proto/status.h"
+#include "proto/verify/verify.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+// The program's own order, with a forward of 1 us, a backward of 2 us and free transfers.
+absl::StatusOr<std::string> UnitTimeline(const Program& program) {
+  Cluster cluster;
+  cluster.set_name("unit");
+  cluster.set_nodes(1);
+  cluster.set_devices_per_node(MeshRanks(program.mesh()));
+  SimulateOptions options;
+  options.cost = "unit";
+  options.network = "none";
+  options.trace = true;
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));
+  return TraceTimeline(program, *simulation.trace, OutputWidth(), ColourOutput());
+}
+
+}  // namespace
+
+absl::Status InspectCommand(absl::Span<const std::string> args) {
+  int64_t rank = -1;
+  bool timeline = false;
+  Flags flags("weft inspect", "PROGRAM [flags]",
+              "Shows what a program holds: mesh, templates, memory by class, segments; with --rank the actions of one\n"
+              "rank in order. `weft convert PROGRAM --to=text` shows every field.");
+  flags.Custom("rank", "R", "the actions of this rank", "", [&rank](const std::string& text) {
+    if (!absl::SimpleAtoi(text, &rank) || rank < 0) return absl::InvalidArgumentError("expected a rank: 0, 1, ...");
+    return absl::OkStatus();
+  });
+  flags.Bool("timeline", "who computes when, were every forward 1 us, every backward 2 us and all else free",
+             &timeline);
+  flags.Example("weft inspect gpt2.weft --rank=0");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
+  if (flags.help_wanted()) return Print(flags.Help());
+
+  WEFT_ASSIGN_OR_RETURN(const Program program, ReadProgram(flags.positional()[0]));
+  // What is shown must be safe to follow; what it trains is looked at last.
+  const auto in_file = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat(flags.positional()[0], ": ", status.message()));
+  };
+  if (absl::Status status = VerifyProgram(program, {.allow_unfit = true, .completeness = false}); !status.ok()) {
+    return in_file(status);
+  }
+  const int64_t ranks = MeshRanks(program.mesh());
+  if (rank >= ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("--rank=", rank, ": ", flags.positional()[0], " has ranks 0 to ",
+                                                   ranks - 1, "; nearest valid: ", ranks - 1));
+  }
+  std::string text;
+  if (rank >= 0) {
+    text = RankListing(program, rank);
+  } else if (!timeline) {
+    text = ProgramSummary(program);
+  }
+  if (timeline) {
+    WEFT_ASSIGN_OR_RETURN(const std::string drawn, UnitTimeline(program));
+    absl::StrAppend(&text, text.empty() ? "" : "\n", drawn);
+  }
+  WEFT_RETURN_IF_ERROR(Print(text));
+  if (absl::Status status = VerifyProgram(program, {.allow_unfit = true}); !status.ok()) return in_file(status);
+  return absl::OkStatus();
+}
+
+}  // namespace weft

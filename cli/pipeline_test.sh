@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# weft compile, simulate, inspect and report on the tiny model: the way through, and what is refused on it.
+set -uo pipefail
+WEFT=$(readlink -m "$1")
+source "$(dirname "$0")/expect.sh"
+cd "$TEST_TMPDIR" || exit 1
+tiny=(--model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8)
+
+# Compile.
+expect 0 '^tiny.weft: .* for 8 ranks, 4 stages, 4 microbatches, schedule 1f1b' \
+  compile "${tiny[@]}" --set pp=4 --set dp=2 -o tiny.weft
+"$WEFT" compile "${tiny[@]}" --set pp=4 --set dp=2 -o again.weft 2>/dev/null >&2
+cmp -s tiny.weft again.weft || fail "the same input gave other bytes"
+expect 0 'weft\.' compile "${tiny[@]}" --emit=graph
+expect 0 'weft\.program' compile "${tiny[@]}" --set pp=2 --emit=rank
+expect 0 '^$' compile "${tiny[@]}" --emit=graph -o graph.mlir
+grep -q 'weft\.' graph.mlir || fail "--emit=graph -o wrote no IR"
+cat >recipe.textproto <<'R'
+sequence_length: 64
+global_batch_sequences: 8
+R
+cat >plan.json <<'P'
+{"mesh": {"axes": [{"name": "pipe", "size": 2}]}, "schedule": {"name": "gpipe"}}
+P
+expect 0 'for 2 ranks, 2 stages, 8 microbatches, schedule gpipe' \
+  compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto --plan=plan.json -o gpipe.weft
+# Nothing is left of a file that could not be written.
+expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
+
+expect 2 '--model=.* is needed' compile --cluster=dgx-a100-80g -o x.weft
+expect 2 '--cluster=.* is needed' compile --model=gpt2-tiny -o x.weft
+expect 2 '-o FILE is needed' compile "${tiny[@]}"
+expect 1 "cluster 'dgx-a100' is neither a file nor in the catalog.*nearest: 'dgx-" compile --model=gpt2-tiny --cluster=dgx-a100 -o x.weft
+expect 1 "gpt2-tinny.*gpt2-tiny" compile --model=gpt2-tinny --cluster=dgx-a100-80g -o x.weft
+expect 1 'sequence_length' compile --model=gpt2-tiny --cluster=dgx-a100-80g --set gbs=8 -o x.weft
+expect 1 "schedule.*'gpip'.*gpipe" compile "${tiny[@]}" --set schedule=gpip -o x.weft
+expect 1 "--set pq=4: .*pq" compile "${tiny[@]}" --set pq=4 -o x.weft
+expect 1 "global_batch_sequences" compile "${tiny[@]}" --set dp=3 -o x.weft
+expect 1 'missing.textproto' compile "${tiny[@]}" --plan=missing.textproto -o x.weft
+echo 'mesh { axis { } }' >typo.textproto
+expect 1 "typo.textproto:1:13: unknown field 'axis' of Mesh; nearest: 'axes'" compile "${tiny[@]}" --plan=typo.textproto -o x.weft
+[ -e x.weft ] && fail "a refused compile left a file"
+
+# A plan that does not fit: refused, or marked and reported.
+cat >small.textproto <<'C'
+name: "small" nodes: 1 devices_per_node: 2
+device {
+  name: "small" memory_bytes: 4000000 memory_bytes_per_second: 1e11
+  peaks { dtype: FP32 flops_per_second: 1e12 }
+}
+intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }
+inter_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }
+nics_per_node: 1
+host { bytes_per_second: 1e10 }
+host_memory_bytes: 1000000000
+C
+small=(--model=gpt2-tiny --cluster=small.textproto --set seq=64 --set gbs=8)
+expect 1 'does not fit|fit' compile "${small[@]}" -o x.weft
+expect 0 'WHICH DOES NOT FIT' compile "${small[@]}" --allow-oom -o oom.weft
+expect 0 '"fits": false' simulate oom.weft --cluster=small.textproto --format=json
+expect 0 'DOES NOT FIT' simulate "${small[@]}"
+"$WEFT" simulate oom.weft --cluster=small.textproto --require-fit >/dev/null 2>err
+[ $? -eq 1 ] || fail "--require-fit did not exit with 1"
+grep -q 'the program needs .* per device; small has' err || fail "--require-fit said: $(cat err)"
+expect 1 "which is not in the catalog; give its file with --cluster" simulate oom.weft
+
+# Simulate: from the file and from the specs alike.
+"$WEFT" simulate tiny.weft --format=json >file.json 2>/dev/null || fail "simulate a file"
+"$WEFT" simulate "${tiny[@]}" --set pp=4 --set dp=2 --format=json >specs.json 2>/dev/null || fail "simulate specs"
+cmp -s file.json specs.json || fail "the file and its specs are simulated differently: $(diff file.json specs.json)"
+expect 0 '^runtime weft: ' simulate tiny.weft --runtime=weft
+expect 0 '^300 G tokens take [0-9.e+]+ days' simulate tiny.weft --tokens=300B
+expect 0 'iteration' simulate tiny.weft --cluster=dgx-h100
+"$WEFT" simulate tiny.weft --cluster=dgx-h100 2>&1 >/dev/null | grep -q "compiled for cluster 'dgx-a100-80g'; it is simulated on 'dgx-h100'" ||
+  fail "another cluster is not named"
+expect 0 'network none' simulate tiny.weft --network=none --cost=unit
+expect 2 "network='flowy': allowed: analytic, none" simulate tiny.weft --network=flowy
+expect 2 "runtime='megatron': allowed: weft" simulate tiny.weft --runtime=megatron
+expect 2 'tokens=.-1.: expected a number' simulate tiny.weft --tokens=-1
+expect 2 'tokens=.1e99.: expected a number' simulate tiny.weft --tokens=1e99
+expect 2 '--set is for compiling' simulate tiny.weft --set pp=2
+expect 2 'needed' simulate
+expect 1 'missing.weft' simulate missing.weft
+head -c 1000 tiny.weft >cut.weft
+expect 1 'cut.weft: ' simulate cut.weft
+printf '\xff' | dd of=again.weft bs=1 seek=5000 conv=notrunc 2>/dev/null
+expect 1 'again.weft: .*CRC' simulate again.weft
+
+# Inspect.
+expect 0 '^mesh data=2 x pipe=4, 8 ranks; schedule 1f1b, 4 stages, 4 microbatches of 1 x 64 tokens' inspect tiny.weft
+expect 0 '^ +[0-9]+  backward +B s1 m0 ' inspect tiny.weft --rank=2
+expect 0 '^  rank 0 f0 f1' inspect tiny.weft --timeline
+expect 1 "rank=8: tiny.weft has ranks 0 to 7; nearest valid: 7" inspect tiny.weft --rank=8
+expect 2 "rank='-1': expected a rank" inspect tiny.weft --rank=-1
+expect 1 'recipe.textproto: ' inspect recipe.textproto
+
+# Report: a simulated trace against itself, and against the prediction of its own program.
+"$WEFT" simulate tiny.weft --trace=t.json --trace-repetitions=3 >/dev/null 2>&1 || fail "simulate --trace"
+"$WEFT" simulate tiny.weft --trace=t.trace >/dev/null 2>&1 || fail "simulate --trace, binary"
+expect 0 '^simulated trace of .*: 3 steps, ' report t.json
+expect 0 '^simulated trace of .*: 1 steps, ' report t.trace
+expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
+expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
+expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json
+expect 0 'off$' report t.json --program=tiny.weft --cluster=dgx-h100
+expect 1 "t.json: the trace is of program .* not of" report t.json --program=gpipe.weft
+expect 2 '--cluster is for' report t.json --cluster=dgx-h100
+expect 1 'recipe.textproto' report recipe.textproto
+echo '{"traceEvents": []}' >other.json
+expect 1 'other.json: a trace for viewers that weft did not write' report other.json
+finish

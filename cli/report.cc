@@ -1,0 +1,168 @@
+// weft report: what a trace says, and how far a prediction was off, action by action.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/inputs.h"
+#include "cli/terminal.h"
+#include "cli/trace_file.h"
+#include "cli/units_text.h"
+#include "proto/json.h"
+#include "proto/status.h"
+#include "simulator/compare/compare.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+// More ranks than this are left to the JSON report.
+constexpr int kShownRanks = 32;
+// Enough repetitions for a pipeline to be steady in the last of them.
+constexpr int kSimulatedRepetitions = 4;
+
+double RelativeDifference(double first, double second) { return second == 0 ? 0 : (first - second) / second; }
+
+std::string RankTable(const TraceReport& report) {
+  std::string text = absl::StrFormat("  %4s %12s %12s %12s\n", "rank", "busy", "exposed comm", "idle");
+  for (const TraceRank& rank : report.per_rank()) {
+    if (rank.rank() >= kShownRanks) break;
+    absl::StrAppendFormat(&text, "  %4d %12s %12s %12s\n", rank.rank(), SecondsText(rank.busy_seconds()),
+                          SecondsText(rank.exposed_communication_seconds()), SecondsText(rank.idle_seconds()));
+  }
+  return text;
+}
+
+std::string OneTrace(const TraceReport& report) {
+  return absl::StrCat(report.origin(), " trace of ", report.program(), ": ", report.repetitions(), " steps, ",
+                      SecondsText(report.iteration_seconds()), " per step, ", SecondsText(report.makespan_seconds()),
+                      " in all\n\nper rank and step\n", RankTable(report));
+}
+
+// A row of a comparison, both sides and what the first is off by.
+std::string Sides(double first, double second) {
+  return absl::StrFormat("%12s %12s %12s %9s", SecondsText(first), SecondsText(second), SecondsText(first - second),
+                         second == 0 ? "" : SignedPercentText(RelativeDifference(first, second)));
+}
+
+std::string TwoTraces(const ComparisonReport& report, int top) {
+  // Two traces of one kind are told apart by their order.
+  const bool same = report.first().origin() == report.second().origin();
+  const std::string first = same ? "first" : report.first().origin();
+  const std::string second = same ? "second" : report.second().origin();
+  const std::string heads = absl::StrFormat("%12s %12s %12s %9s", first, second, "difference", "");
+  std::string text = absl::StrFormat("%s: time per step %s %s, %s %s (median of %d steps): %s off\n",
+                                     report.first().program(), first, SecondsText(report.first().iteration_seconds()),
+                                     second, SecondsText(report.second().iteration_seconds()),
+                                     report.second().repetitions(), SignedPercentText(report.iteration_error()));
+  if (report.kinds_size() > 0) {
+    absl::StrAppendFormat(&text, "\nby kind, all ranks, per step\n  %-18s %8s %s\n", "kind", "actions", heads);
+    for (const KindComparison& kind : report.kinds()) {
+      absl::StrAppendFormat(&text, "  %-18s %8d %s\n", kind.kind(), kind.actions(),
+                            Sides(kind.first_seconds(), kind.second_seconds()));
+    }
+  }
+  absl::StrAppendFormat(&text, "\nbusy, by rank, per step\n  %-27s %s\n", "rank", heads);
+  for (int i = 0; i < std::min({report.first().per_rank_size(), report.second().per_rank_size(), kShownRanks}); ++i) {
+    absl::StrAppendFormat(&text, "  %-27d %s\n", report.first().per_rank(i).rank(),
+                          Sides(report.first().per_rank(i).busy_seconds(), report.second().per_rank(i).busy_seconds()));
+  }
+  std::vector<const ActionComparison*> rows;
+  for (const ActionComparison& action : report.actions()) rows.push_back(&action);
+  const auto size = [](const ActionComparison* row) { return std::abs(row->first_seconds() - row->second_seconds()); };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const ActionComparison* a, const ActionComparison* b) { return size(a) > size(b); });
+  rows.resize(std::min<size_t>(rows.size(), top));
+  if (rows.empty()) return text;
+  absl::StrAppendFormat(&text, "\nactions that differ most\n  %4s %-22s %s\n", "rank", "action", heads);
+  for (const ActionComparison* row : rows) {
+    absl::StrAppendFormat(&text, "  %4d %-22s %s\n", row->rank(), row->name(),
+                          Sides(row->first_seconds(), row->second_seconds()));
+  }
+  return text;
+}
+
+// What the simulator says of the same program.
+absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, const Program& program,
+                                                       const Cluster& cluster) {
+  SimulateOptions options;
+  options.trace = true;
+  options.trace_repetitions = kSimulatedRepetitions;
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));
+  WEFT_ASSIGN_OR_RETURN(ComparisonReport report, CompareTraces(*simulation.trace, measured, &program));
+  // The steady period itself, instead of its estimate from a few repetitions.
+  report.mutable_first()->set_iteration_seconds(simulation.report.iteration_seconds());
+  report.set_iteration_error(
+      RelativeDifference(report.first().iteration_seconds(), report.second().iteration_seconds()));
+  return report;
+}
+
+}  // namespace
+
+absl::Status ReportCommand(absl::Span<const std::string> args) {
+  std::string program_path, cluster_name, format = "text";
+  int64_t top = 10;
+  Flags flags(
+      "weft report", "TRACE [TRACE] [flags]",
+      "Summarises a trace that `weft run --trace` or `weft simulate --trace` wrote. With a second trace, or with\n"
+      "--program, whose run is then predicted, shows how the two differ, action by action.");
+  flags.String("program", "FILE", "the program of the trace: names its actions, and predicts it if there is one trace",
+               &program_path);
+  flags.String("cluster", "NAME|FILE", "where to predict it; default: the cluster that it was compiled for",
+               &cluster_name);
+  flags.Choice("format", {"text", "json"}, "output format", &format);
+  flags.Int("top", "N", "how many of the actions that differ most to show", &top, 0, 1'000'000);
+  flags.Example("weft report measured.trace --program=tiny.weft --cluster=this-machine.textproto");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 2));
+  if (flags.help_wanted()) return Print(flags.Help());
+  const bool two = flags.positional().size() == 2;
+  if (!cluster_name.empty() && (two || program_path.empty())) {
+    return UsageError("--cluster is for predicting one trace's --program; see weft report --help");
+  }
+
+  Progress progress;
+  progress.Step("reading");
+  std::vector<Trace> traces;
+  for (const std::string& path : flags.positional()) {
+    WEFT_ASSIGN_OR_RETURN(Trace trace, ReadTrace(path));
+    traces.push_back(std::move(trace));
+  }
+  Program program;
+  if (!program_path.empty()) {
+    WEFT_ASSIGN_OR_RETURN(program, LoadProgram(program_path));
+    for (size_t i = 0; i < traces.size(); ++i) {
+      WEFT_RETURN_IF_ERROR(Annotate(ValidateTogether(traces[i], program), flags.positional()[i]));
+    }
+  }
+
+  std::string text;
+  if (!two && program_path.empty()) {
+    const TraceReport report = SummarizeTrace(traces[0]);
+    text = OneTrace(report);
+    if (format == "json") {
+      WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
+    }
+  } else {
+    ComparisonReport report;
+    if (two) {
+      WEFT_ASSIGN_OR_RETURN(report, CompareTraces(traces[0], traces[1], program_path.empty() ? nullptr : &program));
+    } else {
+      progress.Step("simulating");
+      WEFT_ASSIGN_OR_RETURN(const Cluster cluster, ClusterFor(program, cluster_name));
+      WEFT_ASSIGN_OR_RETURN(report, CompareWithPrediction(traces[0], program, cluster));
+    }
+    text = TwoTraces(report, static_cast<int>(top));
+    if (format == "json") {
+      WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
+    }
+  }
+  progress.Done();
+  return Print(text);
+}
+
+}  // namespace weft

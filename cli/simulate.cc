@@ -1,0 +1,160 @@
+// weft simulate: what a program costs on a cluster.
+#include "simulator/simulate.h"
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/inputs.h"
+#include "cli/terminal.h"
+#include "cli/trace_file.h"
+#include "cli/units_text.h"
+#include "compiler/compile.h"
+#include "proto/io.h"
+#include "proto/json.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/verify/verify.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/network/network_model.h"
+#include "simulator/report_text.h"
+
+namespace weft {
+namespace {
+
+// "15T", "300e9", "1.5B": a number with an optional k, M, B (or G), T.
+std::optional<double> ParseCount(absl::string_view text) {
+  double scale = 1;
+  if (!text.empty()) {
+    const size_t unit = std::string("kMBGT").find(text.back());
+    constexpr double kScales[] = {1e3, 1e6, 1e9, 1e9, 1e12};
+    if (unit != std::string::npos) {
+      scale = kScales[unit];
+      text.remove_suffix(1);
+    }
+  }
+  double value = 0;
+  if (text.find_first_not_of("0123456789.e+") != absl::string_view::npos || !absl::SimpleAtod(text, &value)) {
+    return std::nullopt;
+  }
+  value *= scale;
+  if (!(value >= 1) || value > 1e18) return std::nullopt;
+  return value;
+}
+
+std::string TrainingTime(double tokens, const SimulationReport& report) {
+  const double seconds = tokens / report.tokens_per_second();
+  return absl::StrFormat("%s tokens take %s days (%s device hours)\n", CountText(tokens),
+                         absl::StrFormat("%.4g", seconds / 86400),
+                         CountText(seconds / 3600 * static_cast<double>(report.ranks())));
+}
+
+template <typename Entry>
+std::vector<std::string> NamesOf(absl::Span<const Entry> entries) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+absl::Status SimulateCommand(absl::Span<const std::string> args) {
+  InputFlags input;
+  SimulateOptions options;
+  std::string runtime = "weft", format = "text", trace;
+  std::optional<double> tokens;
+  bool require_fit = false;
+  int64_t repetitions = 1;
+  Flags flags("weft simulate", "PROGRAM | --model=M --cluster=C [--recipe=R] [--plan=P]   [flags]",
+              "Predicts what a program costs: time per step, idle time and its causes, memory, tokens per second. The\n"
+              "program is a file that `weft compile` wrote, or is compiled from the same flags on the way.");
+  AddInputFlags(&flags, &input);
+  flags.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &options.network);
+  flags.Choice("cost", NamesOf(CostModels()), "how kernels are costed", &options.cost);
+  flags.Choice("runtime", {"weft"}, "the framework whose run is predicted", &runtime);
+  flags.Custom("tokens", "COUNT", "also the time to train on so many tokens, e.g. 15T", "",
+               [&tokens](const std::string& text) {
+                 tokens = ParseCount(text);
+                 if (!tokens) return absl::InvalidArgumentError("expected a number from 1 to 1e18, e.g. 300B or 15T");
+                 return absl::OkStatus();
+               });
+  flags.Choice("format", {"text", "json"}, "output format", &format);
+  flags.String("trace", "FILE", "writes the simulated steps for ui.perfetto.dev and for weft report", &trace);
+  flags.Int("trace-repetitions", "K", "optimizer steps in the trace", &repetitions, 1, 1000);
+  flags.Bool("require-fit", "exit with 1 if the program does not fit the device", &require_fit);
+  flags.Example("weft simulate gpt2.weft --cluster=dgx-h100 --trace=t.json");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 1));
+  if (flags.help_wanted()) return Print(flags.Help());
+  const bool from_file = !flags.positional().empty();
+  for (const char* flag : {"model", "recipe", "plan", "set"}) {
+    if (from_file && flags.Given(flag)) {
+      return UsageError(
+          absl::StrCat("--", flag, " is for compiling; ", Quoted(flags.positional()[0]), " is compiled already"));
+    }
+  }
+
+  if (!from_file && input.model.empty()) {
+    return UsageError("a PROGRAM, or --model and --cluster, are needed; see weft simulate --help");
+  }
+  if (tokens && format == "json") return UsageError("--tokens has --format=text only; see weft simulate --help");
+
+  Progress progress;
+  Program program;
+  Cluster cluster;
+  std::vector<std::string> notes;
+  if (from_file) {
+    progress.Step(absl::StrCat("reading and proving ", flags.positional()[0]));
+    WEFT_ASSIGN_OR_RETURN(program, LoadProgram(flags.positional()[0]));
+    WEFT_ASSIGN_OR_RETURN(cluster, ClusterFor(program, input.cluster));
+    if (ClusterDigest(cluster) != program.cluster_digest()) {
+      notes.push_back(
+          absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is simulated on ",
+                       Quoted(cluster.name()),
+                       cluster.name() == program.cluster_name() ? ", whose figures have changed since" : ""));
+    }
+  } else {
+    WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(input, &progress));
+    progress.Step(absl::StrCat("compiling ", inputs.model.name()));
+    CompileOptions compile;
+    // What does not fit is part of the report.
+    compile.allow_oom = true;
+    compile.notes = &notes;
+    WEFT_ASSIGN_OR_RETURN(program, Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile));
+    WEFT_RETURN_IF_ERROR(VerifyProgram(program, {.allow_unfit = true}));
+    cluster = std::move(inputs.cluster);
+  }
+
+  progress.Step(absl::StrCat("simulating on ", cluster.name()));
+  options.trace = !trace.empty();
+  options.trace_repetitions = static_cast<int>(repetitions);
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));
+  if (simulation.trace) {
+    progress.Step(absl::StrCat("writing ", trace));
+    WEFT_RETURN_IF_ERROR(WriteTrace(*simulation.trace, program, trace));
+  }
+  progress.Done();
+  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  const SimulationReport& report = simulation.report;
+  std::string text;
+  if (format == "json") {
+    WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
+  } else {
+    text = absl::StrCat(ReportToText(report), tokens ? TrainingTime(*tokens, report) : "");
+  }
+  WEFT_RETURN_IF_ERROR(Print(text));
+  if (require_fit && !report.fits()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the program needs ", BytesText(report.device_bytes()),
+                                                     " per device; ", cluster.name(), " has ",
+                                                     BytesText(report.capacity_bytes())));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Help, version, and wrong usage of every subcommand: exit status 2 and one line that names the nearest valid thing.
+set -uo pipefail
+WEFT=$(readlink -m "$1")
+source "$(dirname "$0")/expect.sh"
+
+expect 0 '^usage: weft COMMAND' --help
+expect 0 '^usage: weft COMMAND' help
+expect 0 '^weft [0-9]+\.[0-9]+\.[0-9]+$' --version
+expect 2 'a command is missing'
+expect 2 "unknown command 'complie'; nearest: 'compile'" complie
+expect 2 "unknown flag '--verison'" --verison
+expect 2 "unknown command ''" ''
+
+# Every command that `weft --help` lists has help of its own with an example that begins with itself.
+commands=$("$WEFT" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ "$(wc -w <<<"$commands")" -ge 9 ] || fail "commands listed: $commands"
+for command in $commands; do
+  expect 0 "^usage: weft $command( |$)" "$command" --help
+  expect 0 "^  weft $command " "$command" --help
+  expect 0 "^usage: weft $command" "$command" -h --nonsense
+  expect 2 "unknown flag '--nonsense'.*see weft $command --help" "$command" --nonsense
+  expect 2 'an argument is missing|is required|(is|are) needed' "$command"
+done
+
+# run and calibrate are done by the weft-run beside weft, and by no other.
+mkdir "$TEST_TMPDIR/alone" "$TEST_TMPDIR/path"
+cp "$WEFT" "$TEST_TMPDIR/alone/weft"
+printf '#!/bin/sh\necho from PATH\n' >"$TEST_TMPDIR/path/weft-run"
+chmod +x "$TEST_TMPDIR/path/weft-run"
+beside=$WEFT WEFT=$TEST_TMPDIR/alone/weft PATH=$TEST_TMPDIR/path:$PATH
+expect 1 "alone/weft-run does not exist; weft-run must lie beside weft" run x.weft --data=y
+printf '#!/bin/sh\necho "beside: $*"\nexit 3\n' >"$TEST_TMPDIR/alone/weft-run"
+expect 1 'cannot start .*alone/weft-run: Permission denied' calibrate
+chmod +x "$TEST_TMPDIR/alone/weft-run"
+[ "$("$WEFT" run 'a b' --c=d)" = 'beside: run a b --c=d' ] || fail "run did not pass its arguments on"
+"$WEFT" calibrate >/dev/null; [ $? -eq 3 ] || fail "the exit status of weft-run was lost"
+WEFT=$beside
+
+# Output that cannot be written is a failure, not silence.
+"$WEFT" --help >/dev/full 2>/dev/null && fail "a full disk went unnoticed"
+finish
