@@ -32,10 +32,14 @@ class StageDifferentiator {
   void EmitBackward();
 
   bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
-  // Whether the backward runs `op` again instead of reading what the forward saved.
-  bool IsRecomputed(mlir::Operation* op) const {
-    if (mlir::isa<ir::CrossEntropyOp>(op)) return false;
-    return content_.recomputed.count(op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt()) > 0;
+  static int64_t LayerOf(mlir::Operation* op) { return op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt(); }
+  // Whether the backward computes `value`, made by the forward, again instead of reading what the forward saved. What
+  // one layer makes for another is the other's input and never recomputed.
+  bool IsRecomputed(mlir::Value value) const {
+    mlir::Operation* op = value.getDefiningOp();
+    if (mlir::isa<ir::CrossEntropyOp>(op) || content_.recomputed.count(LayerOf(op)) == 0) return false;
+    return llvm::all_of(value.getUsers(),
+                        [&](mlir::Operation* user) { return !IsForward(user) || LayerOf(user) == LayerOf(op); });
   }
   std::string SegmentName(llvm::StringRef kind) const {
     return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();
@@ -102,7 +106,6 @@ void StageDifferentiator::BuildForward(SegmentBuilder& both) {
     }
   }
   if (content_.output) output_ = map.lookup(content_.output);
-
 }
 
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
@@ -214,8 +217,9 @@ std::vector<mlir::Operation*> StageDifferentiator::RecomputeList(mlir::Value val
   llvm::DenseSet<mlir::Operation*> seen;
   llvm::SmallVector<mlir::Value> work = {value};
   while (!work.empty()) {
-    mlir::Operation* op = work.pop_back_val().getDefiningOp();
-    if (!op || !IsForward(op) || !IsRecomputed(op) || done.contains(op) || !seen.insert(op).second) continue;
+    mlir::Value needed = work.pop_back_val();
+    mlir::Operation* op = needed.getDefiningOp();
+    if (!op || !IsForward(op) || !IsRecomputed(needed) || done.contains(op) || !seen.insert(op).second) continue;
     list.push_back(op);
     work.append(op->operand_begin(), op->operand_end());
   }
@@ -228,7 +232,7 @@ void StageDifferentiator::FindSaved() {
   llvm::DenseSet<mlir::Operation*> done;
   auto read = [&](mlir::Value value) {
     mlir::Operation* op = value.getDefiningOp();
-    if (op && IsForward(op) && !IsRecomputed(op)) saved.insert(value);
+    if (op && IsForward(op) && !IsRecomputed(value)) saved.insert(value);
   };
   for (mlir::Operation* op : backward_) {
     for (mlir::Value operand : op->getOperands()) {

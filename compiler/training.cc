@@ -96,6 +96,7 @@ mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module) {
   type("master", &training.master);
   type("moments", &training.moments);
   choice("optimizer", "adamw", "sgd", &training.adamw);
+  if (!ok) return mlir::failure();
   if (training.adamw) {
     number("beta1", &training.beta1);
     number("beta2", &training.beta2);
