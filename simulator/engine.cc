@@ -1,37 +1,21 @@
 #include "simulator/engine.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/mesh.h"
 #include "proto/status.h"
+#include "simulator/compute_slots.h"
+#include "simulator/event_queue.h"
+#include "simulator/links.h"
+#include "simulator/rank_meter.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kTimeLimit = int64_t{1} << 61;
-
-enum class EventKind : uint32_t { kStreamEnd, kTransferEnd, kCollectiveEnd, kFinish };
-
-// What happens at a time. `index` is a stream, a channel, a communicator or a rank; `detail` is the action of kFinish.
-struct Event {
-  int64_t time = 0;
-  uint32_t index = 0;
-  uint32_t kind : 2;
-  uint32_t detail : 30;
-
-  // Order among events of one instant changes no result; it is fixed so that runs are repeatable.
-  friend bool operator>(const Event& a, const Event& b) {
-    if (a.time != b.time) return a.time > b.time;
-    if (a.index != b.index) return a.index > b.index;
-    return std::tie(a.kind, a.detail) > std::tie(b.kind, b.detail);
-  }
-};
 
 struct StreamState {
   const TemplateView* t = nullptr;
@@ -55,60 +39,21 @@ struct StreamState {
   int64_t ready = 0;
 };
 
-// Two streams that meet in rendezvous: the i-th send and the i-th recv are always the heads of both.
-struct Channel {
-  int32_t send = -1;
-  int32_t recv = -1;
-  bool send_ready = false;
-  bool recv_ready = false;
-  TransferTime time;
-  // Times of the message sizes seen so far.
-  std::vector<std::pair<int64_t, TransferTime>> known;
-};
-
-struct Communicator {
-  std::vector<int64_t> members;
-  // Streams of those members that have one, by rank.
-  std::vector<int32_t> streams;
-  size_t ready = 0;
-  TransferTime time;
-  // Times by action of the first member.
-  std::vector<std::pair<int32_t, TransferTime>> known;
-};
-
-// Live bytes of a rank. Changes at one instant are taken together: the peak is looked at when time moves on.
-struct RankMemory {
-  int64_t time = 0;
-  int64_t live = 0;
-  int64_t peak = 0;
-  ClassSizes by_class = {};
-  ClassSizes at_peak = {};
-};
-
 struct RankState {
   const TemplateView* t = nullptr;
+  // Of the rank's objects, in Engine::counts_ and waiters_.
   int32_t objects = 0;
-  int32_t compute_active = 0;
-  int32_t communication_active = 0;
-  // Up to when exposed communication is added up.
-  int64_t mark = 0;
-  int64_t compute_end = 0;
-  RankMemory memory;
-};
-
-// (ready, rank, stream) of a compute stream that waits for a slot.
-using Waiting = std::tuple<int64_t, int32_t, int32_t>;
-
-struct Node {
-  int64_t free_slots = 0;
-  std::vector<Waiting> waiting;
-  bool dirty = false;
+  RankMeter meter;
 };
 
 class Engine {
  public:
   Engine(const ProgramView& view, const NetworkModel& network, const EngineOptions& options)
-      : view_(view), network_(network), options_(options), mesh_(view.program->mesh()) {}
+      : view_(view),
+        network_(network),
+        options_(options),
+        links_(view.program->mesh()),
+        slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node) {}
 
   absl::StatusOr<EngineResult> Simulate() {
     if (options_.repetitions < 1) {
@@ -120,11 +65,11 @@ class Engine {
       TryReady(s);
     }
     while (status_.ok() && !steady_) {
-      if (!heap_.empty() && heap_.front().time == now_) {
-        Handle(Pop());
+      if (!queue_.empty() && queue_.time() == now_) {
+        Handle(queue_.Pop());
       } else if (!Grant()) {
-        if (heap_.empty()) break;
-        now_ = heap_.front().time;
+        if (queue_.empty()) break;
+        now_ = queue_.time();
       }
     }
     WEFT_RETURN_IF_ERROR(status_);
@@ -137,102 +82,42 @@ class Engine {
 
   void Prepare() {
     const int64_t ranks = view_.template_of_rank.size();
-    ranks_.resize(ranks);
+    ranks_.reserve(ranks);
     result_.ranks.resize(ranks);
     remaining_.assign(options_.repetitions, 0);
     int32_t objects = 0;
-    std::map<std::tuple<int64_t, int64_t, int32_t, int32_t>, int32_t> channels;
-    std::map<std::tuple<int32_t, int64_t, std::vector<std::vector<int64_t>>>, int32_t> communicators;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const TemplateView& t = view_.templates[view_.template_of_rank[rank]];
-      RankState& state = ranks_[rank];
-      state.t = &t;
-      state.objects = objects;
-      objects += t.objects;
+      ranks_.push_back({.t = &t, .objects = objects, .meter = RankMeter(t.persistent, &result_.ranks[rank])});
       for (int64_t& remaining : remaining_) remaining += t.body_actions;
-      state.memory.by_class = t.persistent;
-      for (const int64_t bytes : t.persistent) state.memory.live += bytes;
       for (const StreamView& view : t.streams) {
         const int32_t s = streams_.size();
         StreamState& stream = streams_.emplace_back();
         stream.t = &t;
         stream.view = &view;
         stream.rank = rank;
-        stream.objects = state.objects;
+        stream.objects = objects;
         stream.kind = view.kind;
         if (view.kind == StreamClass::kSend || view.kind == StreamClass::kRecv) {
-          const int64_t peer = Resolve(rank, view.peer);
-          const bool send = view.kind == StreamClass::kSend;
-          const auto [at, inserted] = channels.try_emplace(
-              {send ? rank : peer, send ? peer : rank, view.lane, view.direction}, channels_.size());
-          if (inserted) channels_.emplace_back();
-          (send ? channels_[at->second].send : channels_[at->second].recv) = s;
-          stream.link = at->second;
+          stream.link = links_.AddTransfer(rank, view, s);
         } else if (view.kind == StreamClass::kCollective) {
-          // A group is known by its lowest member and the coordinates that it lists on each axis.
-          std::vector<int64_t> first(view.group.size(), -1);
-          for (size_t i = 0; i < first.size(); ++i) {
-            if (!view.group[i].empty()) first[i] = std::max<int64_t>(view.group[i].front(), 0);
-          }
-          const auto [at, inserted] =
-              communicators.try_emplace({view.purpose, Resolve(rank, first), view.group}, communicators_.size());
-          if (inserted) communicators_.emplace_back().members = Members(rank, view.group);
-          communicators_[at->second].streams.push_back(s);
-          stream.link = at->second;
+          stream.link = links_.AddCollective(rank, view, s);
         }
       }
+      objects += t.objects;
     }
     counts_.assign(objects, 0);
     waiters_.assign(objects, -1);
-    const int64_t per_node = std::max<int64_t>(options_.devices_per_node, 1);
-    limit_slots_ = options_.compute_slots_per_node > 0 && options_.compute_slots_per_node < per_node;
-    if (limit_slots_) nodes_.assign((ranks + per_node - 1) / per_node, {options_.compute_slots_per_node, {}, false});
-    per_node_ = per_node;
   }
-
-  // The rank with the coordinates of `rank` where `coordinates` is negative.
-  int64_t Resolve(int64_t rank, const std::vector<int64_t>& coordinates) const {
-    std::vector<int64_t> own = RankCoordinates(mesh_, rank);
-    for (size_t i = 0; i < own.size(); ++i) {
-      if (coordinates[i] >= 0) own[i] = coordinates[i];
-    }
-    return CoordinatesRank(mesh_, own);
-  }
-
-  std::vector<int64_t> Members(int64_t rank, const std::vector<std::vector<int64_t>>& group) const {
-    Group spelled;
-    for (size_t i = 0; i < group.size(); ++i) {
-      if (group[i].empty()) continue;
-      AxisSubset* axis = spelled.add_axes();
-      axis->set_axis(mesh_.axes(i).name());
-      if (group[i].front() >= 0) axis->mutable_indices()->Add(group[i].begin(), group[i].end());
-    }
-    return GroupMembers(mesh_, rank, spelled);
-  }
-
-  // ---- The event queue.
 
   void Push(int64_t duration, EventKind kind, uint32_t index, uint32_t detail = 0) {
     if (duration > kTimeLimit - now_) {
       status_ = absl::OutOfRangeError(
-          "simulated time passes 2^61 picoseconds (26 days); the cluster's rates or the "
-          "program's work are out of proportion");
+          "simulated time passes 2^61 picoseconds (26 days); the cluster's rates or the program's work are out of "
+          "proportion");
       return;
     }
-    Event event;
-    event.time = now_ + duration;
-    event.index = index;
-    event.kind = static_cast<uint32_t>(kind);
-    event.detail = detail;
-    heap_.push_back(event);
-    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
-  }
-
-  Event Pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    const Event event = heap_.back();
-    heap_.pop_back();
-    return event;
+    queue_.Push(now_ + duration, kind, index, detail);
   }
 
   void Handle(const Event& event) {
@@ -244,7 +129,7 @@ class Engine {
       case EventKind::kCollectiveEnd:
         return EndCollective(event.index);
       case EventKind::kFinish:
-        SetCommunication(event.index, -1);
+        ranks_[event.index].meter.ChangeCommunication(now_, -1);
         return FinishAction(event.index, event.detail);
     }
   }
@@ -344,61 +229,33 @@ class Engine {
     StreamState& stream = streams_[s];
     switch (stream.kind) {
       case StreamClass::kCompute:
-        if (limit_slots_) {
-          nodes_[stream.rank / per_node_].waiting.push_back({now_, stream.rank, s});
-          MarkDirty(stream.rank / per_node_);
-          return;
-        }
+        if (slots_.limited()) return slots_.Wait(now_, stream.rank, s);
         return StartRun(s);
       case StreamClass::kD2h:
       case StreamClass::kH2d:
         return StartRun(s);
       case StreamClass::kSend:
-        channels_[stream.link].send_ready = true;
+        links_.channels[stream.link].send_ready = true;
         return StartTransfer(stream.link);
       case StreamClass::kRecv:
-        channels_[stream.link].recv_ready = true;
+        links_.channels[stream.link].recv_ready = true;
         return StartTransfer(stream.link);
       case StreamClass::kCollective:
-        ++communicators_[stream.link].ready;
+        ++links_.communicators[stream.link].ready;
         return StartCollective(stream.link);
     }
   }
 
-  // ---- Compute slots.
-
-  void MarkDirty(int64_t node) {
-    if (nodes_[node].dirty) return;
-    nodes_[node].dirty = true;
-    dirty_.push_back(node);
-  }
-
-  // Gives free slots to waiting steps; whether there was one. Called when nothing is left to end at this instant. A
-  // step that takes no time ends at this instant, so it is the last to be granted before ends are looked at again.
+  // Gives free slots to waiting steps; whether there was one. A step that takes no time ends at this instant: it is the
+  // last to be granted before ends are looked at again.
   bool Grant() {
+    if (!slots_.limited()) return false;
     bool granted = false;
-    while (true) {
-      Node* best_node = nullptr;
-      std::vector<Waiting>::iterator best;
-      for (const int64_t index : dirty_) {
-        Node& node = nodes_[index];
-        if (node.free_slots == 0 || node.waiting.empty()) continue;
-        const auto first = std::min_element(node.waiting.begin(), node.waiting.end());
-        if (best_node != nullptr && *best < *first) continue;
-        best_node = &node;
-        best = first;
-      }
-      if (best_node == nullptr) break;
-      const int32_t s = std::get<2>(*best);
-      *best = best_node->waiting.back();
-      best_node->waiting.pop_back();
-      --best_node->free_slots;
+    for (int32_t s = slots_.Grant(); s >= 0; s = slots_.Grant()) {
       granted = true;
       StartRun(s);
-      if (streams_[s].t->runs[streams_[s].run].duration_ps == 0) return true;
+      if (streams_[s].t->runs[streams_[s].run].duration_ps == 0) break;
     }
-    for (const int64_t index : dirty_) nodes_[index].dirty = false;
-    dirty_.clear();
     return granted;
   }
 
@@ -415,7 +272,7 @@ class Engine {
       ++started;
     }
     for (int32_t i = action.allocates.begin; i < action.allocates.end; ++i) {
-      ChangeLive(stream.rank, stream.t->memory[i].buffer_class, stream.t->memory[i].bytes);
+      ranks_[stream.rank].meter.ChangeLive(now_, stream.t->memory[i].buffer_class, stream.t->memory[i].bytes);
     }
   }
 
@@ -425,16 +282,7 @@ class Engine {
     const Run& run = stream.t->runs[stream.run];
     if (stream.run == entry.runs.begin) StartEntry(stream);
     if (stream.kind == StreamClass::kCompute) {
-      RankState& rank = ranks_[stream.rank];
-      RankResult& result = result_.ranks[stream.rank];
-      if (now_ > rank.compute_end) {
-        const int64_t slot = now_ - std::max(stream.ready, rank.compute_end);
-        result.idle[static_cast<int>(IdleReason::kComputeSlot)].ps += slot;
-        result.idle[static_cast<int>(stream.reason)].ps += now_ - rank.compute_end - slot;
-      }
-      AddExposed(stream.rank);
-      rank.compute_active = 1;
-      result.busy.ps += run.duration_ps;
+      ranks_[stream.rank].meter.StartCompute(now_, stream.ready, stream.reason, run.duration_ps);
     }
     result_.steps += run.steps.end - run.steps.begin;
     if (options_.trace) TraceRun(stream, run);
@@ -442,71 +290,38 @@ class Engine {
   }
 
   void StartTransfer(int32_t c) {
-    Channel& channel = channels_[c];
+    Channel& channel = links_.channels[c];
     if (!channel.send_ready || !channel.recv_ready) return;
     channel.send_ready = channel.recv_ready = false;
     StreamState& send = streams_[channel.send];
     StreamState& recv = streams_[channel.recv];
     const Action& action = *send.t->actions[Head(send).action].action;
     const int64_t bytes = send.t->proto->buffers(action.sources(0)).bytes();
-    const auto found = std::find_if(channel.known.begin(), channel.known.end(),
-                                    [&](const auto& known) { return known.first == bytes; });
-    if (found != channel.known.end()) {
-      channel.time = found->second;
-    } else {
-      const absl::StatusOr<TransferTime> time = network_.Transfer(send.rank, recv.rank, bytes);
-      if (!time.ok()) {
-        status_ = time.status();
-        return;
-      }
-      channel.time = *time;
-      channel.known.push_back({bytes, *time});
-    }
+    status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
+    if (!status_.ok()) return;
     StartCommunication(send, channel.time.occupancy, Time{});
     StartCommunication(recv, channel.time.occupancy, channel.time.latency);
     Push(channel.time.occupancy.ps, EventKind::kTransferEnd, c);
   }
 
   void StartCollective(int32_t c) {
-    Communicator& communicator = communicators_[c];
+    Communicator& communicator = links_.communicators[c];
     if (communicator.ready < communicator.members.size()) return;
     communicator.ready = 0;
     const StreamState& first = streams_[communicator.streams.front()];
     const int32_t action = Head(first).action;
-    const auto found = std::find_if(communicator.known.begin(), communicator.known.end(),
-                                    [&](const auto& known) { return known.first == action; });
-    if (found != communicator.known.end()) {
-      communicator.time = found->second;
-    } else {
-      const absl::StatusOr<TransferTime> time = CostCollective(communicator, first, *first.t->actions[action].action);
-      if (!time.ok()) {
-        status_ = time.status();
-        return;
-      }
-      communicator.time = *time;
-      communicator.known.push_back({action, *time});
-    }
+    status_.Update(
+        SetCollectiveTime(network_, *first.t->proto, *first.t->actions[action].action, action, &communicator));
+    if (!status_.ok()) return;
     for (const int32_t s : communicator.streams) {
       StartCommunication(streams_[s], communicator.time.occupancy, communicator.time.latency);
     }
     Push(communicator.time.occupancy.ps, EventKind::kCollectiveEnd, c);
   }
 
-  absl::StatusOr<TransferTime> CostCollective(const Communicator& communicator, const StreamState& stream,
-                                              const Action& action) const {
-    WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* algorithm, FindCollective(action.algorithm()));
-    std::vector<CollectivePart> parts;
-    for (const int32_t source : action.sources()) {
-      const Buffer& buffer = stream.t->proto->buffers(source);
-      const int64_t element_bytes = std::max<int64_t>(DTypeBytes(buffer.dtype()), 1);
-      parts.push_back({.elements = buffer.bytes() / element_bytes, .element_bytes = element_bytes});
-    }
-    return network_.AllReduce(*algorithm, communicator.members, parts);
-  }
-
   void StartCommunication(const StreamState& stream, Time occupancy, Time latency) {
     StartEntry(stream);
-    SetCommunication(stream.rank, +1);
+    ranks_[stream.rank].meter.ChangeCommunication(now_, +1);
     ++result_.steps;
     if (!options_.trace) return;
     const Time end = {now_ + occupancy.ps};
@@ -545,14 +360,8 @@ class Engine {
     const Entry& entry = Head(stream);
     const Run& run = stream.t->runs[stream.run];
     if (stream.kind == StreamClass::kCompute) {
-      RankState& rank = ranks_[stream.rank];
-      AddExposed(stream.rank);
-      rank.compute_active = 0;
-      rank.compute_end = now_;
-      if (limit_slots_) {
-        ++nodes_[stream.rank / per_node_].free_slots;
-        MarkDirty(stream.rank / per_node_);
-      }
+      ranks_[stream.rank].meter.EndCompute(now_);
+      if (slots_.limited()) slots_.Release(stream.rank);
     }
     const int32_t rank = stream.rank;
     const int32_t action = entry.action;
@@ -574,13 +383,13 @@ class Engine {
   }
 
   void EndTransfer(int32_t c) {
-    const Channel& channel = channels_[c];
+    const Channel& channel = links_.channels[c];
     EndCommunication(channel.send, Time{});
     EndCommunication(channel.recv, channel.time.latency);
   }
 
   void EndCollective(int32_t c) {
-    const Communicator& communicator = communicators_[c];
+    const Communicator& communicator = links_.communicators[c];
     const Time latency = communicator.time.latency;
     for (const int32_t s : communicator.streams) EndCommunication(s, latency);
   }
@@ -592,7 +401,7 @@ class Engine {
     if (latency.ps > 0) {
       Push(latency.ps, EventKind::kFinish, stream.rank, action);
     } else {
-      SetCommunication(stream.rank, -1);
+      ranks_[stream.rank].meter.ChangeCommunication(now_, -1);
       FinishAction(stream.rank, action);
     }
     TryReady(s);
@@ -608,10 +417,10 @@ class Engine {
   }
 
   void FinishAction(int32_t rank, int32_t index) {
-    const RankState& state = ranks_[rank];
+    RankState& state = ranks_[rank];
     const ActionView& action = state.t->actions[index];
     for (int32_t i = action.frees.begin; i < action.frees.end; ++i) {
-      ChangeLive(rank, state.t->memory[i].buffer_class, -state.t->memory[i].bytes);
+      state.meter.ChangeLive(now_, state.t->memory[i].buffer_class, -state.t->memory[i].bytes);
     }
     if (action.list == ListKind::kBody) {
       const int32_t repetition = counts_[state.objects + index];
@@ -629,48 +438,9 @@ class Engine {
     for (const int32_t s : std::exchange(barrier_, {})) TryReady(s);
   }
 
-  // ---- Figures.
-
-  void AddExposed(int32_t rank) {
-    RankState& state = ranks_[rank];
-    if (state.communication_active > 0 && state.compute_active == 0) {
-      result_.ranks[rank].exposed_communication.ps += now_ - state.mark;
-    }
-    state.mark = now_;
-  }
-
-  void SetCommunication(int32_t rank, int32_t change) {
-    AddExposed(rank);
-    ranks_[rank].communication_active += change;
-  }
-
-  void ChangeLive(int32_t rank, BufferClass buffer_class, int64_t bytes) {
-    RankMemory& memory = ranks_[rank].memory;
-    if (memory.time != now_) {
-      NotePeak(memory);
-      memory.time = now_;
-    }
-    memory.live += bytes;
-    memory.by_class[buffer_class] += bytes;
-  }
-
-  static void NotePeak(RankMemory& memory) {
-    if (memory.live <= memory.peak) return;
-    memory.peak = memory.live;
-    memory.at_peak = memory.by_class;
-  }
-
   EngineResult Finish() {
     result_.makespan = {now_};
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      RankState& state = ranks_[rank];
-      RankResult& result = result_.ranks[rank];
-      AddExposed(rank);
-      if (!steady_) result.idle[static_cast<int>(IdleReason::kEndOfRun)].ps += now_ - state.compute_end;
-      NotePeak(state.memory);
-      result.live_peak = state.memory.peak;
-      result.live_at_peak = state.memory.at_peak;
-    }
+    for (RankState& rank : ranks_) rank.meter.Finish(now_, /*complete=*/!steady_);
     return std::move(result_);
   }
 
@@ -694,16 +464,15 @@ class Engine {
   const ProgramView& view_;
   const NetworkModel& network_;
   const EngineOptions& options_;
-  const Mesh& mesh_;
 
   absl::Status status_;
   bool steady_ = false;
   int64_t now_ = 0;
-  std::vector<Event> heap_;
+  EventQueue queue_;
+  Links links_;
+  ComputeSlots slots_;
   std::vector<StreamState> streams_;
   std::vector<RankState> ranks_;
-  std::vector<Channel> channels_;
-  std::vector<Communicator> communicators_;
   // Per object of every rank: how often it was completed, and the first stream that waits for it.
   std::vector<int32_t> counts_;
   std::vector<int32_t> waiters_;
@@ -711,10 +480,6 @@ class Engine {
   std::vector<int64_t> remaining_;
   int32_t completed_ = 0;
   std::vector<int32_t> barrier_;
-  bool limit_slots_ = false;
-  int64_t per_node_ = 1;
-  std::vector<Node> nodes_;
-  std::vector<int64_t> dirty_;
   EngineResult result_;
 };
 

@@ -1,0 +1,73 @@
+// Where streams of different ranks meet: channels of two (rule P4) and communicators of a group.
+#ifndef WEFT_SIMULATOR_LINKS_H_
+#define WEFT_SIMULATOR_LINKS_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/program.pb.h"
+#include "simulator/network/network_model.h"
+#include "simulator/program_view.h"
+
+namespace weft {
+
+// The streams of one (source, destination, lane, direction). The i-th send belongs to the i-th recv and streams run in
+// order, so what stands at the heads of both always belongs together.
+struct Channel {
+  int32_t send = -1;
+  int32_t recv = -1;
+  bool send_ready = false;
+  bool recv_ready = false;
+  // Of the transfer under way.
+  TransferTime time;
+  // Times of the message sizes seen so far.
+  std::vector<std::pair<int64_t, TransferTime>> known;
+};
+
+// The streams of one (group, purpose).
+struct Communicator {
+  std::vector<int64_t> members;
+  // Streams of the members, by rank.
+  std::vector<int32_t> streams;
+  size_t ready = 0;
+  TransferTime time;
+  // Times by action of the first member.
+  std::vector<std::pair<int32_t, TransferTime>> known;
+};
+
+class Links {
+ public:
+  explicit Links(const Mesh& mesh) : mesh_(mesh) {}
+
+  // Makes `stream` of `rank` an end of its channel or a member of its communicator; returns its index. Ranks ascend.
+  int32_t AddTransfer(int64_t rank, const StreamView& view, int32_t stream);
+  int32_t AddCollective(int64_t rank, const StreamView& view, int32_t stream);
+
+  std::vector<Channel> channels;
+  std::vector<Communicator> communicators;
+
+ private:
+  // The rank with the coordinates given, those of `rank` where they are negative.
+  int64_t Resolve(int64_t rank, const std::vector<int64_t>& coordinates) const;
+  std::vector<int64_t> Members(int64_t rank, const std::vector<std::vector<int64_t>>& group) const;
+
+  const Mesh& mesh_;
+  std::map<std::tuple<int64_t, int64_t, int32_t, Direction>, int32_t> channel_of_;
+  std::map<std::tuple<Purpose, int64_t, std::vector<std::vector<int64_t>>>, int32_t> communicator_of_;
+};
+
+// Sets `channel->time` for a message, asking the network the first time.
+absl::Status SetTransferTime(const NetworkModel& network, int64_t source, int64_t destination, int64_t bytes,
+                             Channel* channel);
+
+// Sets `communicator->time` for the all-reduce `action`, the index-th of template `t`, of the first member.
+absl::Status SetCollectiveTime(const NetworkModel& network, const Template& t, const Action& action, int32_t index,
+                               Communicator* communicator);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_LINKS_H_
