@@ -1,0 +1,222 @@
+// N plans, one loss: the same model, data, recipe and seed give the same losses, gradient norms and weights whatever
+// the plan. By default a sample of the plans; with --full all of them.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+bool full = false;
+
+std::string TextPath() {
+  static const std::string path = [] {
+    const std::string file = ::testing::TempDir() + "/tiny.txt";
+    EXPECT_TRUE(WriteTinyText(file).ok());
+    return file;
+  }();
+  return path;
+}
+
+absl::StatusOr<RunResult> Train(const TinyPlan& plan, RunOptions options = {}) {
+  const absl::StatusOr<Program> program = CompileTiny(plan);
+  if (!program.ok()) return program.status();
+  const auto data = OpenTinyText(TextPath(), *program);
+  if (!data.ok()) return data.status();
+  options.collect_weights = true;
+  return RunInProcess(*program, **data, options);
+}
+
+// What must be the same bits, as bytes.
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::vector<std::vector<std::byte>> weights;
+};
+
+Outcome OutcomeOf(const RunResult& result) {
+  Outcome outcome;
+  for (const RunStep& step : result.report.steps()) {
+    outcome.losses.push_back(step.loss());
+    outcome.norms.push_back(step.grad_norm());
+  }
+  for (const TensorData& tensor : result.weights) outcome.weights.push_back(tensor.bytes);
+  return outcome;
+}
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what) {
+  EXPECT_TRUE(SameBits(a.losses, b.losses)) << what;
+  for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
+    if (a.losses[i] == b.losses[i] && a.norms[i] == b.norms[i]) continue;
+    ADD_FAILURE() << what << ": first difference in step " << i << ": loss " << a.losses[i] << " against "
+                  << b.losses[i] << ", norm " << a.norms[i] << " against " << b.norms[i];
+    break;
+  }
+  EXPECT_TRUE(SameBits(a.norms, b.norms)) << what;
+  ASSERT_EQ(a.weights.size(), b.weights.size()) << what;
+  for (size_t i = 0; i < a.weights.size(); ++i) EXPECT_TRUE(a.weights[i] == b.weights[i]) << what << ": tensor " << i;
+}
+
+// Losses fall and clipping is active, or the comparisons would prove little.
+void ExpectTrains(const Outcome& outcome) {
+  ASSERT_EQ(outcome.losses.size(), 20u);
+  EXPECT_NEAR(outcome.losses.front(), std::log(256.0), 0.3);
+  EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 1);
+  EXPECT_GT(outcome.norms.front(), 0.5);
+}
+
+TEST(OneLossTest, PipelineScheduleRecomputeAndThreadsDoNotMatter) {
+  for (const bool exact : {false, true}) {
+    const auto reference = Train({.pipe = 1, .schedule = "gpipe", .exact = exact});
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    const Outcome expected = OutcomeOf(*reference);
+    ExpectTrains(expected);
+    int count = 0;
+    for (int pipe : {1, 2, 4}) {
+      for (const char* schedule : {"gpipe", "1f1b"}) {
+        for (bool recompute : {false, true}) {
+          for (int threads : {1, 2, 3}) {
+            const TinyPlan plan{.pipe = pipe, .schedule = schedule, .recompute = recompute, .exact = exact};
+            // The sample has every plan in order, half of them under exact accumulation, with changing threads.
+            ++count;
+            if (!full && (threads != 1 + (count / 3) % 3 || (exact && recompute))) continue;
+            RunOptions options;
+            options.threads_per_rank = threads;
+            const auto result = Train(plan, options);
+            ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
+            ExpectSame(OutcomeOf(*result), expected, absl::StrCat(plan.Name(), ", ", threads, " threads"));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(OneLossTest, ReplicasDoNotMatterUnderExactAccumulation) {
+  const auto reference = Train({.exact = true});
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const Outcome expected = OutcomeOf(*reference);
+  for (int data : {2, 4}) {
+    for (int pipe : {1, 2, 4}) {
+      for (const char* schedule : {"gpipe", "1f1b"}) {
+        if (!full && (pipe == 4 || (std::string(schedule) == "gpipe") != (data == 2))) continue;
+        const TinyPlan plan{.pipe = pipe, .data = data, .schedule = schedule, .exact = true};
+        const auto result = Train(plan);
+        ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
+        ExpectSame(OutcomeOf(*result), expected, plan.Name());
+      }
+    }
+  }
+}
+
+TEST(OneLossTest, ReplicasAgreeClosely) {
+  const auto reference = Train({});
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const Outcome expected = OutcomeOf(*reference);
+  for (int data : {2, 4}) {
+    for (int pipe : {1, 2}) {
+      if (!full && pipe == data) continue;
+      const TinyPlan plan{.pipe = pipe, .data = data};
+      const auto result = Train(plan);
+      ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
+      const Outcome outcome = OutcomeOf(*result);
+      ASSERT_EQ(outcome.losses.size(), expected.losses.size());
+      for (size_t i = 0; i < expected.losses.size(); ++i) {
+        EXPECT_NEAR(outcome.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << plan.Name() << " step " << i;
+      }
+    }
+  }
+}
+
+TEST(OneLossTest, MixedPrecisionDoesNotDependOnThePipeline) {
+  const auto reference = Train({.bf16 = true});
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const Outcome expected = OutcomeOf(*reference);
+  ExpectTrains(expected);
+  for (int pipe : {2, 4}) {
+    if (!full && pipe == 4) continue;
+    const TinyPlan plan{.pipe = pipe, .schedule = "gpipe", .recompute = pipe == 2, .bf16 = true};
+    const auto result = Train(plan);
+    ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
+    ExpectSame(OutcomeOf(*result), expected, plan.Name());
+  }
+}
+
+TEST(OneLossTest, TwentyStepsAreTenAndAResumeAndTen) {
+  const std::vector<TinyPlan> plans = {{.pipe = 1}, {.pipe = 2, .schedule = "gpipe"}, {.pipe = 4, .recompute = true}};
+  const auto whole = Train(plans[0]);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const Outcome expected = OutcomeOf(*whole);
+  const std::string directory = ::testing::TempDir() + "/resume";
+  for (size_t from = 0; from < plans.size(); ++from) {
+    for (size_t to = 0; to < plans.size(); ++to) {
+      if (!full && (from + 1) % plans.size() != to && from + to != 2) continue;
+      SCOPED_TRACE(plans[from].Name() + " -> " + plans[to].Name());
+      std::filesystem::remove_all(directory);
+      RunOptions options;
+      options.checkpoint.directory = directory;
+      options.checkpoint_every = 5;
+      options.steps = 10;
+      const auto first = Train(plans[from], options);
+      ASSERT_TRUE(first.ok()) << first.status();
+      EXPECT_EQ(first->last_step, 10);
+      // A second run must not write over the first by accident.
+      EXPECT_EQ(Train(plans[to], options).status().code(), absl::StatusCode::kFailedPrecondition);
+      options.steps = 0;
+      options.resume = true;
+      const auto second = Train(plans[to], options);
+      ASSERT_TRUE(second.ok()) << second.status();
+      EXPECT_EQ(second->first_step, 10);
+      Outcome joined = OutcomeOf(*first);
+      const Outcome rest = OutcomeOf(*second);
+      joined.losses.insert(joined.losses.end(), rest.losses.begin(), rest.losses.end());
+      joined.norms.insert(joined.norms.end(), rest.norms.begin(), rest.norms.end());
+      joined.weights = rest.weights;
+      ExpectSame(joined, expected, "resumed");
+    }
+  }
+}
+
+TEST(OneLossTest, EvaluationChangesNothing) {
+  const TinyPlan plan{.pipe = 2, .data = 2, .exact = true};
+  const auto program = CompileTiny(plan);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto data = *OpenTinyText(TextPath(), *program);
+  RunOptions options;
+  options.collect_weights = true;
+  const auto plain = RunInProcess(*program, *data, options);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  options.eval_data = data.get();
+  options.eval_every = 5;
+  options.eval_batches = 3;
+  int evaluations = 0;
+  options.on_step = [&](const RunStep& step) { evaluations += step.has_eval_loss(); };
+  const auto evaluated = RunInProcess(*program, *data, options);
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+  ExpectSame(OutcomeOf(*evaluated), OutcomeOf(*plain), "with evaluation");
+  EXPECT_EQ(evaluations, 4);
+  const RunReport& report = evaluated->report;
+  EXPECT_FALSE(report.steps(3).has_eval_loss());
+  EXPECT_LT(report.steps(19).eval_loss(), report.steps(4).eval_loss());
+  // Without dropout, on text of the same kind: about the training loss.
+  EXPECT_NEAR(report.steps(19).eval_loss(), report.steps(19).loss(), 0.7);
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,78 @@
+#include "tests/e2e/tiny_gpt.h"
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/import_hf.h"
+#include "google/protobuf/text_format.h"
+#include "proto/io.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+template <typename T>
+absl::StatusOr<T> Parse(const std::string& text) {
+  T message;
+  if (!google::protobuf::TextFormat::ParseFromString(text, &message)) {
+    return absl::InternalError("the test's own text does not parse: " + text);
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string TinyPlan::Name() const {
+  return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, recompute ? " recompute" : "",
+                      exact ? " exact" : "", bf16 ? " bf16" : "");
+}
+
+absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
+  WEFT_ASSIGN_OR_RETURN(
+      const ModelGraph model,
+      ImportHuggingFaceConfig(
+          absl::StrCat(R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 32, "n_head": 2,)",
+                       R"( "n_layer": )", plan.layers, "}"),
+          "tiny"));
+  WEFT_ASSIGN_OR_RETURN(
+      const Recipe recipe,
+      Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: 8 microbatch_sequences: 1 dropout: 0.1 ",
+                                 "seed: 1234 clip_norm: 0.5 steps: ", plan.steps,
+                                 " lr { peak: 0.01 warmup_steps: 3 decay: 'cosine' min: 0.001 } adamw {}")));
+  WEFT_ASSIGN_OR_RETURN(
+      const Plan message,
+      Parse<Plan>(absl::StrCat(
+          "mesh { axes { name: 'data' size: ", plan.data, " } axes { name: 'pipe' size: ", plan.pipe,
+          " } } schedule { name: '", plan.schedule, "' } recompute { mode: ", plan.recompute ? "FULL" : "NONE",
+          " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER",
+          plan.bf16
+              ? " precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
+              : " precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }")));
+  WEFT_ASSIGN_OR_RETURN(
+      const Cluster cluster,
+      Parse<Cluster>("name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
+                     "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
+                     "peaks { dtype: BF16 flops_per_second: 1e11 } } "
+                     "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }"));
+  return Compile(model, recipe, message, cluster, {});
+}
+
+absl::Status WriteTinyText(const std::string& path) {
+  static constexpr const char* kWords[] = {"the ",   "rank ", "sends ", "a ",        "stage ", "and ",
+                                           "waits ", "for ",  "its ",   "gradient ", ".\n",    "weft "};
+  std::mt19937 random(99);
+  std::string text;
+  while (text.size() < 20000) text += kWords[random() % std::size(kWords)];
+  return WriteFileAtomic(path, text);
+}
+
+absl::StatusOr<std::unique_ptr<DataSource>> OpenTinyText(const std::string& path, const Program& program) {
+  return OpenData({.path = path,
+                   .sequence_length = program.recipe().sequence_length(),
+                   .vocabulary = program.vocabulary(),
+                   .seed = program.recipe().seed(),
+                   .token_type = ""});
+}
+
+}  // namespace weft

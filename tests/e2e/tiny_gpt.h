@@ -1,0 +1,37 @@
+// A GPT-2 of a few thousand parameters, compiled for any small plan, and text to train it on.
+#ifndef WEFT_TESTS_E2E_TINY_GPT_H_
+#define WEFT_TESTS_E2E_TINY_GPT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/data.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct TinyPlan {
+  int pipe = 1;
+  int data = 1;
+  std::string schedule = "1f1b";
+  bool recompute = false;
+  bool exact = false;
+  bool bf16 = false;
+  // Steps of the recipe; the learning rate decays over them.
+  int steps = 20;
+  int layers = 4;
+
+  std::string Name() const;
+};
+
+// Tied embeddings, dropout 0.1, clipping that is active, AdamW with a warm-up and a cosine decay.
+absl::StatusOr<Program> CompileTiny(const TinyPlan& plan);
+
+// Writes deterministic text to `path` and opens it for the program.
+absl::Status WriteTinyText(const std::string& path);
+absl::StatusOr<std::unique_ptr<DataSource>> OpenTinyText(const std::string& path, const Program& program);
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_E2E_TINY_GPT_H_
