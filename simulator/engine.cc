@@ -1,7 +1,7 @@
 #include "simulator/engine.h"
 
 #include <algorithm>
-#include <tuple>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,7 +59,7 @@ class Engine {
     if (options_.repetitions < 1) {
       return absl::InvalidArgumentError(absl::StrCat("repetitions = ", options_.repetitions, "; nearest valid: 1"));
     }
-    Prepare();
+    WEFT_RETURN_IF_ERROR(Prepare());
     for (size_t s = 0; s < streams_.size(); ++s) {
       NextEntry(streams_[s], /*first=*/true);
       TryReady(s);
@@ -80,11 +80,19 @@ class Engine {
  private:
   // ---- Setting up.
 
-  void Prepare() {
+  absl::Status Prepare() {
     const int64_t ranks = view_.template_of_rank.size();
     ranks_.reserve(ranks);
     result_.ranks.resize(ranks);
     remaining_.assign(options_.repetitions, 0);
+    int64_t total = 0;
+    for (const int32_t t : view_.template_of_rank) total += view_.templates[t].objects;
+    if (total > std::numeric_limits<int32_t>::max()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the program has ", total, " actions over all ranks; at most 2^31 can be simulated"));
+    }
+    counts_.assign(total, 0);
+    waiters_.assign(total, -1);
     int32_t objects = 0;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const TemplateView& t = view_.templates[view_.template_of_rank[rank]];
@@ -106,18 +114,20 @@ class Engine {
       }
       objects += t.objects;
     }
-    counts_.assign(objects, 0);
-    waiters_.assign(objects, -1);
+    return absl::OkStatus();
+  }
+
+  // Whether the time that lies `duration` ahead can be told; if not, the run ends.
+  bool WithinLimit(int64_t duration) {
+    if (duration <= kTimeLimit - now_) return true;
+    status_ = absl::OutOfRangeError(
+        "simulated time passes 2^61 picoseconds (26 days); the cluster's rates or the program's work are out of "
+        "proportion");
+    return false;
   }
 
   void Push(int64_t duration, EventKind kind, uint32_t index, uint32_t detail = 0) {
-    if (duration > kTimeLimit - now_) {
-      status_ = absl::OutOfRangeError(
-          "simulated time passes 2^61 picoseconds (26 days); the cluster's rates or the program's work are out of "
-          "proportion");
-      return;
-    }
-    queue_.Push(now_ + duration, kind, index, detail);
+    if (WithinLimit(duration)) queue_.Push(now_ + duration, kind, index, detail);
   }
 
   void Handle(const Event& event) {
@@ -298,10 +308,11 @@ class Engine {
     const Action& action = *send.t->actions[Head(send).action].action;
     const int64_t bytes = send.t->proto->buffers(action.sources(0)).bytes();
     status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
-    if (!status_.ok()) return;
-    StartCommunication(send, channel.time.occupancy, Time{});
-    StartCommunication(recv, channel.time.occupancy, channel.time.latency);
-    Push(channel.time.occupancy.ps, EventKind::kTransferEnd, c);
+    const TransferTime time = channel.time;
+    if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
+    StartCommunication(send, time.occupancy, Time{});
+    StartCommunication(recv, time.occupancy, time.latency);
+    Push(time.occupancy.ps, EventKind::kTransferEnd, c);
   }
 
   void StartCollective(int32_t c) {
@@ -312,11 +323,12 @@ class Engine {
     const int32_t action = Head(first).action;
     status_.Update(
         SetCollectiveTime(network_, *first.t->proto, *first.t->actions[action].action, action, &communicator));
-    if (!status_.ok()) return;
+    const TransferTime time = communicator.time;
+    if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
     for (const int32_t s : communicator.streams) {
-      StartCommunication(streams_[s], communicator.time.occupancy, communicator.time.latency);
+      StartCommunication(streams_[s], time.occupancy, time.latency);
     }
-    Push(communicator.time.occupancy.ps, EventKind::kCollectiveEnd, c);
+    Push(time.occupancy.ps, EventKind::kCollectiveEnd, c);
   }
 
   void StartCommunication(const StreamState& stream, Time occupancy, Time latency) {

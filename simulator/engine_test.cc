@@ -370,6 +370,12 @@ TEST(Engine, TimeBeyondTheLimitIsRefused) {
   const auto result =
       Simulate(GPipeProgram(1, 4, 100), FixedDurations(int64_t{1} << 61, 1, 0, 0), {}, /*join_steps=*/true);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
+  const int64_t longest = int64_t{1} << 62;
+  for (const int64_t occupancy : {int64_t{1}, longest}) {
+    const auto transfer =
+        Simulate(GPipeProgram(2, 1, 100), FixedDurations(1, 1, occupancy, longest), {.trace = true}, true);
+    EXPECT_EQ(transfer.status().code(), absl::StatusCode::kOutOfRange);
+  }
 }
 
 TEST(Engine, RefusesNoRepetitions) {
