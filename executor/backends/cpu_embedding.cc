@@ -36,29 +36,30 @@ absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
   return absl::OkStatus();
 }
 
-// Adds rows of dy to rows of a table. Threads take columns, so that each element adds up in ascending row.
+// Adds rows of dy to rows of a table. Threads take columns, so that each element adds up in ascending row. A table that
+// is stored as T adds up in place; others in memory of the kernel's own, so that there is one rounding.
 template <typename T, typename RowOf>
 void ScatterRows(const Call& call, const TensorView& dy, RowOf row_of) {
   const Loops<T>& loops = GetLoops<T>(call);
   const TensorView& table = call.out[0];
   const int64_t d = Columns(dy), rows = Rows(dy), table_rows = Rows(table);
+  const bool accumulate = call.step.accumulate();
+  const bool in_place = table.dtype == (sizeof(T) == 8 ? FP64 : FP32);
+  T* sums = in_place ? static_cast<T*>(table.data) : call.workspace.shared.Get<T>(table_rows * d);
   constexpr int64_t kColumns = 64;
-  // Tables that are not stored as T add up in memory of the kernel's own, so that there is one rounding.
-  const bool direct = table.dtype == (sizeof(T) == 8 ? FP64 : FP32) && !call.step.accumulate();
-  T* sums = direct ? static_cast<T*>(table.data) : call.workspace.shared.Get<T>(table_rows * d);
   call.pool().Run((d + kColumns - 1) / kColumns, [&](int64_t task, int) {
     const int64_t first = task * kColumns, count = std::min(kColumns, d - first);
-    for (int64_t row = 0; row < table_rows; ++row) std::fill_n(sums + row * d + first, count, T(0));
+    if (!in_place || !accumulate) {
+      for (int64_t row = 0; row < table_rows; ++row) std::fill_n(sums + row * d + first, count, T(0));
+    }
     T buffer[kColumns];
     for (int64_t row = 0; row < rows; ++row) {
       loops.accumulate(Read(call, dy, row * d + first, count, buffer), count, sums + row_of(row) * d + first);
     }
   });
-  if (direct) return;
-  ForChunks(call, table_rows * d, [&](int64_t first, int64_t count) {
-    const bool accumulate = call.step.accumulate();
-    Write(call, table, first, count, accumulate, sums + first);
-  });
+  if (in_place) return;
+  ForChunks(call, table_rows * d,
+            [&](int64_t first, int64_t count) { Write(call, table, first, count, accumulate, sums + first); });
 }
 
 }  // namespace
