@@ -1,0 +1,26 @@
+// compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS: the tests' model and text as files, for tests of the
+// command line.
+#include <cstdio>
+#include <cstdlib>
+
+#include "proto/program_file.h"
+#include "tests/e2e/tiny_gpt.h"
+
+int main(int argc, char** argv) {
+  if (argc != 8) {
+    std::fprintf(stderr, "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS\n");
+    return 2;
+  }
+  weft::TinyPlan plan;
+  plan.pipe = std::atoi(argv[3]);
+  plan.data = std::atoi(argv[4]);
+  plan.schedule = argv[5];
+  plan.exact = std::atoi(argv[6]) != 0;
+  plan.steps = std::atoi(argv[7]);
+  const absl::StatusOr<weft::Program> program = weft::CompileTiny(plan);
+  absl::Status status = program.status();
+  if (status.ok()) status = weft::WriteProgram(*program, argv[1]);
+  if (status.ok()) status = weft::WriteTinyText(argv[2]);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# weft-run as users see it: both transports, failures, signals, bad input.
+# Arguments: compile_tiny weft-run
+set -uo pipefail
+compile=$1 run=$2
+cd_dir=$TEST_TMPDIR
+text=$cd_dir/text.txt
+
+fail() { echo "FAILED: $*"; exit 1; }
+# The reproducible columns of the steps.
+losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
+# expect_error FILE PATTERN: exactly one line of weft's own, matching.
+expect_error() {
+  local lines; lines=$(grep -c '^weft run: ' "$1")
+  [[ $lines -eq 1 ]] || { cat "$1"; fail "$lines error lines, expected one"; }
+  grep -q "^weft run: .*$2" "$1" || { cat "$1"; fail "no error like '$2'"; }
+}
+
+"$compile" "$cd_dir/p2.weft" "$text" 2 1 1f1b 0 6 || fail compile
+"$compile" "$cd_dir/p2d2.weft" "$text" 2 2 gpipe 1 6 || fail compile
+"$compile" "$cd_dir/p1.weft" "$text" 1 1 gpipe 1 6 || fail compile
+"$compile" "$cd_dir/long.weft" "$text" 2 1 1f1b 0 100000 || fail compile
+
+# ---- Both transports, one loss.
+for name in p1 p2 p2d2; do
+  "$run" run "$cd_dir/$name.weft" --data "$text" --save-weights "$cd_dir/$name.safetensors" \
+    > "$cd_dir/$name.out" 2> "$cd_dir/$name.err" || { cat "$cd_dir/$name.err"; fail "inproc $name"; }
+  [[ $(losses "$cd_dir/$name.out" | wc -l) -eq 6 ]] || { cat "$cd_dir/$name.out"; fail "steps of $name"; }
+done
+grep -q 'transport inproc (auto)' "$cd_dir/p2.out" || fail "the choice of transport is not shown"
+for name in p2:2 p2d2:4; do
+  ranks=${name#*:}; name=${name%:*}
+  tools/run_mpi.sh "$ranks" "$run" run "$cd_dir/$name.weft" --data "$text" --threads 2 \
+    --save-weights "$cd_dir/$name.mpi.safetensors" --trace "$cd_dir/$name.json" --report "$cd_dir/$name.report.json" \
+    > "$cd_dir/$name.mpi.out" 2> "$cd_dir/$name.err" || { cat "$cd_dir/$name.err"; fail "mpi $name"; }
+  grep -q 'transport mpi (auto)' "$cd_dir/$name.mpi.out" || fail "mpi was not chosen"
+  diff <(losses "$cd_dir/$name.out") <(losses "$cd_dir/$name.mpi.out") || fail "losses of $name differ"
+  cmp "$cd_dir/$name.safetensors" "$cd_dir/$name.mpi.safetensors" || fail "weights of $name differ"
+  grep -q '"origin": "measured"' "$cd_dir/$name.json" || fail "trace"
+  grep -q '"transport": "mpi"' "$cd_dir/$name.report.json" || fail "report"
+done
+diff <(losses "$cd_dir/p1.out") <(losses "$cd_dir/p2d2.out") || fail "exact plans differ"
+cmp "$cd_dir/p1.safetensors" "$cd_dir/p2d2.safetensors" || fail "exact plans give different weights"
+
+# ---- A rank that fails takes the job down, with one error that names it.
+start=$SECONDS
+"$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 > /dev/null 2> "$cd_dir/err"
+[[ $? -eq 1 ]] || fail "exit status after a failure (inproc)"
+expect_error "$cd_dir/err" "rank 3, step 2, action 4 '.*': injected failure"
+tools/run_mpi.sh 4 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 > /dev/null 2> "$cd_dir/err"
+[[ $? -eq 1 ]] || fail "exit status after a failure (mpi)"
+expect_error "$cd_dir/err" "rank 3, step 2, action 4 '.*': injected failure"
+tools/run_mpi.sh 4 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 2:3:5:kill > /dev/null 2> "$cd_dir/err"
+[[ $? -ne 0 ]] || fail "exit status after a death (mpi)"
+expect_error "$cd_dir/err" "rank 2 died .* in step 3, action 5 '"
+(( SECONDS - start < 60 )) || fail "failures took $((SECONDS - start)) s"
+
+# ---- Signals: the step is finished, the state saved, the exit status 0; the run can be continued.
+wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null && return; sleep 0.1; done; fail "no step $2"; }
+"$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" > "$cd_dir/long.out" 2> "$cd_dir/err" &
+pid=$!
+wait_for_step "$cd_dir/long.out" 3
+kill -TERM $pid
+wait $pid || { cat "$cd_dir/err"; fail "exit status after SIGTERM"; }
+stopped=$(sed -n 's/^stopped by signal after step \([0-9]*\); saved in .*/\1/p' "$cd_dir/long.out")
+[[ -n $stopped ]] || { tail -3 "$cd_dir/long.out"; fail "SIGTERM is not reported"; }
+tools/run_mpi.sh 2 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume \
+  --steps $((stopped + 4)) > "$cd_dir/resumed.out" 2> "$cd_dir/err" || { cat "$cd_dir/err"; fail "resume"; }
+grep -q "^resuming after step $stopped from" "$cd_dir/resumed.out" || fail "the resume is not reported"
+[[ $(losses "$cd_dir/resumed.out" | head -1) == "step $stopped "* ]] || fail "the first step after a resume"
+[[ $(losses "$cd_dir/resumed.out" | wc -l) -eq 4 ]] || fail "steps after a resume"
+"$run" run "$cd_dir/long.weft" --data "$text" --steps $((stopped + 4)) > "$cd_dir/whole.out" || fail "whole"
+diff <(losses "$cd_dir/whole.out" | tail -4) <(losses "$cd_dir/resumed.out") || fail "a resumed run differs"
+
+# ---- Bad input: one clear line, status 1; wrong usage: status 2.
+refused() {
+  local status=$1 pattern=$2; shift 2
+  "$run" "$@" > "$cd_dir/out" 2> "$cd_dir/err"
+  local got=$?
+  [[ $got -eq $status ]] || { cat "$cd_dir/err"; fail "status $got, expected $status: $*"; }
+  expect_error "$cd_dir/err" "$pattern"
+}
+: > "$cd_dir/empty"
+head -c 1000 "$cd_dir/p2.weft" > "$cd_dir/cut.weft"
+refused 2 '--data' run "$cd_dir/p2.weft"
+refused 2 'eval-every' run "$cd_dir/p2.weft" --data "$text" --eval-data "$text"
+refused 2 'checkpoint' run "$cd_dir/p2.weft" --data "$text" --resume
+refused 2 'threads' run "$cd_dir/p2.weft" --data "$text" --threads 0
+refused 2 'transport' run "$cd_dir/p2.weft" --data "$text" --transport nccl
+refused 1 'missing.weft' run "$cd_dir/missing.weft" --data "$text"
+refused 1 'cut.weft' run "$cd_dir/cut.weft" --data "$text"
+refused 1 'empty' run "$cd_dir/empty" --data "$text"
+refused 1 'empty' run "$cd_dir/p2.weft" --data "$cd_dir/empty"
+refused 1 'missing.txt' run "$cd_dir/p2.weft" --data "$cd_dir/missing.txt"
+refused 1 'missing.safetensors' run "$cd_dir/p2.weft" --data "$text" --weights "$cd_dir/missing.safetensors"
+refused 1 'text.txt' run "$cd_dir/p2.weft" --data "$text" --weights "$text"
+refused 1 'add --resume' run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt"
+refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
+echo "all as expected"
