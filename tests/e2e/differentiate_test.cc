@@ -1,0 +1,336 @@
+// Every differentiable op agrees with finite differences: a model around the op is differentiated by the compiler,
+// exported, and run by the cpu backend in fp64.
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "compiler/passes.h"
+#include "compiler/segments.h"
+#include "executor/backend.h"
+#include "gtest/gtest.h"
+#include "ir/graph_ops.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace weft {
+namespace {
+
+constexpr unsigned kSeed = 11;
+constexpr int64_t kSequence = 3;
+constexpr int64_t kSequences = 2;
+constexpr double kStep = 1e-5;
+constexpr double kTolerance = 1e-7;
+
+// Tokens and targets of a sample are a function of its number; one target does not count.
+class FixedData : public DataSource {
+ public:
+  int64_t windows() const override { return 16; }
+  absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = static_cast<int32_t>((sample * 5 + i * 3 + 1) % 7);
+      targets[i] = static_cast<int32_t>((sample * 2 + i * 4 + 3) % 7);
+    }
+    if (sample == 1) targets[0] = -1;
+    return absl::OkStatus();
+  }
+};
+
+// Bytes aligned as a backend expects.
+struct Bytes {
+  explicit Bytes(int64_t size) : storage(static_cast<size_t>(size + 64) / 8 + 1, 0.0) {}
+  void* data() {
+    auto address = reinterpret_cast<uintptr_t>(storage.data());
+    return reinterpret_cast<void*>((address + 63) / 64 * 64);
+  }
+  std::vector<double> storage;
+};
+
+struct Case {
+  std::string name;
+  // Of its parameters %p1, %p2, ...: "4x4xf64".
+  std::vector<std::string> parameters;
+  // Makes %y: tensor<6x4xf64> of %x: tensor<6x4xf64>.
+  std::string body;
+};
+
+std::vector<Case> Cases() {
+  const std::string m = "tensor<6x4xf64>";
+  const std::string mm = absl::StrCat("(", m, ", ", m, ") -> ", m);
+  std::vector<Case> cases;
+  cases.push_back(
+      {"matmul",
+       {"4x4xf64", "4xf64"},
+       "%y = weft.matmul %x, %p1 bias %p2 {L} : (tensor<6x4xf64>, tensor<4x4xf64>, tensor<4xf64>) -> " + m});
+  cases.push_back({"matmul_transpose_b",
+                   {"4x4xf64"},
+                   "%y = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " + m});
+  // x^T x p1: both operands of the first product are activations, one transposed.
+  cases.push_back({"matmul_transpose_a",
+                   {"4x4xf64"},
+                   "%s = weft.matmul %x, %x {L, transpose_a} : (tensor<6x4xf64>, tensor<6x4xf64>) -> tensor<4x4xf64>\n"
+                   "%t = weft.matmul %x, %s {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.matmul %t, %p1 {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " +
+                       m});
+  cases.push_back({"matmul_transpose_both",
+                   {"6x4xf64"},
+                   "%q = weft.matmul %x, %p1 {L, transpose_a} : (tensor<6x4xf64>, tensor<6x4xf64>) -> tensor<4x4xf64>\n"
+                   "%s = weft.matmul %q, %x {L, transpose_a, transpose_b} : (tensor<4x4xf64>, tensor<6x4xf64>) -> "
+                   "tensor<4x6xf64>\n"
+                   "%y = weft.matmul %s, %q {L, transpose_a} : (tensor<4x6xf64>, tensor<4x4xf64>) -> " +
+                       m});
+  cases.push_back({"matmul_init",
+                   {"4x4xf64"},
+                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.matmul %x, %p1 init %g {L} : (tensor<6x4xf64>, tensor<4x4xf64>, tensor<6x4xf64>) -> " +
+                       m});
+  cases.push_back({"add",
+                   {},
+                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.add %x, %g {L} : " +
+                       mm});
+  cases.push_back({"add_to_itself", {}, "%y = weft.add %x, %x {L} : " + mm});
+  cases.push_back({"add_init",
+                   {},
+                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.add %x, %x init %g {L} : (tensor<6x4xf64>, tensor<6x4xf64>, "
+                   "tensor<6x4xf64>) -> " +
+                       m});
+  cases.push_back({"layer_norm",
+                   {"4xf64", "4xf64"},
+                   "%y, %mean, %rstd = weft.layer_norm %x, %p1, %p2 {L, epsilon = 1.0e-5 : f64} : (tensor<6x4xf64>, "
+                   "tensor<4xf64>, tensor<4xf64>) -> (tensor<6x4xf64>, tensor<6xf64>, tensor<6xf64>)"});
+  cases.push_back({"gelu", {}, "%y = weft.gelu %x {L} : (tensor<6x4xf64>) -> " + m});
+  cases.push_back({"gelu_tanh", {}, "%y = weft.gelu %x {L, tanh_approximation} : (tensor<6x4xf64>) -> " + m});
+  for (const char* attributes : {"", ", causal", ", causal, dropout = 0.3 : f64, dropout_site = 5 : i32"}) {
+    cases.push_back({absl::StrCat("attention", attributes),
+                     {"4x12xf64"},
+                     absl::StrCat("%qkv = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x12xf64>) -> "
+                                  "tensor<6x12xf64>\n%y, %rows = weft.attention %qkv {L, heads = 2 : i64, scale = 0.7 "
+                                  ": f64, sequence = 3 : i64",
+                                  attributes, "} : (tensor<6x12xf64>) -> (tensor<6x4xf64>, tensor<6x2xf64>)")});
+  }
+  cases.push_back(
+      {"dropout",
+       {},
+       "%y = weft.dropout %x {L, dropout = 0.3 : f64, dropout_site = 2 : i32} : (tensor<6x4xf64>) -> " + m});
+  cases.push_back({"position_embedding",
+                   {"5x4xf64"},
+                   "%e = weft.position_embedding %p1 {L, sequence = 3 : i64} : (tensor<5x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.add %x, %e {L} : " +
+                       mm});
+  cases.push_back({"cast",
+                   {},
+                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.cast %g {L} : (tensor<6x4xf64>) -> " +
+                       m});
+  return cases;
+}
+
+// The model around a case: embedding, the op in a layer of its own, head, loss. Replaces L by the layer.
+std::string ModelText(const Case& c, const std::string& accumulation) {
+  std::string text = absl::StrCat("module attributes {weft.training = {accumulation = \"", accumulation,
+                                  "\", clip_norm = 0.0 : f64, grads = f64, master = f64, moments = f64, optimizer = "
+                                  "\"sgd\", momentum = 0.0 : f64}} {\n");
+  std::vector<std::string> types = {"8x4xf64"};
+  types.insert(types.end(), c.parameters.begin(), c.parameters.end());
+  types.push_back("4x8xf64");
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::vector<std::string> extents = absl::StrSplit(types[i], 'x');
+    extents.pop_back();  // The element type.
+    absl::StrAppend(&text, "weft.tensor @t", i, " index ", i, " shape [", absl::StrJoin(extents, ", "), "] : tensor<",
+                    types[i], ">\n");
+  }
+  absl::StrAppend(&text,
+                  "weft.graph @g {\n^bb0(%losses: tensor<1xf64>):\n"
+                  "%tokens = weft.load_tokens {layer = 0 : i32} : tensor<6xi32>\n"
+                  "%p0 = weft.parameter 0 {layer = 0 : i32} : tensor<8x4xf64>\n"
+                  "%x = weft.embedding %tokens, %p0 {layer = 0 : i32} : (tensor<6xi32>, tensor<8x4xf64>) -> "
+                  "tensor<6x4xf64>\n");
+  for (size_t i = 1; i <= c.parameters.size(); ++i) {
+    absl::StrAppend(&text, "%p", i, " = weft.parameter ", i, " {layer = 1 : i32} : tensor<", types[i], ">\n");
+  }
+  std::string body = c.body;
+  for (size_t at = 0; (at = body.find("{L", at)) != std::string::npos; ++at) body.replace(at, 2, "{layer = 1 : i32");
+  absl::StrAppend(&text, body, "\n%head = weft.parameter ", types.size() - 1,
+                  " {layer = 2 : i32} : tensor<4x8xf64>\n"
+                  "%logits = weft.matmul %y, %head {layer = 2 : i32} : (tensor<6x4xf64>, tensor<4x8xf64>) -> "
+                  "tensor<6x8xf64>\n"
+                  "%targets = weft.load_targets {layer = 2 : i32} : tensor<6xi32>\n"
+                  "%lse, %new = weft.cross_entropy %logits, %targets, %losses {layer = 2 : i32, loss_weight = 0.25 : "
+                  "f64, vocabulary = 7 : i64} : (tensor<6x8xf64>, tensor<6xi32>, tensor<1xf64>) -> (tensor<6xf64>, "
+                  "tensor<1xf64>)\nweft.yield %new : tensor<1xf64>\n}\n}\n");
+  return text;
+}
+
+struct Variant {
+  int stages = 1;
+  std::string recompute = "none";
+  std::string accumulation = "in_order";
+};
+
+// A compiled model with its buffers, on one thread.
+class Model {
+ public:
+  Model(const Case& c, const Variant& variant) : backend_(MakeCpuBackend(1)) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    context.loadDialect<ir::WeftDialect>();
+    auto module = mlir::parseSourceString<mlir::ModuleOp>(ModelText(c, variant.accumulation), &context);
+    if (!module) return;
+    mlir::PassManager passes(&context);
+    PartitionStagesOptions partition;
+    partition.stages = variant.stages;
+    passes.addPass(createPartitionStages(partition));
+    BuildSegmentsOptions build;
+    build.recompute = variant.recompute;
+    passes.addPass(createBuildSegments(build));
+    if (mlir::failed(passes.run(*module))) return;
+    absl::StatusOr<SegmentSet> set = ExportSegments(*module);
+    EXPECT_TRUE(set.ok()) << set.status();
+    if (set.ok()) set_ = *std::move(set);
+  }
+
+  bool ok() const { return !set_.stages.empty(); }
+
+  // The tensor's storage; all stages share it.
+  absl::Span<double> Tensor(ir::Role role, int32_t tensor) {
+    for (const StageSegment& segment : set_.segments) {
+      for (const SegmentOperand& operand : segment.operands) {
+        if (operand.role != role || operand.tensor != tensor || operand.use != 0) continue;
+        return {static_cast<double*>(Buffer(segment.stage, operand).data()), static_cast<size_t>(operand.bytes / 8)};
+      }
+    }
+    return {};
+  }
+
+  double Loss() {
+    for (const StageIndex& stage : set_.stages) Run(stage.forward);
+    return Tensor(ir::Role::LocalLosses, -1)[0];
+  }
+  void Backward() {
+    for (size_t i = set_.stages.size(); i-- > 0;) Run(set_.stages[i].backward);
+    for (const StageIndex& stage : set_.stages) {
+      if (stage.grad_norm >= 0) Run(stage.grad_norm);
+    }
+  }
+
+ private:
+  // What stage s puts out is what stage s + 1 takes in, and the other way round for gradients.
+  Bytes& Buffer(int32_t stage, const SegmentOperand& operand) {
+    std::string place = absl::StrCat(ir::stringifyRole(operand.role).str(), " ", stage);
+    if (operand.role == ir::Role::Input) place = absl::StrCat("output ", stage - 1);
+    if (operand.role == ir::Role::InputGrad) place = absl::StrCat("output_grad ", stage - 1);
+    if (operand.tensor >= 0) {
+      place = absl::StrCat(ir::stringifyRole(operand.role).str(), " of ", operand.tensor, " use ", operand.use);
+    }
+    if (operand.role >= ir::Role::LocalLosses && operand.role <= ir::Role::Norm) {
+      place = ir::stringifyRole(operand.role).str();
+    }
+    // Scratch is different in size from segment to segment.
+    if (operand.role == ir::Role::Workspace) absl::StrAppend(&place, " ", operand.bytes);
+    auto found = buffers_.find(place);
+    if (found == buffers_.end()) found = buffers_.emplace(place, Bytes(operand.bytes)).first;
+    return found->second;
+  }
+
+  void Run(int index) {
+    const StageSegment& s = set_.segments[index];
+    std::vector<TensorView> values;
+    for (const Value& value : s.segment.values()) {
+      char* base = static_cast<char*>(Buffer(s.stage, s.operands[value.operand()]).data());
+      values.push_back({base + value.offset(), value.dtype(), absl::MakeConstSpan(value.shape())});
+    }
+    StepContext context;
+    context.seed = 3;
+    context.microbatch_sequences = kSequences;
+    context.data = &data_;
+    for (const Step& step : s.segment.steps()) {
+      std::vector<TensorView> inputs, outputs;
+      for (int input : step.inputs()) inputs.push_back(values[input]);
+      for (int output : step.outputs()) outputs.push_back(values[output]);
+      absl::Status status = backend_->Run(step, inputs, outputs, context);
+      ASSERT_TRUE(status.ok()) << s.segment.name() << " " << step.name() << ": " << status;
+    }
+  }
+
+  FixedData data_;
+  std::unique_ptr<Backend> backend_;
+  SegmentSet set_;
+  std::map<std::string, Bytes> buffers_;
+};
+
+void CheckGradients(const Case& c, const Variant& variant) {
+  SCOPED_TRACE(absl::StrCat(c.name, ", ", variant.stages, " stages, recompute ", variant.recompute, ", ",
+                            variant.accumulation, ", seed ", kSeed));
+  Model model(c, variant);
+  ASSERT_TRUE(model.ok());
+  std::mt19937 random(kSeed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  const int32_t tensors = static_cast<int32_t>(c.parameters.size()) + 2;
+  for (int32_t t = 0; t < tensors; ++t) {
+    for (double& element : model.Tensor(ir::Role::Param, t)) element = uniform(random);
+  }
+  model.Loss();
+  model.Backward();
+  for (int32_t t = 0; t < tensors; ++t) {
+    absl::Span<double> gradient = model.Tensor(ir::Role::Grad, t);
+    absl::Span<double> parameter = model.Tensor(ir::Role::Param, t);
+    ASSERT_EQ(gradient.size(), parameter.size()) << "tensor " << t;
+    double difference = 0;
+    double reference = 0;
+    for (size_t i = 0; i < parameter.size(); ++i) {
+      const double before = parameter[i];
+      parameter[i] = before + kStep;
+      const double up = model.Loss();
+      parameter[i] = before - kStep;
+      const double down = model.Loss();
+      parameter[i] = before;
+      const double numeric = (up - down) / (2 * kStep);
+      difference += (gradient[i] - numeric) * (gradient[i] - numeric);
+      reference += numeric * numeric;
+    }
+    EXPECT_GT(reference, 0) << "tensor " << t << " has no influence: the test would pass with any gradient of zero";
+    EXPECT_LE(std::sqrt(difference), kTolerance * std::sqrt(reference)) << "tensor " << t;
+  }
+}
+
+TEST(Differentiate, AgreesWithFiniteDifferences) {
+  for (const Case& c : Cases()) CheckGradients(c, {});
+}
+
+TEST(Differentiate, AcrossStages) {
+  for (const Case& c : Cases()) CheckGradients(c, {.stages = 3});
+}
+
+TEST(Differentiate, WithRecompute) {
+  for (const Case& c : Cases()) CheckGradients(c, {.stages = 2, .recompute = "full"});
+}
+
+TEST(Differentiate, IntoExactAccumulators) {
+  for (const Case& c : Cases()) CheckGradients(c, {.accumulation = "exact"});
+}
+
+// No differentiable op is without a case.
+TEST(Differentiate, CoversEveryOp) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<ir::WeftDialect>();
+  std::string all;
+  for (const Case& c : Cases()) absl::StrAppend(&all, ModelText(c, "in_order"));
+  int differentiable = 0;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+    if (!name.hasInterface<ir::DifferentiableInterface>()) continue;
+    ++differentiable;
+    EXPECT_NE(all.find(absl::StrCat(" = ", name.getStringRef().str(), " ")), std::string::npos)
+        << name.getStringRef().str();
+  }
+  EXPECT_GE(differentiable, 9);
+}
+
+}  // namespace
+}  // namespace weft
