@@ -11,7 +11,7 @@ shift
 bazel=${BAZEL:-bazel}
 names=${*:-$($bazel query 'kind(cc_binary, attr(tags, manual, //tests/fuzz:*))' 2>/dev/null | sed 's/.*://' | sort)}
 labels=$(for name in $names; do printf '//tests/fuzz:%s //tests/fuzz:%s_replay ' "$name" "$name"; done)
-# The seeds that are made from others come with the replay tests, in the ordinary configuration.
+# Building the replay tests makes the seeds that are not checked in.
 $bazel build --config=fuzz $labels
 bin=$($bazel info --config=fuzz bazel-bin 2>/dev/null)
 work=${TMPDIR:-/tmp}/weft-fuzz

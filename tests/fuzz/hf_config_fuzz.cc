@@ -1,0 +1,15 @@
+// Fuzz target: the importer of Hugging Face's config.json. What it accepts is a valid model.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "compiler/import_hf.h"
+#include "proto/validate.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view json(reinterpret_cast<const char*>(data), size);
+  weft::IsHuggingFaceConfig(json);
+  const auto graph = weft::ImportHuggingFaceConfig(json, "fuzz");
+  if (graph.ok() && !weft::Validate(*graph).ok()) std::abort();
+  return 0;
+}
