@@ -50,7 +50,7 @@ def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage,
                        TypedArrayAttrBase<Weft_OperandAttr, "operands">:$operands_);
-  let assemblyFormat = "$sym_name $kind `stage` $stage $operands_ attr-dict";
+  let assemblyFormat = "$sym_name `` $kind `stage` $stage $operands_ attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     OperandAttr getOperand(unsigned index) { return ::mlir::cast<OperandAttr>(getOperands_()[index]); }
@@ -137,7 +137,7 @@ def Weft_BoundaryOp : Weft_RankOp<"boundary"> {
                        DefaultValuedAttr<I32Attr, "0">:$lane);
   let results = (outs Weft_BufferType:$buffer);
   let assemblyFormat = [{
-    $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? attr-dict `:` type($buffer)
+    `` $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
 }
@@ -149,7 +149,7 @@ def Weft_SendOp : Weft_RankOp<"send"> {
                        I32Attr:$microbatch, DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_TokenType>:$after);
   let results = (outs Weft_TokenType:$done);
   let assemblyFormat = [{
-    $source `to` $peer $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
+    $source `to` $peer `` $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
     `:` type($source)
   }];
   let hasVerifier = 1;
@@ -163,7 +163,7 @@ def Weft_RecvOp : Weft_RankOp<"recv"> {
                        OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Weft_BufferType:$destination, Weft_TokenType:$done);
   let assemblyFormat = [{
-    `from` $peer $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
+    `from` $peer `` $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
     `:` type($destination)
   }];
   let hasVerifier = 1;
@@ -185,7 +185,7 @@ def Weft_AllReduceOp : Weft_RankOp<"all_reduce", [AttrSizedOperandSegments]> {
                        Variadic<Weft_TokenType>:$after);
   let results = (outs Weft_TokenType:$done);
   let assemblyFormat = [{
-    `(` $sources `)` `into` `(` $destinations `)` `over` $over $purpose $algorithm `stage` $stage (`after` $after^)?
+    `(` $sources `)` `into` `(` $destinations `)` `over` $over `` $purpose $algorithm `stage` $stage (`after` $after^)?
     attr-dict `:` functional-type($sources, $destinations)
   }];
   let hasVerifier = 1;
