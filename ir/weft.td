@@ -1,0 +1,6 @@
+// The whole dialect, for its documentation. Code is generated from the files one by one, so that each compiles alone.
+include "ir/structure_ops.td"
+include "ir/forward_ops.td"
+include "ir/backward_ops.td"
+include "ir/optimizer_ops.td"
+include "ir/rank_ops.td"
