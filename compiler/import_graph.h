@@ -4,6 +4,10 @@
 // probability is the recipe's for every dropout and attention op (0 = the op is left out); sites are numbered in model
 // order whether they are left out or not. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple
 // of 128.
+//
+// Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW; the first override of AdamW
+// whose pattern matches decides for the others. A standard deviation in the recipe stands for the largest one of the
+// graph, and the other normal tensors keep their ratio to it (GPT-2's residual projections are initialised smaller).
 #ifndef WEFT_COMPILER_IMPORT_GRAPH_H_
 #define WEFT_COMPILER_IMPORT_GRAPH_H_
 

@@ -1,0 +1,104 @@
+#include "ir/interfaces.h"
+
+#include "gtest/gtest.h"
+#include "ir/graph_ops.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+namespace weft::ir {
+namespace {
+
+constexpr char kGraph[] = R"(
+weft.graph @g {
+^bb0(%losses: tensor<1xf64>):
+  %tokens = weft.load_tokens : tensor<6xi32>
+  %table = weft.parameter 0 : tensor<8x4xf32>
+  %gamma = weft.parameter 1 : tensor<4xf32>
+  %w = weft.parameter 2 : tensor<4x4xf32>
+  %x = weft.embedding %tokens, %table : (tensor<6xi32>, tensor<8x4xf32>) -> tensor<6x4xf32>
+  %n, %mean, %rstd = weft.layer_norm %x, %gamma, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>, tensor<6xf32>)
+  %a = weft.matmul %n, %w bias %gamma : (tensor<6x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<6x4xf32>
+  %b = weft.matmul %a, %w init %n {transpose_b} : (tensor<6x4xf32>, tensor<4x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %c = weft.gelu %b : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %d = weft.dropout %c {dropout = 0.1 : f64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %e = weft.cast %d : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %f = weft.add %e, %x : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  weft.yield %losses : tensor<1xf64>
+})";
+
+class Interfaces : public testing::Test {
+ protected:
+  Interfaces() {
+    context_.loadDialect<WeftDialect>();
+    module_ = mlir::parseSourceString<mlir::ModuleOp>(kGraph, &context_);
+  }
+
+  template <typename Op>
+  std::vector<Op> Ops() {
+    std::vector<Op> ops;
+    module_->walk([&](Op op) { ops.push_back(op); });
+    return ops;
+  }
+
+  mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+};
+
+TEST_F(Interfaces, ShardingRulesFitTheirOps) {
+  ASSERT_TRUE(module_);
+  auto ops = Ops<ShardableInterface>();
+  EXPECT_EQ(ops.size(), 8);
+  for (ShardableInterface op : ops) {
+    ShardingRule rule = op.getShardingRule();
+    ASSERT_EQ(rule.operands.size(), op->getNumOperands()) << op->getName().getStringRef().str();
+    ASSERT_EQ(rule.results.size(), op->getNumResults());
+    for (auto [axes, operand] : llvm::zip(rule.operands, op->getOperands())) {
+      EXPECT_EQ(axes.size(), mlir::cast<mlir::RankedTensorType>(operand.getType()).getRank());
+    }
+    for (auto [axes, result] : llvm::zip(rule.results, op->getResults())) {
+      EXPECT_EQ(axes.size(), mlir::cast<mlir::RankedTensorType>(result.getType()).getRank());
+    }
+  }
+}
+
+// Of a product the two inner dimensions share an axis, over which the result is a partial sum, whatever is transposed.
+TEST_F(Interfaces, ProductsArePartialOverTheirInnerAxis) {
+  auto products = Ops<MatmulOp>();
+  ASSERT_EQ(products.size(), 2);
+  for (MatmulOp product : products) {
+    ShardingRule rule = product.getShardingRule();
+    const int inner_a = product.getTransposeA() ? 0 : 1;
+    const int inner_b = product.getTransposeB() ? 1 : 0;
+    EXPECT_EQ(rule.operands[0][inner_a], ShardAxis::kY);
+    EXPECT_EQ(rule.operands[1][inner_b], ShardAxis::kY);
+    EXPECT_EQ(rule.operands[0][1 - inner_a], rule.results[0][0]);
+    EXPECT_EQ(rule.operands[1][1 - inner_b], rule.results[0][1]);
+    EXPECT_EQ(rule.operands[2].back(), rule.results[0][1]);
+    ASSERT_EQ(rule.partial.size(), 1);
+    EXPECT_EQ(rule.partial[0], ShardAxis::kY);
+  }
+}
+
+// A tied result has its operand's type, and only an operand that is updated is no input of the step.
+TEST_F(Interfaces, TiedOperandsHaveTheResultsType) {
+  for (KernelInterface op : Ops<KernelInterface>()) {
+    for (mlir::OpResult result : op->getResults()) {
+      int tied = op.getTiedOperand(result.getResultNumber());
+      if (tied < 0) continue;
+      EXPECT_EQ(op->getOperand(tied).getType(), result.getType());
+    }
+    if (op->getNumOperands() == 0) continue;
+    EXPECT_EQ(op.accumulates(), !op.isStepInput(op->getNumOperands() - 1)) << op->getName().getStringRef().str();
+  }
+}
+
+TEST(Costs, Saturate) {
+  EXPECT_EQ(SaturatingMultiply(int64_t{1} << 40, int64_t{1} << 40), kCostLimit);
+  EXPECT_EQ(SaturatingMultiply(3, 4), 12);
+  EXPECT_EQ(SaturatingAdd(kCostLimit, kCostLimit), kCostLimit);
+  EXPECT_EQ(SaturatingAdd(3, 4), 7);
+}
+
+}  // namespace
+}  // namespace weft::ir
