@@ -43,9 +43,11 @@ std::vector<Finding> FindViolations(const Program& program, const VerifyOptions&
   Findings findings(std::max(1, options.max_findings));
   FindInProgram(program, options, &findings);
   if (findings.empty() && program.has_evaluation()) {
-    verify::CheckEvaluation(program, &findings);
+    // First by itself, so that its numbers may be trusted.
     findings.set_prefix("evaluation: ");
-    if (findings.empty()) FindInProgram(program.evaluation(), options, &findings);
+    FindInProgram(program.evaluation(), options, &findings);
+    findings.set_prefix("");
+    if (findings.empty()) verify::CheckEvaluation(program, &findings);
   }
   return findings.Take();
 }

@@ -1,0 +1,28 @@
+// Broken programs: each breaks one rule of TinyProgram().
+#ifndef WEFT_PROTO_VERIFY_BROKEN_CORPUS_H_
+#define WEFT_PROTO_VERIFY_BROKEN_CORPUS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct Broken {
+  const char* rule;
+  const char* name;
+  std::function<void(Program*)> edit;
+  // All must be in one message of that rule.
+  std::vector<std::string> says;
+};
+
+// P1, P2, P4: actions, segments, transfers.
+std::vector<Broken> BrokenActions();
+// P7 to P13: memory, ranks, gradients, the whole.
+std::vector<Broken> BrokenTraining();
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_VERIFY_BROKEN_CORPUS_H_

@@ -1,0 +1,437 @@
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "proto/verify/broken_corpus.h"
+#include "proto/verify/tiny_program.h"
+
+namespace weft {
+namespace {
+
+void Release(Program* p, int t, const char* action, const char* buffer) {
+  FindAction(p, t, action)->add_releases(FindBuffer(*p, t, buffer));
+}
+
+void ForBoth(Program* p, const std::function<void(int)>& edit) {
+  for (int t = 0; t < p->templates_size(); ++t) edit(t);
+}
+
+// A copy of a transient buffer at bytes of its own; returns its index.
+int CopyBuffer(Program* p, int t, const char* buffer) {
+  Template& tt = *p->mutable_templates(t);
+  Buffer copy = *MutableBuffer(p, t, buffer);
+  copy.set_name(copy.name() + " copy");
+  copy.set_offset(tt.device_arena_bytes());
+  tt.set_device_arena_bytes(tt.device_arena_bytes() + (copy.bytes() + 255) / 256 * 256);
+  *tt.add_buffers() = copy;
+  return tt.buffers_size() - 1;
+}
+
+}  // namespace
+
+std::vector<Broken> BrokenTraining() {
+  return {
+      // P7: memory.
+      {"P7.class",
+       "no_class",
+       [](Program* p) { MutableBuffer(p, 0, "y0")->set_class_(BUFFER_CLASS_UNSPECIFIED); },
+       {"'y0'"}},
+      {"P7.alignment", "offset", [](Program* p) { MutableBuffer(p, 0, "y0")->set_offset(100); }, {"'y0'", "100"}},
+      {"P7.arena",
+       "beyond_the_end",
+       [](Program* p) { p->mutable_templates(0)->set_device_arena_bytes(p->templates(0).device_arena_bytes() - 256); },
+       {"'pipe0'", "'dy1'"}},
+      {"P7.arena",
+       "overflowing_offset",
+       [](Program* p) { MutableBuffer(p, 0, "y0")->set_offset((std::numeric_limits<int64_t>::max() >> 8) << 8); },
+       {"'y0'"}},
+      {"P7.shape",
+       "bytes_of_shape",
+       [](Program* p) { MutableBuffer(p, 0, "y0")->set_shape(0, 5); },
+       {"'y0'", "64 bytes"}},
+      {"P7.role", "use_out_of_range", [](Program* p) { MutableBuffer(p, 0, "dwte")->set_use(2); }, {"'dwte'", "use 2"}},
+      {"P7.role",
+       "twice",
+       [](Program* p) { MutableBuffer(p, 1, "norms")->set_role(LOCAL_NORMS); },
+       {"'norms'", "'local norms'"}},
+      {"P7.race",
+       "read_before_receive",
+       [](Program* p) { RemoveDep(p, 1, "F0", "recv F0"); },
+       {"'recv F0'", "'F0'", "'x0'"}},
+      {"P7.race",
+       "overwritten_while_sent",
+       [](Program* p) { RemoveDep(p, 0, "F0", "send F0"); },
+       {"'send F0'", "'F0' of the next repetition", "'y0'"}},
+      {"P7.race",
+       "optimizer_before_tied_sync",
+       [](Program* p) { RemoveDep(p, 0, "norm", "tied sync"); },
+       {"'gradient sync'", "'norm'", "'dwte'"}},
+      {"P7.undefined",
+       "read_before_written",
+       [](Program* p) {
+         RemoveAction(p, 1, "recv F0");
+         RemoveAction(p, 0, "send F0");
+         Release(p, 0, "F0", "y0");
+       },
+       {"'F0'", "'x0'"}},
+      {"P7.undefined",
+       "partly_written",
+       [](Program* p) {
+         // The saved values lack the targets, which the backward reads.
+         Segment& f = *FindSegment(p, "F1");
+         StepAttributes a = FindStep(p, "F1", "loss")->attributes();
+         f.mutable_steps()->DeleteSubrange(2, 2);
+         f.mutable_operands()->DeleteSubrange(5, 1);
+         while (f.values(f.values_size() - 1).operand() == 5) f.mutable_values()->RemoveLast();
+         for (const char* n : {"F0", "F1"}) FindAction(p, 1, n)->mutable_operands()->RemoveLast();
+       },
+       {"'B0'", "'saved0'"}},
+      {"P7.release", "never", [](Program* p) { FindAction(p, 0, "send F0")->clear_releases(); }, {"'y0'", "'F0'"}},
+      {"P7.release", "twice", [](Program* p) { Release(p, 0, "F0", "y0"); }, {"'F0'", "'send F0'", "'y0'"}},
+      {"P7.release", "persistent", [](Program* p) { Release(p, 0, "F0", "wte"); }, {"'F0'", "'wte'"}},
+      {"P7.use_after_release",
+       "released_by_forward",
+       [](Program* p) {
+         FindAction(p, 1, "B0")->clear_releases();
+         for (const char* b : {"saved0", "workspace0"}) Release(p, 1, "B0", b);
+         Release(p, 1, "F0", "x0");
+       },
+       {"'B0'", "'F0'", "'x0'"}},
+      {"P7.overlap",
+       "unordered_reuse",
+       [](Program* p) { MutableBuffer(p, 1, "dx1")->set_offset(MutableBuffer(p, 1, "dx0")->offset()); },
+       {"'dx0'", "'dx1'", "'B1'", "'send B0'"}},
+      {"P7.overlap",
+       "with_persistent",
+       [](Program* p) { MutableBuffer(p, 1, "dx1")->set_offset(MutableBuffer(p, 1, "wte")->offset()); },
+       {"'dx1'", "'wte'", "persistent"}},
+
+      // P8: ranks.
+      {"P8.pins",
+       "beyond_axis",
+       [](Program* p) { p->mutable_templates(1)->mutable_pins(0)->set_index(2); },
+       {"'pipe1'"}},
+      {"P8.templates",
+       "two_match",
+       [](Program* p) {
+         *p->add_templates() = p->templates(0);
+         p->mutable_templates(2)->set_name("third");
+       },
+       {"pipe=0", "'pipe0'", "'third'"}},
+      {"P8.templates", "none_matches", [](Program* p) { p->mutable_mesh()->mutable_axes(1)->set_size(3); }, {"pipe=2"}},
+      {"P8.peer",
+       "itself",
+       [](Program* p) { FindAction(p, 0, "send F0")->mutable_peer()->mutable_at(0)->set_index(0); },
+       {"'send F0'", "itself"}},
+      {"P8.peer",
+       "unpinned_axis",
+       [](Program* p) { FindAction(p, 0, "send F0")->mutable_peer()->mutable_at(0)->set_axis("data"); },
+       {"'send F0'", "data"}},
+      {"P8.group",
+       "without_itself",
+       [](Program* p) { FindAction(p, 0, "tied sync")->mutable_group()->mutable_axes(0)->add_indices(1); },
+       {"'tied sync'", "pipe=0"}},
+      {"P8.group",
+       "part_of_unpinned_axis",
+       [](Program* p) { FindAction(p, 0, "gradient sync")->mutable_group()->mutable_axes(0)->add_indices(1); },
+       {"'gradient sync'", "data"}},
+
+      // P9: gradients.
+      {"P9.batch",
+       "batch_size",
+       [](Program* p) { p->mutable_recipe()->set_global_batch_sequences(5); },
+       {"is 5", "2 x 2 x 1"}},
+      {"P9.sync",
+       "missing_gradient_sync",
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           RemoveAction(p, t, "gradient sync");
+           AddDep(p, t, "tied sync", "B1");
+         });
+       },
+       {"'norm'", "'wte'", "0 times"}},
+      {"P9.sync",
+       "synchronised_twice",
+       [](Program* p) {
+         ForBoth(p, [&](int t) { FindAction(p, t, "tied sync")->mutable_group()->add_axes()->set_axis("data"); });
+       },
+       {"'norm'", "'wte'", "2 times"}},
+      {"P9.gradient",
+       "not_accumulated",
+       [](Program* p) { FindStep(p, "B0", "embed backward")->set_accumulate(false); },
+       {"'norm'", "'wte' use 0 of 1 microbatches"}},
+      {"P9.gradient",
+       "missing_tied_sync",
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           RemoveAction(p, t, "tied sync");
+           AddDep(p, t, "norm", "gradient sync");
+         });
+       },
+       {"'pipe0'", "'norm'", "'wte' (2 uses"}},
+      {"P9.uses",
+       "use_counted_twice",
+       [](Program* p) { MutableBuffer(p, 1, "dwte")->set_use(0); },
+       {"'tied sync'", "'wte'"}},
+      {"P9.order",
+       "descending_microbatches",
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           for (Action& a : *p->mutable_templates(t)->mutable_body()) {
+             const bool per = a.kind() == FORWARD || a.kind() == BACKWARD || a.kind() == SEND || a.kind() == RECV;
+             if (per) a.set_microbatch(1 - a.microbatch());
+           }
+         });
+       },
+       {"'B1'", "microbatch 0", "after microbatch 1"}},
+      {"P9.zero",
+       "gradient_not_cleared",
+       [](Program* p) { FindSegment(p, "optimizer0")->mutable_steps()->RemoveLast(); },
+       {"'pipe0'", "'dwte'"}},
+
+      // P10, P11: the end of a step.
+      {"P10.algorithm",
+       "no_algorithm",
+       [](Program* p) { FindAction(p, 0, "tied sync")->clear_algorithm(); },
+       {"'tied sync'"}},
+      {"P11.update",
+       "not_a_parameter",
+       [](Program* p) {
+         MutableBuffer(p, 1, "gamma")->set_role(NO_ROLE);
+         MutableBuffer(p, 1, "gamma")->set_tensor(0);
+       },
+       {"'optimizer'", "'gamma'"}},
+      {"P11.update",
+       "never_updated",
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           RemoveAction(p, t, "optimizer");
+           AddDep(p, t, "loss sync", "loss sync", 1);
+         });
+         AddDep(p, 1, "F0", "loss sync", 1);
+       },
+       {"'pipe0'", "'wte'", "0 times"}},
+      {"P11.update",
+       "forward_writes_parameter",
+       [](Program* p) {
+         // A forward that clears the table behind itself.
+         Segment& f = *FindSegment(p, "F0");
+         f.mutable_operands(1)->set_access(READ_WRITE);
+         Step& fill = *f.add_steps();
+         fill.set_kernel(FILL);
+         fill.add_outputs(1);
+       },
+       {"'F0'", "'wte'", "PARAM"}},
+      {"P11.loss",
+       "over_data_only",
+       [](Program* p) {
+         ForBoth(p, [&](int t) { FindAction(p, t, "loss sync")->mutable_group()->mutable_axes()->RemoveLast(); });
+       },
+       {"'loss sync'", "part of the mesh"}},
+      {"P11.loss",
+       "before_the_last_microbatch",
+       [](Program* p) {
+         RemoveDep(p, 1, "loss sync", "B1");
+         AddDep(p, 1, "loss sync", "F0");
+         AddDep(p, 1, "F1", "loss sync");
+         RemoveDep(p, 0, "loss sync", "B1");
+         AddDep(p, 0, "loss sync", "loss sync", 1);
+       },
+       {"'loss sync'", "1 of 2"}},
+      {"P11.norm",
+       "slot_written_twice",
+       [](Program* p) { FindStep(p, "norm1", "norm beta")->mutable_attributes()->set_slot(1); },
+       {"'norm'", "'gamma'"}},
+      {"P11.norm",
+       "counted_on_both_ranks",
+       [](Program* p) {
+         // pipe1 also gives the norm of the tied tensor.
+         Segment& s = *FindSegment(p, "norm1");
+         Operand operand = FindSegment(p, "norm0")->operands(0);
+         Value value = FindSegment(p, "norm0")->values(0);
+         value.set_operand(s.operands_size());
+         Step step = s.steps(0);
+         step.set_inputs(0, s.values_size());
+         step.mutable_attributes()->set_slot(0);
+         *s.add_operands() = operand;
+         *s.add_values() = value;
+         *s.add_steps() = step;
+         FindAction(p, 1, "norm")->add_operands(FindBuffer(*p, 1, "dwte"));
+       },
+       {"'norm sync'", "'wte'", "twice"}},
+      {"P11.clip",
+       "no_scaling",
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           RemoveAction(p, t, "clip");
+           AddDep(p, t, "optimizer", "norm sync");
+         });
+       },
+       {"'optimizer'", "'wte'", "clips at 1"}},
+      {"P11.clip",
+       "other_limit",
+       [](Program* p) { FindStep(p, "scale0", "total")->mutable_attributes()->set_clip_norm(2); },
+       {"'clip'", "clips at 2"}},
+
+      // P13: the whole.
+      {"P13.unknown_field",
+       "in_an_action",
+       [](Program* p) {
+         Action* a = FindAction(p, 0, "F0");
+         a->GetReflection()->MutableUnknownFields(a)->AddVarint(1000, 1);
+       },
+       {"templates[0].body[0]", "1000"}},
+      {"P13.unknown_enum",
+       "kernel",
+       [](Program* p) { FindStep(p, "F0", "embed")->set_kernel(static_cast<Kernel>(999)); },
+       {"segments[0].steps[1].kernel", "999"}},
+      {"P13.range",
+       "not_finite",
+       [](Program* p) {
+         FindStep(p, "F1", "loss")->mutable_attributes()->set_loss_weight(std::numeric_limits<double>::quiet_NaN());
+       },
+       {"loss_weight"}},
+      {"P13.range",
+       "microbatch",
+       [](Program* p) { FindAction(p, 0, "F1")->set_microbatch(2); },
+       {"'F1'", "microbatch 2"}},
+      {"P13.range", "stage", [](Program* p) { FindAction(p, 0, "F1")->set_stage(-1); }, {"'F1'", "stage -1"}},
+      {"P13.fit", "over_memory", [](Program* p) { p->set_does_not_fit(true); }, {"does_not_fit"}},
+      {"P13.mesh", "empty_axis", [](Program* p) { p->mutable_mesh()->mutable_axes(0)->set_size(0); }, {"'data'"}},
+      {"P13.mesh",
+       "unknown_axis",
+       [](Program* p) { p->mutable_mesh()->mutable_axes(0)->set_name("date"); },
+       {"'date'"}},
+      {"P13.recipe",
+       "sequence_length",
+       [](Program* p) { p->mutable_recipe()->set_sequence_length(0); },
+       {"sequence_length"}},
+      {"P13.tensor", "no_uses", [](Program* p) { p->mutable_tensors(1)->set_uses(0); }, {"'gamma'"}},
+      {"P13.limits",
+       "too_many_roles",
+       [](Program* p) { p->mutable_mesh()->mutable_axes(1)->set_size(1 << 17); },
+       {"131072"}},
+      {"P13.deadlock",
+       "send_waits_for_the_answer",
+       [](Program* p) { AddDep(p, 0, "send F0", "recv B0"); },
+       {"'send F0'", "'recv B0'", "'F0'", "'B0'"}},
+      {"P13.deadlock",
+       "crossed_collectives",
+       [](Program* p) {
+         // pipe0 sums norms first, pipe1 losses: each waits for the other.
+         AddDep(p, 0, "loss sync", "norm sync");
+         AddDep(p, 1, "norm sync", "loss sync");
+         AddDep(p, 1, "loss sync", "norm sync");
+       },
+       {"'loss sync'", "'norm sync'"}},
+      {"P13.deadlock",
+       "crossed_order_of_receives",
+       [](Program* p) {
+         // Both ends first receive, then send.
+         SwapActions(p, 0, "send F1", "recv B0");
+         AddDep(p, 0, "send F1", "B0");
+         SwapActions(p, 1, "B0", "recv F1");
+         AddDep(p, 1, "B0", "recv F1");
+       },
+       {"'send F1'", "'B0'"}},
+      {"P13.complete",
+       "microbatch_twice",
+       [](Program* p) { FindAction(p, 0, "F1")->set_microbatch(0); },
+       {"'F1'", "'F0'", "microbatch 0 twice"}},
+      {"P13.complete",
+       "missing_backward",
+       [](Program* p) {
+         RemoveAction(p, 0, "B1");
+         FindAction(p, 0, "recv B1")->add_releases(FindBuffer(*p, 0, "dy1"));
+         Release(p, 0, "F1", "tokens1");
+         AddDep(p, 0, "recv B1", "recv B1", 1);
+         AddDep(p, 0, "gradient sync", "B0");
+         AddDep(p, 0, "loss sync", "B0");
+       },
+       {"'pipe0'", "BACKWARD of stage 0, microbatch 1"}},
+      {"P13.complete",
+       "optimizer_in_the_epilogue",
+       [](Program* p) {
+         Template& t = *p->mutable_templates(0);
+         *t.add_epilogue() = t.body(t.body_size() - 1);
+         t.mutable_body()->RemoveLast();
+         t.mutable_epilogue(0)->clear_deps();
+         AddDep(p, 0, "loss sync", "loss sync", 1);
+         t.mutable_epilogue(0)->add_deps()->set_action(FindAction(p, 0, "loss sync")->id());
+       },
+       {"'optimizer'", "body"}},
+      {"P13.order",
+       "backward_not_behind_forward",
+       [](Program* p) {
+         // The forward runs on a stream of its own and the backward loads its tokens again.
+         for (Step& s : *FindSegment(p, "F0")->mutable_steps()) s.set_stream(H2D);
+         Segment& b = *FindSegment(p, "B0");
+         b.mutable_operands(0)->set_access(WRITE);
+         Step load;
+         load.set_name("again");
+         load.set_kernel(LOAD_TOKENS);
+         load.add_outputs(0);
+         *b.add_steps() = load;
+         b.mutable_steps()->SwapElements(0, 1);
+         for (const char* m : {"0", "1"}) {
+           const int copy = CopyBuffer(p, 0, (std::string("tokens") + m).c_str());
+           Action& action = *FindAction(p, 0, std::string("B") + m);
+           action.set_operands(0, copy);
+           action.set_releases(0, copy);
+           Release(p, 0, (std::string("F") + m).c_str(), (std::string("tokens") + m).c_str());
+         }
+         AddDep(p, 0, "F0", "optimizer", 1);
+         AddDep(p, 0, "optimizer", "F1");
+       },
+       {"'B0'", "'F0'"}},
+      {"P13.input",
+       "microbatches_exchanged",
+       [](Program* p) {
+         for (const char* n : {"F0", "F1", "B0", "B1"}) {
+           Action& a = *FindAction(p, 1, n);
+           a.set_microbatch(1 - a.microbatch());
+         }
+       },
+       {"'pipe1'", "'F0'", "stage 0, microbatch 1"}},
+      {"P13.evaluation",
+       "parameter_elsewhere",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         Template& t = *p->mutable_evaluation()->mutable_templates(0);
+         t.mutable_buffers(0)->set_offset(t.device_arena_bytes());
+         t.set_device_arena_bytes(t.device_arena_bytes() + 256);
+       },
+       {"'wte'", "not at the place"}},
+      {"P13.evaluation",
+       "overwrites_training",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         MutableBuffer(p->mutable_evaluation(), 0, "y0")->set_offset(MutableBuffer(p, 0, "dwte")->offset());
+       },
+       {"'y0'", "'dwte'"}},
+      {"P13.unknown_enum",
+       "place_in_the_evaluation",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         MutableBuffer(p->mutable_evaluation(), 0, "y0")->set_place(static_cast<Place>(77));
+       },
+       {"evaluation: ", "place", "77"}},
+      {"P7.arena",
+       "overflowing_offset_in_the_evaluation",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         MutableBuffer(p->mutable_evaluation(), 0, "y0")->set_offset((std::numeric_limits<int64_t>::max() >> 8) << 8);
+       },
+       {"evaluation: ", "'y0'"}},
+      {"P13.evaluation", "trains", [](Program* p) { *p->mutable_evaluation() = TinyProgram(); }, {"training"}},
+      {"P13.complete",
+       "evaluation_misses_a_forward",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         FindAction(p->mutable_evaluation(), 1, "F1")->set_stage(0);
+       },
+       {"evaluation: ", "'F1'"}},
+  };
+}
+
+}  // namespace weft
