@@ -86,9 +86,8 @@ struct Point {
   double seconds = 0;
 };
 
-// Rows that pass through the points: between two of them time is linear in the work. `extra` is added to each step.
-void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Point> points, double extra,
-              Device* device) {
+// Rows that pass through the points: between two of them time is linear in the work.
+void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Point> points, Device* device) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.work < b.work; });
   for (size_t i = 0; i < points.size(); ++i) {
     const bool last = i + 1 == points.size();
@@ -113,37 +112,35 @@ void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Po
     row->set_dtype(dtype);
     row->set_from_work(i == 0 ? 0 : a.work);
     (flops ? row->set_flops_per_second(rate) : row->set_bytes_per_second(rate));
-    row->set_overhead_seconds(overhead + extra);
+    row->set_overhead_seconds(overhead);
   }
 }
 
-// What it costs when more ranks than slots compute: the time that a slot lies idle while it changes hands.
-absl::StatusOr<double> SlotOverhead(int ranks, int slots) {
-  if (ranks <= slots) return 0.0;
-  constexpr int kSteps = 300;
-  constexpr int64_t kBusyNs = 50000;
-  WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
-  std::vector<Endpoint*> raw;
-  for (const auto& endpoint : endpoints) raw.push_back(endpoint.get());
-  ComputeSlots turns(slots, raw);
-  const int64_t start = MonotonicNanoseconds();
-  WEFT_RETURN_IF_ERROR(OnThreads(ranks, [&](int rank) -> absl::Status {
-    bool holds = false;
-    for (int i = 0; i < kSteps; ++i) {
-      const int64_t ready = MonotonicNanoseconds();
-      while (!holds && !(holds = turns.Acquire(rank, ready))) {
+// Seconds from when one rank gives up a slot to when the next one runs on it: a thread has to wake up.
+absl::StatusOr<double> SlotHandover() {
+  constexpr int kTurns = 200;
+  WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(2));
+  ComputeSlots turns(1, {endpoints[0].get(), endpoints[1].get()});
+  std::atomic<int64_t> released_ns{0};
+  std::vector<double> times[2];
+  WEFT_RETURN_IF_ERROR(OnThreads(2, [&](int rank) -> absl::Status {
+    for (int i = 0; i < kTurns; ++i) {
+      bool slept = false;
+      while (!turns.Acquire(rank, MonotonicNanoseconds())) {
         WEFT_RETURN_IF_ERROR(endpoints[rank]->WaitForProgress(std::chrono::milliseconds(100)).status());
+        slept = true;
       }
-      for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < kBusyNs;) {
+      if (slept) times[rank].push_back(Seconds(MonotonicNanoseconds() - released_ns.load()));
+      // Long enough for the other one to have fallen asleep.
+      for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < 100000;) {
       }
-      if (i + 1 < kSteps && turns.Keep(rank)) continue;
+      released_ns.store(MonotonicNanoseconds());
       turns.Release(rank);
-      holds = false;
     }
     return absl::OkStatus();
   }));
-  const double per_step = Seconds(MonotonicNanoseconds() - start) * slots / (1.0 * ranks * kSteps);
-  return std::max(0.0, per_step - Seconds(kBusyNs));
+  times[0].insert(times[0].end(), times[1].begin(), times[1].end());
+  return times[0].empty() ? 0.0 : std::max(0.0, Typical(times[0]));
 }
 
 // Ping-pong of two ranks.
@@ -230,7 +227,14 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   device.set_memory_bytes(memory / options.ranks);
 
   progress("compute slots");
-  WEFT_ASSIGN_OR_RETURN(const double slot_overhead, SlotOverhead(options.ranks, machine.slots));
+  double handover = 0;
+  if (options.ranks > machine.slots) {
+    WEFT_ASSIGN_OR_RETURN(handover, SlotHandover());
+  }
+  // A slot changes hands after a step or, of short steps, after a turn.
+  auto with_handover = [&](double seconds) {
+    return seconds + handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs));
+  };
   progress("links");
   WEFT_ASSIGN_OR_RETURN(*cluster.mutable_intra_node(), MeasureLink());
 
@@ -263,7 +267,8 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
       points.push_back(point);
     }
     if (!family.peak_only) {
-      AddRates(Kernel_Name(family.kernel), family.dtype, family.by_flops, std::move(points), slot_overhead, &device);
+      for (Point& point : points) point.seconds = with_handover(point.seconds);
+      AddRates(Kernel_Name(family.kernel), family.dtype, family.by_flops, std::move(points), &device);
     }
   }
   for (const auto& [dtype, rate] : peaks) {
@@ -272,7 +277,8 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
     peak->set_flops_per_second(rate);
   }
   device.set_memory_bytes_per_second(copy_rate);
-  device.set_launch_seconds(slot_overhead + 1e-6);
+  WEFT_ASSIGN_OR_RETURN(const double launch, Measure(SmallestStep(), machine, each));
+  device.set_launch_seconds(launch);
 
   progress("memory");
   std::vector<char> from(64 << 20, 1), to(64 << 20, 2);

@@ -215,6 +215,8 @@ std::vector<KernelFamily> KernelFamilies() {
   return families;
 }
 
+KernelCase SmallestStep() { return Case(FILL, {}, {{FP32, {1}}}); }
+
 KernelBuffers::KernelBuffers(const KernelCase& kernel) : data_(std::make_unique<CountingData>()) {
   constexpr double kTotal = 16 << 20;
   const int count = static_cast<int>(std::clamp(kTotal / std::max(1.0, kernel.bytes), 2.0, 32.0));

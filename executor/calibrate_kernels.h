@@ -42,6 +42,9 @@ struct KernelFamily {
 // Every kernel of program.proto, in its order, on shapes of small GPT models.
 std::vector<KernelFamily> KernelFamilies();
 
+// The smallest step there is: what is left is the cost of starting one.
+KernelCase SmallestStep();
+
 // Memory for a case: several copies of its tensors, 16 MiB of them if that many fit into 32 copies.
 class KernelBuffers {
  public:

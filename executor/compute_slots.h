@@ -69,9 +69,10 @@ class ComputeSlots {
     if (next != nullptr) next->Wake();
   }
 
- private:
+  // How long a rank may go on while others wait.
   static constexpr int64_t kTurnNs = 500 * 1000;
 
+ private:
   std::mutex mutex_;
   int free_;
   std::vector<Endpoint*> endpoints_;

@@ -13,6 +13,7 @@
 #include "executor/compute_slots.h"
 #include "executor/control.h"
 #include "executor/safetensors.h"
+#include "executor/trace_align.h"
 #include "executor/transport.h"
 #include "executor/weights.h"
 #include "proto/mesh.h"
@@ -200,6 +201,7 @@ class RankRun {
         for (const std::string& bytes : traces) {
           if (!trace.add_ranks()->ParseFromString(bytes)) return absl::InternalError("a rank's trace is damaged");
         }
+        AlignStarts(shared_.program, &trace);
       }
     }
     if (options.collect_weights || !options.save_weights.empty()) WEFT_RETURN_IF_ERROR(CollectWeights());
