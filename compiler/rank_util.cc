@@ -24,9 +24,9 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute) {
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature) {
   std::vector<mlir::Value> buffers;
   unsigned next_input = 0, next_output = 0;
-  for (unsigned i = 0; i < signature.size(); ++i) {
+  for (mlir::Attribute operand : signature.getOperands_()) {
     // Inputs are the first operands; tokens follow. Outputs are the first results; the token is the last.
-    bool defined = ir::IsDefinedByAction(signature.getOperand(i));
+    bool defined = ir::IsDefinedByAction(mlir::cast<ir::OperandAttr>(operand));
     buffers.push_back(defined ? mlir::Value(compute->getResult(next_output++)) : compute->getOperand(next_input++));
   }
   return buffers;

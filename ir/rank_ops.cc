@@ -93,8 +93,8 @@ mlir::LogicalResult CheckCompute(mlir::Operation* op, mlir::FlatSymbolRefAttr se
     return error;
   }
   unsigned next_input = 0, next_output = 0;
-  for (unsigned i = 0; i < signature.size(); ++i) {
-    OperandAttr operand = signature.getOperand(i);
+  for (auto [i, attribute] : llvm::enumerate(signature.getOperands_())) {
+    OperandAttr operand = mlir::cast<OperandAttr>(attribute);
     bool defined = IsDefinedByAction(operand);
     unsigned& next = defined ? next_output : next_input;
     unsigned given = defined ? outputs.size() : inputs.size();
