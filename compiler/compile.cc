@@ -1,7 +1,8 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,17 +64,20 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));
-  constexpr int64_t kMostMicrobatches = int64_t{1} << 20;
-  if (microbatches > kMostMicrobatches) {
+  // Before any list is built: a program has an action or more per stage and microbatch.
+  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
+  if (microbatches > kMostPairs / ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("recipe.global_batch_sequences = ", inputs.recipe.global_batch_sequences(), " gives ",
-                     microbatches, " microbatches per replica; at most ", kMostMicrobatches));
+                     microbatches, " microbatches per replica; at most ", kMostPairs / ranks, " for ", ranks,
+                     " pipe ranks: use a larger recipe.microbatch_sequences or more data replicas"));
   }
   inputs.microbatches = static_cast<int32_t>(microbatches);
   WEFT_RETURN_IF_ERROR(FindCollective(inputs.plan.collective()).status());
   WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* schedule, FindSchedule(inputs.plan.schedule().name()));
   ScheduleParams params;
-  params.ranks = static_cast<int>(AxisSize(inputs.plan.mesh(), "pipe"));
+  params.ranks = static_cast<int>(ranks);
   params.microbatches = inputs.microbatches;
   WEFT_ASSIGN_OR_RETURN(PipelineSchedule built, schedule->build(params));
   inputs.stages = built.stages;
@@ -81,7 +85,7 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   return inputs;
 }
 
-// One microbatch on one rank, in picoseconds, averaged over ranks.
+// Shares of forward and backward of one microbatch in a million units: schedules need their proportion only.
 struct MicrobatchCost {
   int64_t forward = 1;
   int64_t backward = 2;
@@ -97,7 +101,7 @@ absl::StatusOr<CostFn> Costs(const Cluster& cluster) {
   });
 }
 
-absl::StatusOr<MicrobatchCost> CostOfMicrobatch(const SegmentSet& segments, const Inputs& inputs, const CostFn& cost) {
+absl::StatusOr<MicrobatchCost> CostOfMicrobatch(const SegmentSet& segments, const CostFn& cost) {
   double forward = 0, backward = 0;
   for (const StageSegment& segment : segments.segments) {
     const bool is_forward = segment.kind == ir::SegmentKind::Forward;
@@ -107,11 +111,12 @@ absl::StatusOr<MicrobatchCost> CostOfMicrobatch(const SegmentSet& segments, cons
       (is_forward ? forward : backward) += static_cast<double>(ps);
     }
   }
-  const double ranks = static_cast<double>(AxisSize(inputs.plan.mesh(), "pipe"));
-  constexpr double kMost = 1e15;  // 1000 s: sums over all microbatches stay in range
+  constexpr int64_t kUnits = 1'000'000;
   MicrobatchCost result;
-  result.forward = std::max<int64_t>(1, static_cast<int64_t>(std::min(forward / ranks, kMost)));
-  result.backward = std::max<int64_t>(1, static_cast<int64_t>(std::min(backward / ranks, kMost)));
+  if (forward + backward > 0) {
+    result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 1);
+    result.backward = kUnits - result.forward;
+  }
   return result;
 }
 
@@ -183,7 +188,7 @@ struct Context {
 absl::StatusOr<RankLevel> LowerTraining(Context& context, const Inputs& inputs, const CostFn& cost) {
   RankLevel level;
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
-  WEFT_ASSIGN_OR_RETURN(MicrobatchCost microbatch, CostOfMicrobatch(level.segments, inputs, cost));
+  WEFT_ASSIGN_OR_RETURN(MicrobatchCost microbatch, CostOfMicrobatch(level.segments, cost));
   level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, microbatch, false));
   WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, level));
   return level;

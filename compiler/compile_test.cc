@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import_hf.h"
@@ -358,6 +359,33 @@ TEST(CompileTest, RefusalsNameTheField) {
   EXPECT_THAT(error(TinyRecipe(), tensor), HasSubstr("plan.mesh.axes[0].size = 2 must be 1"));
   auto level = EmitIr(Model(2), TinyRecipe(), Case{}.MakePlan(), TinyCluster(), "ranks");
   EXPECT_THAT(std::string(level.status().message()), HasSubstr("graph, rank, program"));
+}
+
+TEST(CompileTest, ImpossibleSizesAreRefusedInOneLine) {
+  for (const char* fields :
+       {R"("vocab_size": 16777216, "n_positions": 16777216, "n_embd": 16777216, "n_head": 1, "n_layer": 4)",
+        R"("vocab_size": 100, "n_positions": 16777216, "n_embd": 16, "n_head": 16, "n_layer": 4)",
+        R"("vocab_size": 16777216, "n_positions": 16777216, "n_embd": 64, "n_head": 1, "n_layer": 4)"}) {
+    auto model = ImportHuggingFaceConfig(absl::StrCat("{", fields, "}"), "huge");
+    ASSERT_TRUE(model.ok()) << model.status();
+    for (const char* batch : {"1", "127", "1000000", "1099511627776"}) {
+      for (const char* microbatch : {"1", "127", "1000000"}) {
+        Recipe recipe = Parse<Recipe>(absl::StrCat("sequence_length: 16777216 global_batch_sequences: ", batch,
+                                                   " microbatch_sequences: ", microbatch));
+        auto program = Compile(*model, recipe, Case{.pipe = 2}.MakePlan(), TinyCluster(), {});
+        EXPECT_FALSE(program.ok());
+        EXPECT_FALSE(absl::StrContains(program.status().message(), "\n")) << program.status();
+      }
+    }
+  }
+}
+
+TEST(CompileTest, EvaluationMayBeLeftOut) {
+  CompileOptions options;
+  options.evaluation = false;
+  auto program = Compile(Model(2), TinyRecipe(), Case{.pipe = 2}.MakePlan(), TinyCluster(), options);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_FALSE(program->has_evaluation());
 }
 
 TEST(CompileTest, EmitsEveryLevel) {

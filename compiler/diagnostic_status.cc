@@ -31,7 +31,10 @@ DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
           absl::StrAppend(&errors_, " (", Where(note.getLocation()), note.str(), ")");
         }
         return mlir::success();
-      }) {}
+      }) {
+  // Errors carry what is needed; a dump of the op would not stay on one line.
+  context->printOpOnDiagnostic(false);
+}
 
 absl::Status DiagnosticCollector::ToStatus(mlir::LogicalResult result) {
   if (mlir::succeeded(result)) return absl::OkStatus();

@@ -156,6 +156,7 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error("{\"model_type\": "), HasSubstr("JSON"));
   EXPECT_THAT(Error(""), HasSubstr("JSON"));
   EXPECT_THAT(Error("{}"), HasSubstr("vocab_size"));
+  EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // a second time
 }
 
 TEST(ImportHfTest, EveryPrefixIsRefused) {

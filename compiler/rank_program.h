@@ -20,7 +20,7 @@ struct RankProgramOptions {
   int32_t microbatches = 1;
   bool clip = false;
   bool evaluation = false;
-  // Cost of one microbatch on one rank, for schedules that order by time.
+  // Cost of one microbatch on one rank in any unit, for schedules that order by time.
   int64_t forward_cost = 1;
   int64_t backward_cost = 2;
 };
