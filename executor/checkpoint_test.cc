@@ -295,6 +295,17 @@ TEST(CheckpointTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
   std::mt19937 random(seed);
   const std::string directory = FreshDirectory("kill");
   int64_t last = 0, interrupted = 0;
+  // Kills come within three times what a save takes on this machine, so that they hit every part of it.
+  int64_t save_us = 0;
+  {
+    Job job(MakeProgram(1, 2));
+    job.Fill(1);
+    const int64_t start = MonotonicNanoseconds();
+    ASSERT_TRUE(job.Save(directory, 1).ok());
+    save_us = (MonotonicNanoseconds() - start) / 1000 + 1;
+    fs::remove_all(directory);
+    fs::create_directory(directory);
+  }
   for (int moment = 0; moment < moments; ++moment) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
@@ -305,7 +316,7 @@ TEST(CheckpointTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
         if (!job.Save(directory, step).ok()) _exit(3);
       }
     }
-    usleep(1000 + random() % 12000);
+    usleep(500 + random() % (3 * save_us + 1000));
     kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
