@@ -28,6 +28,7 @@ namespace {
 constexpr char kElsewhere[] = "weft/reported_elsewhere";
 constexpr char kInRun[] = "weft/failed_in_run";
 constexpr int kMostThreads = 256;
+constexpr int64_t kMostStepsAtOnce = 10000;
 
 // What the ranks of this process share.
 struct Shared {
@@ -126,7 +127,8 @@ class RankRun {
     WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue());
     last_end_ns_ = MonotonicNanoseconds();
     while (step < shared_.last_step && !result_.stopped) {
-      int64_t next = shared_.last_step;
+      // What is kept per step is set aside at once: not for more steps than a run takes in an hour or so.
+      int64_t next = std::min(shared_.last_step, step + kMostStepsAtOnce);
       if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
       if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
       WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, next - step));
@@ -269,7 +271,7 @@ absl::Status CheckOptions(const Program& program, const RunOptions& options) {
   }
   if (options.eval_data != nullptr && !program.has_evaluation()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("program '", program.name(), "' has no evaluation program; compile it again without --no-eval"));
+        absl::StrCat("program '", program.name(), "' has no evaluation program; compile it again with one"));
   }
   if (options.eval_data != nullptr && options.eval_batches < 1) {
     return absl::InvalidArgumentError(

@@ -1,0 +1,58 @@
+#include "executor/calibrate.h"
+
+#include <set>
+#include <string>
+
+#include "executor/calibrate_kernels.h"
+#include "gtest/gtest.h"
+#include "proto/program.pb.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
+  int reports = 0;
+  CalibrateOptions options;
+  options.ranks = 3;
+  options.seconds = 0.5;
+  options.on_progress = [&](const std::string&) { ++reports; };
+  const absl::StatusOr<Cluster> cluster = Calibrate(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_TRUE(Validate(*cluster).ok()) << Validate(*cluster);
+  EXPECT_EQ(cluster->devices_per_node(), 3);
+  EXPECT_GE(cluster->compute_slots_per_node(), 1);
+  EXPECT_LE(cluster->compute_slots_per_node(), 3);
+  EXPECT_GT(cluster->intra_node().latency_seconds(), 0);
+  EXPECT_LT(cluster->intra_node().latency_seconds(), 0.1);
+  EXPECT_GT(cluster->intra_node().bytes_per_second(), 1e6);
+  EXPECT_GT(reports, 20);
+  std::set<std::string> kernels;
+  for (const KernelRate& rate : cluster->device().kernel_rates()) kernels.insert(rate.kernel());
+  for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
+    EXPECT_EQ(kernels.count(Kernel_Name(static_cast<Kernel>(k))), 1u) << Kernel_Name(static_cast<Kernel>(k));
+  }
+  EXPECT_EQ(cluster->device().peaks_size(), 3);
+}
+
+TEST(CalibrateTest, RefusesNoRanks) {
+  EXPECT_FALSE(Calibrate({.ranks = 0, .threads_per_rank = 1, .seconds = 1, .on_progress = {}}).ok());
+}
+
+TEST(KernelFamiliesTest, SizesAscendInTheirWork) {
+  for (const KernelFamily& family : KernelFamilies()) {
+    ASSERT_FALSE(family.sizes.empty()) << Kernel_Name(family.kernel);
+    double before = 0;
+    for (const auto& size : family.sizes) {
+      ASSERT_FALSE(size.empty());
+      for (const KernelCase& kernel : size) {
+        EXPECT_EQ(kernel.step.kernel(), family.kernel);
+        EXPECT_GT(family.by_flops ? kernel.flops : kernel.bytes, before) << Kernel_Name(family.kernel);
+      }
+      before = family.by_flops ? size[0].flops : size[0].bytes;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
