@@ -1,4 +1,4 @@
-// compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS: the tests' model and text as files, for tests of the
+// compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS [RECOMPUTE]: the tests' model and text as files, for tests of the
 // command line.
 #include <cstdio>
 #include <cstdlib>
@@ -7,8 +7,8 @@
 #include "tests/e2e/tiny_gpt.h"
 
 int main(int argc, char** argv) {
-  if (argc != 8) {
-    std::fprintf(stderr, "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS\n");
+  if (argc != 8 && argc != 9) {
+    std::fprintf(stderr, "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS [RECOMPUTE]\n");
     return 2;
   }
   weft::TinyPlan plan;
@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   plan.schedule = argv[5];
   plan.exact = std::atoi(argv[6]) != 0;
   plan.steps = std::atoi(argv[7]);
+  plan.recompute = argc == 9 && std::atoi(argv[8]) != 0;
   const absl::StatusOr<weft::Program> program = weft::CompileTiny(plan);
   absl::Status status = program.status();
   if (status.ok()) status = weft::WriteProgram(*program, argv[1]);
