@@ -1,5 +1,6 @@
 // Fields of actions one by one: ids, segments, operands, peers, groups and dependencies are in range (P1, P2, P8).
 #include "absl/container/flat_hash_set.h"
+#include "proto/suggest.h"
 #include "proto/units.h"
 #include "proto/verify/index.h"
 
@@ -8,8 +9,8 @@ namespace {
 
 class TemplateCheck {
  public:
-  TemplateCheck(const Program& program, const Template& t, Findings* findings)
-      : program_(program), t_(t), findings_(findings) {}
+  TemplateCheck(const Program& program, const VerifyOptions& options, const Template& t, Findings* findings)
+      : program_(program), options_(options), t_(t), findings_(findings) {}
 
   void Run() {
     CheckPins();
@@ -224,13 +225,22 @@ class TemplateCheck {
       return;
     }
     if (action.purpose() == PURPOSE_UNSPECIFIED) Bad("P4.collective", action, "has no purpose");
-    if (action.algorithm().empty()) Bad("P10.algorithm", action, "names no algorithm");
+    const std::vector<std::string>& known = options_.algorithms;
+    if (action.algorithm().empty()) {
+      Bad("P10.algorithm", action, "names no algorithm");
+    } else if (!known.empty() && std::find(known.begin(), known.end(), action.algorithm()) == known.end()) {
+      Bad("P10.algorithm", action, "algorithm ", Quoted(action.algorithm()), " is unknown",
+          NameHelp(action.algorithm(), known));
+    }
     absl::flat_hash_map<int, int> role;  // Buffer -> index of the pair that uses it.
     for (int i = 0; i < action.sources_size(); ++i) {
       const int s = action.sources(i), d = action.destinations(i);
       if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;
       const Buffer &a = t_.buffers(s), &b = t_.buffers(d);
-      if (a.dtype() == INT32) Bad("P4.dtype", action, "sums ", DescribeBuffer(t_, s), " of int32");
+      if (a.dtype() == INT32 || a.dtype() == FP16) {
+        Bad("P4.dtype", action, "sums ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
+            "; sums are of fp64, fp32, bf16 or exact192");
+      }
       if (a.dtype() != b.dtype() || a.bytes() != b.bytes()) {
         Bad("P4.shape", action, DescribeBuffer(t_, s), " is summed into ", DescribeBuffer(t_, d),
             " of another dtype or size");
@@ -271,6 +281,7 @@ class TemplateCheck {
   }
 
   const Program& program_;
+  const VerifyOptions& options_;
   const Template& t_;
   Findings* findings_;
   absl::flat_hash_map<int, List> list_of_;
@@ -284,10 +295,10 @@ std::string Describe(const Template& t, const Action& action) {
   return absl::StrCat("template '", t.name(), "', ", Describe(action));
 }
 
-void CheckActions(const Program& program, Findings* findings) {
+void CheckActions(const Program& program, const VerifyOptions& options, Findings* findings) {
   for (const Template& t : program.templates()) {
     if (findings->full()) return;
-    TemplateCheck(program, t, findings).Run();
+    TemplateCheck(program, options, t, findings).Run();
   }
 }
 

@@ -194,6 +194,18 @@ std::vector<Broken> BrokenActions() {
          x.set_shape(1, 8);
        },
        {"'send F0'", "'recv F0'", "fp32 and bf16"}},
+      {"P4.dtype",
+       "sum_of_fp16",
+       [](Program* p) {
+         for (int t : {0, 1}) {
+           for (const char* name : {"local losses", "losses"}) {
+             MutableBuffer(p, t, name)->set_role(NO_ROLE);
+             MutableBuffer(p, t, name)->set_dtype(FP16);
+             MutableBuffer(p, t, name)->set_shape(0, 16);
+           }
+         }
+       },
+       {"'loss sync'", "fp16", "exact192"}},
       {"P4.shape",
        "transfer_shape",
        [](Program* p) {

@@ -51,6 +51,10 @@ std::vector<Broken> BrokenTraining() {
        {"'y0'", "64 bytes"}},
       {"P7.role", "use_out_of_range", [](Program* p) { MutableBuffer(p, 0, "dwte")->set_use(2); }, {"'dwte'", "use 2"}},
       {"P7.role",
+       "dtype_of_precision",
+       [](Program* p) { p->mutable_precision()->set_grads(BF16); },
+       {"'dwte'", "fp32", "precision.grads is bf16"}},
+      {"P7.role",
        "twice",
        [](Program* p) { MutableBuffer(p, 1, "norms")->set_role(LOCAL_NORMS); },
        {"'norms'", "'local norms'"}},
@@ -141,6 +145,17 @@ std::vector<Broken> BrokenTraining() {
        "batch_size",
        [](Program* p) { p->mutable_recipe()->set_global_batch_sequences(5); },
        {"is 5", "2 x 2 x 1"}},
+      {"P9.batch",
+       "overflowing_product",
+       [](Program* p) {
+         // 2^19 x 2^20 x (2^25 + 1) = 2^64 + 2^39.
+         p->mutable_mesh()->mutable_axes(0)->set_size(1 << 19);
+         p->set_microbatches(1 << 20);
+         p->mutable_recipe()->set_sequence_length(1);
+         p->mutable_recipe()->set_microbatch_sequences((1 << 25) + 1);
+         p->mutable_recipe()->set_global_batch_sequences(int64_t{1} << 39);
+       },
+       {"is 549755813888", "1048576 x 524288 x 33554433"}},
       {"P9.sync",
        "missing_gradient_sync",
        [](Program* p) {
@@ -393,6 +408,25 @@ std::vector<Broken> BrokenTraining() {
          }
        },
        {"'pipe1'", "'F0'", "stage 0, microbatch 1"}},
+      {"P13.input",
+       "saved_of_another_microbatch",
+       [](Program* p) {
+         // Both are live and of the right size when both forwards run before both backwards.
+         SwapActions(p, 1, "B0", "recv F1");
+         SwapActions(p, 1, "send B0", "F1");
+         FindAction(p, 1, "B0")->set_operands(3, FindBuffer(*p, 1, "saved1"));
+         FindAction(p, 1, "B1")->set_operands(3, FindBuffer(*p, 1, "saved0"));
+         for (const char* n : {"0", "1"}) {
+           Action& b = *FindAction(p, 1, std::string("B") + n);
+           const std::string other = std::string("saved") + (n[0] == '0' ? "1" : "0");
+           for (int i = 0; i < b.releases_size(); ++i) {
+             if (p->templates(1).buffers(b.releases(i)).name().substr(0, 5) == "saved") {
+               b.set_releases(i, FindBuffer(*p, 1, other));
+             }
+           }
+         }
+       },
+       {"'pipe1'", "'B0'", "'saved'", "'saved1'", "forward of stage 1, microbatch 1"}},
       {"P13.evaluation",
        "parameter_elsewhere",
        [](Program* p) {
@@ -409,6 +443,51 @@ std::vector<Broken> BrokenTraining() {
          MutableBuffer(p->mutable_evaluation(), 0, "y0")->set_offset(MutableBuffer(p, 0, "dwte")->offset());
        },
        {"'y0'", "'dwte'"}},
+      {"P13.evaluation",
+       "other_sequence_length",
+       [](Program* p) {
+         // As many rows of a microbatch, cut differently.
+         *p->mutable_evaluation() = TinyEvaluation();
+         Recipe& recipe = *p->mutable_evaluation()->mutable_recipe();
+         recipe.set_sequence_length(2);
+         recipe.set_microbatch_sequences(2);
+         recipe.set_global_batch_sequences(8);
+       },
+       {"recipe.sequence_length is 2", "4 in training"}},
+      {"P13.evaluation",
+       "other_precision",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         p->mutable_evaluation()->mutable_precision()->set_compute(BF16);
+       },
+       {"precision.compute is bf16"}},
+      {"P13.evaluation",
+       "other_vocabulary",
+       [](Program* p) {
+         Program& e = *p->mutable_evaluation() = TinyEvaluation();
+         e.set_vocabulary(7);
+         FindStep(&e, "F1", "loss")->mutable_attributes()->set_vocabulary(7);
+       },
+       {"vocabulary is 7", "8 in training"}},
+      {"P13.evaluation",
+       "dropout_on",
+       [](Program* p) {
+         *p->mutable_evaluation() = TinyEvaluation();
+         p->mutable_evaluation()->mutable_recipe()->set_dropout(0.1);
+       },
+       {"dropout is 0.1"}},
+      {"P13.evaluation",
+       "keeps_what_training_overwrites",
+       [](Program* p) {
+         // Of no role, and over the activations of training.
+         Program& e = *p->mutable_evaluation() = TinyEvaluation();
+         Buffer& kept = *MutableBuffer(&e, 0, "y0");
+         const Buffer& y1 = *MutableBuffer(p, 0, "y1");
+         kept.set_offset(y1.offset());
+         kept.set_persistent(true);
+         FindAction(&e, 0, "send F0")->clear_releases();
+       },
+       {"'y0'", "persistent", "'y1'"}},
       {"P13.unknown_enum",
        "place_in_the_evaluation",
        [](Program* p) {

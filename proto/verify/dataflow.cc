@@ -114,11 +114,20 @@ class Dataflow {
     const int stages = index_.program->stages();
     const int before = action.stage() + (backward ? 1 : -1);
     bool fed = before < 0 || before >= stages;
-    for (int o = 0; o < action.operands_size() && !fed; ++o) {
-      if (use.operands[o].first_reads.empty()) continue;
-      const Symbol symbol = Whole(at.role, action.operands(o));
-      fed = symbol.kind == Symbol::kActivation && symbol.backward == backward && symbol.stage == before &&
-            symbol.microbatch == action.microbatch();
+    for (int o = 0; o < action.operands_size(); ++o) {
+      const int b = action.operands(o);
+      if (BufferOf(at.role, b).role() != NO_ROLE) continue;
+      for (const auto& [begin, end] : use.operands[o].first_reads.ranges()) {
+        const Symbol symbol = state_[at.role][b].content.Get(begin, end);
+        const bool of_neighbour = symbol.kind == Symbol::kActivation && symbol.backward == backward &&
+                                  symbol.stage == before && symbol.microbatch == action.microbatch();
+        fed = fed || of_neighbour;
+        if (of_neighbour || IsOfForward(symbol, action)) continue;
+        Bad("P13.input", at, "operand '", segment.operands(o).name(), "' reads ",
+            DescribeBuffer(*TemplateOf(at.role).t, b), ", which holds ", ExplainActivation(symbol),
+            "; it may read what stages ", before, " and ", action.stage(), " made of microbatch ", action.microbatch());
+        break;
+      }
     }
     if (!fed) {
       Bad("P13.input", at, "reads no buffer that holds the ", backward ? "input gradient" : "output", " of stage ",
@@ -144,7 +153,9 @@ class Dataflow {
         symbol.backward = backward;
         symbol.stage = action.stage();
         symbol.microbatch = action.microbatch();
-        SetWhole(at.role, b, symbol);
+        for (const auto& [begin, end] : use.operands[o].writes.ranges()) {
+          state_[at.role][b].content.Set(begin, end, symbol);
+        }
       } else {
         Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, b), ", whose role is ",
             BufferRole_Name(buffer.role()));
@@ -159,6 +170,19 @@ class Dataflow {
           last ? "must write LOCAL_LOSSES by one CROSS_ENTROPY: it is of the last stage"
                : "computes a loss, but is not of the last stage");
     }
+  }
+
+  // What the forward of the action's own stage and microbatch made, or (in a backward) read: it may have been kept.
+  static bool IsOfForward(const Symbol& symbol, const Action& action) {
+    const bool kept = symbol.stage == action.stage() - 1 && action.kind() == BACKWARD;
+    return symbol.kind == Symbol::kActivation && !symbol.backward && symbol.microbatch == action.microbatch() &&
+           (symbol.stage == action.stage() || kept);
+  }
+
+  static std::string ExplainActivation(const Symbol& symbol) {
+    if (symbol.kind != Symbol::kActivation) return "no activation, or several";
+    return absl::StrCat("what the ", symbol.backward ? "backward" : "forward", " of stage ", symbol.stage,
+                        ", microbatch ", symbol.microbatch, " made");
   }
 
   void AddLoss(const RoleAction& at, const Action& action, int b) {

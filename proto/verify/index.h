@@ -144,7 +144,7 @@ void CheckMessage(const Program& program, Findings* findings);
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings);
 void CheckBuffers(const Program& program, Findings* findings);
 void CheckSegments(const Program& program, Findings* findings);
-void CheckActions(const Program& program, Findings* findings);
+void CheckActions(const Program& program, const VerifyOptions& options, Findings* findings);
 bool CheckRoles(Index* index, Findings* findings);
 void CheckSegmentOrder(Index* index, Findings* findings);
 bool BuildTemplates(Index* index, Findings* findings);

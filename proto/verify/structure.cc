@@ -48,8 +48,11 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   for (const MeshAxis& axis : program.mesh().axes()) {
     if (axis.name() == "data") data = axis.size();
   }
-  // 2^20 each: the product and its bytes as fp64 stay below 2^43.
-  if (options.completeness && program.microbatches() * data * sequences != r.global_batch_sequences()) {
+  // 2^20 each: the product and its bytes as fp64 stay below 2^43. Times the sequences it may leave int64.
+  const int64_t microbatches = program.microbatches() * data;
+  const bool adds_up =
+      r.global_batch_sequences() % microbatches == 0 && r.global_batch_sequences() / microbatches == sequences;
+  if (options.completeness && !adds_up) {
     findings->Add("P9.batch", "recipe.global_batch_sequences is ", r.global_batch_sequences(),
                   ", but microbatches x data x microbatch_sequences is ", program.microbatches(), " x ", data, " x ",
                   sequences);
@@ -104,6 +107,23 @@ bool BelongsToTensor(BufferRole role) {
          role == MOMENT2;
 }
 
+// What the program's precision says of a role: field and dtype, unspecified = nothing.
+std::pair<const char*, DType> PrecisionOf(const Precision& precision, BufferRole role) {
+  switch (role) {
+    case PARAM:
+      return {"params", precision.params()};
+    case MASTER:
+      return {"master", precision.master()};
+    case GRAD:
+      return {"grads", precision.grads()};
+    case MOMENT1:
+    case MOMENT2:
+      return {"moments", precision.moments()};
+    default:
+      return {"", DTYPE_UNSPECIFIED};
+  }
+}
+
 void CheckRole(const Program& program, const Template& t, int b, Findings* findings) {
   const Buffer& buffer = t.buffers(b);
   const auto bad = [&](const auto&... parts) {
@@ -135,6 +155,10 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
         buffer.dtype() == FP64 || buffer.dtype() == FP32 || buffer.dtype() == BF16 || buffer.dtype() == FP16;
     if (buffer.role() == GRAD_ACCUMULATOR ? buffer.dtype() != EXACT192 : !floating) {
       bad("has dtype ", DTypeName(buffer.dtype()));
+    }
+    const auto [field, wanted] = PrecisionOf(program.precision(), buffer.role());
+    if (wanted != DTYPE_UNSPECIFIED && buffer.dtype() != wanted) {
+      bad("has dtype ", DTypeName(buffer.dtype()), ", but precision.", field, " is ", DTypeName(wanted));
     }
     return;
   }

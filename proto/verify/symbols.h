@@ -47,16 +47,28 @@ inline Symbol Of(Symbol::Kind kind) {
 struct Content {
   std::map<int64_t, std::pair<int64_t, Symbol>> ranges;  // begin -> (end, symbol)
 
+  // Of all bytes of the range, or kUnknown if they differ.
   Symbol Get(int64_t begin, int64_t end) const {
-    const auto it = ranges.upper_bound(begin);
-    if (it == ranges.begin()) return {};
-    const auto& [stop, symbol] = std::prev(it)->second;
-    return stop >= end ? symbol : Symbol{};
+    auto it = ranges.upper_bound(begin);
+    if (it == ranges.begin() || std::prev(it)->second.first <= begin) return {};
+    --it;
+    const Symbol& symbol = it->second.second;
+    for (int64_t known = it->second.first; known < end; known = it->second.first) {
+      ++it;
+      if (it == ranges.end() || it->first != known || !(it->second.second == symbol)) return {};
+    }
+    return symbol;
   }
   void Set(int64_t begin, int64_t end, Symbol symbol) {
-    auto it = ranges.lower_bound(begin);
+    auto it = ranges.upper_bound(begin);
     if (it != ranges.begin() && std::prev(it)->second.first > begin) --it;
-    while (it != ranges.end() && it->first < end) it = ranges.erase(it);
+    while (it != ranges.end() && it->first < end) {
+      const int64_t first = it->first;
+      const auto [stop, old] = std::move(it->second);
+      it = ranges.erase(it);
+      if (first < begin) ranges[first] = {begin, old};
+      if (stop > end) it = ranges.emplace(end, std::pair(stop, old)).first;
+    }
     ranges[begin] = {end, std::move(symbol)};
   }
 };

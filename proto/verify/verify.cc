@@ -17,7 +17,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   if (findings->empty()) verify::CheckStructure(program, options, findings);
   if (findings->empty()) verify::CheckBuffers(program, findings);
   if (findings->empty()) verify::CheckSegments(program, findings);
-  if (findings->empty()) verify::CheckActions(program, findings);
+  if (findings->empty()) verify::CheckActions(program, options, findings);
   if (!findings->empty()) return;
   verify::Index index;
   index.program = &program;

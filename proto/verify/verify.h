@@ -26,6 +26,8 @@ struct VerifyOptions {
   // Also prove what makes a program a training step or an evaluation: completeness, gradient synchronisation, norms,
   // losses. Off, the program is only safe: free of deadlock, races and accesses out of range.
   bool completeness = true;
+  // Names of the collective algorithms that there are (KnownCollectives() of schedules/collective); empty = any name.
+  std::vector<std::string> algorithms;
   // The search stops here.
   int max_findings = 20;
 };

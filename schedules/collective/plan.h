@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -87,6 +88,9 @@ struct CollectiveEntry {
 
 // All known algorithms, sorted by name.
 absl::Span<const CollectiveEntry> Collectives();
+
+// Their names, e.g. for VerifyOptions.algorithms.
+std::vector<std::string> KnownCollectives();
 
 // By name; NotFound lists the known names and the nearest.
 absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name);

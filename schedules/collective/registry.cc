@@ -26,13 +26,17 @@ constexpr CollectiveEntry kEntries[] = {
 
 absl::Span<const CollectiveEntry> Collectives() { return kEntries; }
 
+std::vector<std::string> KnownCollectives() {
+  std::vector<std::string> names;
+  for (const CollectiveEntry& entry : kEntries) names.emplace_back(entry.name);
+  return names;
+}
+
 absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name) {
-  std::vector<std::string> known;
   for (const CollectiveEntry& entry : kEntries) {
     if (entry.name == name) return &entry;
-    known.emplace_back(entry.name);
   }
-  return absl::NotFoundError(absl::StrCat("unknown collective ", Quoted(name), NameHelp(name, known)));
+  return absl::NotFoundError(absl::StrCat("unknown collective ", Quoted(name), NameHelp(name, KnownCollectives())));
 }
 
 absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members) const {
