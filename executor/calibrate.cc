@@ -220,6 +220,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   cluster.set_nodes(1);
   cluster.set_devices_per_node(options.ranks);
   cluster.set_compute_slots_per_node(machine.slots);
+  if (machine.slots < options.ranks) cluster.set_compute_turn_seconds(Seconds(ComputeSlots::kTurnNs));
   const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   cluster.set_host_memory_bytes(memory);
   Device& device = *cluster.mutable_device();

@@ -1,7 +1,6 @@
 // Compute slots (rule P3): ranks that share the cores of one host take turns, first ready first served.
 //
-// Passing a slot on costs a sleep and a wake of a thread, easily as much as a small step. So a rank whose next step is
-// ready at once may go on until its turn is over; the rule's order holds between turns. The trace shows what happened.
+// Passing a slot on costs a sleep and a wake of a thread, easily as much as a small step. So turns are not too short.
 #ifndef WEFT_EXECUTOR_COMPUTE_SLOTS_H_
 #define WEFT_EXECUTOR_COMPUTE_SLOTS_H_
 
@@ -43,10 +42,15 @@ class ComputeSlots {
     return false;
   }
 
-  // Whether the rank, which holds a slot, may run another step with it: nobody waits, or its turn is not over.
+  // Whether the rank, which holds a slot and has a step ready, goes on with it: its turn is not over, or nobody waits
+  // and it begins another turn at once.
   bool Keep(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
-    return waiting_.empty() || MonotonicNanoseconds() - since_ns_[rank] < kTurnNs;
+    const int64_t now = MonotonicNanoseconds();
+    if (now - since_ns_[rank] < kTurnNs) return true;
+    if (!waiting_.empty()) return false;
+    since_ns_[rank] = now;
+    return true;
   }
 
   // Gives the slot to the rank whose step has been ready for longest.
@@ -69,7 +73,7 @@ class ComputeSlots {
     if (next != nullptr) next->Wake();
   }
 
-  // How long a rank may go on while others wait.
+  // How long a rank may go on while others wait: Cluster.compute_turn_seconds of this machine.
   static constexpr int64_t kTurnNs = 500 * 1000;
 
  private:

@@ -144,7 +144,9 @@ absl::Status Validate(const Cluster& cluster) {
       CheckWithin("cluster.nics_per_node", cluster.nics_per_node(), cluster.nodes() > 1 ? 1 : 0, kMaxInt32));
   if (cluster.has_host()) WEFT_RETURN_IF_ERROR(ValidateLink("cluster.host", cluster.host()));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("cluster.host_memory_bytes", cluster.host_memory_bytes(), 0));
-  return CheckWithin("cluster.compute_slots_per_node", cluster.compute_slots_per_node(), 0, kMaxInt32);
+  WEFT_RETURN_IF_ERROR(
+      CheckWithin("cluster.compute_slots_per_node", cluster.compute_slots_per_node(), 0, kMaxInt32));
+  return CheckNotNegative("cluster.compute_turn_seconds", cluster.compute_turn_seconds());
 }
 
 }  // namespace weft

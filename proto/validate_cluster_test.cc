@@ -41,6 +41,8 @@ TEST(ValidateCluster, RefusesEveryBadField) {
       {"nics_per_node", "nics_per_node: 0", "cluster.nics_per_node = 0 must be at least 1"},
       {"host_memory_bytes", "host_memory_bytes: -1", "cluster.host_memory_bytes = -1"},
       {"compute_slots_per_node", "compute_slots_per_node: -1", "cluster.compute_slots_per_node = -1"},
+      {"compute_turn_seconds", "compute_turn_seconds: -1", "cluster.compute_turn_seconds = -1"},
+      {"compute_turn_seconds", "compute_turn_seconds: nan", "cluster.compute_turn_seconds = nan"},
       {"device.name", "device { name: \"\" }", "cluster.device.name is missing"},
       {"device.memory_bytes", "device { memory_bytes: 0 }", "cluster.device.memory_bytes = 0 must be at least 1"},
       {"device.memory_bytes_per_second", "device { memory_bytes_per_second: 0 }",

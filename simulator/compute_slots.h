@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <tuple>
 #include <vector>
 
@@ -11,29 +13,53 @@ namespace weft {
 
 class ComputeSlots {
  public:
-  // `slots_per_node` = 0 or at least `devices_per_node`: no limit.
-  ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node)
-      : devices_per_node_(std::max<int64_t>(devices_per_node, 1)) {
+  // `slots_per_node` = 0 or at least `devices_per_node`: no limit. A rank keeps its slot for less than `turn`.
+  ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node, int64_t turn)
+      : devices_per_node_(std::max<int64_t>(devices_per_node, 1)), turn_(turn) {
     if (slots_per_node <= 0 || slots_per_node >= devices_per_node_) return;
     nodes_.assign((ranks + devices_per_node_ - 1) / devices_per_node_, {slots_per_node, {}, false});
+    holders_.assign(ranks, {});
   }
 
   bool limited() const { return !nodes_.empty(); }
 
   // The compute stream `stream` of `rank` has a step that is ready since `ready`.
   void Wait(int64_t ready, int32_t rank, int32_t stream) {
-    nodes_[rank / devices_per_node_].waiting.push_back({ready, rank, stream});
-    MarkChanged(rank / devices_per_node_);
+    Holder& holder = holders_[rank];
+    if (holder.between) {
+      holder.next = stream;
+      if (ready - holder.since < turn_) keepers_.push(rank);
+      return;
+    }
+    Queue(ready, rank, stream);
   }
 
-  void Release(int32_t rank) {
-    ++nodes_[rank / devices_per_node_].free;
-    MarkChanged(rank / devices_per_node_);
+  // The rank's step ends. What becomes of the slot is seen when nothing is left to end at this instant.
+  void End(int32_t rank) {
+    holders_[rank].between = true;
+    holders_[rank].next = -1;
+    ended_.push_back(rank);
   }
 
-  // Gives a slot to the first in line of (ready, rank) among those whose node has one free; -1 if there is none. Called
-  // when nothing is left to end at this instant.
-  int32_t Grant() {
+  // The stream whose step starts next, or -1: of ranks that keep their slot the lowest, then the first in line of
+  // (ready, rank) among those whose node has a slot free. Called when nothing is left to end at the instant `now`.
+  int32_t Grant(int64_t now) {
+    if (!keepers_.empty()) {
+      Holder& holder = holders_[keepers_.top()];
+      keepers_.pop();
+      holder.between = false;
+      return holder.next;
+    }
+    for (const int32_t rank : ended_) {
+      // Those that are not between two steps have gone on.
+      Holder& holder = holders_[rank];
+      if (!holder.between) continue;
+      holder.between = false;
+      ++nodes_[rank / devices_per_node_].free;
+      MarkChanged(rank / devices_per_node_);
+      if (holder.next >= 0) Queue(now, rank, holder.next);
+    }
+    ended_.clear();
     Node* best_node = nullptr;
     std::vector<Waiting>::iterator best;
     for (const int64_t index : changed_) {
@@ -49,7 +75,8 @@ class ComputeSlots {
       changed_.clear();
       return -1;
     }
-    const int32_t stream = std::get<2>(*best);
+    const auto [ready, rank, stream] = *best;
+    holders_[rank].since = now;
     *best = best_node->waiting.back();
     best_node->waiting.pop_back();
     --best_node->free;
@@ -66,6 +93,19 @@ class ComputeSlots {
     bool changed = false;
   };
 
+  struct Holder {
+    // When its turn began.
+    int64_t since = 0;
+    // A step has ended at this instant; its next one if that is ready, else -1.
+    bool between = false;
+    int32_t next = -1;
+  };
+
+  void Queue(int64_t ready, int32_t rank, int32_t stream) {
+    nodes_[rank / devices_per_node_].waiting.push_back({ready, rank, stream});
+    MarkChanged(rank / devices_per_node_);
+  }
+
   void MarkChanged(int64_t node) {
     if (nodes_[node].changed) return;
     nodes_[node].changed = true;
@@ -73,7 +113,13 @@ class ComputeSlots {
   }
 
   int64_t devices_per_node_;
+  int64_t turn_;
   std::vector<Node> nodes_;
+  // By rank.
+  std::vector<Holder> holders_;
+  // Ranks with a step that ended at this instant, and those of them that go on.
+  std::vector<int32_t> ended_;
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> keepers_;
   // Nodes where something may be granted; all others have no slot or nobody waiting.
   std::vector<int64_t> changed_;
 };

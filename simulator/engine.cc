@@ -53,7 +53,8 @@ class Engine {
         network_(network),
         options_(options),
         links_(view.program->mesh()),
-        slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node) {}
+        slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node,
+               options.compute_turn.ps) {}
 
   absl::StatusOr<EngineResult> Simulate() {
     if (options_.repetitions < 1) {
@@ -256,12 +257,12 @@ class Engine {
     }
   }
 
-  // Gives free slots to waiting steps; whether there was one. A step that takes no time ends at this instant: it is the
-  // last to be granted before ends are looked at again.
+  // Starts steps that keep their slot or are given a free one; whether there was one. A step that takes no time ends at
+  // this instant: it is the last to be granted before ends are looked at again.
   bool Grant() {
     if (!slots_.limited()) return false;
     bool granted = false;
-    for (int32_t s = slots_.Grant(); s >= 0; s = slots_.Grant()) {
+    for (int32_t s = slots_.Grant(now_); s >= 0; s = slots_.Grant(now_)) {
       granted = true;
       StartRun(s);
       if (streams_[s].t->runs[streams_[s].run].duration_ps == 0) break;
@@ -373,7 +374,7 @@ class Engine {
     const Run& run = stream.t->runs[stream.run];
     if (stream.kind == StreamClass::kCompute) {
       ranks_[stream.rank].meter.EndCompute(now_);
-      if (slots_.limited()) slots_.Release(stream.rank);
+      if (slots_.limited()) slots_.End(stream.rank);
     }
     const int32_t rank = stream.rank;
     const int32_t action = entry.action;

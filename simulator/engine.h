@@ -43,6 +43,8 @@ struct EngineOptions {
   // Devices that share a node, and how many of them may compute at the same time; 0 = all (rule P3).
   int64_t devices_per_node = 1;
   int64_t compute_slots_per_node = 0;
+  // How long a rank may keep its slot for further steps.
+  Time compute_turn = {};
   bool trace = false;
   // Stop as soon as two successive differences of T(k) are equal (rule P1); the rest of the result is then partial.
   bool stop_when_steady = false;

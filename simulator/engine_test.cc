@@ -122,12 +122,13 @@ Times NaiveTimes(const NaiveResult& result) {
 }
 
 void ExpectAgreement(const Program& program, const NaiveDurations& durations, int repetitions, int devices_per_node,
-                     int slots, bool join_steps) {
-  const NaiveResult naive = SimulateNaively(program, durations, repetitions, devices_per_node, slots);
+                     int slots, bool join_steps, int64_t turn = 0) {
+  const NaiveResult naive = SimulateNaively(program, durations, repetitions, devices_per_node, slots, turn);
   ASSERT_TRUE(naive.complete);
   const EngineOptions options = {.repetitions = repetitions,
                                  .devices_per_node = devices_per_node,
                                  .compute_slots_per_node = slots,
+                                 .compute_turn = {turn},
                                  .trace = true,
                                  .stop_when_steady = false};
   const auto engine = Simulate(program, durations, options, join_steps);
@@ -161,6 +162,10 @@ TEST(EngineAgainstOracle, RandomEnginePrograms) {
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/false);
     ExpectAgreement(program, durations, repetitions, 6, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
     ExpectAgreement(program, durations, repetitions, 3, 1, /*join_steps=*/false);
+    const int64_t turn = 1 + static_cast<int64_t>(seed % 12);
+    ExpectAgreement(program, durations, repetitions, 6, 1 + static_cast<int>(seed % 2), /*join_steps=*/false, turn);
+    ExpectAgreement(program, durations, repetitions, 3, 1, /*join_steps=*/false, turn);
+    ExpectAgreement(program, durations, repetitions, 6, 2, /*join_steps=*/false, int64_t{1} << 40);
     if (HasFailure()) {
       ADD_FAILURE() << program.DebugString();
       return;
@@ -181,6 +186,7 @@ TEST(EngineAgainstOracle, VerifiablePrograms) {
     const int repetitions = 1 + static_cast<int>(seed % 3);
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
     ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
+    ExpectAgreement(program, durations, repetitions, 4, 1, /*join_steps=*/false, 1 + static_cast<int64_t>(seed % 20));
     if (HasFailure()) return;
   }
 }
@@ -285,6 +291,32 @@ TEST(Engine, SlotsSerialiseTheDevicesOfANode) {
   int64_t waited = 0;
   for (const RankResult& rank : one->ranks) waited += rank.idle[static_cast<int>(IdleReason::kComputeSlot)].ps;
   EXPECT_GT(waited, 0);
+}
+
+TEST(Engine, ARankKeepsItsSlotForATurn) {
+  // Two ranks without anything between them, one slot; each has six steps of 10.
+  Program program = GPipeProgram(1, 3, 100);
+  program.mutable_mesh()->mutable_axes(0)->set_size(2);
+  *program.add_templates() = program.templates(0);
+  program.mutable_templates(1)->mutable_pins(0)->set_index(1);
+  const auto starts = [&](int64_t turn) {
+    const auto result = Simulate(program, FixedDurations(10, 10, 0, 0),
+                                 {.devices_per_node = 2,
+                                  .compute_slots_per_node = 1,
+                                  .compute_turn = {turn},
+                                  .trace = true},
+                                 /*join_steps=*/false);
+    EXPECT_TRUE(result.ok()) << result.status();
+    std::vector<int64_t> starts;
+    for (const EngineEvent& event : result->ranks[0].events) starts.push_back(event.start.ps);
+    return starts;
+  };
+  EXPECT_THAT(starts(0), ElementsAre(0, 20, 40, 60, 80, 100));
+  // At the end of the first step its turn has lasted 10.
+  EXPECT_THAT(starts(10), ElementsAre(0, 20, 40, 60, 80, 100));
+  EXPECT_THAT(starts(11), ElementsAre(0, 10, 40, 50, 80, 90));
+  EXPECT_THAT(starts(25), ElementsAre(0, 10, 20, 60, 70, 80));
+  EXPECT_THAT(starts(1000), ElementsAre(0, 10, 20, 30, 40, 50));
 }
 
 TEST(Engine, StepsWithoutDurationEndBeforeTheNextSlotIsGranted) {

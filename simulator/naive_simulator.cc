@@ -31,12 +31,13 @@ struct Node {
 class Naive {
  public:
   Naive(const Program& program, const NaiveDurations& durations, int repetitions, int64_t devices_per_node,
-        int64_t slots_per_node)
+        int64_t slots_per_node, int64_t turn)
       : program_(program),
         durations_(durations),
         repetitions_(repetitions),
         devices_per_node_(devices_per_node),
-        slots_per_node_(slots_per_node) {}
+        slots_per_node_(slots_per_node),
+        turn_(turn) {}
 
   NaiveResult Run() {
     ranks_ = 1;
@@ -288,23 +289,38 @@ class Naive {
   // One slot to the first in line (P3).
   bool Grant(int64_t now) {
     if (slots_per_node_ == 0) return false;
-    std::map<int64_t, int64_t> running;
+    std::set<int64_t> running;
+    std::map<int64_t, int> next;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const NaiveStep& step = result_.steps[i];
-      if (nodes_[i].kind == Node::kCompute && step.start >= 0 && step.end > now)
-        ++running[step.rank / devices_per_node_];
+      if (nodes_[i].kind != Node::kCompute) continue;
+      if (step.start >= 0 && step.end > now) running.insert(step.rank);
+      if (step.start < 0 && step.ready >= 0) next[step.rank] = i;
+    }
+    // Whoever holds a slot and is not running has ended a step just now.
+    for (const auto& [rank, since] : holders_) {
+      if (running.count(rank) > 0 || next.count(rank) == 0 || now - since >= turn_) continue;
+      StartStep(next[rank], now);
+      return true;
+    }
+    std::map<int64_t, int64_t> taken;
+    for (auto holder = holders_.begin(); holder != holders_.end();) {
+      const bool runs = running.count(holder->first) > 0;
+      if (runs) ++taken[holder->first / devices_per_node_];
+      holder = runs ? std::next(holder) : holders_.erase(holder);
     }
     int first = -1;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const NaiveStep& step = result_.steps[i];
       if (nodes_[i].kind != Node::kCompute || step.ready < 0 || step.start >= 0) continue;
-      if (running[step.rank / devices_per_node_] >= slots_per_node_) continue;
+      if (taken[step.rank / devices_per_node_] >= slots_per_node_) continue;
       if (first < 0 || std::make_pair(step.ready, step.rank) <
                            std::make_pair(result_.steps[first].ready, result_.steps[first].rank)) {
         first = i;
       }
     }
     if (first < 0) return false;
+    holders_[result_.steps[first].rank] = now;
     StartStep(first, now);
     return true;
   }
@@ -393,6 +409,9 @@ class Naive {
   const int repetitions_;
   const int64_t devices_per_node_;
   const int64_t slots_per_node_;
+  const int64_t turn_;
+  // Ranks that hold a slot, and since when.
+  std::map<int64_t, int64_t> holders_;
   int64_t ranks_ = 1;
   std::vector<Node> nodes_;
   NaiveResult result_;
@@ -401,8 +420,8 @@ class Naive {
 }  // namespace
 
 NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
-                            int64_t devices_per_node, int64_t slots_per_node) {
-  return Naive(program, durations, repetitions, devices_per_node, slots_per_node).Run();
+                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn) {
+  return Naive(program, durations, repetitions, devices_per_node, slots_per_node, turn).Run();
 }
 
 }  // namespace weft

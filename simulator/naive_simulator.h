@@ -47,9 +47,9 @@ struct NaiveResult {
   bool complete = false;
 };
 
-// `slots_per_node` 0 = no limit.
+// `slots_per_node` 0 = no limit; `turn` is how long a rank may keep its slot.
 NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
-                            int64_t devices_per_node, int64_t slots_per_node);
+                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn);
 
 }  // namespace weft
 

@@ -44,6 +44,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
   EngineOptions engine_options = {.repetitions = 1,
                                   .devices_per_node = devices_per_node,
                                   .compute_slots_per_node = cluster.compute_slots_per_node(),
+                                  .compute_turn = FromSeconds(cluster.compute_turn_seconds()),
                                   .trace = trace_isolated,
                                   .stop_when_steady = false};
   WEFT_ASSIGN_OR_RETURN(const EngineResult isolated, RunEngine(view, *network, engine_options));
