@@ -35,14 +35,25 @@ namespace {
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void OnSignal(int) { stop_requested.store(true, std::memory_order_relaxed); }
+// One process of a job announces that it stops.
+bool announces_stop = false;
 
-// SIGTERM, and SIGUSR1 for launchers that pass on only that: finish the step, save, end.
-void CatchSignals() {
+void OnSignal(int) {
+  const bool again = stop_requested.exchange(true, std::memory_order_relaxed);
+  if (again || !announces_stop) return;
+  constexpr char kText[] = "weft run: stopping after the step in progress; the same signal again stops at once\n";
+  // Nothing can be done if nobody reads it.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+// SIGTERM, SIGINT, and SIGUSR1 for launchers that pass on only that: finish the step, save, end. Each is caught once,
+// so that a second one ends the process at once.
+void CatchSignals(bool announce) {
+  announces_stop = announce;
   struct sigaction action = {};
   action.sa_handler = OnSignal;
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGUSR1, &action, nullptr);
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
 
 std::string StepLine(const RunStep& step) {
@@ -183,7 +194,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                        f.transport == "auto" ? " (auto)" : "", ", ", f.threads,
                        f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
   }
-  CatchSignals();
+  CatchSignals(first);
   WEFT_ASSIGN_OR_RETURN(const RunResult result, RunProgram(program, *data, transport->name, options));
   if (!first) return absl::OkStatus();
   if (result.trace.has_value()) WEFT_RETURN_IF_ERROR(WriteTrace(f.trace, *result.trace));

@@ -281,7 +281,8 @@ absl::Status SafetensorsWriter::Finish(int64_t* file_bytes, uint32_t* crc32c) {
   if (next_ != sizes_.size()) {
     return absl::InternalError(absl::StrCat(path_, ": ", next_, " of ", sizes_.size(), " tensors were written"));
   }
-  if (fsync(file_) != 0) return absl::UnknownError(Errno(path_, "cannot sync"));
+  // Pipes and devices cannot be synced.
+  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) return absl::UnknownError(Errno(path_, "cannot sync"));
   if (close(std::exchange(file_, -1)) != 0) return absl::UnknownError(Errno(path_, "cannot close"));
   *file_bytes = written_;
   *crc32c = crc_;

@@ -1,9 +1,6 @@
 #include "executor/weights.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -13,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/io.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/units.h"
@@ -97,13 +95,12 @@ absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program
 
 absl::Status SaveWeights(const std::string& path, const Program& program,
                          const std::function<absl::StatusOr<TensorData>(int)>& tensor) {
-  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
   std::vector<SafetensorsWriter::Declaration> declarations;
   for (const LogicalTensor& logical : program.tensors()) {
     declarations.push_back({logical.name(), FP32, {logical.shape().begin(), logical.shape().end()}});
   }
-  auto write = [&]() -> absl::Status {
-    WEFT_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(temporary, declarations, {{"format", "pt"}}));
+  return ReplaceFile(path, [&](const std::string& name) -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(name, declarations, {{"format", "pt"}}));
     for (int i = 0; i < program.tensors_size(); ++i) {
       WEFT_ASSIGN_OR_RETURN(const TensorData data, tensor(i));
       std::vector<std::byte> bytes(data.bytes.size() / DTypeBytes(data.dtype) * sizeof(float));
@@ -113,13 +110,7 @@ absl::Status SaveWeights(const std::string& path, const Program& program,
     int64_t file_bytes = 0;
     uint32_t crc = 0;
     return writer->Finish(&file_bytes, &crc);
-  };
-  absl::Status status = write();
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = absl::UnknownError(absl::StrCat(path, ": cannot rename ", temporary, " to it"));
-  }
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  });
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <system_error>
 
@@ -16,6 +17,7 @@
 #include "google/protobuf/text_format.h"
 #include "proto/content.h"
 #include "proto/json_reader.h"
+#include "proto/status.h"
 #include "proto/text_reader.h"
 #include "proto/utf8.h"
 #include "proto/wire_reader.h"
@@ -82,15 +84,15 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
   return absl::OkStatus();
 }
 
-absl::Status WriteAndRename(const std::string& temporary, const std::string& path, absl::string_view content) {
-  FileDescriptor file(OpenRetrying(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666));
-  if (file.get() < 0) return SystemError("create a file beside it", path, errno);
-  absl::Status status = WriteAll(file.get(), content, path);
-  if (status.ok() && fsync(file.get()) != 0) status = SystemError("sync", path, errno);
-  if (file.Close() != 0 && status.ok()) status = SystemError("close", path, errno);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = SystemError("replace", path, errno);
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+absl::Status CreateAndWrite(const std::string& name, const std::string& path, absl::string_view content) {
+  // A device is opened as it is; a temporary file must be new.
+  const bool is_new = name != path;
+  FileDescriptor file(OpenRetrying(name, is_new ? O_WRONLY | O_CREAT | O_EXCL : O_WRONLY, 0666));
+  if (file.get() < 0) return SystemError(is_new ? "create a file beside it" : "open", path, errno);
+  WEFT_RETURN_IF_ERROR(WriteAll(file.get(), content, path));
+  if (is_new && fsync(file.get()) != 0) return SystemError("sync", path, errno);
+  if (file.Close() != 0) return SystemError("close", path, errno);
+  return absl::OkStatus();
 }
 
 enum class Format { kText, kJson, kBinary };
@@ -150,7 +152,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   return content;
 }
 
-absl::Status WriteFileAtomic(const std::string& path, absl::string_view content) {
+absl::Status ReplaceFile(const std::string& path, const std::function<absl::Status(const std::string& name)>& write) {
   if (path.empty()) return absl::InvalidArgumentError("a file name is empty");
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a file name holds a NUL byte");
   struct stat info;
@@ -158,20 +160,32 @@ absl::Status WriteFileAtomic(const std::string& path, absl::string_view content)
   if (exists && S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
   }
-  if (exists && !S_ISREG(info.st_mode)) {
-    FileDescriptor file(OpenRetrying(path, O_WRONLY));
-    if (file.get() < 0) return SystemError("open", path, errno);
-    return WriteAll(file.get(), content, path);
+  if (exists && !S_ISREG(info.st_mode)) return write(path);
+  std::string target = path;
+  if (exists && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    const std::unique_ptr<char, decltype(&std::free)> resolved(realpath(path.c_str(), nullptr), &std::free);
+    if (resolved == nullptr) return SystemError("follow", path, errno);
+    target = resolved.get();
   }
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   // Names of this process are distinct by the counter, those of others by the process id.
   static std::atomic<int> counter{0};
-  WEFT_RETURN_IF_ERROR(WriteAndRename(absl::StrCat(path, ".tmp-", getpid(), "-", counter.fetch_add(1)), path, content));
+  const std::string temporary = absl::StrCat(target, ".tmp-", getpid(), "-", counter.fetch_add(1));
+  absl::Status status = write(temporary);
+  if (status.ok() && rename(temporary.c_str(), target.c_str()) != 0) status = SystemError("replace", path, errno);
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
   // The rename itself lives in the folder. Some file systems cannot sync a folder; the content is safe either way.
+  const size_t slash = target.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   FileDescriptor directory(OpenRetrying(folder, O_RDONLY | O_DIRECTORY));
   if (directory.get() >= 0) fsync(directory.get());
   return absl::OkStatus();
+}
+
+absl::Status WriteFileAtomic(const std::string& path, absl::string_view content) {
+  return ReplaceFile(path, [&](const std::string& name) { return CreateAndWrite(name, path, content); });
 }
 
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message) {

@@ -3,6 +3,7 @@
 #define WEFT_PROTO_IO_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -19,8 +20,12 @@ inline constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 // (longer than `max_bytes`), each naming the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);
 
-// Writes under a temporary name in the same folder, syncs and renames, so that `path` holds the old or the new content
-// whatever happens; a failure removes the temporary file. Pipes and devices (/dev/stdout) are written to directly.
+// Calls `write` with a temporary name in the folder of `path`, then renames what it wrote (and synced), so that `path`
+// holds the old or the new content whatever happens; a failure removes the temporary file. Where `path` is a symbolic
+// link, its target is replaced. Pipes and devices (/dev/stdout) keep their place: `write` gets their own name.
+absl::Status ReplaceFile(const std::string& path, const std::function<absl::Status(const std::string& name)>& write);
+
+// ReplaceFile with `content`.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
 // Reads a contract message from text proto, JSON or binary, told apart by content: JSON begins with '{' (or '['), text

@@ -65,6 +65,38 @@ TEST(Files, WriteErrorsLeaveNothingBehind) {
   EXPECT_EQ(WriteFileAtomic("/dev/full", "x").code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(Files, LinksAndDevicesKeepTheirPlace) {
+  const std::string folder = ::testing::TempDir();
+  const std::string real = folder + "/real.txt", link = folder + "/link.txt", device = folder + "/device";
+  ASSERT_TRUE(WriteFileAtomic(real, "old").ok());
+  std::filesystem::create_symlink("real.txt", link);
+  ASSERT_TRUE(WriteFileAtomic(link, "new").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(*ReadFile(real), "new");
+  std::filesystem::create_symlink("/dev/null", device);
+  ASSERT_TRUE(ReplaceFile(device, [&](const std::string& name) {
+                EXPECT_EQ(name, device);
+                return absl::OkStatus();
+              }).ok());
+  ASSERT_TRUE(WriteFileAtomic(device, "gone").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(device));
+  EXPECT_TRUE(std::filesystem::is_character_file(device));
+}
+
+TEST(Files, AFailedReplacementLeavesTheOldContent) {
+  const std::string path = ::testing::TempDir() + "/kept.txt";
+  ASSERT_TRUE(WriteFileAtomic(path, "old").ok());
+  std::string temporary;
+  const absl::Status status = ReplaceFile(path, [&](const std::string& name) {
+    temporary = name;
+    EXPECT_TRUE(WriteFileAtomic(name, "half").ok());
+    return absl::UnavailableError("no more");
+  });
+  EXPECT_EQ(status.message(), "no more");
+  EXPECT_EQ(*ReadFile(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(temporary));
+}
+
 TEST(Files, TooLongANameLeavesNothingBehind) {
   const std::string folder = TempPath("rename");
   std::filesystem::create_directory(folder);

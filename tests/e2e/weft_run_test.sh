@@ -62,6 +62,7 @@ pid=$!
 wait_for_step "$cd_dir/long.out" 3
 kill -TERM $pid
 wait $pid || { cat "$cd_dir/err"; fail "exit status after SIGTERM"; }
+grep -q '^weft run: stopping after the step in progress' "$cd_dir/err" || fail "SIGTERM is not answered"
 stopped=$(sed -n 's/^stopped by signal after step \([0-9]*\); saved in .*/\1/p' "$cd_dir/long.out")
 [[ -n $stopped ]] || { tail -3 "$cd_dir/long.out"; fail "SIGTERM is not reported"; }
 tools/run_mpi.sh 2 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume \
@@ -71,6 +72,18 @@ grep -q "^resuming after step $stopped from" "$cd_dir/resumed.out" || fail "the 
 [[ $(losses "$cd_dir/resumed.out" | wc -l) -eq 4 ]] || fail "steps after a resume"
 "$run" run "$cd_dir/long.weft" --data "$text" --steps $((stopped + 4)) > "$cd_dir/whole.out" || fail "whole"
 diff <(losses "$cd_dir/whole.out" | tail -4) <(losses "$cd_dir/resumed.out") || fail "a resumed run differs"
+
+# So is SIGUSR1, for launchers that pass on only that.
+"$run" run "$cd_dir/long.weft" --data "$text" > "$cd_dir/int.out" 2> "$cd_dir/err" &
+pid=$!
+wait_for_step "$cd_dir/int.out" 3
+kill -USR1 $pid
+wait $pid || fail "exit status after SIGUSR1"
+grep -q '^stopped by signal after step' "$cd_dir/int.out" || fail "SIGUSR1 is not reported"
+# /dev/full is full and stays what it is.
+"$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 --save-weights /dev/full > /dev/null 2> "$cd_dir/err"
+[[ $? -eq 1 && -c /dev/full ]] || { cat "$cd_dir/err"; fail "weights to a full device"; }
+expect_error "$cd_dir/err" "/dev/full: cannot"
 
 # ---- Bad input: one clear line, status 1; wrong usage: status 2.
 refused() {
