@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -51,6 +52,9 @@ std::optional<int64_t> StepOfFolder(const std::string& name) {
   return step;
 }
 
+// Where a checkpoint is put that another one of the same step replaces.
+std::string OldFolderName(int64_t step) { return ".old-" + FolderName(step); }
+
 absl::Status Failed(const std::string& path, absl::string_view what) {
   return absl::UnknownError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
 }
@@ -72,20 +76,47 @@ absl::Status RemoveAll(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Folders of checkpoints, newest first, whole or not.
-absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory) {
+// Names in a directory that begin so, sorted; none if there is no directory.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory, absl::string_view prefix) {
   std::error_code error;
-  std::vector<int64_t> steps;
+  std::vector<std::string> names;
   fs::directory_iterator folder(directory, error);
   for (; !error && folder != fs::directory_iterator(); folder.increment(error)) {
-    const std::optional<int64_t> step = StepOfFolder(folder->path().filename().string());
-    if (step.has_value()) steps.push_back(*step);
+    const std::string name = folder->path().filename().string();
+    if (absl::StartsWith(name, prefix)) names.push_back(name);
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return absl::UnknownError(absl::StrCat(directory, ": cannot list: ", error.message()));
   }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Folders of checkpoints, newest first, whole or not.
+absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory, "step-"));
+  std::vector<int64_t> steps;
+  for (const std::string& name : names) {
+    const std::optional<int64_t> step = StepOfFolder(name);
+    if (step.has_value()) steps.push_back(*step);
+  }
   std::sort(steps.rbegin(), steps.rend());
   return steps;
+}
+
+bool IsWhole(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(folder + "/" + kManifestName, error);
+}
+
+// The manifest first: what is left of a removal that is cut short is no checkpoint.
+absl::Status RemoveCheckpoint(const std::string& folder) {
+  unlink((folder + "/" + kManifestName).c_str());
+  return RemoveAll(folder);
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  return std::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : Failed(to, "cannot rename " + from);
 }
 
 struct WrittenFile {
@@ -134,6 +165,49 @@ absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, 
   return files;
 }
 
+// Removes all but `keep` checkpoints, never that of `current`, which `latest` names. Those of higher steps go first:
+// they are of a run that was rolled back. Then the oldest go.
+absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
+  std::vector<int64_t> removable;
+  int64_t whole = 1;
+  for (int64_t step : steps) {
+    const std::string folder = directory + "/" + FolderName(step);
+    if (step == current) continue;
+    if (!IsWhole(folder)) {
+      WEFT_RETURN_IF_ERROR(RemoveAll(folder));
+      continue;
+    }
+    ++whole;
+    removable.push_back(step);
+  }
+  const auto older = std::partition_point(removable.begin(), removable.end(), [&](int64_t s) { return s > current; });
+  std::reverse(older, removable.end());
+  for (size_t i = 0; i < removable.size() && whole > std::max<int64_t>(1, keep); ++i, --whole) {
+    WEFT_RETURN_IF_ERROR(RemoveCheckpoint(directory + "/" + FolderName(removable[i])));
+  }
+  return absl::OkStatus();
+}
+
+// What saves that were cut short have left: parts of new checkpoints go, and what was to be replaced comes back unless
+// the new one is there.
+absl::Status CleanUp(const std::string& directory) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> temporaries, NamesIn(directory, ".tmp-"));
+  for (const std::string& name : temporaries) WEFT_RETURN_IF_ERROR(RemoveAll(directory + "/" + name));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> olds, NamesIn(directory, ".old-"));
+  for (const std::string& name : olds) {
+    const std::string aside = directory + "/" + name;
+    const std::string folder = directory + "/" + name.substr(std::strlen(".old-"));
+    std::error_code error;
+    if (IsWhole(aside) && !fs::exists(folder, error)) {
+      WEFT_RETURN_IF_ERROR(Rename(aside, folder));
+    } else {
+      WEFT_RETURN_IF_ERROR(RemoveCheckpoint(aside));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Commit(const CheckpointOptions& options, const Program& program, int64_t step,
                     const std::vector<WrittenFile>& files, const std::string& temporary) {
   CheckpointManifest manifest;
@@ -144,6 +218,10 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
   manifest.set_program(program.name());
   manifest.set_compiler_version(program.compiler_version());
   *manifest.mutable_recipe() = program.recipe();
+  if (options.data.tokens > 0) {
+    manifest.mutable_data()->set_tokens(options.data.tokens);
+    manifest.mutable_data()->set_crc32c(options.data.crc32c);
+  }
   for (const LogicalTensor& tensor : program.tensors()) {
     CheckpointTensor* out = manifest.add_tensors();
     out->set_name(tensor.name());
@@ -159,32 +237,17 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
   WEFT_RETURN_IF_ERROR(WriteFileAtomic(temporary + "/" + kManifestName, MessageToText(manifest)));
   WEFT_RETURN_IF_ERROR(SyncFolder(temporary));
   const std::string folder = options.directory + "/" + FolderName(step);
-  // Left by a run that ended between this rename and the update of `latest`.
-  WEFT_RETURN_IF_ERROR(RemoveAll(folder));
-  if (std::rename(temporary.c_str(), folder.c_str()) != 0) return Failed(folder, "cannot rename " + temporary);
+  // The same step may be there: from a run that ended before it updated `latest`, or that was rolled back. `latest` may
+  // name it, so it goes only when the new one is in its place.
+  const std::string aside = options.directory + "/" + OldFolderName(step);
+  std::error_code error;
+  if (fs::exists(folder, error)) WEFT_RETURN_IF_ERROR(Rename(folder, aside));
+  WEFT_RETURN_IF_ERROR(Rename(temporary, folder));
   WEFT_RETURN_IF_ERROR(SyncFolder(options.directory));
   WEFT_RETURN_IF_ERROR(WriteFileAtomic(options.directory + "/latest", FolderName(step) + "\n"));
   WEFT_RETURN_IF_ERROR(SyncFolder(options.directory));
-
-  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(options.directory));
-  for (size_t i = std::max<int64_t>(1, options.keep); i < steps.size(); ++i) {
-    // The manifest first: what is left of a removal that is cut short is no checkpoint.
-    const std::string old = options.directory + "/" + FolderName(steps[i]);
-    unlink((old + "/" + kManifestName).c_str());
-    WEFT_RETURN_IF_ERROR(RemoveAll(old));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RemoveTemporaries(const std::string& directory) {
-  std::error_code error;
-  std::vector<std::string> found;
-  for (fs::directory_iterator folder(directory, error); !error && folder != fs::directory_iterator();
-       folder.increment(error)) {
-    if (folder->path().filename().string().rfind(".tmp-", 0) == 0) found.push_back(folder->path().string());
-  }
-  for (const std::string& path : found) WEFT_RETURN_IF_ERROR(RemoveAll(path));
-  return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(RemoveCheckpoint(aside));
+  return Prune(options.directory, step, options.keep);
 }
 
 }  // namespace
@@ -196,7 +259,7 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
     std::error_code error;
     fs::create_directories(options.directory, error);
     if (error) return absl::UnknownError(absl::StrCat(options.directory, ": cannot create: ", error.message()));
-    WEFT_RETURN_IF_ERROR(RemoveTemporaries(options.directory));
+    WEFT_RETURN_IF_ERROR(CleanUp(options.directory));
     if (mkdir(temporary.c_str(), 0777) != 0) return Failed(temporary, "cannot create");
   }
   WEFT_RETURN_IF_ERROR(Barrier(endpoint, options.timeout));
@@ -218,18 +281,27 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
     }
     const std::string folder = directory + "/" + name;
     if (fs::exists(folder, error)) return folder;
+    // A save of the same step was cut short between two renames.
+    const std::string aside = directory + "/.old-" + name;
+    if (IsWhole(aside)) return aside;
   }
   WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
   for (int64_t step : steps) {
     const std::string folder = directory + "/" + FolderName(step);
-    if (fs::exists(folder + "/" + kManifestName, error)) return folder;
+    if (IsWhole(folder)) return folder;
   }
   return std::nullopt;
 }
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + kManifestName;
-  WEFT_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadMessage<CheckpointManifest>(path));
+  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  return ParseManifest(bytes, path);
+}
+
+absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path) {
+  CheckpointManifest manifest;
+  WEFT_RETURN_IF_ERROR(ParseMessage(bytes, path, &manifest));
   if (manifest.format_version() != kFormatVersion) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": format_version = ", manifest.format_version(), ", this weft reads ", kFormatVersion));
@@ -275,6 +347,27 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
             differences, {{"\n", "; "}, {"modified: ", "recipe."}, {"added: ", "recipe."}, {"deleted: ", "recipe."}})));
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, const Program& program,
+                                           const DataIdentity& data) {
+  std::vector<std::string> notes;
+  if (manifest.has_data() && data.tokens > 0 && manifest.data().tokens() != data.tokens) {
+    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, that of the checkpoint had ",
+                                 manifest.data().tokens(), ": the run goes on with other samples"));
+  } else if (manifest.has_data() && data.tokens > 0 && manifest.data().crc32c() != data.crc32c) {
+    notes.push_back(
+        absl::StrFormat("note: the data is not that of the checkpoint, though as long (CRC32C of its ends "
+                        "%08x, was %08x): the run goes on with other samples",
+                        data.crc32c, manifest.data().crc32c()));
+  }
+  const std::string& decay = program.recipe().lr().decay();
+  if (manifest.recipe().steps() != program.recipe().steps() && !decay.empty() && decay != "constant") {
+    notes.push_back(absl::StrCat("note: recipe.steps is ", program.recipe().steps(), ", in the checkpoint ",
+                                 manifest.recipe().steps(), ": the learning rate's ", decay,
+                                 " decay is over the new number from here on"));
+  }
+  return notes;
 }
 
 namespace {

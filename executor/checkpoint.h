@@ -3,6 +3,7 @@
 //   DIR/latest               "step-00000020\n": replaced last, atomically
 //   DIR/step-00000020/       manifest.textproto, rank-0000.safetensors, ...
 //   DIR/.tmp-step-00000030/  being written, or left behind by a crash; never read
+//   DIR/.old-step-00000020/  what is being replaced; stands for step-00000020 while that is not there
 //
 // Each rank writes the tensors of which it is the first holder. The folder gets its final name when all of its files
 // are synced.
@@ -13,10 +14,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "executor/checkpoint.pb.h"
+#include "executor/data.h"
 #include "executor/state.h"
 #include "executor/transport.h"
 #include "proto/program.pb.h"
@@ -25,8 +29,11 @@ namespace weft {
 
 struct CheckpointOptions {
   std::string directory;
-  // The newest so many are kept; at least 1.
+  // So many are kept; at least 1. The one just saved is always among them; of the others those of higher steps, left by
+  // a run that was rolled back, go before the oldest.
   int64_t keep = 2;
+  // Of the training data.
+  DataIdentity data = {};
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
 };
 
@@ -41,10 +48,16 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
 
 // Of a checkpoint folder. Errors name the file.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint);
+// The same from the content of the file.
+absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path);
 
 // Ok if `program` may continue from the checkpoint: same model, same recipe (its steps may have grown). The error names
 // each field that differs.
 absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program);
+
+// What is allowed but makes the run another one than it would have been, one line each: other data, other steps.
+std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, const Program& program,
+                                           const DataIdentity& data);
 
 // Sets all that this rank holds. Files are checked against the manifest before they are used.
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,

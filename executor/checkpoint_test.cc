@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "executor/arena.h"
 #include "executor/weights.h"
 #include "gmock/gmock.h"
@@ -24,6 +26,7 @@
 namespace weft {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -237,6 +240,98 @@ TEST(CheckpointTest, TheNewestAreKept) {
   EXPECT_FALSE(fs::exists(directory + "/.tmp-step-00000060"));
 }
 
+std::set<std::string> NamesIn(const std::string& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+void PointTo(const std::string& directory, const std::string& name) {
+  std::ofstream(directory + "/latest", std::ios::trunc) << name << "\n";
+}
+
+TEST(CheckpointTest, ARollBackLosesNeitherTheNewNorWhatLatestNames) {
+  Job job(MakeProgram(1, 2));
+  const std::string directory = FreshDirectory("roll_back");
+  auto save = [&](int64_t step, int64_t keep, int64_t fill) {
+    job.Fill(fill);
+    ASSERT_TRUE(job.Save(directory, step, keep).ok());
+    // Whatever is removed, what was just saved is what the next resume finds.
+    EXPECT_EQ(**FindCheckpoint(directory), absl::StrFormat("%s/step-%08d", directory, step));
+    ASSERT_TRUE(job.Load(**FindCheckpoint(directory)).ok());
+    job.ExpectFilled(fill);
+  };
+  for (int64_t step : {10, 20, 30, 40}) save(step, 4, step);
+  // Back to 10, then on with other steps: the abandoned future goes first, then the oldest.
+  PointTo(directory, "step-00000010");
+  EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");
+  save(15, 3, 115);
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000010", "step-00000015", "step-00000020"}));
+  save(17, 3, 117);
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000010", "step-00000015", "step-00000017"}));
+  save(19, 3, 119);
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000015", "step-00000017", "step-00000019"}));
+  // With one kept, and over a step that exists.
+  PointTo(directory, "step-00000015");
+  save(17, 1, 217);
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000017"}));
+  PointTo(directory, "step-00000017");
+  save(16, 1, 216);
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000016"}));
+}
+
+TEST(CheckpointTest, WhatACutShortReplacementLeavesIsLoaded) {
+  Job job(MakeProgram(1, 2));
+  const std::string directory = FreshDirectory("replace");
+  job.Fill(5);
+  ASSERT_TRUE(job.Save(directory, 30, 1).ok());
+  auto expect_found = [&](const std::string& name, int64_t fill) {
+    ASSERT_EQ(**FindCheckpoint(directory), directory + "/" + name);
+    ASSERT_TRUE(job.Load(directory + "/" + name).ok());
+    job.ExpectFilled(fill);
+  };
+  // Cut short when the old one was aside and the new one not there.
+  fs::rename(directory + "/step-00000030", directory + "/.old-step-00000030");
+  fs::create_directory(directory + "/.tmp-step-00000030");
+  expect_found(".old-step-00000030", 5);
+  // Another step's save puts it back into its place.
+  job.Fill(6);
+  ASSERT_TRUE(job.Save(directory, 40, 2).ok());
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000030", "step-00000040"}));
+  PointTo(directory, "step-00000030");
+  expect_found("step-00000030", 5);
+  // Cut short when both were there: the new one counts.
+  fs::copy(directory + "/step-00000040", directory + "/.old-step-00000040", fs::copy_options::recursive);
+  PointTo(directory, "step-00000040");
+  expect_found("step-00000040", 6);
+  job.Fill(7);
+  ASSERT_TRUE(job.Save(directory, 40, 1).ok());
+  expect_found("step-00000040", 7);
+  EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000040"}));
+}
+
+TEST(CheckpointTest, OtherDataAndStepsAreNoted) {
+  Job job(MakeProgram(1, 1));
+  const std::string directory = FreshDirectory("notes");
+  const DataIdentity data{.tokens = 1000, .crc32c = 7};
+  ASSERT_TRUE(
+      SaveCheckpoint({.directory = directory, .data = data}, job.program, 1, *job.states[0], *job.endpoints[0]).ok());
+  const CheckpointManifest manifest = *ReadManifest(**FindCheckpoint(directory));
+  EXPECT_THAT(NotesOnContinuing(manifest, job.program, data), ElementsAre());
+  EXPECT_THAT(NotesOnContinuing(manifest, job.program, {}), ElementsAre());
+  EXPECT_THAT(NotesOnContinuing(manifest, job.program, {.tokens = 1001, .crc32c = 7}),
+              ElementsAre(HasSubstr("has 1001 tokens, that of the checkpoint had 1000")));
+  EXPECT_THAT(NotesOnContinuing(manifest, job.program, {.tokens = 1000, .crc32c = 8}),
+              ElementsAre(HasSubstr("00000008, was 00000007")));
+  Program longer = job.program;
+  longer.mutable_recipe()->set_steps(200);
+  // A constant rate does not care.
+  EXPECT_THAT(NotesOnContinuing(manifest, longer, data), ElementsAre());
+  longer.mutable_recipe()->mutable_lr()->set_decay("cosine");
+  EXPECT_THAT(NotesOnContinuing(manifest, longer, data),
+              ElementsAre(HasSubstr("recipe.steps is 200, in the checkpoint 100")));
+}
+
 TEST(CheckpointTest, DamageIsNamed) {
   Job job(MakeProgram(1, 1));
   job.Fill(1);
@@ -341,6 +436,55 @@ TEST(CheckpointTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
   EXPECT_GT(last, 0);
   // The test means something only if some of the kills hit a save.
   EXPECT_GT(interrupted, 0);
+}
+
+// The same when saves go over an existing step and, in between, `latest` is set back.
+TEST(CheckpointTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
+  const int moments = 40;
+  const uint32_t seed = 20242;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937 random(seed);
+  const std::string directory = FreshDirectory("kill_replace");
+  int64_t last = 1, progress = 0, save_us = 0;
+  {
+    Job job(MakeProgram(1, 2));
+    job.Fill(last);
+    const int64_t start = MonotonicNanoseconds();
+    ASSERT_TRUE(job.Save(directory, 7, 1).ok());
+    save_us = (MonotonicNanoseconds() - start) / 1000 + 1;
+  }
+  for (int moment = 0; moment < moments; ++moment) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Job job(MakeProgram(1, 2));
+      // Steps 7, 7, 6, 7, 7, 6...: over what is there, with --keep 1; 6 after 7 is a run that was rolled back.
+      for (int64_t fill = last + 1;; ++fill) {
+        job.Fill(fill);
+        if (!job.Save(directory, fill % 3 == 0 ? 6 : 7, 1).ok()) _exit(3);
+      }
+    }
+    usleep(500 + random() % (3 * save_us + 1000));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
+    const auto found = FindCheckpoint(directory);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_TRUE(found->has_value()) << "the checkpoint was lost";
+    Job reader(MakeProgram(1, 1));
+    const absl::Status loaded = reader.Load(**found);
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    // The first element of the first tensor is the number it was filled with.
+    float first = 0;
+    std::memcpy(&first, reader.states[0]->Read(0, StatePart::kWeight)->bytes.data(), sizeof(first));
+    const int64_t fill = static_cast<int64_t>(first);
+    ASSERT_GE(fill, last) << "a newer checkpoint was lost";
+    reader.ExpectFilled(fill);
+    progress += fill - last;
+    last = fill;
+  }
+  EXPECT_GT(progress, 0);
 }
 
 // ---- Weight files.

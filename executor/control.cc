@@ -26,6 +26,40 @@ bool AllDone(const Transfer* transfers, int count) {
   return true;
 }
 
+// Waits for `count` posted transfers, whose memory the caller will free. So where it fails, it aborts the job: after
+// that no partner copies from or to it, and no MPI receive is progressed. `late` makes the message of a timeout from
+// the transfer that is missing.
+template <typename Late>
+absl::Status WaitForAll(Endpoint& endpoint, const Transfer* transfers, int count, int64_t deadline_ns,
+                        const Late& late) {
+  while (!AllDone(transfers, count)) {
+    absl::Status status = endpoint.WaitForProgress(std::chrono::milliseconds(200)).status();
+    Endpoint::LastNote note;
+    if (status.ok()) status = endpoint.CheckPeers(&note);
+    if (status.ok() && MonotonicNanoseconds() > deadline_ns) {
+      for (int i = 0; i < count && status.ok(); ++i) {
+        if (!transfers[i].done.load(std::memory_order_acquire))
+          status = absl::DeadlineExceededError(late(transfers[i]));
+      }
+    }
+    if (status.ok()) continue;
+    endpoint.Abort(status);
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+// Ends the job if a transfer cannot be posted: others of the same call may be already.
+absl::Status PostOrAbort(Endpoint& endpoint, Transfer* transfer, bool send) {
+  const absl::Status status = send ? endpoint.PostSend(transfer) : endpoint.PostRecv(transfer);
+  if (!status.ok()) endpoint.Abort(status);
+  return status;
+}
+
+std::string Seconds(std::chrono::nanoseconds timeout) {
+  return absl::StrCat(std::chrono::duration<double>(timeout).count(), " s");
+}
+
 }  // namespace
 
 absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout) {
@@ -41,20 +75,12 @@ absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout) {
     for (int i = 0; i < count; ++i) {
       Prepare(transfers[i], &bytes[i], root ? i + 1 : 0, kBarrierChannel);
       const bool send = root == (phase == 1);
-      WEFT_RETURN_IF_ERROR(send ? endpoint.PostSend(&transfers[i]) : endpoint.PostRecv(&transfers[i]));
+      WEFT_RETURN_IF_ERROR(PostOrAbort(endpoint, &transfers[i], send));
     }
-    while (!AllDone(transfers.get(), count)) {
-      WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(200)).status());
-      Endpoint::LastNote note;
-      WEFT_RETURN_IF_ERROR(endpoint.CheckPeers(&note));
-      if (MonotonicNanoseconds() <= deadline) continue;
-      for (int i = 0; i < count; ++i) {
-        if (transfers[i].done) continue;
-        return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), ": waited for rank ",
-                                                        transfers[i].peer, " at a barrier for ",
-                                                        std::chrono::duration<double>(timeout).count(), " s"));
-      }
-    }
+    WEFT_RETURN_IF_ERROR(WaitForAll(endpoint, transfers.get(), count, deadline, [&](const Transfer& missing) {
+      return absl::StrCat("rank ", endpoint.rank(), ": waited for rank ", missing.peer, " at a barrier for ",
+                          Seconds(timeout));
+    }));
   }
   return absl::OkStatus();
 }
@@ -68,22 +94,10 @@ absl::Status MoveNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, bo
   transfer.bytes = bytes;
   transfer.peer = peer;
   transfer.channel = kDataChannel;
-  WEFT_RETURN_IF_ERROR(send ? endpoint.PostSend(&transfer) : endpoint.PostRecv(&transfer));
-  const int64_t deadline = MonotonicNanoseconds() + timeout.count();
-  while (!transfer.done.load(std::memory_order_acquire)) {
-    WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(200)).status());
-    Endpoint::LastNote note;
-    WEFT_RETURN_IF_ERROR(endpoint.CheckPeers(&note));
-    if (MonotonicNanoseconds() > deadline) {
-      // The other side may still write to it: nobody may free this memory, so the job has to end.
-      const absl::Status status =
-          absl::DeadlineExceededError(absl::StrCat("rank ", endpoint.rank(), ": waited for rank ", peer, " for ",
-                                                   std::chrono::duration<double>(timeout).count(), " s"));
-      endpoint.Abort(status);
-      return status;
-    }
-  }
-  return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(PostOrAbort(endpoint, &transfer, send));
+  return WaitForAll(endpoint, &transfer, 1, MonotonicNanoseconds() + timeout.count(), [&](const Transfer&) {
+    return absl::StrCat("rank ", endpoint.rank(), ": waited for rank ", peer, " for ", Seconds(timeout));
+  });
 }
 
 }  // namespace
@@ -114,14 +128,14 @@ absl::StatusOr<std::vector<std::string>> GatherBytes(Endpoint& endpoint, const s
   return all;
 }
 
-StopVote::StopVote(Endpoint& endpoint) : endpoint_(endpoint) {
+StopVote::StopVote(Endpoint& endpoint, const std::atomic<bool>* asked) : endpoint_(endpoint), asked_(asked) {
   const int slots = endpoint.rank() == 0 ? endpoint.size() - 1 : 2;
   transfers_ = std::make_unique<Transfer[]>(slots + 1);
   bytes_ = std::make_unique<uint8_t[]>(slots + 1);
 }
 
-absl::Status StopVote::Start(bool stop) {
-  stop_ = stop;
+absl::Status StopVote::Start() {
+  stop_ = false;
   answering_ = false;
   active_ = true;
   if (endpoint_.rank() == 0) {
@@ -133,7 +147,7 @@ absl::Status StopVote::Start(bool stop) {
     return absl::OkStatus();
   }
   count_ = 2;
-  bytes_[0] = stop ? 1 : 0;
+  bytes_[0] = Asked() ? 1 : 0;
   Prepare(transfers_[0], &bytes_[0], 0, kVoteChannel);
   Prepare(transfers_[1], &bytes_[1], 0, kVoteChannel);
   WEFT_RETURN_IF_ERROR(endpoint_.PostSend(&transfers_[0]));
@@ -146,6 +160,7 @@ absl::StatusOr<bool> StopVote::Advance() {
   if (endpoint_.rank() != 0) {
     stop_ = bytes_[1] != 0;
   } else if (!answering_) {
+    stop_ = Asked();
     for (int i = 0; i < count_; ++i) stop_ = stop_ || bytes_[i] != 0;
     answering_ = true;
     for (int i = 0; i < count_; ++i) {

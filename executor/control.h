@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_CONTROL_H_
 #define WEFT_EXECUTOR_CONTROL_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,9 @@
 
 namespace weft {
 
+// Where one of the following functions fails after it has posted a transfer, it has aborted the job: nothing touches
+// its memory any more when it returns.
+
 // Returns when all ranks have called it. DeadlineExceeded, naming a rank that is missing, after `timeout`.
 absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout);
 
@@ -25,22 +29,26 @@ absl::StatusOr<std::vector<std::string>> GatherBytes(Endpoint& endpoint, const s
 absl::Status SendNow(Endpoint& endpoint, int peer, const void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 absl::Status RecvNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 
-// Ranks may be in different repetitions when one of them is asked to stop, so they agree: each tells rank 0 when it
-// begins repetition k and whether it was asked, and rank 0, having heard all, tells each whether repetition k+1 will
-// take place. A rank needs the answer only when it is about to begin k+1.
+// Ranks may be in different repetitions when one of them is asked to stop, so they agree: each tells rank 0 when it has
+// finished repetition k and whether it was asked, and rank 0, having heard all, tells each whether repetition k+1 will
+// take place.
 class StopVote {
  public:
-  explicit StopVote(Endpoint& endpoint);
+  // `asked` is set when this rank is asked to stop; null: it never is.
+  StopVote(Endpoint& endpoint, const std::atomic<bool>* asked);
 
   // Begins a vote; the one before must be over.
-  absl::Status Start(bool stop);
+  absl::Status Start();
   bool active() const { return active_; }
   // True when the answer is there and nothing is in flight; then `stop()` holds for all ranks alike.
   absl::StatusOr<bool> Advance();
   bool stop() const { return stop_; }
 
  private:
+  bool Asked() const { return asked_ != nullptr && asked_->load(std::memory_order_relaxed); }
+
   Endpoint& endpoint_;
+  const std::atomic<bool>* const asked_;
   // Rank 0: one transfer to or from each other rank. Others: [0] to rank 0, [1] from it.
   std::unique_ptr<Transfer[]> transfers_;
   std::unique_ptr<uint8_t[]> bytes_;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/data_order.h"
 #include "executor/token_format.h"
+#include "proto/crc32c.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -113,6 +114,23 @@ class TokenSource : public DataSource {
     return absl::OkStatus();
   }
 
+  DataIdentity identity() const override { return identity_; }
+
+  absl::Status Identify() {
+    constexpr int64_t kBlock = int64_t{1} << 20;
+    const int64_t total = layout_.count * layout_.bytes_per_token;
+    std::vector<char> block(8);
+    for (int i = 0; i < 8; ++i) block[i] = static_cast<char>(static_cast<uint64_t>(total) >> (8 * i));
+    uint32_t crc = Crc32c(absl::string_view(block.data(), block.size()));
+    for (const int64_t first : {int64_t{0}, std::max<int64_t>(0, total - kBlock)}) {
+      block.resize(static_cast<size_t>(std::min(kBlock, total)));
+      WEFT_RETURN_IF_ERROR(file_.Read(layout_.offset + first, absl::MakeSpan(block)));
+      crc = Crc32cExtend(crc, absl::string_view(block.data(), block.size()));
+    }
+    identity_ = {layout_.count, crc};
+    return absl::OkStatus();
+  }
+
   // What is wrong shows at once, not after hours, as far as reading it takes no more than a moment.
   absl::Status CheckBeginning(bool text) const {
     constexpr int64_t kChecked = int64_t{1} << 26;
@@ -162,6 +180,7 @@ class TokenSource : public DataSource {
   TokenLayout layout_;
   DataOptions options_;
   int64_t limit_ = 0;
+  DataIdentity identity_;
 };
 
 // Token files, raw tokens and text: one file.
@@ -252,6 +271,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const DataOptions& options)
   const bool text = prefix.empty() && options.token_type.empty() && layout.bytes_per_token == 1;
   auto source = std::make_unique<TokenSource>(std::move(file), layout, options);
   WEFT_RETURN_IF_ERROR(source->CheckBeginning(text));
+  WEFT_RETURN_IF_ERROR(source->Identify());
   return std::unique_ptr<DataSource>(std::move(source));
 }
 

@@ -12,6 +12,14 @@
 
 namespace weft {
 
+// Tells one set of training data from another without reading all of it.
+struct DataIdentity {
+  // 0 = not known.
+  int64_t tokens = 0;
+  // CRC32C of the number of bytes, little-endian in 8 bytes, and the first and the last MiB of the tokens.
+  uint32_t crc32c = 0;
+};
+
 // A token source. Sample i of a run is a function of (seed, i) alone (docs/kernels.md, data order). Thread-safe.
 class DataSource {
  public:
@@ -22,6 +30,8 @@ class DataSource {
 
   // Fills tokens and targets (each sequence_length long; targets are tokens shifted by one) of global sample `sample`.
   virtual absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const = 0;
+
+  virtual DataIdentity identity() const { return {}; }
 };
 
 struct DataOptions {

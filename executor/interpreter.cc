@@ -37,7 +37,7 @@ class Interpreter::Impl {
         backend_(*backend),
         options_(options),
         prepared_(std::move(prepared)),
-        vote_(*endpoint),
+        vote_(*endpoint, options.stop),
         streams_(prepared_->streams.size()) {}
 
   // Runs `count` more repetitions of a list.
@@ -60,8 +60,6 @@ class Interpreter::Impl {
     allowed_ = votes_ ? first_repetition_ + 1 : end_repetition_;
     next_vote_ = first_repetition_;
     steps_left_ = prepared_->steps_of_list[list] * count;
-    // A rank without steps still takes part in votes.
-    frontier_ = steps_left_ > 0 ? first_repetition_ : end_repetition_;
     WEFT_RETURN_IF_ERROR(Drive());
     const int64_t ran = end_repetition_ - first_repetition_;
     if (list == kBodyList) {
@@ -73,7 +71,7 @@ class Interpreter::Impl {
 
   // Asks all ranks whether to stop, and waits for the answer.
   absl::StatusOr<bool> VoteNow() {
-    WEFT_RETURN_IF_ERROR(vote_.Start(options_.stop->load(std::memory_order_relaxed)));
+    WEFT_RETURN_IF_ERROR(vote_.Start());
     const int64_t start = MonotonicNanoseconds();
     while (true) {
       WEFT_ASSIGN_OR_RETURN(const bool done, vote_.Advance());
@@ -316,7 +314,7 @@ class Interpreter::Impl {
     }
     if (++state.position == stream.steps[list_].size()) {
       state.position = 0;
-      frontier_ = std::max(frontier_, ++state.repetition);
+      ++state.repetition;
     }
     unblocked_ |= action.several_streams;
     if (head.last) {
@@ -372,11 +370,14 @@ class Interpreter::Impl {
     return absl::InternalError(absl::StrCat(Where(action, repetition), ": injected failure"));
   }
 
-  // Whether the vote went on: begins one when this rank has reached a repetition after which it does not know yet.
+  // Whether the vote went on: begins one when this rank has finished a repetition after which it does not know yet. That
+  // is as late as can be, so that the step during which the run is asked to stop is the last. It costs little: the
+  // next step's first action waits for the weights, and with clipping these wait for all ranks' norms anyway.
   absl::StatusOr<bool> AdvanceVote() {
     bool progress = false;
-    if (!vote_.active() && frontier_ >= next_vote_ && next_vote_ + 1 < end_repetition_) {
-      WEFT_RETURN_IF_ERROR(vote_.Start(options_.stop->load(std::memory_order_relaxed)));
+    // A rank without actions still takes part.
+    if (!vote_.active() && VotesLeft() && left_[next_vote_ - first_repetition_] == 0) {
+      WEFT_RETURN_IF_ERROR(vote_.Start());
     }
     if (vote_.active()) {
       WEFT_ASSIGN_OR_RETURN(progress, vote_.Advance());
@@ -449,8 +450,7 @@ class Interpreter::Impl {
   bool tracing_ = false;
   // Whether the ranks vote after each repetition.
   bool votes_ = false;
-  // The furthest repetition that a stream has reached, and the next that is voted on.
-  int64_t frontier_ = 0;
+  // The repetition after which the next vote is.
   int64_t next_vote_ = 0;
   // Of the body, over all RunList calls that are over.
   int64_t body_repetitions_ = 0;

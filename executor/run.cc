@@ -143,7 +143,9 @@ class RankRun {
       const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
       if (saves && (due || step == shared_.last_step || result_.stopped) && saved != step) {
         const int64_t start = MonotonicNanoseconds();
-        WEFT_RETURN_IF_ERROR(SaveCheckpoint(options.checkpoint, shared_.program, step, *state_, endpoint_));
+        CheckpointOptions checkpoint = options.checkpoint;
+        checkpoint.data = shared_.data.identity();
+        WEFT_RETURN_IF_ERROR(SaveCheckpoint(checkpoint, shared_.program, step, *state_, endpoint_));
         saved = step;
         result_.checkpoint_seconds += 1e-9 * (MonotonicNanoseconds() - start);
       }
@@ -310,7 +312,7 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
   for (const auto& endpoint : endpoints) runs.push_back(std::make_unique<RankRun>(shared, endpoint.get()));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < endpoints.size(); ++i) {
-    threads.emplace_back([&, i] {
+    auto run_rank = [&, i] {
       RankRun& run = *runs[i];
       run.status() = run.Prepare();
       if (!run.status().ok()) {
@@ -323,7 +325,13 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
         const bool first = endpoints[i]->Abort(run.status());
         run.status().SetPayload(first ? kInRun : kElsewhere, absl::Cord("1"));
       }
-    });
+    };
+    // MPI may be called by the thread that initialized it only: a single rank runs on the caller's.
+    if (endpoints.size() == 1) {
+      run_rank();
+    } else {
+      threads.emplace_back(run_rank);
+    }
   }
   for (std::thread& thread : threads) thread.join();
   // The failure that came first, if it was in this process.
@@ -374,6 +382,9 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
       options.on_note(found.has_value()
                           ? absl::StrCat("resuming after step ", manifest.step(), " from ", *found)
                           : absl::StrCat(options.checkpoint.directory, " has no checkpoint: starting at step 0"));
+      if (found.has_value()) {
+        for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
+      }
     }
   } else if (options.resume) {
     return absl::InvalidArgumentError("--resume needs --checkpoint DIR");

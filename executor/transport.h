@@ -70,8 +70,9 @@ class Endpoint {
   // Ends a WaitForProgress of this rank, now or the next one.
   virtual void Wake() = 0;
 
-  // Gives up: all ranks' calls return `status` from now on. The first abort of a job wins; true if this was it. Memory
-  // of posted transfers must stay valid until all ranks have stopped using the transport.
+  // Gives up: all ranks' calls return `status` from now on. The first abort of a job wins; true if that was one of this
+  // rank. When this has returned, or another call has returned the status of an abort, the transport does not touch
+  // posted transfers of this rank, nor their memory, any more.
   virtual bool Abort(const absl::Status& status) = 0;
 
   // What this rank is doing, so that others can name it should its process die. Cheap.

@@ -48,11 +48,15 @@ struct World {
 
   std::mutex mutex;
   std::vector<Waiter> waiters;
+  // Matched messages whose bytes are being moved, without the lock.
+  int copies = 0;
+  std::condition_variable copied;
   // Key: sender, receiver, channel.
   std::map<std::tuple<int, int, int>, Channel> channels;
   std::atomic<bool> aborted{false};
   // Written once, before `aborted` is set.
   absl::Status reason;
+  int aborted_by = -1;
 };
 
 class InprocEndpoint : public Endpoint {
@@ -66,7 +70,10 @@ class InprocEndpoint : public Endpoint {
   absl::Status PostRecv(Transfer* transfer) override { return Post(transfer, /*send=*/false); }
 
   absl::StatusOr<bool> Poll() override {
-    if (world_->aborted.load(std::memory_order_acquire)) return world_->reason;
+    if (world_->aborted.load(std::memory_order_acquire)) {
+      std::unique_lock<std::mutex> lock(world_->mutex);
+      return AfterCopies(lock);
+    }
     const uint64_t events = world_->waiters[rank_].events.load(std::memory_order_acquire);
     return std::exchange(seen_, events) != events;
   }
@@ -89,18 +96,28 @@ class InprocEndpoint : public Endpoint {
   }
 
   bool Abort(const absl::Status& status) override {
-    std::lock_guard<std::mutex> lock(world_->mutex);
-    if (world_->aborted.load(std::memory_order_relaxed)) return false;
-    world_->reason = status;
-    world_->aborted.store(true, std::memory_order_release);
-    for (Waiter& waiter : world_->waiters) waiter.changed.notify_all();
-    return true;
+    std::unique_lock<std::mutex> lock(world_->mutex);
+    if (!world_->aborted.load(std::memory_order_relaxed)) {
+      world_->reason = status;
+      world_->aborted_by = rank_;
+      world_->aborted.store(true, std::memory_order_release);
+      for (Waiter& waiter : world_->waiters) waiter.changed.notify_all();
+    }
+    (void)AfterCopies(lock);
+    return world_->aborted_by == rank_;
   }
 
   void Note(int64_t, int32_t) override {}
   absl::Status CheckPeers(LastNote*) override { return absl::OkStatus(); }
 
  private:
+  // The reason of the abort, when nobody moves bytes any more: the caller may free its transfers then. No match is made
+  // after an abort, so this takes no longer than a copy.
+  absl::Status AfterCopies(std::unique_lock<std::mutex>& lock) {
+    world_->copied.wait(lock, [&] { return world_->copies == 0; });
+    return world_->reason;
+  }
+
   // The lock is held.
   void Signal(int rank) {
     world_->waiters[rank].events.fetch_add(1, std::memory_order_release);
@@ -116,8 +133,8 @@ class InprocEndpoint : public Endpoint {
     transfer->done.store(false, std::memory_order_relaxed);
     Transfer* partner;
     {
-      std::lock_guard<std::mutex> lock(world_->mutex);
-      if (world_->aborted.load(std::memory_order_relaxed)) return world_->reason;
+      std::unique_lock<std::mutex> lock(world_->mutex);
+      if (world_->aborted.load(std::memory_order_relaxed)) return AfterCopies(lock);
       Channel& channel = world_->channels[send ? std::tuple(rank_, transfer->peer, transfer->channel)
                                                : std::tuple(transfer->peer, rank_, transfer->channel)];
       partner = (send ? channel.receives : channel.sends).Pop();
@@ -125,13 +142,15 @@ class InprocEndpoint : public Endpoint {
         (send ? channel.sends : channel.receives).Push(transfer);
         return absl::OkStatus();
       }
-    }
-    if (partner->bytes != transfer->bytes) {
-      absl::Status mismatch = absl::InternalError(
-          absl::StrCat("channel ", transfer->channel, ": rank ", rank_, send ? " sends " : " expects ", transfer->bytes,
-                       " bytes, rank ", partner->owner, send ? " expects " : " sends ", partner->bytes));
-      Abort(mismatch);
-      return mismatch;
+      if (partner->bytes != transfer->bytes) {
+        const absl::Status mismatch = absl::InternalError(absl::StrCat(
+            "channel ", transfer->channel, ": rank ", rank_, send ? " sends " : " expects ", transfer->bytes,
+            " bytes, rank ", partner->owner, send ? " expects " : " sends ", partner->bytes));
+        lock.unlock();
+        Abort(mismatch);
+        return mismatch;
+      }
+      ++world_->copies;
     }
     const int64_t start = MonotonicNanoseconds();
     if (transfer->bytes > 0) {
@@ -148,6 +167,7 @@ class InprocEndpoint : public Endpoint {
       side->done.store(true, std::memory_order_release);
     }
     std::lock_guard<std::mutex> lock(world_->mutex);
+    if (--world_->copies == 0) world_->copied.notify_all();
     Signal(partner_rank);
     if (partner_rank != rank_) Signal(rank_);
     return absl::OkStatus();

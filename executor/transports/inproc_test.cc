@@ -1,6 +1,8 @@
 #include <deque>
+#include <random>
 #include <thread>
 
+#include "executor/control.h"
 #include "executor/transport.h"
 #include "executor/transports/transport_conformance.h"
 #include "gmock/gmock.h"
@@ -35,6 +37,72 @@ TEST(InprocTest, Conforms) {
   }
 }
 
+TEST(InprocTest, OneOfRacingAbortsWins) {
+  for (int round = 0; round < 50; ++round) {
+    const auto endpoints = Open(4);
+    std::vector<absl::Status> results(4);
+    bool won[4] = {};
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 4; ++rank) {
+      threads.emplace_back([&, rank] { results[rank] = RacingAbortsConform(*endpoints[rank], &won[rank]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(won[0] + won[1] + won[2] + won[3], 1);
+  }
+}
+
+// Buffers are freed as soon as a rank learns of an abort, while its partner may be in the middle of a copy. Large ones
+// go back to the system then, so a copy that went on would crash, and tsan sees it in any case.
+TEST(InprocTest, NothingTouchesBuffersAfterAnAbort) {
+  constexpr int64_t kBytes = 16 << 20;
+  const uint32_t seed = 77;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937 random(seed);
+  int cut_short = 0;
+  for (int round = 0; round < 30; ++round) {
+    const auto endpoints = Open(3);
+    const int pause_us = static_cast<int>(random() % 10000);
+    std::vector<absl::Status> results(3);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto timeout = std::chrono::seconds(60);
+        for (int i = 0; i < 1000 && results[rank].ok(); ++i) {
+          std::vector<char> buffer(kBytes);
+          results[rank] = rank == i % 2 ? SendNow(*endpoints[rank], 1 - rank, buffer.data(), kBytes, timeout)
+                                        : RecvNow(*endpoints[rank], 1 - rank, buffer.data(), kBytes, timeout);
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+    EXPECT_TRUE(endpoints[2]->Abort(absl::AbortedError("enough")));
+    for (std::thread& thread : threads) thread.join();
+    for (int rank = 0; rank < 2; ++rank) cut_short += results[rank].message() == "enough";
+  }
+  EXPECT_EQ(cut_short, 60);
+}
+
+TEST(ControlTest, AMissingRankAtABarrierEndsTheJob) {
+  const auto endpoints = Open(3);
+  std::vector<absl::Status> results(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      results[rank] = Barrier(*endpoints[rank], rank == 0 ? std::chrono::milliseconds(50) : std::chrono::seconds(60));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : results) {
+    EXPECT_EQ(status.message(), "rank 0: waited for rank 2 at a barrier for 0.05 s");
+  }
+  // Rank 0 is to report it, though the barrier has told the others already.
+  EXPECT_FALSE(endpoints[1]->Abort(results[1]));
+  EXPECT_TRUE(endpoints[0]->Abort(results[0]));
+  // One that comes late posts nothing any more.
+  EXPECT_EQ(Barrier(*endpoints[2], std::chrono::seconds(60)), results[0]);
+}
+
 TEST(InprocTest, DifferentSizesAbortTheJob) {
   const auto endpoints = Open(2);
   std::deque<Transfer> transfers(2);
@@ -48,6 +116,9 @@ TEST(InprocTest, DifferentSizesAbortTheJob) {
   const absl::Status status = endpoints[1]->PostRecv(&transfers[1]);
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 expects 4 bytes, rank 0 sends 8"));
   EXPECT_EQ(endpoints[0]->Poll().status(), status);
+  // It is rank 1's to report.
+  EXPECT_TRUE(endpoints[1]->Abort(status));
+  EXPECT_FALSE(endpoints[0]->Abort(status));
 }
 
 TEST(InprocTest, RefusesRanksAndPeersThatDoNotExist) {

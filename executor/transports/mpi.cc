@@ -1,7 +1,8 @@
 // Ranks are processes under an MPI launcher. The only file that knows MPI.
 //
 // A table in memory shared by the processes of a node carries what messages cannot: that a rank has failed, and what a
-// rank that died was doing.
+// rank that died was doing. Ranks on other nodes do not see it: there the launcher ends the job when the first process
+// of the failed node exits.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -28,8 +30,9 @@ struct SharedSlot {
   std::atomic<int32_t> action;
   int32_t world_rank;
   std::atomic<int64_t> process;
-  // 0 = running, 1 = writing `message`, 2 = aborted with `message`. Only that of the node's first process is used.
-  std::atomic<int32_t> abort_state;
+  // 1 + the number, on this node, of the rank whose abort won; 0 while there is none. Only that of the node's first
+  // process is used. It is set when that rank's message is whole, so a process that dies earlier holds up nobody.
+  std::atomic<int32_t> aborted_by;
   int32_t abort_code;
   char message[kMessageBytes];
 };
@@ -39,9 +42,11 @@ class MpiEndpoint : public Endpoint {
   ~MpiEndpoint() override {
     // Leaving in order is for jobs that ended in order; after a failure the launcher is told by MPI_Abort or by the
     // exit status.
-    if (node_ == MPI_COMM_NULL) return;
-    const bool aborted = Master().abort_state.load() != 0;
-    if (aborted) return;
+    if (mine_ == nullptr) return;
+    if (Aborted()) {
+      WaitForReport();
+      return;
+    }
     mine_->process.store(0);
     MPI_Win_free(&window_);
     MPI_Comm_free(&node_);
@@ -52,9 +57,20 @@ class MpiEndpoint : public Endpoint {
     int initialized = 0;
     MPI_Initialized(&initialized);
     int level = 0;
-    if (!initialized && MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
+    if (initialized) {
+      MPI_Query_thread(&level);
+    } else if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
       return absl::UnavailableError("mpi: MPI_Init_thread failed");
     }
+    // Kernels have threads of their own, MPI is called by this one alone.
+    int main_thread = 0;
+    MPI_Is_thread_main(&main_thread);
+    if (level < MPI_THREAD_FUNNELED || !main_thread) {
+      return absl::UnavailableError(
+          absl::StrCat("mpi: needs MPI_THREAD_FUNNELED, and to be opened by the thread that initialized MPI; this MPI ",
+                       "provides thread level ", level, main_thread ? "" : ", and this is another thread"));
+    }
+    thread_ = std::this_thread::get_id();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -70,6 +86,7 @@ class MpiEndpoint : public Endpoint {
     }
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node_);
     MPI_Comm_size(node_, &node_size_);
+    MPI_Comm_rank(node_, &node_rank_);
     SharedSlot* mine = nullptr;
     MPI_Win_allocate_shared(sizeof(SharedSlot), 1, MPI_INFO_NULL, node_, &mine, &window_);
     std::memset(static_cast<void*>(mine), 0, sizeof(SharedSlot));
@@ -95,7 +112,7 @@ class MpiEndpoint : public Endpoint {
   absl::Status PostRecv(Transfer* transfer) override { return Post(transfer, /*send=*/false); }
 
   absl::StatusOr<bool> Poll() override {
-    if (Master().abort_state.load(std::memory_order_acquire) == 2) return AbortStatus();
+    if (Aborted()) return AbortStatus();
     bool any = woken_.exchange(false, std::memory_order_acquire);
     if (requests_.empty()) return any;
     indices_.resize(requests_.size());
@@ -158,15 +175,17 @@ class MpiEndpoint : public Endpoint {
   void Wake() override { woken_.store(true, std::memory_order_release); }
 
   bool Abort(const absl::Status& status) override {
-    int32_t running = 0;
-    if (!Master().abort_state.compare_exchange_strong(running, 1)) return false;
-    const std::string text(status.message());
-    Master().abort_code = static_cast<int32_t>(status.code());
-    const size_t length = std::min<size_t>(text.size(), kMessageBytes - 1);
-    std::memcpy(Master().message, text.data(), length);
-    Master().message[length] = 0;
-    Master().abort_state.store(2, std::memory_order_release);
-    return true;
+    std::lock_guard<std::mutex> lock(abort_mutex_);
+    if (!Aborted()) {
+      const std::string text(status.message());
+      mine_->abort_code = static_cast<int32_t>(status.code());
+      const size_t length = std::min<size_t>(text.size(), kMessageBytes - 1);
+      std::memcpy(mine_->message, text.data(), length);
+      mine_->message[length] = 0;
+      int32_t nobody = 0;
+      Master().aborted_by.compare_exchange_strong(nobody, node_rank_ + 1);
+    }
+    return Master().aborted_by.load(std::memory_order_acquire) == node_rank_ + 1;
   }
 
   void Note(int64_t step, int32_t action) override {
@@ -193,12 +212,29 @@ class MpiEndpoint : public Endpoint {
 
   SharedSlot& Master() { return *slots_[0]; }
 
+  bool Aborted() { return Master().aborted_by.load(std::memory_order_acquire) != 0; }
+
+  // After an abort no MPI function is called any more, so nothing here touches the transfers that are still posted.
   absl::Status AbortStatus() {
-    return absl::Status(static_cast<absl::StatusCode>(Master().abort_code), Master().message);
+    const SharedSlot& slot = *slots_[Master().aborted_by.load(std::memory_order_acquire) - 1];
+    return absl::Status(static_cast<absl::StatusCode>(slot.abort_code), slot.message);
+  }
+
+  // The launcher ends all processes when one exits with an error, so the one that says why goes first.
+  void WaitForReport() {
+    const int winner = Master().aborted_by.load(std::memory_order_acquire) - 1;
+    if (winner == node_rank_) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (kill(static_cast<pid_t>(slots_[winner]->process.load()), 0) == 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
 
   absl::Status Post(Transfer* transfer, bool send) {
-    if (Master().abort_state.load(std::memory_order_acquire) == 2) return AbortStatus();
+    if (Aborted()) return AbortStatus();
+    if (std::this_thread::get_id() != thread_) {
+      return absl::InternalError(absl::StrCat("rank ", rank_, ": mpi is used by another thread than opened it"));
+    }
     if (transfer->peer < 0 || transfer->peer >= size_ || transfer->bytes < 0) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": a transfer of ", transfer->bytes,
                                                      " bytes with rank ", transfer->peer, " of ", size_));
@@ -230,6 +266,9 @@ class MpiEndpoint : public Endpoint {
   int size_ = 1;
   MPI_Comm node_ = MPI_COMM_NULL;
   int node_size_ = 1;
+  int node_rank_ = 0;
+  std::thread::id thread_;
+  std::mutex abort_mutex_;
   MPI_Win window_ = MPI_WIN_NULL;
   std::vector<SharedSlot*> slots_;
   SharedSlot* mine_ = nullptr;

@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "executor/transport.h"
 #include "executor/transports/transport_conformance.h"
 
-int main() {
+// With the argument "race" only RacingAbortsConform, which ends the job.
+int main(int argc, char** argv) {
   const weft::LauncherRank launcher = weft::RankFromLauncher();
   if (launcher.size < 2) {
     std::fprintf(stderr, "run this under mpirun with at least two ranks\n");
@@ -18,6 +20,15 @@ int main() {
     return 1;
   }
   int failures = 0;
+  if (argc > 1 && std::strcmp(argv[1], "race") == 0) {
+    bool won = false;
+    const absl::Status status = weft::RacingAbortsConform(*(*endpoints)[0], &won);
+    if (!status.ok()) std::fprintf(stderr, "race, rank %d: %s\n", launcher.rank, status.ToString().c_str());
+    if (won) std::printf("race: rank %d won\n", launcher.rank);
+    std::fflush(stdout);
+    usleep(300 * 1000);
+    _exit(status.ok() ? 0 : 1);
+  }
   for (const weft::ConformanceCase& test : weft::ConformanceCases()) {
     const absl::Status status = test.run(*(*endpoints)[0]);
     if (!status.ok()) {

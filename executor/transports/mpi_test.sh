@@ -11,3 +11,12 @@ for ranks in 2 4; do
     exit 1
   fi
 done
+for round in 1 2 3; do
+  output=$(tools/run_mpi.sh 4 "$1" race 2>&1)
+  echo "$output"
+  winners=$(grep -c '^race: rank [0-3] won$' <<<"$output")
+  if [[ $winners -ne 1 ]] || grep -q 'race, rank' <<<"$output"; then
+    echo "FAILED: $winners ranks of 4 won the race of aborts"
+    exit 1
+  fi
+done

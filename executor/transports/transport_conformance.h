@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -191,16 +192,33 @@ inline absl::Status AbortConforms(Endpoint& endpoint) {
   if (endpoint.rank() == 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     if (!endpoint.Abort(reason)) return absl::InternalError("the first abort was not the first");
-    if (endpoint.Abort(absl::CancelledError("a later reason"))) return absl::InternalError("a second abort won");
+    // The job has the first reason still, and it was this rank's.
+    if (!endpoint.Abort(absl::CancelledError("a later reason"))) return absl::InternalError("the abort was taken away");
   } else {
     absl::Status posted = endpoint.PostRecv(&transfers[0]);
     if (posted.ok()) posted = WaitUntilDone(endpoint, transfers);
     if (posted.ok()) return absl::InternalError("a receive without a send was done");
+    if (endpoint.Abort(absl::CancelledError("a later reason"))) return absl::InternalError("a second abort won");
   }
   const absl::Status seen = endpoint.Poll().status();
   if (seen != reason) return absl::InternalError(absl::StrCat("after the abort: ", seen.ToString()));
   if (MonotonicNanoseconds() - start > int64_t{5} * 1000 * 1000 * 1000) {
     return absl::InternalError("an abort took more than five seconds");
+  }
+  return absl::OkStatus();
+}
+
+// All ranks give up at once: one wins, and all see its reason, whole. The job is over after this, so it is no part of
+// ConformanceCases; `won` says whether this rank did.
+inline absl::Status RacingAbortsConform(Endpoint& endpoint, bool* won) {
+  const std::string text(900, static_cast<char>('a' + endpoint.rank()));
+  *won = endpoint.Abort(absl::DataLossError(text));
+  const absl::Status seen = endpoint.Poll().status();
+  const std::string message(seen.message());
+  if (seen.code() != absl::StatusCode::kDataLoss || message.size() != text.size() ||
+      message.find_first_not_of(message[0]) != std::string::npos || (message == text) != *won) {
+    return absl::InternalError(absl::StrCat("after an abort by all, rank ", endpoint.rank(), *won ? " won" : " lost",
+                                            " and sees ", seen.ToString()));
   }
   return absl::OkStatus();
 }
