@@ -84,7 +84,7 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
     WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(MakeStep(op), kind));
     costs.layers[layer] = ir::SaturatingAdd(costs.layers[layer], std::max<int64_t>(0, picoseconds));
     auto interface = mlir::cast<ir::CostInterface>(op);
-    costs.flops = ir::SaturatingAdd(costs.flops, interface.flops());
+    costs.flops = ir::SaturatingAdd(costs.flops, interface.modelFlops());
     costs.flops_masked = ir::SaturatingAdd(costs.flops_masked, interface.maskedFlops());
     return absl::OkStatus();
   };
@@ -95,7 +95,8 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
     if (!mlir::isa<ir::KernelInterface>(op)) continue;
     auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
     if (!layer || layer.getInt() < 0 || layer.getInt() > (1 << 24)) {
-      return absl::InvalidArgumentError(absl::StrCat("an op ", op.getName().getStringRef().str(), " has no layer between 0 and 2^24"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("an op ", op.getName().getStringRef().str(), " has no layer between 0 and 2^24"));
     }
     if (layer.getInt() >= static_cast<int64_t>(costs.layers.size())) costs.layers.resize(layer.getInt() + 1, 0);
     WEFT_RETURN_IF_ERROR(add(&op, layer.getInt(), FORWARD));

@@ -23,8 +23,8 @@ Step MakeStep(mlir::Operation* op);
 // Picoseconds at 100 Tflop/s and 1 TB/s, the larger of the two: for when nothing is known about the device.
 absl::StatusOr<int64_t> NominalStepCost(const Step& step, ActionKind kind);
 
-// One microbatch of a graph: cost of each layer 0, 1, ..., forward plus backward without recompute, and the flops of
-// all.
+// One microbatch of a graph: cost of each layer 0, 1, ..., forward plus backward without recompute, and the model flops
+// of all.
 struct GraphCosts {
   std::vector<int64_t> layers;
   int64_t flops = 0;

@@ -60,7 +60,8 @@ struct SegmentSet {
   std::vector<StageIndex> stages;
   // LogicalTensors of the program, in model order.
   std::vector<LogicalTensor> tensors;
-  // One microbatch, forward and backward without recompute: matrix-product flops, and those a causal mask removes.
+  // One microbatch, forward and backward without recompute: matrix-product flops as MFU counts them (the scores that
+  // the backward of attention computes again are not), and those a causal mask removes.
   int64_t model_flops = 0;
   int64_t model_flops_masked = 0;
   // How many layers each stage has got.

@@ -130,8 +130,9 @@ TEST(Segments, BoundariesMatch) {
   }
 }
 
-// The work does not depend on the partition, and adds up to the model's flops.
+// The work does not depend on the partition, and is the model's flops and the scores of attention again.
 TEST(Segments, FlopsAreThoseOfTheModel) {
+  const int64_t rows = 32, d = 8, layers = 4, sequence = 16, padded = 384;
   int64_t before = 0;
   for (int32_t stages : {1, 2, 5}) {
     SegmentSet set = Compile(SmallRecipe(), Options(stages));
@@ -139,15 +140,34 @@ TEST(Segments, FlopsAreThoseOfTheModel) {
     for (const StageSegment& segment : set.segments) {
       for (const Step& step : segment.segment.steps()) flops += step.work().flops();
     }
-    EXPECT_EQ(flops, set.model_flops);
+    EXPECT_EQ(flops, set.model_flops + 2 * rows * sequence * d * layers);
     if (before != 0) {
       EXPECT_EQ(flops, before);
     }
     before = flops;
   }
   // Products of a block: 12 d^2 per token and layer forward; twice that backward; the head; attention 4 S d and 10 S d.
-  const int64_t rows = 32, d = 8, layers = 4, sequence = 16, padded = 384;
   EXPECT_EQ(before, 3 * 2 * rows * (12 * d * d * layers + d * padded) + 14 * rows * sequence * d * layers);
+}
+
+// 6 flops per parameter of a product and 12 L s d of attention per token: Narayanan et al. 2021, arXiv:2104.04473, and
+// Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
+TEST(Segments, ModelFlopsOfGpt2AreTheClosedForm) {
+  auto graph = ImportHuggingFaceConfig(
+      R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12})",
+      "gpt2");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  Recipe recipe = SmallRecipe();
+  recipe.set_sequence_length(1024);
+  SegmentOptions options = Options(2);
+  options.recompute.set_mode(Recompute::FULL);
+  auto set = CompileSegments(*graph, recipe, options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  const int64_t tokens = recipe.microbatch_sequences() * 1024;
+  const int64_t parameters = 12 * 12 * 768 * 768 + 768 * 50304;
+  EXPECT_EQ(set->model_flops, tokens * (6 * parameters + 12 * 12 * 1024 * 768));
+  // Of 1024 scores of a row a causal mask leaves 512.5 on average.
+  EXPECT_EQ(set->model_flops_masked, tokens * 12 * 12 * 1023 * 768 / 2);
 }
 
 TEST(Segments, RecomputeSavesLessAndComputesMore) {

@@ -116,14 +116,10 @@ mlir::LogicalResult AttentionBackwardOp::verify() {
                 "dropout must be at least 0 and below 1, got " + llvm::Twine(std::to_string(p)));
 }
 
-int64_t AttentionBackwardOp::flops() {
-  return SaturatingMultiply(
-      10, SaturatingMultiply(SaturatingMultiply(Dim(getOut(), 0), Dim(getOut(), 1)), getSequenceAttr().getInt()));
-}
+int64_t AttentionBackwardOp::flops() { return SaturatingMultiply(10, AttentionVolume(getOut(), getSequence())); }
+int64_t AttentionBackwardOp::modelFlops() { return SaturatingMultiply(8, AttentionVolume(getOut(), getSequence())); }
 int64_t AttentionBackwardOp::maskedFlops() {
-  if (!getCausal()) return 0;
-  return SaturatingMultiply(
-      5, SaturatingMultiply(SaturatingMultiply(Dim(getOut(), 0), Dim(getOut(), 1)), getSequenceAttr().getInt() - 1));
+  return getCausal() ? SaturatingMultiply(4, AttentionVolume(getOut(), getSequence() - 1)) : 0;
 }
 
 mlir::LogicalResult CrossEntropyBackwardOp::verify() {

@@ -1,5 +1,6 @@
 #include "ir/checks.h"
 
+#include "ir/interfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -46,6 +47,10 @@ mlir::LogicalResult ExpectStatistics(mlir::Operation* op, llvm::StringRef id, ll
   if (element == StatisticsType(value)) return mlir::success();
   return op->emitOpError() << "[" << id << "] " << what << " must hold " << StatisticsType(value) << ", got "
                            << element;
+}
+
+int64_t AttentionVolume(mlir::Value out, int64_t sequence) {
+  return SaturatingMultiply(SaturatingMultiply(Dim(out, 0), Dim(out, 1)), sequence);
 }
 
 }  // namespace weft::ir

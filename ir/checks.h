@@ -36,6 +36,9 @@ inline llvm::ArrayRef<int64_t> ShapeOf(mlir::Value value) {
 }
 inline int64_t Dim(mlir::Value value, unsigned index) { return ShapeOf(value)[index]; }
 
+// rows * sequence * d of attention's output, the unit of its flops: 4 of it forward, 10 backward.
+int64_t AttentionVolume(mlir::Value out, int64_t sequence);
+
 }  // namespace weft::ir
 
 #endif  // WEFT_IR_CHECKS_H_

@@ -24,11 +24,6 @@ bool DividesRows(int64_t sequence, mlir::Value value) { return sequence > 0 && D
 
 bool IsProbability(const llvm::APFloat& p) { return p.convertToDouble() >= 0 && p.convertToDouble() < 1; }
 
-// rows * sequence * d, of which 4 (forward) and 10 (backward) make the flops of attention.
-int64_t AttentionVolume(mlir::Value out, int64_t sequence) {
-  return SaturatingMultiply(SaturatingMultiply(Dim(out, 0), Dim(out, 1)), sequence);
-}
-
 }  // namespace
 
 mlir::LogicalResult EmbeddingOp::verify() {

@@ -29,7 +29,10 @@ def Weft_CostInterface : OpInterface<"CostInterface"> {
     InterfaceMethod<"Floating-point operations of matrix products, a multiply-add counting as 2; 0 for ops bound by "
                     "memory.",
                     "int64_t", "flops", (ins), [{}], [{ return 0; }]>,
-    InterfaceMethod<"The part of flops() that a causal mask makes unnecessary.",
+    InterfaceMethod<"The part of flops() that the model asks for, as utilisation (MFU) counts it: without what a kernel "
+                    "computes a second time only to save memory.",
+                    "int64_t", "modelFlops", (ins), [{}], [{ return $_op.flops(); }]>,
+    InterfaceMethod<"The part of modelFlops() that a causal mask makes unnecessary.",
                     "int64_t", "maskedFlops", (ins), [{}], [{ return 0; }]>,
     InterfaceMethod<"Bytes read and written: every operand and every result once.",
                     "int64_t", "bytes", (ins), [{}], [{ return ::weft::ir::BytesOfOperandsAndResults($_op); }]>,
