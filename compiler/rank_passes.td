@@ -27,7 +27,7 @@ def SynchronizeGradients : WeftRankPass<"weft-synchronize-gradients"> {
   let description = [{
     Behind a stage's last backward, one all-reduce over `data` per bucket of its gradients (accumulators, if it has
     those). Then, at the end of the list, the sums over stages that share a tensor, the norms of each stage, the sums of
-    norms over `pipe` and of losses over the mesh, the scaling if gradients are clipped, and the optimizer. Norm and loss
+    norms over `pipe` and of losses over `pipe` and then `data`, the scaling if gradients are clipped, and the optimizer. Norm and loss
     sums are there for groups of one too: they fill the buffers that are read at the end of the step.
   }];
 }

@@ -18,8 +18,8 @@ namespace {
 using ir::Role;
 using ir::SegmentKind;
 
-// Sums of few elements that must not depend on the size of the group's ring; each element of norms and losses has one
-// contributor, those of shared tensors are added in model order.
+// One round of messages, and sums in member order: for shared tensors, which are added in model order, and for the few
+// elements that are summed over `pipe`.
 constexpr llvm::StringLiteral kDirect = "direct";
 
 class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<SynchronizeGradientsPass> {
@@ -90,10 +90,14 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
              persistent.Get(RoleOf(Role::Norms), norms_type_), Over({"pipe"}), ir::Purpose::NormSync, kDirect, 0);
     }
     if (losses_type_) {
-      llvm::SmallVector<llvm::StringRef> all;
-      for (mlir::StringAttr axis : program_.getMesh().getNames()) all.push_back(axis);
-      Reduce(builder, persistent.Get(RoleOf(Role::LocalLosses), losses_type_),
-             persistent.Get(RoleOf(Role::Losses), losses_type_), Over(all), ir::Purpose::LossSync, kDirect, 0);
+      // Axis by axis, because a round of messages or a ring over the whole mesh would grow with its size. Each element
+      // has one contributor, so every algorithm gives the same bits.
+      mlir::Value losses = persistent.Get(RoleOf(Role::Losses), losses_type_);
+      Reduce(builder, persistent.Get(RoleOf(Role::LocalLosses), losses_type_), losses, Over({"pipe"}),
+             ir::Purpose::LossSync, kDirect, 0);
+      if (program_.getMesh().getSize("data") > 1) {
+        Reduce(builder, losses, losses, Over({"data"}), ir::Purpose::LossSync, program_.getCollective(), 0);
+      }
     }
     if (program_.getClip()) {
       for (int stage : stages) {

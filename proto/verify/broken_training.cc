@@ -244,6 +244,17 @@ std::vector<Broken> BrokenTraining() {
        },
        {"'loss sync'", "part of the mesh"}},
       {"P11.loss",
+       "over_one_axis_twice",
+       [](Program* p) {
+         ForBoth(p, [&](int t) {
+           Action* second = FindAction(p, t, "norm sync");
+           second->set_sources(0, FindBuffer(*p, t, "losses"));
+           second->set_destinations(0, FindBuffer(*p, t, "losses"));
+           AddDep(p, t, "norm sync", "loss sync");
+         });
+       },
+       {"'norm sync'", "over pipe again"}},
+      {"P11.loss",
        "before_the_last_microbatch",
        [](Program* p) {
          RemoveDep(p, 1, "loss sync", "B1");

@@ -53,6 +53,7 @@ class Dataflow {
       }
     }
     losses_synced_.resize(state_.size(), false);
+    losses_part_.resize(state_.size());
   }
 
   void Run(const std::vector<RoleAction>& order) {
@@ -232,7 +233,6 @@ class Dataflow {
   void Reduce(const Rendezvous& members) {
     const Action& first = *Ref(members[0]);
     const bool over_data = data_ > 1 && index_.GroupCoversAxis(first.group(), "data");
-    const bool over_pipe = index_.GroupCoversAxis(first.group(), "pipe");
     for (int i = 0; i < first.sources_size(); ++i) {
       std::vector<Symbol> sources;
       for (const RoleAction& member : members) {
@@ -259,26 +259,45 @@ class Dataflow {
         for (Part_& part : sum.parts) ++part.synced;
         if (sum.kind == Symbol::kNorms) sum = {};
       }
+      const bool losses = sum.kind == Symbol::kLosses;
+      if (losses) AddAxes(members[0], first.group(), sum);
       for (const RoleAction& member : members) {
         const int b = Ref(member)->destinations(i);
         const BufferRole to = BufferOf(member.role, b).role();
-        if (BufferOf(member.role, Ref(member)->sources(i)).role() == LOCAL_LOSSES && to == LOSSES) {
-          ReduceLosses(member, sum, over_pipe && (over_data || data_ == 1));
-        }
+        if (losses) ReduceLosses(member, to, sum);
         if (IsGrad(to) && b != Ref(member)->sources(i)) Touch(member.role, b, false);
         SetWhole(member.role, b, sum);
       }
     }
   }
 
-  void ReduceLosses(const RoleAction& at, const Symbol& sum, bool whole_mesh) {
-    if (!whole_mesh) Bad("P11.loss", at, "sums the losses over a part of the mesh only");
-    if (static_cast<int>(sum.elements.size()) != index_.program->microbatches()) {
+  // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
+  void AddAxes(const RoleAction& at, const Group& group, Symbol& sum) {
+    for (const AxisSubset& subset : group.axes()) {
+      if (index_.AxisSize(subset.axis()) == 1) continue;
+      bool& axis = subset.axis() == "pipe" ? sum.over_pipe : sum.over_data;
+      if (axis) Bad("P11.loss", at, "sums the losses over ", subset.axis(), " again");
+      if (!index_.GroupCoversAxis(group, subset.axis())) {
+        Bad("P11.loss", at, "sums the losses over a part of the mesh only");
+      }
+      axis = true;
+    }
+  }
+
+  void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum) {
+    if (to != LOSSES) {
+      Bad("P11.loss", at, "sums the losses into a buffer of role ", BufferRole_Name(to), ", must be LOSSES");
+      return;
+    }
+    if (static_cast<int>(sum.elements.size()) != index_.program->microbatches() &&
+        (sum.over_pipe || index_.AxisSize("pipe") == 1)) {
       Bad("P11.loss", at, "sums the losses when ", sum.elements.size(), " of ", index_.program->microbatches(),
           " microbatches have given theirs");
     }
     if (losses_synced_[at.role]) Bad("P11.loss", at, "sums the losses again");
-    losses_synced_[at.role] = true;
+    const bool whole = (sum.over_pipe || index_.AxisSize("pipe") == 1) && (sum.over_data || data_ == 1);
+    losses_synced_[at.role] = whole;
+    losses_part_[at.role] = whole ? std::nullopt : std::optional(at);
   }
 
   Symbol Sum(const RoleAction& at, const Symbol& a, const Symbol& b) {
@@ -296,6 +315,7 @@ class Dataflow {
       }
       sum.parts.insert(sum.parts.end(), b.parts.begin(), b.parts.end());
     } else if (a.kind == Symbol::kNorms || a.kind == Symbol::kLosses) {
+      if (a.over_pipe != b.over_pipe || a.over_data != b.over_data) return {};
       sum.elements.insert(sum.elements.end(), b.elements.begin(), b.elements.end());
       std::sort(sum.elements.begin(), sum.elements.end());
       if (a.kind == Symbol::kNorms) {
@@ -507,7 +527,11 @@ class Dataflow {
         }
       }
     }
-    if (!losses_synced_[role]) bad("P11.loss", "no ALL_REDUCE sums LOCAL_LOSSES into LOSSES");
+    if (losses_part_[role]) {
+      Bad("P11.loss", *losses_part_[role], "sums the losses over a part of the mesh only");
+    } else if (!losses_synced_[role]) {
+      bad("P11.loss", "no ALL_REDUCE sums LOCAL_LOSSES into LOSSES");
+    }
   }
 
   // Every tensor has a copy in every pipeline.
@@ -540,6 +564,8 @@ class Dataflow {
   int data_position_ = -1;
   std::vector<std::vector<BufferState>> state_;  // [role][buffer]
   std::vector<bool> losses_synced_;
+  // The last sum of losses, as long as it is not over the whole mesh.
+  std::vector<std::optional<RoleAction>> losses_part_;
   std::string last_message_;
 };
 

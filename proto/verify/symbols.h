@@ -34,6 +34,8 @@ struct Symbol {
   bool scaled = false;
   // kNorms: logical tensors. kLosses: microbatches. Sorted.
   std::vector<int> elements;
+  // kLosses: the axes of more than one rank over which they are summed.
+  bool over_pipe = false, over_data = false;
 
   friend bool operator==(const Symbol&, const Symbol&) = default;
 };

@@ -15,7 +15,8 @@
 // CHECK-NEXT: weft.all_reduce(%[[G0]]) into(%[[G0]]) over {pipe = array<i64: 0, 1>} tied_sync "direct" stage 0
 // CHECK-NEXT: weft.grad_norm @n0 stage 0
 // CHECK-NEXT: weft.all_reduce(%[[LN]]) into(%[[N]]) over {pipe = array<i64>} norm_sync "direct" stage 0
-// CHECK-NEXT: weft.all_reduce(%[[LL]]) into(%[[L]]) over {data = array<i64>, pipe = array<i64>} loss_sync "direct" stage 0
+// CHECK-NEXT: weft.all_reduce(%[[LL]]) into(%[[L]]) over {pipe = array<i64>} loss_sync "direct" stage 0
+// CHECK-NEXT: weft.all_reduce(%[[L]]) into(%[[L]]) over {data = array<i64>} loss_sync "ring" stage 0
 // CHECK-NEXT: weft.scale_gradients @c0 stage 0
 // CHECK-NEXT: weft.optimizer_step @o0 stage 0
 // CHECK-LABEL: weft.template @pipe1
