@@ -1,5 +1,6 @@
 // N plans, one loss: the same model, data, recipe and seed give the same losses, gradient norms and weights whatever
 // the plan. By default a sample of the plans; with --full all of them.
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"
+#include "proto/io.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
@@ -185,6 +187,114 @@ TEST(OneLossTest, TwentyStepsAreTenAndAResumeAndTen) {
       ExpectSame(joined, expected, "resumed");
     }
   }
+}
+
+// Runs the plans one after the other, each resuming from the one before, so that `steps` are done in all.
+absl::StatusOr<Outcome> TrainInParts(const std::vector<TinyPlan>& plans, int64_t steps) {
+  const std::string directory = ::testing::TempDir() + "/parts";
+  std::filesystem::remove_all(directory);
+  Outcome joined;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    RunOptions options;
+    options.checkpoint.directory = directory;
+    options.resume = i > 0;
+    options.steps = steps * static_cast<int64_t>(i + 1) / static_cast<int64_t>(plans.size());
+    const absl::StatusOr<RunResult> result = Train(plans[i], options);
+    if (!result.ok()) return result.status();
+    if (result->first_step != steps * static_cast<int64_t>(i) / static_cast<int64_t>(plans.size())) {
+      return absl::InternalError(absl::StrCat(plans[i].Name(), " began at step ", result->first_step));
+    }
+    Outcome part = OutcomeOf(*result);
+    joined.losses.insert(joined.losses.end(), part.losses.begin(), part.losses.end());
+    joined.norms.insert(joined.norms.end(), part.norms.begin(), part.norms.end());
+    joined.weights = std::move(part.weights);
+  }
+  return joined;
+}
+
+TEST(OneLossTest, AResumeMayChangeTheReplicasUnderExactAccumulation) {
+  const auto whole = Train({.exact = true});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  auto plan = [](int data, int pipe) { return TinyPlan{.pipe = pipe, .data = data, .exact = true}; };
+  std::vector<std::vector<TinyPlan>> chains = {{plan(1, 1), plan(2, 2), plan(4, 1)}};
+  if (full) {
+    chains.push_back({plan(4, 2), plan(2, 1), plan(1, 4)});
+    chains.push_back({plan(2, 4), plan(1, 1)});
+    chains.push_back({plan(1, 2), plan(4, 4), plan(1, 2), plan(2, 2)});
+  }
+  for (const auto& chain : chains) {
+    const auto joined = TrainInParts(chain, 20);
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    ExpectSame(*joined, OutcomeOf(*whole), absl::StrCat("from ", chain[0].Name(), " to ", chain.back().Name()));
+  }
+}
+
+// What is saved of a weight in bf16 is its master copy: without it the next steps would differ.
+TEST(OneLossTest, AResumeKeepsMasterCopies) {
+  auto plan = [](int pipe, int data, bool exact) {
+    return TinyPlan{.pipe = pipe, .data = data, .exact = exact, .bf16 = true};
+  };
+  for (const bool exact : {false, true}) {
+    if (!full && exact) continue;
+    const auto whole = Train(plan(1, 1, exact));
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    std::vector<std::vector<TinyPlan>> chains = {{plan(2, 1, exact), plan(1, 1, exact)}};
+    if (full) chains.push_back({plan(1, 1, exact), plan(4, 1, exact), plan(2, 1, exact)});
+    if (exact) chains.push_back({plan(1, 1, true), plan(2, 2, true), plan(1, 4, true)});
+    for (const auto& chain : chains) {
+      const auto joined = TrainInParts(chain, 20);
+      ASSERT_TRUE(joined.ok()) << joined.status();
+      ExpectSame(*joined, OutcomeOf(*whole), absl::StrCat("from ", chain[0].Name(), " to ", chain.back().Name()));
+    }
+  }
+}
+
+TEST(OneLossTest, TheStepInProgressIsTheLastWhenAskedToStop) {
+  for (const TinyPlan& plan : {TinyPlan{}, TinyPlan{.pipe = 4}, TinyPlan{.pipe = 2, .data = 2}}) {
+    if (!full && plan.pipe == 4) continue;
+    SCOPED_TRACE(plan.Name());
+    const std::string directory = ::testing::TempDir() + "/stop";
+    std::filesystem::remove_all(directory);
+    std::atomic<bool> stop{false};
+    RunOptions options;
+    options.stop = &stop;
+    options.checkpoint.directory = directory;
+    options.on_step = [&](const RunStep& step) { stop = stop || step.step() == 6; };
+    const auto result = Train(plan, options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->stopped);
+    EXPECT_EQ(result->last_step, 7);
+    EXPECT_EQ(result->report.steps_size(), 7);
+    EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000007");
+  }
+}
+
+TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
+  const std::string directory = ::testing::TempDir() + "/notes", other = ::testing::TempDir() + "/other.txt";
+  std::filesystem::remove_all(directory);
+  // As long, but with one byte changed.
+  std::string text = *ReadFile(TextPath());
+  text[100] = text[100] == 'x' ? 'y' : 'x';
+  ASSERT_TRUE(WriteFileAtomic(other, text).ok());
+  auto notes_of = [&](const std::string& path, int recipe_steps, int64_t steps) {
+    std::vector<std::string> notes;
+    const auto program = CompileTiny({.steps = recipe_steps});
+    const auto data = OpenTinyText(path, *program);
+    RunOptions options;
+    options.checkpoint.directory = directory;
+    options.resume = true;
+    options.steps = steps;
+    options.on_note = [&](const std::string& note) { notes.push_back(note); };
+    const auto result = RunInProcess(*program, **data, options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return notes;
+  };
+  ASSERT_EQ(notes_of(TextPath(), 20, 1).size(), 1u);
+  ASSERT_EQ(notes_of(TextPath(), 20, 2).size(), 1u);
+  const std::vector<std::string> changed = notes_of(other, 30, 3);
+  ASSERT_EQ(changed.size(), 3u);
+  EXPECT_NE(changed[1].find("the data is not that of the checkpoint"), std::string::npos) << changed[1];
+  EXPECT_NE(changed[2].find("recipe.steps is 30, in the checkpoint 20"), std::string::npos) << changed[2];
 }
 
 TEST(OneLossTest, EvaluationChangesNothing) {
