@@ -527,6 +527,37 @@ TEST(WeightsTest, HuggingFaceNamesMatch) {
   EXPECT_THAT(message({wte, bias, {"transformer.h.0.bias", FP32, {5}}}), HasSubstr("with and without"));
 }
 
+TEST(WeightsTest, AHeadThatIsNotTiedIsRefused) {
+  const Program program = MakeProgram(1, 1);
+  const std::string path = ::testing::TempDir() + "/head.safetensors";
+  // The head's dtype, shape, and how much its last element differs from the table's.
+  const auto match = [&](DType dtype, std::vector<int64_t> shape, float difference) {
+    std::remove(path.c_str());
+    const std::vector<SafetensorsWriter::Declaration> tensors = {
+        {"wte.weight", FP32, {3, 2}}, {"h.0.bias", FP32, {5}}, {"lm_head.weight", dtype, shape}};
+    auto writer = SafetensorsWriter::Create(path, tensors, {});
+    for (const auto& tensor : tensors) {
+      std::vector<float> values(*ElementCount(tensor.shape), 0.5f);
+      if (tensor.name == "lm_head.weight") values.back() += difference;
+      const auto* raw = reinterpret_cast<const std::byte*>(values.data());
+      std::vector<std::byte> bytes(values.size() * DTypeBytes(tensor.dtype));
+      EXPECT_TRUE(ConvertFloats(FP32, absl::MakeConstSpan(raw, values.size() * sizeof(float)), tensor.dtype,
+                                absl::MakeSpan(bytes))
+                      .ok());
+      EXPECT_TRUE((*writer)->Append(bytes).ok());
+    }
+    int64_t size;
+    uint32_t crc;
+    EXPECT_TRUE((*writer)->Finish(&size, &crc).ok());
+    return std::string(MatchWeights(**SafetensorsReader::Open(path), program).status().message());
+  };
+  EXPECT_EQ(match(FP32, {3, 2}, 0), "");
+  EXPECT_EQ(match(BF16, {3, 2}, 0), "");
+  EXPECT_THAT(match(FP32, {3, 2}, 1e-6f), HasSubstr("tensor 'lm_head.weight' differs from 'wte.weight'"));
+  EXPECT_THAT(match(BF16, {3, 2}, 0.25f), HasSubstr("tensor 'lm_head.weight' differs from 'wte.weight'"));
+  EXPECT_THAT(match(FP32, {4, 2}, 0), HasSubstr("tensor 'lm_head.weight' differs from 'wte.weight'"));
+}
+
 TEST(WeightsTest, SavedWeightsLoadAgain) {
   Job job(MakeProgram(1, 1, true));
   job.Fill(5);

@@ -12,8 +12,7 @@
 namespace weft {
 namespace {
 
-// Buffers are batched up to this size; a larger one is a batch of its own.
-constexpr int64_t kBatchBytes = int64_t{16} << 20;
+constexpr int64_t kAlignment = 64;
 
 float FloatFromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
@@ -116,43 +115,66 @@ absl::StatusOr<std::unique_ptr<AllReduce>> AllReduce::Create(CollectivePlan plan
               [](const auto& a, const auto& b) { return std::pair(a.chunk, a.source) < std::pair(b.chunk, b.source); });
     messages = std::max(messages, round.sends.size() + round.receives.size());
   }
+  r.CutIntoBatches();
   size_t largest = 0;
   int64_t scratch = 0;
-  for (size_t first = 0; first < r.buffers_.size();) {
-    size_t last = first;
-    int64_t bytes = 0;
-    while (last < r.buffers_.size()) {
-      const int64_t more = r.buffers_[last].elements * DTypeBytes(r.buffers_[last].dtype);
-      if (last > first && bytes + more > kBatchBytes) break;
-      bytes += more;
-      ++last;
-    }
-    r.batches_.push_back({first, last});
-    largest = std::max(largest, last - first);
+  for (const Batch& batch : r.batches_) {
+    largest = std::max(largest, batch.last - batch.first);
     for (const Round& round : r.rounds_) {
       int64_t needed = 0;
-      for (size_t b = first; b < last; ++b) {
+      for (size_t p = batch.first; p < batch.last; ++p) {
+        const int64_t element = DTypeBytes(r.buffers_[r.pieces_[p].buffer].dtype);
         for (const CollectiveStep& step : round.receives) {
-          needed += RoundUp(r.ChunkElements(r.buffers_[b], step.chunk) * DTypeBytes(r.buffers_[b].dtype), 64);
+          needed += RoundUp(r.Elements(r.pieces_[p], step.chunk) * element, kAlignment);
         }
       }
       scratch = std::max(scratch, needed);
     }
-    first = last;
   }
-  r.scratch_.resize(scratch + 64);
+  if (scratch > 0) r.scratch_.resize(scratch + kAlignment);
   r.transfers_ = std::make_unique<Transfer[]>(largest * messages);
   r.parts_.reserve(r.members_.size());
   return result;
 }
 
-int64_t AllReduce::ChunkElements(const ReducedBuffer& buffer, int chunk) const {
-  return ChunkBegin(buffer.elements, plan_.chunks, chunk + 1) - ChunkBegin(buffer.elements, plan_.chunks, chunk);
+void AllReduce::CutIntoBatches() {
+  // All members must cut alike, for messages match in order: by the member that receives most in one round.
+  int64_t receives = 1;
+  for (const auto& steps : plan_.rounds) {
+    std::vector<int64_t> of_member(plan_.members, 0);
+    for (const CollectiveStep& step : steps) receives = std::max(receives, ++of_member[step.destination]);
+  }
+  const int64_t room = std::max((kScratchBytes - kAlignment) / receives / kAlignment * kAlignment, kAlignment);
+  int64_t used = 0;
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    const int64_t element = DTypeBytes(buffers_[b].dtype);
+    // Chunks differ by at most one element; the first is of the longest.
+    const int64_t longest = (buffers_[b].elements + plan_.chunks - 1) / plan_.chunks;
+    for (int64_t from = 0; from < longest;) {
+      const int64_t length = std::min(longest - from, room / element);
+      const int64_t bytes = RoundUp(length * element, kAlignment);
+      if (batches_.empty() || used + bytes > room) {
+        batches_.push_back({pieces_.size(), pieces_.size()});
+        used = 0;
+      }
+      pieces_.push_back({b, from, length});
+      batches_.back().last = pieces_.size();
+      used += bytes;
+      from += length;
+    }
+  }
 }
 
-void* AllReduce::ChunkData(const ReducedBuffer& buffer, int chunk) const {
+int64_t AllReduce::Elements(const Piece& piece, int chunk) const {
+  const int64_t all = buffers_[piece.buffer].elements;
+  const int64_t size = ChunkBegin(all, plan_.chunks, chunk + 1) - ChunkBegin(all, plan_.chunks, chunk);
+  return std::clamp<int64_t>(size - piece.from, 0, piece.length);
+}
+
+void* AllReduce::Data(const Piece& piece, int chunk) const {
+  const ReducedBuffer& buffer = buffers_[piece.buffer];
   return static_cast<std::byte*>(buffer.destination) +
-         ChunkBegin(buffer.elements, plan_.chunks, chunk) * DTypeBytes(buffer.dtype);
+         (ChunkBegin(buffer.elements, plan_.chunks, chunk) + piece.from) * DTypeBytes(buffer.dtype);
 }
 
 void AllReduce::CopySources() const {
@@ -177,30 +199,31 @@ absl::Status AllReduce::PostRound(Endpoint& endpoint) {
   const Round& round = rounds_[round_];
   used_transfers_ = 0;
   std::byte* scratch = scratch_.data();
-  scratch += (64 - reinterpret_cast<uintptr_t>(scratch) % 64) % 64;
-  auto post = [&](const ReducedBuffer& buffer, const CollectiveStep& step, bool send, void* data) {
+  scratch += (kAlignment - reinterpret_cast<uintptr_t>(scratch) % kAlignment) % kAlignment;
+  auto post = [&](const Piece& piece, const CollectiveStep& step, bool send, void* data) {
     Transfer& transfer = transfers_[used_transfers_++];
     const CollectivePeer& peer = members_[send ? step.destination : step.source];
     transfer.data = data;
-    transfer.bytes = ChunkElements(buffer, step.chunk) * DTypeBytes(buffer.dtype);
+    transfer.bytes = Elements(piece, step.chunk) * DTypeBytes(buffers_[piece.buffer].dtype);
     transfer.peer = peer.rank;
     transfer.channel = peer.channel;
     return send ? endpoint.PostSend(&transfer) : endpoint.PostRecv(&transfer);
   };
-  for (size_t b = batches_[batch_].first; b < batches_[batch_].last; ++b) {
+  for (size_t p = batches_[batch_].first; p < batches_[batch_].last; ++p) {
+    const Piece& piece = pieces_[p];
     for (const CollectiveStep& step : round.receives) {
-      const int64_t elements = ChunkElements(buffers_[b], step.chunk);
+      const int64_t elements = Elements(piece, step.chunk);
       if (elements == 0) continue;
       // Everything is received beside its place: the chunk may be on its way out in the same round.
-      if (absl::Status status = post(buffers_[b], step, false, scratch); !status.ok()) return status;
-      scratch += RoundUp(elements * DTypeBytes(buffers_[b].dtype), 64);
+      if (absl::Status status = post(piece, step, false, scratch); !status.ok()) return status;
+      scratch += RoundUp(elements * DTypeBytes(buffers_[piece.buffer].dtype), kAlignment);
     }
   }
-  for (size_t b = batches_[batch_].first; b < batches_[batch_].last; ++b) {
+  for (size_t p = batches_[batch_].first; p < batches_[batch_].last; ++p) {
+    const Piece& piece = pieces_[p];
     for (const CollectiveStep& step : round.sends) {
-      if (ChunkElements(buffers_[b], step.chunk) == 0) continue;
-      void* data = ChunkData(buffers_[b], step.chunk);
-      if (absl::Status status = post(buffers_[b], step, true, data); !status.ok()) return status;
+      if (Elements(piece, step.chunk) == 0) continue;
+      if (absl::Status status = post(piece, step, true, Data(piece, step.chunk)); !status.ok()) return status;
     }
   }
   return absl::OkStatus();
@@ -210,15 +233,15 @@ void AllReduce::FinishRound() {
   const Round& round = rounds_[round_];
   // Receives were posted first, in this order.
   const Transfer* transfer = transfers_.get();
-  for (size_t b = batches_[batch_].first; b < batches_[batch_].last; ++b) {
-    const ReducedBuffer& buffer = buffers_[b];
+  for (size_t p = batches_[batch_].first; p < batches_[batch_].last; ++p) {
+    const Piece& piece = pieces_[p];
     for (size_t i = 0; i < round.receives.size();) {
       const int chunk = round.receives[i].chunk;
       size_t end = i;
       while (end < round.receives.size() && round.receives[end].chunk == chunk) ++end;
-      const int64_t elements = ChunkElements(buffer, chunk);
+      const int64_t elements = Elements(piece, chunk);
       if (elements > 0) {
-        void* own = ChunkData(buffer, chunk);
+        void* own = Data(piece, chunk);
         if (round.receives[i].op == CollectiveOp::kCopy) {
           std::memcpy(own, transfer->data, transfer->bytes);
           ++transfer;
@@ -233,7 +256,7 @@ void AllReduce::FinishRound() {
             parts_.push_back(transfer->data);
           }
           if (!own_added) parts_.push_back(own);
-          SumParts(buffer.dtype, elements, parts_, own);
+          SumParts(buffers_[piece.buffer].dtype, elements, parts_, own);
         }
       }
       i = end;

@@ -36,9 +36,13 @@ struct CollectivePeer {
 bool SumParts(DType dtype, int64_t elements, absl::Span<const void* const> parts, void* destination);
 
 // The sum of every element depends on the plan, the members' order and the element's position in its own buffer
-// (rule P10): buffers are cut one by one. They go through the plan in batches, which bounds the scratch memory.
+// (rule P10): buffers are cut into chunks one by one. Within that order they go through the plan in pieces, which
+// bounds the scratch memory.
 class AllReduce {
  public:
+  // At most so much memory for what is received, whatever the group and the buffers (rule P7).
+  static constexpr int64_t kScratchBytes = int64_t{4} << 20;
+
   // `members[self]` is the caller. Everything is allocated here, nothing later. InvalidArgument for a dtype without a
   // sum.
   static absl::StatusOr<std::unique_ptr<AllReduce>> Create(CollectivePlan plan, std::vector<CollectivePeer> members,
@@ -52,6 +56,7 @@ class AllReduce {
   int64_t start_ns() const { return start_ns_; }
   // A member that it waits for, or -1.
   int waiting_for() const;
+  int64_t scratch_bytes() const { return static_cast<int64_t>(scratch_.size()); }
 
  private:
   // What this member does in one round: messages out, and in, sorted by (chunk, source).
@@ -59,7 +64,13 @@ class AllReduce {
     std::vector<CollectiveStep> sends;
     std::vector<CollectiveStep> receives;
   };
-  // Consecutive buffers that go through the plan together.
+  // Of every chunk of a buffer, up to `length` elements from its element `from` on.
+  struct Piece {
+    size_t buffer = 0;
+    int64_t from = 0;
+    int64_t length = 0;
+  };
+  // Consecutive pieces that go through the plan together.
   struct Batch {
     size_t first = 0;
     size_t last = 0;
@@ -69,14 +80,17 @@ class AllReduce {
   void CopySources() const;
   absl::Status PostRound(Endpoint& endpoint);
   void FinishRound();
-  void* ChunkData(const ReducedBuffer& buffer, int chunk) const;
-  int64_t ChunkElements(const ReducedBuffer& buffer, int chunk) const;
+  void CutIntoBatches();
+  // A piece's share of a chunk.
+  void* Data(const Piece& piece, int chunk) const;
+  int64_t Elements(const Piece& piece, int chunk) const;
 
   CollectivePlan plan_;
   std::vector<CollectivePeer> members_;
   int self_ = 0;
   std::vector<ReducedBuffer> buffers_;
   std::vector<Round> rounds_;
+  std::vector<Piece> pieces_;
   std::vector<Batch> batches_;
   // Receives that cannot go to their place at once, in order of posting.
   std::vector<std::byte> scratch_;

@@ -143,8 +143,42 @@ TEST(AllReduceTest, AnElementsSumDoesNotDependOnItsNeighbours) {
   }
 }
 
+TEST(AllReduceTest, PiecesChangeNoBit) {
+  // Buffers of several pieces, with chunks of unequal length, between small ones: the bits of the plan on the whole.
+  for (const CollectiveEntry& entry : Collectives()) {
+    // The pieces of a chunk depend on how many are received at a time.
+    for (const auto& [members, size] : {std::pair(2, (1 << 20) + 131075), std::pair(5, 300003)}) {
+      const auto contributions = RandomContributions<double>(members, {7, size, 100}, members);
+      const auto results = Reduce<double>(entry.name, FP64, contributions, members == 5);
+      for (size_t b = 0; b < contributions[0].size(); ++b) {
+        std::vector<std::vector<double>> expected;
+        for (int m = 0; m < members; ++m) expected.push_back(contributions[m][b]);
+        RunPlan(*entry.Build(members), expected);
+        for (int m = 0; m < members; ++m) {
+          EXPECT_TRUE(results[m][b] == expected[m]) << std::string(entry.name) << " " << members << " buffer " << b;
+        }
+      }
+    }
+  }
+}
+
+TEST(AllReduceTest, ScratchIsBounded) {
+  // 927 MB of a tied table's accumulators would be; nothing is touched before Start.
+  float x = 0;
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (int members : {2, 3, 8, 50}) {
+      std::vector<CollectivePeer> peers;
+      for (int i = 0; i < members; ++i) peers.push_back({i, 0});
+      const auto reduce = *AllReduce::Create(*entry.Build(members), peers, members / 2,
+                                             {{&x, &x, EXACT192, 50257 * 768}, {&x, &x, FP32, 3}, {&x, &x, FP64, 1}});
+      EXPECT_LE(reduce->scratch_bytes(), AllReduce::kScratchBytes) << std::string(entry.name) << " " << members;
+      EXPECT_GT(reduce->scratch_bytes(), 0);
+    }
+  }
+}
+
 TEST(AllReduceTest, RunsAgainAndOverSeveralBatches) {
-  // Twice the batch size in all; in place, so a second use sums the sums.
+  // Several times the scratch in all; in place, so a second use sums the sums.
   const int size = 3 << 20;
   std::vector<std::vector<std::vector<double>>> contributions(3);
   for (int m = 0; m < 3; ++m) {

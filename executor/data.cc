@@ -101,17 +101,18 @@ class TokenSource : public DataSource {
 
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
     const size_t length = static_cast<size_t>(options_.sequence_length);
-    if (sample < 0 || tokens.size() != length || targets.size() != length) {
+    const auto fits = [&](absl::Span<int32_t> span) { return span.empty() || span.size() == length; };
+    if (sample < 0 || !fits(tokens) || !fits(targets)) {
       return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": sample ", sample, " of ", tokens.size(), " and ",
                                                      targets.size(), " tokens; the source has samples of ", length,
                                                      ", from 0"));
     }
-    std::vector<int32_t> window(length + 1);
     const int64_t first = WindowOfSample(options_.seed, windows(), sample) * options_.sequence_length;
-    WEFT_RETURN_IF_ERROR(Tokens(first, absl::MakeSpan(window)));
-    std::copy(window.begin(), window.end() - 1, tokens.begin());
-    std::copy(window.begin() + 1, window.end(), targets.begin());
-    return absl::OkStatus();
+    if (targets.empty()) return Tokens(first, tokens);
+    WEFT_RETURN_IF_ERROR(Tokens(first + 1, targets));
+    if (tokens.empty()) return absl::OkStatus();
+    std::copy(targets.begin(), targets.end() - 1, tokens.begin() + 1);
+    return Tokens(first, tokens.first(1));
   }
 
   DataIdentity identity() const override { return identity_; }
@@ -153,10 +154,24 @@ class TokenSource : public DataSource {
  private:
   absl::Status Tokens(int64_t first, absl::Span<int32_t> out) const {
     const int64_t width = layout_.bytes_per_token;
-    std::vector<char> bytes(out.size() * static_cast<size_t>(width));
-    const int64_t offset = layout_.offset + first * width;
-    WEFT_RETURN_IF_ERROR(file_.Read(offset, absl::MakeSpan(bytes)));
-    const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
+    // Piece by piece through the stack.
+    char bytes[1 << 13];
+    const size_t room = sizeof(bytes) / static_cast<size_t>(width);
+    for (size_t done = 0; done < out.size();) {
+      const size_t count = std::min(out.size() - done, room);
+      const int64_t at = first + static_cast<int64_t>(done);
+      WEFT_RETURN_IF_ERROR(
+          file_.Read(layout_.offset + at * width, absl::MakeSpan(bytes, count * static_cast<size_t>(width))));
+      WEFT_RETURN_IF_ERROR(Decode(bytes, at, out.subspan(done, count)));
+      done += count;
+    }
+    return absl::OkStatus();
+  }
+
+  // `bytes` are the tokens from index `first` on.
+  absl::Status Decode(const char* bytes, int64_t first, absl::Span<int32_t> out) const {
+    const int64_t width = layout_.bytes_per_token;
+    const auto* p = reinterpret_cast<const unsigned char*>(bytes);
     for (size_t i = 0; i < out.size(); ++i) {
       uint64_t raw = 0;
       for (int k = 0; k < width; ++k) raw |= uint64_t{*p++} << (8 * k);

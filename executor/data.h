@@ -29,6 +29,7 @@ class DataSource {
   virtual int64_t windows() const = 0;
 
   // Fills tokens and targets (each sequence_length long; targets are tokens shifted by one) of global sample `sample`.
+  // One of them may be empty if it is not wanted. Nothing is allocated.
   virtual absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const = 0;
 
   virtual DataIdentity identity() const { return {}; }

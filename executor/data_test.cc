@@ -266,6 +266,23 @@ TEST(Data, SampleChecksItsArguments) {
   EXPECT_FALSE((*data)->Sample(0, absl::MakeSpan(right), absl::MakeSpan(wrong)).ok());
 }
 
+TEST(Data, TokensOrTargetsAloneAreTheSame) {
+  // Longer than what is read at a time.
+  const int length = 20000;
+  const auto data = OpenData(Options(Write("long", Integers(Ascending(2 * length + 1), 2)), length, 1 << 16, "uint16"));
+  ASSERT_TRUE(data.ok()) << data.status();
+  std::vector<int32_t> tokens(length), targets(length), alone(length);
+  for (int sample = 0; sample < 2; ++sample) {
+    ASSERT_TRUE((*data)->Sample(sample, absl::MakeSpan(tokens), absl::MakeSpan(targets)).ok());
+    for (int i = 0; i < length; ++i) ASSERT_EQ(tokens[i] + 1, targets[i]);
+    ASSERT_EQ(tokens[0] + length - 1, tokens[length - 1]);
+    ASSERT_TRUE((*data)->Sample(sample, absl::MakeSpan(alone), {}).ok());
+    EXPECT_EQ(alone, tokens);
+    ASSERT_TRUE((*data)->Sample(sample, {}, absl::MakeSpan(alone)).ok());
+    EXPECT_EQ(alone, targets);
+  }
+}
+
 TEST(Data, AFileThatShrinksIsAnError) {
   const std::string path = Write("shrinks", Integers(Ascending(33), 2));
   const auto data = OpenData(Options(path, 32, 33, "uint16"));

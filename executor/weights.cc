@@ -31,10 +31,37 @@ bool IsCausalMask(const std::string& name) {
          (parts[3] == "bias" || parts[3] == "masked_bias");
 }
 
-}  // namespace
+constexpr char kHead[] = "lm_head.weight";
+constexpr char kTable[] = "wte.weight";
 
-absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
-                                                                  const Program& program) {
+// A file may hold the output matrix beside the embedding that the program uses for both; then it must be the same.
+absl::Status CheckTiedHead(const SafetensorsReader& reader, const SafetensorsEntry& head,
+                           const SafetensorsEntry* table) {
+  const std::string refusal = absl::StrCat(reader.path(), ": tensor ", Quoted(head.name));
+  if (table == nullptr) return absl::InvalidArgumentError(refusal + " does not belong to the program");
+  const std::string tied =
+      absl::StrCat(" differs from ", Quoted(table->name), ", which the program uses in its place (tied); the program ",
+                   "needs a model without tie_word_embeddings to keep both");
+  if (head.shape != table->shape || head.dtype == DTYPE_UNSPECIFIED || head.dtype == INT32) {
+    return absl::InvalidArgumentError(refusal + tied);
+  }
+  std::vector<std::byte> bytes[2], values[2];
+  const SafetensorsEntry* entries[] = {&head, table};
+  for (int i = 0; i < 2; ++i) {
+    WEFT_RETURN_IF_ERROR(reader.Read(*entries[i], &bytes[i]));
+    if (head.dtype == table->dtype) {
+      values[i] = std::move(bytes[i]);
+      continue;
+    }
+    values[i].resize(bytes[i].size() / DTypeBytes(entries[i]->dtype) * sizeof(double));
+    WEFT_RETURN_IF_ERROR(ConvertFloats(entries[i]->dtype, bytes[i], FP64, absl::MakeSpan(values[i])));
+  }
+  return values[0] == values[1] ? absl::OkStatus() : absl::InvalidArgumentError(refusal + tied);
+}
+
+// MatchWeights; `head` receives an output matrix that the program does not have.
+absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsReader& reader, const Program& program,
+                                                           const SafetensorsEntry** head) {
   std::map<std::string, const SafetensorsEntry*> entries;
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (!entries.emplace(WithoutPrefix(entry.name), &entry).second) {
@@ -65,7 +92,11 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const Safetens
   }
   std::vector<std::string> unknown;
   for (const auto& [name, entry] : entries) {
-    if (!IsCausalMask(name) && name != "lm_head.weight") unknown.push_back(entry->name);
+    if (name == kHead) {
+      *head = entry;
+    } else if (!IsCausalMask(name)) {
+      unknown.push_back(entry->name);
+    }
   }
   if (!missing.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -82,8 +113,24 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const Safetens
   return result;
 }
 
+}  // namespace
+
+absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
+                                                                  const Program& program) {
+  const SafetensorsEntry* head = nullptr;
+  WEFT_ASSIGN_OR_RETURN(auto result, Match(reader, program, &head));
+  if (head == nullptr) return result;
+  const SafetensorsEntry* table = nullptr;
+  for (const SafetensorsEntry* entry : result) {
+    if (WithoutPrefix(entry->name) == kTable) table = entry;
+  }
+  WEFT_RETURN_IF_ERROR(CheckTiedHead(reader, *head, table));
+  return result;
+}
+
 absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state) {
-  WEFT_ASSIGN_OR_RETURN(const std::vector<const SafetensorsEntry*> entries, MatchWeights(reader, program));
+  const SafetensorsEntry* head = nullptr;
+  WEFT_ASSIGN_OR_RETURN(const std::vector<const SafetensorsEntry*> entries, Match(reader, program, &head));
   for (int i = 0; i < program.tensors_size(); ++i) {
     if (!state->Holds(i, StatePart::kWeight)) continue;
     TensorData data{.dtype = entries[i]->dtype, .shape = entries[i]->shape, .bytes = {}};

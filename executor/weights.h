@@ -17,11 +17,12 @@ namespace weft {
 // For each logical tensor of the program the entry of the file that holds it. Names match with or without the prefix
 // "transformer."; what published files hold besides parameters is ignored: causal masks ("h.0.attn.bias",
 // "h.0.attn.masked_bias") and, where the head is tied to the embedding, "lm_head.weight". Anything else that is
-// missing, unknown, of another shape or not of a floating-point type is an error that names it.
+// missing, unknown, of another shape or not of a floating-point type is an error that names it; so is a head that is not
+// equal to the embedding, for it would be lost.
 absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
                                                                   const Program& program);
 
-// Sets the weights that this rank holds.
+// Sets the weights that this rank holds. MatchWeights has accepted the file.
 absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state);
 
 // Writes all logical tensors as F32 in model order to `path`, atomically. `tensor(i)` gives the i-th.

@@ -14,12 +14,11 @@ absl::Status LoadSamples(const Call& call, bool targets) {
   }
   const int64_t sequence = Elements(call.out[0]) / context.microbatch_sequences;
   auto* out = static_cast<int32_t*>(call.out[0].data);
-  int32_t* unused = call.workspace.shared.Get<int32_t>(sequence);
   for (int64_t i = 0; i < context.microbatch_sequences; ++i) {
     const absl::Span<int32_t> wanted = absl::MakeSpan(out + i * sequence, sequence);
-    const absl::Span<int32_t> other = absl::MakeSpan(unused, sequence);
+    const absl::Span<int32_t> none;
     WEFT_RETURN_IF_ERROR(
-        context.data->Sample(context.first_sample + i, targets ? other : wanted, targets ? wanted : other));
+        context.data->Sample(context.first_sample + i, targets ? none : wanted, targets ? wanted : none));
   }
   return absl::OkStatus();
 }

@@ -782,10 +782,8 @@ class CountingData : public DataSource {
  public:
   int64_t windows() const override { return 1 << 20; }
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>(100 * sample + i);
-      targets[i] = -tokens[i];
-    }
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(100 * sample + i);
+    for (size_t i = 0; i < targets.size(); ++i) targets[i] = -static_cast<int32_t>(100 * sample + i);
     return absl::OkStatus();
   }
 };

@@ -54,6 +54,8 @@ class RampData : public DataSource {
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       tokens[i] = static_cast<int32_t>((sample * 7 + static_cast<int64_t>(i) * 3) % vocabulary_);
+    }
+    for (size_t i = 0; i < targets.size(); ++i) {
       targets[i] = static_cast<int32_t>((sample * 7 + static_cast<int64_t>(i + 1) * 3) % vocabulary_);
     }
     return absl::OkStatus();

@@ -33,11 +33,9 @@ class FixedData : public DataSource {
  public:
   int64_t windows() const override { return 16; }
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>((sample * 5 + i * 3 + 1) % 7);
-      targets[i] = static_cast<int32_t>((sample * 2 + i * 4 + 3) % 7);
-    }
-    if (sample == 1) targets[0] = -1;
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>((sample * 5 + i * 3 + 1) % 7);
+    for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<int32_t>((sample * 2 + i * 4 + 3) % 7);
+    if (sample == 1 && !targets.empty()) targets[0] = -1;
     return absl::OkStatus();
   }
 };
