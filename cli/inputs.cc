@@ -14,6 +14,7 @@
 #include "proto/suggest.h"
 #include "proto/validate.h"
 #include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
 
 namespace weft {
 
@@ -81,7 +82,7 @@ absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& na
 
 absl::StatusOr<Program> LoadProgram(const std::string& path) {
   WEFT_ASSIGN_OR_RETURN(Program program, ReadProgram(path));
-  WEFT_RETURN_IF_ERROR(Annotate(VerifyProgram(program, {.allow_unfit = true}), path));
+  WEFT_RETURN_IF_ERROR(Annotate(VerifyProgram(program, {.allow_unfit = true, .algorithms = KnownCollectives()}), path));
   return program;
 }
 

@@ -13,6 +13,7 @@
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
 #include "simulator/simulate.h"
 
 namespace weft {
@@ -55,7 +56,9 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   const auto in_file = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(flags.positional()[0], ": ", status.message()));
   };
-  if (absl::Status status = VerifyProgram(program, {.allow_unfit = true, .completeness = false}); !status.ok()) {
+  if (absl::Status status =
+          VerifyProgram(program, {.allow_unfit = true, .completeness = false, .algorithms = KnownCollectives()});
+      !status.ok()) {
     return in_file(status);
   }
   const int64_t ranks = MeshRanks(program.mesh());

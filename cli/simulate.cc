@@ -22,6 +22,7 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/network/network_model.h"
 #include "simulator/report_text.h"
@@ -127,7 +128,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
     compile.allow_oom = true;
     compile.notes = &notes;
     WEFT_ASSIGN_OR_RETURN(program, Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile));
-    WEFT_RETURN_IF_ERROR(VerifyProgram(program, {.allow_unfit = true}));
+    WEFT_RETURN_IF_ERROR(VerifyProgram(program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
     cluster = std::move(inputs.cluster);
   }
 

@@ -7,9 +7,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -28,6 +31,8 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/validate.h"
+#include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
 
 namespace weft {
 namespace {
@@ -120,6 +125,35 @@ absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
   return failure;
 }
 
+// The program file, proven: what is in it may be used without a check.
+absl::StatusOr<Program> LoadProgram(const std::string& path) {
+  WEFT_ASSIGN_OR_RETURN(Program program, ReadProgram(path));
+  // Whether it fits is for RunProgram to say.
+  absl::Status status = VerifyProgram(program, {.allow_unfit = true, .algorithms = KnownCollectives()});
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  return program;
+}
+
+// That what is written at the end can be written is better known before the training.
+absl::Status CheckOutputs(const RunFlags& f) {
+  std::vector<std::pair<const char*, std::string>> outputs = {
+      {"--trace", f.trace}, {"--save-weights", f.save_weights}, {"--report", f.report}};
+  if (!f.checkpoint.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(f.checkpoint, error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot create: ", error.message()));
+    }
+    outputs.emplace_back("--checkpoint", f.checkpoint + "/latest");
+  }
+  for (const auto& [flag, path] : outputs) {
+    if (path.empty()) continue;
+    const absl::Status status = CheckWritable(path);
+    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
                                                  const std::string& token_type) {
   return OpenData({.path = path,
@@ -148,7 +182,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (f.checkpoint.empty() && (f.resume || f.checkpoint_every > 0 || flags.Given("keep"))) {
     return UsageError("--resume, --checkpoint-every and --keep need --checkpoint DIR");
   }
-  WEFT_ASSIGN_OR_RETURN(const Program program, ReadProgram(flags.positional()[0]));
+  WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport, FindTransport(f.transport));
   const bool first = transport->name != "mpi" || RankFromLauncher().rank == 0;
   const bool text = first && f.format == "text";
@@ -156,8 +190,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> data, Open(f.data, program, f.token_type));
   std::unique_ptr<DataSource> eval_data;
   if (!f.eval_data.empty()) {
-    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, program, f.token_type));
+    // Without an evaluation program RunProgram refuses.
+    const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
+    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type));
   }
+  if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
   RunOptions options;
   options.steps = f.steps;
   options.threads_per_rank = static_cast<int>(f.threads);
@@ -197,12 +234,15 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   CatchSignals(first);
   WEFT_ASSIGN_OR_RETURN(const RunResult result, RunProgram(program, *data, transport->name, options));
   if (!first) return absl::OkStatus();
-  if (result.trace.has_value()) WEFT_RETURN_IF_ERROR(WriteTrace(f.trace, *result.trace));
+  // One file that cannot be written is no reason to lose the others.
+  absl::Status written = result.save_status;
+  if (result.trace.has_value()) written.Update(WriteTrace(f.trace, *result.trace));
   WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(result.report));
-  if (!f.report.empty()) WEFT_RETURN_IF_ERROR(WriteFileAtomic(f.report, json));
+  if (!f.report.empty()) written.Update(WriteFileAtomic(f.report, json));
   if (!text) {
     print(json);
-    return printed;
+    written.Update(printed);
+    return written;
   }
   if (result.stopped) {
     print(absl::StrCat("stopped by signal after step ", result.last_step,
@@ -215,7 +255,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     print(absl::StrFormat("%d steps, %.0f tokens/s, planned bytes per rank %d\n", result.last_step - result.first_step,
                           result.report.tokens_per_second(), result.report.planned_bytes()));
   }
-  return printed;
+  written.Update(printed);
+  return written;
 }
 
 absl::Status CalibrateMain(absl::Span<const std::string> args) {

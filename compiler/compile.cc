@@ -251,6 +251,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   }
   VerifyOptions verify;
   verify.allow_unfit = options.allow_oom;
+  verify.algorithms = KnownCollectives();
   WEFT_RETURN_IF_ERROR(VerifyProgram(program, verify));
   return program;
 }

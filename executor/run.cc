@@ -21,6 +21,7 @@
 #include "proto/status.h"
 #include "proto/units.h"
 #include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
 
 namespace weft {
 namespace {
@@ -29,6 +30,8 @@ constexpr char kElsewhere[] = "weft/reported_elsewhere";
 constexpr char kInRun[] = "weft/failed_in_run";
 constexpr int kMostThreads = 256;
 constexpr int64_t kMostStepsAtOnce = 10000;
+// About 1 GiB.
+constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
 
 // What the ranks of this process share.
 struct Shared {
@@ -234,16 +237,23 @@ class RankRun {
       WEFT_RETURN_IF_ERROR(RecvNow(endpoint_, holder, data.bytes.data(), data.bytes.size(), options.timeout));
       return data;
     };
+    const bool collects = options.collect_weights && endpoint_.rank() == 0;
+    int next = 0;
+    absl::Status moved;
     if (endpoint_.rank() == 0 && !options.save_weights.empty()) {
-      return SaveWeights(options.save_weights, program, [&](int i) -> absl::StatusOr<TensorData> {
-        WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(i));
-        if (options.collect_weights) result_.weights.push_back(data);
+      result_.save_status = SaveWeights(options.save_weights, program, [&](int i) -> absl::StatusOr<TensorData> {
+        next = i + 1;
+        absl::StatusOr<TensorData> data = tensor(i);
+        moved = data.status();
+        if (data.ok() && collects) result_.weights.push_back(*data);
         return data;
       });
+      WEFT_RETURN_IF_ERROR(moved);
     }
-    for (int i = 0; i < program.tensors_size(); ++i) {
-      WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(i));
-      if (endpoint_.rank() == 0) result_.weights.push_back(std::move(data));
+    // Where the file could not be written, the others still send the rest.
+    for (; next < program.tensors_size(); ++next) {
+      WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(next));
+      if (collects) result_.weights.push_back(std::move(data));
     }
     return absl::OkStatus();
   }
@@ -293,6 +303,27 @@ absl::Status CheckMemory(const Program& program, int64_t first_rank, int64_t ran
   if (needed <= machine) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
                                                    " GiB, this machine has ", machine / (1 << 30), " GiB"));
+}
+
+// All ranks send their events to rank 0, in one message in the end.
+absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repetitions) {
+  std::vector<double> steps_of_template;
+  for (const Template& t : program.templates()) {
+    double steps = 0;
+    for (const Action& action : t.body()) {
+      const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
+      steps += communicates ? 1 : program.segments(action.segment()).steps_size();
+    }
+    steps_of_template.push_back(steps);
+  }
+  double each = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) each += steps_of_template[TemplateOfRank(program, rank)];
+  if (repetitions * each <= kMostTraceSteps) return absl::OkStatus();
+  const int64_t most = static_cast<int64_t>(kMostTraceSteps / each);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--trace-steps: ", repetitions, repetitions == 1 ? " step" : " steps", " of ", each,
+      " kernels and transfers over ", ranks, " ranks are too many for a trace, which holds ", kMostTraceSteps, "; ",
+      most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
 }
 
 absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique_ptr<Endpoint>>& endpoints) {
@@ -352,7 +383,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
                                      const RunOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* entry, FindTransport(transport));
   WEFT_RETURN_IF_ERROR(CheckOptions(program, options));
-  WEFT_RETURN_IF_ERROR(VerifyProgram(program, {.completeness = options.verify_completeness}));
+  WEFT_RETURN_IF_ERROR(
+      VerifyProgram(program, {.completeness = options.verify_completeness, .algorithms = KnownCollectives()}));
   const int64_t ranks = MeshRanks(program.mesh());
   const bool one_process = entry->name == "inproc";
   if (one_process && ranks > kMostThreads) {
@@ -365,6 +397,9 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
 
   Shared shared(program, data, options);
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
+  if (options.trace_repetitions > 0) {
+    WEFT_RETURN_IF_ERROR(CheckTraceSize(program, ranks, std::min(options.trace_repetitions, shared.last_step)));
+  }
   CheckpointManifest manifest;
   if (!options.checkpoint.directory.empty()) {
     WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found, FindCheckpoint(options.checkpoint.directory));

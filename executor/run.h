@@ -73,6 +73,8 @@ struct RunResult {
   std::optional<Trace> trace;
   // By logical tensor, if asked for.
   std::vector<TensorData> weights;
+  // Of writing RunOptions::save_weights: the run itself is good without that file.
+  absl::Status save_status;
   // Steps done at the start (a resume) and at the end.
   int64_t first_step = 0;
   int64_t last_step = 0;

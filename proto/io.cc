@@ -188,6 +188,23 @@ absl::Status WriteFileAtomic(const std::string& path, absl::string_view content)
   return ReplaceFile(path, [&](const std::string& name) { return CreateAndWrite(name, path, content); });
 }
 
+absl::Status CheckWritable(const std::string& path) {
+  bool tried = false;
+  absl::Status found;
+  const absl::Status status = ReplaceFile(path, [&](const std::string& name) {
+    tried = true;
+    if (name == path) {
+      // Opening a pipe would wait for its reader.
+      if (access(path.c_str(), W_OK) != 0) found = SystemError("write", path, errno);
+    } else {
+      FileDescriptor file(OpenRetrying(name, O_WRONLY | O_CREAT | O_EXCL, 0666));
+      if (file.get() < 0) found = SystemError("create a file beside it", path, errno);
+    }
+    return absl::CancelledError("only a trial");
+  });
+  return tried ? found : status;
+}
+
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message) {
   message->Clear();
   const std::string& type = message->GetDescriptor()->name();

@@ -28,6 +28,9 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
 // ReplaceFile with `content`.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
+// Whether WriteFileAtomic(path) could begin: Ok, or what hinders it. Leaves nothing behind.
+absl::Status CheckWritable(const std::string& path);
+
 // Reads a contract message from text proto, JSON or binary, told apart by content: JSON begins with '{' (or '['), text
 // has no control characters, all else is binary. All three refuse unknown fields and enum values, fields given twice
 // and invalid UTF-8. Errors begin with `source` and the position.

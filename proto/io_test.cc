@@ -97,6 +97,24 @@ TEST(Files, AFailedReplacementLeavesTheOldContent) {
   EXPECT_FALSE(std::filesystem::exists(temporary));
 }
 
+TEST(CheckWritable, TriesAndLeavesNothing) {
+  const std::string folder = testing::TempDir() + "/check_writable";
+  ASSERT_TRUE(std::filesystem::create_directories(folder) || std::filesystem::is_directory(folder));
+  const std::string path = folder + "/file";
+  EXPECT_TRUE(CheckWritable(path).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  ASSERT_TRUE(WriteFileAtomic(path, "old").ok());
+  EXPECT_TRUE(CheckWritable(path).ok());
+  EXPECT_EQ(ReadFile(path).value_or(""), "old");
+  EXPECT_TRUE(CheckWritable("/dev/null").ok());
+  EXPECT_FALSE(CheckWritable("").ok());
+  for (const std::string& bad : {folder, folder + "/missing/file", path + "/file"}) {
+    const absl::Status status = CheckWritable(bad);
+    EXPECT_FALSE(status.ok()) << bad;
+    EXPECT_NE(status.message().find(bad), absl::string_view::npos) << status;
+  }
+}
+
 TEST(Files, TooLongANameLeavesNothingBehind) {
   const std::string folder = TempPath("rename");
   std::filesystem::create_directory(folder);

@@ -1,7 +1,7 @@
 #include "simulator/engine.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +16,10 @@ namespace weft {
 namespace {
 
 constexpr int64_t kTimeLimit = int64_t{1} << 61;
+// Larger programs would end in the middle, when the machine has no more memory.
+constexpr int64_t kMostStateBytes = int64_t{1} << 32;
+// What a stream takes in Links, about.
+constexpr int64_t kLinkBytes = 96;
 
 struct StreamState {
   const TemplateView* t = nullptr;
@@ -83,15 +87,25 @@ class Engine {
 
   absl::Status Prepare() {
     const int64_t ranks = view_.template_of_rank.size();
+    int64_t total = 0, streams = 0;
+    for (const int32_t t : view_.template_of_rank) {
+      total += view_.templates[t].objects;
+      streams += view_.templates[t].streams.size();
+    }
+    const int64_t bytes = total * (sizeof(counts_[0]) + sizeof(waiters_[0])) +
+                          streams * (sizeof(StreamState) + kLinkBytes) +
+                          ranks * (sizeof(RankState) + sizeof(RankResult));
+    // Indices of objects are int32: so many bytes hold fewer.
+    if (bytes > kMostStateBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
+                                                       " ranks; simulating them takes ", bytes >> 20,
+                                                       " MiB of memory, allowed are ", kMostStateBytes >> 20));
+    }
+    if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));
     ranks_.reserve(ranks);
+    streams_.reserve(streams);
     result_.ranks.resize(ranks);
     remaining_.assign(options_.repetitions, 0);
-    int64_t total = 0;
-    for (const int32_t t : view_.template_of_rank) total += view_.templates[t].objects;
-    if (total > std::numeric_limits<int32_t>::max()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the program has ", total, " actions over all ranks; at most 2^31 can be simulated"));
-    }
     counts_.assign(total, 0);
     waiters_.assign(total, -1);
     int32_t objects = 0;
@@ -528,3 +542,18 @@ absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkMod
 }
 
 }  // namespace weft
+absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions) {
+  int64_t once = 0, each = 0;
+  for (const int32_t t : view.template_of_rank) {
+    const std::array<int64_t, 3>& count = view.templates[t].step_count;
+    once += count[0] + count[2];
+    each += count[1];
+  }
+  const int64_t most = each == 0 ? 0 : std::max<int64_t>(0, kMostTraceSteps - once) / each;
+  if (once <= kMostTraceSteps && (each == 0 || repetitions <= most)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a trace of ", repetitions, repetitions == 1 ? " repetition" : " repetitions", " over ",
+                   view.template_of_rank.size(), " ranks has more than ", kMostTraceSteps, " steps; ",
+                   most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
+}
+

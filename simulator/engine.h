@@ -88,8 +88,15 @@ struct EngineResult {
   std::vector<RankResult> ranks;
 };
 
-// Simulates. Errors are those of the network model; Internal, naming the actions that wait, if a program that was not
-// verified comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26 days).
+// A trace of all ranks has at most so many steps: 1 GiB, less than a message may have.
+inline constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
+
+// ResourceExhausted, naming how many repetitions are possible, if a trace of so many would be longer.
+absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions);
+
+// Simulates. Errors are those of the network model; ResourceExhausted if the state of all ranks, which grows with ranks
+// x actions, would take more than 4 GiB, or the trace has more than kMostTraceSteps; Internal, naming the actions that
+// wait, if a program that was not verified comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26 days).
 absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
                                        const EngineOptions& options);
 

@@ -38,6 +38,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
     return cost->cost(program.segments(segment).steps(step), kind, step, cluster);
   };
   WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, duration, {.join_steps = !slots_limit}));
+  if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
   const std::unique_ptr<NetworkModel> network = network_entry->make(program.mesh(), cluster);
 
   const bool trace_isolated = options.trace && options.trace_repetitions == 1;

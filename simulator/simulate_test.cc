@@ -187,6 +187,32 @@ TEST(Simulate, Refusals) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Simulate, RefusesWhatDoesNotFitInMemory) {
+  // 2^20 ranks with 1,000 actions each, from a file of a few kilobytes.
+  Program program = TestProgram(4, 250);
+  MeshAxis* data = program.mutable_mesh()->add_axes();
+  data->set_name("data");
+  data->set_size(1 << 18);
+  Cluster cluster = TestCluster();
+  cluster.set_nodes(1 << 18);
+  const auto simulation = Simulate(program, cluster, {});
+  EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(simulation.status().message()),
+              AllOf(HasSubstr("over 1048576 ranks"), HasSubstr("MiB of memory, allowed are 4096")));
+}
+
+TEST(Simulate, RefusesTracesThatNobodyCouldKeep) {
+  SimulateOptions options;
+  options.trace = true;
+  options.trace_repetitions = 1'000'000;
+  const auto simulation = Simulate(TestProgram(2, 4), TestCluster(), options);
+  EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
+  // 4 forwards, 4 backwards and 8 transfers on either side.
+  EXPECT_THAT(std::string(simulation.status().message()),
+              AllOf(HasSubstr("a trace of 1000000 repetitions over 2 ranks has more than 16777216 steps"),
+                    HasSubstr("nearest valid: 524288")));
+}
+
 TEST(Simulate, SameBytesTwice) {
   const Program program = TestProgram(3, 4);
   const SimulateOptions options = {.cost = "unit", .network = "analytic", .trace = true};

@@ -27,7 +27,7 @@ struct VerifyOptions {
   // losses. Off, the program is only safe: free of deadlock, races and accesses out of range.
   bool completeness = true;
   // Names of the collective algorithms that there are (KnownCollectives() of schedules/collective); empty = any name.
-  std::vector<std::string> algorithms;
+  std::vector<std::string> algorithms = {};
   // The search stops here.
   int max_findings = 20;
 };

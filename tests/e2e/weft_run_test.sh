@@ -109,4 +109,19 @@ refused 1 'missing.safetensors' run "$cd_dir/p2.weft" --data "$text" --weights "
 refused 1 'text.txt' run "$cd_dir/p2.weft" --data "$text" --weights "$text"
 refused 1 'add --resume' run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt"
 refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
+
+# What could not be written at the end is refused at the start.
+for flag in --trace --save-weights --report; do
+  refused 1 "$flag: /nonexistent/x.json: " run "$cd_dir/p1.weft" --data "$text" $flag /nonexistent/x.json
+  [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "$flag is looked at after the training"; }
+done
+refused 1 "--checkpoint: $text: " run "$cd_dir/p1.weft" --data "$text" --checkpoint "$text"
+refused 1 '--trace-steps: .*nearest valid: [1-9]' \
+  run "$cd_dir/long.weft" --data "$text" --trace "$cd_dir/t.json" --trace-steps 1000000
+[[ ! -e $cd_dir/t.json ]] || fail "a trial leaves a file behind"
+# What fails at the end all the same does not take the rest with it.
+rm -f "$cd_dir/trace" "$cd_dir/report"
+refused 1 '/dev/full: cannot' run "$cd_dir/p2d2.weft" --data "$text" --steps 2 --save-weights /dev/full \
+  --trace "$cd_dir/trace" --report "$cd_dir/report"
+[[ -s $cd_dir/trace && -s $cd_dir/report ]] || fail "trace and report are lost with the weights"
 echo "all as expected"

@@ -8,8 +8,11 @@
 
 #include "proto/io.h"
 #include "proto/json.h"
+#include "proto/program.pb.h"
 #include "proto/trace.pb.h"
 #include "proto/validate.h"
+#include "proto/verify/verify.h"
+#include "simulator/compare/compare.h"
 
 namespace weft {
 namespace {
@@ -41,6 +44,12 @@ void RunValidator(T message) {
     }
   } else if constexpr (std::is_same_v<T, Cluster> || std::is_same_v<T, ModelGraph>) {
     Validate(message).IgnoreError();
+  } else if constexpr (std::is_same_v<T, Trace>) {
+    if (ValidateTrace(message).ok()) SummarizeTrace(message);
+  } else if constexpr (std::is_same_v<T, Program>) {
+    for (const Finding& finding : FindViolations(message, {.allow_unfit = true, .max_findings = 3})) {
+      Require(!finding.rule.empty() && !finding.message.empty());
+    }
   }
 }
 

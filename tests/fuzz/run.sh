@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds and runs every fuzz target: tests/fuzz/run.sh SECONDS [TARGET...]
 #
+# Prints a line for each target and in the end `fuzz: N passed, N failed`.
 # Each target runs SECONDS seconds under address and undefined-behaviour sanitizers, from its seeds, which stay as they
 # are. A finding is kept in $TMPDIR/weft-fuzz and its path printed; the exit status is then 1.
 # BAZEL may hold start-up options too: BAZEL="bazel --output_base=/tmp/b".
@@ -15,19 +16,23 @@ labels=$(for name in $names; do printf '//tests/fuzz:%s //tests/fuzz:%s_replay '
 $bazel build --config=fuzz $labels
 bin=$($bazel info --config=fuzz bazel-bin 2>/dev/null)
 work=${TMPDIR:-/tmp}/weft-fuzz
+passed=0
 failed=0
 for name in $names; do
   mkdir -p "$work/$name/corpus" "$work/$name/findings"
-  find "tests/fuzz/corpus/${name%_fuzz}" "$bin/tests/fuzz/corpus/${name%_fuzz}" -type f -exec cp -f {} "$work/$name/corpus/" \; 2>/dev/null || true
+  folder=${name%_fuzz}
+  folder=${folder%_message}
+  find "tests/fuzz/corpus/$folder" "$bin/tests/fuzz/corpus/$folder" -type f -exec cp -f {} "$work/$name/corpus/" \; 2>/dev/null || true
   chmod -R u+w "$work/$name/corpus"
-  echo "== $name"
-  if ! "$bin/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
+  if "$bin/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
       -artifact_prefix="$work/$name/findings/" "$work/$name/corpus" >"$work/$name/log" 2>&1; then
-    failed=1
-    tail -n 40 "$work/$name/log"
-    echo "FAILED $name: $work/$name/findings"
+    passed=$((passed + 1))
+    echo "passed $name: $(find "$work/$name/corpus" -type f | wc -l) inputs in the corpus"
   else
-    echo "passed $name, $(find "$work/$name/corpus" -type f | wc -l) inputs in the corpus"
+    failed=$((failed + 1))
+    tail -n 40 "$work/$name/log"
+    echo "FAILED $name: see $work/$name/findings"
   fi
 done
-exit $failed
+echo "fuzz: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

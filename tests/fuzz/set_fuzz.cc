@@ -1,0 +1,37 @@
+// Fuzz target: --set, each line of the input one setting of the recipe or the plan.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_split.h"
+#include "proto/io.h"
+#include "proto/set_field.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  weft::Recipe recipe;
+  weft::Plan plan;
+  for (absl::string_view line : absl::StrSplit(bytes, '\n')) {
+    const std::string recipe_before = recipe.SerializeAsString(), plan_before = plan.SerializeAsString();
+    const absl::Status status = weft::ApplySetting(line, &recipe, &plan);
+    if (status.ok()) {
+      // It can be said again.
+      const std::string recipe_after = recipe.SerializeAsString(), plan_after = plan.SerializeAsString();
+      Require(weft::ApplySetting(line, &recipe, &plan).ok());
+      Require(recipe.SerializeAsString() == recipe_after && plan.SerializeAsString() == plan_after);
+    } else {
+      Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
+      Require(recipe.SerializeAsString() == recipe_before && plan.SerializeAsString() == plan_before);
+    }
+  }
+  return 0;
+}
