@@ -1,6 +1,7 @@
 #include "cli/flags.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "proto/suggest.h"
 
 namespace weft {
@@ -16,6 +18,26 @@ namespace {
 constexpr absl::string_view kUsagePayload = "weft/usage";
 
 absl::Status Refuse(const std::string& reason) { return absl::InvalidArgumentError(reason); }
+
+std::optional<int64_t> ParseThousandths(absl::string_view text) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('.', 1));
+  const auto digits = [](absl::string_view s) { return s.find_first_not_of("0123456789") == absl::string_view::npos; };
+  if (parts.first.empty() || parts.first.size() > 12 || parts.second.size() > 3) return std::nullopt;
+  if (!digits(parts.first) || !digits(parts.second)) return std::nullopt;
+  std::string fraction(parts.second);
+  fraction.resize(3, '0');
+  int64_t whole = 0, thousandths = 0;
+  if (!absl::SimpleAtoi(parts.first, &whole) || !absl::SimpleAtoi(fraction, &thousandths)) return std::nullopt;
+  return whole * 1000 + thousandths;
+}
+
+// "1.5" for 1500.
+std::string ThousandthsText(int64_t value) {
+  if (value % 1000 == 0) return absl::StrCat(value / 1000);
+  std::string fraction = absl::StrCat(1000 + value % 1000).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return absl::StrCat(value / 1000, ".", fraction);
+}
 
 }  // namespace
 
@@ -70,6 +92,21 @@ void Flags::Int(std::string name, std::string value, std::string help, int64_t* 
               absl::StrCat("allowed: ", low, " to ", high, ", nearest valid: ", std::clamp(number, low, high)));
         }
         *target = number;
+        return absl::OkStatus();
+      });
+}
+
+void Flags::Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low,
+                        int64_t high) {
+  Add(std::move(name), std::move(value), std::move(help), ThousandthsText(*target),
+      [target, low, high](const std::string& text) -> absl::Status {
+        const std::optional<int64_t> parsed = ParseThousandths(text);
+        if (!parsed || *parsed < low || *parsed > high) {
+          return absl::InvalidArgumentError(absl::StrCat("expected a number from ", ThousandthsText(low), " to ",
+                                                         ThousandthsText(high),
+                                                         " with at most 3 digits after the point"));
+        }
+        *target = *parsed;
         return absl::OkStatus();
       });
 }

@@ -35,6 +35,8 @@ class Flags {
   void Bool(std::string name, std::string help, bool* target);
   void String(std::string name, std::string value, std::string help, std::string* target);
   void Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
+  // A decimal number with at most three digits after the point; target, low and high count thousandths.
+  void Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // May be given more than once.
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
   void Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target);

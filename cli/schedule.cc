@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -22,37 +21,9 @@
 namespace weft {
 namespace {
 
-// Costs are decimal numbers; three digits after the point make them integers of thousandths.
+// Costs are kept in thousandths (Flags::Thousandths).
 constexpr int64_t kScale = 1000;
-constexpr int64_t kLargestCost = 10'000'000;
-
-std::optional<int64_t> ParseThousandths(absl::string_view text) {
-  std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('.', 1));
-  auto digits = [](absl::string_view s) { return s.find_first_not_of("0123456789") == absl::string_view::npos; };
-  if (parts.first.empty() || parts.first.size() > 8 || parts.second.size() > 3) return std::nullopt;
-  if (!digits(parts.first) || !digits(parts.second)) return std::nullopt;
-  std::string fraction(parts.second);
-  fraction.resize(3, '0');
-  int64_t whole = 0, thousandths = 0;
-  if (!absl::SimpleAtoi(parts.first, &whole) || !absl::SimpleAtoi(fraction, &thousandths)) return std::nullopt;
-  const int64_t value = whole * kScale + thousandths;
-  if (value > kLargestCost * kScale) return std::nullopt;
-  return value;
-}
-
-void CostFlag(Flags* flags, std::string name, std::string help, bool may_be_zero, int64_t* target) {
-  flags->Custom(
-      std::move(name), "T", std::move(help), JsonNumber(*target / static_cast<double>(kScale)),
-      [target, may_be_zero](const std::string& text) {
-        const std::optional<int64_t> value = ParseThousandths(text);
-        if (!value || (*value == 0 && !may_be_zero)) {
-          return absl::InvalidArgumentError(absl::StrCat("expected a number from ", may_be_zero ? "0" : "0.001", " to ",
-                                                         kLargestCost, " with at most 3 digits after the point"));
-        }
-        *target = *value;
-        return absl::OkStatus();
-      });
-}
+constexpr int64_t kLargestCost = 10'000'000 * kScale;
 
 struct Timed {
   PipelineSchedule schedule;
@@ -102,9 +73,10 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
       "microbatch, how long it idles, and how many microbatches' activations it holds.");
   flags.Int("ranks", "P", "pipeline ranks", &ranks, 1, int64_t{1} << 23);
   flags.Int("microbatches", "N", "microbatches of one step", &microbatches, 1, int64_t{1} << 23);
-  CostFlag(&flags, "forward", "time of one microbatch's forward on one rank, in any unit", false, &forward);
-  CostFlag(&flags, "backward", "time of its backward", false, &backward);
-  CostFlag(&flags, "p2p", "time from a result to its use on another rank", true, &p2p);
+  flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &forward, 1,
+                    kLargestCost);
+  flags.Thousandths("backward", "T", "time of its backward", &backward, 1, kLargestCost);
+  flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &p2p, 0, kLargestCost);
   flags.String("compare", "NAME,...", "one line for NAME and for each of these (or \"all\")", &compare);
   flags.Choice("format", {"text", "json", "csv"}, "csv: the slots of each rank as PyTorch's runtime reads them",
                &format);

@@ -30,6 +30,9 @@
 namespace weft {
 namespace {
 
+// 10 seconds.
+constexpr int64_t kLargestUnitNs = 10'000'000'000;
+
 // "15T", "300e9", "1.5B": a number with an optional k, M, B (or G), T.
 std::optional<double> ParseCount(absl::string_view text) {
   double scale = 1;
@@ -72,13 +75,19 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   std::string runtime = "weft", format = "text", trace;
   std::optional<double> tokens;
   bool require_fit = false;
+  bool verbose = false;
   int64_t repetitions = 1;
+  // Nanoseconds: thousandths of a microsecond.
+  int64_t forward_ns = options.cost_options.unit_forward.ps / 1000;
+  int64_t backward_ns = options.cost_options.unit_backward.ps / 1000;
   Flags flags("weft simulate", "PROGRAM | --model=M --cluster=C [--recipe=R] [--plan=P]   [flags]",
               "Predicts what a program costs: time per step, idle time and its causes, memory, tokens per second. The\n"
               "program is a file that `weft compile` wrote, or is compiled from the same flags on the way.");
   AddInputFlags(&flags, &input);
   flags.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &options.network);
   flags.Choice("cost", NamesOf(CostModels()), "how kernels are costed", &options.cost);
+  flags.Thousandths("forward", "US", "with --cost=unit: microseconds of a forward", &forward_ns, 1, kLargestUnitNs);
+  flags.Thousandths("backward", "US", "with --cost=unit: microseconds of a backward", &backward_ns, 1, kLargestUnitNs);
   flags.Choice("runtime", {"weft"}, "the framework whose run is predicted", &runtime);
   flags.Custom("tokens", "COUNT", "also the time to train on so many tokens, e.g. 15T", "",
                [&tokens](const std::string& text) {
@@ -87,6 +96,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
                  return absl::OkStatus();
                });
   flags.Choice("format", {"text", "json"}, "output format", &format);
+  flags.Bool("verbose", "also what each rank waited for, and for how long", &verbose);
   flags.String("trace", "FILE", "writes the simulated steps for ui.perfetto.dev and for weft report", &trace);
   flags.Int("trace-repetitions", "K", "optimizer steps in the trace", &repetitions, 1, 1000);
   flags.Bool("require-fit", "exit with 1 if the program does not fit the device", &require_fit);
@@ -104,6 +114,13 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (!from_file && input.model.empty()) {
     return UsageError("a PROGRAM, or --model and --cluster, are needed; see weft simulate --help");
   }
+  for (const char* flag : {"forward", "backward"}) {
+    if (options.cost != "unit" && flags.Given(flag)) {
+      return UsageError(absl::StrCat("--", flag, " is for --cost=unit, the cost is ", options.cost));
+    }
+  }
+  options.cost_options = {.unit_forward = {forward_ns * 1000}, .unit_backward = {backward_ns * 1000}};
+  if (verbose && format == "json") return UsageError("--verbose has --format=text only; JSON has everything");
   if (tokens && format == "json") return UsageError("--tokens has --format=text only; see weft simulate --help");
 
   Progress progress;
@@ -147,7 +164,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (format == "json") {
     WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
   } else {
-    text = absl::StrCat(ReportToText(report), tokens ? TrainingTime(*tokens, report) : "");
+    text = absl::StrCat(ReportToText(report, verbose), tokens ? TrainingTime(*tokens, report) : "");
   }
   WEFT_RETURN_IF_ERROR(Print(text));
   if (require_fit && !report.fits()) {

@@ -1,29 +1,45 @@
 #!/usr/bin/env bash
-# The program of a plan, simulated with unit costs and free transfers, takes what its schedule alone takes: forward 1,
-# backward 2, in microseconds.
+# The program of a plan, simulated with unit costs and free transfers, has the makespan, bubble and activations of its
+# schedule alone. With --all for every number of ranks and microbatches, else for some.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
 cd "$TEST_TMPDIR" || exit 1
 
-# field FILE NAME: a number at the top level of a JSON report.
+all_ranks="1 2 5 8" all_microbatches="1 3 8 16"
+[ "${2:-}" = --all ] && all_ranks=$(seq 8) all_microbatches=$(seq 16)
+cat >config.json <<'END'
+{"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 16, "n_head": 2, "n_layer": 8,
+ "n_positions": 32, "vocab_size": 256, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}
+END
+
+# field FILE NAME: a number at the top level of a JSON report. each FILE NAME: those of its ranks.
 field() { sed -n "s/^  \"$2\": \([-0-9.e+]*\),*$/\1/p" "$1"; }
+each() { sed -n "s/^ \{3,\}\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | tr '\n' ' '; }
 
 for schedule in $("$WEFT" list schedules | cut -d' ' -f1); do
-  for ranks in 1 2 3 4 6; do
-    for microbatches in 1 2 3 8; do
-      checks=$((checks + 1))
+  for ranks in $all_ranks; do
+    for microbatches in $all_microbatches; do
       plan="$schedule with $ranks ranks and $microbatches microbatches"
-      "$WEFT" schedule "$schedule" --ranks=$ranks --microbatches=$microbatches --format=json >alone.json ||
-        fail "$plan: schedule"
-      "$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set schedule="$schedule" --set pp=$ranks \
-        --set gbs=$microbatches --set seq=16 --cost=unit --network=none --format=json >program.json 2>/dev/null ||
-        fail "$plan: simulate"
-      for name in makespan bubble_ratio; do
-        [ $name = makespan ] && scale=1e6 other=makespan_seconds || scale=1 other=bubble_ratio
-        awk -v a="$(field alone.json $name)" -v b="$(field program.json $other)" -v s=$scale \
-          'BEGIN { d = a - b * s; exit !(a != "" && b != "" && d < 1e-9 && d > -1e-9) }' ||
-          fail "$plan: $name is $(field alone.json $name) alone and $(field program.json $other) as a program"
+      "$WEFT" compile --model=config.json --cluster=dgx-a100-80g --set schedule="$schedule" --set pp="$ranks" \
+        --set gbs="$microbatches" --set seq=16 -o program.weft >compile.log 2>&1 || fail "$plan: $(tail -1 compile.log)"
+      for times in "1 1" "1 2" "2 3"; do
+        checks=$((checks + 1))
+        set -- $times
+        what="$plan, forward $1, backward $2"
+        "$WEFT" schedule "$schedule" --ranks="$ranks" --microbatches="$microbatches" --forward="$1" --backward="$2" \
+          --format=json >alone.json || fail "$what: schedule"
+        "$WEFT" simulate program.weft --cost=unit --forward="$1" --backward="$2" --network=none --format=json \
+          >program.json 2>/dev/null || fail "$what: simulate"
+        for name in makespan bubble_ratio; do
+          [ $name = makespan ] && scale=1e6 other=makespan_seconds || scale=1 other=bubble_ratio
+          awk -v a="$(field alone.json $name)" -v b="$(field program.json $other)" -v s=$scale \
+            'BEGIN { d = a - b * s; exit !(a != "" && b != "" && d < 1e-9 && d > -1e-9) }' ||
+            fail "$what: $name is $(field alone.json $name) alone and $(field program.json $other) as a program"
+        done
+        held=$(each alone.json peak_activations)
+        [ "$(wc -w <<<"$held")" = "$ranks" ] && [ "$held" = "$(each program.json peak_activations)" ] ||
+          fail "$what: activations held are '$held' alone and '$(each program.json peak_activations)' as a program"
       done
     done
   done

@@ -286,6 +286,8 @@ class Engine {
 
   // ---- Starts.
 
+  static ActionKind KindOf(const ActionView& action) { return action.action->kind(); }
+
   // Called once per entry when its first step starts: the action's own start, if it has not started on another stream.
   void StartEntry(const StreamState& stream) {
     const ActionView& action = stream.t->actions[Head(stream).action];
@@ -307,6 +309,9 @@ class Engine {
     const Run& run = stream.t->runs[stream.run];
     if (stream.run == entry.runs.begin) StartEntry(stream);
     if (stream.kind == StreamClass::kCompute) {
+      if (stream.run == entry.runs.begin && KindOf(stream.t->actions[entry.action]) == FORWARD) {
+        ranks_[stream.rank].meter.ChangeForwards(+1);
+      }
       ranks_[stream.rank].meter.StartCompute(now_, stream.ready, stream.reason, run.duration_ps);
     }
     result_.steps += run.steps.end - run.steps.begin;
@@ -449,6 +454,7 @@ class Engine {
     for (int32_t i = action.frees.begin; i < action.frees.end; ++i) {
       state.meter.ChangeLive(now_, state.t->memory[i].buffer_class, -state.t->memory[i].bytes);
     }
+    if (KindOf(action) == BACKWARD) state.meter.ChangeForwards(-1);
     if (action.list == ListKind::kBody) {
       const int32_t repetition = counts_[state.objects + index];
       if (--remaining_[repetition] == 0) EndRepetition();
@@ -536,12 +542,6 @@ absl::string_view IdleReasonName(IdleReason reason) {
   return "";
 }
 
-absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
-                                       const EngineOptions& options) {
-  return Engine(view, network, options).Simulate();
-}
-
-}  // namespace weft
 absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions) {
   int64_t once = 0, each = 0;
   for (const int32_t t : view.template_of_rank) {
@@ -557,3 +557,9 @@ absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions) {
                    most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
 }
 
+absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
+                                       const EngineOptions& options) {
+  return Engine(view, network, options).Simulate();
+}
+
+}  // namespace weft

@@ -73,6 +73,8 @@ struct RankResult {
   // Most bytes of device memory that were live at one time, and of which classes at the first such time. A buffer is
   // live from the start of its first writer, inclusive, to the finish of its releasing action, exclusive.
   int64_t live_peak = 0;
+  // Most forwards that had begun without their backward being over, at one time.
+  int64_t peak_forwards = 0;
   ClassSizes live_at_peak = {};
   // In order of start, with EngineOptions::trace.
   std::vector<EngineEvent> events;

@@ -300,12 +300,10 @@ TEST(Engine, ARankKeepsItsSlotForATurn) {
   *program.add_templates() = program.templates(0);
   program.mutable_templates(1)->mutable_pins(0)->set_index(1);
   const auto starts = [&](int64_t turn) {
-    const auto result = Simulate(program, FixedDurations(10, 10, 0, 0),
-                                 {.devices_per_node = 2,
-                                  .compute_slots_per_node = 1,
-                                  .compute_turn = {turn},
-                                  .trace = true},
-                                 /*join_steps=*/false);
+    const auto result =
+        Simulate(program, FixedDurations(10, 10, 0, 0),
+                 {.devices_per_node = 2, .compute_slots_per_node = 1, .compute_turn = {turn}, .trace = true},
+                 /*join_steps=*/false);
     EXPECT_TRUE(result.ok()) << result.status();
     std::vector<int64_t> starts;
     for (const EngineEvent& event : result->ranks[0].events) starts.push_back(event.start.ps);

@@ -1,6 +1,7 @@
 #include "simulator/metrics.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -117,6 +118,15 @@ void AddMemory(const ProgramView& view, const Cluster& cluster, const EngineResu
   }
 }
 
+// Different stages whose forwards a template runs, at least 1.
+int64_t Stages(const Template& t) {
+  std::set<int32_t> stages;
+  for (const Action& action : t.body()) {
+    if (action.kind() == FORWARD) stages.insert(action.stage());
+  }
+  return std::max<int64_t>(1, static_cast<int64_t>(stages.size()));
+}
+
 void AddRanks(const ProgramView& view, const EngineResult& isolated, const EngineResult& steady,
               SimulationReport& report) {
   double idle = 0;
@@ -128,7 +138,9 @@ void AddRanks(const ProgramView& view, const EngineResult& isolated, const Engin
     row->set_exposed_communication_seconds(ToSeconds(result.exposed_communication));
     row->set_idle_seconds(ToSeconds(isolated.makespan - result.busy));
     row->set_live_peak_bytes(std::max(result.live_peak, steady.ranks[rank].live_peak));
-    row->set_planned_bytes(view.templates[view.template_of_rank[rank]].proto->device_arena_bytes());
+    const Template& t = *view.templates[view.template_of_rank[rank]].proto;
+    row->set_planned_bytes(t.device_arena_bytes());
+    row->set_peak_activations(static_cast<double>(result.peak_forwards) / static_cast<double>(Stages(t)));
     for (int reason = 0; reason < kIdleReasons; ++reason) {
       if (result.idle[reason].ps == 0) continue;
       IdleCause* cause = row->add_idle_causes();

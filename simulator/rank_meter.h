@@ -41,6 +41,12 @@ class RankMeter {
     communicating_ += change;
   }
 
+  // A forward begins (+1) or a backward is over (-1).
+  void ChangeForwards(int change) {
+    forwards_ += change;
+    result_->peak_forwards = std::max(result_->peak_forwards, forwards_);
+  }
+
   // A buffer comes to life (bytes > 0) or dies. Changes of one instant count together: the peak is looked at when time
   // moves on.
   void ChangeLive(int64_t now, BufferClass buffer_class, int64_t bytes) {
@@ -76,6 +82,7 @@ class RankMeter {
   RankResult* result_;
   bool computing_ = false;
   int communicating_ = 0;
+  int64_t forwards_ = 0;
   int64_t compute_end_ = 0;
   int64_t exposed_until_ = 0;
   int64_t live_time_ = 0;

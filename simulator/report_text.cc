@@ -89,12 +89,13 @@ std::string IdleText(const SimulationReport& report) {
 
 std::string RankText(const SimulationReport& report) {
   std::vector<std::vector<std::string>> rows = {
-      {"rank", "busy", "exposed communication", "idle", "live peak", "planned"}};
+      {"rank", "busy", "exposed communication", "idle", "activations", "live peak", "planned"}};
   for (int i = 0; i < std::min(report.per_rank_size(), kShownRanks); ++i) {
     const RankReport& rank = report.per_rank(i);
     rows.push_back({absl::StrCat(rank.rank()), Seconds(rank.busy_seconds()),
                     Seconds(rank.exposed_communication_seconds()), Seconds(rank.idle_seconds()),
-                    Bytes(rank.live_peak_bytes()), Bytes(rank.planned_bytes())});
+                    absl::StrFormat("%.4g", rank.peak_activations()), Bytes(rank.live_peak_bytes()),
+                    Bytes(rank.planned_bytes())});
   }
   std::string text = Table(rows);
   if (report.per_rank_size() > kShownRanks) {
@@ -103,9 +104,45 @@ std::string RankText(const SimulationReport& report) {
   return text;
 }
 
+// One column per cause that some rank waited for.
+std::string RankIdleText(const SimulationReport& report) {
+  std::vector<std::string> causes;
+  for (const RankReport& rank : report.per_rank()) {
+    for (const IdleCause& cause : rank.idle_causes()) {
+      if (std::find(causes.begin(), causes.end(), cause.cause()) == causes.end()) causes.push_back(cause.cause());
+    }
+  }
+  const int shown = std::min(report.per_rank_size(), kShownRanks);
+  std::vector<std::vector<std::string>> rows = {{"idle compute, by rank"}};
+  for (int i = 0; i < shown; ++i) rows[0].push_back(absl::StrCat("rank ", report.per_rank(i).rank()));
+  for (const std::string& cause : causes) {
+    rows.push_back({cause});
+    for (int i = 0; i < shown; ++i) {
+      double seconds = 0;
+      for (const IdleCause& own : report.per_rank(i).idle_causes()) {
+        if (own.cause() == cause) seconds += own.seconds();
+      }
+      rows.back().push_back(Seconds(seconds));
+    }
+  }
+  // In blocks that a terminal can show.
+  std::string text;
+  constexpr size_t kColumns = 8;
+  for (size_t first = 1; first < rows[0].size(); first += kColumns) {
+    std::vector<std::vector<std::string>> block;
+    for (const std::vector<std::string>& row : rows) {
+      const size_t last = std::min(first + kColumns, row.size());
+      block.push_back({row[0]});
+      block.back().insert(block.back().end(), row.begin() + first, row.begin() + last);
+    }
+    absl::StrAppend(&text, "\n", Table(block));
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string ReportToText(const SimulationReport& report) {
+std::string ReportToText(const SimulationReport& report, bool verbose) {
   std::string text = absl::StrFormat("runtime %s: %s on %s, %d ranks (cost %s, network %s)\n\n", report.runtime(),
                                      report.program().empty() ? "program" : report.program(), report.cluster(),
                                      report.ranks(), report.cost(), report.network());
@@ -118,6 +155,7 @@ std::string ReportToText(const SimulationReport& report) {
                                 {"MFU (causal)", Percent(report.mfu_causal())},
                                 {"HFU (with recompute)", Percent(report.hfu())}}));
   absl::StrAppend(&text, "\n", MemoryText(report), "\n", IdleText(report), "\n", RankText(report));
+  if (verbose) text += RankIdleText(report);
   return text;
 }
 

@@ -8,7 +8,8 @@
 
 namespace weft {
 
-std::string ReportToText(const SimulationReport& report);
+// `verbose` adds what each rank waited for, and for how long.
+std::string ReportToText(const SimulationReport& report, bool verbose = false);
 
 }  // namespace weft
 

@@ -35,7 +35,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
 
   const bool slots_limit = cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < devices_per_node;
   const auto duration = [&](int segment, int step, ActionKind kind) {
-    return cost->cost(program.segments(segment).steps(step), kind, step, cluster);
+    return cost->cost(program.segments(segment).steps(step), kind, step, cluster, options.cost_options);
   };
   WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, duration, {.join_steps = !slots_limit}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));

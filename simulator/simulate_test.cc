@@ -243,6 +243,25 @@ TEST(ReportText, NamesTheRuntimeFirstAndHasTheFigures) {
   EXPECT_THAT(text, HasSubstr("saved_activation"));
 }
 
+TEST(ReportText, VerboseHasTheIdleTimeOfEachRankByCause) {
+  const SimulationReport report = Report(TestProgram(2, 2), TestCluster(), {.cost = "unit", .network = "none"});
+  EXPECT_EQ(ReportToText(report, true).find(ReportToText(report)), 0u);
+  EXPECT_THAT(ReportToText(report), Not(HasSubstr("idle compute, by rank")));
+  EXPECT_THAT(ReportToText(report, true), HasSubstr("  idle compute, by rank        rank 0   rank 1\n"
+                                                    "  waiting for gradient input  3.00 us        0\n"
+                                                    "  waiting for forward input         0  1.00 us\n"
+                                                    "  end of step                       0  2.00 us\n"));
+}
+
+TEST(Simulate, UnitTimesAndPeakActivations) {
+  SimulateOptions options = {.cost = "unit", .network = "none"};
+  options.cost_options = {.unit_forward = {2'000'000}, .unit_backward = {3'000'000}};
+  const SimulationReport report = Report(TestProgram(2, 4), TestCluster(), options);
+  // GPipe: (4 + 2 - 1) * (2 + 3), all microbatches are kept.
+  EXPECT_DOUBLE_EQ(report.makespan_seconds(), 25e-6);
+  for (const RankReport& rank : report.per_rank()) EXPECT_EQ(rank.peak_activations(), 4);
+}
+
 TEST(ReportText, LongReportsAreCut) {
   SimulationReport report;
   for (int rank = 0; rank < 40; ++rank) report.add_per_rank()->set_rank(rank);

@@ -11,10 +11,18 @@
 
 namespace weft {
 
+// What cost models can be told besides the cluster.
+struct CostOptions {
+  // Of "unit": one forward and one backward.
+  Time unit_forward = {1'000'000};
+  Time unit_backward = {2'000'000};
+};
+
 // Duration of `step`, the index-th of the segment that an action of `kind` runs, on a device of `cluster`.
 // FailedPrecondition, naming the step and the field, if the cluster lacks a figure that the step needs (say, a peak
 // for its dtype).
-using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Cluster& cluster);
+using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Cluster& cluster,
+                                        const CostOptions& options);
 
 struct CostModelEntry {
   absl::string_view name;

@@ -55,7 +55,8 @@ absl::StatusOr<Time> CopyCost(const Step& step, const Cluster& cluster) {
 
 }  // namespace
 
-absl::StatusOr<Time> RooflineCost(const Step& step, ActionKind kind, int index, const Cluster& cluster) {
+absl::StatusOr<Time> RooflineCost(const Step& step, ActionKind kind, int index, const Cluster& cluster,
+                                  const CostOptions& options) {
   if (step.stream() != COMPUTE) return CopyCost(step, cluster);
   const Device& device = cluster.device();
   const double flops = step.work().flops();
