@@ -96,7 +96,7 @@ using CostFn = std::function<absl::StatusOr<int64_t>(const Step& step, ActionKin
 absl::StatusOr<CostFn> Costs(const Cluster& cluster) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel("roofline"));
   return CostFn([model, &cluster](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
-    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, kind, 0, cluster));
+    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, kind, 0, cluster, {}));
     return time.ps;
   });
 }

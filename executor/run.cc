@@ -395,6 +395,9 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   WEFT_RETURN_IF_ERROR(
       CheckMemory(program, one_process ? 0 : RankFromLauncher().rank % ranks, one_process ? ranks : 1));
 
+  // Rule P3.
+  if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
+
   Shared shared(program, data, options);
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
   if (options.trace_repetitions > 0) {
