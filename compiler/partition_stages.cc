@@ -53,7 +53,8 @@ mlir::FailureOr<std::vector<int32_t>> PartitionStagesPass::LayersPerStage(ir::Gr
     graph.emitOpError() << "[partition_stages_c3] " << costs.size() << " layer costs for " << layers << " layers";
     return mlir::failure();
   }
-  absl::StatusOr<std::vector<int32_t>> counts = BalancedPartition(costs, stages);
+  RecomputeCosts recompute{{recomputeCosts.begin(), recomputeCosts.end()}, recomputeEvery};
+  absl::StatusOr<std::vector<int32_t>> counts = BalancedPartition(costs, stages, recompute);
   if (!counts.ok()) {
     graph.emitOpError() << "[partition_stages_c4] " << Text(counts.status());
     return mlir::failure();

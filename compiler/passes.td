@@ -8,8 +8,8 @@ def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
   let summary = "Gives every op of the graph the stage of its layer";
   let description = [{
     Layers 0, 1, ... are cut into contiguous stages, either as `layers-per-stage` says or so that the most expensive
-    stage (forward and backward of everything in it, embedding and loss included) is as cheap as possible; see
-    compiler/balanced_partition.h, also for ties.
+    stage (forward and backward of everything in it, embedding and loss included, and what its backward computes again)
+    is as cheap as possible; see compiler/balanced_partition.h, also for ties.
 
     Precondition: one weft.graph, whose ops have `layer` attributes, ascending. Afterwards each has a `stage`.
 
@@ -26,6 +26,11 @@ def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
     ListOption<"layersPerStage", "layers-per-stage", "int32_t", "layers of each stage; empty = balanced by cost">,
     ListOption<"layerCosts", "layer-costs", "int64_t",
                "picoseconds of each layer; empty = at a nominal 100 Tflop/s and 1 TB/s">,
+    ListOption<"recomputeCosts", "recompute-costs", "int64_t",
+               "picoseconds that each layer takes more where it is recomputed, negative where it never is; empty = none "
+               "is">,
+    Option<"recomputeEvery", "recompute-every", "int32_t", /*default=*/"1",
+           "of each stage's layers with a recompute cost, the first and then every this many are recomputed">,
   ];
 }
 

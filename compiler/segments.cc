@@ -1,7 +1,9 @@
 #include "compiler/segments.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "compiler/balanced_partition.h"
 #include "compiler/cost_of_ops.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/import_graph.h"
@@ -55,6 +57,47 @@ absl::Status RunPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass) {
   return collector.ToStatus(passes.run(module));
 }
 
+// Costs of layers as the plan runs them: with the steps of exact accumulation, and with what is computed again.
+struct MeasuredLayers {
+  std::vector<int64_t> layers;
+  RecomputeCosts recompute;
+};
+
+// Builds the segments of a single stage that holds everything, and throws them away.
+absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layers, BuildSegmentsOptions build,
+                                             const StepCost& cost) {
+  MeasuredLayers measured;
+  measured.layers.resize(layers, 0);
+  measured.recompute.layers.resize(layers, 0);
+  const bool by_position = build.recompute == "full" || build.recompute == "every";
+  if (build.recompute == "every") {
+    measured.recompute.every = build.recomputeEvery;
+    build.recompute = "full";
+  }
+  mlir::OwningOpRef<mlir::ModuleOp> trial = module.clone();
+  PartitionStagesOptions one_stage;
+  std::vector<int32_t> all = {static_cast<int32_t>(layers)};
+  one_stage.layersPerStage = all;
+  WEFT_RETURN_IF_ERROR(RunPass(*trial, createPartitionStages(one_stage)));
+  WEFT_RETURN_IF_ERROR(RunPass(*trial, createBuildSegments(build)));
+  for (ir::SegmentOp segment : trial->getOps<ir::SegmentOp>()) {
+    const bool is_forward = segment.getKind() == ir::SegmentKind::Forward;
+    if (!is_forward && segment.getKind() != ir::SegmentKind::Backward) continue;
+    for (mlir::Operation& op : segment.getBody().front()) {
+      auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
+      if (!layer || !mlir::isa<ir::KernelInterface>(op)) continue;
+      WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(MakeStep(&op), is_forward ? FORWARD : BACKWARD));
+      auto part = op.getAttrOfType<mlir::StringAttr>(ir::kPartAttr);
+      const bool again = by_position && part && part.getValue() == "recompute";
+      int64_t& sum = (again ? measured.recompute.layers : measured.layers)[layer.getInt()];
+      sum = ir::SaturatingAdd(sum, std::max<int64_t>(0, picoseconds));
+      // Positions are counted without the layer of the loss.
+      if (mlir::isa<ir::CrossEntropyOp>(op)) measured.recompute.layers[layer.getInt()] = -1;
+    }
+  }
+  return measured;
+}
+
 }  // namespace
 
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
@@ -68,21 +111,28 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
   mlir::ModuleOp module = *imported.module;
 
-  WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(),
-                                                       options.cost ? options.cost : StepCost(NominalStepCost)));
-  PartitionStagesOptions partition;
-  partition.stages = options.stages;
-  partition.layersPerStage = options.layers_per_stage;
-  partition.layerCosts = costs.layers;
-  WEFT_RETURN_IF_ERROR(RunPass(module, createPartitionStages(partition)));
-  std::vector<int32_t> layers_per_stage = LayersPerStage(module);
-
+  const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
+  WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
   BuildSegmentsOptions build;
   WEFT_ASSIGN_OR_RETURN(build.recompute, RecomputeMode(options.recompute));
   std::vector<int32_t> layers(options.recompute.layers().begin(), options.recompute.layers().end());
   build.recomputeLayers = layers;
   build.recomputeEvery = options.recompute.every();
   build.evaluate = options.evaluation;
+
+  PartitionStagesOptions partition;
+  partition.stages = options.stages;
+  partition.layersPerStage = options.layers_per_stage;
+  partition.layerCosts = costs.layers;
+  MeasuredLayers measured;  // Referred to by `partition`.
+  if (options.stages > 1 && options.layers_per_stage.empty() && !options.evaluation) {
+    WEFT_ASSIGN_OR_RETURN(measured, MeasureLayers(module, costs.layers.size(), build, cost));
+    partition.layerCosts = measured.layers;
+    partition.recomputeCosts = measured.recompute.layers;
+    partition.recomputeEvery = measured.recompute.every;
+  }
+  WEFT_RETURN_IF_ERROR(RunPass(module, createPartitionStages(partition)));
+  std::vector<int32_t> layers_per_stage = LayersPerStage(module);
   WEFT_RETURN_IF_ERROR(RunPass(module, createBuildSegments(build)));
 
   WEFT_ASSIGN_OR_RETURN(SegmentSet set, ExportSegments(module));

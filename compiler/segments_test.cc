@@ -1,5 +1,6 @@
 #include "compiler/segments.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -184,6 +185,43 @@ TEST(Segments, RecomputeSavesLessAndComputesMore) {
   EXPECT_EQ(CountKernels(every, ATTENTION, ir::SegmentKind::Backward), 2);
   EXPECT_EQ(CountKernels(full, ATTENTION, ir::SegmentKind::Backward), 4);
   EXPECT_EQ(full.model_flops, all.model_flops);
+}
+
+// The cut that is chosen is the best of all cuts, measured on the segments that each of them really gets.
+TEST(Segments, BalanceKnowsWhatIsComputedAgain) {
+  struct Case {
+    Recompute::Mode mode;
+    std::vector<int> layers;
+    int every = 0;
+    AccumulationMode accumulation = IN_ORDER;
+  };
+  for (const Case& c : {Case{Recompute::NONE, {}}, Case{Recompute::FULL, {}}, Case{Recompute::LAYERS, {1, 2, 3}},
+                        Case{Recompute::LAYERS, {3, 4}}, Case{Recompute::EVERY, {}, 2},
+                        Case{Recompute::NONE, {}, 0, EXACT}, Case{Recompute::FULL, {}, 0, EXACT}}) {
+    SegmentOptions options = Options(2);
+    options.recompute.set_mode(c.mode);
+    for (int layer : c.layers) options.recompute.add_layers(layer);
+    options.recompute.set_every(c.every);
+    options.accumulation = c.accumulation;
+    options.cost = [](const Step& step, ActionKind) -> absl::StatusOr<int64_t> {
+      return step.kernel() == EXACT_ACCUMULATE ? step.work().bytes() : step.work().flops();
+    };
+    auto slowest = [&](const SegmentSet& set) {
+      std::vector<int64_t> stages(set.stages.size(), 0);
+      for (const StageSegment& segment : set.segments) {
+        if (segment.kind != ir::SegmentKind::Forward && segment.kind != ir::SegmentKind::Backward) continue;
+        for (const Step& step : segment.segment.steps()) stages[segment.stage] += *options.cost(step, FORWARD);
+      }
+      return *std::max_element(stages.begin(), stages.end());
+    };
+    const int64_t chosen = slowest(Compile(SmallRecipe(), options));
+    int64_t best = INT64_MAX;
+    for (int32_t first = 1; first < 6; ++first) {
+      options.layers_per_stage = {first, 6 - first};
+      best = std::min(best, slowest(Compile(SmallRecipe(), options)));
+    }
+    EXPECT_EQ(chosen, best) << "mode " << c.mode << ", accumulation " << c.accumulation;
+  }
 }
 
 TEST(Segments, DropoutIsTheRecipes) {

@@ -3,6 +3,8 @@
 // By cost: {10} {1, 1, 10}, the last stage takes what is cheap.
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layer-costs=10,1,1,8" | FileCheck %s --check-prefix=GIVEN
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layer-costs=1,1,1,10" | FileCheck %s --check-prefix=LATE
+// {1, 1 + 9 again} {1, 8}, where the first of a stage is recomputed.
+// RUN: weft-opt %s --weft-partition-stages="stages=2 layer-costs=1,1,1,8 recompute-costs=-1,9,2,-1 recompute-every=2" | FileCheck %s --check-prefix=AGAIN
 // By nominal cost: layer 2 does the one product that counts, so it stands alone between the others.
 // RUN: weft-opt %s --weft-partition-stages=stages=3 | FileCheck %s --check-prefix=NOMINAL
 
@@ -18,6 +20,8 @@ weft.graph @model {
   // GIVEN: weft.gelu {{.*}} {layer = 1 : i32, stage = 1 : i32}
   // LATE: weft.gelu {{.*}} {layer = 1 : i32, stage = 0 : i32}
   // NOMINAL: weft.gelu {{.*}} {layer = 1 : i32, stage = 0 : i32}
+  // AGAIN: weft.gelu {{.*}} {layer = 1 : i32, stage = 0 : i32}
+  // AGAIN: weft.parameter 1 {layer = 2 : i32, stage = 1 : i32}
   %y = weft.gelu %x {layer = 1 : i32} : (tensor<64x64xf32>) -> tensor<64x64xf32>
   // GIVEN: weft.parameter 1 {layer = 2 : i32, stage = 1 : i32}
   // LATE: weft.parameter 1 {layer = 2 : i32, stage = 0 : i32}
