@@ -78,7 +78,7 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
   flags.Thousandths("backward", "T", "time of its backward", &backward, 1, kLargestCost);
   flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &p2p, 0, kLargestCost);
   flags.String("compare", "NAME,...", "one line for NAME and for each of these (or \"all\")", &compare);
-  flags.Choice("format", {"text", "json", "csv"}, "csv: the slots of each rank as PyTorch's runtime reads them",
+  flags.Choice("format", {"text", "json", "csv", "svg"}, "csv: the slots of each rank as PyTorch's runtime reads them",
                &format);
   flags.Example("weft schedule 1f1b --ranks=4 --microbatches=8 --forward=1 --backward=2");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
@@ -111,6 +111,7 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
 
   WEFT_ASSIGN_OR_RETURN(const Timed timed, BuildAndTime(*entries[0], params, costs));
   if (format == "csv") return Print(ScheduleCsv(timed.schedule));
+  if (format == "svg") return Print(ScheduleSvg(timed.schedule, timed.timing, timed.report));
   if (format == "json") {
     WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(timed.report));
     return Print(json);

@@ -9,6 +9,7 @@ expect 0 '^  rank 3 \.\. \.\. \.\. f0 B0 B0 f1 B1 B1' schedule 1f1b --ranks=4 --
 expect 0 '^closed form \(free transfers\): makespan 33, bubble 3/11 of makespan; source: Huang' schedule gpipe
 expect 0 '^  "makespan": 10\.5,$' schedule gpipe --ranks 2 --microbatches 2 --forward 1.5 --backward 2 --format json
 expect 0 '^1F0,1B0,1F1,1B1$' schedule 1f1b --ranks=2 --microbatches=2 --format=csv
+expect 0 '^<svg xmlns=' schedule 1f1b --format=svg
 expect 0 '^  gpipe +33 +27\.27 % +8$' schedule 1f1b --compare=all
 expect 0 'bubble 0\.00 %' schedule gpipe --ranks=1 --microbatches=1
 expect 0 '^  \(the first 64 of 200 ranks\)$' schedule gpipe --ranks=200
@@ -25,7 +26,7 @@ expect 2 "expected a number" schedule gpipe --backward=-1
 expect 2 "expected a number" schedule gpipe --backward=nan
 expect 2 "expected a number" schedule gpipe --backward=1e3
 expect 2 "expected a number" schedule gpipe --p2p=1.2345
-expect 2 "format='jsno': allowed: text, json, csv, nearest valid: json" schedule gpipe --format=jsno
+expect 2 "format='jsno': allowed: text, json, csv, svg, nearest valid: json" schedule gpipe --format=jsno
 expect 2 'text only' schedule gpipe --compare=all --format=json
 expect 1 'microbatches = 1000000; allowed: 1 to 8388, nearest valid: 8388' \
   schedule gpipe --ranks=1000 --microbatches=1000000

@@ -1,5 +1,6 @@
 #include "cli/schedule_view.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -75,6 +76,39 @@ std::string ScheduleTimeline(const PipelineSchedule& schedule, const ScheduleTim
   const double column = timeline.column / static_cast<double>(timing.unit * scale);
   return absl::StrCat(timeline.text, "  one column = ", JsonNumber(column),
                       timeline.exact ? "" : ", each drawn by its middle", "\n");
+}
+
+std::string ScheduleSvg(const PipelineSchedule& schedule, const ScheduleTiming& timing, const ScheduleReport& report) {
+  constexpr double kWidth = 1000, kMargin = 70, kRow = 24, kTop = 34;
+  const double height = kTop + kRow * static_cast<double>(schedule.order.size()) + 10;
+  const double scale = kWidth / static_cast<double>(std::max<int64_t>(timing.makespan, 1));
+  std::string svg = absl::StrFormat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
+      "font-size=\"11\">\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
+      "<text x=\"10\" y=\"20\" font-size=\"13\">%s, %d ranks, %d microbatches: makespan %s, bubble %s</text>\n",
+      kWidth + kMargin + 10, height, report.schedule(), report.ranks(), report.microbatches(),
+      JsonNumber(report.makespan()), Percent(report.bubble_ratio()));
+  for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    const double y = kTop + kRow * static_cast<double>(rank);
+    absl::StrAppendFormat(&svg, "<text x=\"10\" y=\"%.0f\">rank %d</text>\n", y + 15, rank);
+    absl::StrAppendFormat(&svg, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" fill=\"#eeeeee\"/>\n",
+                          kMargin, y, kWidth, kRow - 4);
+    for (size_t i = 0; i < schedule.order[rank].size(); ++i) {
+      const Slot& slot = schedule.order[rank][i];
+      const double x = kMargin + scale * static_cast<double>(timing.start[rank][i]);
+      const double width = scale * static_cast<double>(timing.end[rank][i] - timing.start[rank][i]);
+      const std::string number = absl::StrCat(slot.microbatch);
+      absl::StrAppendFormat(&svg,
+                            "<rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" "
+                            "stroke=\"white\" stroke-width=\"0.5\"/>\n",
+                            x, y, width, kRow - 4, slot.kind == SlotKind::kForward ? "#4c78a8" : "#54a24b");
+      if (width < 7.0 * static_cast<double>(number.size()) + 3) continue;
+      absl::StrAppendFormat(&svg, "<text x=\"%.2f\" y=\"%.0f\" fill=\"white\" text-anchor=\"middle\">%s</text>\n",
+                            x + width / 2, y + 14, number);
+    }
+  }
+  return svg + "</svg>\n";
 }
 
 std::string ScheduleCsv(const PipelineSchedule& schedule) {

@@ -23,6 +23,9 @@ std::string ScheduleTable(const ScheduleReport& report);
 std::string ScheduleTimeline(const PipelineSchedule& schedule, const ScheduleTiming& timing, int64_t scale, int width,
                              bool colour);
 
+// The same as a drawing: a row per rank, forwards blue, backwards green, a microbatch's number where there is room.
+std::string ScheduleSvg(const PipelineSchedule& schedule, const ScheduleTiming& timing, const ScheduleReport& report);
+
 // One line per rank: its slots as STAGE F|B MICROBATCH, e.g. "0F0,0F1,0B0", which PyTorch's pipeline runtime reads as
 // a compute-only schedule.
 std::string ScheduleCsv(const PipelineSchedule& schedule);

@@ -65,6 +65,21 @@ TEST(ScheduleReport, IsTheDoubleNearestToTheExactFigure) {
   EXPECT_THAT(*MessageToJson(report), HasSubstr("\"peak_activations\": 4\n"));
 }
 
+TEST(ScheduleSvg, OneRectanglePerSlotInItsPlace) {
+  const Timed t = Build("gpipe", 2, 2, {.forward = 1, .backward = 3});
+  const ScheduleReport report = MakeScheduleReport("gpipe", 2, t.timing, 1);
+  const std::string svg = ScheduleSvg(t.schedule, t.timing, report);
+  EXPECT_EQ(svg, ScheduleSvg(t.schedule, t.timing, report));
+  int forwards = 0, backwards = 0;
+  for (size_t at = 0; (at = svg.find("fill=\"#4c78a8\"", at)) != std::string::npos; ++at) ++forwards;
+  for (size_t at = 0; (at = svg.find("fill=\"#54a24b\"", at)) != std::string::npos; ++at) ++backwards;
+  EXPECT_EQ(forwards, 4);
+  EXPECT_EQ(backwards, 4);
+  // 12 units on 1000 pixels from 70 on; the last backward of rank 0 is from 9 to 12.
+  EXPECT_THAT(svg, HasSubstr("<rect x=\"820.00\" y=\"34\" width=\"250.00\""));
+  EXPECT_THAT(svg, HasSubstr("gpipe, 2 ranks, 2 microbatches: makespan 12, bubble 33.33 %"));
+}
+
 TEST(ScheduleCsv, AsPyTorchReadsIt) {
   const Timed t = Build("1f1b", 2, 2, {});
   EXPECT_EQ(ScheduleCsv(t.schedule), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
