@@ -17,13 +17,18 @@
 #include "absl/strings/str_cat.h"
 #include "executor/backend.h"
 #include "executor/calibrate_kernels.h"
+#include "executor/collective.h"
 #include "executor/compute_slots.h"
 #include "executor/transport.h"
 #include "proto/status.h"
 #include "proto/units.h"
+#include "schedules/collective/plan.h"
 
 namespace weft {
 namespace {
+
+// A rank has one collective per group and purpose and bucket of gradients.
+constexpr int64_t kReservedCollectives = 16;
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
 
@@ -171,7 +176,38 @@ absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds) {
   return Typical(times);
 }
 
-absl::StatusOr<Link> MeasureLink() {
+// Seconds of a tiny all-reduce of all ranks by the algorithm "direct". The ranks have more threads than the machine has
+// cores, so most messages meet a sleeping thread: that is what collectives of a run pay.
+absl::StatusOr<double> SmallAllReduce(int ranks) {
+  constexpr int kUses = 200;
+  WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
+  WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective("direct"));
+  WEFT_ASSIGN_OR_RETURN(const CollectivePlan plan, entry->Build(ranks));
+  std::vector<CollectivePeer> members;
+  for (int rank = 0; rank < ranks; ++rank) members.push_back({rank, 0});
+  std::vector<double> times;
+  WEFT_RETURN_IF_ERROR(OnThreads(ranks, [&](int rank) -> absl::Status {
+    double value = 0;
+    WEFT_ASSIGN_OR_RETURN(const auto reduce, AllReduce::Create(plan, members, rank, {{&value, &value, FP64, 1}}));
+    for (int use = 0; use < kUses; ++use) {
+      value = 1;
+      const int64_t start = MonotonicNanoseconds();
+      WEFT_RETURN_IF_ERROR(reduce->Start(*endpoints[rank]));
+      while (true) {
+        WEFT_ASSIGN_OR_RETURN(const bool done, reduce->Advance(*endpoints[rank]));
+        if (done) break;
+        WEFT_RETURN_IF_ERROR(endpoints[rank]->WaitForProgress(std::chrono::milliseconds(100)).status());
+      }
+      if (rank == 0) times.push_back(Seconds(MonotonicNanoseconds() - start));
+    }
+    return absl::OkStatus();
+  }));
+  return Typical(times);
+}
+
+// Overhead and latency such that a small message takes what a ping-pong says, overhead + latency, and a small
+// all-reduce of n ranks what it takes, (n - 1) overhead + latency (docs/simulator.md).
+absl::StatusOr<Link> MeasureLink(int ranks) {
   constexpr int64_t kBytes = 8 << 20;
   WEFT_ASSIGN_OR_RETURN(const double small, RoundTrip(8, 400));
   WEFT_ASSIGN_OR_RETURN(const double large, RoundTrip(kBytes, 15));
@@ -184,7 +220,14 @@ absl::StatusOr<Link> MeasureLink() {
     WEFT_RETURN_IF_ERROR(endpoints[0]->PostSend(&send));
     WEFT_RETURN_IF_ERROR(endpoints[0]->PostRecv(&receive));
   }
-  const double overhead = Seconds(MonotonicNanoseconds() - start) / kPosts;
+  double overhead = Seconds(MonotonicNanoseconds() - start) / kPosts;
+  // Ranks beyond a few say nothing new.
+  const int members = std::min(ranks, 16);
+  if (members > 2) {
+    WEFT_ASSIGN_OR_RETURN(const double all_reduce, SmallAllReduce(members));
+    const double per_message = (all_reduce - small / 2) / (members - 2);
+    overhead = std::max(overhead, std::min(per_message, small / 2));
+  }
   Link link;
   link.set_bytes_per_second(kBytes / std::max(1e-9, (large - small) / 2));
   link.set_overhead_seconds(overhead);
@@ -226,6 +269,8 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   Device& device = *cluster.mutable_device();
   device.set_name(absl::StrCat("cpu, ", options.threads_per_rank, " threads"));
   device.set_memory_bytes(memory / options.ranks);
+  // Beside the arena (rule P7): messages of collectives, and the workspaces of kernels.
+  device.set_reserved_bytes(std::min(kReservedCollectives * AllReduce::kScratchBytes, device.memory_bytes() / 4));
 
   progress("compute slots");
   double handover = 0;
@@ -237,7 +282,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
     return seconds + handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs));
   };
   progress("links");
-  WEFT_ASSIGN_OR_RETURN(*cluster.mutable_intra_node(), MeasureLink());
+  WEFT_ASSIGN_OR_RETURN(*cluster.mutable_intra_node(), MeasureLink(options.ranks));
 
   const std::vector<KernelFamily> families = KernelFamilies();
   size_t cases = 0;

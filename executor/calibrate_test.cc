@@ -4,6 +4,7 @@
 #include <string>
 
 #include "executor/calibrate_kernels.h"
+#include "executor/collective.h"
 #include "gtest/gtest.h"
 #include "proto/program.pb.h"
 #include "proto/validate.h"
@@ -23,7 +24,12 @@ TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
   EXPECT_EQ(cluster->devices_per_node(), 3);
   EXPECT_GE(cluster->compute_slots_per_node(), 1);
   EXPECT_LE(cluster->compute_slots_per_node(), 3);
-  EXPECT_GT(cluster->intra_node().latency_seconds(), 0);
+  EXPECT_EQ(cluster->compute_turn_seconds() > 0, cluster->compute_slots_per_node() < 3);
+  // Rule P7: at least one collective's messages.
+  EXPECT_GE(cluster->device().reserved_bytes(), AllReduce::kScratchBytes);
+  EXPECT_GT(cluster->intra_node().overhead_seconds(), 0);
+  EXPECT_GE(cluster->intra_node().latency_seconds(), 0);
+  EXPECT_GT(cluster->intra_node().latency_seconds() + cluster->intra_node().overhead_seconds(), 1e-7);
   EXPECT_LT(cluster->intra_node().latency_seconds(), 0.1);
   EXPECT_GT(cluster->intra_node().bytes_per_second(), 1e6);
   EXPECT_GT(reports, 20);
