@@ -54,6 +54,17 @@ void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::st
   }
 }
 
+// Costing a collective needs no list of its messages, running it does; a plan that is only simulated may be larger.
+void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
+  if (notes == nullptr) return;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.size() <= kMaximumPlanMembers) continue;
+    notes->push_back(absl::StrCat("plan.mesh: axis '", axis.name(), "' has ", axis.size(),
+                                  " ranks; sums over more than ", kMaximumPlanMembers,
+                                  " can be simulated, but weft run refuses them"));
+  }
+}
+
 absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                std::vector<std::string>* notes) {
   Inputs inputs{model, recipe, plan, cluster};
@@ -82,6 +93,7 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   WEFT_ASSIGN_OR_RETURN(PipelineSchedule built, schedule->build(params));
   inputs.stages = built.stages;
   ResolveDropout(inputs.model, inputs.recipe, notes);
+  NoteLargeGroups(inputs.plan.mesh(), notes);
   return inputs;
 }
 

@@ -167,6 +167,46 @@ TEST(CompileTest, TiedTensorIsSummedOverItsTwoStagesInModelOrder) {
   EXPECT_THAT(holders, testing::ElementsAre(0, 3));
 }
 
+// Sums over the whole mesh would take as many messages as there are ranks.
+TEST(CompileTest, LossesAreSummedAxisByAxis) {
+  for (int data : {1, 2}) {
+    auto program = CompileCase({4, data}, Model(8), "collective: 'ring'");
+    ASSERT_TRUE(program.ok()) << program.status();
+    for (const Program* p : std::initializer_list<const Program*>{&*program, &program->evaluation()}) {
+      for (const Template& t : p->templates()) {
+        std::vector<std::string> sums;
+        for (const Action& action : t.body()) {
+          if (action.purpose() != LOSS_SYNC) continue;
+          ASSERT_EQ(action.group().axes_size(), 1);
+          sums.push_back(absl::StrCat(action.group().axes(0).axis(), " ", action.algorithm()));
+          EXPECT_EQ(t.buffers(action.destinations(0)).role(), LOSSES);
+        }
+        std::vector<std::string> expected = {"pipe direct", "data ring"};
+        expected.resize(data);
+        EXPECT_EQ(sums, expected) << t.name();
+      }
+    }
+  }
+}
+
+TEST(CompileTest, GroupsTooLargeToRunAreMentioned) {
+  Recipe recipe = Parse<Recipe>("sequence_length: 4 global_batch_sequences: 2048 dropout: 0");
+  Cluster cluster = TinyCluster();
+  cluster.set_nodes(256);
+  for (int data : {1024, 2048}) {
+    std::vector<std::string> notes;
+    CompileOptions options;
+    options.notes = &notes;
+    auto program = Compile(Model(2), recipe, Case{1, data}.MakePlan(), cluster, options);
+    ASSERT_TRUE(program.ok()) << program.status();
+    if (data == 1024) {
+      EXPECT_TRUE(notes.empty());
+    } else {
+      EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("axis 'data' has 2048 ranks; sums over more than 1024")));
+    }
+  }
+}
+
 TEST(CompileTest, SameInputsGiveSameBytes) {
   const Case c{4, 2, "1f1b", "FULL", "EXACT", "1"};
   auto a = CompileCase(c, Model(8)), b = CompileCase(c, Model(8));
