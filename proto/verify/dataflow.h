@@ -1,0 +1,160 @@
+// The symbolic run of one repetition of all roles, see dataflow.cc.
+#ifndef WEFT_PROTO_VERIFY_DATAFLOW_H_
+#define WEFT_PROTO_VERIFY_DATAFLOW_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/verify/index.h"
+#include "proto/verify/matching.h"
+#include "proto/verify/symbols.h"
+
+namespace weft::verify {
+
+struct BufferState {
+  Content content;
+  // GRAD, GRAD_ACCUMULATOR: the first access of the repetition relies on zeros.
+  bool touched = false, needs_zero = false;
+  int updates = 0;  // PARAM, MASTER.
+};
+
+class Dataflow {
+ public:
+  Dataflow(const Index& index, const Matching& matching, bool training, Findings* findings)
+      : index_(index), matching_(matching), training_(training), findings_(findings) {
+    const Recipe& recipe = index.program->recipe();
+    clip_ = recipe.has_clip_norm() ? recipe.clip_norm() : 1.0;
+    data_ = index.AxisSize("data");
+    const int axis = index.AxisIndex("data");
+    data_position_ = axis < 0 ? -1 : index.PinnedPosition(axis);
+    for (int t : index.role_template) {
+      std::vector<BufferState>& buffers = state_.emplace_back(index.templates[t].t->buffers_size());
+      for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
+        const Buffer& buffer = index.templates[t].t->buffers(b);
+        Symbol symbol;
+        switch (buffer.role()) {
+          case GRAD:
+          case GRAD_ACCUMULATOR:
+            symbol.kind = Symbol::kZero;
+            break;
+          case LOCAL_LOSSES:
+            symbol.kind = Symbol::kLosses;
+            break;
+          case LOCAL_NORMS:
+            symbol.kind = Symbol::kNorms;
+            break;
+          default:
+            continue;
+        }
+        buffers[b].content.Set(0, buffer.bytes(), symbol);
+      }
+    }
+    losses_synced_.resize(state_.size(), false);
+    losses_part_.resize(state_.size());
+  }
+
+  void Run(const std::vector<RoleAction>& order) {
+    for (const RoleAction& at : order) {
+      if (findings_->full()) return;
+      const Action& action = *Ref(at);
+      switch (action.kind()) {
+        case FORWARD:
+        case BACKWARD:
+          Microbatch(at, action);
+          break;
+        case SEND:
+        case RECV:
+          Transfer(at);
+          break;
+        case ALL_REDUCE:
+          Reduce(matching_.rendezvous[matching_.of[at.role][at.action]]);
+          break;
+        default:
+          EndOfStep(at, action);
+      }
+    }
+    for (int role = 0; role < static_cast<int>(state_.size()) && !findings_->full(); ++role) CheckEnd(role);
+    if (training_) CheckHolders();
+  }
+
+ private:
+  const TemplateIndex& TemplateOf(int role) const { return index_.templates[index_.role_template[role]]; }
+  const Action* Ref(const RoleAction& at) const { return TemplateOf(at.role).actions[at.action].action; }
+  const Buffer& BufferOf(int role, int b) const { return TemplateOf(role).t->buffers(b); }
+  std::string Name(const RoleAction& at) const { return Describe(*TemplateOf(at.role).t, *Ref(at)); }
+  std::string TensorName(int i) const { return absl::StrCat("'", index_.program->tensors(i).name(), "'"); }
+
+  template <typename... Parts>
+  void Bad(const char* rule, const RoleAction& at, const Parts&... parts) {
+    // Roles of one template would repeat it.
+    const std::string text = absl::StrCat(Name(at), ": ", parts...);
+    if (text != last_message_) findings_->Add(rule, text);
+    last_message_ = text;
+  }
+
+  Symbol Whole(int role, int b) const { return state_[role][b].content.Get(0, BufferOf(role, b).bytes()); }
+  void SetWhole(int role, int b, Symbol symbol) {
+    state_[role][b].content.Set(0, BufferOf(role, b).bytes(), std::move(symbol));
+  }
+  static bool IsGrad(BufferRole role) { return role == GRAD || role == GRAD_ACCUMULATOR; }
+
+  // Notes whether the first access of the repetition relies on the buffer being zero.
+  void Touch(int role, int b, bool reads) {
+    BufferState& state = state_[role][b];
+    if (!state.touched) state.needs_zero = reads;
+    state.touched = true;
+  }
+  // dataflow.cc: microbatches, transfers and sums.
+  void Microbatch(const RoleAction& at, const Action& action);
+  // What the forward of the action's own stage and microbatch made, or (in a backward) read: it may have been kept.
+  static bool IsOfForward(const Symbol& symbol, const Action& action);
+  static std::string ExplainActivation(const Symbol& symbol);
+  void AddLoss(const RoleAction& at, const Action& action, int b);
+  // A backward adds to (or starts) the gradient of the buffer's use.
+  void Contribute(const RoleAction& at, const Action& action, int b, bool accumulates);
+  void Transfer(const RoleAction& at);
+  int OwnData(int role) const;
+  void Reduce(const Rendezvous& members);
+  // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
+  void AddAxes(const RoleAction& at, const Group& group, Symbol& sum);
+  void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum);
+  Symbol Sum(const RoleAction& at, const Symbol& a, const Symbol& b);
+
+  // dataflow_step.cc: the end of the step.
+  // GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP: step by step.
+  void EndOfStep(const RoleAction& at, const Action& action);
+  // A parameter that compute reads may be a cast of its master copy.
+  void CopyParam(const RoleAction& at, const Action& action, int from, int to);
+  std::string Explain(const Symbol& symbol) const;
+  // Whether the symbol is the whole gradient of the tensor; else reports.
+  bool WholeGradient(const RoleAction& at, int tensor, const Symbol& symbol);
+  Symbol Scale(const RoleAction& at, const Symbol& norm, Symbol gradient);
+  Symbol Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms);
+  Symbol Total(const RoleAction& at, const Step& step, const Symbol& norms);
+  void Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
+              const Symbol& gradient);
+  void CheckEnd(int role);
+  // Every tensor has a copy in every pipeline.
+  void CheckHolders();
+
+  const Index& index_;
+  const Matching& matching_;
+  const bool training_;
+  Findings* findings_;
+  double clip_ = 1;
+  int64_t data_ = 1;
+  int data_position_ = -1;
+  std::vector<std::vector<BufferState>> state_;  // [role][buffer]
+  std::vector<bool> losses_synced_;
+  // The last sum of losses, as long as it is not over the whole mesh.
+  std::vector<std::optional<RoleAction>> losses_part_;
+  std::string last_message_;
+};
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_DATAFLOW_H_

@@ -1,0 +1,232 @@
+// The end of a step in the symbolic run: gradient norms, clipping, the optimizer, and what must hold afterwards.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_join.h"
+#include "proto/units.h"
+#include "proto/verify/dataflow.h"
+
+namespace weft::verify {
+
+void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
+  const Segment& segment = index_.program->segments(action.segment());
+  const SegmentUse& use = index_.segments[action.segment()];
+  for (int o = 0; o < action.operands_size(); ++o) {
+    const int b = action.operands(o);
+    if (IsGrad(BufferOf(at.role, b).role())) Touch(at.role, b, !use.operands[o].first_reads.empty());
+  }
+  const auto buffer_of = [&](int value) { return action.operands(segment.values(value).operand()); };
+  const auto end_of = [&](int value) {
+    const Value& v = segment.values(value);
+    return v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype());
+  };
+  const auto get = [&](int value) {
+    return state_[at.role][buffer_of(value)].content.Get(segment.values(value).offset(), end_of(value));
+  };
+  for (const Step& step : segment.steps()) {
+    std::vector<Symbol> out(step.outputs_size());
+    switch (step.kernel()) {
+      case CAST:
+      case EXACT_ROUND:
+        out[0] = get(step.inputs(0));
+        CopyParam(at, action, buffer_of(step.inputs(0)), buffer_of(step.outputs(0)));
+        break;
+      case ADD:
+        out[0] = Sum(at, get(step.inputs(0)), get(step.inputs(1)));
+        if (step.accumulate()) out[0] = Sum(at, get(step.outputs(0)), out[0]);
+        break;
+      case EXACT_ACCUMULATE:
+        out[0] = Sum(at, get(step.outputs(0)), get(step.inputs(0)));
+        break;
+      case FILL:
+        if (step.attributes().value() == 0) out[0].kind = Symbol::kZero;
+        break;
+      case SCALE:
+        out[0] = Scale(at, get(step.inputs(0)), get(step.inputs(1)));
+        break;
+      case SQUARED_NORM:
+        out[0] = Norm(at, step, get(step.inputs(0)), get(step.outputs(0)));
+        break;
+      case NORM_TOTAL:
+        out[0] = Total(at, step, get(step.inputs(0)));
+        break;
+      case ADAMW:
+      case SGD_STEP:
+        Update(at, action, segment, step, get(step.inputs(0)));
+        continue;
+      default:
+        break;
+    }
+    for (int k = 0; k < step.outputs_size(); ++k) {
+      const int b = buffer_of(step.outputs(k));
+      const BufferRole role = BufferOf(at.role, b).role();
+      if ((role == PARAM || role == MASTER) && step.kernel() != CAST) {
+        Bad("P11.update", at, "step '", step.name(), "' writes ", DescribeBuffer(*TemplateOf(at.role).t, b),
+            " and is no optimizer kernel");
+      }
+      state_[at.role][b].content.Set(segment.values(step.outputs(k)).offset(), end_of(step.outputs(k)),
+                                     std::move(out[k]));
+    }
+  }
+}
+
+void Dataflow::CopyParam(const RoleAction& at, const Action& action, int from, int to) {
+  const Buffer &a = BufferOf(at.role, from), &b = BufferOf(at.role, to);
+  if (b.role() != PARAM) return;
+  if (a.role() != MASTER || a.tensor() != b.tensor() || state_[at.role][from].updates != 1) {
+    Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, to),
+        ", which is not from its updated master copy");
+  }
+  ++state_[at.role][to].updates;
+}
+
+std::string Dataflow::Explain(const Symbol& symbol) const {
+  if (symbol.kind == Symbol::kZero) return "zero";
+  if (symbol.kind != Symbol::kGradient) return "no gradient";
+  std::vector<std::string> parts;
+  for (const Part_& part : symbol.parts) {
+    parts.push_back(absl::StrCat(TensorName(part.tensor), " use ", part.use, " of ", part.microbatches, " microbatches",
+                                 data_ > 1 ? absl::StrCat(", summed over data ", part.synced, " times") : ""));
+  }
+  return absl::StrJoin(parts, " + ");
+}
+
+bool Dataflow::WholeGradient(const RoleAction& at, int tensor, const Symbol& symbol) {
+  const int uses = index_.program->tensors(tensor).uses();
+  bool all = symbol.kind == Symbol::kGradient && static_cast<int>(symbol.parts.size()) == uses;
+  bool synced = true;
+  for (size_t i = 0; all && i < symbol.parts.size(); ++i) {
+    const Part_& part = symbol.parts[i];
+    all =
+        part.tensor == tensor && part.use == static_cast<int>(i) && part.microbatches == index_.program->microbatches();
+    synced = synced && part.synced == (data_ > 1 ? 1 : 0);
+  }
+  if (!all) {
+    Bad("P9.gradient", at, "needs the gradient of ", TensorName(tensor), " (", uses, " uses, ",
+        index_.program->microbatches(), " microbatches), but reads ", Explain(symbol));
+  } else if (!synced) {
+    Bad("P9.sync", at, "the gradient of ", TensorName(tensor), " must be summed over data exactly once; it is ",
+        Explain(symbol));
+  }
+  return all && synced;
+}
+
+Symbol Dataflow::Scale(const RoleAction& at, const Symbol& norm, Symbol gradient) {
+  if (norm.kind != Symbol::kNormTotal) Bad("P11.clip", at, "scales by something that is not the global norm");
+  if (gradient.kind == Symbol::kGradient) {
+    if (gradient.scaled) Bad("P11.clip", at, "scales ", Explain(gradient), " twice");
+    gradient.scaled = true;
+  }
+  return gradient;
+}
+
+Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms) {
+  const int tensor = static_cast<int>(step.attributes().slot());
+  if (tensor >= index_.program->tensors_size()) {
+    Bad("P11.norm", at, "step '", step.name(), "' writes slot ", tensor, " of ", index_.program->tensors_size());
+    return norms;
+  }
+  if (WholeGradient(at, tensor, gradient) && gradient.scaled) {
+    Bad("P11.norm", at, "the norm of ", TensorName(tensor), " is taken after clipping");
+  }
+  Symbol one = Of(Symbol::kNorms);
+  one.elements = {tensor};
+  return Sum(at, norms, one);
+}
+
+Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& norms) {
+  if (norms.kind != Symbol::kNorms || static_cast<int>(norms.elements.size()) != index_.program->tensors_size()) {
+    Bad("P11.norm", at, "the global norm needs ", index_.program->tensors_size(),
+        " tensors, summed over the pipeline; it has ", norms.kind == Symbol::kNorms ? norms.elements.size() : 0);
+  }
+  if (step.attributes().clip_norm() != clip_) {
+    Bad("P11.clip", at, "clips at ", step.attributes().clip_norm(), ", the recipe says ", clip_);
+  }
+  return Of(Symbol::kNormTotal);
+}
+
+void Dataflow::Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
+                      const Symbol& gradient) {
+  if (action.kind() != OPTIMIZER_STEP) Bad("P11.update", at, "step '", step.name(), "' belongs into an OPTIMIZER_STEP");
+  const auto buffer_of = [&](int value) { return action.operands(segment.values(value).operand()); };
+  const int w = buffer_of(step.outputs(0));
+  const Buffer& weight = BufferOf(at.role, w);
+  if (weight.role() != PARAM && weight.role() != MASTER) {
+    Bad("P11.update", at, "step '", step.name(), "' updates ", DescribeBuffer(*TemplateOf(at.role).t, w),
+        ", which is no parameter");
+    return;
+  }
+  const int tensor = weight.tensor();
+  const int states = step.inputs_size() - 1;
+  for (int k = 1; k < states; ++k) {
+    const Buffer& moment = BufferOf(at.role, buffer_of(step.outputs(k)));
+    if (moment.role() != (k == 1 ? MOMENT1 : MOMENT2) || moment.tensor() != tensor) {
+      Bad("P11.update", at, "step '", step.name(), "' keeps its moments of ", TensorName(tensor), " in ",
+          DescribeBuffer(*TemplateOf(at.role).t, buffer_of(step.outputs(k))));
+    }
+  }
+  if (WholeGradient(at, tensor, gradient) && clip_ > 0 && !gradient.scaled) {
+    Bad("P11.clip", at, "the gradient of ", TensorName(tensor), " is not scaled, but the recipe clips at ", clip_);
+  }
+  ++state_[at.role][w].updates;
+  if (step.outputs_size() > states) {
+    const int p = buffer_of(step.outputs(states));
+    if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor) {
+      Bad("P11.update", at, "step '", step.name(), "' writes the new ", TensorName(tensor), " to ",
+          DescribeBuffer(*TemplateOf(at.role).t, p));
+    }
+    ++state_[at.role][p].updates;
+  }
+}
+
+void Dataflow::CheckEnd(int role) {
+  const Template& t = *TemplateOf(role).t;
+  const auto bad = [&](const char* rule, const auto&... parts) {
+    const std::string text = absl::StrCat("template '", t.name(), "': ", parts...);
+    if (text != last_message_) findings_->Add(rule, text);
+    last_message_ = text;
+  };
+  for (int b = 0; b < t.buffers_size(); ++b) {
+    const BufferState& state = state_[role][b];
+    const BufferRole what = t.buffers(b).role();
+    if (training_ && (what == PARAM || what == MASTER) && state.updates != 1) {
+      bad("P11.update", DescribeBuffer(t, b), " is updated ", state.updates, " times in a step, must be once");
+    }
+    if (IsGrad(what) && state.needs_zero && Whole(role, b).kind != Symbol::kZero) {
+      bad("P9.zero", DescribeBuffer(t, b), " is added to before it is written, but is not zero at the end of a step");
+    }
+    if (what == NORMS && training_) {
+      const Symbol norms = Whole(role, b);
+      if (norms.kind != Symbol::kNorms || static_cast<int>(norms.elements.size()) != index_.program->tensors_size()) {
+        bad("P11.norm", DescribeBuffer(t, b), " does not get the norms of all tensors");
+      }
+    }
+  }
+  if (losses_part_[role]) {
+    Bad("P11.loss", *losses_part_[role], "sums the losses over a part of the mesh only");
+  } else if (!losses_synced_[role]) {
+    bad("P11.loss", "no ALL_REDUCE sums LOCAL_LOSSES into LOSSES");
+  }
+}
+
+void Dataflow::CheckHolders() {
+  const int axis = index_.AxisIndex("pipe");
+  const int position = axis < 0 ? -1 : index_.PinnedPosition(axis);
+  std::map<int, std::vector<bool>> held;
+  for (int role = 0; role < static_cast<int>(state_.size()); ++role) {
+    std::vector<bool>& tensors = held[position < 0 ? role : index_.WithCoordinate(role, position, 0)];
+    tensors.resize(index_.program->tensors_size());
+    for (const Buffer& buffer : TemplateOf(role).t->buffers()) {
+      if (buffer.role() == PARAM) tensors[buffer.tensor()] = true;
+    }
+  }
+  for (const auto& [role, tensors] : held) {
+    const auto it = std::find(tensors.begin(), tensors.end(), false);
+    if (it == tensors.end()) continue;
+    findings_->Add("P11.update", "no template of the pipeline of template '", TemplateOf(role).t->name(),
+                   "' holds tensor ", TensorName(static_cast<int>(it - tensors.begin())));
+    return;
+  }
+}
+
+}  // namespace weft::verify
