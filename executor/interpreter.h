@@ -53,7 +53,8 @@ struct InterpreterOptions {
   ComputeSlots* slots = nullptr;
   // How long a rank may wait without any progress of its own.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Set when the run shall end after the current repetition, on whatever rank; null: never.
+  // Set when the run shall end after the current repetition, on whatever rank; null: never. Where it is given, the ranks
+  // agree after each repetition whether to go on, when all have finished it.
   const std::atomic<bool>* stop = nullptr;
   // Keep events of the first so many repetitions, and of prologue and epilogue; 0 = none.
   int64_t trace_repetitions = 0;
