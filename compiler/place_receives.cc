@@ -6,6 +6,7 @@
 
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace weft {
 
@@ -14,11 +15,15 @@ namespace weft {
 
 namespace {
 
+// Places in the list before anything is moved. Only receives move, and each is asked about before it does, so these
+// stay true; MLIR's own numbering would be made anew after every move.
+using Places = llvm::DenseMap<mlir::Operation*, int64_t>;
+
 // The first compute action in the list that reads the buffer of a recv; null if there is none.
-mlir::Operation* Consumer(ir::RecvOp recv) {
+mlir::Operation* Consumer(ir::RecvOp recv, const Places& places) {
   mlir::Operation* first = nullptr;
   for (mlir::Operation* user : recv.getDestination().getUsers()) {
-    if (ir::IsCompute(user) && (first == nullptr || user->isBeforeInBlock(first))) first = user;
+    if (ir::IsCompute(user) && (first == nullptr || places.lookup(user) < places.lookup(first))) first = user;
   }
   return first;
 }
@@ -38,6 +43,8 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
       edge.push_back(recv);
     }
     const int ahead = static_cast<int>(getOperation().getReceiveBuffers());
+    Places places;
+    for (mlir::Operation& op : t.getBody().front()) places.try_emplace(&op, places.size());
     mlir::Operation* head = nullptr;
     for (mlir::Operation& op : t.getBody().front()) {
       if (!mlir::isa<ir::PersistentOp>(op)) break;
@@ -49,8 +56,8 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
       const auto& edge = edges[{recv.getPeer().getAsOpaquePointer(), recv.getDirection(), recv.getLane()}];
       mlir::Operation* place = head;
       if (index > ahead) {
-        place = Consumer(edge[index - ahead - 1]);
-        if (place == nullptr || !place->isBeforeInBlock(recv)) continue;
+        place = Consumer(edge[index - ahead - 1], places);
+        if (place == nullptr || places.lookup(place) > places.lookup(recv)) continue;
         recv.getAfterMutable().append(ir::DoneToken(place));
       }
       auto [last, first] = behind.try_emplace(place, place);
