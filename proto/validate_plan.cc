@@ -129,9 +129,14 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
                        given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
     }
   }
-  bool has_bf16 = false;
-  for (const Peak& peak : device.peaks()) has_bf16 = has_bf16 || peak.dtype() == BF16;
-  const std::array<PrecisionFields, 3> candidates = {has_bf16 ? kBf16 : kFp32, has_bf16 ? kFp32 : kBf16, kFp64};
+  double fp32 = 0, bf16 = 0;
+  for (const Peak& peak : device.peaks()) {
+    if (peak.dtype() == FP32) fp32 = peak.flops_per_second();
+    if (peak.dtype() == BF16) bf16 = peak.flops_per_second();
+  }
+  // A device that emulates bf16 has about the same rate for both.
+  const bool prefers_bf16 = bf16 > 0 && bf16 >= 1.5 * fp32;
+  const std::array<PrecisionFields, 3> candidates = {prefers_bf16 ? kBf16 : kFp32, prefers_bf16 ? kFp32 : kBf16, kFp64};
   for (const PrecisionFields& candidate : candidates) {
     bool agrees = true;
     for (size_t i = 0; i < given.size(); ++i) agrees = agrees && (given[i] == 0 || given[i] == candidate[i]);

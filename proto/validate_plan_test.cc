@@ -7,7 +7,9 @@ namespace weft {
 namespace {
 
 Device CpuDevice() { return Parse<Device>("peaks { dtype: FP32 flops_per_second: 1e11 }"); }
-Device GpuDevice() { return Parse<Device>("peaks { dtype: FP32 } peaks { dtype: BF16 }"); }
+Device GpuDevice() {
+  return Parse<Device>("peaks { dtype: FP32 flops_per_second: 2e13 } peaks { dtype: BF16 flops_per_second: 3e14 }");
+}
 
 TEST(ValidatePlan, FillsDefaults) {
   Plan plan;
@@ -38,6 +40,11 @@ TEST(ValidatePlan, PrecisionFollowsWhatIsGiven) {
   EXPECT_EQ(compute("compute: BF16", CpuDevice()), BF16);
   EXPECT_EQ(compute("moments: FP64", GpuDevice()), FP64);
   EXPECT_EQ(compute("grads: FP32", GpuDevice()), BF16);
+  // It emulates bf16: nothing is gained.
+  const Device emulating =
+      Parse<Device>("peaks { dtype: FP32 flops_per_second: 2e11 } peaks { dtype: BF16 flops_per_second: 2.1e11 }");
+  EXPECT_EQ(compute("", emulating), FP32);
+  EXPECT_EQ(compute("compute: BF16", emulating), BF16);
   EXPECT_EQ(compute("grads: FP32", CpuDevice()), FP32);
 }
 
