@@ -33,19 +33,18 @@ struct Timed {
 
 absl::StatusOr<Timed> BuildAndTime(const ScheduleEntry& entry, const ScheduleParams& params, const SlotCosts& costs) {
   Timed timed;
-  WEFT_ASSIGN_OR_RETURN(timed.schedule, entry.build(params));
+  WEFT_ASSIGN_OR_RETURN(timed.schedule, BuildSchedule(entry, params));
   WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, params.microbatches, costs));
   timed.report = MakeScheduleReport(entry.name, params.microbatches, timed.timing, kScale);
   return timed;
 }
 
 std::string ClosedFormLine(const ScheduleEntry& entry, const ScheduleParams& params) {
-  const std::optional<ClosedForm> form = FindClosedForm(entry.name, params);
-  if (!form) return absl::StrCat("source: ", entry.source, "\n");
-  const double makespan = form->makespan.numerator / static_cast<double>(form->makespan.denominator * kScale);
-  return absl::StrFormat("closed form (free transfers): makespan %s, bubble %d/%d of makespan; source: %s\n",
-                         JsonNumber(makespan), form->bubble_ratio.numerator, form->bubble_ratio.denominator,
-                         entry.source);
+  const std::optional<ClosedForm> form = entry.closed_form ? entry.closed_form(params) : std::nullopt;
+  if (!form || !form->makespan) return absl::StrCat("source: ", entry.source, "\n");
+  const double makespan = form->makespan->numerator / static_cast<double>(form->makespan->denominator * kScale);
+  return absl::StrFormat("closed form (free transfers): makespan %s%s; source: %s\n",
+                         form->makespan_is_bound ? "at most " : "", JsonNumber(makespan), entry.source);
 }
 
 absl::StatusOr<std::string> Compare(const std::vector<const ScheduleEntry*>& entries, const ScheduleParams& params,
@@ -98,11 +97,9 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
     if (!entry.ok()) return UsageError(entry.status().message());
     entries.push_back(*entry);
   }
-  const ScheduleParams params = {.ranks = static_cast<int>(ranks),
-                                 .microbatches = static_cast<int>(microbatches),
-                                 .forward = forward,
-                                 .backward = backward};
   const SlotCosts costs = {.forward = forward, .backward = backward, .p2p = p2p};
+  const ScheduleParams params = {
+      .ranks = static_cast<int>(ranks), .microbatches = static_cast<int>(microbatches), .costs = costs};
   if (!compare.empty()) {
     if (format != "text") return UsageError("--compare has --format=text only; see weft schedule --help");
     WEFT_ASSIGN_OR_RETURN(const std::string text, Compare(entries, params, costs));

@@ -118,8 +118,8 @@ class ApplySchedulePass : public impl::ApplyScheduleBase<ApplySchedulePass> {
     const int ranks = static_cast<int>(program.getMesh().getSize("pipe"));
     auto schedule = (*entry)->build({.ranks = ranks,
                                      .microbatches = static_cast<int>(program.getMicrobatches()),
-                                     .forward = static_cast<int64_t>(program.getForwardCost()),
-                                     .backward = static_cast<int64_t>(program.getBackwardCost())});
+                                     .costs = {.forward = static_cast<int64_t>(program.getForwardCost()),
+                                               .backward = static_cast<int64_t>(program.getBackwardCost())}});
     if (!schedule.ok()) return Fail(schedule.status());
     if (schedule->stages != static_cast<int>(program.getStages())) {
       program.emitOpError() << "[schedule_c3] schedule " << program.getScheduleAttr() << " has " << schedule->stages

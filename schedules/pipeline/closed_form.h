@@ -1,5 +1,5 @@
 // What the literature says a schedule takes, for pipelines of equal stages and free transfers. Tests hold the schedules
-// against it; `weft schedule` prints it next to what it measured.
+// against it; `weft schedule` prints it next to what it measured. Each schedule's file has its own.
 #ifndef WEFT_SCHEDULES_PIPELINE_CLOSED_FORM_H_
 #define WEFT_SCHEDULES_PIPELINE_CLOSED_FORM_H_
 
@@ -7,12 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft {
 
-// numerator / denominator, not reduced.
+// numerator / denominator, not reduced; denominator > 0.
 struct Ratio {
   int64_t numerator = 0;
   int64_t denominator = 1;
@@ -24,17 +23,18 @@ struct Ratio {
 };
 
 struct ClosedForm {
-  // In the unit of params.forward and params.backward.
-  Ratio makespan;
-  // Idle time / makespan, and idle time / busy time, over all ranks.
-  Ratio bubble_ratio;
-  Ratio bubble_over_ideal;
-  // Microbatches whose activations a rank holds at most.
+  // In the unit of params.costs. The bubble follows from it: every rank computes N (F + B) in the mean.
+  std::optional<Ratio> makespan;
+  // Longest over ranks from own first start to own last end.
+  std::optional<Ratio> span;
+  // Microbatches whose activations a rank holds at most, each counted as one whole rank's; empty = no formula.
   std::vector<Ratio> peak_activations;
+  // `makespan` is what the schedule takes at most, not exactly.
+  bool makespan_is_bound = false;
 };
 
-// The formulas of the named schedule; nothing for one without. `params` must be valid (CheckParams).
-std::optional<ClosedForm> FindClosedForm(absl::string_view schedule, const ScheduleParams& params);
+// Nothing where the formula's assumptions do not hold (its function says which). `params` are valid for the schedule.
+using ClosedFormFn = std::optional<ClosedForm>(const ScheduleParams& params);
 
 }  // namespace weft
 

@@ -14,7 +14,11 @@
 // Memory:  every rank holds the activations of all N microbatches.
 // Source:  Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism",
 //          arXiv:1811.06965, sec. 2.3.
+#include <optional>
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/params.h"
 #include "schedules/pipeline/schedule.h"
 
@@ -33,6 +37,14 @@ absl::StatusOr<PipelineSchedule> BuildGPipe(const ScheduleParams& params) {
     }
   }
   return schedule;
+}
+
+// Huang et al. 2019, arXiv:1811.06965, sec. 2.3: with K partitions and M microbatches the bubble takes (K-1)/(M+K-1) of
+// the time ("O((K-1)/(M+K-1))"; exact for equal stages), and each accelerator keeps the stage inputs of all M.
+std::optional<ClosedForm> ClosedFormGPipe(const ScheduleParams& params) {
+  const int64_t p = params.ranks, n = params.microbatches;
+  return ClosedForm{.makespan = Ratio{(n + p - 1) * (params.costs.forward + params.costs.backward), 1},
+                    .peak_activations = std::vector<Ratio>(p, Ratio{n, 1})};
 }
 
 }  // namespace weft

@@ -17,9 +17,11 @@
 //          arXiv:2104.04473, sec. 2.2; first in Narayanan et al. 2021, arXiv:2006.09503 ("PipeDream-Flush") and Fan et
 //          al. 2021, arXiv:2007.01045 (DAPPLE).
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/params.h"
 #include "schedules/pipeline/schedule.h"
 
@@ -43,6 +45,16 @@ absl::StatusOr<PipelineSchedule> Build1F1B(const ScheduleParams& params) {
     }
   }
   return schedule;
+}
+
+// Narayanan et al. 2021, arXiv:2104.04473, sec. 2.2: time in the bubble (p-1)(t_f + t_b), as a fraction of the ideal
+// time (p-1)/m, the same as GPipe; activations for at most p microbatches on the first rank instead of m. Rank r starts
+// its first backward with p-r forwards done, and each further forward follows a backward: min(p-r, m).
+std::optional<ClosedForm> ClosedForm1F1B(const ScheduleParams& params) {
+  const int64_t p = params.ranks, n = params.microbatches;
+  ClosedForm form = {.makespan = Ratio{(n + p - 1) * (params.costs.forward + params.costs.backward), 1}};
+  for (int64_t rank = 0; rank < p; ++rank) form.peak_activations.push_back({std::min(p - rank, n), 1});
+  return form;
 }
 
 }  // namespace weft

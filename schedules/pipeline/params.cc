@@ -22,14 +22,14 @@ absl::Status CheckParams(const ScheduleParams& params) {
   if (absl::Status s = InRange("microbatches", params.microbatches, 1, kMaximumSlots / 2 / params.ranks); !s.ok()) {
     return s;
   }
-  if (absl::Status s = InRange("forward", params.forward, 1, kMaximumSlotCost); !s.ok()) return s;
-  if (absl::Status s = InRange("backward", params.backward, 1, kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = InRange("forward", params.costs.forward, 1, kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = InRange("backward", params.costs.backward, 1, kMaximumSlotCost); !s.ok()) return s;
   const int64_t pairs = int64_t{params.ranks} * params.microbatches;
   const int64_t most = (int64_t{1} << 62) / pairs;
-  if (params.forward + params.backward > most) {
-    return absl::InvalidArgumentError(absl::StrCat("forward + backward = ", params.forward + params.backward, " for ",
-                                                   params.ranks, " ranks and ", params.microbatches,
-                                                   " microbatches; allowed: 2 to ", most));
+  if (params.costs.forward + params.costs.backward > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("forward + backward = ", params.costs.forward + params.costs.backward, " for ", params.ranks,
+                     " ranks and ", params.microbatches, " microbatches; allowed: 2 to ", most));
   }
   return absl::OkStatus();
 }

@@ -15,8 +15,8 @@ inline constexpr int64_t kMaximumSlots = int64_t{1} << 24;
 // Costs are at most this: 1000 s in picoseconds.
 inline constexpr int64_t kMaximumSlotCost = int64_t{1} << 50;
 
-// 1 <= ranks, 1 <= microbatches, 2 * ranks * microbatches <= kMaximumSlots, costs in 1..kMaximumSlotCost, and the sum of
-// the costs of all slots at most 2^62. InvalidArgument names the parameter, its value and the nearest valid one.
+// 1 <= ranks, 1 <= microbatches, 2 * ranks * microbatches <= kMaximumSlots, costs in 1..kMaximumSlotCost, and the sum
+// of the costs of all slots at most 2^62. InvalidArgument names the parameter, its value and the nearest valid one.
 absl::Status CheckParams(const ScheduleParams& params);
 
 // Stage i on rank i, one lane.

@@ -10,15 +10,6 @@
 
 namespace weft {
 
-// In any one unit. Forward and backward of one microbatch on one whole rank: with v stages per rank, a slot costs 1/v
-// of that.
-struct SlotCosts {
-  int64_t forward = 1;
-  int64_t backward = 2;
-  // From the end of a slot to when another rank can use its result; both ranks go on working meanwhile.
-  int64_t p2p = 0;
-};
-
 struct RankTiming {
   int64_t busy = 0;
   // Makespan less busy.
