@@ -262,11 +262,14 @@ class Interpreter::Impl {
       context.step = StepOf(state.repetition);
       context.learning_rate = LearningRateAt(program_.recipe(), context.step);
       context.data = options_.data;
-      context.first_sample = context.step * program_.recipe().global_batch_sequences() +
-                             context.global_microbatch * context.microbatch_sequences;
       endpoint_.Note(context.step, action.action->id());
     }
     const PreparedStep& step = action.steps[head.step];
+    action.context.global_microbatch = step.global_microbatch;
+    action.context.microbatch_sequences = step.sequences;
+    action.context.first_sample =
+        action.context.step * program_.recipe().global_batch_sequences() +
+        step.global_microbatch * std::max<int64_t>(1, program_.recipe().microbatch_sequences());
     const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
     const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
     if (!status.ok()) {
@@ -370,8 +373,8 @@ class Interpreter::Impl {
     return absl::InternalError(absl::StrCat(Where(action, repetition), ": injected failure"));
   }
 
-  // Whether the vote went on: begins one when this rank has finished a repetition after which it does not know yet. That
-  // is as late as can be, so that the step during which the run is asked to stop is the last. It costs little: the
+  // Whether the vote went on: begins one when this rank has finished a repetition after which it does not know yet.
+  // That is as late as can be, so that the step during which the run is asked to stop is the last. It costs little: the
   // next step's first action waits for the weights, and with clipping these wait for all ranks' norms anyway.
   absl::StatusOr<bool> AdvanceVote() {
     bool progress = false;

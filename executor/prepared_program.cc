@@ -139,6 +139,15 @@ class Preparer {
             absl::MakeConstSpan(value.shape().data(), value.shape_size())};
   }
 
+  // Sequences of the microbatches that a step is for: those of one, or in a wide action what its rows hold.
+  int64_t Sequences(const Action& action, const Segment& segment, const Step& step) const {
+    const int64_t one = std::max<int64_t>(1, program_.recipe().microbatch_sequences());
+    const int64_t length = program_.recipe().sequence_length();
+    if (action.width() <= 1 || length <= 0 || step.outputs().empty()) return one;
+    const Value& value = segment.values(step.outputs(0));
+    return value.shape().empty() ? one : std::max<int64_t>(1, value.shape(0) / length);
+  }
+
   absl::Status PrepareCompute(int index) {
     PreparedAction& prepared = out_.actions[index];
     const Action& action = *prepared.action;
@@ -147,8 +156,6 @@ class Preparer {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": its segment has no steps"));
     }
     prepared.context.seed = program_.recipe().seed();
-    prepared.context.microbatch_sequences = std::max<int64_t>(1, program_.recipe().microbatch_sequences());
-    prepared.context.global_microbatch = out_.data_coordinate * program_.microbatches() + action.microbatch();
     int last[3] = {-1, -1, -1};
     // Where the last steps stand in their streams' lists.
     size_t last_position[3] = {0, 0, 0};
@@ -157,6 +164,10 @@ class Preparer {
       const Step& step = segment.steps(s);
       PreparedStep& target = prepared.steps.emplace_back();
       target.step = &step;
+      const int64_t microbatch = step.attributes().of_backward() ? action.backward().microbatch() : action.microbatch();
+      target.global_microbatch =
+          out_.data_coordinate * program_.microbatches() + microbatch + step.attributes().microbatch_offset();
+      target.sequences = Sequences(action, segment, step);
       const size_t first = out_.views.size();
       for (int value : step.inputs()) out_.views.push_back(View(action, segment, value));
       for (int value : step.outputs()) out_.views.push_back(View(action, segment, value));

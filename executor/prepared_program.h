@@ -25,6 +25,9 @@ struct PreparedStep {
   absl::Span<const TensorView> outputs;
   // Earlier steps of the segment on other streams; those on its own stream are over anyway.
   std::vector<int> deps;
+  // Of the first microbatch that it is for, and sequences of all of them (docs/kernels.md).
+  int64_t global_microbatch = 0;
+  int64_t sequences = 1;
   // Times that it has ended.
   int64_t done = 0;
 };

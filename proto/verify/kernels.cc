@@ -179,7 +179,8 @@ void StepCheck::LayerNorm() {
 void StepCheck::Attention() {
   const bool forward = step_.kernel() == ATTENTION;
   Attributes({A::kHeadsFieldNumber, A::kSequenceFieldNumber, A::kCausalFieldNumber, A::kScaleFieldNumber,
-              A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber});
+              A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
+              A::kOfBackwardFieldNumber});
   if (!(forward ? Arity(1, 1, 2, 2) : Arity(4, 4, 1, 1))) return;
   AllFloating();
   const Value& qkv = In(forward ? 0 : 1);
@@ -207,7 +208,12 @@ void StepCheck::Attention() {
 
 void StepCheck::CrossEntropy() {
   const bool forward = step_.kernel() == CROSS_ENTROPY;
-  Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber});
+  if (step_.kernel() == CROSS_ENTROPY) {
+    Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber, A::kMicrobatchOffsetFieldNumber,
+                A::kOfBackwardFieldNumber});
+  } else {
+    Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber});
+  }
   if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 3, 1, 1))) return;
   const Value& logits = In(0);
   const Value& targets = In(forward ? 1 : 2);
@@ -267,7 +273,7 @@ void StepCheck::Kernels() {
   switch (step_.kernel()) {
     case LOAD_TOKENS:
     case LOAD_TARGETS:
-      Attributes({});
+      Attributes({A::kMicrobatchOffsetFieldNumber, A::kOfBackwardFieldNumber});
       if (!Arity(0, 0, 1, 1)) return;
       Is(Out(0), {INT32});
       Shape(Out(0), {Rows()});
@@ -342,7 +348,8 @@ void StepCheck::Kernels() {
     case ATTENTION_BACKWARD:
       return Attention();
     case DROPOUT:
-      Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber});
+      Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
+                  A::kOfBackwardFieldNumber});
       if (!Arity(1, 1, 1, 1)) return;
       AllFloating();
       Dropout();
