@@ -1,43 +1,81 @@
 #include "schedules/pipeline/params.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 
 namespace weft {
 namespace {
 
-absl::Status InRange(absl::string_view name, int64_t value, int64_t low, int64_t high) {
+absl::Status CheckParamCosts(const ScheduleParams& params) {
+  const SlotCosts& costs = params.costs;
+  if (absl::Status s = CheckRange("forward", costs.forward, 1, kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("backward", costs.backward, 1, kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("weight", costs.weight, 0, costs.backward); !s.ok()) return s;
+  if (absl::Status s = CheckRange("pair", costs.pair, 0, 2 * kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("p2p", costs.p2p, 0, kMaximumSlotCost); !s.ok()) return s;
+  const int64_t both = costs.forward + costs.backward;
+  const int64_t most = (int64_t{1} << 62) / (int64_t{params.ranks} * params.microbatches);
+  if (std::max(both, costs.pair) > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(costs.pair > both ? "pair = " : "forward + backward = ", std::max(both, costs.pair), " for ",
+                     params.ranks, " ranks and ", params.microbatches, " microbatches; allowed: 2 to ", most));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, " = ", value, "; allowed: ", low, " to ", high,
                                                  ", nearest valid: ", std::clamp(value, low, high)));
 }
 
-}  // namespace
-
-absl::Status CheckParams(const ScheduleParams& params) {
-  if (absl::Status s = InRange("ranks", params.ranks, 1, kMaximumSlots / 2); !s.ok()) return s;
-  if (absl::Status s = InRange("microbatches", params.microbatches, 1, kMaximumSlots / 2 / params.ranks); !s.ok()) {
+absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
+  const int64_t most = kMaximumSlots / 3;
+  if (absl::Status s = CheckRange("ranks", params.ranks, 1, most); !s.ok()) return s;
+  if (absl::Status s = CheckRange("virtual_stages", params.virtual_stages, 0, kMaximumStagesPerRank); !s.ok()) return s;
+  if (absl::Status s = CheckRange("waves", params.waves, 0, kMaximumStagesPerRank / 2); !s.ok()) return s;
+  const int64_t per_rank =
+      std::max({int64_t{stages_per_rank}, int64_t{params.virtual_stages}, int64_t{2} * params.waves});
+  if (per_rank > most / params.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("ranks = ", params.ranks, " with ", per_rank,
+                                                   " stages each; allowed: at most ", most,
+                                                   " stages, nearest valid: ranks = ", most / per_rank));
+  }
+  if (absl::Status s = CheckRange("microbatches", params.microbatches, 1, most / params.ranks / per_rank); !s.ok()) {
     return s;
   }
-  if (absl::Status s = InRange("forward", params.costs.forward, 1, kMaximumSlotCost); !s.ok()) return s;
-  if (absl::Status s = InRange("backward", params.costs.backward, 1, kMaximumSlotCost); !s.ok()) return s;
-  const int64_t pairs = int64_t{params.ranks} * params.microbatches;
-  const int64_t most = (int64_t{1} << 62) / pairs;
-  if (params.costs.forward + params.costs.backward > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("forward + backward = ", params.costs.forward + params.costs.backward, " for ", params.ranks,
-                     " ranks and ", params.microbatches, " microbatches; allowed: 2 to ", most));
+  for (const auto& [name, value] : {std::pair<absl::string_view, int64_t>{"lanes", params.lanes},
+                                    {"limit", params.limit},
+                                    {"group", params.group}}) {
+    if (absl::Status s = CheckRange(name, value, 0, most); !s.ok()) return s;
   }
-  return absl::OkStatus();
+  return CheckParamCosts(params);
 }
 
-std::vector<std::vector<int>> LinearPlacement(int stages) {
-  std::vector<std::vector<int>> placement(1, std::vector<int>(stages));
-  std::iota(placement[0].begin(), placement[0].end(), 0);
-  return placement;
+std::vector<std::vector<int>> LinearPlacement(int stages) { return LoopedPlacement(stages, stages); }
+
+std::vector<std::vector<int>> LoopedPlacement(int ranks, int stages) {
+  std::vector<int> lane(stages);
+  for (int stage = 0; stage < stages; ++stage) lane[stage] = stage % ranks;
+  return {lane};
+}
+
+std::vector<std::vector<int>> SnakePlacement(int ranks, int stages) {
+  std::vector<int> lane(stages);
+  for (int stage = 0; stage < stages; ++stage) {
+    lane[stage] = stage / ranks % 2 == 0 ? stage % ranks : ranks - 1 - stage % ranks;
+  }
+  return {lane};
+}
+
+std::vector<int> ReversedLane(const std::vector<int>& lane, int ranks) {
+  std::vector<int> reversed = lane;
+  for (int& rank : reversed) rank = ranks - 1 - rank;
+  return reversed;
 }
 
 }  // namespace weft
