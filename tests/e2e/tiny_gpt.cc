@@ -24,7 +24,8 @@ absl::StatusOr<T> Parse(const std::string& text) {
 }  // namespace
 
 std::string TinyPlan::Name() const {
-  return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, recompute ? " recompute" : "",
+  return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, schedule_fields.empty() ? "" : " ", schedule_fields,
+                      plan_fields.empty() ? "" : " ", plan_fields, " batch ", batch, recompute ? " recompute" : "",
                       exact ? " exact" : "", bf16 ? " bf16" : "");
 }
 
@@ -37,14 +38,15 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
           "tiny"));
   WEFT_ASSIGN_OR_RETURN(
       const Recipe recipe,
-      Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: 8 microbatch_sequences: 1 dropout: 0.1 ",
-                                 "seed: 1234 clip_norm: 0.5 steps: ", plan.steps,
+      Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch, " microbatch_sequences: ",
+                                 plan.microbatch, " dropout: 0.1 seed: 1234 clip_norm: 0.5 steps: ", plan.steps,
                                  " lr { peak: 0.01 warmup_steps: 3 decay: 'cosine' min: 0.001 } adamw {}")));
   WEFT_ASSIGN_OR_RETURN(
       const Plan message,
       Parse<Plan>(absl::StrCat(
           "mesh { axes { name: 'data' size: ", plan.data, " } axes { name: 'pipe' size: ", plan.pipe,
-          " } } schedule { name: '", plan.schedule, "' } recompute { mode: ", plan.recompute ? "FULL" : "NONE",
+          " } } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ", plan.plan_fields,
+          " recompute { mode: ", plan.recompute ? "FULL" : "NONE",
           " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER",
           plan.bf16
               ? " precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"

@@ -21,6 +21,12 @@ struct TinyPlan {
   // Steps of the recipe; the learning rate decays over them.
   int steps = 20;
   int layers = 4;
+  // Sequences of the global batch and of a microbatch; at most 32 long each.
+  int batch = 8;
+  int microbatch = 1;
+  // Further fields of the plan's schedule, and of the plan, as text.
+  std::string schedule_fields = "";
+  std::string plan_fields = "";
 
   std::string Name() const;
 };

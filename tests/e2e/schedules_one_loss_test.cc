@@ -1,0 +1,242 @@
+// N plans, one loss, over the registry of schedules: every synchronous schedule gives the losses, gradient norms and
+// weights that one rank gives. By default a sample of the cases; with --full all of them.
+//
+// Bit for bit in order where a stage has one replica and its backwards are in ascending microbatch order; bit for bit
+// under exact accumulation always; within 1e-5 elsewhere.
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "schedules/pipeline/check.h"
+#include "schedules/pipeline/schedule.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+bool full = false;
+
+struct Case {
+  std::string schedule;
+  int pipe = 2;
+  int microbatches = 4;
+  ScheduleParams params = {};
+};
+
+std::string Fields(const ScheduleParams& p) {
+  std::string text;
+  if (p.virtual_stages != 0) absl::StrAppend(&text, " virtual_stages: ", p.virtual_stages);
+  if (p.waves != 0) absl::StrAppend(&text, " waves: ", p.waves);
+  if (p.lanes != 0) absl::StrAppend(&text, " lanes: ", p.lanes);
+  if (p.limit != 0) absl::StrAppend(&text, " limit: ", p.limit);
+  if (p.group != 0) absl::StrAppend(&text, " group: ", p.group);
+  if (p.scaling == Scaling::kForwardDoubling) absl::StrAppend(&text, " scaling: FORWARD_DOUBLING");
+  return text;
+}
+
+// Every synchronous schedule at several sizes, with each optional parameter that it takes; those that the schedule's
+// own constraints exclude are left out.
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const ScheduleEntry& entry : Schedules()) {
+    for (const int pipe : {2, 3, 4}) {
+      for (const int microbatches : {2, 4, 8, 12}) {
+        std::vector<ScheduleParams> variants(1);
+        if (entry.takes & kTakesVirtualStages) variants.push_back({.virtual_stages = 2});
+        if (entry.takes & kTakesWaves) variants.push_back({.waves = 2});
+        if (entry.takes & kTakesLanes) variants.push_back({.lanes = 4});
+        if (entry.takes & kTakesLimit) variants.push_back({.limit = 2});
+        if (entry.takes & kTakesGroup) variants.push_back({.group = microbatches});
+        if (entry.takes & kTakesScaling) variants.push_back({.scaling = Scaling::kForwardDoubling});
+        for (ScheduleParams params : variants) {
+          params.ranks = pipe;
+          params.microbatches = microbatches;
+          const absl::StatusOr<PipelineSchedule> built = BuildSchedule(entry, params);
+          if (!built.ok() || built->asynchrony || built->stages > 18) continue;
+          cases.push_back({std::string(entry.name), pipe, microbatches, params});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::vector<std::vector<std::byte>> weights;
+};
+
+absl::StatusOr<Outcome> Train(const TinyPlan& plan) {
+  static const std::string path = [] {
+    const std::string file = ::testing::TempDir() + "/tiny.txt";
+    EXPECT_TRUE(WriteTinyText(file).ok());
+    return file;
+  }();
+  const absl::StatusOr<Program> program = CompileTiny(plan);
+  if (!program.ok()) return program.status();
+  const auto data = OpenTinyText(path, *program);
+  if (!data.ok()) return data.status();
+  RunOptions options;
+  options.collect_weights = true;
+  const absl::StatusOr<RunResult> result = RunInProcess(*program, **data, options);
+  if (!result.ok()) return result.status();
+  Outcome outcome;
+  for (const RunStep& step : result->report.steps()) {
+    outcome.losses.push_back(step.loss());
+    outcome.norms.push_back(step.grad_norm());
+  }
+  for (const TensorData& tensor : result->weights) outcome.weights.push_back(tensor.bytes);
+  return outcome;
+}
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what) {
+  EXPECT_TRUE(SameBits(a.losses, b.losses))
+      << what << ": losses, the first " << a.losses[0] << " against " << b.losses[0];
+  EXPECT_TRUE(SameBits(a.norms, b.norms)) << what << ": norms, the first " << a.norms[0] << " against " << b.norms[0];
+  ASSERT_EQ(a.weights.size(), b.weights.size()) << what;
+  for (size_t i = 0; i < a.weights.size(); ++i) EXPECT_TRUE(a.weights[i] == b.weights[i]) << what << ": tensor " << i;
+}
+
+void ExpectClose(const Outcome& a, const Outcome& b, const std::string& what) {
+  ASSERT_EQ(a.losses.size(), b.losses.size()) << what;
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    EXPECT_NEAR(a.losses[i], b.losses[i], 1e-5 * b.losses[i]) << what << " step " << i;
+    EXPECT_NEAR(a.norms[i], b.norms[i], 1e-4 * b.norms[i]) << what << " step " << i;
+  }
+}
+
+TinyPlan PlanOf(const Case& c, bool exact) {
+  TinyPlan plan{.pipe = c.pipe, .schedule = c.schedule, .exact = exact};
+  plan.steps = 4;
+  plan.batch = c.microbatches;
+  plan.layers = 16;
+  plan.schedule_fields = Fields(c.params);
+  return plan;
+}
+
+// Whether the order of additions is that of one rank.
+bool KeepsOrder(const Case& c) {
+  const PipelineSchedule schedule = *BuildSchedule(**FindSchedule(c.schedule), c.params);
+  if (!CheckAccumulationOrder(schedule).ok()) return false;
+  for (const auto& lane : schedule.placement) {
+    if (lane != schedule.placement[0]) return false;
+  }
+  return true;
+}
+
+class References {
+ public:
+  const Outcome& Get(int microbatches, bool exact) {
+    auto [found, added] = outcomes_.try_emplace({microbatches, exact});
+    if (added) {
+      const auto outcome = Train(PlanOf({"gpipe", 1, microbatches}, exact));
+      EXPECT_TRUE(outcome.ok()) << outcome.status();
+      found->second = *outcome;
+    }
+    return found->second;
+  }
+
+ private:
+  std::map<std::pair<int, bool>, Outcome> outcomes_;
+};
+
+TEST(SchedulesOneLossTest, EverySynchronousScheduleTrainsAlike) {
+  References references;
+  std::map<std::string, int> runs;
+  int in_order = 0;
+  const std::vector<Case> cases = Cases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    // The sample: two cases of each schedule, far apart.
+    int& done = runs[c.schedule];
+    if (!full && (done >= 2 || i % 5 != (done == 0 ? i % 5 : 3))) continue;
+    ++done;
+    for (const bool exact : {false, true}) {
+      if (!exact && !CheckAccumulationOrder(*BuildSchedule(**FindSchedule(c.schedule), c.params)).ok()) continue;
+      const TinyPlan plan = PlanOf(c, exact);
+      const auto outcome = Train(plan);
+      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      if (exact || KeepsOrder(c)) {
+        ExpectSame(*outcome, references.Get(c.microbatches, exact), plan.Name());
+        in_order += !exact;
+      } else {
+        ExpectClose(*outcome, references.Get(c.microbatches, exact), plan.Name());
+      }
+    }
+  }
+  // Every schedule but the two asynchronous ones was run.
+  EXPECT_EQ(runs.size() + 2, Schedules().size());
+  EXPECT_GE(in_order, 10);
+}
+
+TEST(SchedulesOneLossTest, ReplicatedStagesAndDataReplicasTogether) {
+  References references;
+  for (const char* schedule : {"chimera", "dualpipe", "gems", "hanayo", "zb-v"}) {
+    Case c{schedule, 2, 4};
+    TinyPlan plan = PlanOf(c, true);
+    plan.data = 2;
+    plan.batch = 8;
+    const auto outcome = Train(plan);
+    ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+    ExpectSame(*outcome, references.Get(8, true), plan.Name());
+  }
+}
+
+// Each option of where transfers and synchronisation go changes times only.
+TEST(SchedulesOneLossTest, PlacementOfCommunicationDoesNotMatter) {
+  References references;
+  for (const char* fields : {"gradient_sync: LAZY", "gradient_sync: EAGER_OPT", "transfer_placement: DEFERRED",
+                             "transfer_placement: FASTEST", "group_transfers: true",
+                             "receive_buffers: 3 send_buffers: 1", "step_barrier: true"}) {
+    for (const char* schedule : {"1f1b", "chimera", "interleaved", "hanayo", "axonn"}) {
+      TinyPlan plan = PlanOf({schedule, 2, 4}, true);
+      plan.plan_fields = fields;
+      const auto outcome = Train(plan);
+      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      ExpectSame(*outcome, references.Get(4, true), plan.Name());
+    }
+  }
+}
+
+// Halving: forwards of the recipe's microbatch, backwards of half of it. The gradients are those of a plan whose
+// microbatches are the halves: one whole backward that sums two half products.
+TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
+  for (const bool exact : {false, true}) {
+    TinyPlan halves{.pipe = 1, .schedule = "gpipe", .exact = exact};
+    halves.steps = 4;
+    halves.layers = 6;
+    const auto expected = Train(halves);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (const int pipe : {2, 4}) {
+      TinyPlan plan = halves;
+      plan.pipe = pipe;
+      plan.schedule = "chimera";
+      plan.microbatch = 2;
+      plan.schedule_fields = "scaling: BACKWARD_HALVING";
+      const auto outcome = Train(plan);
+      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      if (exact) {
+        ExpectSame(*outcome, *expected, plan.Name());
+      } else {
+        ExpectClose(*outcome, *expected, plan.Name());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
+  return RUN_ALL_TESTS();
+}
