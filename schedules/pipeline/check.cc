@@ -1,11 +1,12 @@
 #include "schedules/pipeline/check.h"
 
-#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "schedules/pipeline/deadlock.h"
 #include "schedules/pipeline/dependencies.h"
 #include "schedules/pipeline/params.h"
 
@@ -27,6 +28,9 @@ absl::Status CheckForm(const PipelineSchedule& schedule, int microbatches) {
     return Refuse("stages = ", schedule.stages, " with microbatches = ", microbatches, " make more than ",
                   kMaximumSlots, " slots");
   }
+  if (schedule.lanes > std::numeric_limits<int16_t>::max()) {
+    return Refuse("lanes = ", schedule.lanes, "; allowed: 1 to ", std::numeric_limits<int16_t>::max());
+  }
   if (static_cast<int64_t>(schedule.placement.size()) != schedule.lanes) {
     return Refuse("placement has ", schedule.placement.size(), " lanes; expected ", schedule.lanes);
   }
@@ -46,61 +50,162 @@ absl::Status CheckForm(const PipelineSchedule& schedule, int microbatches) {
   return absl::OkStatus();
 }
 
-// Indices, placement, and each (kind, stage, microbatch) exactly once.
-absl::Status CheckComplete(const PipelineSchedule& schedule, int microbatches) {
-  std::vector<int> lane_of(microbatches, -1);
-  // Rank that runs it, by (kind, stage, microbatch).
-  std::vector<int> seen(int64_t{2} * schedule.stages * microbatches, -1);
-  auto index = [&](const Slot& s) {
-    const int64_t row = (s.kind == SlotKind::kForward ? 0 : schedule.stages) + int64_t{s.stage};
-    return row * microbatches + s.microbatch;
-  };
-  for (int rank = 0; rank < static_cast<int>(schedule.order.size()); ++rank) {
-    for (const Slot& slot : schedule.order[rank]) {
-      const std::string where = absl::StrCat("rank ", rank, ", slot ", SlotName(schedule, slot), ": ");
-      if (slot.stage < 0 || slot.stage >= schedule.stages) {
-        return Refuse(where, "stages are 0 to ", schedule.stages - 1);
-      }
-      if (slot.microbatch < 0 || slot.microbatch >= microbatches) {
-        return Refuse(where, "microbatches are 0 to ", microbatches - 1);
-      }
-      if (slot.lane < 0 || slot.lane >= schedule.lanes) return Refuse(where, "lanes are 0 to ", schedule.lanes - 1);
-      if (schedule.placement[slot.lane][slot.stage] != rank) {
-        return Refuse(where, "stage ", slot.stage, " is placed on rank ", schedule.placement[slot.lane][slot.stage]);
-      }
-      int& lane = lane_of[slot.microbatch];
-      if (lane < 0) lane = slot.lane;
-      if (lane != slot.lane) {
-        return Refuse(where, "microbatch ", slot.microbatch, " is in lane ", lane, " elsewhere");
-      }
-      int& holder = seen[index(slot)];
-      if (holder >= 0) return Refuse(where, "runs twice, also on rank ", holder);
-      holder = rank;
+absl::Status CheckSettings(const PipelineSchedule& schedule, int microbatches) {
+  if (schedule.message_driven) {
+    if (schedule.asynchrony) return Refuse("a schedule is message-driven or asynchronous, not both");
+    if (schedule.lanes != 1) return Refuse("lanes = ", schedule.lanes, "; a message-driven schedule has 1");
+    if (schedule.message_driven->limit < 1) {
+      return Refuse("message-driven limit = ", schedule.message_driven->limit, "; allowed: at least 1");
     }
   }
-  for (SlotKind kind : {SlotKind::kForward, SlotKind::kBackward}) {
-    for (int stage = 0; stage < schedule.stages; ++stage) {
-      for (int m = 0; m < microbatches; ++m) {
-        const Slot slot = {.kind = kind, .lane = std::max(lane_of[m], 0), .stage = stage, .microbatch = m};
-        if (seen[index(slot)] < 0) {
-          return Refuse("slot ", SlotName(schedule, slot), " is missing; expected on rank ",
-                        schedule.placement[slot.lane][stage]);
-        }
+  if (schedule.asynchrony) {
+    const Asynchrony& asynchrony = *schedule.asynchrony;
+    const int per_update = asynchrony.microbatches_per_update;
+    if (per_update < 1 || microbatches % per_update != 0) {
+      return Refuse("microbatches per update = ", per_update, "; must divide microbatches = ", microbatches);
+    }
+    if (asynchrony.versions.size() != schedule.order.size()) {
+      return Refuse("weight versions of ", asynchrony.versions.size(), " ranks; expected ", schedule.order.size());
+    }
+    for (size_t rank = 0; rank < asynchrony.versions.size(); ++rank) {
+      if (asynchrony.versions[rank] < 1) {
+        return Refuse("rank ", rank, " keeps ", asynchrony.versions[rank], " weight versions; allowed: at least 1");
       }
     }
   }
   return absl::OkStatus();
 }
 
-// Data that stays on one rank: what produces it must come first in the list. The cycle check would find these too, but
-// with a longer story.
-absl::Status CheckRankOrder(const PipelineSchedule& schedule, const SlotGraph& graph) {
-  for (int64_t id = 0; id < graph.size(); ++id) {
-    const SlotGraph::Inputs inputs = graph.DataInputs(id);
-    for (int64_t input : {inputs.forward, inputs.backward}) {
-      if (input > id && graph.rank(input) == graph.rank(id)) {
-        return Refuse("rank ", graph.rank(id), ": ", SlotName(schedule, graph.slot(id)), " comes before ",
-                      SlotName(schedule, graph.slot(input)), ", whose result it needs");
+// Indices, placement, and each (kind, stage, microbatch) exactly once.
+class Completeness {
+ public:
+  Completeness(const PipelineSchedule& schedule, int microbatches)
+      : schedule_(schedule),
+        microbatches_(microbatches),
+        table_(schedule.stages, microbatches),
+        lane_of_(microbatches, -1),
+        group_of_(microbatches, -1) {}
+
+  absl::Status Check() {
+    for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
+      const std::vector<Slot>& order = schedule_.order[rank];
+      for (size_t i = 0; i < order.size(); ++i) {
+        const Slot& slot = order[i];
+        std::string wrong = WrongField(slot, static_cast<int>(rank));
+        if (wrong.empty() && slot.paired) wrong = WrongPair(slot, i + 1 < order.size() ? &order[i + 1] : nullptr);
+        if (wrong.empty()) wrong = WrongTogether(slot);
+        if (!wrong.empty()) return Refuse("rank ", rank, ", slot ", SlotName(schedule_, slot), ": ", wrong);
+      }
+    }
+    return CheckNothingMissing();
+  }
+
+ private:
+  std::string WrongField(const Slot& slot, int rank) const {
+    if (slot.kind > SlotKind::kBackwardWeight) return "no such kind";
+    if (slot.stage < 0 || slot.stage >= schedule_.stages) return absl::StrCat("stages are 0 to ", schedule_.stages - 1);
+    const bool forward = slot.kind == SlotKind::kForward;
+    if (slot.width != 1 && (slot.width != 2 || !forward || schedule_.message_driven)) {
+      return absl::StrCat("width ", static_cast<int>(slot.width),
+                          "; allowed: 1, and 2 for forwards of static schedules");
+    }
+    if (slot.microbatch < 0 || slot.microbatch > microbatches_ - slot.width) {
+      return absl::StrCat("microbatches are 0 to ", microbatches_ - 1);
+    }
+    if (slot.lane < 0 || slot.lane >= schedule_.lanes) return absl::StrCat("lanes are 0 to ", schedule_.lanes - 1);
+    if (schedule_.placement[slot.lane][slot.stage] != rank) {
+      return absl::StrCat("stage ", slot.stage, " is placed on rank ", schedule_.placement[slot.lane][slot.stage]);
+    }
+    if (slot.ahead > (schedule_.asynchrony ? 1 : 0)) {
+      return absl::StrCat("ahead by ", static_cast<int>(slot.ahead), "; allowed: 0, and 1 in asynchronous schedules");
+    }
+    return "";
+  }
+
+  std::string WrongPair(const Slot& slot, const Slot* next) const {
+    if (schedule_.message_driven) return "pairs are for static schedules";
+    if (slot.kind != SlotKind::kForward) return "the first of a pair is a forward";
+    if (next == nullptr) return "paired with nothing, as it is the last of its rank";
+    if (next->kind != SlotKind::kBackward || next->paired || next->ahead != slot.ahead) {
+      return absl::StrCat("paired with ", SlotName(schedule_, *next), "; the second of a pair is a whole backward",
+                          next->paired ? " that is not paired with the slot after it" : " of the same repetition");
+    }
+    return "";
+  }
+
+  std::string WrongTogether(const Slot& slot) {
+    for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
+      int& lane = lane_of_[m];
+      if (lane < 0) lane = slot.lane;
+      if (lane != slot.lane) return absl::StrCat("microbatch ", m, " is in lane ", lane, " elsewhere");
+      if (slot.kind == SlotKind::kForward) {
+        // First microbatch and width of the forward that it is in.
+        const int64_t group = int64_t{2} * slot.microbatch + slot.width - 1;
+        if (group_of_[m] < 0) group_of_[m] = group;
+        if (group_of_[m] != group) {
+          const Slot other = {.microbatch = static_cast<int>(group_of_[m] / 2),
+                              .width = static_cast<uint8_t>(group_of_[m] % 2 + 1)};
+          return absl::StrCat("elsewhere the forward of microbatch ", m, " is of ",
+                              other.width == 1 ? "it alone" : absl::StrCat("two, from ", other.microbatch, " on"));
+        }
+      }
+      uint8_t& bits = table_.at(slot.stage, m);
+      const uint8_t bit = SlotTable::KindBit(slot.kind);
+      if ((bits & bit) != 0) return "runs twice";
+      constexpr uint8_t kHalves = SlotTable::kBackwardInput | SlotTable::kBackwardWeight;
+      const uint8_t others = slot.kind == SlotKind::kBackward  ? kHalves
+                             : slot.kind == SlotKind::kForward ? 0
+                                                               : static_cast<uint8_t>(SlotTable::kBackward);
+      if ((bits & others) != 0) return "the stage runs this backward both whole and in halves";
+      bits |= bit;
+    }
+    return "";
+  }
+
+  absl::Status CheckNothingMissing() const {
+    auto missing = [&](SlotKind kind, int stage, int m) {
+      const Slot slot = {.kind = kind,
+                         .lane = static_cast<int16_t>(lane_of_[m] < 0 ? 0 : lane_of_[m]),
+                         .stage = stage,
+                         .microbatch = m};
+      return Refuse("slot ", SlotName(schedule_, slot), " is missing; expected on rank ",
+                    schedule_.placement[slot.lane][stage]);
+    };
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      for (int m = 0; m < microbatches_; ++m) {
+        const uint8_t bits = table_.at(stage, m);
+        if ((bits & SlotTable::kForward) == 0) return missing(SlotKind::kForward, stage, m);
+        if ((bits & SlotTable::kBackward) != 0) continue;
+        const bool input = (bits & SlotTable::kBackwardInput) != 0, weight = (bits & SlotTable::kBackwardWeight) != 0;
+        if (input && weight) continue;
+        return missing(input    ? SlotKind::kBackwardWeight
+                       : weight ? SlotKind::kBackwardInput
+                                : SlotKind::kBackward,
+                       stage, m);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const PipelineSchedule& schedule_;
+  const int microbatches_;
+  SlotTable table_;
+  std::vector<int> lane_of_;
+  std::vector<int64_t> group_of_;
+};
+
+// What is of the next repetition does not wait for this one.
+absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table) {
+  for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    for (const Slot& slot : schedule.order[rank]) {
+      if (slot.ahead == 0) continue;
+      for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
+        for (const Result& input : SlotInputs(slot, m, schedule.stages)) {
+          if (input.stage < 0 || table.ahead(input)) continue;
+          return Refuse("rank ", rank, ", slot ", SlotName(schedule, slot), ": it is of the next repetition, but the ",
+                        input.gradient ? "gradient" : "forward", " of stage ", input.stage,
+                        " that it needs is not computed ahead");
+        }
       }
     }
   }
@@ -110,36 +215,36 @@ absl::Status CheckRankOrder(const PipelineSchedule& schedule, const SlotGraph& g
 }  // namespace
 
 std::string SlotName(const PipelineSchedule& schedule, const Slot& slot) {
-  const char* kind = slot.kind == SlotKind::kForward ? "F" : "B";
-  return absl::StrCat(kind, schedule.lanes > 1 ? absl::StrCat(" l", slot.lane) : "", " s", slot.stage, " m",
-                      slot.microbatch);
+  const char kinds[] = "FBIW";
+  const int kind = static_cast<int>(slot.kind);
+  std::string name(1, kind < 4 ? kinds[kind] : '?');
+  if (schedule.lanes > 1) absl::StrAppend(&name, " l", slot.lane);
+  absl::StrAppend(&name, " s", slot.stage, " m", slot.microbatch);
+  if (slot.width > 1) absl::StrAppend(&name, "-", int64_t{slot.microbatch} + slot.width - 1);
+  if (slot.ahead != 0) name += " (next)";
+  return name;
 }
 
 absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches) {
   if (absl::Status status = CheckForm(schedule, microbatches); !status.ok()) return status;
-  if (absl::Status status = CheckComplete(schedule, microbatches); !status.ok()) return status;
-  const SlotGraph graph(schedule, microbatches);
-  if (absl::Status status = CheckRankOrder(schedule, graph); !status.ok()) return status;
-  const SlotOrder order = OrderSlots(graph);
-  if (!order.cycle.empty()) {
-    std::vector<std::string> names;
-    for (int64_t id : order.cycle) {
-      names.push_back(absl::StrCat(SlotName(schedule, graph.slot(id)), " (rank ", graph.rank(id), ")"));
-    }
-    names.push_back(names.front());
-    return Refuse("deadlock: ", absl::StrJoin(names, " waits for "));
+  if (absl::Status status = CheckSettings(schedule, microbatches); !status.ok()) return status;
+  if (absl::Status status = Completeness(schedule, microbatches).Check(); !status.ok()) return status;
+  SlotTable table = MakeSlotTable(schedule, microbatches);
+  if (schedule.asynchrony) {
+    if (absl::Status status = CheckAhead(schedule, table); !status.ok()) return status;
   }
-  return absl::OkStatus();
+  return CheckDeadlock(schedule, table);
 }
 
 absl::Status CheckAccumulationOrder(const PipelineSchedule& schedule) {
-  for (int rank = 0; rank < static_cast<int>(schedule.order.size()); ++rank) {
-    // The last backward of each (lane, stage), which has one gradient buffer.
-    std::vector<const Slot*> last(int64_t{schedule.lanes} * schedule.stages, nullptr);
+  std::vector<const Slot*> last(schedule.stages);
+  for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    last.assign(schedule.stages, nullptr);
     for (const Slot& slot : schedule.order[rank]) {
-      if (slot.kind != SlotKind::kBackward) continue;
-      const Slot*& previous = last[int64_t{slot.lane} * schedule.stages + slot.stage];
-      if (previous != nullptr && previous->microbatch >= slot.microbatch) {
+      if (slot.kind != SlotKind::kBackward && slot.kind != SlotKind::kBackwardWeight) continue;
+      const Slot*& previous = last[slot.stage];
+      if (previous != nullptr &&
+          std::pair(previous->ahead, previous->microbatch) >= std::pair(slot.ahead, slot.microbatch)) {
         return Refuse("rank ", rank, ": ", SlotName(schedule, slot), " comes after ", SlotName(schedule, *previous),
                       "; gradients accumulate in ascending microbatch order (rule P9), or use accumulation EXACT");
       }

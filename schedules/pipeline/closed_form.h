@@ -24,11 +24,11 @@ struct Ratio {
 
 struct ClosedForm {
   // In the unit of params.costs. The bubble follows from it: every rank computes N (F + B) in the mean.
-  std::optional<Ratio> makespan;
+  std::optional<Ratio> makespan = {};
   // Longest over ranks from own first start to own last end.
-  std::optional<Ratio> span;
+  std::optional<Ratio> span = {};
   // Microbatches whose activations a rank holds at most, each counted as one whole rank's; empty = no formula.
-  std::vector<Ratio> peak_activations;
+  std::vector<Ratio> peak_activations = {};
   // `makespan` is what the schedule takes at most, not exactly.
   bool makespan_is_bound = false;
 };

@@ -1,89 +1,51 @@
 #include "schedules/pipeline/dependencies.h"
 
-#include <algorithm>
-#include <array>
-
 namespace weft {
 
-SlotGraph::SlotGraph(const PipelineSchedule& schedule, int microbatches)
-    : stages_(schedule.stages), microbatches_(microbatches), ids_(int64_t{2} * schedule.stages * microbatches, -1) {
-  for (int rank = 0; rank < static_cast<int>(schedule.order.size()); ++rank) {
-    for (const Slot& slot : schedule.order[rank]) {
-      const int64_t kind = slot.kind == SlotKind::kForward ? 0 : 1;
-      ids_[(kind * stages_ + slot.stage) * microbatches_ + slot.microbatch] = size();
-      slots_.push_back({&slot, rank});
-    }
-  }
-}
-
-int64_t SlotGraph::Find(SlotKind kind, int stage, int microbatch) const {
-  if (stage < 0 || stage >= stages_) return -1;
-  const int64_t row = kind == SlotKind::kForward ? 0 : stages_;
-  return ids_[(row + stage) * microbatches_ + microbatch];
-}
-
-int64_t SlotGraph::Previous(int64_t id) const { return id > 0 && slots_[id - 1].rank == slots_[id].rank ? id - 1 : -1; }
-
-SlotGraph::Inputs SlotGraph::DataInputs(int64_t id) const {
-  const Slot& s = slot(id);
-  if (s.kind == SlotKind::kForward) return {.forward = Find(SlotKind::kForward, s.stage - 1, s.microbatch)};
-  return {.forward = Find(SlotKind::kForward, s.stage, s.microbatch),
-          .backward = Find(SlotKind::kBackward, s.stage + 1, s.microbatch)};
-}
-
-SlotOrder OrderSlots(const SlotGraph& graph) {
-  const int64_t n = graph.size();
-  auto waits_for = [&](int64_t id) {
-    const SlotGraph::Inputs inputs = graph.DataInputs(id);
-    return std::array<int64_t, 3>{graph.Previous(id), inputs.forward, inputs.backward};
-  };
-  // Kahn's algorithm; users of a slot as one flat list.
-  std::vector<int> missing(n);
-  std::vector<int64_t> first_user(n + 1);
-  for (int64_t id = 0; id < n; ++id) {
-    for (int64_t input : waits_for(id)) {
-      if (input < 0) continue;
-      ++missing[id];
-      ++first_user[input + 1];
-    }
-  }
-  for (int64_t id = 0; id < n; ++id) first_user[id + 1] += first_user[id];
-  std::vector<int64_t> users(first_user[n]);
-  std::vector<int64_t> next = first_user;
-  for (int64_t id = 0; id < n; ++id) {
-    for (int64_t input : waits_for(id)) {
-      if (input >= 0) users[next[input]++] = id;
-    }
-  }
-  SlotOrder result;
-  for (int64_t id = 0; id < n; ++id) {
-    if (missing[id] == 0) result.done.push_back(id);
-  }
-  for (size_t head = 0; head < result.done.size(); ++head) {
-    const int64_t id = result.done[head];
-    for (int64_t i = first_user[id]; i < first_user[id + 1]; ++i) {
-      if (--missing[users[i]] == 0) result.done.push_back(users[i]);
-    }
-  }
-  if (static_cast<int64_t>(result.done.size()) == n) return result;
-
-  // Every slot that is left waits for one that is left: following those must come round.
-  int64_t at = 0;
-  while (missing[at] == 0) ++at;
-  std::vector<int64_t> seen_at(n, -1);
-  std::vector<int64_t> path;
-  while (seen_at[at] < 0) {
-    seen_at[at] = static_cast<int64_t>(path.size());
-    path.push_back(at);
-    for (int64_t input : waits_for(at)) {
-      if (input >= 0 && missing[input] > 0) {
-        at = input;
-        break;
+SlotTable MakeSlotTable(const PipelineSchedule& schedule, int microbatches) {
+  SlotTable table(schedule.stages, microbatches);
+  for (const std::vector<Slot>& order : schedule.order) {
+    for (const Slot& slot : order) {
+      uint8_t bits = SlotTable::KindBit(slot.kind);
+      if (slot.ahead != 0) {
+        if (slot.kind == SlotKind::kForward) bits |= SlotTable::kForwardAhead;
+        if (slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardInput)
+          bits |= SlotTable::kGradientAhead;
       }
+      for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) table.at(slot.stage, m) |= bits;
     }
   }
-  result.cycle.assign(path.begin() + seen_at[at], path.end());
-  return result;
+  return table;
+}
+
+SlotLists::SlotLists(const PipelineSchedule& schedule, const std::vector<std::vector<Slot>>& order, SlotTable& table)
+    : schedule_(schedule), table_(table) {
+  if (!schedule.message_driven) {
+    lists_.assign(order.begin(), order.end());
+    return;
+  }
+  per_rank_ = 2;
+  split_.resize(2 * order.size());
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    for (const Slot& slot : order[rank]) split_[2 * rank + (slot.kind != SlotKind::kForward)].push_back(slot);
+  }
+  lists_.assign(split_.begin(), split_.end());
+}
+
+Result SlotLists::Missing(const Slot& slot) const {
+  for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
+    for (const Result& input : SlotInputs(slot, m, schedule_.stages)) {
+      if (input.stage < 0 || table_.done(input)) continue;
+      // It came from the repetition before.
+      if (slot.ahead == 0 && table_.ahead(input)) continue;
+      return input;
+    }
+  }
+  if (schedule_.message_driven && slot.kind == SlotKind::kForward) {
+    const Result held = {true, slot.stage, slot.microbatch - schedule_.message_driven->limit};
+    if (held.microbatch >= 0 && !table_.done(held)) return held;
+  }
+  return {};
 }
 
 }  // namespace weft

@@ -1,55 +1,173 @@
-// The data that flows through a pipeline: which slots a slot waits for.
+// The data that flows through a pipeline, and how ranks that run their lists in order get through them.
 #ifndef WEFT_SCHEDULES_PIPELINE_DEPENDENCIES_H_
 #define WEFT_SCHEDULES_PIPELINE_DEPENDENCIES_H_
 
+#include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft {
 
-// All slots of a schedule as numbers 0..size()-1, and what they wait for. The schedule outlives it and is well formed
-// and complete (check.h).
-class SlotGraph {
+// What slots hand on is named by stage and microbatch, as a microbatch is in one lane only: the output of its forward,
+// or the gradient of the stage's input, which kBackward and kBackwardInput make. Weight gradients go nowhere.
+struct Result {
+  bool gradient = false;
+  int stage = -1;
+  int microbatch = 0;
+};
+
+// The results that one microbatch of a slot reads (rule: F(s) reads F(s-1); B(s) and I(s) read F(s) and the gradient of
+// s+1; W(s) reads the gradient of s, its own I). stage = -1 where there is none.
+inline std::array<Result, 2> SlotInputs(const Slot& slot, int microbatch, int stages) {
+  switch (slot.kind) {
+    case SlotKind::kForward:
+      return {{{false, slot.stage - 1, microbatch}, {}}};
+    case SlotKind::kBackward:
+    case SlotKind::kBackwardInput:
+      return {{{false, slot.stage, microbatch}, {true, slot.stage + 1 < stages ? slot.stage + 1 : -1, microbatch}}};
+    case SlotKind::kBackwardWeight:
+      return {{{true, slot.stage, microbatch}, {}}};
+  }
+  return {};
+}
+
+// One byte for each (stage, microbatch), so that millions fit in a cache: what a schedule has, and what is done of it.
+class SlotTable {
  public:
-  SlotGraph(const PipelineSchedule& schedule, int microbatches);
-
-  int64_t size() const { return static_cast<int64_t>(slots_.size()); }
-  int rank(int64_t id) const { return slots_[id].rank; }
-  const Slot& slot(int64_t id) const { return *slots_[id].slot; }
-
-  // The slot before it in its rank's list, or -1.
-  int64_t Previous(int64_t id) const;
-  // The slots whose output it reads: forward reads the forward of the stage below; backward reads its own forward and
-  // the backward of the stage above. -1 where there is none.
-  struct Inputs {
-    int64_t forward = -1;
-    int64_t backward = -1;
+  enum Bit : uint8_t {
+    kForward = 1,
+    kBackward = 2,
+    kBackwardInput = 4,
+    kBackwardWeight = 8,
+    // The slot that makes it is `ahead` of the repetition.
+    kForwardAhead = 16,
+    kGradientAhead = 32,
+    kForwardDone = 64,
+    kGradientDone = 128,
   };
-  Inputs DataInputs(int64_t id) const;
+  static uint8_t KindBit(SlotKind kind) { return static_cast<uint8_t>(1 << static_cast<int>(kind)); }
+
+  SlotTable(int stages, int microbatches)
+      : microbatches_(microbatches), bits_(static_cast<int64_t>(stages) * microbatches) {}
+
+  uint8_t& at(int stage, int microbatch) { return bits_[static_cast<int64_t>(stage) * microbatches_ + microbatch]; }
+  uint8_t at(int stage, int microbatch) const {
+    return bits_[static_cast<int64_t>(stage) * microbatches_ + microbatch];
+  }
+  bool ahead(const Result& r) const {
+    return (at(r.stage, r.microbatch) & (r.gradient ? kGradientAhead : kForwardAhead)) != 0;
+  }
+  bool done(const Result& r) const {
+    return (at(r.stage, r.microbatch) & (r.gradient ? kGradientDone : kForwardDone)) != 0;
+  }
+  void set_done(const Slot& slot) {
+    if (slot.kind == SlotKind::kBackwardWeight) return;
+    const uint8_t bit = slot.kind == SlotKind::kForward ? kForwardDone : kGradientDone;
+    for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) at(slot.stage, m) |= bit;
+  }
+  void ClearDone() {
+    for (uint8_t& bits : bits_) bits &= static_cast<uint8_t>(~(kForwardDone | kGradientDone));
+  }
 
  private:
-  struct Entry {
-    const Slot* slot;
-    int rank;
-  };
-  int64_t Find(SlotKind kind, int stage, int microbatch) const;
-
-  int stages_;
-  int microbatches_;
-  std::vector<Entry> slots_;
-  // By (kind, stage, microbatch): a microbatch is in one lane only, so the lane is not part of the key.
-  std::vector<int64_t> ids_;
+  int64_t microbatches_;
+  std::vector<uint8_t> bits_;
 };
 
-// An order of all slots in which each comes after its inputs and after the slots before it on its rank: `done`. If
-// there is none, `cycle` holds slots of which each waits for the next and the last for the first.
-struct SlotOrder {
-  std::vector<int64_t> done;
-  std::vector<int64_t> cycle;
+// Fills in what the schedule has; it is well formed and complete (check.h).
+SlotTable MakeSlotTable(const PipelineSchedule& schedule, int microbatches);
+
+// Lists that run side by side, each in order. With a static schedule one per rank, its order; with a message-driven one
+// two per rank: 2r its forwards, 2r + 1 its backwards, which nothing orders but data and the limit.
+class SlotLists {
+ public:
+  // `schedule` and `table` outlive it; `order` are lists as PipelineSchedule::order.
+  SlotLists(const PipelineSchedule& schedule, const std::vector<std::vector<Slot>>& order, SlotTable& table);
+  SlotLists(const SlotLists&) = delete;
+  SlotLists& operator=(const SlotLists&) = delete;
+
+  int64_t size() const { return static_cast<int64_t>(lists_.size()); }
+  absl::Span<const Slot> list(int64_t i) const { return lists_[i]; }
+  int rank(int64_t list) const { return static_cast<int>(list / per_rank_); }
+  int64_t ListOf(int rank, bool gradient) const { return int64_t{rank} * per_rank_ + (per_rank_ == 2 && gradient); }
+  int64_t ListOf(const Result& result, int lane) const {
+    return ListOf(schedule_.placement[lane][result.stage], result.gradient);
+  }
+  // Slots that run as one from index i on: 2 for an overlapped pair.
+  static int Count(absl::Span<const Slot> list, size_t i) { return list[i].paired ? 2 : 1; }
+
+  // Something that `slot` waits for and that is not there, or stage -1.
+  Result Missing(const Slot& slot) const;
+  // Of the slots that run as one from index i on.
+  std::pair<const Slot*, Result> Missing(absl::Span<const Slot> list, size_t i) const {
+    std::pair<const Slot*, Result> missing = {&list[i], Missing(list[i])};
+    if (missing.second.stage < 0 && list[i].paired) missing = {&list[i + 1], Missing(list[i + 1])};
+    return missing;
+  }
+
+  // Runs every list as far as it gets; calls on_node(list, index, count) in an order in which whatever a slot waits for
+  // comes before it. Returns how far each list got. The table's done bits must be clear; afterwards they tell what ran.
+  template <typename OnNode>
+  std::vector<int64_t> Run(const OnNode& on_node);
+
+ private:
+  template <typename Wake>
+  void WakeUsers(const Slot& slot, const Wake& wake) const;
+
+  const PipelineSchedule& schedule_;
+  SlotTable& table_;
+  int per_rank_ = 1;
+  // Copies for a message-driven schedule.
+  std::vector<std::vector<Slot>> split_;
+  std::vector<absl::Span<const Slot>> lists_;
 };
-SlotOrder OrderSlots(const SlotGraph& graph);
+
+template <typename Wake>
+void SlotLists::WakeUsers(const Slot& slot, const Wake& wake) const {
+  const std::vector<int>& rank_of = schedule_.placement[slot.lane];
+  if (slot.kind == SlotKind::kForward && slot.stage + 1 < schedule_.stages) {
+    wake(ListOf(rank_of[slot.stage + 1], false));
+  }
+  if ((slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardInput) && slot.stage > 0) {
+    wake(ListOf(rank_of[slot.stage - 1], true));
+  }
+  // The other queue of the rank: the backward of a forward, the forward that the limit held back.
+  if (per_rank_ == 2) wake(ListOf(rank_of[slot.stage], slot.kind == SlotKind::kForward));
+}
+
+template <typename OnNode>
+std::vector<int64_t> SlotLists::Run(const OnNode& on_node) {
+  std::vector<int64_t> at(size(), 0);
+  std::vector<int64_t> awake(size());
+  std::vector<bool> is_awake(size(), true);
+  for (int64_t i = 0; i < size(); ++i) awake[i] = size() - 1 - i;
+  while (!awake.empty()) {
+    const int64_t list = awake.back();
+    awake.pop_back();
+    is_awake[list] = false;
+    const absl::Span<const Slot> slots = lists_[list];
+    while (at[list] < static_cast<int64_t>(slots.size())) {
+      const int64_t i = at[list];
+      if (Missing(slots, i).second.stage >= 0) break;
+      const int count = Count(slots, i);
+      on_node(list, i, count);
+      for (int64_t j = i; j < i + count; ++j) {
+        table_.set_done(slots[j]);
+        WakeUsers(slots[j], [&](int64_t user) {
+          if (user == list || is_awake[user]) return;
+          is_awake[user] = true;
+          awake.push_back(user);
+        });
+      }
+      at[list] += count;
+    }
+  }
+  return at;
+}
 
 }  // namespace weft
 

@@ -1,93 +1,155 @@
 #include "schedules/pipeline/timing.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "schedules/pipeline/activations.h"
 #include "schedules/pipeline/check.h"
-#include "schedules/pipeline/dependencies.h"
-#include "schedules/pipeline/params.h"
+#include "schedules/pipeline/message_driven.h"
+#include "schedules/pipeline/period.h"
+#include "schedules/pipeline/slot_times.h"
 
 namespace weft {
 namespace {
 
-absl::Status CheckCosts(const SlotCosts& costs) {
-  for (const auto& [name, cost] :
-       {std::pair<const char*, int64_t>{"forward", costs.forward}, {"backward", costs.backward}, {"p2p", costs.p2p}}) {
-    if (cost < 0 || cost > kMaximumSlotCost) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " = ", cost, "; allowed: 0 to ", kMaximumSlotCost));
+// Times one list after the other, as one story: each rank's idle time is told apart by cause.
+class Story {
+ public:
+  Story(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs)
+      : schedule_(schedule), timer_(schedule, microbatches, costs), first_(schedule.order.size(), -1) {
+    timing_.unit = costs.unit;
+    timing_.ranks.resize(schedule.order.size());
+    for (const std::vector<Slot>& order : schedule.order) {
+      timing_.start.emplace_back(order.size());
+      timing_.end.emplace_back(order.size());
     }
   }
-  return absl::OkStatus();
+
+  void Tell(const std::vector<std::vector<Slot>>& order, int repetition) {
+    TellSome(order, repetition, [](int, int64_t i) { return i; });
+  }
+
+  // Only the slots that are `ahead`, or only the others.
+  void TellPart(int ahead, int repetition) {
+    std::vector<std::vector<Slot>> part(schedule_.order.size());
+    std::vector<std::vector<int32_t>> index(schedule_.order.size());
+    for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
+      for (size_t i = 0; i < schedule_.order[rank].size(); ++i) {
+        if (schedule_.order[rank][i].ahead != ahead) continue;
+        part[rank].push_back(schedule_.order[rank][i]);
+        index[rank].push_back(static_cast<int32_t>(i));
+      }
+    }
+    TellSome(part, repetition, [&](int rank, int64_t i) { return index[rank][i]; });
+  }
+
+  ScheduleTiming End(int microbatches, const UnitCosts& costs) {
+    const int ranks = static_cast<int>(schedule_.order.size());
+    for (int rank = 0; rank < ranks; ++rank) timing_.makespan = std::max(timing_.makespan, timer_.free(rank));
+    const std::vector<int64_t> peaks = PeakActivations(schedule_, microbatches);
+    for (int rank = 0; rank < ranks; ++rank) {
+      RankTiming& times = timing_.ranks[rank];
+      times.idle = timing_.makespan - times.busy;
+      times.peak_activations = peaks[rank] * costs.activations;
+      timing_.ideal = std::max(timing_.ideal, times.busy);
+      if (first_[rank] < 0) {
+        times.warm_up = timing_.makespan;
+        continue;
+      }
+      times.tail = timing_.makespan - timer_.free(rank);
+      timing_.span = std::max(timing_.span, timer_.free(rank) - first_[rank]);
+    }
+    timing_.period = timing_.makespan;
+    return std::move(timing_);
+  }
+
+ private:
+  template <typename IndexOf>
+  void TellSome(const std::vector<std::vector<Slot>>& order, int repetition, const IndexOf& index_of) {
+    timer_.Run(order, repetition, [&](int rank, int64_t index, int count, const SlotRun& run) {
+      RankTiming& times = timing_.ranks[rank];
+      times.busy += run.end - run.start;
+      if (first_[rank] < 0) {
+        first_[rank] = times.warm_up = run.start;
+      } else {
+        times.dependency += run.computed - run.free;
+        times.communication += run.start - run.computed;
+      }
+      for (int64_t i = index; i < index + count; ++i) {
+        timing_.start[rank][index_of(rank, i)] = run.start;
+        timing_.end[rank][index_of(rank, i)] = run.end;
+      }
+    });
+  }
+
+  const PipelineSchedule& schedule_;
+  ListTimer timer_;
+  // When each rank's first slot started, or -1.
+  std::vector<int64_t> first_;
+  ScheduleTiming timing_;
+};
+
+ScheduleTiming TimeStatic(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs) {
+  Story story(schedule, microbatches, costs);
+  if (!schedule.asynchrony) {
+    story.Tell(schedule.order, 0);
+    return story.End(microbatches, costs);
+  }
+  story.TellPart(/*ahead=*/1, /*repetition=*/-1);
+  story.TellPart(/*ahead=*/0, /*repetition=*/0);
+  ScheduleTiming timing = story.End(microbatches, costs);
+  const Period period = FindPeriod(schedule, microbatches, costs);
+  timing.period = period.time;
+  timing.period_repetitions = period.repetitions;
+  return timing;
+}
+
+// The slots of each rank in another order; nothing is chosen any more.
+PipelineSchedule Reordered(const PipelineSchedule& schedule, const std::vector<std::vector<int32_t>>& order) {
+  PipelineSchedule result = {.stages = schedule.stages,
+                             .lanes = schedule.lanes,
+                             .placement = schedule.placement,
+                             .order = std::vector<std::vector<Slot>>(schedule.order.size())};
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    result.order[rank].reserve(order[rank].size());
+    for (int32_t i : order[rank]) result.order[rank].push_back(schedule.order[rank][i]);
+  }
+  return result;
 }
 
 }  // namespace
 
 absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches,
                                             const SlotCosts& costs) {
-  if (absl::Status status = CheckCosts(costs); !status.ok()) return status;
   if (absl::Status status = CheckSchedule(schedule, microbatches); !status.ok()) return status;
+  const absl::StatusOr<UnitCosts> unit_costs = MakeUnitCosts(schedule, microbatches, costs);
+  if (!unit_costs.ok()) return unit_costs.status();
+  if (!schedule.message_driven) return TimeStatic(schedule, microbatches, *unit_costs);
 
-  // A slot is ranks / stages of a rank's work on a microbatch; counted in units that make it an integer.
-  const int64_t ranks = static_cast<int64_t>(schedule.order.size());
-  const int64_t divisor = std::gcd(ranks, int64_t{schedule.stages});
-  const int64_t slot_share = ranks / divisor;
-  ScheduleTiming timing;
-  timing.unit = schedule.stages / divisor;
-  // No chain of slots is longer than all of them.
-  const __int128 longest_step =
-      __int128{std::max(costs.forward, costs.backward)} * slot_share + __int128{costs.p2p} * timing.unit;
-  if (longest_step * 2 * schedule.stages * microbatches > int64_t{1} << 62) {
-    return absl::InvalidArgumentError(absl::StrCat("costs forward = ", costs.forward, ", backward = ", costs.backward,
-                                                   ", p2p = ", costs.p2p, " are too large for ", ranks, " ranks and ",
-                                                   schedule.stages, " stages with ", microbatches, " microbatches"));
-  }
-  const int64_t p2p = costs.p2p * timing.unit;
-
-  timing.ranks.resize(ranks);
-  timing.start.resize(ranks);
-  timing.end.resize(ranks);
-  std::vector<int64_t> first_id(ranks);
-  for (int64_t rank = 0, id = 0; rank < ranks; ++rank) {
-    first_id[rank] = id;
-    id += static_cast<int64_t>(schedule.order[rank].size());
-    timing.start[rank].resize(schedule.order[rank].size());
-    timing.end[rank].resize(schedule.order[rank].size());
-  }
-
-  const SlotGraph graph(schedule, microbatches);
-  auto end_of = [&](int64_t id) { return timing.end[graph.rank(id)][id - first_id[graph.rank(id)]]; };
-  for (int64_t id : OrderSlots(graph).done) {
-    const int rank = graph.rank(id);
-    int64_t start = 0;
-    if (const int64_t previous = graph.Previous(id); previous >= 0) start = end_of(previous);
-    const SlotGraph::Inputs inputs = graph.DataInputs(id);
-    for (int64_t input : {inputs.forward, inputs.backward}) {
-      if (input >= 0) start = std::max(start, end_of(input) + (graph.rank(input) == rank ? 0 : p2p));
+  // Run in the order that it chooses, it takes the same time.
+  const std::vector<std::vector<int32_t>> order = ReplayMessageDriven(schedule, microbatches, *unit_costs);
+  const PipelineSchedule frozen = Reordered(schedule, order);
+  ScheduleTiming timing = TimeStatic(frozen, microbatches, *unit_costs);
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    std::vector<int64_t> start(order[rank].size()), end(order[rank].size());
+    for (size_t i = 0; i < order[rank].size(); ++i) {
+      start[order[rank][i]] = timing.start[rank][i];
+      end[order[rank][i]] = timing.end[rank][i];
     }
-    const int64_t cost = graph.slot(id).kind == SlotKind::kForward ? costs.forward : costs.backward;
-    timing.start[rank][id - first_id[rank]] = start;
-    timing.end[rank][id - first_id[rank]] = start + cost * slot_share;
-    timing.ranks[rank].busy += cost * slot_share;
+    timing.start[rank] = std::move(start);
+    timing.end[rank] = std::move(end);
   }
-
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    if (schedule.order[rank].empty()) continue;
-    // Time starts at 0, when the first forward of some rank starts.
-    timing.makespan = std::max(timing.makespan, timing.end[rank].back());
-    timing.span = std::max(timing.span, timing.end[rank].back() - timing.start[rank].front());
-    timing.ideal = std::max(timing.ideal, timing.ranks[rank].busy);
-    // A rank runs one slot at a time, so what it holds follows from the order alone.
-    int64_t held = 0;
-    for (const Slot& slot : schedule.order[rank]) {
-      held += slot.kind == SlotKind::kForward ? slot_share : -slot_share;
-      timing.ranks[rank].peak_activations = std::max(timing.ranks[rank].peak_activations, held);
-    }
-  }
-  for (RankTiming& rank : timing.ranks) rank.idle = timing.makespan - rank.busy;
   return timing;
+}
+
+absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,
+                                                const SlotCosts& costs) {
+  if (absl::Status status = CheckSchedule(schedule, microbatches); !status.ok()) return status;
+  const absl::StatusOr<UnitCosts> unit_costs = MakeUnitCosts(schedule, microbatches, costs);
+  if (!unit_costs.ok()) return unit_costs.status();
+  if (!schedule.message_driven) return schedule;
+  return Reordered(schedule, ReplayMessageDriven(schedule, microbatches, *unit_costs));
 }
 
 }  // namespace weft

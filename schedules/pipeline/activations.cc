@@ -1,0 +1,73 @@
+#include "schedules/pipeline/activations.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+class Holder {
+ public:
+  Holder(const PipelineSchedule& schedule, int microbatches)
+      : microbatches_(microbatches), first_of_(microbatches, -1) {
+    for (const std::vector<Slot>& order : schedule.order) {
+      for (const Slot& slot : order) {
+        if (slot.width == 1) continue;
+        // A doubled forward is doubled in all stages.
+        first_of_[slot.microbatch] = first_of_[slot.microbatch + 1] = slot.microbatch;
+        half_gone_.resize(static_cast<int64_t>(schedule.stages) * microbatches);
+      }
+    }
+  }
+
+  void NextRank() { held_ = peak_ = 0; }
+  int64_t peak() const { return peak_; }
+
+  void Run(const Slot& slot) {
+    if (slot.kind == SlotKind::kForward) {
+      held_ += slot.width;
+      peak_ = std::max(peak_, held_);
+      return;
+    }
+    if (slot.kind == SlotKind::kBackwardInput) return;
+    const int first = first_of_[slot.microbatch];
+    if (first < 0) {
+      --held_;
+      return;
+    }
+    const int64_t group = static_cast<int64_t>(slot.stage) * microbatches_ + first;
+    if (half_gone_[group]) held_ -= 2;
+    half_gone_[group] = !half_gone_[group];
+  }
+
+ private:
+  int64_t microbatches_;
+  // First microbatch of the doubled forward that it is in, or -1.
+  std::vector<int> first_of_;
+  std::vector<bool> half_gone_;
+  int64_t held_ = 0;
+  int64_t peak_ = 0;
+};
+
+}  // namespace
+
+std::vector<int64_t> PeakActivations(const PipelineSchedule& schedule, int microbatches) {
+  Holder holder(schedule, microbatches);
+  std::vector<int64_t> peaks;
+  for (const std::vector<Slot>& order : schedule.order) {
+    holder.NextRank();
+    if (schedule.asynchrony) {
+      // What is ahead of the first repetition, and a whole one.
+      for (const Slot& slot : order) {
+        if (slot.ahead != 0) holder.Run(slot);
+      }
+      for (const Slot& slot : order) holder.Run(slot);
+    }
+    for (const Slot& slot : order) {
+      if (slot.ahead == 0 || !schedule.asynchrony) holder.Run(slot);
+    }
+    peaks.push_back(holder.peak());
+  }
+  return peaks;
+}
+
+}  // namespace weft

@@ -1,0 +1,20 @@
+// A message-driven schedule as it runs: who chooses what, when (rule P6 of docs/program.md).
+#ifndef WEFT_SCHEDULES_PIPELINE_MESSAGE_DRIVEN_H_
+#define WEFT_SCHEDULES_PIPELINE_MESSAGE_DRIVEN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/pipeline/schedule.h"
+#include "schedules/pipeline/slot_times.h"
+
+namespace weft {
+
+// Per rank, the indices of its slots in `order` in the order in which they start. The schedule is message-driven and
+// passes CheckSchedule.
+std::vector<std::vector<int32_t>> ReplayMessageDriven(const PipelineSchedule& schedule, int microbatches,
+                                                      const UnitCosts& costs);
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_MESSAGE_DRIVEN_H_

@@ -1,0 +1,47 @@
+#include "schedules/pipeline/slot_times.h"
+
+#include <numeric>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "schedules/pipeline/params.h"
+
+namespace weft {
+
+absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs) {
+  for (const auto& [name, cost, most] :
+       {std::tuple<const char*, int64_t, int64_t>{"forward", costs.forward, kMaximumSlotCost},
+        {"backward", costs.backward, kMaximumSlotCost},
+        {"weight", costs.weight, costs.backward},
+        {"pair", costs.pair, 2 * kMaximumSlotCost},
+        {"p2p", costs.p2p, kMaximumSlotCost}}) {
+    if (cost < 0 || cost > most) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " = ", cost, "; allowed: 0 to ", most));
+    }
+  }
+  // A slot is ranks / stages of a rank's work on a microbatch; counted in units that make it an integer.
+  const int64_t ranks = static_cast<int64_t>(schedule.order.size());
+  const int64_t divisor = std::gcd(ranks, int64_t{schedule.stages});
+  const int64_t share = ranks / divisor;
+  UnitCosts scaled = {.unit = schedule.stages / divisor, .activations = share};
+  const int64_t pair = costs.pair > 0 ? costs.pair : costs.forward + costs.backward;
+  // No chain of slots is longer than all of them.
+  const __int128 longest_step =
+      __int128{std::max({costs.forward, costs.backward, pair})} * share + __int128{costs.p2p} * scaled.unit;
+  const __int128 longest = longest_step * 3 * schedule.stages * microbatches;
+  if (longest > int64_t{1} << 62) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "costs forward = ", costs.forward, ", backward = ", costs.backward, ", pair = ", pair, ", p2p = ", costs.p2p,
+        " are too large for ", ranks, " ranks and ", schedule.stages, " stages with ", microbatches, " microbatches"));
+  }
+  scaled.longest = static_cast<int64_t>(longest);
+  scaled.forward = costs.forward * share;
+  scaled.backward = costs.backward * share;
+  scaled.weight = costs.weight * share;
+  scaled.pair = pair * share;
+  scaled.p2p = costs.p2p * scaled.unit;
+  return scaled;
+}
+
+}  // namespace weft

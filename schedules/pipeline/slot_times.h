@@ -1,0 +1,133 @@
+// Start and end of slots that run in a given order: the arithmetic that all kinds of schedules share.
+#ifndef WEFT_SCHEDULES_PIPELINE_SLOT_TIMES_H_
+#define WEFT_SCHEDULES_PIPELINE_SLOT_TIMES_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/pipeline/dependencies.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+// What slots of a schedule cost, in multiples of 1 / unit of the rank costs.
+struct UnitCosts {
+  int64_t unit = 1;
+  // Of one slot's work, of one microbatch.
+  int64_t forward = 0, backward = 0, weight = 0, pair = 0, p2p = 0;
+  // The activations of a microbatch in one stage.
+  int64_t activations = 1;
+  // At least the time of a repetition, whatever its order.
+  int64_t longest = 0;
+
+  int64_t Of(const Slot& slot) const {
+    switch (slot.kind) {
+      case SlotKind::kForward:
+        return forward * slot.width;
+      case SlotKind::kBackward:
+        return backward;
+      case SlotKind::kBackwardInput:
+        return backward - weight;
+      case SlotKind::kBackwardWeight:
+        return weight;
+    }
+    return 0;
+  }
+};
+
+// InvalidArgument if a cost is out of range or times would not fit.
+absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
+
+// Ends of results, by repetition. The slots of a list belong to two: a slot and all its inputs to the same one.
+class ResultTimes {
+ public:
+  ResultTimes(int stages, int microbatches)
+      : microbatches_(microbatches), ends_(int64_t{2} * stages * microbatches), stages_(stages) {}
+  int64_t& end(const Result& r) {
+    return ends_[(static_cast<int64_t>(r.gradient ? stages_ : 0) + r.stage) * microbatches_ + r.microbatch];
+  }
+
+ private:
+  int64_t microbatches_;
+  std::vector<int64_t> ends_;
+  int stages_;
+};
+
+// When a slot, or a pair, ran, and why not sooner.
+struct SlotRun {
+  int64_t start = 0;
+  int64_t end = 0;
+  // When its rank was free, and when moreover all inputs were computed, if not yet here.
+  int64_t free = 0;
+  int64_t computed = 0;
+};
+
+// Runs lists, one set after the other, as fast as their data allows.
+class ListTimer {
+ public:
+  // `schedule` (static and checked) and `costs` outlive it.
+  ListTimer(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs)
+      : schedule_(schedule),
+        costs_(costs),
+        table_(MakeSlotTable(schedule, microbatches)),
+        free_(schedule.order.size()),
+        times_(schedule.asynchrony ? 2 : 1, ResultTimes(schedule.stages, microbatches)) {}
+
+  // Lists as schedule.order; slots `ahead` are of the repetition after this one. Calls on_run(rank, index, count,
+  // SlotRun).
+  template <typename OnRun>
+  void Run(const std::vector<std::vector<Slot>>& order, int repetition, const OnRun& on_run);
+
+  int64_t free(int rank) const { return free_[rank]; }
+  int64_t end(const Result& result, int repetition) { return Times(repetition).end(result); }
+  const SlotTable& table() const { return table_; }
+
+ private:
+  ResultTimes& Times(int repetition) { return times_[times_.size() == 1 ? 0 : repetition & 1]; }
+
+  const PipelineSchedule& schedule_;
+  const UnitCosts& costs_;
+  SlotTable table_;
+  std::vector<int64_t> free_;
+  std::vector<ResultTimes> times_;
+};
+
+template <typename OnRun>
+void ListTimer::Run(const std::vector<std::vector<Slot>>& order, int repetition, const OnRun& on_run) {
+  table_.ClearDone();
+  SlotLists lists(schedule_, order, table_);
+  lists.Run([&](int64_t list, int64_t index, int count) {
+    const int rank = static_cast<int>(list);
+    SlotRun run = {.start = free_[rank], .end = 0, .free = free_[rank], .computed = free_[rank]};
+    for (int64_t i = index; i < index + count; ++i) {
+      const Slot& slot = order[rank][i];
+      ResultTimes& times = Times(repetition + slot.ahead);
+      for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
+        for (const Result& input : SlotInputs(slot, m, schedule_.stages)) {
+          if (input.stage < 0) continue;
+          const int64_t end = times.end(input);
+          run.computed = std::max(run.computed, end);
+          run.start = std::max(run.start, end + (schedule_.placement[slot.lane][input.stage] == rank ? 0 : costs_.p2p));
+        }
+      }
+    }
+    run.end = run.start + (count == 2 ? costs_.pair : costs_.Of(order[rank][index]));
+    free_[rank] = run.end;
+    for (int64_t i = index; i < index + count; ++i) {
+      const Slot& slot = order[rank][i];
+      if (slot.kind == SlotKind::kBackwardWeight) continue;
+      ResultTimes& times = Times(repetition + slot.ahead);
+      for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
+        times.end({slot.kind != SlotKind::kForward, slot.stage, m}) = run.end;
+      }
+    }
+    on_run(rank, index, count, run);
+  });
+}
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_SLOT_TIMES_H_
