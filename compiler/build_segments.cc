@@ -38,9 +38,11 @@ struct BuildSegmentsPass : impl::BuildSegmentsBase<BuildSegmentsPass> {
   mlir::LogicalResult CollectStages(ir::GraphOp graph);
   mlir::LogicalResult FindBoundaries(ir::GraphOp graph);
   mlir::LogicalResult ChooseRecompute(ir::GraphOp graph);
+  mlir::LogicalResult PlaceStages(ir::GraphOp graph);
 
   std::vector<TensorInfo> tensors_;
   std::vector<StageContent> stages_;
+  Holdings holdings_;
 };
 
 mlir::LogicalResult BuildSegmentsPass::CollectTensors() {
@@ -50,7 +52,7 @@ mlir::LogicalResult BuildSegmentsPass::CollectTensors() {
       return tensor.emitOpError() << "[build_segments_c1] tensors must be declared in the order of their indices; "
                                   << "expected index " << tensors_.size() << ", got " << tensor.getIndex();
     }
-    tensors_.push_back({tensor, -1});
+    tensors_.push_back({tensor});
   }
   return mlir::success();
 }
@@ -90,27 +92,12 @@ mlir::LogicalResult BuildSegmentsPass::CollectStages(ir::GraphOp graph) {
           "[build_segments_c5] must be read in one place, of its own stage; every place has a "
           "weft.parameter of its own");
     }
-    if (tensors_[tensor].first_stage < 0) tensors_[tensor].first_stage = content.stage;
     content.uses[tensor].push_back(static_cast<int32_t>(parameter.getUse()));
   }
   for (auto [index, tensor] : llvm::enumerate(tensors_)) {
     if (uses[index] != static_cast<int32_t>(tensor.op.getUses())) {
       return tensor.op.emitOpError() << "[build_segments_c6] declares " << tensor.op.getUses()
                                      << " uses, the graph has " << uses[index];
-    }
-    bool several_stages = false;
-    bool several_uses = false;
-    for (const StageContent& content : stages_) {
-      auto found = content.uses.find(static_cast<int32_t>(index));
-      if (found == content.uses.end()) continue;
-      several_stages |= content.stage != tensor.first_stage;
-      several_uses |= found->second.size() > 1;
-    }
-    // The sum over uses would have to be taken in an order that depends on the partition (rule P9).
-    if (several_stages && several_uses) {
-      return tensor.op.emitOpError(
-          "[build_segments_c7] is used several times in one stage and also in another; put all "
-          "its uses on one stage, or each on a stage of its own");
     }
   }
   if (stages_.empty()) return graph.emitOpError("[build_segments_c8] has no op");
@@ -197,6 +184,25 @@ mlir::LogicalResult BuildSegmentsPass::ChooseRecompute(ir::GraphOp graph) {
   return mlir::success();
 }
 
+mlir::LogicalResult BuildSegmentsPass::PlaceStages(ir::GraphOp graph) {
+  const size_t stages = stages_.size();
+  std::vector<std::vector<int>> lanes;
+  for (size_t i = 0; i < placement.size(); ++i) {
+    if (i % stages == 0) lanes.emplace_back();
+    lanes.back().push_back(placement[i]);
+  }
+  if (lanes.empty()) lanes = OneStagePerRank(static_cast<int>(stages));
+  std::vector<StageUses> uses;
+  for (const StageContent& content : stages_) uses.push_back(content.uses);
+  absl::StatusOr<Holdings> holdings = HoldingsOf(lanes, uses);
+  if (!holdings.ok()) {
+    const absl::string_view message = holdings.status().message();
+    return graph.emitOpError() << "[build_segments_c7] " << llvm::StringRef(message.data(), message.size());
+  }
+  holdings_ = *std::move(holdings);
+  return mlir::success();
+}
+
 void BuildSegmentsPass::runOnOperation() {
   mlir::ModuleOp module = getOperation();
   auto graphs = llvm::to_vector(module.getOps<ir::GraphOp>());
@@ -212,7 +218,7 @@ void BuildSegmentsPass::runOnOperation() {
     training = *read;
   }
   if (mlir::failed(CollectTensors()) || mlir::failed(CollectStages(graph)) || mlir::failed(FindBoundaries(graph)) ||
-      (!evaluate && mlir::failed(ChooseRecompute(graph)))) {
+      (!evaluate && (mlir::failed(ChooseRecompute(graph)) || mlir::failed(PlaceStages(graph))))) {
     return signalPassFailure();
   }
   mlir::OpBuilder builder(module.getContext());
@@ -221,7 +227,9 @@ void BuildSegmentsPass::runOnOperation() {
     if (mlir::failed(BuildForwardAndBackward(builder, content, tensors_, training ? &*training : nullptr))) {
       return signalPassFailure();
     }
-    if (training) BuildStepSegments(builder, content, tensors_, *training);
+  }
+  for (size_t rank = 0; rank < holdings_.ranks.size(); ++rank) {
+    BuildStepSegments(builder, static_cast<int32_t>(rank), holdings_.ranks[rank], tensors_, *training);
   }
   graph.erase();
 }
@@ -229,9 +237,11 @@ void BuildSegmentsPass::runOnOperation() {
 }  // namespace
 
 SegmentBuilder::SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind,
-                               int32_t stage)
+                               int32_t stage, int32_t rank)
     : segment_(module_builder.create<ir::SegmentOp>(module_builder.getUnknownLoc(), name, kind, stage)),
-      builder_(mlir::OpBuilder::atBlockEnd(&segment_.getBody().front())) {}
+      builder_(mlir::OpBuilder::atBlockEnd(&segment_.getBody().front())) {
+  if (rank >= 0) segment_.setRankAttr(builder_.getI32IntegerAttr(rank));
+}
 
 mlir::Value SegmentBuilder::Argument(ir::RoleAttr role, mlir::Type type) {
   if (mlir::BlockArgument found = segment_.findArgument(role)) return found;

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "compiler/rank_content.h"
 #include "compiler/training.h"
 #include "ir/graph_ops.h"
 #include "llvm/ADT/SmallVector.h"
@@ -23,15 +24,12 @@ struct StageContent {
   mlir::Value output;
   // Layers whose forward runs again in the backward.
   std::set<int64_t> recomputed;
-  // Uses of each tensor that the stage reads, in model order.
-  std::map<int32_t, std::vector<int32_t>> uses;
+  StageUses uses;
 };
 
-// A tensor's declaration, and where it is first held.
+// A tensor's declaration.
 struct TensorInfo {
   ir::TensorOp op;
-  // The first stage that reads it.
-  int32_t first_stage = -1;
   mlir::RankedTensorType Type(mlir::Type element = {}) {
     auto stored = mlir::cast<mlir::RankedTensorType>(op.getType());
     return element ? mlir::RankedTensorType::get(stored.getShape(), element) : stored;
@@ -41,7 +39,9 @@ struct TensorInfo {
 // A segment in the making: its arguments and what it returns.
 class SegmentBuilder {
  public:
-  SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind, int32_t stage);
+  // `rank` only for kinds that are of a rank.
+  SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind, int32_t stage,
+                 int32_t rank = -1);
 
   // The argument with this role, made if it is not there yet.
   mlir::Value Argument(ir::RoleAttr role, mlir::Type type);
@@ -76,9 +76,9 @@ class SegmentBuilder {
 mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
                                             std::vector<TensorInfo>& tensors, const Training* training);
 
-// Adds grad_norm, scale_gradients and optimizer_step of a stage.
-void BuildStepSegments(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
-                       const Training& training);
+// Adds grad_norm, scale_gradients and optimizer_step of a rank of the pipeline.
+void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content,
+                       std::vector<TensorInfo>& tensors, const Training& training);
 
 }  // namespace weft
 

@@ -1,6 +1,6 @@
-// The end of an optimizer step of one stage: grad_norm, scale_gradients, optimizer_step.
+// The end of an optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
 //
-// The gradient of a tensor is in the GRAD buffer of its first use on the stage; grad_norm adds the other uses to it.
+// The gradient of a tensor is in the GRAD buffer of the first use that the rank has one of; grad_norm adds the others.
 #include "compiler/build_segments.h"
 
 namespace weft {
@@ -9,9 +9,9 @@ namespace {
 
 class StepSegments {
  public:
-  StepSegments(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
+  StepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content, std::vector<TensorInfo>& tensors,
                const Training& training)
-      : builder_(builder), content_(content), tensors_(tensors), training_(training) {}
+      : builder_(builder), rank_(rank), content_(content), tensors_(tensors), training_(training) {}
 
   void GradNorm();
   void ScaleGradients();
@@ -19,8 +19,8 @@ class StepSegments {
 
  private:
   SegmentBuilder Begin(ir::SegmentKind kind) {
-    std::string name = ("stage" + llvm::Twine(content_.stage) + "." + ir::stringifySegmentKind(kind)).str();
-    return SegmentBuilder(builder_, name, kind, content_.stage);
+    std::string name = ("rank" + llvm::Twine(rank_) + "." + ir::stringifySegmentKind(kind)).str();
+    return SegmentBuilder(builder_, name, kind, content_.stages.front(), rank_);
   }
   std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
   mlir::RankedTensorType GradType(int32_t tensor) { return tensors_[tensor].Type(training_.grads); }
@@ -32,7 +32,8 @@ class StepSegments {
   }
 
   mlir::OpBuilder& builder_;
-  const StageContent& content_;
+  const int32_t rank_;
+  const RankContent& content_;
   std::vector<TensorInfo>& tensors_;
   const Training& training_;
 };
@@ -43,11 +44,10 @@ void StepSegments::GradNorm() {
   mlir::Location loc = segment.loc();
   ir::RoleAttr norms = segment.Role(ir::Role::LocalNorms);
   mlir::RankedTensorType norms_type = Vector(static_cast<int64_t>(tensors_.size()));
-  for (const auto& [tensor, uses] : content_.uses) {
+  for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     bool exact = training_.accumulation == EXACT;
-    bool first_holder = tensors_[tensor].first_stage == content_.stage;
-    if (!exact && uses.size() == 1 && !first_holder) continue;
-    // Sum over the uses of this stage, in model order.
+    if (!exact && uses.size() == 1 && !writes_norm) continue;
+    // Sum over uses, in model order.
     ir::Role held = exact ? ir::Role::GradAccumulator : ir::Role::Grad;
     mlir::RankedTensorType type =
         exact ? tensors_[tensor].Type(ir::Exact192Type::get(builder_.getContext())) : GradType(tensor);
@@ -64,7 +64,7 @@ void StepSegments::GradNorm() {
       }
     }
     if (exact || uses.size() > 1) segment.SetResult(grad, sum);
-    if (!first_holder) continue;
+    if (!writes_norm) continue;
     auto square = ops.create<ir::SquaredNormOp>(loc, norms_type, sum, segment.Current(norms, norms_type),
                                                 ops.getI64IntegerAttr(tensor));
     segment.SetResult(norms, segment.Named(square, "norm of " + Name(tensor)));
@@ -83,7 +83,7 @@ mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
 void StepSegments::ScaleGradients() {
   SegmentBuilder segment = Begin(ir::SegmentKind::ScaleGradients);
   mlir::Value norm = NormTotal(segment);
-  for (const auto& [tensor, uses] : content_.uses) {
+  for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     ir::RoleAttr role = segment.Role(ir::Role::Grad, tensor, uses.front());
     mlir::Value grad = segment.Argument(role, GradType(tensor));
     auto scaled = segment.builder().create<ir::ScaleOp>(segment.loc(), grad.getType(), norm, grad);
@@ -97,7 +97,7 @@ void StepSegments::OptimizerStep() {
   mlir::OpBuilder& ops = segment.builder();
   mlir::Location loc = segment.loc();
   if (training_.clip_norm == 0) NormTotal(segment);
-  for (const auto& [tensor, uses] : content_.uses) {
+  for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
     // One copy of the weights, unless the optimizer's is of another type than the one that compute reads.
     bool has_master = info.Type().getElementType() != training_.master;
@@ -132,7 +132,7 @@ void StepSegments::OptimizerStep() {
       if (has_master) segment.SetResult(param, step.getParam());
     }
   }
-  for (const auto& [tensor, uses] : content_.uses) {
+  for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
       // Under exact accumulation only the first use has a gradient of its own type.
       if (training_.accumulation == EXACT && use != uses.front()) continue;
@@ -144,9 +144,9 @@ void StepSegments::OptimizerStep() {
 
 }  // namespace
 
-void BuildStepSegments(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
-                       const Training& training) {
-  StepSegments step(builder, content, tensors, training);
+void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content,
+                       std::vector<TensorInfo>& tensors, const Training& training) {
+  StepSegments step(builder, rank, content, tensors, training);
   step.GradNorm();
   if (training.clip_norm > 0) step.ScaleGradients();
   step.OptimizerStep();

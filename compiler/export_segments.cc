@@ -25,6 +25,12 @@ namespace {
 
 constexpr int64_t kValueAlignment = 64;
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
+constexpr int64_t kMostRanks = int64_t{1} << 20;
+
+// Of a segment of a rank; one without a number has that of its stage.
+int64_t RankOf(ir::SegmentOp segment) {
+  return segment.getRankAttr() ? segment.getRankAttr().getInt() : static_cast<int64_t>(segment.getStage());
+}
 
 // One tensor's place; it may hold one value after the other.
 struct Storage {
@@ -43,12 +49,30 @@ struct Storage {
   int value = -1;
 };
 
+// Where the values of an operand with several lie.
+struct Layout {
+  struct Place {
+    int64_t offset = 0;
+    mlir::RankedTensorType type;
+  };
+  // By `use`.
+  std::map<int32_t, Place> places;
+  int64_t bytes = 0;
+};
+// Of the roles Saved and SavedGrad; what one segment of a stage writes, others read.
+using Layouts = std::map<ir::Role, Layout>;
+
+bool HasLayout(ir::Role role) { return role == ir::Role::Saved || role == ir::Role::SavedGrad; }
+
 class SegmentExporter {
  public:
-  SegmentExporter(ir::SegmentOp segment, const std::vector<std::string>& tensors)
-      : segment_(segment), ret_(segment.getReturn()), tensors_(tensors) {}
+  // `known`: of the stage's segments that are exported already.
+  SegmentExporter(ir::SegmentOp segment, const std::vector<std::string>& tensors, const Layouts& known)
+      : segment_(segment), ret_(segment.getReturn()), tensors_(tensors), known_(known) {}
 
   mlir::FailureOr<StageSegment> Run();
+  // Of an operand that `known` did not have.
+  Layout LayoutOf(ir::Role role) { return layouts_[role]; }
 
  private:
   mlir::LogicalResult PlaceValues();
@@ -56,6 +80,7 @@ class SegmentExporter {
   mlir::LogicalResult WalkSteps();
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
   mlir::LogicalResult MakeOperands();
+  mlir::LogicalResult PlaceInOperand(Storage& storage, SegmentOperand& operand);
   void MakeSteps();
 
   std::string RoleName(ir::RoleAttr role) const;
@@ -77,6 +102,8 @@ class SegmentExporter {
   ir::SegmentOp segment_;
   ir::ReturnOp ret_;
   const std::vector<std::string>& tensors_;
+  const Layouts& known_;
+  Layouts layouts_;
   std::vector<mlir::Operation*> steps_;
   std::vector<Storage> storages_;
   std::vector<int> same_as_;
@@ -90,7 +117,7 @@ std::string SegmentExporter::RoleName(ir::RoleAttr role) const {
     size_t index = role.getTensor();
     absl::StrAppend(&name, " ", index < tensors_.size() ? tensors_[index] : absl::StrCat("tensor ", index));
   }
-  if (role.getRole() == ir::Role::Saved) {
+  if (HasLayout(role.getRole())) {
     absl::StrAppend(&name, " ", role.getUse());
   } else if (role.getUse() > 0) {
     absl::StrAppend(&name, " use ", role.getUse());
@@ -192,6 +219,34 @@ mlir::LogicalResult SegmentExporter::WalkSteps() {
   return mlir::success();
 }
 
+// Gives `storage` its offset in `operand`, which is not the workspace.
+mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOperand& operand) {
+  const int64_t bytes = ir::BytesOfTensor(storage.type);
+  if (!HasLayout(operand.role)) {
+    operand.bytes = bytes;
+    return mlir::success();
+  }
+  const int32_t use = storage.role.getUse();
+  auto known = known_.find(operand.role);
+  if (known != known_.end()) {
+    auto place = known->second.places.find(use);
+    if (place == known->second.places.end() || place->second.type != storage.type) {
+      return segment_.emitOpError() << "[export_segments_c11] reads '" << storage.name << "' of type " << storage.type
+                                    << ", which its stage does not save";
+    }
+    storage.offset = place->second.offset;
+    operand.bytes = known->second.bytes;
+    return mlir::success();
+  }
+  Layout& layout = layouts_[operand.role];
+  storage.offset = layout.bytes;
+  layout.places[use] = {storage.offset, storage.type};
+  // Checked by the caller, operand by operand.
+  layout.bytes = bytes > kLargestOperand ? bytes : layout.bytes + RoundUp(bytes, kValueAlignment);
+  operand.bytes = layout.bytes;
+  return mlir::success();
+}
+
 mlir::LogicalResult SegmentExporter::MakeOperands() {
   // Places in the order of operands: by role, tensor and use; all of the workspace last.
   std::vector<int> order;
@@ -220,7 +275,7 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
   for (int i : order) {
     Storage& storage = storages_[i];
     ir::Role role = storage.role ? storage.role.getRole() : ir::Role::Workspace;
-    bool shared = role == ir::Role::Saved || role == ir::Role::Workspace;
+    bool shared = HasLayout(role) || role == ir::Role::Workspace;
     int64_t bytes = ir::BytesOfTensor(storage.type);
     if (!shared || result_.operands.empty() || result_.operands.back().role != role) {
       SegmentOperand& operand = result_.operands.emplace_back();
@@ -238,9 +293,8 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     storage.operand = static_cast<int>(result_.operands.size()) - 1;
     if (role == ir::Role::Workspace) {
       storage.offset = arena->offsets[next_item++];
-    } else {
-      storage.offset = operand.bytes;
-      operand.bytes += shared ? RoundUp(bytes, kValueAlignment) : bytes;
+    } else if (mlir::failed(PlaceInOperand(storage, operand))) {
+      return mlir::failure();
     }
     if (bytes > kLargestOperand || operand.bytes > kLargestOperand) {
       return segment_.emitOpError() << "[export_segments_c8] '" << storage.name << "' has more than 2^60 bytes";
@@ -282,6 +336,7 @@ void SegmentExporter::MakeSteps() {
 mlir::FailureOr<StageSegment> SegmentExporter::Run() {
   result_.kind = segment_.getKind();
   result_.stage = static_cast<int32_t>(segment_.getStage());
+  if (ir::IsOfRank(result_.kind)) result_.rank = static_cast<int32_t>(RankOf(segment_));
   result_.segment.set_name(segment_.getSymName().str());
   if (mlir::failed(PlaceValues()) || mlir::failed(WalkSteps()) || mlir::failed(MakeOperands())) {
     return mlir::failure();
@@ -298,14 +353,53 @@ int* IndexOf(StageIndex& stage, ir::SegmentKind kind) {
       return &stage.forward;
     case ir::SegmentKind::Backward:
       return &stage.backward;
-    case ir::SegmentKind::GradNorm:
-      return &stage.grad_norm;
-    case ir::SegmentKind::ScaleGradients:
-      return &stage.scale_gradients;
-    case ir::SegmentKind::OptimizerStep:
-      return &stage.optimizer_step;
+    case ir::SegmentKind::BackwardInput:
+      return &stage.backward_input;
+    case ir::SegmentKind::BackwardWeight:
+      return &stage.backward_weight;
+    default:
+      return nullptr;
   }
-  return nullptr;
+}
+
+int* IndexOf(RankIndex& rank, ir::SegmentKind kind) {
+  switch (kind) {
+    case ir::SegmentKind::GradNorm:
+      return &rank.grad_norm;
+    case ir::SegmentKind::ScaleGradients:
+      return &rank.scale_gradients;
+    case ir::SegmentKind::OptimizerStep:
+      return &rank.optimizer_step;
+    default:
+      return nullptr;
+  }
+}
+
+// Where `set` keeps the index of the segment; adds the stage or rank if it is the next.
+mlir::FailureOr<int*> PlaceOf(ir::SegmentOp segment, SegmentSet* set) {
+  if (ir::IsOfRank(segment.getKind())) {
+    const int64_t rank = RankOf(segment);
+    if (rank >= kMostRanks) {
+      segment.emitOpError() << "[export_segments_c12] is of rank " << rank << "; allowed: 0 to " << kMostRanks - 1;
+      return mlir::failure();
+    }
+    // A rank without parameters has no segments.
+    if (rank >= static_cast<int64_t>(set->ranks.size())) set->ranks.resize(rank + 1);
+    return IndexOf(set->ranks[rank], segment.getKind());
+  }
+  if (segment.getStage() > set->stages.size()) {
+    segment.emitOpError() << "[export_segments_c9] is of stage " << segment.getStage() << ", but stage "
+                          << set->stages.size() << " has no segment";
+    return mlir::failure();
+  }
+  if (segment.getStage() == set->stages.size()) set->stages.emplace_back();
+  int* index = IndexOf(set->stages.back(), segment.getKind());
+  if (!index) {
+    segment.emitOpError() << "[export_segments_c13] is of kind " << ir::stringifySegmentKind(segment.getKind())
+                          << ", which exists only after export";
+    return mlir::failure();
+  }
+  return index;
 }
 
 }  // namespace
@@ -314,30 +408,37 @@ mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
   std::vector<std::string> tensors;
   for (auto tensor : module.getOps<ir::TensorOp>()) tensors.push_back(tensor.getSymName().str());
   auto segments = llvm::to_vector(module.getOps<ir::SegmentOp>());
-  llvm::stable_sort(segments, [](ir::SegmentOp a, ir::SegmentOp b) {
-    return std::make_pair(a.getStage(), a.getKind()) < std::make_pair(b.getStage(), b.getKind());
-  });
+  auto key = [](ir::SegmentOp segment) {
+    const bool of_rank = ir::IsOfRank(segment.getKind());
+    return std::make_tuple(of_rank, of_rank ? RankOf(segment) : static_cast<int64_t>(segment.getStage()),
+                           segment.getKind());
+  };
+  llvm::stable_sort(segments, [&](ir::SegmentOp a, ir::SegmentOp b) { return key(a) < key(b); });
+  Layouts layouts;
+  std::pair<bool, int64_t> last(false, -1);
   for (ir::SegmentOp segment : segments) {
-    if (segment.getStage() > set->stages.size()) {
-      return segment.emitOpError() << "[export_segments_c9] is of stage " << segment.getStage() << ", but stage "
-                                   << set->stages.size() << " has no segment";
+    mlir::FailureOr<int*> index = PlaceOf(segment, set);
+    if (mlir::failed(index)) return mlir::failure();
+    if (**index >= 0) {
+      return segment.emitOpError("[export_segments_c10] its stage or rank has another segment of this kind");
     }
-    if (segment.getStage() == set->stages.size()) set->stages.emplace_back();
-    StageIndex& stage = set->stages.back();
-    int* index = IndexOf(stage, segment.getKind());
-    if (*index >= 0) {
-      return segment.emitOpError("[export_segments_c10] its stage has another segment of this kind");
-    }
-    mlir::FailureOr<StageSegment> exported = SegmentExporter(segment, tensors).Run();
+    const bool of_rank = ir::IsOfRank(segment.getKind());
+    const auto place = std::make_pair(of_rank, of_rank ? RankOf(segment) : static_cast<int64_t>(segment.getStage()));
+    if (place != last) layouts.clear();
+    last = place;
+    SegmentExporter exporter(segment, tensors, layouts);
+    mlir::FailureOr<StageSegment> exported = exporter.Run();
     if (mlir::failed(exported)) return mlir::failure();
-    *index = static_cast<int>(set->segments.size());
+    **index = static_cast<int>(set->segments.size());
+    // Laid out by the segment that writes them.
+    if (segment.getKind() == ir::SegmentKind::Forward) layouts[ir::Role::Saved] = exporter.LayoutOf(ir::Role::Saved);
+    if (segment.getKind() == ir::SegmentKind::BackwardInput) {
+      layouts[ir::Role::SavedGrad] = exporter.LayoutOf(ir::Role::SavedGrad);
+    }
     for (const SegmentOperand& operand : exported->operands) {
-      if (operand.role != ir::Role::Saved) continue;
-      if (segment.getKind() == ir::SegmentKind::Backward && operand.bytes != stage.saved_bytes) {
-        return segment.emitOpError() << "[export_segments_c11] reads " << operand.bytes
-                                     << " bytes of saved values, its forward saves " << stage.saved_bytes;
-      }
-      stage.saved_bytes = operand.bytes;
+      if (of_rank) break;
+      if (operand.role == ir::Role::Saved) set->stages.back().saved_bytes = operand.bytes;
+      if (operand.role == ir::Role::SavedGrad) set->stages.back().saved_grad_bytes = operand.bytes;
     }
     set->segments.push_back(*std::move(exported));
   }

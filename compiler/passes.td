@@ -37,9 +37,10 @@ def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
 def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   let summary = "Replaces the graph by the segments of every stage, differentiating it on the way";
   let description = [{
-    For every stage a forward and a backward; then grad_norm (sums the uses of a tensor that the stage holds, rounds
-    exact accumulators, writes squared norms of the tensors that no earlier stage holds), scale_gradients (only if
-    gradients are clipped) and optimizer_step (which also leaves gradients at zero). See weft.segment for roles.
+    For every stage a forward and a backward, whole or in halves or both. For every rank of the pipeline grad_norm (sums
+    the uses of each tensor that the rank has gradients of, rounds exact accumulators, writes squared norms of the
+    tensors whose first stage it is the lowest rank to hold), scale_gradients (only if gradients are clipped) and
+    optimizer_step (which also leaves gradients at zero); see compiler/rank_content.h. See weft.segment for roles.
 
     *Differentiation* is a walk over the stage's forward from its end: every op builds its backward
     (DifferentiableInterface). Gradients of a value with several readers are added, last reader first. Gradients of
@@ -53,7 +54,7 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
 
     Preconditions: weft-partition-stages; one weft.graph; weft.tensor for every parameter; the attribute
     `weft.training` (compiler/training.h), unless `evaluate`. Exactly one value, a matrix of floats, crosses each
-    boundary between stages. A tensor that several stages use is used once in each.
+    boundary between stages.
 
     ```mlir
     // weft-opt --weft-partition-stages=stages=1 --weft-build-segments
@@ -75,6 +76,11 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
     ListOption<"recomputeLayers", "recompute-layers", "int32_t", "for layers: which">,
     Option<"recomputeEvery", "recompute-every", "int32_t", /*default=*/"1",
            "for every: of each stage's layers without a loss, the first and then every this many">,
+    Option<"wholeBackward", "whole-backward", "bool", /*default=*/"true", "a backward per stage">,
+    Option<"splitBackward", "split-backward", "bool", /*default=*/"false",
+           "the two halves of a backward per stage: backward_input and backward_weight">,
+    ListOption<"placement", "placement", "int32_t",
+               "pipe rank of each stage, one lane after the other; empty = rank i holds stage i">,
     Option<"evaluate", "evaluate", "bool", /*default=*/"false", "forward only, with nothing saved">,
   ];
 }

@@ -15,6 +15,8 @@ ir::BufferClass ClassOf(ir::Role role) {
       return ir::BufferClass::InFlightActivation;
     case ir::Role::Saved:
       return ir::BufferClass::SavedActivation;
+    case ir::Role::SavedGrad:
+      return ir::BufferClass::SavedGradient;
     case ir::Role::Param:
       return ir::BufferClass::Parameter;
     case ir::Role::Grad:

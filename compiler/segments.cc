@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/balanced_partition.h"
 #include "compiler/cost_of_ops.h"
 #include "compiler/diagnostic_status.h"
@@ -50,6 +51,21 @@ std::vector<int32_t> LayersPerStage(mlir::ModuleOp module) {
   return counts;
 }
 
+// Uses of each tensor in each stage, as the stages of the graph's ops say.
+std::vector<StageUses> UsesPerStage(mlir::ModuleOp module) {
+  std::vector<StageUses> uses;
+  for (ir::GraphOp graph : module.getOps<ir::GraphOp>()) {
+    for (mlir::Operation& op : graph.getBody().front().without_terminator()) {
+      const size_t stage = op.getAttrOfType<mlir::IntegerAttr>(ir::kStageAttr).getInt();
+      if (stage >= uses.size()) uses.resize(stage + 1);
+      if (auto parameter = mlir::dyn_cast<ir::ParameterOp>(op)) {
+        uses[stage][static_cast<int32_t>(parameter.getTensor())].push_back(static_cast<int32_t>(parameter.getUse()));
+      }
+    }
+  }
+  return uses;
+}
+
 absl::Status RunPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass) {
   DiagnosticCollector collector(module.getContext());
   mlir::PassManager passes(module.getContext());
@@ -74,6 +90,9 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
     measured.recompute.every = build.recomputeEvery;
     build.recompute = "full";
   }
+  build.wholeBackward = true;
+  build.splitBackward = false;
+  build.placement = {};
   mlir::OwningOpRef<mlir::ModuleOp> trial = module.clone();
   PartitionStagesOptions one_stage;
   std::vector<int32_t> all = {static_cast<int32_t>(layers)};
@@ -119,6 +138,8 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   build.recomputeLayers = layers;
   build.recomputeEvery = options.recompute.every();
   build.evaluate = options.evaluation;
+  build.wholeBackward = options.whole_backward;
+  build.splitBackward = options.split_backward;
 
   PartitionStagesOptions partition;
   partition.stages = options.stages;
@@ -133,9 +154,23 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   }
   WEFT_RETURN_IF_ERROR(RunPass(module, createPartitionStages(partition)));
   std::vector<int32_t> layers_per_stage = LayersPerStage(module);
+  const std::vector<std::vector<int>> lanes =
+      options.placement.empty() ? OneStagePerRank(options.stages) : options.placement;
+  std::vector<int32_t> placement;  // Referred to by `build`.
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (static_cast<int64_t>(lanes[lane].size()) != options.stages) {
+      return absl::InvalidArgumentError(absl::StrCat("placement: lane ", lane, " places ", lanes[lane].size(),
+                                                     " stages; the plan has ", options.stages));
+    }
+    placement.insert(placement.end(), lanes[lane].begin(), lanes[lane].end());
+  }
+  build.placement = placement;
+  std::vector<StageUses> uses = UsesPerStage(module);
   WEFT_RETURN_IF_ERROR(RunPass(module, createBuildSegments(build)));
 
   WEFT_ASSIGN_OR_RETURN(SegmentSet set, ExportSegments(module));
+  WEFT_ASSIGN_OR_RETURN(set.holdings, HoldingsOf(lanes, uses));
+  if (!options.evaluation) set.ranks.resize(set.holdings.ranks.size());
   set.tensors = std::move(imported.tensors);
   set.model_flops = costs.flops;
   set.model_flops_masked = costs.flops_masked;

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/rank_content.h"
 #include "ir/dialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -21,23 +23,42 @@ namespace weft {
 // What an action must bind to one operand of a segment (Segment.operands has the same order, names and sizes).
 //
 // A boundary tensor (input, output, output_grad, input_grad) and a persistent tensor are an operand each. All saved
-// values of a stage are one operand `saved`, with the same layout in forward (WRITE) and backward (READ). Everything
+// values of a stage are one operand `saved`, with the same layout in forward (WRITE) and backwards (READ). Everything
 // that lives only inside the segment is one operand `workspace` (WRITE).
+//
+// A backward in two halves: BackwardInput writes `input_grad` (not in stage 0) and `saved_grad`, one operand with
+// everything made there (gradients, what was computed again, and a copy of `output_grad`) that BackwardWeight reads;
+// BackwardWeight reads `saved_grad`, `saved` and perhaps `input` and parameters, and adds to gradients. Gradients get
+// the same bits as from the whole backward.
 struct SegmentOperand {
   ir::Role role = ir::Role::Workspace;
-  // Index of the logical tensor, -1 for roles without one; and which use of it.
+  // Index of the logical tensor, -1 for roles without one; and which use of it. Of input, output and their gradients:
+  // 0 = what crosses to the next stage, i = what crosses by SegmentSet.skips[i - 1].
   int32_t tensor = -1;
   int32_t use = 0;
   Access access = ACCESS_UNSPECIFIED;
   int64_t bytes = 0;
-  // Unspecified and empty for `saved` and `workspace`.
+  // Unspecified and empty for `saved`, `saved_grad` and `workspace`.
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
+  // Of a ForwardBackward: 0 = of the forward, 1 = of the backward. A tensor that both read is there once, with 0.
+  int32_t half = 0;
 };
 
 struct StageSegment {
   ir::SegmentKind kind = ir::SegmentKind::Forward;
+  // Of a ForwardBackward the forward's; of GradNorm, ScaleGradients and OptimizerStep the lowest stage of `rank`.
   int32_t stage = 0;
+  // Pipe rank of GradNorm, ScaleGradients and OptimizerStep; -1 for all others.
+  int32_t rank = -1;
+  // Microbatches of a Forward. Operands input, output and saved of a wide one hold `width` microbatches each, the lower
+  // first in every tensor (widen_segment.h).
+  int32_t width = 1;
+  // Of a backward of a microbatch whose forward was wide: which of the forward's microbatches; -1 = of a forward of
+  // width 1. Its operands input and saved are the wide forward's, of which it reads its part.
+  int32_t part = -1;
+  // Of a ForwardBackward (pair_segments.h): the backward's stage.
+  int32_t backward_stage = -1;
   Segment segment;
   std::vector<SegmentOperand> operands;
 };
@@ -46,18 +67,40 @@ struct StageSegment {
 struct StageIndex {
   int forward = -1;
   int backward = -1;
+  int backward_input = -1;
+  int backward_weight = -1;
+  // Of the operands `saved` and `saved_grad`; 0 = no such operand.
+  int64_t saved_bytes = 0;
+  int64_t saved_grad_bytes = 0;
+};
+
+// The same for a rank of the pipeline.
+struct RankIndex {
   int grad_norm = -1;
   // Only if gradients are clipped.
   int scale_gradients = -1;
   int optimizer_step = -1;
-  // Of the operand `saved`; 0 = no such operand.
-  int64_t saved_bytes = 0;
+};
+
+// A value that a stage makes for one that is not the next (rule P4). One that several such stages read has one of these
+// per reader.
+struct SkipTensor {
+  std::string name;
+  int32_t from_stage = 0;
+  int32_t to_stage = 0;
+  DType dtype = DTYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;
 };
 
 struct SegmentSet {
-  // Ordered by stage, then in the order of StageIndex.
+  // Those of stages, ordered by stage and kind; then those of ranks, ordered by rank and kind.
   std::vector<StageSegment> segments;
   std::vector<StageIndex> stages;
+  // By pipe rank; empty in an evaluation.
+  std::vector<RankIndex> ranks;
+  Holdings holdings;
+  // Ordered by from_stage, to_stage and order in the model.
+  std::vector<SkipTensor> skips;
   // LogicalTensors of the program, in model order.
   std::vector<LogicalTensor> tensors;
   // One microbatch, forward and backward without recompute: matrix-product flops as MFU counts them (the scores that
@@ -79,6 +122,11 @@ struct SegmentOptions {
   // As the plan says; empty = balanced by `cost`, or by flops and bytes if there is none.
   std::vector<int32_t> layers_per_stage;
   Recompute recompute;
+  // Which backwards every stage gets.
+  bool whole_backward = true;
+  bool split_backward = false;
+  // placement[lane][stage] = pipe rank, as PipelineSchedule has it; empty = rank i holds stage i.
+  std::vector<std::vector<int>> placement;
   // Segments of kind Evaluate only (StageIndex.forward): no dropout, nothing saved.
   bool evaluation = false;
   StepCost cost;
@@ -89,8 +137,8 @@ struct SegmentOptions {
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
                                            const SegmentOptions& options);
 
-// The last step by itself: the weft.segment ops of a module as messages, without `tensors` and flops. Errors are emitted
-// at the ops.
+// The last step by itself: the weft.segment ops of a module as messages, without `tensors` and flops. Errors are
+// emitted at the ops.
 mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set);
 // The same, with errors as a status.
 absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module);

@@ -25,6 +25,11 @@ inline constexpr llvm::StringLiteral kStageAttr = "stage";
 // Values of `part`: "input", "weight", "recompute".
 inline constexpr llvm::StringLiteral kPartAttr = "part";
 
+// Whether segments of this kind are of a rank of the pipeline rather than of a stage.
+inline bool IsOfRank(SegmentKind kind) {
+  return kind == SegmentKind::GradNorm || kind == SegmentKind::ScaleGradients || kind == SegmentKind::OptimizerStep;
+}
+
 }  // namespace weft::ir
 
 #endif  // WEFT_IR_DIALECT_H_

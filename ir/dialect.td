@@ -73,8 +73,10 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
     I32EnumAttrCase<"LocalNorms", 13, "local_norms">,
     I32EnumAttrCase<"Norms", 14, "norms">,
     I32EnumAttrCase<"Norm", 15, "norm">,
+    // What the input half of a backward keeps for the weight half.
+    I32EnumAttrCase<"SavedGrad", 16, "saved_grad">,
     // Scratch of one action; rank level only.
-    I32EnumAttrCase<"Workspace", 16, "workspace">]> {
+    I32EnumAttrCase<"Workspace", 17, "workspace">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -83,7 +85,9 @@ def Weft_RoleAttr : Weft_Attr<"Role", "role"> {
   let summary = "role of a segment's argument or result";
   let description = [{
     `tensor` is the index of the logical tensor for roles that belong to one, else -1; `use` counts the places in the
-    model that read the tensor, for `grad` and `grad_accumulator`; for `saved` it numbers the saved values of a stage.
+    model that read the tensor, for `grad` and `grad_accumulator`; for `saved` and `saved_grad` it numbers the saved
+    values of a stage; for `input`, `output` and their gradients it is 0 for the tensor that crosses between neighbouring
+    stages and i for the i-th skip connection of the model (rule P4).
 
     Example: `#weft.role<grad tensor 3 use 1>`.
   }];
@@ -96,14 +100,19 @@ def Weft_RoleAttr : Weft_Attr<"Role", "role"> {
   let assemblyFormat = "`<` $role (`tensor` $tensor^)? (`use` $use^)? `>`";
 }
 
-def Weft_SegmentKind : I32EnumAttr<"SegmentKind", "what a segment does for its stage", [
+def Weft_SegmentKind : I32EnumAttr<"SegmentKind", "what a segment does for its stage or its rank of the pipeline", [
     I32EnumAttrCase<"Forward", 0, "forward">,
     I32EnumAttrCase<"Backward", 1, "backward">,
     I32EnumAttrCase<"GradNorm", 2, "grad_norm">,
     I32EnumAttrCase<"ScaleGradients", 3, "scale_gradients">,
     I32EnumAttrCase<"OptimizerStep", 4, "optimizer_step">,
     // A forward without dropout that saves nothing.
-    I32EnumAttrCase<"Evaluate", 5, "evaluate">]> {
+    I32EnumAttrCase<"Evaluate", 5, "evaluate">,
+    // The two halves of a backward.
+    I32EnumAttrCase<"BackwardInput", 6, "backward_input">,
+    I32EnumAttrCase<"BackwardWeight", 7, "backward_weight">,
+    // A forward and a backward that run as one; rank level only.
+    I32EnumAttrCase<"ForwardBackward", 8, "forward_backward">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -117,7 +126,8 @@ def Weft_BufferClass : I32EnumAttr<"BufferClass", "what a buffer is for (rule P7
     I32EnumAttrCase<"SavedActivation", 4, "saved_activation">,
     I32EnumAttrCase<"InFlightActivation", 5, "in_flight_activation">,
     I32EnumAttrCase<"Communication", 6, "communication">,
-    I32EnumAttrCase<"Workspace", 7, "workspace">]> {
+    I32EnumAttrCase<"Workspace", 7, "workspace">,
+    I32EnumAttrCase<"SavedGradient", 8, "saved_gradient">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -145,6 +155,38 @@ def Weft_Purpose : I32EnumAttr<"Purpose", "of a collective", [
   let genSpecializedAttr = 0;
 }
 def Weft_PurposeAttr : EnumAttr<Weft_Dialect, Weft_Purpose, "purpose">;
+// ComputeOrder and TransferStreams of proto/program.proto, TransferPlacement and GradientSync of proto/plan.proto.
+def Weft_ComputeOrder : I32EnumAttr<"ComputeOrder", "how a rank orders its forwards and backwards (rule P6)", [
+    I32EnumAttrCase<"StaticOrder", 0, "static_order">,
+    I32EnumAttrCase<"Arrival", 1, "arrival">,
+    I32EnumAttrCase<"BackwardFirst", 2, "backward_first">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_ComputeOrderAttr : EnumAttr<Weft_Dialect, Weft_ComputeOrder, "compute_order">;
+def Weft_TransferStreams : I32EnumAttr<"TransferStreams", "which transfers share a stream (rule P3)", [
+    I32EnumAttrCase<"PerEdge", 0, "per_edge">,
+    I32EnumAttrCase<"PerDirection", 1, "per_direction">,
+    I32EnumAttrCase<"Shared", 2, "shared">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_TransferStreamsAttr : EnumAttr<Weft_Dialect, Weft_TransferStreams, "transfer_streams">;
+def Weft_TransferPlacement : I32EnumAttr<"TransferPlacement", "when receives are posted", [
+    I32EnumAttrCase<"Early", 0, "early">,
+    I32EnumAttrCase<"Deferred", 1, "deferred">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_TransferPlacementAttr : EnumAttr<Weft_Dialect, Weft_TransferPlacement, "transfer_placement">;
+def Weft_SyncMoment : I32EnumAttr<"SyncMoment", "when the gradients of replicas are summed", [
+    I32EnumAttrCase<"Eager", 0, "eager">,
+    I32EnumAttrCase<"Lazy", 1, "lazy">,
+    I32EnumAttrCase<"EagerOpt", 2, "eager_opt">]> {
+  let cppNamespace = "::weft::ir";
+  let genSpecializedAttr = 0;
+}
+def Weft_SyncMomentAttr : EnumAttr<Weft_Dialect, Weft_SyncMoment, "sync_moment">;
 
 // Rank level: what passes between actions (rank_ops.td).
 def Weft_BufferType : Weft_Type<"Buffer", "buffer"> {
@@ -179,11 +221,12 @@ def Weft_MeshAttr : Weft_Attr<"Mesh", "mesh"> {
 def Weft_OperandAttr : Weft_Attr<"Operand", "operand"> {
   let summary = "what an action passes to a segment in one place: role, access, and the type of buffer";
   let description = [{
-    Example: `#weft.operand<<grad tensor 3 use 1>, read_write, !weft.buffer<gradient, 64, tensor<4x4xf32>>>`.
+    Example: `#weft.operand<<grad tensor 3 use 1>, read_write, !weft.buffer<gradient, 64, tensor<4x4xf32>>>`. In a
+    forward_backward, `half 1` marks the operands of the backward.
   }];
   let parameters = (ins "::weft::ir::RoleAttr":$role, EnumParameter<Weft_Access>:$access,
-                        "::weft::ir::BufferType":$type);
-  let assemblyFormat = "`<` $role `,` $access `,` $type `>`";
+                        "::weft::ir::BufferType":$type, DefaultValuedParameter<"int32_t", "0">:$half);
+  let assemblyFormat = "`<` $role `,` $access `,` $type (`,` `half` $half^)? `>`";
 }
 
 // Tensors of the graph level.

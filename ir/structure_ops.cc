@@ -131,6 +131,11 @@ mlir::LogicalResult SegmentOp::verifyRegions() {
   if (getStageAttr().getInt() < 0) {
     return emitOpError() << "[segment_c7] stage must not be negative, got " << getStageAttr().getInt();
   }
+  if (getRankAttr() && (getRankAttr().getInt() < 0 || !IsOfRank(getKind()))) {
+    return emitOpError() << "[segment_c8] rank must not be negative, and only grad_norm, scale_gradients and "
+                            "optimizer_step have one; got rank "
+                         << getRankAttr().getInt() << " for " << stringifySegmentKind(getKind());
+  }
   return mlir::success();
 }
 
@@ -146,10 +151,15 @@ mlir::ParseResult SegmentOp::parse(mlir::OpAsmParser& parser, mlir::OperationSta
   std::optional<SegmentKind> kind = symbolizeSegmentKind(keyword);
   if (!kind) {
     return parser.emitError(location) << "unknown kind of segment '" << keyword
-                                      << "'; known: forward, backward, grad_norm, scale_gradients, optimizer_step, "
-                                         "evaluate";
+                                      << "'; known: forward, backward, backward_input, backward_weight, grad_norm, "
+                                         "scale_gradients, optimizer_step, evaluate";
   }
   if (parser.parseKeyword("stage") || parser.parseInteger(stage)) return mlir::failure();
+  if (mlir::succeeded(parser.parseOptionalKeyword("rank"))) {
+    int32_t rank = 0;
+    if (parser.parseInteger(rank)) return mlir::failure();
+    state.addAttribute("rank", parser.getBuilder().getI32IntegerAttr(rank));
+  }
   llvm::SmallVector<mlir::OpAsmParser::Argument> arguments;
   llvm::SmallVector<mlir::Attribute> arg_roles, result_roles;
   auto parse_role = [&](llvm::SmallVector<mlir::Attribute>& roles) -> mlir::ParseResult {
@@ -184,7 +194,9 @@ mlir::ParseResult SegmentOp::parse(mlir::OpAsmParser& parser, mlir::OperationSta
 void SegmentOp::print(mlir::OpAsmPrinter& printer) {
   printer << ' ';
   printer.printSymbolName(getSymName());
-  printer << ' ' << stringifySegmentKind(getKind()) << " stage " << getStage() << " (";
+  printer << ' ' << stringifySegmentKind(getKind()) << " stage " << getStage();
+  if (getRankAttr()) printer << " rank " << getRankAttr().getInt();
+  printer << " (";
   llvm::interleaveComma(llvm::enumerate(getBody().getArguments()), printer, [&](auto pair) {
     printer.printRegionArgument(pair.value());
     // A segment that is not valid yet is printed too.
@@ -197,7 +209,7 @@ void SegmentOp::print(mlir::OpAsmPrinter& printer) {
                         [&](mlir::Attribute role) { mlir::cast<RoleAttr>(role).print(printer); });
   printer << ")";
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-                                           {"sym_name", "kind", "stage", "arg_roles", "result_roles"});
+                                           {"sym_name", "kind", "stage", "rank", "arg_roles", "result_roles"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

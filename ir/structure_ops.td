@@ -64,11 +64,15 @@ def Weft_SegmentOp : Weft_Op<"segment", [Symbol, IsolatedFromAbove, SingleBlock]
   let summary = "the kernels that one compute action runs";
   let description = [{
     Everything it reads is an argument and everything it leaves behind is a result; each has a role. A result with the
-    role of an argument is that tensor's new content, in the same storage. All `saved` results of a stage's forward are
-    the `saved` arguments of its backward, with the same `use` numbers.
+    role of an argument is that tensor's new content, in the same storage. The `saved` arguments of a stage's backwards
+    are `saved` results of its forward, with the same `use` numbers; so it is with `saved_grad` between the two halves
+    of a backward.
+
+    `grad_norm`, `scale_gradients` and `optimizer_step` are of one rank of the pipeline, for all stages that it holds;
+    `stage` is the lowest of these, and the rank has the same number where none is given.
 
     ```mlir
-    weft.segment @stage0.optimizer_step optimizer_step stage 0 (
+    weft.segment @rank1.optimizer_step optimizer_step stage 0 rank 1 (
         %g: tensor<4xf32> as <grad tensor 0>, %w: tensor<4xf32> as <param tensor 0>)
         -> (<param tensor 0>, <grad tensor 0>) {
       %w1 = weft.sgd_step %g, %w {momentum = 0.0, weight_decay = 0.0} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -77,7 +81,7 @@ def Weft_SegmentOp : Weft_Op<"segment", [Symbol, IsolatedFromAbove, SingleBlock]
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage,
+  let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage, OptionalAttr<I32Attr>:$rank,
                        TypedArrayAttrBase<Weft_RoleAttr, "roles">:$arg_roles,
                        TypedArrayAttrBase<Weft_RoleAttr, "roles">:$result_roles);
   let regions = (region SizedRegion<1>:$body);

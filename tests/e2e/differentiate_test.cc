@@ -213,8 +213,8 @@ class Model {
   }
   void Backward() {
     for (size_t i = set_.stages.size(); i-- > 0;) Run(set_.stages[i].backward);
-    for (const StageIndex& stage : set_.stages) {
-      if (stage.grad_norm >= 0) Run(stage.grad_norm);
+    for (const RankIndex& rank : set_.ranks) {
+      if (rank.grad_norm >= 0) Run(rank.grad_norm);
     }
   }
 

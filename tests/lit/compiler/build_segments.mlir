@@ -49,16 +49,16 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: weft.embedding_backward %[[T]], %[[SUM]] init %[[DWTE]] {layer = 0 : i32, name = "wte.dw", part = "weight"}
 
 // Every tensor's norm has its slot; they are all first held here.
-// CHECK-LABEL: weft.segment @stage0.grad_norm grad_norm stage 0
+// CHECK-LABEL: weft.segment @rank0.grad_norm grad_norm stage 0 rank 0
 // CHECK: weft.squared_norm %{{.*}}, %{{.*}} {name = "norm of wte", slot = 0 : i64}
 // CHECK: weft.squared_norm {{.*}} slot = 1
 // CHECK: weft.squared_norm {{.*}} slot = 2
 
-// CHECK-LABEL: weft.segment @stage0.scale_gradients scale_gradients stage 0
+// CHECK-LABEL: weft.segment @rank0.scale_gradients scale_gradients stage 0 rank 0
 // CHECK: %[[NORM:.*]] = weft.norm_total %{{.*}} {clip_norm = 1.000000e+00 : f64
 // CHECK-COUNT-3: weft.scale %[[NORM]]
 
-// CHECK-LABEL: weft.segment @stage0.optimizer_step optimizer_step stage 0
+// CHECK-LABEL: weft.segment @rank0.optimizer_step optimizer_step stage 0 rank 0
 // CHECK: weft.adamw {{.*}} name = "adamw wte", weight_decay = 5.000000e-01
 // CHECK: weft.adamw {{.*}} name = "adamw gamma", weight_decay = 0.000000e+00
 // CHECK: weft.adamw {{.*}} name = "adamw beta"
@@ -73,6 +73,6 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: %[[DX:.*]] = weft.matmul %[[DL]], %{{.*}} {layer = 2 : i32, name = "head.dx", part = "input"} :
 // CHECK: %[[DW:.*]] = weft.matmul %[[DL]], %{{.*}} init %{{.*}} {layer = 2 : i32, name = "head.dw", part = "weight", transpose_a} :
 // CHECK: weft.return %[[DX]], %[[DW]]
-// CHECK-NOT: weft.segment @stage1.grad_norm
-// CHECK-LABEL: weft.segment @stage1.optimizer_step optimizer_step stage 1
+// CHECK-NOT: weft.segment @rank1.grad_norm
+// CHECK-LABEL: weft.segment @rank1.optimizer_step optimizer_step stage 1 rank 1
 // CHECK-SAME: as <grad tensor 0 use 1>

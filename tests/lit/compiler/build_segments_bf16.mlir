@@ -26,9 +26,9 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 
 // CHECK-LABEL: weft.segment @stage0.backward
 // CHECK: weft.matmul %{{.*}}, %{{[^ ]*}} init %{{[^ ]*}} {{.*}} : (tensor<6x8xbf16>, tensor<6x4xbf16>, tensor<8x4xf32>) -> tensor<8x4xf32>
-// CHECK-LABEL: weft.segment @stage0.grad_norm
+// CHECK-LABEL: weft.segment @rank0.grad_norm
 // CHECK: weft.add {{.*}}name = "sum uses of wte"
-// CHECK-LABEL: weft.segment @stage0.optimizer_step
+// CHECK-LABEL: weft.segment @rank0.optimizer_step
 // CHECK-SAME: tensor<8x4xf32> as <master tensor 0>
 // CHECK-SAME: -> (<master tensor 0>, <moment1 tensor 0>, <moment2 tensor 0>, <param tensor 0>
 // CHECK: weft.adamw {{.*}} -> (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xbf16>)

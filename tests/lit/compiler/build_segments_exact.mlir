@@ -27,11 +27,11 @@ module attributes {weft.training = {accumulation = "exact", clip_norm = 1.0 : f6
 // CHECK-LABEL: weft.segment @stage0.backward
 // CHECK: %[[DW:.*]] = weft.matmul %{{[^ ]*}}, %{{[^ ]*}} {layer = 2 : i32, name = "head.dw", part = "weight", transpose_a}
 // CHECK: weft.exact_accumulate %[[DW]], %{{.*}} {layer = 2 : i32, name = "head.exact0", part = "weight"}
-// CHECK-LABEL: weft.segment @stage0.grad_norm
+// CHECK-LABEL: weft.segment @rank0.grad_norm
 // CHECK-SAME: %[[ACC0:.*]]: tensor<8x4x!weft.exact192> as <grad_accumulator tensor 0>, %[[ACC1:.*]]: tensor<8x4x!weft.exact192> as <grad_accumulator tensor 0 use 1>
 // CHECK: %[[SUM:.*]] = weft.add %[[ACC0]], %[[ACC1]]
 // CHECK: %[[G:.*]] = weft.exact_round %[[SUM]]
 // CHECK-COUNT-2: weft.fill {{.*}} : tensor<8x4x!weft.exact192>
 // CHECK: weft.squared_norm %[[G]]
-// CHECK-LABEL: weft.segment @stage0.optimizer_step
+// CHECK-LABEL: weft.segment @rank0.optimizer_step
 // CHECK: weft.sgd_step %{{.*}}, %{{.*}}, %{{.*}} {momentum = 9.0

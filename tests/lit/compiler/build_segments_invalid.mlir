@@ -76,25 +76,6 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // -----
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
-  // expected-error@+1 {{[build_segments_c7] is used several times in one stage and also in another; put all its uses on one stage, or each on a stage of its own}}
-  weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32> {uses = 3 : i32}
-  weft.graph @model {
-  ^bb0(%losses: tensor<2xf64>):
-    %tokens = weft.load_tokens {layer = 0 : i32, stage = 0 : i32} : tensor<6xi32>
-    %w = weft.parameter 0 {layer = 0 : i32, stage = 0 : i32} : tensor<8x4xf32>
-    %x = weft.embedding %tokens, %w {layer = 0 : i32, stage = 0 : i32, name = "wte"} : (tensor<6xi32>, tensor<8x4xf32>) -> tensor<6x4xf32>
-    %v = weft.parameter 0 use 1 {layer = 0 : i32, stage = 0 : i32} : tensor<8x4xf32>
-    %y = weft.embedding %tokens, %v {layer = 0 : i32, stage = 0 : i32} : (tensor<6xi32>, tensor<8x4xf32>) -> tensor<6x4xf32>
-    %z = weft.add %x, %y {layer = 0 : i32, stage = 0 : i32} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
-    %u = weft.parameter 0 use 2 {layer = 1 : i32, stage = 1 : i32} : tensor<8x4xf32>
-    %l = weft.matmul %z, %u {layer = 1 : i32, stage = 1 : i32, transpose_b} : (tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>
-    weft.yield %losses : tensor<2xf64>
-  }
-}
-
-// -----
-
-module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   // expected-error@+1 {{[build_segments_c8] has no op}}
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):

@@ -43,7 +43,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 
 // Without clipping there is no scaling; the norm comes first in the optimizer step.
 // CHECK-NOT: scale_gradients
-// CHECK-LABEL: weft.segment @stage0.optimizer_step
+// CHECK-LABEL: weft.segment @rank0.optimizer_step
 // CHECK-NEXT: weft.norm_total %{{.*}} {clip_norm = 0.000000e+00 : f64
 
 // Every second layer without a loss: layer 0, but not layer 1.

@@ -77,7 +77,7 @@ weft.segment @s forward stage 1 () -> () {
 weft.segment @s forward stage 0 () -> () {
   weft.return
 }
-// expected-error@+1 {{[export_segments_c10] its stage has another segment of this kind}}
+// expected-error@+1 {{[export_segments_c10] its stage or rank has another segment of this kind}}
 weft.segment @t forward stage 0 () -> () {
   weft.return
 }
@@ -88,8 +88,24 @@ weft.segment @s forward stage 0 () -> (<saved>) {
   %0 = weft.load_tokens : tensor<4xi32>
   weft.return %0 : tensor<4xi32>
 }
-// expected-error@+1 {{[export_segments_c11] reads 64 bytes of saved values, its forward saves 0}}
+// expected-error@+1 {{[export_segments_c11] reads 'saved 0' of type 'tensor<4xf32>', which its stage does not save}}
 weft.segment @t backward stage 1 (%0: tensor<4xf32> as <saved>) -> (<input_grad>) {
   %1 = weft.gelu %0 : (tensor<4xf32>) -> tensor<4xf32>
   weft.return %1 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c12] is of rank 2000000000; allowed: 0 to 1048575}}
+weft.segment @s optimizer_step stage 0 rank 2000000000 () -> (<grad tensor 0>) {
+  %0 = weft.fill {value = 0.0 : f64} : tensor<4xf32>
+  weft.return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c13] is of kind forward_backward, which exists only after export}}
+weft.segment @s forward_backward stage 0 () -> (<output>) {
+  %0 = weft.fill {value = 0.0 : f64} : tensor<4xf32>
+  weft.return %0 : tensor<4xf32>
 }

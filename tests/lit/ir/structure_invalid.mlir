@@ -113,7 +113,21 @@ weft.segment @s forward stage -1 () -> () {
 
 // -----
 
-// expected-error@+1 {{unknown kind of segment 'sideways'; known: forward, backward, grad_norm, scale_gradients, optimizer_step, evaluate}}
+// expected-error@+1 {{[segment_c8] rank must not be negative, and only grad_norm, scale_gradients and optimizer_step have one; got rank 1 for backward}}
+weft.segment @s backward stage 0 rank 1 () -> () {
+  weft.return
+}
+
+// -----
+
+// expected-error@+1 {{[segment_c8] rank must not be negative, and only grad_norm, scale_gradients and optimizer_step have one; got rank -1 for grad_norm}}
+weft.segment @s grad_norm stage 0 rank -1 () -> () {
+  weft.return
+}
+
+// -----
+
+// expected-error@+1 {{unknown kind of segment 'sideways'; known: forward, backward, backward_input, backward_weight, grad_norm, scale_gradients, optimizer_step, evaluate}}
 weft.segment @s sideways stage 0 () -> () {
   weft.return
 }
