@@ -87,7 +87,7 @@ struct Asynchrony {
   // Microbatches whose gradients one update sums; divides `microbatches`.
   int microbatches_per_update = 1;
   // Copies of its weights that each rank keeps.
-  std::vector<int> versions;
+  std::vector<int> versions = {};
   // Which version a microbatch's forward (and so its backward) uses: the newest that its rank has at that time
   // (PipeDream), or on all ranks the one before that of the latest update (PipeDream-2BW).
   enum class Uses : uint8_t { kNewest, kPrevious };
@@ -98,9 +98,9 @@ struct PipelineSchedule {
   int stages = 0;
   int lanes = 1;
   // placement[lane][stage] = pipe rank. A stage that lanes put on different ranks has a replica on each of them.
-  std::vector<std::vector<int>> placement;
+  std::vector<std::vector<int>> placement = {};
   // order[rank] = slots in execution order.
-  std::vector<std::vector<Slot>> order;
+  std::vector<std::vector<Slot>> order = {};
   std::optional<MessageDriven> message_driven = {};
   std::optional<Asynchrony> asynchrony = {};
 };
