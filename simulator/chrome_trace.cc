@@ -22,8 +22,8 @@ namespace {
 // Microseconds, exactly.
 std::string Microseconds(int64_t ps) { return absl::StrFormat("%d.%06d", ps / 1'000'000, ps % 1'000'000); }
 
-// Messages of one edge: (source, destination, lane, direction).
-using Edge = std::tuple<int64_t, int64_t, int32_t, int32_t>;
+// Messages of one edge: (source, destination, lane, direction, skip).
+using Edge = std::tuple<int64_t, int64_t, int32_t, int32_t, int32_t>;
 
 struct Slice {
   int64_t rank = 0;
@@ -139,7 +139,7 @@ class Writer {
       if (action.kind() != ALL_REDUCE) {
         const int64_t peer = PeerRank(program_.mesh(), rank, action.peer());
         const Edge edge = {action.kind() == SEND ? rank : peer, action.kind() == SEND ? peer : rank, action.lane(),
-                           action.direction()};
+                           action.direction(), action.skip()};
         (action.kind() == SEND ? sends_ : recvs_)[edge].push_back(whole);
       }
       return WriteSlice(whole, action.name(), kind, arguments);

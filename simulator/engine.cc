@@ -27,8 +27,8 @@ struct StreamState {
   int32_t rank = 0;
   // Of the rank, in Engine::counts_.
   int32_t objects = 0;
-  // Channel or communicator.
-  int32_t link = -1;
+  // Of collectives.
+  int32_t communicator = -1;
   // The head: list, repetition, entry, run; list 3 = done.
   int32_t list = 0;
   int32_t repetition = 0;
@@ -39,14 +39,42 @@ struct StreamState {
   // Next in the list of streams that wait for the same object, -1 = last.
   int32_t next_waiter = -1;
   StreamClass kind = StreamClass::kCompute;
+  ComputeQueue queue = ComputeQueue::kNone;
+  // Of a queue: its head could start and waits to be chosen.
+  bool candidate = false;
   IdleReason reason = IdleReason::kEndOfRun;
   int64_t ready = 0;
+};
+
+// Transfers of one rank that start together (rule P4).
+struct GroupState {
+  const GroupView* view = nullptr;
+  int32_t rank = 0;
+  // Streams whose part of the group heads them and waits for nothing but partners.
+  int32_t streams_ready = 0;
+  // Once all are: members whose partner is not ready.
+  int32_t partners_missing = 0;
+  // No partner is missing: members may start, if their partners' groups are open too.
+  bool open = false;
+  // Members that have not ended.
+  int32_t running = 0;
 };
 
 struct RankState {
   const TemplateView* t = nullptr;
   // Of the rank's objects, in Engine::counts_ and waiters_.
   int32_t objects = 0;
+  // First of the rank's in Engine::streams_, channels_ and groups_.
+  int32_t streams = 0;
+  int32_t channels = 0;
+  int32_t groups = 0;
+  // In Engine::finish_times_.
+  int64_t finish_times = 0;
+  // Dynamic order: the queues' streams, -1 = there is none; whether an action of theirs is under way; whether the rank
+  // is in Engine::choosing_.
+  int32_t queues[2] = {-1, -1};
+  bool computing = false;
+  bool choosing = false;
   RankMeter meter;
 };
 
@@ -72,7 +100,7 @@ class Engine {
     while (status_.ok() && !steady_) {
       if (!queue_.empty() && queue_.time() == now_) {
         Handle(queue_.Pop());
-      } else if (!Grant()) {
+      } else if (!Choose() && !Grant()) {
         if (queue_.empty()) break;
         now_ = queue_.time();
       }
@@ -87,13 +115,20 @@ class Engine {
 
   absl::Status Prepare() {
     const int64_t ranks = view_.template_of_rank.size();
-    int64_t total = 0, streams = 0;
+    int64_t total = 0, streams = 0, channels = 0, groups = 0, actions = 0;
     for (const int32_t t : view_.template_of_rank) {
       total += view_.templates[t].objects;
       streams += view_.templates[t].streams.size();
+      channels += view_.templates[t].channels.size();
+      groups += view_.templates[t].groups.size();
+      actions += view_.templates[t].actions.size();
     }
+    dynamic_ = view_.program->compute_order() != STATIC_ORDER;
+    keeps_times_ = view_.program->compute_order() == ARRIVAL;
+    const int64_t times = keeps_times_ ? actions * int64_t{options_.repetitions} : 0;
     const int64_t bytes = total * (sizeof(counts_[0]) + sizeof(waiters_[0])) +
-                          streams * (sizeof(StreamState) + kLinkBytes) +
+                          streams * (sizeof(StreamState) + kLinkBytes) + channels * (sizeof(Channel) + kLinkBytes) +
+                          groups * sizeof(GroupState) + times * sizeof(finish_times_[0]) +
                           ranks * (sizeof(RankState) + sizeof(RankResult));
     // Indices of objects are int32: so many bytes hold fewer.
     if (bytes > kMostStateBytes) {
@@ -104,14 +139,31 @@ class Engine {
     if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));
     ranks_.reserve(ranks);
     streams_.reserve(streams);
+    channels_.reserve(channels);
+    groups_.reserve(groups);
+    finish_times_.assign(times, 0);
     result_.ranks.resize(ranks);
     remaining_.assign(options_.repetitions, 0);
     counts_.assign(total, 0);
     waiters_.assign(total, -1);
     int32_t objects = 0;
+    int64_t finish_times = 0;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const TemplateView& t = view_.templates[view_.template_of_rank[rank]];
-      ranks_.push_back({.t = &t, .objects = objects, .meter = RankMeter(t.persistent, &result_.ranks[rank])});
+      ranks_.push_back({.t = &t,
+                        .objects = objects,
+                        .streams = static_cast<int32_t>(streams_.size()),
+                        .channels = static_cast<int32_t>(channels_.size()),
+                        .groups = static_cast<int32_t>(groups_.size()),
+                        .finish_times = finish_times,
+                        .meter = RankMeter(t.persistent, &result_.ranks[rank])});
+      if (keeps_times_) finish_times += static_cast<int64_t>(t.actions.size()) * options_.repetitions;
+      for (const ChannelView& channel : t.channels) channels_.push_back(links_.AddTransfer(rank, channel));
+      for (const GroupView& group : t.groups) {
+        groups_.emplace_back();
+        groups_.back().view = &group;
+        groups_.back().rank = static_cast<int32_t>(rank);
+      }
       for (int64_t& remaining : remaining_) remaining += t.body_actions;
       for (const StreamView& view : t.streams) {
         const int32_t s = streams_.size();
@@ -121,11 +173,9 @@ class Engine {
         stream.rank = rank;
         stream.objects = objects;
         stream.kind = view.kind;
-        if (view.kind == StreamClass::kSend || view.kind == StreamClass::kRecv) {
-          stream.link = links_.AddTransfer(rank, view, s);
-        } else if (view.kind == StreamClass::kCollective) {
-          stream.link = links_.AddCollective(rank, view, s);
-        }
+        stream.queue = view.queue;
+        if (view.queue != ComputeQueue::kNone) ranks_[rank].queues[view.queue == ComputeQueue::kBackwards] = s;
+        if (view.kind == StreamClass::kCollective) stream.communicator = links_.AddCollective(rank, view, s);
       }
       objects += t.objects;
     }
@@ -212,9 +262,77 @@ class Engine {
         if (counts_[stream.objects + object] <= OwnRepetition(stream)) return WaitFor(s, object);
       }
     }
+    if (stream.queue != ComputeQueue::kNone && stream.run == entry.runs.begin) return BecomeCandidate(s);
     stream.ready = now_;
     Ready(s);
   }
+
+  // ---- The order of compute that is chosen at run time (rule P6).
+
+  void BecomeCandidate(int32_t s) {
+    streams_[s].candidate = true;
+    NoteChoice(streams_[s].rank);
+  }
+
+  // The rank may have to choose at this instant.
+  void NoteChoice(int32_t rank) {
+    RankState& state = ranks_[rank];
+    if (state.computing || state.choosing) return;
+    state.choosing = true;
+    choosing_.push_back(rank);
+  }
+
+  // All ranks that are free choose; whether there was one. Called when nothing is left to end at this instant, so a
+  // rank sees all that could run, and no choice sees what another one brings about.
+  bool Choose() {
+    if (choosing_.empty()) return false;
+    bool chosen = false;
+    // Starting a step calls nothing that adds to the list.
+    for (const int32_t rank : choosing_) {
+      RankState& state = ranks_[rank];
+      state.choosing = false;
+      if (state.computing) continue;
+      const int32_t forward = Candidate(state.queues[0]);
+      const int32_t backward = Candidate(state.queues[1]);
+      if (forward < 0 && backward < 0) continue;
+      const int32_t s = forward >= 0 && (backward < 0 || ForwardFirst(forward, backward)) ? forward : backward;
+      StreamState& stream = streams_[s];
+      stream.candidate = false;
+      stream.ready = now_;
+      state.computing = true;
+      Ready(s);
+      chosen = true;
+    }
+    choosing_.clear();
+    return chosen;
+  }
+
+  int32_t Candidate(int32_t s) const { return s >= 0 && streams_[s].candidate ? s : -1; }
+
+  bool ForwardFirst(int32_t forward, int32_t backward) const {
+    if (!keeps_times_) return false;
+    return Arrival(streams_[forward]) <= Arrival(streams_[backward]);
+  }
+
+  // What a head is chosen by: whether it waited for a RECV, and when the last of its dependencies was finished (-1: it
+  // has none).
+  std::pair<bool, int64_t> Arrival(const StreamState& stream) const {
+    const Entry& entry = Head(stream);
+    int64_t latest = -1;
+    for (int32_t i = entry.waits.begin; i < entry.waits.end; ++i) {
+      const Wait& wait = stream.t->waits[i];
+      const int64_t repetition = (wait.body ? stream.repetition : 0) - int64_t{wait.distance};
+      if (wait.ordering || repetition < 0) continue;
+      latest = std::max(latest, finish_times_[FinishTime(ranks_[stream.rank], wait.object, repetition)]);
+    }
+    return {stream.t->actions[entry.action].awaits_recv, latest};
+  }
+
+  int64_t FinishTime(const RankState& rank, int32_t action, int64_t repetition) const {
+    return rank.finish_times + int64_t{action} * options_.repetitions + repetition;
+  }
+
+  // ---- Waiting.
 
   void WaitFor(int32_t s, int32_t object) {
     StreamState& stream = streams_[s];
@@ -223,7 +341,7 @@ class Engine {
     waiters_[stream.objects + object] = s;
   }
 
-  static IdleReason Reason(const TemplateView& t, int32_t object) {
+  IdleReason Reason(const TemplateView& t, int32_t object) const {
     if (object >= static_cast<int32_t>(t.actions.size())) return IdleReason::kHostCopy;
     const Action& action = *t.actions[object].action;
     switch (action.kind()) {
@@ -235,7 +353,7 @@ class Engine {
         return action.purpose() == GRADIENT_SYNC || action.purpose() == TIED_SYNC ? IdleReason::kGradientSync
                                                                                   : IdleReason::kOtherSync;
       default:
-        return IdleReason::kHostCopy;
+        return dynamic_ && t.actions[object].start_object < 0 ? IdleReason::kInFlightLimit : IdleReason::kHostCopy;
     }
   }
 
@@ -260,14 +378,18 @@ class Engine {
       case StreamClass::kH2d:
         return StartRun(s);
       case StreamClass::kSend:
-        links_.channels[stream.link].send_ready = true;
-        return StartTransfer(stream.link);
       case StreamClass::kRecv:
-        links_.channels[stream.link].recv_ready = true;
-        return StartTransfer(stream.link);
+      case StreamClass::kTransfers: {
+        const Entry& entry = Head(stream);
+        const RankState& rank = ranks_[stream.rank];
+        if (entry.group >= 0) return GroupReady(rank.groups + entry.group);
+        SideReady(channels_[rank.channels + entry.channel], {true, s, entry.action, -1},
+                  stream.t->channels[entry.channel].send);
+        return;
+      }
       case StreamClass::kCollective:
-        ++links_.communicators[stream.link].ready;
-        return StartCollective(stream.link);
+        ++links_.communicators[stream.communicator].ready;
+        return StartCollective(stream.communicator);
     }
   }
 
@@ -286,11 +408,12 @@ class Engine {
 
   // ---- Starts.
 
-  static ActionKind KindOf(const ActionView& action) { return action.action->kind(); }
+  static bool IsCommunication(ActionKind kind) { return kind == SEND || kind == RECV || kind == ALL_REDUCE; }
 
-  // Called once per entry when its first step starts: the action's own start, if it has not started on another stream.
-  void StartEntry(const StreamState& stream) {
-    const ActionView& action = stream.t->actions[Head(stream).action];
+  // Called once per action and stream when its first step there starts: the action's own start, if it has not started
+  // on another stream.
+  void StartAction(const StreamState& stream, int32_t index) {
+    const ActionView& action = stream.t->actions[index];
     if (action.allocates.empty()) return;
     // Of the streams that the action has steps on, only the first to start counts.
     if (action.start_object >= 0) {
@@ -307,10 +430,11 @@ class Engine {
     StreamState& stream = streams_[s];
     const Entry& entry = Head(stream);
     const Run& run = stream.t->runs[stream.run];
-    if (stream.run == entry.runs.begin) StartEntry(stream);
+    if (stream.run == entry.runs.begin) StartAction(stream, entry.action);
     if (stream.kind == StreamClass::kCompute) {
-      if (stream.run == entry.runs.begin && KindOf(stream.t->actions[entry.action]) == FORWARD) {
-        ranks_[stream.rank].meter.ChangeForwards(+1);
+      if (stream.run == entry.runs.begin) {
+        const int32_t holds = stream.t->actions[entry.action].holds;
+        if (holds > 0) ranks_[stream.rank].meter.ChangeForwards(holds);
       }
       ranks_[stream.rank].meter.StartCompute(now_, stream.ready, stream.reason, run.duration_ps);
     }
@@ -319,19 +443,66 @@ class Engine {
     Push(run.duration_ps, EventKind::kStreamEnd, s);
   }
 
+  // One side of a channel becomes ready.
+  void SideReady(int32_t c, const ChannelEnd& end, bool send) {
+    Channel& channel = links_.channels[c];
+    (send ? channel.send : channel.recv) = end;
+    const ChannelEnd& partner = send ? channel.recv : channel.send;
+    if (!partner.ready) return;
+    if (partner.group >= 0 && --groups_[partner.group].partners_missing == 0) Open(partner.group);
+    StartTransfer(c);
+  }
+
+  // One more stream has its part of the group at its head, ready; with the last one the group is.
+  void GroupReady(int32_t g) {
+    GroupState& group = groups_[g];
+    const TemplateView& t = *ranks_[group.rank].t;
+    if (++group.streams_ready < group.view->streams.end - group.view->streams.begin) return;
+    group.running = group.view->members.end - group.view->members.begin;
+    group.partners_missing = 0;
+    for (int32_t i = group.view->streams.begin; i < group.view->streams.end; ++i) {
+      streams_[ranks_[group.rank].streams + t.group_streams[i]].ready = now_;
+    }
+    const auto channel_of = [&](const GroupMember& member) {
+      return channels_[ranks_[group.rank].channels + member.channel];
+    };
+    for (int32_t i = group.view->members.begin; i < group.view->members.end; ++i) {
+      const GroupMember& member = t.group_members[i];
+      const Channel& channel = links_.channels[channel_of(member)];
+      group.partners_missing += !(t.channels[member.channel].send ? channel.recv : channel.send).ready;
+    }
+    if (group.partners_missing == 0) group.open = true;
+    for (int32_t i = group.view->members.begin; i < group.view->members.end; ++i) {
+      const GroupMember& member = t.group_members[i];
+      SideReady(channel_of(member), {true, ranks_[group.rank].streams + member.stream, member.action, g},
+                t.channels[member.channel].send);
+    }
+  }
+
+  // All partners of the group are ready: each member starts unless its partner's own group is not open.
+  void Open(int32_t g) {
+    GroupState& group = groups_[g];
+    group.open = true;
+    for (int32_t i = group.view->members.begin; i < group.view->members.end; ++i) {
+      StartTransfer(channels_[ranks_[group.rank].channels + ranks_[group.rank].t->group_members[i].channel]);
+    }
+  }
+
+  bool MayStart(const ChannelEnd& end) const { return end.ready && (end.group < 0 || groups_[end.group].open); }
+
   void StartTransfer(int32_t c) {
     Channel& channel = links_.channels[c];
-    if (!channel.send_ready || !channel.recv_ready) return;
-    channel.send_ready = channel.recv_ready = false;
-    StreamState& send = streams_[channel.send];
-    StreamState& recv = streams_[channel.recv];
-    const Action& action = *send.t->actions[Head(send).action].action;
+    if (!MayStart(channel.send) || !MayStart(channel.recv)) return;
+    channel.send.ready = channel.recv.ready = false;
+    const StreamState& send = streams_[channel.send.stream];
+    const StreamState& recv = streams_[channel.recv.stream];
+    const Action& action = *send.t->actions[channel.send.action].action;
     const int64_t bytes = send.t->proto->buffers(action.sources(0)).bytes();
     status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
     const TransferTime time = channel.time;
     if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
-    StartCommunication(send, time.occupancy, Time{});
-    StartCommunication(recv, time.occupancy, time.latency);
+    StartCommunication(send, channel.send.action, time.occupancy, Time{});
+    StartCommunication(recv, channel.recv.action, time.occupancy, time.latency);
     Push(time.occupancy.ps, EventKind::kTransferEnd, c);
   }
 
@@ -346,19 +517,19 @@ class Engine {
     const TransferTime time = communicator.time;
     if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
     for (const int32_t s : communicator.streams) {
-      StartCommunication(streams_[s], time.occupancy, time.latency);
+      StartCommunication(streams_[s], Head(streams_[s]).action, time.occupancy, time.latency);
     }
     Push(time.occupancy.ps, EventKind::kCollectiveEnd, c);
   }
 
-  void StartCommunication(const StreamState& stream, Time occupancy, Time latency) {
-    StartEntry(stream);
+  void StartCommunication(const StreamState& stream, int32_t action, Time occupancy, Time latency) {
+    StartAction(stream, action);
     ranks_[stream.rank].meter.ChangeCommunication(now_, +1);
     ++result_.steps;
     if (!options_.trace) return;
     const Time end = {now_ + occupancy.ps};
     result_.ranks[stream.rank].events.push_back({.repetition = OwnRepetition(stream),
-                                                 .action = Head(stream).action,
+                                                 .action = action,
                                                  .step = 0,
                                                  .stream = static_cast<int32_t>(stream.view - stream.t->streams.data()),
                                                  .ready = {stream.ready},
@@ -400,6 +571,7 @@ class Engine {
     const bool tail = run.is_tail;
     if (++stream.run == entry.runs.end) {
       NextEntry(stream, /*first=*/false);
+      if (stream.queue != ComputeQueue::kNone) EndOfQueued(stream, entry);
     } else {
       stream.wait = 0;
     }
@@ -414,10 +586,35 @@ class Engine {
     TryReady(s);
   }
 
+  // The action of a queue has ended: the rank is free to choose.
+  void EndOfQueued(const StreamState& stream, const Entry& entry) {
+    ranks_[stream.rank].computing = false;
+    NoteChoice(stream.rank);
+    if (entry.end_object >= 0) Complete(stream.objects + entry.end_object);
+  }
+
   void EndTransfer(int32_t c) {
-    const Channel& channel = links_.channels[c];
-    EndCommunication(channel.send, Time{});
-    EndCommunication(channel.recv, channel.time.latency);
+    // What ends here lets the next transfer of the channel become ready.
+    const ChannelEnd send = links_.channels[c].send;
+    const ChannelEnd recv = links_.channels[c].recv;
+    const Time latency = links_.channels[c].time.latency;
+    EndSide(send, Time{});
+    EndSide(recv, latency);
+  }
+
+  void EndSide(const ChannelEnd& end, Time latency) {
+    if (end.group < 0) return EndCommunication(end.stream, latency);
+    GroupState& group = groups_[end.group];
+    FinishCommunication(group.rank, end.action, latency);
+    if (--group.running > 0) return;
+    group.open = false;
+    group.streams_ready = 0;
+    const RankState& rank = ranks_[group.rank];
+    const Range streams = group.view->streams;
+    for (int32_t i = streams.begin; i < streams.end; ++i) {
+      NextEntry(streams_[rank.streams + rank.t->group_streams[i]], /*first=*/false);
+    }
+    for (int32_t i = streams.begin; i < streams.end; ++i) TryReady(rank.streams + rank.t->group_streams[i]);
   }
 
   void EndCollective(int32_t c) {
@@ -430,13 +627,15 @@ class Engine {
     StreamState& stream = streams_[s];
     const int32_t action = Head(stream).action;
     NextEntry(stream, /*first=*/false);
-    if (latency.ps > 0) {
-      Push(latency.ps, EventKind::kFinish, stream.rank, action);
-    } else {
-      ranks_[stream.rank].meter.ChangeCommunication(now_, -1);
-      FinishAction(stream.rank, action);
-    }
+    FinishCommunication(stream.rank, action, latency);
     TryReady(s);
+  }
+
+  // A transfer or collective has ended and is finished `latency` later.
+  void FinishCommunication(int32_t rank, int32_t action, Time latency) {
+    if (latency.ps > 0) return Push(latency.ps, EventKind::kFinish, rank, action);
+    ranks_[rank].meter.ChangeCommunication(now_, -1);
+    FinishAction(rank, action);
   }
 
   void FinishTail(int32_t rank, int32_t action, int32_t tail_object) {
@@ -454,12 +653,21 @@ class Engine {
     for (int32_t i = action.frees.begin; i < action.frees.end; ++i) {
       state.meter.ChangeLive(now_, state.t->memory[i].buffer_class, -state.t->memory[i].bytes);
     }
-    if (KindOf(action) == BACKWARD) state.meter.ChangeForwards(-1);
+    if (action.unholds > 0) Unhold(state, action);
+    if (keeps_times_) finish_times_[FinishTime(state, index, counts_[state.objects + index])] = now_;
     if (action.list == ListKind::kBody) {
       const int32_t repetition = counts_[state.objects + index];
       if (--remaining_[repetition] == 0) EndRepetition();
     }
     Complete(state.objects + index);
+  }
+
+  // A microbatch comes back: what its forward held is released, of a wide one with its last.
+  void Unhold(RankState& state, const ActionView& action) {
+    if (action.held_object < 0) return state.meter.ChangeForwards(-action.unholds);
+    if (++counts_[state.objects + action.held_object] % action.unholds == 0) {
+      state.meter.ChangeForwards(-action.unholds);
+    }
   }
 
   void EndRepetition() {
@@ -506,6 +714,15 @@ class Engine {
   ComputeSlots slots_;
   std::vector<StreamState> streams_;
   std::vector<RankState> ranks_;
+  // Channel of every side, by rank.
+  std::vector<int32_t> channels_;
+  std::vector<GroupState> groups_;
+  // Ranks that may have to choose at this instant.
+  std::vector<int32_t> choosing_;
+  bool dynamic_ = false;
+  // With ARRIVAL: by rank, action and repetition.
+  bool keeps_times_ = false;
+  std::vector<int64_t> finish_times_;
   // Per object of every rank: how often it was completed, and the first stream that waits for it.
   std::vector<int32_t> counts_;
   std::vector<int32_t> waiters_;
@@ -532,6 +749,8 @@ absl::string_view IdleReasonName(IdleReason reason) {
       return "waiting for a buffer to be free";
     case IdleReason::kHostCopy:
       return "waiting for a copy between host and device";
+    case IdleReason::kInFlightLimit:
+      return "waiting for a microbatch to come back";
     case IdleReason::kComputeSlot:
       return "waiting for a compute slot";
     case IdleReason::kStepBarrier:

@@ -29,11 +29,12 @@ enum class IdleReason : uint8_t {
   kOtherSync,
   kBufferReuse,
   kHostCopy,
+  kInFlightLimit,
   kComputeSlot,
   kStepBarrier,
   kEndOfRun,
 };
-inline constexpr int kIdleReasons = 9;
+inline constexpr int kIdleReasons = 10;
 
 // E.g. "waiting for forward input".
 absl::string_view IdleReasonName(IdleReason reason);
@@ -73,7 +74,8 @@ struct RankResult {
   // Most bytes of device memory that were live at one time, and of which classes at the first such time. A buffer is
   // live from the start of its first writer, inclusive, to the finish of its releasing action, exclusive.
   int64_t live_peak = 0;
-  // Most forwards that had begun without their backward being over, at one time.
+  // Most microbatches that had begun their forward, in any stage of the rank, without their backward being over, at one
+  // time.
   int64_t peak_forwards = 0;
   ClassSizes live_at_peak = {};
   // In order of start, with EngineOptions::trace.
@@ -98,7 +100,8 @@ absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions);
 
 // Simulates. Errors are those of the network model; ResourceExhausted if the state of all ranks, which grows with ranks
 // x actions, would take more than 4 GiB, or the trace has more than kMostTraceSteps; Internal, naming the actions that
-// wait, if a program that was not verified comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26 days).
+// wait, if a program that was not verified comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26
+// days).
 absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
                                        const EngineOptions& options);
 

@@ -27,13 +27,12 @@ std::vector<int64_t> Links::Members(int64_t rank, const std::vector<std::vector<
   return GroupMembers(mesh_, rank, spelled);
 }
 
-int32_t Links::AddTransfer(int64_t rank, const StreamView& view, int32_t stream) {
+int32_t Links::AddTransfer(int64_t rank, const ChannelView& view) {
   const int64_t peer = Resolve(rank, view.peer);
-  const bool send = view.kind == StreamClass::kSend;
   const auto [at, inserted] = channel_of_.try_emplace(
-      {send ? rank : peer, send ? peer : rank, view.lane, view.direction}, static_cast<int32_t>(channels.size()));
+      {view.send ? rank : peer, view.send ? peer : rank, view.lane, view.direction, view.skip, view.slot},
+      static_cast<int32_t>(channels.size()));
   if (inserted) channels.emplace_back();
-  (send ? channels[at->second].send : channels[at->second].recv) = stream;
   return at->second;
 }
 

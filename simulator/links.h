@@ -15,13 +15,22 @@
 
 namespace weft {
 
-// The streams of one (source, destination, lane, direction). The i-th send belongs to the i-th recv and streams run in
-// order, so what stands at the heads of both always belongs together.
+// A SEND or RECV that is ready or under way.
+struct ChannelEnd {
+  bool ready = false;
+  int32_t stream = -1;
+  // In TemplateView::actions.
+  int32_t action = -1;
+  // Of the engine's groups, -1 = it starts by itself.
+  int32_t group = -1;
+};
+
+// One (source, destination, lane, direction, skip), one for each of several transfers in a group. The i-th send belongs
+// to the i-th recv, and each side has all of them on one stream in order, so what is ready on both sides always belongs
+// together.
 struct Channel {
-  int32_t send = -1;
-  int32_t recv = -1;
-  bool send_ready = false;
-  bool recv_ready = false;
+  ChannelEnd send;
+  ChannelEnd recv;
   // Of the transfer under way.
   TransferTime time;
   // Times of the message sizes seen so far.
@@ -43,8 +52,9 @@ class Links {
  public:
   explicit Links(const Mesh& mesh) : mesh_(mesh) {}
 
-  // Makes `stream` of `rank` an end of its channel or a member of its communicator; returns its index. Ranks ascend.
-  int32_t AddTransfer(int64_t rank, const StreamView& view, int32_t stream);
+  // The index of the channel that `view` is a side of for `rank`, or of the communicator that `stream` becomes a member
+  // of. Ranks ascend.
+  int32_t AddTransfer(int64_t rank, const ChannelView& view);
   int32_t AddCollective(int64_t rank, const StreamView& view, int32_t stream);
 
   std::vector<Channel> channels;
@@ -56,7 +66,8 @@ class Links {
   std::vector<int64_t> Members(int64_t rank, const std::vector<std::vector<int64_t>>& group) const;
 
   const Mesh& mesh_;
-  std::map<std::tuple<int64_t, int64_t, int32_t, Direction>, int32_t> channel_of_;
+  // By source, destination, lane, direction, skip, slot.
+  std::map<std::tuple<int64_t, int64_t, int32_t, Direction, int32_t, int32_t>, int32_t> channel_of_;
   std::map<std::tuple<Purpose, int64_t, std::vector<std::vector<int64_t>>>, int32_t> communicator_of_;
 };
 

@@ -1,13 +1,13 @@
 #include "simulator/metrics.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "proto/mesh.h"
 
 namespace weft {
 namespace {
@@ -118,13 +118,11 @@ void AddMemory(const ProgramView& view, const Cluster& cluster, const EngineResu
   }
 }
 
-// Different stages whose forwards a template runs, at least 1.
-int64_t Stages(const Template& t) {
-  std::set<int32_t> stages;
-  for (const Action& action : t.body()) {
-    if (action.kind() == FORWARD) stages.insert(action.stage());
-  }
-  return std::max<int64_t>(1, static_cast<int64_t>(stages.size()));
+// Stages per pipe rank: a microbatch's activations on one whole rank are those of so many stages. A rank that holds
+// replicas of other ranks' stages holds more stages than that, each as large.
+double StagesPerRank(const Program& program) {
+  const int64_t ranks = std::max<int64_t>(1, AxisSize(program.mesh(), "pipe"));
+  return program.stages() > 0 ? static_cast<double>(program.stages()) / static_cast<double>(ranks) : 1;
 }
 
 void AddRanks(const ProgramView& view, const EngineResult& isolated, const EngineResult& steady,
@@ -140,7 +138,7 @@ void AddRanks(const ProgramView& view, const EngineResult& isolated, const Engin
     row->set_live_peak_bytes(std::max(result.live_peak, steady.ranks[rank].live_peak));
     const Template& t = *view.templates[view.template_of_rank[rank]].proto;
     row->set_planned_bytes(t.device_arena_bytes());
-    row->set_peak_activations(static_cast<double>(result.peak_forwards) / static_cast<double>(Stages(t)));
+    row->set_peak_activations(static_cast<double>(result.peak_forwards) / StagesPerRank(*view.program));
     for (int reason = 0; reason < kIdleReasons; ++reason) {
       if (result.idle[reason].ps == 0) continue;
       IdleCause* cause = row->add_idle_causes();
@@ -195,8 +193,11 @@ Trace MakeTrace(const ProgramView& view, const EngineResult& result, int repetit
     // (first action, index of the stream): of two streams that one action uses first, the lower.
     std::vector<std::pair<int32_t, int32_t>> first_use;
     for (size_t s = 0; s < t.streams.size(); ++s) {
+      // The two queues of compute are one stream to the reader.
+      const bool second_queue =
+          s > 0 && t.streams[s].queue == ComputeQueue::kBackwards && t.streams[s - 1].queue == ComputeQueue::kForwards;
       for (const Range& entries : t.streams[s].entries) {
-        if (entries.empty()) continue;
+        if (entries.empty() || second_queue) continue;
         first_use.push_back({t.entries[entries.begin].action, static_cast<int32_t>(s)});
         break;
       }
@@ -207,6 +208,9 @@ Trace MakeTrace(const ProgramView& view, const EngineResult& result, int repetit
     for (const auto& [action, s] : first_use) {
       place[s] = static_cast<int32_t>(name.size());
       name.push_back(t.streams[s].name);
+    }
+    for (size_t s = 1; s < t.streams.size(); ++s) {
+      if (t.streams[s].queue == ComputeQueue::kBackwards && place[s] < 0) place[s] = place[s - 1];
     }
   }
 

@@ -19,13 +19,30 @@ struct Node {
   bool detached = false;
   const Template* t = nullptr;
   const Action* action = nullptr;
-  // Rule P2: the step before on the stream must have ended; these must be finished.
-  int previous = -1;
+  // Rule P2: the step before on the stream must have ended (of a group: all of it); these must be finished.
+  std::vector<int> previous;
   std::vector<int> finished;
+  // Those of them that the action's own deps name.
+  std::vector<int> named;
   // All steps that start together with this one, itself among them (P4).
   std::vector<int> together;
+  // Index in groups_ of a transfer (P4), in items_ of the first compute step of an action whose turn is chosen (P6).
+  int group = -1;
+  int item = -1;
+  // The steps that become ready with this one, itself among them: its group, if it has one.
+  std::vector<int> ready_with;
   int64_t occupancy = 0;
   int64_t latency = 0;
+};
+
+// An action in the queues of its rank (P6).
+struct Item {
+  int64_t rank = 0;
+  enum { kForward, kBackward, kBoth } queue = kBoth;
+  // Its steps on the compute stream.
+  std::vector<int> steps;
+  bool awaits_recv = false;
+  bool chosen = false;
 };
 
 class Naive {
@@ -46,7 +63,7 @@ class Naive {
     for (size_t i = 0; i < nodes_.size(); ++i) Resolve(i);
     Match();
     for (int64_t now = 0; now >= 0; now = NextInstant(now)) {
-      while (MakeReady(now) || Start(now) || Grant(now)) {
+      while (MakeReady(now) || Start(now) || Choose(now) || Grant(now)) {
       }
     }
     return Conclude();
@@ -125,6 +142,7 @@ class Naive {
   void AddAction(int64_t rank, const Template& t, const Action& action, int list, int repetition) {
     const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
     const int steps = communicates ? 1 : program_.segments(action.segment()).steps_size();
+    int item = -1;
     for (int i = 0; i < steps; ++i) {
       Node node;
       node.t = &t;
@@ -135,14 +153,19 @@ class Naive {
         for (const int64_t member : MembersOf(rank, action)) node.stream += " " + std::to_string(member);
       } else if (communicates) {
         node.kind = Node::kTransfer;
-        node.stream = std::string(action.kind() == SEND ? "send " : "recv ") + std::to_string(PeerOf(rank, action)) +
-                      " " + std::to_string(action.lane()) + " " + std::to_string(action.direction());
+        node.stream = StreamOf(rank, action);
+        node.group = GroupOf(rank, action, list, repetition);
+        groups_[node.group].push_back(static_cast<int>(nodes_.size()));
       } else {
         const Step& step = program_.segments(action.segment()).steps(i);
         node.kind = step.stream() == COMPUTE ? Node::kCompute : Node::kCopy;
         node.stream = "step " + std::to_string(step.stream());
         node.detached = step.detached();
         node.occupancy = durations_.step(action.segment(), i, action.kind());
+        if (node.kind == Node::kCompute && program_.compute_order() != STATIC_ORDER) {
+          if (item < 0) item = node.item = NewItem(rank, t, action);
+          items_[item].steps.push_back(static_cast<int>(nodes_.size()));
+        }
       }
       nodes_.push_back(node);
       result_.steps.push_back(
@@ -150,15 +173,59 @@ class Naive {
     }
   }
 
+  // P3.
+  std::string StreamOf(int64_t rank, const Action& action) const {
+    if (program_.transfer_streams() == SHARED) return "transfers";
+    if (program_.transfer_streams() == PER_DIRECTION) return "transfers " + std::to_string(action.direction());
+    return std::string(action.kind() == SEND ? "send " : "recv ") + std::to_string(PeerOf(rank, action)) + " " +
+           std::to_string(action.lane()) + " " + std::to_string(action.direction()) + " " +
+           std::to_string(action.skip());
+  }
+
+  // The group of the next transfer of the expansion: that of the step before it, if that stands beside it in the list
+  // and has the same number.
+  int GroupOf(int64_t rank, const Action& action, int list, int repetition) {
+    if (!nodes_.empty()) {
+      const Node& last = nodes_.back();
+      const NaiveStep& step = result_.steps.back();
+      if (last.group >= 0 && step.rank == rank && step.list == list && step.repetition == repetition &&
+          action.transfer_group() != 0 && last.action->transfer_group() == action.transfer_group()) {
+        return last.group;
+      }
+    }
+    groups_.emplace_back();
+    return static_cast<int>(groups_.size()) - 1;
+  }
+
+  int NewItem(int64_t rank, const Template& t, const Action& action) {
+    Item item;
+    item.rank = rank;
+    if (action.kind() == FORWARD) item.queue = Item::kForward;
+    for (const ActionKind kind : {BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT}) {
+      if (action.kind() == kind) item.queue = Item::kBackward;
+    }
+    for (const Dependency& dep : action.deps()) {
+      for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+        for (const Action& other : *list) {
+          if (other.id() == dep.action() && other.kind() == RECV) item.awaits_recv = true;
+        }
+      }
+    }
+    items_.push_back(item);
+    return static_cast<int>(items_.size()) - 1;
+  }
+
   // What step i waits for (P2).
   void Resolve(int i) {
     Node& node = nodes_[i];
     const NaiveStep& step = result_.steps[i];
-    for (int j = i - 1; j >= 0 && result_.steps[j].rank == step.rank; --j) {
-      if (nodes_[j].stream != node.stream) continue;
-      node.previous = j;
+    for (int j = i - 1; j >= 0 && result_.steps[j].rank == step.rank && node.item < 0; --j) {
+      if (nodes_[j].stream != node.stream || (node.group >= 0 && nodes_[j].group == node.group)) continue;
+      node.previous = nodes_[j].group >= 0 ? groups_[nodes_[j].group] : std::vector<int>{j};
       break;
     }
+    node.ready_with = node.group >= 0 ? groups_[node.group] : std::vector<int>{i};
+    bool named = false;
     const auto wait_for = [&](int list, int repetition, int action_id, int step_index) {
       for (size_t j = 0; j < nodes_.size(); ++j) {
         const NaiveStep& other = result_.steps[j];
@@ -166,7 +233,9 @@ class Naive {
             other.action_id != action_id) {
           continue;
         }
-        if (step_index < 0 ? !nodes_[j].detached : other.step == step_index) node.finished.push_back(j);
+        if (step_index >= 0 ? other.step != step_index : nodes_[j].detached) continue;
+        node.finished.push_back(j);
+        if (named) node.named.push_back(j);
       }
     };
     if (node.kind == Node::kCompute || node.kind == Node::kCopy) {
@@ -174,6 +243,7 @@ class Naive {
         wait_for(step.list, step.repetition, step.action_id, dep);
       }
     }
+    named = true;
     for (const Dependency& dep : node.action->deps()) {
       for (const Action& action : node.t->prologue()) {
         // Repetition 0 of its own list is the only one.
@@ -212,7 +282,8 @@ class Naive {
         const bool send = node.action->kind() == SEND;
         const int64_t peer = PeerOf(rank, *node.action);
         const std::string key = std::to_string(send ? rank : peer) + ">" + std::to_string(send ? peer : rank) + " " +
-                                std::to_string(node.action->lane()) + " " + std::to_string(node.action->direction());
+                                std::to_string(node.action->lane()) + " " + std::to_string(node.action->direction()) +
+                                " " + std::to_string(node.action->skip());
         (send ? sends : recvs)[key].push_back(i);
       } else if (node.kind == Node::kCollective) {
         collectives[node.stream][rank].push_back(i);
@@ -255,14 +326,78 @@ class Naive {
     bool changed = false;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       NaiveStep& step = result_.steps[i];
-      if (step.ready >= 0) continue;
-      bool ready = nodes_[i].previous < 0 || Happened(result_.steps[nodes_[i].previous].end, now);
-      for (const int j : nodes_[i].finished) ready = ready && Happened(result_.steps[j].finish, now);
+      if (step.ready >= 0 || nodes_[i].item >= 0) continue;
+      bool ready = true;
+      for (const int member : nodes_[i].ready_with) {
+        for (const int j : nodes_[member].previous) ready = ready && Happened(result_.steps[j].end, now);
+        ready = ready && WaitsAreOver(member, now);
+      }
       if (!ready) continue;
       step.ready = now;
       changed = true;
     }
     return changed;
+  }
+
+  bool WaitsAreOver(int i, int64_t now) const {
+    for (const int j : nodes_[i].finished) {
+      if (!Happened(result_.steps[j].finish, now)) return false;
+    }
+    return true;
+  }
+
+  // Every rank whose compute stream is free starts one of the heads of its queues (P6).
+  bool Choose(int64_t now) {
+    bool changed = false;
+    for (int64_t rank = 0; rank < ranks_ && !items_.empty(); ++rank) {
+      bool busy = false;
+      int forward = -1;
+      int backward = -1;
+      for (size_t i = 0; i < items_.size(); ++i) {
+        const Item& item = items_[i];
+        if (item.rank != rank) continue;
+        if (item.chosen) {
+          for (const int j : item.steps) busy = busy || !Happened(result_.steps[j].end, now);
+          continue;
+        }
+        if (forward < 0 && item.queue != Item::kBackward) forward = static_cast<int>(i);
+        if (backward < 0 && item.queue != Item::kForward) backward = static_cast<int>(i);
+      }
+      if (busy) continue;
+      const auto ready = [&](int head, int other) {
+        return head >= 0 && (items_[head].queue != Item::kBoth || other == head || other < 0) &&
+               WaitsAreOver(items_[head].steps.front(), now);
+      };
+      // Whether nothing of the one queue is left before an action that is in both.
+      const bool can_forward = ready(forward, backward);
+      const bool can_backward = ready(backward, forward);
+      if (!can_forward && !can_backward) continue;
+      int chosen = can_forward ? forward : backward;
+      if (can_forward && can_backward) {
+        const bool first = program_.compute_order() == ARRIVAL && Arrival(forward) <= Arrival(backward);
+        chosen = first ? forward : backward;
+      }
+      items_[chosen].chosen = true;
+      result_.steps[items_[chosen].steps.front()].ready = now;
+      changed = true;
+    }
+    return changed;
+  }
+
+  std::pair<bool, int64_t> Arrival(int item) const {
+    int64_t last = -1;
+    for (const int j : nodes_[items_[item].steps.front()].named) last = std::max(last, result_.steps[j].finish);
+    return {items_[item].awaits_recv, last};
+  }
+
+  // Whether a transfer's group is ready, and all of its partners.
+  bool GroupMayStart(int group) const {
+    for (const int member : groups_[group]) {
+      for (const int j : nodes_[member].together) {
+        if (result_.steps[j].ready < 0) return false;
+      }
+    }
+    return true;
   }
 
   void StartStep(int i, int64_t now) {
@@ -278,7 +413,9 @@ class Naive {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (result_.steps[i].start >= 0 || (nodes_[i].kind == Node::kCompute && slots_per_node_ > 0)) continue;
       bool ready = true;
-      for (const int j : nodes_[i].together) ready = ready && result_.steps[j].ready >= 0;
+      for (const int j : nodes_[i].together) {
+        ready = ready && result_.steps[j].ready >= 0 && (nodes_[j].group < 0 || GroupMayStart(nodes_[j].group));
+      }
       if (!ready) continue;
       for (const int j : nodes_[i].together) StartStep(j, now);
       changed = true;
@@ -414,6 +551,8 @@ class Naive {
   std::map<int64_t, int64_t> holders_;
   int64_t ranks_ = 1;
   std::vector<Node> nodes_;
+  std::vector<std::vector<int>> groups_;
+  std::vector<Item> items_;
   NaiveResult result_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -27,11 +28,16 @@ struct SegmentRuns {
   int32_t streams = 0;
 };
 
-// Identity of a stream within a template.
-using StreamKey = std::tuple<StreamClass, std::vector<int64_t>, std::vector<std::vector<int64_t>>, int32_t, int32_t>;
+// Identity of a stream within a template: its class, peer, group, and what else tells it apart.
+using StreamKey =
+    std::tuple<StreamClass, std::vector<int64_t>, std::vector<std::vector<int64_t>>, int32_t, int32_t, int32_t>;
 
 bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
 bool IsCompute(ActionKind kind) { return !IsTransfer(kind) && kind != ALL_REDUCE; }
+bool IsBackward(ActionKind kind) { return kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT; }
+// In both queues of a dynamic order: nothing passes it (rule P6).
+bool IsInBothQueues(ActionKind kind) { return kind != FORWARD && !IsBackward(kind); }
+int32_t Width(const Action& action) { return std::max(1, action.width()); }
 
 class TemplateBuilder {
  public:
@@ -47,11 +53,14 @@ class TemplateBuilder {
     AddActions(template_.epilogue(), ListKind::kEpilogue);
     view_.objects = view_.actions.size();
     view_.body_actions = template_.body_size();
+    FindGroups();
     for (int32_t i = 0; i < static_cast<int32_t>(view_.actions.size()); ++i) {
       const Action& action = *view_.actions[i].action;
       WEFT_RETURN_IF_ERROR(IsCompute(action.kind()) ? AddComputeAction(i) : AddCommunicationAction(i));
     }
+    if (program_.compute_order() != STATIC_ORDER) OrderQueues();
     WEFT_RETURN_IF_ERROR(AddStreams());
+    AddHeldActivations();
     WEFT_RETURN_IF_ERROR(AddMemory());
     return std::move(view_);
   }
@@ -70,8 +79,30 @@ class TemplateBuilder {
                                .tails = 0,
                                .tail_objects = {},
                                .start_object = -1,
+                               .holds = 0,
+                               .unholds = 0,
+                               .held_object = -1,
+                               .awaits_recv = false,
                                .allocates = {},
                                .frees = {}});
+    }
+  }
+
+  // Groups of two and more: neighbours with the same number.
+  void FindGroups() {
+    group_of_.assign(view_.actions.size(), -1);
+    for (size_t i = 1; i < view_.actions.size(); ++i) {
+      const ActionView& before = view_.actions[i - 1];
+      const ActionView& own = view_.actions[i];
+      if (!IsTransfer(own.action->kind()) || !IsTransfer(before.action->kind()) || own.list != before.list ||
+          own.action->transfer_group() == 0 || own.action->transfer_group() != before.action->transfer_group()) {
+        continue;
+      }
+      if (group_of_[i - 1] < 0) {
+        group_of_[i - 1] = static_cast<int32_t>(view_.groups.size());
+        view_.groups.emplace_back();
+      }
+      group_of_[i] = group_of_[i - 1];
     }
   }
 
@@ -94,36 +125,78 @@ class TemplateBuilder {
     if (runs->streams > 1) view_.actions[index].start_object = view_.objects++;
     for (int stream = 0; stream < kStepStreams; ++stream) {
       if (runs->runs[stream].empty()) continue;
-      entries_[StreamKey{static_cast<StreamClass>(stream), {}, {}, 0, 0}].push_back(
-          {.action = index,
-           .list = view_.actions[index].list,
-           .runs = runs->runs[stream],
-           .waits = {},
-           .named_base = named_base,
-           .tail_object = runs->tails > 1 && runs->has_tail[stream] ? tail_object++ : -1});
+      const auto kind = static_cast<StreamClass>(stream);
+      ComputeQueue queue = ComputeQueue::kNone;
+      if (kind == StreamClass::kCompute && program_.compute_order() != STATIC_ORDER) {
+        queue = IsBackward(action.kind()) ? ComputeQueue::kBackwards : ComputeQueue::kForwards;
+      }
+      Entry& entry = AddEntry(index, {kind, {}, {}, static_cast<int32_t>(queue), 0, 0});
+      entry.runs = runs->runs[stream];
+      entry.named_base = named_base;
+      if (runs->tails > 1 && runs->has_tail[stream]) entry.tail_object = tail_object++;
     }
     CountSteps(index, program_.segments(action.segment()).steps_size());
     return absl::OkStatus();
   }
 
+  Entry& AddEntry(int32_t index, const StreamKey& key) {
+    Entry& entry = entries_[key].emplace_back();
+    entry.action = index;
+    entry.list = view_.actions[index].list;
+    return entry;
+  }
+
   absl::Status AddCommunicationAction(int32_t index) {
     const Action& action = *view_.actions[index].action;
     view_.actions[index].tails = 1;
-    StreamKey key = action.kind() == ALL_REDUCE
-                        ? StreamKey{StreamClass::kCollective, {}, ResolveGroup(action.group()), action.purpose(), 0}
-                        : StreamKey{action.kind() == SEND ? StreamClass::kSend : StreamClass::kRecv,
-                                    ResolvePeer(action.peer()),
-                                    {},
-                                    action.lane(),
-                                    action.direction()};
-    entries_[std::move(key)].push_back({.action = index,
-                                        .list = view_.actions[index].list,
-                                        .runs = {},
-                                        .waits = {},
-                                        .named_base = 0,
-                                        .tail_object = -1});
     CountSteps(index, 1);
+    if (action.kind() == ALL_REDUCE) {
+      AddEntry(index, {StreamClass::kCollective, {}, ResolveGroup(action.group()), action.purpose(), 0, 0});
+      return absl::OkStatus();
+    }
+    const int32_t group = group_of_[index];
+    const bool first = group < 0 || index == 0 || group_of_[index - 1] != group;
+    ChannelView channel = {.send = action.kind() == SEND,
+                           .peer = ResolvePeer(action.peer()),
+                           .lane = action.lane(),
+                           .direction = action.direction(),
+                           .skip = action.skip(),
+                           .slot = 0};
+    if (first) slots_.clear();
+    channel.slot = slots_[channel]++;
+    const auto [found, is_new] = channels_.try_emplace(channel, static_cast<int32_t>(view_.channels.size()));
+    if (is_new) view_.channels.push_back(channel);
+    const StreamKey key = TransferStream(channel);
+    if (group < 0) {
+      AddEntry(index, key).channel = found->second;
+      return absl::OkStatus();
+    }
+    // Its members are neighbours, on every stream too.
+    GroupView& view = view_.groups[group];
+    if (first) view.members.begin = view_.group_members.size();
+    view_.group_members.push_back({.action = index, .channel = found->second, .stream = -1});
+    view.members.end = view_.group_members.size();
+    member_streams_.push_back(key);
+    std::vector<Entry>& entries = entries_[key];
+    if (entries.empty() || entries.back().group != group) AddEntry(index, key).group = group;
     return absl::OkStatus();
+  }
+
+  // Rule P3.
+  StreamKey TransferStream(const ChannelView& channel) const {
+    switch (program_.transfer_streams()) {
+      case PER_DIRECTION:
+        return {StreamClass::kTransfers, {}, {}, channel.direction, 0, 0};
+      case SHARED:
+        return {StreamClass::kTransfers, {}, {}, 0, 0, 0};
+      default:
+        return {channel.send ? StreamClass::kSend : StreamClass::kRecv,
+                channel.peer,
+                {},
+                channel.lane,
+                channel.direction,
+                channel.skip};
+    }
   }
 
   void CountSteps(int32_t index, int64_t steps) {
@@ -226,7 +299,10 @@ class TemplateBuilder {
   }
 
   std::string StreamName(const StreamKey& key) const {
-    const auto& [kind, peer, group, first, second] = key;
+    const auto& [kind, peer, group, first, second, third] = key;
+    const auto direction = [](int32_t value) {
+      return absl::AsciiStrToLower(Direction_Name(static_cast<Direction>(value)));
+    };
     std::vector<std::string> parts;
     switch (kind) {
       case StreamClass::kCompute:
@@ -241,8 +317,13 @@ class TemplateBuilder {
         for (size_t i = 0; i < peer.size(); ++i) {
           if (peer[i] >= 0) parts.push_back(absl::StrCat(program_.mesh().axes(i).name(), "=", peer[i]));
         }
-        parts.push_back(absl::AsciiStrToLower(Direction_Name(static_cast<Direction>(second))));
+        parts.push_back(direction(second));
         parts.push_back(absl::StrCat("lane ", first));
+        if (third > 0) parts.push_back(absl::StrCat("skip ", third));
+        break;
+      case StreamClass::kTransfers:
+        parts.push_back("p2p");
+        if (first != 0) parts.push_back(direction(first));
         break;
       case StreamClass::kCollective:
         parts.push_back("all_reduce");
@@ -262,13 +343,11 @@ class TemplateBuilder {
     for (auto& [key, entries] : entries_) {
       StreamView stream;
       stream.kind = std::get<0>(key);
-      stream.peer = std::get<1>(key);
       stream.group = std::get<2>(key);
-      if (stream.kind == StreamClass::kCollective) {
-        stream.purpose = static_cast<Purpose>(std::get<3>(key));
-      } else {
-        stream.lane = std::get<3>(key);
-        stream.direction = static_cast<Direction>(std::get<4>(key));
+      if (stream.kind == StreamClass::kCompute) stream.queue = static_cast<ComputeQueue>(std::get<3>(key));
+      if (stream.kind == StreamClass::kCollective) stream.purpose = static_cast<Purpose>(std::get<3>(key));
+      for (size_t i = 0; i < member_streams_.size(); ++i) {
+        if (member_streams_[i] == key) view_.group_members[i].stream = static_cast<int32_t>(view_.streams.size());
       }
       stream.name = StreamName(key);
       const int32_t base = view_.entries.size();
@@ -282,37 +361,146 @@ class TemplateBuilder {
         stream.entries[list].end = end;
       }
       for (Entry& entry : entries) {
-        WEFT_ASSIGN_OR_RETURN(entry.waits, AddWaits(entry, stream.kind));
+        WEFT_RETURN_IF_ERROR(AddWaits(stream, entry));
         view_.entries.push_back(entry);
       }
       view_.streams.push_back(std::move(stream));
     }
+    for (GroupView& group : view_.groups) {
+      group.streams.begin = view_.group_streams.size();
+      std::set<int32_t> streams;
+      for (int32_t i = group.members.begin; i < group.members.end; ++i) streams.insert(view_.group_members[i].stream);
+      view_.group_streams.insert(view_.group_streams.end(), streams.begin(), streams.end());
+      group.streams.end = view_.group_streams.size();
+    }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Range> AddWaits(const Entry& entry, StreamClass kind) {
-    const Action& action = *view_.actions[entry.action].action;
-    Range range = {.begin = static_cast<int32_t>(view_.waits.size()), .end = 0};
+  absl::Status AddWaits(const StreamView& stream, Entry& entry) {
+    entry.waits.begin = view_.waits.size();
+    if (entry.group < 0) {
+      WEFT_RETURN_IF_ERROR(AddWaitsOf(entry.action, stream, entry));
+    } else {
+      const GroupView& group = view_.groups[entry.group];
+      for (int32_t i = group.members.begin; i < group.members.end; ++i) {
+        const GroupMember& member = view_.group_members[i];
+        if (member.stream != static_cast<int32_t>(view_.streams.size())) continue;
+        WEFT_RETURN_IF_ERROR(AddWaitsOf(member.action, stream, entry));
+      }
+    }
+    if (stream.queue != ComputeQueue::kNone) {
+      const std::vector<Wait>& ordering = ordering_[entry.action];
+      view_.waits.insert(view_.waits.end(), ordering.begin(), ordering.end());
+      entry.end_object = end_object_[entry.action];
+    }
+    entry.waits.end = view_.waits.size();
+    return absl::OkStatus();
+  }
+
+  absl::Status AddWaitsOf(int32_t index, const StreamView& stream, const Entry& entry) {
+    const Action& action = *view_.actions[index].action;
     for (const Dependency& dep : action.deps()) {
       const auto found = index_of_id_.find(dep.action());
       if (found == index_of_id_.end()) return Error(action, absl::StrCat("it waits for unknown action ", dep.action()));
       if (dep.distance() < 0) return Error(action, absl::StrCat("distance ", dep.distance(), " is negative"));
       const int32_t target = found->second;
-      if (ImpliedByStream(target, entry, dep.distance(), kind)) continue;
-      view_.waits.push_back(
-          {.object = target, .distance = dep.distance(), .body = view_.actions[target].list == ListKind::kBody});
+      view_.actions[index].awaits_recv |= view_.actions[target].action->kind() == RECV;
+      if (ImpliedByStream(target, entry, dep.distance(), stream)) continue;
+      view_.waits.push_back({.object = target,
+                             .distance = dep.distance(),
+                             .body = view_.actions[target].list == ListKind::kBody,
+                             .ordering = false});
     }
-    range.end = view_.waits.size();
-    return range;
+    return absl::OkStatus();
   }
 
-  // Whether the action `target` is an earlier one that ends on the entry's own stream.
-  bool ImpliedByStream(int32_t target, const Entry& entry, int32_t distance, StreamClass kind) const {
+  // Whether the action `target` is an earlier one that ends on the entry's own stream. In a queue the times of all
+  // dependencies count.
+  bool ImpliedByStream(int32_t target, const Entry& entry, int32_t distance, const StreamView& stream) const {
     const ActionView& action = view_.actions[target];
-    if (static_cast<int>(kind) >= kStepStreams || !IsCompute(action.action->kind()) || action.tails != 1) return false;
-    if (target >= entry.action && distance == 0) return false;
+    const int kind = static_cast<int>(stream.kind);
+    if (kind >= kStepStreams || !IsCompute(action.action->kind()) || action.tails != 1) return false;
+    if (stream.queue != ComputeQueue::kNone || (target >= entry.action && distance == 0)) return false;
     const SegmentRuns& runs = runs_.at({action.action->segment(), action.action->kind()});
-    return runs.has_tail[static_cast<int>(kind)];
+    return runs.has_tail[kind];
+  }
+
+  // An action that is in both queues waits for all backwards before it, which come in order: for the last one. A
+  // backward waits for the last such action before it. Before the first of the body come the last of the repetition
+  // before and the last of the prologue, before the first of the epilogue the last of the body and, if that has none,
+  // of the prologue.
+  void OrderQueues() {
+    ordering_.resize(view_.actions.size());
+    end_object_.assign(view_.actions.size(), -1);
+    // Compute actions by list: backwards, and those in both queues.
+    std::array<std::array<std::vector<int32_t>, 2>, 3> actions;
+    for (int32_t i = 0; i < static_cast<int32_t>(view_.actions.size()); ++i) {
+      const ActionView& action = view_.actions[i];
+      const ActionKind kind = action.action->kind();
+      if (!IsCompute(kind) || kind == FORWARD || !OnCompute(*action.action)) continue;
+      actions[static_cast<int>(action.list)][IsInBothQueues(kind)].push_back(i);
+    }
+    for (int list = 0; list < 3; ++list) {
+      for (const bool both : {false, true}) {
+        for (const int32_t action : actions[list][both]) {
+          // Of the other sort, what stands before it.
+          const auto wait_for_last = [&](int other_list, int32_t before, int32_t distance) {
+            const std::vector<int32_t>& others = actions[other_list][!both];
+            const auto end = std::lower_bound(others.begin(), others.end(), before);
+            if (end == others.begin()) return false;
+            const int32_t target = *(end - 1);
+            if (end_object_[target] < 0) end_object_[target] = view_.objects++;
+            ordering_[action].push_back({.object = end_object_[target],
+                                         .distance = distance,
+                                         .body = other_list == static_cast<int>(ListKind::kBody),
+                                         .ordering = true});
+            return true;
+          };
+          const int32_t all = static_cast<int32_t>(view_.actions.size());
+          if (wait_for_last(list, action, 0)) continue;
+          if (list == 1) wait_for_last(1, all, 1);
+          if (list == 2 && wait_for_last(1, all, 0)) continue;
+          if (list > 0) wait_for_last(0, all, 0);
+        }
+      }
+    }
+  }
+
+  bool OnCompute(const Action& action) const {
+    for (const Step& step : program_.segments(action.segment()).steps()) {
+      if (step.stream() == COMPUTE) return true;
+    }
+    return false;
+  }
+
+  // As the timing of a schedule counts activations: of a stage and microbatch from the start of its forward to the end
+  // of its backward, or of the weight half of that.
+  void AddHeldActivations() {
+    using Key = std::tuple<int32_t, int32_t, int32_t>;  // lane, stage, microbatch
+    std::map<Key, std::pair<int32_t, int32_t>> wide;    // width, object
+    for (ActionView& view : view_.actions) {
+      const Action& action = *view.action;
+      if (action.kind() != FORWARD && action.kind() != FORWARD_BACKWARD) continue;
+      view.holds = Width(action);
+      if (view.holds == 1) continue;
+      const int32_t object = view_.objects++;
+      for (int32_t i = 0; i < view.holds; ++i) {
+        wide[{action.lane(), action.stage(), action.microbatch() + i}] = {view.holds, object};
+      }
+    }
+    for (ActionView& view : view_.actions) {
+      const Action& action = *view.action;
+      Key key = {action.lane(), action.stage(), action.microbatch()};
+      if (action.kind() == FORWARD_BACKWARD) {
+        key = {action.backward().lane(), action.backward().stage(), action.backward().microbatch()};
+      } else if (action.kind() != BACKWARD && action.kind() != BACKWARD_WEIGHT) {
+        continue;
+      }
+      view.unholds = 1;
+      const auto found = wide.find(key);
+      if (found == wide.end()) continue;
+      std::tie(view.unholds, view.held_object) = found->second;
+    }
   }
 
   // The buffers that come to life or die with an action are added up per class.
@@ -384,6 +572,15 @@ class TemplateBuilder {
   absl::flat_hash_map<int32_t, int32_t> index_of_id_;
   std::map<std::pair<int, ActionKind>, SegmentRuns> runs_;
   std::map<StreamKey, std::vector<Entry>> entries_;
+  std::map<ChannelView, int32_t> channels_;
+  // Of the current group: its members of each channel so far.
+  std::map<ChannelView, int32_t> slots_;
+  // By action: the group of a transfer, or -1; of queues, what keeps them in order.
+  std::vector<int32_t> group_of_;
+  std::vector<std::vector<Wait>> ordering_;
+  std::vector<int32_t> end_object_;
+  // By TemplateView::group_members.
+  std::vector<StreamKey> member_streams_;
 };
 
 }  // namespace

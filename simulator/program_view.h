@@ -58,9 +58,11 @@ struct Wait {
   int32_t object = 0;
   int32_t distance = 0;
   bool body = false;
+  // It only keeps a queue in order (rule P6); it is none of the action's own dependencies.
+  bool ordering = false;
 };
 
-// One action on one stream.
+// One action on one stream, or the transfers of one group on it (rule P4): then `action` is the first of them.
 struct Entry {
   int32_t action = 0;
   ListKind list = ListKind::kBody;
@@ -70,23 +72,59 @@ struct Entry {
   int32_t named_base = 0;
   // Object that counts the tails of this stream, -1 where the action's completion itself does.
   int32_t tail_object = -1;
+  // Of a queue: object that counts how often the entry's steps have ended, -1 if nothing asks for it.
+  int32_t end_object = -1;
+  // Transfers: in TemplateView::channels; of a group: in TemplateView::groups instead.
+  int32_t channel = -1;
+  int32_t group = -1;
 };
 
-enum class StreamClass : uint8_t { kCompute, kD2h, kH2d, kSend, kRecv, kCollective };
+enum class StreamClass : uint8_t { kCompute, kD2h, kH2d, kSend, kRecv, kTransfers, kCollective };
+
+// Where the order of compute is chosen at run time, the compute stream is two queues (rule P6). Actions that are in
+// both are in that of the forwards here, and `ordering` waits keep them in order with the other.
+enum class ComputeQueue : uint8_t { kNone, kForwards, kBackwards };
 
 struct StreamView {
   StreamClass kind = StreamClass::kCompute;
+  ComputeQueue queue = ComputeQueue::kNone;
   // In TemplateView::entries: prologue, body, epilogue.
   std::array<Range, 3> entries;
-  // Transfers: the peer's coordinate on each axis of the mesh, -1 = the rank's own.
-  std::vector<int64_t> peer;
-  int32_t lane = 0;
-  Direction direction = DIRECTION_UNSPECIFIED;
   // Collectives: the coordinates that take part on each axis of the mesh, empty = the rank's own, {-1} = all.
   std::vector<std::vector<int64_t>> group;
   Purpose purpose = PURPOSE_UNSPECIFIED;
   // E.g. "compute", "send pipe=1 towards_loss lane 0", "all_reduce data gradient_sync".
   std::string name;
+};
+
+// One side of what transfers match in (rule P4).
+struct ChannelView {
+  bool send = false;
+  // The peer's coordinate on each axis of the mesh, -1 = the rank's own.
+  std::vector<int64_t> peer;
+  int32_t lane = 0;
+  Direction direction = DIRECTION_UNSPECIFIED;
+  int32_t skip = 0;
+  // Of several in one group, which: those are under way at the same time. The partner's group has the same ones.
+  int32_t slot = 0;
+
+  friend auto operator<=>(const ChannelView&, const ChannelView&) = default;
+};
+
+// A transfer of a group.
+struct GroupMember {
+  int32_t action = 0;
+  int32_t channel = 0;
+  // In TemplateView::streams.
+  int32_t stream = 0;
+};
+
+// Transfers that start together (rule P4).
+struct GroupView {
+  // In TemplateView::group_members.
+  Range members;
+  // In TemplateView::group_streams: the streams that they are on.
+  Range streams;
 };
 
 struct MemoryChange {
@@ -103,6 +141,13 @@ struct ActionView {
   Range tail_objects;
   // Object that counts the action's starts; -1 where its steps are on one stream, whose start is the action's.
   int32_t start_object = -1;
+  // Microbatches whose activations begin to be held at its start, and end to be at its finish. Of a wide forward all
+  // are held until the last of its backwards: `held_object` counts these.
+  int32_t holds = 0;
+  int32_t unholds = 0;
+  int32_t held_object = -1;
+  // One of its dependencies is a RECV.
+  bool awaits_recv = false;
   // In TemplateView::memory: buffers that come to life when the action starts, and that die when it is finished.
   Range allocates;
   Range frees;
@@ -121,6 +166,10 @@ struct TemplateView {
   std::vector<int32_t> run_waits;
   std::vector<StepRef> steps;
   std::vector<Wait> waits;
+  std::vector<ChannelView> channels;
+  std::vector<GroupView> groups;
+  std::vector<GroupMember> group_members;
+  std::vector<int32_t> group_streams;
   std::vector<MemoryChange> memory;
   // Expanded steps of the prologue, one repetition of the body, the epilogue.
   std::array<int64_t, 3> step_count = {};

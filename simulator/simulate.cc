@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
@@ -15,6 +16,42 @@
 #include "simulator/program_view.h"
 
 namespace weft {
+namespace {
+
+// By segment, microbatches that a forward on it is for: its shapes are those of so many.
+std::vector<int32_t> SegmentWidths(const Program& program) {
+  std::vector<int32_t> widths(program.segments_size(), 1);
+  for (const Template& t : program.templates()) {
+    for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+      for (const Action& action : *list) {
+        if (action.width() <= 1 || action.kind() == SEND || action.kind() == RECV) continue;
+        widths[action.segment()] = std::max(widths[action.segment()], action.width());
+      }
+    }
+  }
+  return widths;
+}
+
+// A unit cost is of one microbatch on one whole rank; a stage is a part of that.
+Time OfOneStage(Time cost, int64_t ranks, int64_t stages) {
+  if (stages <= 0 || ranks == stages) return cost;
+  const __int128 scaled = (static_cast<__int128>(cost.ps) * ranks + stages - 1) / stages;
+  return Time{static_cast<int64_t>(std::min<__int128>(scaled, int64_t{1} << 62))};
+}
+
+Time Times(Time cost, int64_t factor) {
+  return Time{cost.ps > (int64_t{1} << 62) / factor ? int64_t{1} << 62 : cost.ps * factor};
+}
+
+CostOptions OfOneStage(CostOptions options, const Program& program) {
+  const int64_t ranks = std::max<int64_t>(1, AxisSize(program.mesh(), "pipe"));
+  for (Time* cost : {&options.unit_forward, &options.unit_backward, &options.unit_weight, &options.unit_pair}) {
+    *cost = OfOneStage(*cost, ranks, program.stages());
+  }
+  return options;
+}
+
+}  // namespace
 
 absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
@@ -34,8 +71,12 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
   }
 
   const bool slots_limit = cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < devices_per_node;
+  const CostOptions cost_options = OfOneStage(options.cost_options, program);
+  const std::vector<int32_t> widths = SegmentWidths(program);
   const auto duration = [&](int segment, int step, ActionKind kind) {
-    return cost->cost(program.segments(segment).steps(step), kind, step, cluster, options.cost_options);
+    CostOptions wide = cost_options;
+    wide.unit_forward = Times(wide.unit_forward, widths[segment]);
+    return cost->cost(program.segments(segment).steps(step), kind, step, cluster, wide);
   };
   WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, duration, {.join_steps = !slots_limit}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));

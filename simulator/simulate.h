@@ -18,7 +18,7 @@ struct SimulateOptions {
   // Names from the registries; an unknown one is NotFound, listing those known.
   std::string cost = "roofline";
   std::string network = "analytic";
-  CostOptions cost_options;
+  CostOptions cost_options = {};
   // Keep the trace of `trace_repetitions` repetitions.
   bool trace = false;
   int trace_repetitions = 1;

@@ -1,7 +1,9 @@
 #include "simulator/test_programs.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,7 +52,7 @@ Segment RandomSegment(Random& random, int index) {
   }
   const int steps = 1 + Below(random, 5);
   // One segment in two is on the compute stream alone, as most are.
-  const int streams = Below(random, 2) == 0 ? 1 : 3;
+  const int streams = index < 2 ? 1 : 3;
   for (int i = 0; i < steps; ++i) {
     Step* step = segment.add_steps();
     step->set_name(absl::StrCat("step", i));
@@ -78,6 +80,8 @@ class RandomBuilder {
       mesh_axis->set_size(axis[0] == 'd' ? data_ : pipe_);
     }
     program_.set_step_barrier(Below(random_, 4) == 0);
+    program_.set_compute_order(static_cast<ComputeOrder>(std::max(0, Below(random_, 4) - 1)));
+    program_.set_transfer_streams(static_cast<TransferStreams>(std::max(0, Below(random_, 4) - 1)));
     for (int i = 0; i < 4; ++i) *program_.add_segments() = RandomSegment(random_, i);
     for (int p = 0; p < pipe_; ++p) {
       Template* t = program_.add_templates();
@@ -106,7 +110,7 @@ class RandomBuilder {
       if (choice < 5) {
         AddCompute(p, list);
       } else if (choice < 8 && pipe_ > 1) {
-        AddTransfer(p, (p + 1 + Below(random_, pipe_ - 1)) % pipe_, list);
+        Below(random_, 3) > 0 ? AddTransfer(p, AnotherThan(p), list) : AddTransferGroup(list);
       } else {
         AddCollective(p, list);
       }
@@ -127,7 +131,9 @@ class RandomBuilder {
     }
   }
 
-  Action& NewAction(int p, List* (Template::*list)(), ActionKind kind, const std::string& name) {
+  int AnotherThan(int p) { return (p + 1 + Below(random_, pipe_ - 1)) % pipe_; }
+
+  Action& NewAction(int p, List* (Template::*list)(), ActionKind kind, const std::string& name, int group = 0) {
     Template& t = *program_.mutable_templates(p);
     List& actions = *(t.*list)();
     Action action;
@@ -136,8 +142,11 @@ class RandomBuilder {
     next_id_[p] += 1 + Below(random_, 2);
     action.set_kind(kind);
     action.set_name(absl::StrCat(name, " ", action.id()));
+    action.set_transfer_group(group);
     const bool body = &actions == t.mutable_body();
     for (const Action& earlier : actions) {
+      // What starts together cannot wait for each other.
+      if (in_group_event_ && earlier.id() >= event_first_[p]) continue;
       if (Below(random_, 6) == 0) AddDependency(action, earlier.id(), body ? Below(random_, 3) : 0);
     }
     if (body) {
@@ -156,8 +165,13 @@ class RandomBuilder {
 
   void AddCompute(int p, List* (Template::*list)()) {
     Template& t = *program_.mutable_templates(p);
-    Action& action = NewAction(p, list, Below(random_, 2) == 0 ? FORWARD : BACKWARD, "compute");
-    action.set_segment(Below(random_, program_.segments_size()));
+    const bool dynamic = program_.compute_order() != STATIC_ORDER;
+    constexpr ActionKind kKinds[] = {FORWARD,        BACKWARD,        FORWARD,        BACKWARD,
+                                     BACKWARD_INPUT, BACKWARD_WEIGHT, OPTIMIZER_STEP, FORWARD_BACKWARD};
+    const ActionKind kind = kKinds[Below(random_, dynamic ? 7 : 8)];
+    Action& action = NewAction(p, list, kind, "compute");
+    // What is in the queues of a dynamic order is on the compute stream alone.
+    action.set_segment(Below(random_, dynamic && kind != OPTIMIZER_STEP ? 2 : program_.segments_size()));
     // The first operand is a new buffer, the second the persistent one. The buffer dies with this action or with the
     // next compute action of the list.
     const int buffer = AddBuffer(t, static_cast<BufferClass>(2 + Below(random_, 6)), 1 + Below(random_, 1000),
@@ -175,20 +189,65 @@ class RandomBuilder {
     }
   }
 
-  void AddTransfer(int from, int to, List* (Template::*list)()) {
-    const int lane = Below(random_, 2);
-    const Direction direction = from < to ? TOWARDS_LOSS : FROM_LOSS;
-    const int64_t bytes = 1 + Below(random_, 5);
-    for (const bool is_send : {true, false}) {
-      const int p = is_send ? from : to;
-      Action& action = NewAction(p, list, is_send ? SEND : RECV, is_send ? "send" : "recv");
-      *action.mutable_peer()->add_at() = MakeCoordinate("pipe", is_send ? to : from);
-      action.set_lane(lane);
-      action.set_direction(direction);
-      const int buffer = AddBuffer(*program_.mutable_templates(p), IN_FLIGHT_ACTIVATION, bytes, /*persistent=*/is_send);
-      (is_send ? action.add_sources(buffer) : action.add_destinations(buffer));
-      if (!is_send) action.add_releases(buffer);
+  struct Transfer {
+    int from = 0;
+    int to = 0;
+    int lane = 0;
+    int skip = 0;
+    int64_t bytes = 0;
+
+    bool SameChannel(const Transfer& other) const {
+      return std::tie(from, to, lane, skip) == std::tie(other.from, other.to, other.lane, other.skip);
     }
+  };
+
+  Transfer RandomTransfer(int from, int to) {
+    return {from, to, Below(random_, 2), std::max(0, Below(random_, 4) - 2), 1 + Below(random_, 5)};
+  }
+
+  void AddSide(const Transfer& transfer, bool is_send, int group, List* (Template::*list)()) {
+    const int p = is_send ? transfer.from : transfer.to;
+    Action& action = NewAction(p, list, is_send ? SEND : RECV, is_send ? "send" : "recv", group);
+    *action.mutable_peer()->add_at() = MakeCoordinate("pipe", is_send ? transfer.to : transfer.from);
+    action.set_lane(transfer.lane);
+    action.set_skip(transfer.skip);
+    action.set_direction(transfer.from < transfer.to ? TOWARDS_LOSS : FROM_LOSS);
+    Template& t = *program_.mutable_templates(p);
+    const int buffer = AddBuffer(t, IN_FLIGHT_ACTIVATION, transfer.bytes, /*persistent=*/is_send);
+    (is_send ? action.add_sources(buffer) : action.add_destinations(buffer));
+    if (!is_send) action.add_releases(buffer);
+  }
+
+  void AddTransfer(int from, int to, List* (Template::*list)()) {
+    const Transfer transfer = RandomTransfer(from, to);
+    for (const bool is_send : {true, false}) AddSide(transfer, is_send, 0, list);
+  }
+
+  // Some transfers at once: those of a rank are a group, or those of its one side.
+  void AddTransferGroup(List* (Template::*list)()) {
+    std::vector<Transfer> transfers;
+    bool same_channel = false;
+    for (int i = 2 + Below(random_, 3); i > 0; --i) {
+      const int from = Below(random_, pipe_);
+      const Transfer transfer = RandomTransfer(from, AnotherThan(from));
+      for (const Transfer& other : transfers) same_channel |= other.SameChannel(transfer);
+      transfers.push_back(transfer);
+    }
+    ++groups_;
+    in_group_event_ = true;
+    event_first_ = next_id_;
+    // Two messages of one channel are under way together only if both sides say so. Where transfers share streams, a
+    // group of one side could wait for what the other side has in order behind it.
+    const bool both_sides = same_channel || program_.transfer_streams() != PER_EDGE || Below(random_, 2) == 0;
+    const bool sends_together = both_sides || Below(random_, 2) == 0;
+    const bool recvs_together = both_sides || !sends_together;
+    for (int p = 0; p < pipe_; ++p) {
+      for (const Transfer& transfer : transfers) {
+        if (transfer.from == p) AddSide(transfer, true, sends_together ? groups_ : 0, list);
+        if (transfer.to == p) AddSide(transfer, false, recvs_together ? groups_ : 0, list);
+      }
+    }
+    in_group_event_ = false;
   }
 
   void AddCollective(int p, List* (Template::*list)()) {
@@ -232,6 +291,10 @@ class RandomBuilder {
   Program program_;
   int pipe_ = 1;
   int data_ = 1;
+  int groups_ = 0;
+  // While the transfers of a group are added: the first id of each template that belongs to them.
+  bool in_group_event_ = false;
+  std::vector<int> event_first_;
   std::vector<int> next_id_;
   // Per template, buffers of the current list that nothing releases yet, with their writers.
   std::vector<std::vector<std::pair<Action*, int>>> kept_;

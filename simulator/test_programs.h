@@ -14,8 +14,9 @@ namespace weft {
 Program GPipeProgram(int ranks, int microbatches, int64_t bytes);
 
 // Ranks on axes pipe and data; prologue, body and epilogue; segments with steps on all streams, dependencies and
-// detached steps; transfers in two lanes; all-reduces over either axis or a part of it; dependencies over repetitions;
-// buffers of all classes. Free of deadlock by construction.
+// detached steps; transfers in two lanes, by skip edges, in groups, on shared streams; any order of compute;
+// all-reduces over either axis or a part of it; dependencies over repetitions; buffers of all classes. Free of deadlock
+// by construction.
 Program RandomEngineProgram(uint64_t seed);
 
 }  // namespace weft

@@ -13,9 +13,12 @@ namespace weft {
 
 // What cost models can be told besides the cluster.
 struct CostOptions {
-  // Of "unit": one forward and one backward.
+  // Of "unit": one forward, one whole backward, the weight half of that, and a forward and a backward that run as one
+  // (0 = their sum).
   Time unit_forward = {1'000'000};
   Time unit_backward = {2'000'000};
+  Time unit_weight = {1'000'000};
+  Time unit_pair = {0};
 };
 
 // Duration of `step`, the index-th of the segment that an action of `kind` runs, on a device of `cluster`.

@@ -1,7 +1,9 @@
-// The "unit" cost model: a forward takes 1 us, a backward 2 us, or what the options say, whatever the model and the
-// machine. A program costed so has the numbers of its schedule alone.
+// The "unit" cost model: a forward takes 1 us, a backward 2 us, the weight half of that 1 us, or what the options say,
+// whatever the model and the machine. A program costed so has the numbers of its schedule alone.
 //
 // The whole cost lies on the first step of the segment; the other steps, and all other actions, are free.
+#include <algorithm>
+
 #include "simulator/cost/cost_model.h"
 
 namespace weft {
@@ -9,9 +11,20 @@ namespace weft {
 absl::StatusOr<Time> UnitCost(const Step& step, ActionKind kind, int index, const Cluster& cluster,
                               const CostOptions& options) {
   if (index != 0) return Time{};
-  if (kind == FORWARD) return options.unit_forward;
-  if (kind == BACKWARD) return options.unit_backward;
-  return Time{};
+  switch (kind) {
+    case FORWARD:
+      return options.unit_forward;
+    case BACKWARD:
+      return options.unit_backward;
+    case BACKWARD_INPUT:
+      return Time{std::max<int64_t>(0, options.unit_backward.ps - options.unit_weight.ps)};
+    case BACKWARD_WEIGHT:
+      return options.unit_weight;
+    case FORWARD_BACKWARD:
+      return options.unit_pair.ps > 0 ? options.unit_pair : options.unit_forward + options.unit_backward;
+    default:
+      return Time{};
+  }
 }
 
 }  // namespace weft
