@@ -1,0 +1,108 @@
+// Everything that a rank does for a pipeline in one list: computing, transfers, and fetching sharded weights. PyTorch's
+// schedule files say this much; weft's own schedules hold compute only, and programs are made from those.
+#ifndef WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_
+#define WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+// Named by the stage that acts: stage s sends its output to s + 1 and its input gradient to s - 1, and receives the
+// output of s - 1 and the gradient from s + 1.
+enum class ListActionKind : uint8_t {
+  kForward,
+  kBackward,
+  kBackwardInput,
+  kBackwardWeight,
+  kSendForward,
+  kReceiveForward,
+  kSendBackward,
+  kReceiveBackward,
+  // Of the whole stage, no microbatch: its sharded weights are gathered, freed again, its gradients summed.
+  kUnshard,
+  kReshard,
+  kReduceGradient,
+};
+inline constexpr int kListActionKinds = 11;
+
+struct ListAction {
+  ListActionKind kind = ListActionKind::kForward;
+  // Runs overlapped with the next action of the list: this one a forward, that one a whole backward.
+  bool paired = false;
+  int32_t stage = 0;
+  // -1 where there is none.
+  int32_t microbatch = -1;
+
+  friend bool operator==(const ListAction&, const ListAction&) = default;
+};
+
+constexpr bool IsCompute(ListActionKind kind) { return kind <= ListActionKind::kBackwardWeight; }
+constexpr bool IsSend(ListActionKind kind) {
+  return kind == ListActionKind::kSendForward || kind == ListActionKind::kSendBackward;
+}
+constexpr bool IsReceive(ListActionKind kind) {
+  return kind == ListActionKind::kReceiveForward || kind == ListActionKind::kReceiveBackward;
+}
+constexpr bool IsTransfer(ListActionKind kind) { return IsSend(kind) || IsReceive(kind); }
+constexpr bool HasMicrobatch(ListActionKind kind) { return kind < ListActionKind::kUnshard; }
+
+struct ActionLists {
+  int microbatches = 0;
+  // By stage: each is on one rank.
+  std::vector<int> rank_of;
+  std::vector<std::vector<ListAction>> order;
+
+  int stages() const { return static_cast<int>(rank_of.size()); }
+};
+
+// "F", "B", "I", "W", "SEND_F", ...
+absl::string_view ListActionWord(ListActionKind kind);
+// "2SEND_F0", "1UNSHARD".
+std::string ListActionName(const ListAction& action);
+
+// The slots as actions. InvalidArgument if lists cannot say what the schedule does: a stage on several ranks, several
+// microbatches in one slot, a message-driven or asynchronous order. `schedule` has passed CheckSchedule.
+absl::StatusOr<ActionLists> ToActionLists(const PipelineSchedule& schedule, int microbatches);
+
+// The compute actions as slots, in their order.
+PipelineSchedule ToSchedule(const ActionLists& lists);
+
+// What is known to have happened, by (kind, stage, microbatch).
+class ActionSet {
+ public:
+  explicit ActionSet(const ActionLists& lists)
+      : stages_(lists.stages()),
+        microbatches_(lists.microbatches),
+        bits_(size_t{kListActionKinds} * lists.stages() * lists.microbatches) {}
+
+  void Add(const ListAction& action) { bits_[Index(action.kind, action.stage, action.microbatch)] = true; }
+  // False beyond the first and the last stage.
+  bool Has(ListActionKind kind, int stage, int microbatch) const {
+    return stage >= 0 && stage < stages_ && bits_[Index(kind, stage, microbatch)];
+  }
+
+ private:
+  size_t Index(ListActionKind kind, int stage, int microbatch) const {
+    return (static_cast<size_t>(kind) * stages_ + stage) * microbatches_ + (microbatch < 0 ? 0 : microbatch);
+  }
+
+  int stages_;
+  int microbatches_;
+  std::vector<bool> bits_;
+};
+
+// Whether the input of a compute action is there: received, or made by the neighbouring stage on the same rank. A
+// backward's own forward is not asked for.
+bool InputIsThere(const ListAction& action, const ActionLists& lists, const ActionSet& done);
+
+// Whether another rank needs the result.
+bool LeavesRank(const ListAction& action, const ActionLists& lists);
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_

@@ -1,0 +1,477 @@
+#include "schedules/pipeline/schedule_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "proto/suggest.h"
+#include "schedules/pipeline/check.h"
+#include "schedules/pipeline/params.h"
+
+namespace weft {
+namespace {
+
+constexpr absl::string_view kSlotHelp =
+    "expected KIND STAGE . MICROBATCH like F0.3, with kinds F, B, I (input gradient), W (weight gradient)";
+
+const std::vector<std::string>& Keys() {
+  static const auto& keys =
+      *new std::vector<std::string>{"name",           "ranks", "microbatches", "lane N",   "rank N",
+                                    "message-driven", "limit", "update-every", "versions", "uses"};
+  return keys;
+}
+
+// A word of a line, and the line; both say where it is.
+struct Word {
+  absl::string_view text;
+  int line = 0;
+  int column = 0;
+};
+
+template <typename... Args>
+absl::Status RefuseAt(const Word& word, const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat("line ", word.line, ", column ", word.column, ": ", args...));
+}
+
+// The words of a line from `offset` on.
+std::vector<Word> Split(absl::string_view line, int number, size_t offset) {
+  std::vector<Word> words;
+  for (size_t i = offset; i < line.size();) {
+    if (absl::ascii_isspace(line[i])) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < line.size() && !absl::ascii_isspace(line[end])) ++end;
+    words.push_back({line.substr(i, end - i), number, static_cast<int>(i) + 1});
+    i = end;
+  }
+  return words;
+}
+
+absl::Status ReadNumber(const Word& word, absl::string_view text, absl::string_view what, int64_t low, int64_t high,
+                        int* value) {
+  int64_t number = 0;
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  if (digits && absl::SimpleAtoi(text, &number) && number >= low && number <= high) {
+    *value = static_cast<int>(number);
+    return absl::OkStatus();
+  }
+  return RefuseAt(word, what, " ", Quoted(text), "; allowed: ", low, " to ", high);
+}
+
+class TextReader {
+ public:
+  absl::StatusOr<NamedSchedule> Read(absl::string_view text) {
+    int number = 0;
+    bool header = false;
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      absl::string_view line = text.substr(begin, end - begin);
+      begin = end + 1;
+      ++number;
+      line = line.substr(0, line.find('#'));
+      const absl::string_view content = absl::StripAsciiWhitespace(line);
+      if (content.empty()) continue;
+      if (!header) {
+        if (content != kScheduleTextHeader) {
+          return RefuseAt(Split(line, number, 0)[0], Quoted(content), "; expected '", kScheduleTextHeader, "'");
+        }
+        header = true;
+        continue;
+      }
+      if (absl::Status status = ReadLine(line, number); !status.ok()) return status;
+    }
+    return Finish();
+  }
+
+ private:
+  absl::Status ReadLine(absl::string_view line, int number) {
+    if (absl::ascii_isspace(line[0])) {
+      const std::vector<Word> words = Split(line, number, 0);
+      if (list_ == nullptr)
+        return RefuseAt(words[0], "an indented line continues a 'rank N:' line, but none is before it");
+      return ReadSlots(words);
+    }
+    list_ = nullptr;
+    const size_t colon = line.find(':');
+    const Word key = {absl::StripAsciiWhitespace(line.substr(0, colon)), number, 1};
+    if (colon == absl::string_view::npos) return RefuseAt(key, "no ':' in ", Quoted(line), "; expected KEY: VALUE");
+    const std::vector<Word> words = Split(line, number, colon + 1);
+    if (const absl::Status status = Once(key); !status.ok()) return status;
+    for (bool is_rank : {true, false}) {
+      absl::string_view index = key.text;
+      if (!absl::ConsumePrefix(&index, is_rank ? "rank " : "lane ")) continue;
+      int i = 0;
+      if (absl::Status status =
+              ReadNumber(key, absl::StripAsciiWhitespace(index), is_rank ? "rank" : "lane", 0, kMaximumSlots - 1, &i);
+          !status.ok()) {
+        return status;
+      }
+      // "rank 0" and "rank 00".
+      if (absl::Status status = Once({is_rank ? "rank" : "lane", number, 1}, i); !status.ok()) return status;
+      if (!is_rank) return ReadLane(words, &placement_[i]);
+      list_ = &order_[i];
+      return ReadSlots(words);
+    }
+    return ReadKey(key, words);
+  }
+
+  // Each key is there once.
+  absl::Status Once(const Word& key, int index = -1) {
+    const auto [entry, fresh] =
+        seen_.try_emplace(index < 0 ? std::string(key.text) : absl::StrCat(key.text, " #", index), key);
+    if (fresh) return absl::OkStatus();
+    return RefuseAt(key, Quoted(key.text), " is also in line ", entry->second.line);
+  }
+
+  absl::Status ReadKey(const Word& key, const std::vector<Word>& words) {
+    if (std::find(Keys().begin(), Keys().end(), key.text) == Keys().end()) {
+      return RefuseAt(key, "unknown key ", Quoted(key.text), NameHelp(key.text, Keys()));
+    }
+    if (words.empty()) return RefuseAt(key, Quoted(key.text), " lacks its value");
+    if (key.text == "versions") {
+      for (const Word& word : words) {
+        if (absl::Status s = ReadNumber(word, word.text, "versions", 1, kMaximumSlots, &versions_.emplace_back());
+            !s.ok()) {
+          return s;
+        }
+      }
+      return absl::OkStatus();
+    }
+    const Word& value = words[0];
+    if (words.size() > 1)
+      return RefuseAt(words[1], "unexpected ", Quoted(words[1].text), "; ", key.text, " has one value");
+    auto one_of = [&](absl::string_view first, absl::string_view second, std::optional<bool>* is_second) {
+      *is_second = value.text == second;
+      if (value.text == first || value.text == second) return absl::OkStatus();
+      return RefuseAt(value, key.text, " ", Quoted(value.text),
+                      NameHelp(value.text, {std::string(first), std::string(second)}));
+    };
+    if (key.text == "name") {
+      if (!IsName(value.text)) {
+        return RefuseAt(value, "name ", Quoted(value.text), "; allowed: letters, digits, '.', '_' and '-'");
+      }
+      named_.name = std::string(value.text);
+      return absl::OkStatus();
+    }
+    if (key.text == "message-driven") return one_of("arrival", "backward-first", &backward_first_);
+    if (key.text == "uses") return one_of("newest", "previous", &previous_);
+    int* const target = key.text == "ranks"          ? &ranks_
+                        : key.text == "microbatches" ? &named_.microbatches
+                        : key.text == "limit"        ? &limit_
+                                                     : &update_every_;
+    return ReadNumber(value, value.text, key.text, 1, kMaximumSlots / 2, target);
+  }
+
+  absl::Status ReadLane(const std::vector<Word>& words, std::vector<int>* lane) {
+    for (const Word& word : words) {
+      if (absl::Status s = ReadNumber(word, word.text, "rank", 0, kMaximumSlots - 1, &lane->emplace_back()); !s.ok())
+        return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // F0.3, F0.2-3, B1.0@1, +F0.0
+  absl::Status ReadSlot(const Word& word, absl::string_view text, Slot* slot) {
+    if (absl::ConsumePrefix(&text, "+")) slot->ahead = 1;
+    if (text.empty()) return RefuseAt(word, "cannot read ", Quoted(word.text), "; ", kSlotHelp);
+    switch (text[0]) {
+      case 'F':
+        slot->kind = SlotKind::kForward;
+        break;
+      case 'B':
+        slot->kind = SlotKind::kBackward;
+        break;
+      case 'I':
+        slot->kind = SlotKind::kBackwardInput;
+        break;
+      case 'W':
+        slot->kind = SlotKind::kBackwardWeight;
+        break;
+      default:
+        return RefuseAt(word, "cannot read ", Quoted(word.text), "; ", kSlotHelp);
+    }
+    text.remove_prefix(1);
+    if (const size_t at = text.find('@'); at != absl::string_view::npos) {
+      int lane = 0;
+      if (absl::Status s = ReadNumber(word, text.substr(at + 1), "lane", 0, INT16_MAX, &lane); !s.ok()) return s;
+      slot->lane = static_cast<int16_t>(lane);
+      text = text.substr(0, at);
+    }
+    const size_t dot = text.find('.');
+    if (dot == absl::string_view::npos) return RefuseAt(word, "cannot read ", Quoted(word.text), "; ", kSlotHelp);
+    if (absl::Status s = ReadNumber(word, text.substr(0, dot), "stage", 0, kMaximumSlots - 1, &slot->stage); !s.ok()) {
+      return s;
+    }
+    text.remove_prefix(dot + 1);
+    const size_t dash = text.find('-');
+    const absl::string_view first = text.substr(0, dash);
+    if (absl::Status s = ReadNumber(word, first, "microbatch", 0, kMaximumSlots - 1, &slot->microbatch); !s.ok())
+      return s;
+    if (dash == absl::string_view::npos) return absl::OkStatus();
+    slot->width = 2;
+    int last = 0;
+    if (absl::Status s = ReadNumber(word, text.substr(dash + 1), "microbatch", 0, kMaximumSlots - 1, &last); !s.ok())
+      return s;
+    if (last == slot->microbatch + 1) return absl::OkStatus();
+    return RefuseAt(word, Quoted(word.text), "; allowed: one microbatch, or it and the next: ", slot->microbatch, "-",
+                    slot->microbatch + 1);
+  }
+
+  absl::Status ReadSlots(const std::vector<Word>& words) {
+    // A pair does not go on in the next line.
+    size_t opened = 0;
+    bool open = false;
+    for (const Word& word : words) {
+      absl::string_view text = word.text;
+      if (absl::ConsumePrefix(&text, "(")) {
+        if (open) return RefuseAt(word, "'(' within '('");
+        open = true;
+        opened = list_->size();
+      }
+      const bool closes = absl::ConsumeSuffix(&text, ")");
+      Slot slot;
+      if (absl::Status status = ReadSlot(word, text, &slot); !status.ok()) return status;
+      list_->push_back(slot);
+      if (slot.ahead != 0 && first_ahead_.line == 0) first_ahead_ = word;
+      lanes_ = std::max<int>(lanes_, slot.lane + 1);
+      if (!closes) continue;
+      if (!open) return RefuseAt(word, "')' without '('");
+      open = false;
+      if (list_->size() != opened + 2 || (*list_)[opened].kind != SlotKind::kForward ||
+          slot.kind != SlotKind::kBackward) {
+        return RefuseAt(word, "a group that ends here has ", list_->size() - opened,
+                        " slots; allowed: a forward F, then a whole backward B");
+      }
+      (*list_)[opened].paired = true;
+    }
+    if (open) return RefuseAt(words.back(), "'(' is not closed in its line");
+    return absl::OkStatus();
+  }
+
+  static bool IsName(absl::string_view text) {
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; });
+  }
+
+  absl::Status Missing(absl::string_view key) const {
+    return absl::InvalidArgumentError(absl::StrCat("the file has no line '", key, ":'"));
+  }
+
+  absl::StatusOr<NamedSchedule> Finish() {
+    PipelineSchedule& schedule = named_.schedule;
+    if (seen_.count("ranks") == 0) return Missing("ranks");
+    if (seen_.count("microbatches") == 0) return Missing("microbatches");
+    // A rank that does nothing is said to, so that a forgotten line shows.
+    int64_t slots = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const auto list = order_.find(rank);
+      if (list == order_.end()) return Missing(absl::StrCat("rank ", rank));
+      slots += static_cast<int64_t>(list->second.size());
+      schedule.order.push_back(std::move(list->second));
+    }
+    if (const auto& [last, list] = *order_.rbegin(); last >= ranks_) {
+      return RefuseAt(seen_.at(absl::StrCat("rank #", last)), "rank ", last, "; with 'ranks: ", ranks_,
+                      "' allowed: 0 to ", ranks_ - 1);
+    }
+    if (absl::Status status = Place(slots); !status.ok()) return status;
+    if (backward_first_ || limit_ != 0) {
+      if (!backward_first_) return Missing("message-driven");
+      if (limit_ == 0) return Missing("limit");
+      schedule.message_driven =
+          MessageDriven{.rule = *backward_first_ ? MessageDriven::Rule::kBackwardFirst : MessageDriven::Rule::kArrival,
+                        .limit = limit_};
+    }
+    if (update_every_ != 0 || !versions_.empty() || previous_) {
+      if (update_every_ == 0) return Missing("update-every");
+      if (versions_.empty()) return Missing("versions");
+      if (!previous_) return Missing("uses");
+      schedule.asynchrony = Asynchrony{.microbatches_per_update = update_every_,
+                                       .versions = std::move(versions_),
+                                       .uses = *previous_ ? Asynchrony::Uses::kPrevious : Asynchrony::Uses::kNewest};
+    } else if (first_ahead_.line != 0) {
+      return RefuseAt(first_ahead_, Quoted(first_ahead_.text),
+                      " is of the next repetition ('+'), which only asynchronous schedules (update-every) have");
+    }
+    if (absl::Status status = CheckSchedule(schedule, named_.microbatches); !status.ok()) return status;
+    return std::move(named_);
+  }
+
+  // Placement as told by 'lane N:' lines, else by where a stage's slots are.
+  absl::Status Place(int64_t slots) {
+    PipelineSchedule& schedule = named_.schedule;
+    if (!placement_.empty()) lanes_ = std::max(lanes_, placement_.rbegin()->first + 1);
+    // Not more than can be filled: the rest of a hostile file's would be memory only.
+    if (lanes_ > std::max<int64_t>(slots, 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("lane ", lanes_ - 1, " in a file of ", slots, " slots"));
+    }
+    int stages = 0;
+    for (const auto& [lane, ranks] : placement_) stages = std::max(stages, static_cast<int>(ranks.size()));
+    for (const std::vector<Slot>& order : schedule.order) {
+      for (const Slot& slot : order) stages = std::max(stages, slot.stage + 1);
+    }
+    if (int64_t{stages} * lanes_ > std::max<int64_t>(slots, 1) * 64) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", stages - 1, " with ", lanes_, " lanes in a file of ", slots, " slots"));
+    }
+    schedule.stages = stages;
+    schedule.lanes = lanes_;
+    schedule.placement.assign(lanes_, std::vector<int>(stages, -1));
+    for (const auto& [lane, ranks] : placement_) {
+      if (static_cast<int>(ranks.size()) != stages) {
+        return RefuseAt(seen_.at(absl::StrCat("lane #", lane)), "lane ", lane, " places ", ranks.size(),
+                        " stages; expected ", stages);
+      }
+      schedule.placement[lane] = ranks;
+    }
+    for (int rank = 0; rank < static_cast<int>(schedule.order.size()); ++rank) {
+      for (const Slot& slot : schedule.order[rank]) {
+        int& at = schedule.placement[slot.lane][slot.stage];
+        if (at < 0) at = rank;
+      }
+    }
+    for (int lane = 0; lane < lanes_; ++lane) {
+      for (int stage = 0; stage < stages; ++stage) {
+        if (schedule.placement[lane][stage] >= 0) continue;
+        return absl::InvalidArgumentError(absl::StrCat("stage ", stage, " of lane ", lane,
+                                                       " has no slot; say in a line 'lane ", lane,
+                                                       ":' on which rank each stage is"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  NamedSchedule named_;
+  std::map<std::string, Word> seen_;
+  std::map<int, std::vector<int>> placement_;
+  std::map<int, std::vector<Slot>> order_;
+  // Of the current 'rank N:' line.
+  std::vector<Slot>* list_ = nullptr;
+  Word first_ahead_;
+  int lanes_ = 1;
+  int ranks_ = 0;
+  int limit_ = 0;
+  int update_every_ = 0;
+  std::optional<bool> backward_first_;
+  std::optional<bool> previous_;
+  std::vector<int> versions_;
+};
+
+bool IsTextForm(absl::string_view text) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const absl::string_view line = absl::StripAsciiWhitespace(text.substr(0, end));
+    if (!line.empty() && line[0] != '#') return absl::StartsWith(line, "weft");
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+char KindLetter(SlotKind kind) {
+  switch (kind) {
+    case SlotKind::kForward:
+      return 'F';
+    case SlotKind::kBackward:
+      return 'B';
+    case SlotKind::kBackwardInput:
+      return 'I';
+    case SlotKind::kBackwardWeight:
+      break;
+  }
+  return 'W';
+}
+
+}  // namespace
+
+absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOptions& csv) {
+  if (IsTextForm(text)) {
+    if (csv.dialect != CsvDialect::kAuto || csv.form != CsvForm::kAuto) {
+      return absl::InvalidArgumentError("the file is in weft's text form, which has no dialects and forms");
+    }
+    return TextReader().Read(text);
+  }
+  absl::StatusOr<CsvSchedule> read = ParsePytorchCsv(text, csv);
+  if (!read.ok()) return read.status();
+  return NamedSchedule{.name = "", .schedule = std::move(read->schedule), .microbatches = read->microbatches};
+}
+
+std::string FormatSchedule(const NamedSchedule& named) {
+  const PipelineSchedule& schedule = named.schedule;
+  std::string text = absl::StrCat(kScheduleTextHeader, "\n");
+  if (!named.name.empty()) absl::StrAppend(&text, "name: ", named.name, "\n");
+  absl::StrAppend(&text, "ranks: ", schedule.order.size(), "\nmicrobatches: ", named.microbatches, "\n");
+  for (int lane = 0; lane < schedule.lanes; ++lane) {
+    absl::StrAppend(&text, "lane ", lane, ": ", absl::StrJoin(schedule.placement[lane], " "), "\n");
+  }
+  if (schedule.message_driven) {
+    const bool arrival = schedule.message_driven->rule == MessageDriven::Rule::kArrival;
+    absl::StrAppend(&text, "message-driven: ", arrival ? "arrival" : "backward-first",
+                    "\nlimit: ", schedule.message_driven->limit, "\n");
+  }
+  if (schedule.asynchrony) {
+    const bool newest = schedule.asynchrony->uses == Asynchrony::Uses::kNewest;
+    absl::StrAppend(&text, "update-every: ", schedule.asynchrony->microbatches_per_update,
+                    "\nversions: ", absl::StrJoin(schedule.asynchrony->versions, " "),
+                    "\nuses: ", newest ? "newest" : "previous", "\n");
+  }
+  constexpr size_t kWidth = 100;
+  for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    std::string line = absl::StrCat("rank ", rank, ":");
+    std::string pair;
+    for (const Slot& slot : schedule.order[rank]) {
+      std::string word = absl::StrCat(slot.ahead != 0 ? "+" : "", std::string(1, KindLetter(slot.kind)), slot.stage,
+                                      ".", slot.microbatch);
+      if (slot.width > 1) absl::StrAppend(&word, "-", slot.microbatch + slot.width - 1);
+      if (slot.lane > 0) absl::StrAppend(&word, "@", slot.lane);
+      if (slot.paired) {
+        pair = absl::StrCat("(", word, " ");
+        continue;
+      }
+      if (!pair.empty()) word = absl::StrCat(std::exchange(pair, ""), word, ")");
+      if (line.size() + 1 + word.size() > kWidth) {
+        absl::StrAppend(&text, line, "\n");
+        line = " ";
+      }
+      absl::StrAppend(&line, " ", word);
+    }
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params) {
+  absl::StatusOr<NamedSchedule> named = ParseSchedule(text);
+  if (!named.ok()) return named.status();
+  auto refuse = [](absl::string_view what, int64_t given, int64_t wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the schedule is for ", given, " ", what, ", but ", wanted, " are asked for"));
+  };
+  if (static_cast<int64_t>(named->schedule.order.size()) != params.ranks) {
+    return refuse("ranks", static_cast<int64_t>(named->schedule.order.size()), params.ranks);
+  }
+  if (named->microbatches != params.microbatches)
+    return refuse("microbatches", named->microbatches, params.microbatches);
+  for (const auto& [name, set] : {std::pair<absl::string_view, bool>{"virtual_stages", params.virtual_stages != 0},
+                                  {"waves", params.waves != 0},
+                                  {"lanes", params.lanes != 0},
+                                  {"limit", params.limit != 0},
+                                  {"group", params.group != 0},
+                                  {"scaling", params.scaling != Scaling::kConcatenation}}) {
+    if (!set) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a schedule that is given by its lists takes no ", name));
+  }
+  return std::move(named->schedule);
+}
+
+}  // namespace weft

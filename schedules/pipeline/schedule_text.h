@@ -1,0 +1,40 @@
+// Schedules as text that people write: weft's own form, which says everything that a schedule can (lanes, placement,
+// doubled forwards, overlapped pairs, message-driven and asynchronous orders), or PyTorch's CSV.
+// docs/schedule_files.md is the reference.
+#ifndef WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_
+#define WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "schedules/pipeline/pytorch_csv.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+// First line of the text form.
+inline constexpr absl::string_view kScheduleTextHeader = "weft schedule 1";
+
+struct NamedSchedule {
+  // Empty where the file gives none.
+  std::string name;
+  PipelineSchedule schedule;
+  int microbatches = 0;
+};
+
+// The text form if the first line that holds anything begins with "weft", else PyTorch's CSV. The result has passed
+// CheckSchedule. InvalidArgument names line and column or cell, what is there and what is allowed. `csv` is for CSV
+// only.
+absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOptions& csv = {});
+
+// The text form; ParseSchedule of it gives `named` back.
+std::string FormatSchedule(const NamedSchedule& named);
+
+// For schedules that a plan or a command brings itself: ParseSchedule, and InvalidArgument unless its ranks and
+// microbatches are those of `params` and `params` sets none of the optional parameters.
+absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params);
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_

@@ -1,0 +1,207 @@
+#include "schedules/pipeline/schedule_text.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "schedules/pipeline/params.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Error(absl::string_view text) { return std::string(ParseSchedule(text).status().message()); }
+
+void ExpectSame(const PipelineSchedule& a, const PipelineSchedule& b) {
+  EXPECT_EQ(a.stages, b.stages);
+  EXPECT_EQ(a.lanes, b.lanes);
+  EXPECT_EQ(a.placement, b.placement);
+  ASSERT_EQ(a.order.size(), b.order.size());
+  for (size_t rank = 0; rank < a.order.size(); ++rank) EXPECT_EQ(a.order[rank], b.order[rank]) << "rank " << rank;
+  ASSERT_EQ(a.message_driven.has_value(), b.message_driven.has_value());
+  if (a.message_driven) {
+    EXPECT_EQ(a.message_driven->rule, b.message_driven->rule);
+    EXPECT_EQ(a.message_driven->limit, b.message_driven->limit);
+  }
+  ASSERT_EQ(a.asynchrony.has_value(), b.asynchrony.has_value());
+  if (a.asynchrony) {
+    EXPECT_EQ(a.asynchrony->microbatches_per_update, b.asynchrony->microbatches_per_update);
+    EXPECT_EQ(a.asynchrony->versions, b.asynchrony->versions);
+    EXPECT_EQ(a.asynchrony->uses, b.asynchrony->uses);
+  }
+}
+
+constexpr char kTiny[] = R"(# One forward, one backward.
+weft schedule 1
+name: mine
+ranks: 2
+microbatches: 2
+rank 0: F0.0 F0.1   # the second
+  B0.0
+	B0.1
+rank 1: F1.0 B1.0 F1.1 B1.1
+)";
+
+TEST(ParseSchedule, TextForm) {
+  const absl::StatusOr<NamedSchedule> named = ParseSchedule(kTiny);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->name, "mine");
+  EXPECT_EQ(named->microbatches, 2);
+  EXPECT_THAT(named->schedule.placement, ElementsAre(ElementsAre(0, 1)));
+  ExpectSame(named->schedule, *(*FindSchedule("1f1b"))->build({.ranks = 2, .microbatches = 2}));
+  ExpectSame(named->schedule, ParseSchedule(absl::StrReplaceAll(kTiny, {{"\n", "\r\n"}}))->schedule);
+}
+
+TEST(ParseSchedule, PyTorchsForm) {
+  const absl::StatusOr<NamedSchedule> named = ParseSchedule("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  ASSERT_TRUE(named.ok()) << named.status();
+  ExpectSame(named->schedule, ParseSchedule(kTiny)->schedule);
+  EXPECT_THAT(std::string(ParseSchedule(kTiny, {.dialect = CsvDialect::kTorch}).status().message()),
+              HasSubstr("text form"));
+  EXPECT_THAT(Error("hello\n"), HasSubstr("line 1 (rank 0), cell 1: cannot read 'hello'"));
+}
+
+TEST(ParseSchedule, LanesPairsAndWidths) {
+  // Two lanes in opposite directions; the second has no microbatch, so that its placement must be told.
+  constexpr char kLanes[] =
+      "weft schedule 1\nranks: 2\nmicrobatches: 2\nlane 0: 0 1\nlane 1: 1 0\n"
+      "rank 0: F0.0 F0.1 B0.0 B0.1\nrank 1: F1.0 (F1.1 B1.0) B1.1\n";
+  const absl::StatusOr<NamedSchedule> named = ParseSchedule(kLanes);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->schedule.lanes, 2);
+  EXPECT_TRUE(named->schedule.order[1][1].paired);
+  EXPECT_EQ(FormatSchedule(*named), kLanes);
+
+  constexpr char kWide[] = "weft schedule 1\nranks: 1\nmicrobatches: 2\nlane 0: 0\nrank 0: F0.0-1 B0.0 I0.1 W0.1\n";
+  const absl::StatusOr<NamedSchedule> wide = ParseSchedule(kWide);
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  EXPECT_EQ(wide->schedule.order[0][0].width, 2);
+  EXPECT_EQ(FormatSchedule(*wide), kWide);
+
+  constexpr char kOpposite[] =
+      "weft schedule 1\nranks: 2\nmicrobatches: 2\nrank 0: F0.0 F1.1@1 B1.1@1 B0.0\nrank 1: F0.1@1 F1.0 B1.0 B0.1@1\n";
+  EXPECT_THAT(ParseSchedule(kOpposite)->schedule.placement, ElementsAre(ElementsAre(0, 1), ElementsAre(1, 0)));
+}
+
+TEST(ParseSchedule, MessageDrivenAndAsynchronous) {
+  constexpr char kDriven[] =
+      "weft schedule 1\nranks: 1\nmicrobatches: 2\nlane 0: 0\nmessage-driven: backward-first\nlimit: 1\n"
+      "rank 0: F0.0 F0.1 B0.0 B0.1\n";
+  const absl::StatusOr<NamedSchedule> driven = ParseSchedule(kDriven);
+  ASSERT_TRUE(driven.ok()) << driven.status();
+  EXPECT_EQ(driven->schedule.message_driven->rule, MessageDriven::Rule::kBackwardFirst);
+  EXPECT_EQ(FormatSchedule(*driven), kDriven);
+
+  constexpr char kAhead[] =
+      "weft schedule 1\nranks: 2\nmicrobatches: 1\nlane 0: 0 1\nupdate-every: 1\nversions: 2 1\nuses: newest\n"
+      "rank 0: +F0.0 B0.0\nrank 1: F1.0 B1.0\n";
+  const absl::StatusOr<NamedSchedule> ahead = ParseSchedule(kAhead);
+  ASSERT_TRUE(ahead.ok()) << ahead.status();
+  EXPECT_EQ(ahead->schedule.order[0][0].ahead, 1);
+  EXPECT_EQ(FormatSchedule(*ahead), kAhead);
+}
+
+TEST(ParseSchedule, NamesLineAndColumn) {
+  auto with = [](absl::string_view from, absl::string_view to) {
+    return Error(absl::StrReplaceAll(kTiny, {{from, to}}));
+  };
+  EXPECT_EQ(with("weft schedule 1", "weft schedule 2"),
+            "line 2, column 1: 'weft schedule 2'; expected 'weft schedule 1'");
+  EXPECT_THAT(with("ranks:", "rangs:"), StartsWith("line 4, column 1: unknown key 'rangs'; nearest: 'ranks'; known: "));
+  EXPECT_EQ(with("name: mine", "name: mine two"), "line 3, column 12: unexpected 'two'; name has one value");
+  EXPECT_EQ(with("name: mine", "name: m/n"),
+            "line 3, column 7: name 'm/n'; allowed: letters, digits, '.', '_' and '-'");
+  EXPECT_EQ(with("name: mine", "name:"), "line 3, column 1: 'name' lacks its value");
+  EXPECT_EQ(with("name: mine", "name mine"), "line 3, column 1: no ':' in 'name mine'; expected KEY: VALUE");
+  EXPECT_EQ(with("name: mine", "ranks: 2"), "line 4, column 1: 'ranks' is also in line 3");
+  EXPECT_EQ(with("name: mine", "  F0.0"),
+            "line 3, column 3: an indented line continues a 'rank N:' line, but none is before it");
+  EXPECT_EQ(with("ranks: 2", "ranks: two"),
+            absl::StrCat("line 4, column 8: ranks 'two'; allowed: 1 to ", kMaximumSlots / 2));
+  EXPECT_EQ(with("ranks: 2", "ranks: 0"),
+            absl::StrCat("line 4, column 8: ranks '0'; allowed: 1 to ", kMaximumSlots / 2));
+  EXPECT_EQ(with("ranks: 2", "ranks: 99999999999999999999"),
+            absl::StrCat("line 4, column 8: ranks '99999999999999999999'; allowed: 1 to ", kMaximumSlots / 2));
+  EXPECT_EQ(with("ranks: 2", "ranks: 3"), "the file has no line 'rank 2:'");
+  EXPECT_EQ(with("ranks: 2", "ranks: 1"), "line 9, column 1: rank 1; with 'ranks: 1' allowed: 0 to 0");
+  EXPECT_EQ(with("ranks: 2\n", ""), "the file has no line 'ranks:'");
+  EXPECT_EQ(with("rank 1:", "rank 00:"), "line 9, column 1: 'rank' is also in line 6");
+  EXPECT_THAT(with("F0.1", "X0.1"),
+              StartsWith("line 6, column 14: cannot read 'X0.1'; expected KIND STAGE . MICROBATCH"));
+  EXPECT_THAT(with("F0.1", "F0"), StartsWith("line 6, column 14: cannot read 'F0'"));
+  EXPECT_THAT(with("F0.1", "F0.x"), StartsWith("line 6, column 14: microbatch 'x'; allowed: 0 to "));
+  EXPECT_THAT(with("F0.1", "F-1.1"), StartsWith("line 6, column 14: stage '-1'"));
+  EXPECT_THAT(with("F0.1", "F0.1@9999999"), StartsWith("line 6, column 14: lane '9999999'"));
+  EXPECT_THAT(with("F0.1", "F0.1-3"), HasSubstr("allowed: one microbatch, or it and the next: 1-2"));
+  EXPECT_THAT(with("F0.1", "+F0.1"), HasSubstr("line 6, column 14: '+F0.1' is of the next repetition"));
+  EXPECT_THAT(with("F0.1", "(F0.1"), HasSubstr("line 6, column 14: '(' is not closed in its line"));
+  EXPECT_THAT(with("F0.1", "F0.1)"), HasSubstr("line 6, column 14: ')' without '('"));
+  EXPECT_THAT(with("F0.0 F0.1", "(F0.0 F0.1)"), HasSubstr("a group that ends here has 2 slots; allowed: a forward F"));
+  EXPECT_THAT(with("F0.0 F0.1", "(F0.0)"), HasSubstr("a group that ends here has 1 slots"));
+  // What is wrong with the whole.
+  EXPECT_THAT(with("  B0.0\n", ""), HasSubstr("missing"));
+  EXPECT_THAT(with("name: mine", "lane 0: 0"), HasSubstr("lane 0 places 1 stages; expected 2"));
+  EXPECT_THAT(with("name: mine", "lane 0: 1 0"), HasSubstr("is placed on rank"));
+  EXPECT_THAT(with("name: mine", "lane 1: 0 1\nlane 3: 0 1"), HasSubstr("stage 0 of lane 2 has no slot"));
+  EXPECT_THAT(with("name: mine", "lane 16777215: 0 1"), HasSubstr("lane 16777215 in a file of 8 slots"));
+  EXPECT_THAT(with("F0.1", "F16777215.1"), HasSubstr("stage 16777215 with 1 lanes in a file of 8 slots"));
+  EXPECT_EQ(with("name: mine", "limit: 3"), "the file has no line 'message-driven:'");
+  EXPECT_EQ(with("name: mine", "message-driven: arrival"), "the file has no line 'limit:'");
+  EXPECT_THAT(with("name: mine", "message-driven: arival"), HasSubstr("message-driven 'arival'; nearest: 'arrival'"));
+  EXPECT_EQ(with("name: mine", "uses: newest"), "the file has no line 'update-every:'");
+}
+
+// Every registered schedule comes back as it was, at several sizes and parameters.
+TEST(FormatSchedule, RoundTrip) {
+  int seen = 0;
+  for (const ScheduleEntry& entry : Schedules()) {
+    bool any = false;
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      for (int microbatches = 1; microbatches <= 24; ++microbatches) {
+        for (Scaling scaling : {Scaling::kConcatenation, Scaling::kForwardDoubling, Scaling::kBackwardHalving}) {
+          const ScheduleParams params = {.ranks = ranks, .microbatches = microbatches, .scaling = scaling};
+          const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(entry, params);
+          if (!schedule.ok()) continue;
+          SCOPED_TRACE(absl::StrCat(entry.name, " P=", ranks, " N=", microbatches));
+          any = true;
+          ++seen;
+          const NamedSchedule named = {std::string(entry.name), *schedule, microbatches};
+          const std::string text = FormatSchedule(named);
+          const absl::StatusOr<NamedSchedule> read = ParseSchedule(text);
+          ASSERT_TRUE(read.ok()) << read.status() << "\n" << text;
+          EXPECT_EQ(read->name, entry.name);
+          EXPECT_EQ(read->microbatches, microbatches);
+          ExpectSame(read->schedule, *schedule);
+          EXPECT_EQ(FormatSchedule(*read), text);
+
+          // And through PyTorch's form, where that can say it.
+          const absl::StatusOr<ActionLists> lists = ToActionLists(*schedule, microbatches);
+          if (!lists.ok()) continue;
+          const absl::StatusOr<CsvSchedule> csv = ParsePytorchCsv(*FormatPytorchCsv(*lists));
+          ASSERT_TRUE(csv.ok()) << csv.status();
+          ExpectSame(csv->schedule, *schedule);
+        }
+      }
+    }
+    EXPECT_TRUE(any) << entry.name;
+  }
+  EXPECT_GT(seen, 0);
+}
+
+TEST(ScheduleFromDefinition, AgreesWithWhatIsAsked) {
+  auto error = [](const ScheduleParams& params) {
+    return std::string(ScheduleFromDefinition(kTiny, params).status().message());
+  };
+  EXPECT_EQ(error({.ranks = 2, .microbatches = 2}), "");
+  EXPECT_EQ(error({.ranks = 4, .microbatches = 2}), "the schedule is for 2 ranks, but 4 are asked for");
+  EXPECT_EQ(error({.ranks = 2, .microbatches = 8}), "the schedule is for 2 microbatches, but 8 are asked for");
+  EXPECT_EQ(error({.ranks = 2, .microbatches = 2, .waves = 1}), "a schedule that is given by its lists takes no waves");
+}
+
+}  // namespace
+}  // namespace weft

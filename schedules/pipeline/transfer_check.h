@@ -1,0 +1,40 @@
+// Whether lists with explicit transfers can run at all. Knows no schedule: whatever made the lists, these must hold.
+#ifndef WEFT_SCHEDULES_PIPELINE_TRANSFER_CHECK_H_
+#define WEFT_SCHEDULES_PIPELINE_TRANSFER_CHECK_H_
+
+#include "absl/status/status.h"
+#include "schedules/pipeline/action_list.h"
+
+namespace weft {
+
+// Which transfers of a rank run one after the other. On one communicator they are also matched by order: the i-th SEND
+// of rank a to rank b is received by the i-th RECV of b from a.
+enum class Communicators : uint8_t {
+  // One for each ordered pair of ranks and direction of the pipeline.
+  kPerEdge,
+  // Two: for what flows towards the loss, and for what flows back.
+  kPerDirection,
+  kOne,
+};
+
+struct TransferOptions {
+  Communicators communicators = Communicators::kPerEdge;
+  // A rank's neighbouring transfers start together, when the partners of all of them are ready.
+  bool grouped = false;
+};
+
+// OK if
+// - every SEND has its RECV on the other rank and the other way round, each once, and on each communicator the two ends
+//   come in the same order;
+// - a SEND comes after what it sends, a RECV before what reads it, and what reads another rank's result has a RECV;
+// - a stage's backward comes after its forward, and its weight gradient after its input gradient;
+// - nothing waits for itself, if a rank computes in list order; a transfer waits for what its rank computes before it
+// in
+//   the list and for the transfers before it on its communicator, and runs when both its ends are ready (rendezvous);
+//   and a compute action waits for its RECV, but not for other transfers.
+// InvalidArgument names ranks and actions, counted from 1; a deadlock is named as a cycle.
+absl::Status CheckTransfers(const ActionLists& lists, const TransferOptions& options = {});
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_TRANSFER_CHECK_H_

@@ -1,0 +1,154 @@
+#include "schedules/pipeline/transfer_check.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "schedules/pipeline/lowering.h"
+#include "schedules/pipeline/pytorch_csv.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Actions in PyTorch's words, without the reader's own checks.
+ActionLists Lists(std::vector<int> rank_of, int microbatches, const std::vector<std::string>& rows) {
+  ActionLists lists = {.microbatches = microbatches, .rank_of = std::move(rank_of), .order = {}};
+  for (const std::string& row : rows) {
+    std::vector<ListAction>& list = lists.order.emplace_back();
+    for (absl::string_view cell : absl::StrSplit(row, ' ')) {
+      for (int k = 0; k < kListActionKinds; ++k) {
+        for (int s = 0; s < 8; ++s) {
+          for (int m = -1; m < 8; ++m) {
+            const ListAction action = {static_cast<ListActionKind>(k), false, s, m};
+            if (ListActionName(action) == cell) list.push_back(action);
+          }
+        }
+      }
+    }
+  }
+  return lists;
+}
+
+std::string Error(const ActionLists& lists, Communicators communicators = Communicators::kPerEdge,
+                  bool grouped = false) {
+  return std::string(CheckTransfers(lists, {.communicators = communicators, .grouped = grouped}).message());
+}
+
+// Each rank sends before it receives what the other sends.
+ActionLists BothSendFirst() {
+  return Lists(
+      {0, 1}, 2,
+      {"0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1", "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1"});
+}
+
+TEST(CheckTransfers, BothSendFirst) {
+  EXPECT_EQ(Error(BothSendFirst(), Communicators::kOne),
+            "deadlock: 0SEND_F1 (rank 0) with 1RECV_F1 (rank 1) waits for 1SEND_B0 (rank 1); "
+            "1SEND_B0 (rank 1) with 0RECV_B0 (rank 0) waits for 0SEND_F1 (rank 0)");
+  EXPECT_EQ(Error(BothSendFirst(), Communicators::kOne, /*grouped=*/true), "");
+  EXPECT_EQ(Error(BothSendFirst(), Communicators::kPerDirection), "");
+  EXPECT_EQ(Error(BothSendFirst(), Communicators::kPerEdge), "");
+}
+
+TEST(CheckTransfers, SwappedReceives) {
+  const ActionLists lists = Lists(
+      {0, 1}, 2,
+      {"0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1", "1RECV_F1 1RECV_F0 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1"});
+  for (Communicators communicators : {Communicators::kPerEdge, Communicators::kPerDirection, Communicators::kOne}) {
+    EXPECT_EQ(
+        Error(lists, communicators),
+        "mismatch: transfer 1 from rank 0 to rank 1 is rank 0, action 2 (0SEND_F0) at one end and rank 1, action 1 "
+        "(1RECV_F1) at the other; one communicator matches them in order");
+  }
+}
+
+TEST(CheckTransfers, MissingEnds) {
+  ActionLists lists = BothSendFirst();
+  lists.order[0].erase(lists.order[0].begin() + 4);
+  EXPECT_EQ(Error(lists), "rank 0, action 5 (0B0): the RECV of its output's gradient is missing");
+  lists = BothSendFirst();
+  lists.order[1].pop_back();
+  EXPECT_EQ(Error(lists), "rank 0, action 7 (0RECV_B1): has no 1SEND_B1 on rank 1");
+}
+
+TEST(CheckTransfers, MisplacedActions) {
+  auto changed = [](int rank, int i, int j) {
+    ActionLists lists = BothSendFirst();
+    std::swap(lists.order[rank][i], lists.order[rank][j]);
+    return Error(lists);
+  };
+  EXPECT_EQ(changed(0, 0, 1), "rank 0, action 1 (0SEND_F0): comes before 0F0, which it sends");
+  EXPECT_EQ(changed(1, 0, 1), "rank 1, action 1 (1F0): comes before 1RECV_F0, the RECV of its input");
+  EXPECT_EQ(changed(1, 2, 3), "rank 1, action 3 (1SEND_B0): comes before 1B0, whose input gradient it sends");
+  EXPECT_EQ(changed(0, 4, 5), "rank 0, action 5 (0B0): comes before 0RECV_B0, the RECV of its output's gradient");
+  EXPECT_EQ(changed(1, 5, 6), "rank 1, action 6 (1B1): comes before 1F1, its forward");
+
+  ActionLists twice = BothSendFirst();
+  twice.order[0].push_back(twice.order[0][0]);
+  EXPECT_EQ(Error(twice), "rank 0, action 9 (0F0): is also action 1");
+  ActionLists astray = BothSendFirst();
+  astray.order[0].push_back({ListActionKind::kForward, false, 1, 0});
+  EXPECT_EQ(Error(astray), "rank 0, action 9 (1F0): stage 1 is on rank 1");
+  astray.order[0].back() = {ListActionKind::kForward, false, 0, 2};
+  EXPECT_EQ(Error(astray), "rank 0, action 9 (0F2): microbatches are 0 to 1");
+  astray.order[0].back() = {ListActionKind::kForward, false, 2, 0};
+  EXPECT_EQ(Error(astray), "rank 0, action 9 (2F0): stages are 0 to 1");
+  astray.order[0].back() = {ListActionKind::kReceiveForward, false, 0, 0};
+  EXPECT_EQ(Error(astray), "rank 0, action 9 (0RECV_F0): there is no stage -1");
+}
+
+// Stages 0 1 1 0 of a V. Rank 0 posts the gradient's RECV before it sends the second microbatch's output, rank 1 the
+// other way round: on one communicator they wait for each other.
+TEST(CheckTransfers, SkewedV) {
+  const ActionLists lists = Lists({0, 1, 1, 0}, 2,
+                                  {"0F0 0SEND_F0 3RECV_F0 3F0 3B0 3SEND_B0 0F1 0RECV_B0 0SEND_F1 0B0 3RECV_F1 3F1 3B1 "
+                                   "3SEND_B1 0RECV_B1 0B1",
+                                   "1RECV_F0 1F0 2F0 2SEND_F0 2RECV_B0 2B0 1B0 1RECV_F1 1SEND_B0 1F1 2F1 2SEND_F1 "
+                                   "2RECV_B1 2B1 1B1 1SEND_B1"});
+  EXPECT_EQ(Error(lists, Communicators::kOne),
+            "deadlock: 0RECV_B0 (rank 0) with 1SEND_B0 (rank 1) waits for 1RECV_F1 (rank 1); "
+            "1RECV_F1 (rank 1) with 0SEND_F1 (rank 0) waits for 0RECV_B0 (rank 0)");
+  EXPECT_EQ(Error(lists, Communicators::kPerDirection), "");
+  EXPECT_EQ(Error(lists, Communicators::kPerEdge), "");
+}
+
+// Stages 0 1 0 1 of a loop: both ranks send on towards the loss before they receive, so that even the direction's own
+// communicator is stuck, and only one per edge is not.
+TEST(CheckTransfers, SkewedLoop) {
+  const ActionLists lists =
+      Lists({0, 1, 0, 1}, 2,
+            {"0F0 0SEND_F0 0F1 0SEND_F1 2RECV_F0 2F0 2SEND_F0 2RECV_F1 2F1 2SEND_F1 2RECV_B0 2B0 2SEND_B0 2RECV_B1 2B1 "
+             "2SEND_B1 0RECV_B0 0B0 0RECV_B1 0B1",
+             "1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 1SEND_F1 3RECV_F0 3F0 3RECV_F1 3F1 3B0 3SEND_B0 3B1 3SEND_B1 1RECV_B0 "
+             "1B0 1SEND_B0 1RECV_B1 1B1 1SEND_B1"});
+  EXPECT_THAT(Error(lists, Communicators::kPerDirection), StartsWith("deadlock: "));
+  EXPECT_THAT(Error(lists, Communicators::kOne), StartsWith("deadlock: "));
+  EXPECT_EQ(Error(lists, Communicators::kPerEdge), "");
+}
+
+// A group waits for all its members, so grouping can also be what blocks: each rank's group has the other's answer.
+TEST(CheckTransfers, GroupsCanBlock) {
+  const ActionLists lists = Lists({0, 1}, 1, {"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"});
+  EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/false), "");
+  EXPECT_THAT(Error(lists, Communicators::kPerEdge, /*grouped=*/true), StartsWith("deadlock: "));
+}
+
+// What the lowering makes runs on any communicators if its ranks form a line.
+TEST(CheckTransfers, LoweredOneFOneB) {
+  for (int n : {1, 3, 8}) {
+    const PipelineSchedule schedule = *(*FindSchedule("1f1b"))->build({.ranks = 4, .microbatches = n});
+    const absl::StatusOr<ActionLists> lowered = Lower(*ToActionLists(schedule, n));
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(Error(*lowered, Communicators::kPerEdge), "");
+    EXPECT_EQ(Error(*lowered, Communicators::kPerDirection), "");
+    EXPECT_EQ(Error(*lowered, Communicators::kOne), "");
+  }
+}
+
+}  // namespace
+}  // namespace weft
