@@ -104,21 +104,69 @@ class TemplateCheck {
     unused(!IsCompute(kind) && action.operands_size() > 0, "operands");
     unused(!IsTransfer(kind) && action.has_peer(), "peer");
     unused(!IsTransfer(kind) && action.direction() != DIRECTION_UNSPECIFIED, "direction");
+    unused(!IsTransfer(kind) && action.skip() != 0, "skip");
+    unused(!IsTransfer(kind) && action.transfer_group() != 0, "transfer_group");
+    unused(kind != FORWARD_BACKWARD && action.has_backward(), "backward");
+    // Only forwards are wide, and what they send.
+    unused(kind != FORWARD && !IsTransfer(kind) && action.width() != 0, "width");
+    unused(IsTransfer(kind) && action.direction() == FROM_LOSS && action.width() > 1, "width from the loss");
     unused(kind != ALL_REDUCE && action.has_group(), "group");
     unused(kind != ALL_REDUCE && action.purpose() != PURPOSE_UNSPECIFIED, "purpose");
     unused(kind != ALL_REDUCE && !action.algorithm().empty(), "algorithm");
     unused(kind != ALL_REDUCE && kind != SEND && action.sources_size() > 0, "sources");
     unused(kind != ALL_REDUCE && kind != RECV && action.destinations_size() > 0, "destinations");
-    const bool per_microbatch = kind == FORWARD || kind == BACKWARD || IsTransfer(kind);
-    if (action.stage() < 0 || action.stage() >= program_.stages()) {
-      Bad("P13.range", action, "stage ", action.stage(), " is not in [0, ", program_.stages(), ")");
+    const bool per_microbatch = IsMicrobatch(kind) || IsTransfer(kind);
+    CheckRange(action, "", action.stage(), action.microbatch(), action.lane(),
+               per_microbatch ? program_.microbatches() : 1);
+    const int left = program_.microbatches() - action.microbatch();
+    if (action.width() < 0 || action.width() > Limits::kWidth || Width(action) > std::max(1, left)) {
+      Bad("P13.range", action, "width ", action.width(), " is not in [0, ", std::min(Limits::kWidth, left),
+          "]: microbatches ", action.microbatch(), " to ", program_.microbatches() - 1, ", at most ", Limits::kWidth);
     }
-    const int microbatches = per_microbatch ? program_.microbatches() : 1;
-    if (action.microbatch() < 0 || action.microbatch() >= microbatches) {
-      Bad("P13.range", action, "microbatch ", action.microbatch(), " is not in [0, ", microbatches, ")");
+    if (kind == FORWARD_BACKWARD) CheckPair(action);
+    if (IsTransfer(kind)) CheckSkip(action);
+    if (action.transfer_group() < 0) {
+      Bad("P13.range", action, "transfer_group ", action.transfer_group(), " is negative");
     }
-    if (action.lane() < 0 || action.lane() >= Limits::kLanes) {
-      Bad("P13.range", action, "lane ", action.lane(), " is not in [0, ", Limits::kLanes, ")");
+  }
+
+  void CheckRange(const Action& action, const char* of, int stage, int microbatch, int lane, int microbatches) {
+    if (stage < 0 || stage >= program_.stages()) {
+      Bad("P13.range", action, of, "stage ", stage, " is not in [0, ", program_.stages(), ")");
+    }
+    if (microbatch < 0 || microbatch >= microbatches) {
+      Bad("P13.range", action, of, "microbatch ", microbatch, " is not in [0, ", microbatches, ")");
+    }
+    if (lane < 0 || lane >= Limits::kLanes) {
+      Bad("P13.range", action, of, "lane ", lane, " is not in [0, ", Limits::kLanes, ")");
+    }
+  }
+
+  void CheckPair(const Action& action) {
+    if (!action.has_backward()) return Bad("P5.pair", action, "a FORWARD_BACKWARD says what its backward is of");
+    const StageMicrobatch& b = action.backward();
+    CheckRange(action, "backward.", b.stage(), b.microbatch(), b.lane(), program_.microbatches());
+    if (b.stage() == action.stage() && b.microbatch() == action.microbatch()) {
+      Bad("P5.pair", action, "forward and backward are both of stage ", b.stage(), ", microbatch ", b.microbatch(),
+          "; the halves of a pair cannot wait for each other");
+    }
+    if (IsMessageDriven(program_)) {
+      Bad("P6.pair", action, "a message-driven program has no FORWARD_BACKWARD: the order of its halves is not known");
+    }
+  }
+
+  void CheckSkip(const Action& action) {
+    const int skip = action.skip();
+    if (skip == 0) return;
+    if (skip < 0 || skip > program_.skips_size()) {
+      return Bad("P4.skip", action, "skip ", skip, " is not in [0, ", program_.skips_size(), "], the program's skips");
+    }
+    const SkipEdge& edge = program_.skips(skip - 1);
+    const bool makes = (action.kind() == SEND) == (action.direction() == TOWARDS_LOSS);
+    const int stage = makes ? edge.from_stage() : edge.to_stage();
+    if (action.stage() != stage) {
+      Bad("P4.skip", action, "stage is ", action.stage(), ", but this end of skip '", edge.name(), "' is stage ",
+          stage);
     }
   }
 
@@ -169,17 +217,46 @@ class TemplateCheck {
             segment.operands(it->second).name(), "' and '", segment.operands(i).name(), "', one of which it writes");
       }
     }
-    if (action.kind() != FORWARD && action.kind() != BACKWARD) {
+    for (const Step& step : segment.steps()) {
+      if (!CheckMicrobatches(action, segment, step)) break;
+    }
+    if (IsMessageDriven(program_) && IsMicrobatch(action.kind())) {
       for (const Step& step : segment.steps()) {
-        const Kernel k = step.kernel();
-        if (k == LOAD_TOKENS || k == LOAD_TARGETS || k == CROSS_ENTROPY || k == DROPOUT ||
-            ((k == ATTENTION || k == ATTENTION_BACKWARD) && step.attributes().dropout() > 0)) {
-          Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k),
-              ") reads the microbatch; only FORWARD and BACKWARD have one");
-          break;
-        }
+        if (step.stream() == COMPUTE) continue;
+        Bad("P6.streams", action, "step '", step.name(), "' is on stream ", StreamKind_Name(step.stream()),
+            "; in a message-driven program those of forwards and backwards are on COMPUTE");
+        break;
       }
     }
+  }
+
+  // The microbatches that the step is for are the action's.
+  bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step) {
+    const Kernel k = step.kernel();
+    if (k != LOAD_TOKENS && k != LOAD_TARGETS && k != CROSS_ENTROPY && k != DROPOUT &&
+        ((k != ATTENTION && k != ATTENTION_BACKWARD) || step.attributes().dropout() == 0)) {
+      return true;
+    }
+    const auto bad = [&](const auto&... parts) {
+      Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k), ") ", parts...);
+      return false;
+    };
+    if (!IsMicrobatch(action.kind())) {
+      return bad("reads the microbatch; only forwards and backwards have one");
+    }
+    if (step.attributes().of_backward() && action.kind() != FORWARD_BACKWARD) {
+      return bad("has of_backward, which only a step of a FORWARD_BACKWARD may have");
+    }
+    const int64_t one =
+        std::max<int64_t>(1, program_.recipe().microbatch_sequences()) * program_.recipe().sequence_length();
+    const int64_t count = std::max<int64_t>(1, segment.values(step.outputs(0)).shape(0) / one);
+    const int64_t offset = step.attributes().microbatch_offset();
+    const int width = Width(action);
+    if (k == CROSS_ENTROPY && count > 1) return bad("has the rows of ", count, " microbatches, is for one");
+    if (offset < 0 || offset > width - count) {
+      return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);
+    }
+    return true;
   }
 
   // Buffers of messages are tensors.

@@ -66,69 +66,121 @@ class Completeness {
   }
 
   void CheckPipeline(const std::vector<int>& roles) {
-    struct Seen {
-      int role = 0;
-      const Action* action = nullptr;
-    };
-    // (stage, microbatch) in each direction, and who owns a (lane, stage).
-    std::map<std::pair<int, int>, Seen> seen[2];
-    std::map<std::pair<int, int>, Seen> owner;
+    Pipeline p;
     for (int role : roles) {
-      const TemplateIndex& t = TemplateOf(role);
-      for (const ActionRef& ref : t.actions) {
-        const Action& action = *ref.action;
-        if (action.kind() != FORWARD && action.kind() != BACKWARD) continue;
-        const bool backward = action.kind() == BACKWARD;
-        const auto [it, fresh] =
-            seen[backward].emplace(std::pair(action.stage(), action.microbatch()), Seen{role, &action});
-        if (!fresh) {
-          findings_->Add("P13.complete", Describe(*t.t, action), " repeats ",
-                         Describe(*TemplateOf(it->second.role).t, *it->second.action), ": stage ", action.stage(),
-                         " sees microbatch ", action.microbatch(), " twice");
+      for (const ActionRef& ref : TemplateOf(role).actions) {
+        if (!IsMicrobatch(ref.action->kind())) continue;
+        for (const StageWork& work : WorkOf(*ref.action)) {
+          for (int m = work.microbatch; m < work.microbatch + work.width; ++m) {
+            CheckWork({role, ref.action}, work, m, &p);
+            if (findings_->full()) return;
+          }
         }
-        const auto [own, first] = owner.emplace(std::pair(action.lane(), action.stage()), Seen{role, &action});
-        if (!first && own->second.role != role) {
-          findings_->Add("P13.complete", Describe(*t.t, action), ": stage ", action.stage(), " of lane ", action.lane(),
-                         " is run by ", Describe(*TemplateOf(own->second.role).t, *own->second.action));
-        }
-        if (findings_->full()) return;
       }
     }
-    for (const bool backward : {false, true}) {
-      if (backward && !training_) continue;
+    if (!findings_->empty()) return;
+    for (const Phase phase : {kForward, kInput, kWeight}) {
+      if (phase != kForward && !training_) continue;
       const int64_t want = int64_t{index_.program->stages()} * index_.program->microbatches();
-      if (static_cast<int64_t>(seen[backward].size()) == want) continue;
+      if (static_cast<int64_t>(p.seen[phase].size()) == want) continue;
       // All keys are in range: the first gap in ascending order.
       std::pair<int, int> next = {0, 0};
-      for (const auto& [key, unused] : seen[backward]) {
+      for (const auto& [key, unused] : p.seen[phase]) {
         if (key != next) break;
         if (++next.second == index_.program->microbatches()) next = {next.first + 1, 0};
       }
+      const bool half = phase != kForward && p.seen[phase == kInput ? kWeight : kInput].contains(next);
       findings_->Add("P13.complete", "no template of the pipeline of template '", TemplateOf(roles[0]).t->name(),
-                     "' runs the ", backward ? "BACKWARD" : "FORWARD", " of stage ", next.first, ", microbatch ",
-                     next.second);
+                     "' runs the ",
+                     phase == kForward ? "FORWARD"
+                     : !half           ? "BACKWARD"
+                     : phase == kInput ? "BACKWARD_INPUT"
+                                       : "BACKWARD_WEIGHT",
+                     " of stage ", next.first, ", microbatch ", next.second);
+      return;
     }
   }
 
-  // The backward of a microbatch waits for its forward, for any timing.
+  // Who does what in one pipeline.
+  enum Phase { kForward = 0, kInput, kWeight };
+  struct Seen {
+    int role = 0;
+    const Action* action = nullptr;
+  };
+  struct Pipeline {
+    std::map<std::pair<int, int>, Seen> seen[3];                // Per phase, of (stage, microbatch).
+    std::map<std::pair<int, int>, Seen> owner;                  // Of (lane, stage).
+    std::map<int, std::pair<int, Seen>> lane;                   // Of a microbatch.
+    std::map<int, std::pair<std::pair<int, int>, Seen>> group;  // Of a microbatch: those that go with it forward.
+  };
+
+  std::string Name(const Seen& seen) const { return Describe(*TemplateOf(seen.role).t, *seen.action); }
+
+  void CheckWork(const Seen& at, const StageWork& work, int m, Pipeline* p) {
+    const auto bad = [&](const auto&... parts) { findings_->Add("P13.complete", Name(at), ": ", parts...); };
+    for (const Phase phase : {kForward, kInput, kWeight}) {
+      if ((work.kind == FORWARD) != (phase == kForward)) continue;
+      if (work.kind == (phase == kInput ? BACKWARD_WEIGHT : BACKWARD_INPUT)) continue;
+      const auto [it, fresh] = p->seen[phase].emplace(std::pair(work.stage, m), at);
+      if (fresh) continue;
+      findings_->Add("P13.complete", Name(at), " repeats ", Name(it->second), ": stage ", work.stage,
+                     " sees microbatch ", m, " twice");
+      return;
+    }
+    const auto [own, first] = p->owner.emplace(std::pair(work.lane, work.stage), at);
+    if (!first && own->second.role != at.role) {
+      bad("stage ", work.stage, " of lane ", work.lane, " is run by ", Name(own->second));
+    }
+    const auto [lane, no_lane] = p->lane.emplace(m, std::pair(work.lane, at));
+    if (!no_lane && lane->second.first != work.lane) {
+      bad("microbatch ", m, " is in lane ", work.lane, ", but ", Name(lane->second.second), " has it in lane ",
+          lane->second.first);
+    }
+    if (work.kind != FORWARD) return;
+    const std::pair<int, int> group = {work.microbatch, work.width};
+    const auto [together, no_group] = p->group.emplace(m, std::pair(group, at));
+    if (!no_group && together->second.first != group) {
+      bad("microbatch ", m, " goes with ", work.width, " from ", work.microbatch, ", but in ",
+          Name(together->second.second), " with ", together->second.first.second, " from ",
+          together->second.first.first, "; the same go together in all stages");
+    }
+  }
+
+  // The backward of a microbatch waits for its forward, and its weight half for its input half, for any timing.
   void CheckForwardFirst(const TemplateIndex& t) {
     Order order;
     order.Build(index_, t, 1);
-    std::map<std::tuple<int, int, int>, int> forward;  // (lane, stage, microbatch) -> instance
-    for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
-      const Action& action = *t.actions[order.instances()[i].action].action;
-      if (action.kind() == FORWARD) forward[{action.lane(), action.stage(), action.microbatch()}] = i;
+    // (lane, stage, microbatch) -> instance
+    std::map<std::tuple<int, int, int>, int> forward, input;
+    const auto work_of = [&](int i) { return WorkOf(*t.actions[order.instances()[i].action].action); };
+    const auto of_microbatch = [&](int i) {
+      return IsMicrobatch(t.actions[order.instances()[i].action].action->kind());
+    };
+    const int instances = static_cast<int>(order.instances().size());
+    for (int i = 0; i < instances; ++i) {
+      if (!of_microbatch(i)) continue;
+      for (const StageWork& work : work_of(i)) {
+        for (int m = work.microbatch; m < work.microbatch + work.width; ++m) {
+          if (work.kind == FORWARD) forward[{work.lane, work.stage, m}] = i;
+          if (work.kind == BACKWARD_INPUT) input[{work.lane, work.stage, m}] = i;
+        }
+      }
     }
-    for (int i = 0; i < static_cast<int>(order.instances().size()) && !findings_->full(); ++i) {
-      const Action& action = *t.actions[order.instances()[i].action].action;
-      if (action.kind() != BACKWARD) continue;
-      const auto it = forward.find({action.lane(), action.stage(), action.microbatch()});
-      if (it == forward.end()) {
-        findings_->Add("P13.complete", Describe(*t.t, action), ": the forward of stage ", action.stage(),
-                       ", microbatch ", action.microbatch(), " is not on this rank");
-      } else if (!order.InstanceBefore(it->second, i)) {
-        findings_->Add("P13.order", Describe(*t.t, action), " does not wait for ",
-                       Describe(*t.actions[order.instances()[it->second].action].action));
+    for (int i = 0; i < instances && !findings_->full(); ++i) {
+      if (!of_microbatch(i)) continue;
+      for (const StageWork& work : work_of(i)) {
+        if (work.kind == FORWARD) continue;
+        const bool weight = work.kind == BACKWARD_WEIGHT;
+        const auto& earlier = weight ? input : forward;
+        const auto it = earlier.find({work.lane, work.stage, work.microbatch});
+        const Action& action = *t.actions[order.instances()[i].action].action;
+        if (it == earlier.end()) {
+          findings_->Add("P13.complete", Describe(*t.t, action), ": the ", weight ? "input half" : "forward",
+                         " of stage ", work.stage, ", microbatch ", work.microbatch, " is not on this rank");
+        } else if (!order.InstanceBefore(it->second, i)) {
+          findings_->Add("P13.order", Describe(*t.t, action), " does not wait for ",
+                         Describe(*t.actions[order.instances()[it->second].action].action));
+        }
       }
     }
   }

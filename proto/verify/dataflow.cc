@@ -4,6 +4,7 @@
 #include "proto/verify/dataflow.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -11,124 +12,19 @@
 
 namespace weft::verify {
 
-void Dataflow::Microbatch(const RoleAction& at, const Action& action) {
-  const bool backward = action.kind() == BACKWARD;
-  const Segment& segment = index_.program->segments(action.segment());
-  const SegmentUse& use = index_.segments[action.segment()];
-  const int stages = index_.program->stages();
-  const int before = action.stage() + (backward ? 1 : -1);
-  bool fed = before < 0 || before >= stages;
-  for (int o = 0; o < action.operands_size(); ++o) {
-    const int b = action.operands(o);
-    if (BufferOf(at.role, b).role() != NO_ROLE) continue;
-    for (const auto& [begin, end] : use.operands[o].first_reads.ranges()) {
-      const Symbol symbol = state_[at.role][b].content.Get(begin, end);
-      const bool of_neighbour = symbol.kind == Symbol::kActivation && symbol.backward == backward &&
-                                symbol.stage == before && symbol.microbatch == action.microbatch();
-      fed = fed || of_neighbour;
-      if (of_neighbour || IsOfForward(symbol, action)) continue;
-      Bad("P13.input", at, "operand '", segment.operands(o).name(), "' reads ",
-          DescribeBuffer(*TemplateOf(at.role).t, b), ", which holds ", ExplainActivation(symbol),
-          "; it may read what stages ", before, " and ", action.stage(), " made of microbatch ", action.microbatch());
-      break;
-    }
-  }
-  if (!fed) {
-    Bad("P13.input", at, "reads no buffer that holds the ", backward ? "input gradient" : "output", " of stage ",
-        before, ", microbatch ", action.microbatch());
-  }
-  int losses = 0;
-  for (int o = 0; o < action.operands_size(); ++o) {
-    const int b = action.operands(o);
-    const Buffer& buffer = BufferOf(at.role, b);
-    if (IsGrad(buffer.role())) Touch(at.role, b, !use.operands[o].first_reads.empty());
-    if (use.operands[o].writes.empty()) continue;
-    if (IsGrad(buffer.role())) {
-      if (backward) {
-        Contribute(at, action, b, !use.operands[o].first_reads.empty());
-      } else {
-        SetWhole(at.role, b, {});
-      }
-    } else if (buffer.role() == LOCAL_LOSSES) {
-      ++losses;
-      if (!backward) AddLoss(at, action, b);
-    } else if (buffer.role() == NO_ROLE) {
-      Symbol symbol = Of(Symbol::kActivation);
-      symbol.backward = backward;
-      symbol.stage = action.stage();
-      symbol.microbatch = action.microbatch();
-      for (const auto& [begin, end] : use.operands[o].writes.ranges()) {
-        state_[at.role][b].content.Set(begin, end, symbol);
-      }
-    } else {
-      Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, b), ", whose role is ",
-          BufferRole_Name(buffer.role()));
-    }
-  }
-  if (backward) return;
-  const bool last = action.stage() == stages - 1;
-  int cross_entropies = 0;
-  for (const Step& step : segment.steps()) cross_entropies += step.kernel() == CROSS_ENTROPY;
-  if (last != (losses == 1 && cross_entropies == 1) || (!last && losses > 0)) {
-    Bad("P11.loss", at,
-        last ? "must write LOCAL_LOSSES by one CROSS_ENTROPY: it is of the last stage"
-             : "computes a loss, but is not of the last stage");
-  }
-}
-
-bool Dataflow::IsOfForward(const Symbol& symbol, const Action& action) {
-  const bool kept = symbol.stage == action.stage() - 1 && action.kind() == BACKWARD;
-  return symbol.kind == Symbol::kActivation && !symbol.backward && symbol.microbatch == action.microbatch() &&
-         (symbol.stage == action.stage() || kept);
-}
-
-std::string Dataflow::ExplainActivation(const Symbol& symbol) {
-  if (symbol.kind != Symbol::kActivation) return "no activation, or several";
-  return absl::StrCat("what the ", symbol.backward ? "backward" : "forward", " of stage ", symbol.stage,
-                      ", microbatch ", symbol.microbatch, " made");
-}
-
-void Dataflow::AddLoss(const RoleAction& at, const Action& action, int b) {
-  Symbol symbol = Whole(at.role, b);
-  symbol.elements.push_back(action.microbatch());
-  std::sort(symbol.elements.begin(), symbol.elements.end());
-  SetWhole(at.role, b, symbol);
-}
-
-void Dataflow::Contribute(const RoleAction& at, const Action& action, int b, bool accumulates) {
-  const Buffer& buffer = BufferOf(at.role, b);
-  const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
-  Symbol symbol = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
-  if (symbol.kind == Symbol::kZero) {
-    symbol = Of(Symbol::kGradient);
-    symbol.parts = {{buffer.tensor(), buffer.use(), action.stage(), 0, -1, 0}};
-  }
-  if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].synced > 0 || symbol.scaled ||
-      symbol.parts[0].tensor != buffer.tensor() || symbol.parts[0].use != buffer.use()) {
-    Bad("P9.sync", at, "adds to ", what, " after it was synchronised or changed");
-    return;
-  }
-  Part_& part = symbol.parts[0];
-  if (part.stage != action.stage()) {
-    Bad("P9.uses", at, "adds to ", what, ", to which stage ", part.stage, " adds too: each use has its own gradient");
-  }
-  if (index_.program->accumulation() != EXACT && action.microbatch() <= part.last) {
-    Bad("P9.order", at, "adds microbatch ", action.microbatch(), " to ", what, " after microbatch ", part.last,
-        "; IN_ORDER needs ascending microbatches");
-  }
-  ++part.microbatches;
-  if (index_.program->accumulation() != EXACT) part.last = action.microbatch();
-  SetWhole(at.role, b, symbol);
-}
-
 void Dataflow::Transfer(const RoleAction& at) {
   const Rendezvous& pair = matching_.rendezvous[matching_.of[at.role][at.action]];
-  const Symbol symbol = Whole(pair[0].role, Ref(pair[0])->sources(0));
-  SetWhole(pair[1].role, Ref(pair[1])->destinations(0), symbol);
+  const int from = Ref(pair[0])->sources(0), to = Ref(pair[1])->destinations(0);
+  Content& copy = state_[pair[1].role][to].content;
+  state_[pair[0].role][from].content.ForEach(0, BufferOf(pair[0].role, from).bytes(),
+                                             [&](int64_t begin, int64_t end, const Symbol& symbol) {
+                                               copy.Set(begin, end, symbol);
+                                               return true;
+                                             });
 }
 
-int Dataflow::OwnData(int role) const {
-  return data_position_ < 0 ? 0 : static_cast<int>(index_.RoleCoordinate(role, data_position_));
+int Dataflow::Coordinate(int role, int position) const {
+  return position < 0 ? 0 : static_cast<int>(index_.RoleCoordinate(role, position));
 }
 
 void Dataflow::Reduce(const Rendezvous& members) {
@@ -140,11 +36,15 @@ void Dataflow::Reduce(const Rendezvous& members) {
       const int b = Ref(member)->sources(i);
       if (IsGrad(BufferOf(member.role, b).role())) Touch(member.role, b, true);
       sources.push_back(Whole(member.role, b));
+      for (Part_& part : sources.back().parts) {
+        if (part.pipes.empty()) part.pipes = {Coordinate(member.role, pipe_position_)};
+        part.last = -1;
+      }
     }
     // One sum per data coordinate that is a role of its own; all of them must agree.
     std::map<int, Symbol> sums;
     for (size_t m = 0; m < members.size(); ++m) {
-      const int key = over_data || data_position_ < 0 ? OwnData(members[m].role) : 0;
+      const int key = over_data || data_position_ < 0 ? Coordinate(members[m].role, data_position_) : 0;
       const auto [it, fresh] = sums.emplace(key, sources[m]);
       if (!fresh) it->second = Sum(members[m], it->second, sources[m]);
     }
@@ -204,16 +104,9 @@ Symbol Dataflow::Sum(const RoleAction& at, const Symbol& a, const Symbol& b) {
   if (a.kind == Symbol::kZero) return b;
   if (b.kind == Symbol::kZero) return a;
   if (a.kind != b.kind) return {};
+  if (a.kind == Symbol::kGradient) return SumGradients(at, a, b);
   Symbol sum = a;
-  if (a.kind == Symbol::kGradient) {
-    if (a.scaled != b.scaled) return {};
-    const auto place = [](const Part_& part) { return std::tie(part.tensor, part.use); };
-    if (place(a.parts.back()) >= place(b.parts.front())) {
-      Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor), " out of model order, or one twice");
-      return {};
-    }
-    sum.parts.insert(sum.parts.end(), b.parts.begin(), b.parts.end());
-  } else if (a.kind == Symbol::kNorms || a.kind == Symbol::kLosses) {
+  if (a.kind == Symbol::kNorms || a.kind == Symbol::kLosses) {
     if (a.over_pipe != b.over_pipe || a.over_data != b.over_data) return {};
     sum.elements.insert(sum.elements.end(), b.elements.begin(), b.elements.end());
     std::sort(sum.elements.begin(), sum.elements.end());
@@ -223,6 +116,47 @@ Symbol Dataflow::Sum(const RoleAction& at, const Symbol& a, const Symbol& b) {
     }
   } else {
     return {};
+  }
+  return sum;
+}
+
+// Other uses of a tensor are added in model order; the same uses of other replicas each with itself.
+Symbol Dataflow::SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b) {
+  if (a.scaled != b.scaled) return {};
+  Symbol sum = a;
+  const auto place = [](const Part_& part) { return std::tie(part.tensor, part.use); };
+  const auto same = [&](const Part_& x, const Part_& y) { return place(x) == place(y); };
+  if (!std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same)) {
+    if (place(a.parts.back()) >= place(b.parts.front())) {
+      Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor), " out of model order, or one twice");
+      return {};
+    }
+    sum.parts.insert(sum.parts.end(), b.parts.begin(), b.parts.end());
+    return sum;
+  }
+  for (size_t i = 0; i < sum.parts.size(); ++i) {
+    Part_& x = sum.parts[i];
+    const Part_& y = b.parts[i];
+    std::vector<int> both;
+    std::set_intersection(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(both));
+    if (!both.empty() || x.pipes.empty() || y.pipes.empty()) {
+      Bad(Ref(at)->kind() == ALL_REDUCE ? "P9.sync" : "P9.uses", at, "sums the gradient of ", TensorName(x.tensor),
+          " twice", both.empty() ? "" : absl::StrCat(": that of pipe ", both[0], " is in it already"));
+      return {};
+    }
+    if (x.stage != y.stage) {
+      Bad("P9.uses", at, "adds the gradients of ", TensorName(x.tensor), " use ", x.use, " of stages ", x.stage,
+          " and ", y.stage, "; each use is in one stage");
+      return {};
+    }
+    if (x.synced != y.synced) {
+      Bad("P9.sync", at, "sums gradients of ", TensorName(x.tensor), ", one of which is summed over data and one not");
+      return {};
+    }
+    std::vector<int> all;
+    std::set_union(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(all));
+    x.pipes = std::move(all);
+    x.microbatches += y.microbatches;
   }
   return sum;
 }

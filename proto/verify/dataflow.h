@@ -3,6 +3,7 @@
 #define WEFT_PROTO_VERIFY_DATAFLOW_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/verify/index.h"
 #include "proto/verify/matching.h"
+#include "proto/verify/segment_flow.h"
 #include "proto/verify/symbols.h"
 
 namespace weft::verify {
@@ -31,6 +33,12 @@ class Dataflow {
     data_ = index.AxisSize("data");
     const int axis = index.AxisIndex("data");
     data_position_ = axis < 0 ? -1 : index.PinnedPosition(axis);
+    const int pipe = index.AxisIndex("pipe");
+    pipe_position_ = pipe < 0 ? -1 : index.PinnedPosition(pipe);
+    for (const SkipEdge& skip : index.program->skips()) {
+      skips_from_[skip.from_stage()].push_back(skip.to_stage());
+      skips_to_[skip.to_stage()].push_back(skip.from_stage());
+    }
     for (int t : index.role_template) {
       std::vector<BufferState>& buffers = state_.emplace_back(index.templates[t].t->buffers_size());
       for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
@@ -64,6 +72,9 @@ class Dataflow {
       switch (action.kind()) {
         case FORWARD:
         case BACKWARD:
+        case BACKWARD_INPUT:
+        case BACKWARD_WEIGHT:
+        case FORWARD_BACKWARD:
           Microbatch(at, action);
           break;
         case SEND:
@@ -108,21 +119,37 @@ class Dataflow {
     if (!state.touched) state.needs_zero = reads;
     state.touched = true;
   }
-  // dataflow.cc: microbatches, transfers and sums.
+  // dataflow_microbatch.cc: forwards and backwards.
   void Microbatch(const RoleAction& at, const Action& action);
-  // What the forward of the action's own stage and microbatch made, or (in a backward) read: it may have been kept.
-  static bool IsOfForward(const Symbol& symbol, const Action& action);
-  static std::string ExplainActivation(const Symbol& symbol);
-  void AddLoss(const RoleAction& at, const Action& action, int b);
+  // Something that an action must read.
+  struct Need {
+    int work = 0;  // Which half of a pair.
+    bool backward = false;
+    int stage = 0, microbatch = 0;
+    bool met = false;
+  };
+  std::vector<Need> Needs(const std::vector<StageWork>& works) const;
+  // Which of `works` may read the symbol, -1 = none. Notes the needs that it meets.
+  int Reader(const Symbol& symbol, const std::vector<StageWork>& works, std::vector<Need>* needs) const;
+  // Checks what the action reads; `shares` gets what its operands hold if the action is for several microbatches.
+  void ReadInputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
+                  std::vector<RangeMap<Share>>* shares);
+  void WriteOutputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
+                    const SegmentFlow* flow);
+  const SegmentFlow& Flow(const Action& action, int width, const std::vector<RangeMap<Share>>& shares);
+  void CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward);
   // A backward adds to (or starts) the gradient of the buffer's use.
-  void Contribute(const RoleAction& at, const Action& action, int b, bool accumulates);
+  void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates);
+
+  // dataflow.cc: transfers and sums.
   void Transfer(const RoleAction& at);
-  int OwnData(int role) const;
+  int Coordinate(int role, int position) const;
   void Reduce(const Rendezvous& members);
   // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
   void AddAxes(const RoleAction& at, const Group& group, Symbol& sum);
   void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum);
   Symbol Sum(const RoleAction& at, const Symbol& a, const Symbol& b);
+  Symbol SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b);
 
   // dataflow_step.cc: the end of the step.
   // GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP: step by step.
@@ -147,7 +174,11 @@ class Dataflow {
   Findings* findings_;
   double clip_ = 1;
   int64_t data_ = 1;
-  int data_position_ = -1;
+  int data_position_ = -1, pipe_position_ = -1;
+  // Stages at the other end of skip edges: from a stage, and to a stage.
+  std::map<int, std::vector<int>> skips_from_, skips_to_;
+  // Of (segment, what its operands hold).
+  std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
   std::vector<std::vector<BufferState>> state_;  // [role][buffer]
   std::vector<bool> losses_synced_;
   // The last sum of losses, as long as it is not over the whole mesh.

@@ -86,6 +86,7 @@ std::string Dataflow::Explain(const Symbol& symbol) const {
   std::vector<std::string> parts;
   for (const Part_& part : symbol.parts) {
     parts.push_back(absl::StrCat(TensorName(part.tensor), " use ", part.use, " of ", part.microbatches, " microbatches",
+                                 part.pipes.empty() ? "" : absl::StrCat(" of pipe ", absl::StrJoin(part.pipes, ",")),
                                  data_ > 1 ? absl::StrCat(", summed over data ", part.synced, " times") : ""));
   }
   return absl::StrJoin(parts, " + ");

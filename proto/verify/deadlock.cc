@@ -1,5 +1,6 @@
 // Rule P13, deadlock: each rendezvous is contracted to one node; the lists are free of deadlock iff stream order and
-// dependencies have no cycle.
+// dependencies have no cycle. A transfer group has nodes of its own for being ready and for having ended, and so has a
+// single transfer whose partner is in a group: it keeps all of that group waiting.
 //
 // One repetition is enough: members of a rendezvous are in the same list (P4), so no edge leads from a repetition to an
 // earlier one, and within a repetition all repetitions are alike.
@@ -72,24 +73,39 @@ class Graph {
     return IsCompute(action.kind()) ? static_cast<int>(index_.segments[action.segment()].parts.size()) : 1;
   }
 
+  // A transfer group, or a transfer by itself whose partner is in one.
+  struct Unit {
+    int ready = -1, ended = -1;
+    std::vector<int> transfers;  // Rendezvous.
+    std::vector<int> partners;   // Units.
+  };
+
   int NewNode(RoleAction owner, bool finish) {
     owner_.push_back(owner);
     finish_.push_back(finish);
     return static_cast<int>(owner_.size()) - 1;
   }
 
+  bool InGroup(const RoleAction& at) const { return TemplateOf(at.role).actions[at.action].group >= 0; }
+
   // first_[role][action - list begin] = its first node; an action of several parts has a node for its finish after
   // them.
   void Number() {
-    std::vector<int> node_of_rendezvous(matching_.rendezvous.size(), -1);
+    node_of_rendezvous_.resize(matching_.rendezvous.size(), -1);
     for (int role = 0; role < static_cast<int>(index_.role_template.size()); ++role) {
       const TemplateIndex& t = TemplateOf(role);
       std::vector<int>& first = first_.emplace_back();
+      std::vector<int>& unit = unit_.emplace_back();
       for (int a = t.list_begin[list_]; a < t.list_begin[list_ + 1]; ++a) {
         const int r = matching_.of[role][a];
+        unit.push_back(-1);
         if (r >= 0) {
-          if (node_of_rendezvous[r] < 0) node_of_rendezvous[r] = NewNode({role, a}, true);
-          first.push_back(node_of_rendezvous[r]);
+          if (node_of_rendezvous_[r] < 0) node_of_rendezvous_[r] = NewNode({role, a}, true);
+          first.push_back(node_of_rendezvous_[r]);
+          const Rendezvous& members = matching_.rendezvous[r];
+          if (std::any_of(members.begin(), members.end(), [&](const RoleAction& m) { return InGroup(m); })) {
+            unit.back() = AddToUnit({role, a}, r, unit);
+          }
           continue;
         }
         const int parts = Parts(*t.actions[a].action);
@@ -100,26 +116,69 @@ class Graph {
     }
   }
 
+  int AddToUnit(const RoleAction& at, int rendezvous, const std::vector<int>& units_of_role) {
+    const TemplateIndex& t = TemplateOf(at.role);
+    const int group = t.actions[at.action].group;
+    int unit = static_cast<int>(units_.size());
+    if (group >= 0 && t.groups[group].first < at.action) unit = units_of_role[units_of_role.size() - 2];
+    if (unit == static_cast<int>(units_.size())) {
+      Unit& fresh = units_.emplace_back();
+      fresh.ready = NewNode(at, false);
+      fresh.ended = group >= 0 ? NewNode(at, false) : node_of_rendezvous_[rendezvous];
+    }
+    units_[unit].transfers.push_back(rendezvous);
+    return unit;
+  }
+
+  void ConnectUnits(std::vector<std::pair<int, int>>* pairs) {
+    const auto unit_of = [&](const RoleAction& at) {
+      return unit_[at.role][at.action - TemplateOf(at.role).list_begin[list_]];
+    };
+    for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+      for (int r : units_[u].transfers) {
+        for (const RoleAction& member : matching_.rendezvous[r]) {
+          if (unit_of(member) != u) units_[u].partners.push_back(unit_of(member));
+        }
+      }
+      std::sort(units_[u].partners.begin(), units_[u].partners.end());
+      units_[u].partners.erase(std::unique(units_[u].partners.begin(), units_[u].partners.end()),
+                               units_[u].partners.end());
+    }
+    for (const Unit& unit : units_) {
+      for (int r : unit.transfers) {
+        const int node = node_of_rendezvous_[r];
+        pairs->emplace_back(unit.ready, node);
+        if (unit.ended != node) pairs->emplace_back(node, unit.ended);
+        for (int partner : unit.partners) pairs->emplace_back(units_[partner].ready, node);
+      }
+    }
+  }
+
   void Connect() {
     std::vector<std::pair<int, int>> pairs;
+    ConnectUnits(&pairs);
+    const bool message_driven = IsMessageDriven(*index_.program);
     for (int role = 0; role < static_cast<int>(index_.role_template.size()); ++role) {
       const TemplateIndex& t = TemplateOf(role);
       const int base = t.list_begin[list_];
-      std::vector<int> last(t.streams, -1);
-      const auto in_order = [&](int stream, int node) {
-        if (last[stream] >= 0) pairs.emplace_back(last[stream], node);
-        last[stream] = node;
-      };
+      StreamOrder streams(message_driven, t.streams);
+      const auto edge = [&](int before, int after) { pairs.emplace_back(before, after); };
       for (int a = base; a < t.list_begin[list_ + 1]; ++a) {
         const Action& action = *t.actions[a].action;
-        const int first = first_[role][a - base];
+        const int unit = unit_[role][a - base];
+        const int first = unit >= 0 ? units_[unit].ready : first_[role][a - base];
         const int parts = Parts(action);
         if (!IsCompute(action.kind())) {
-          in_order(t.actions[a].stream, first);
+          const int group = t.actions[a].group;
+          if (group < 0) {
+            streams.Add(t.actions[a].stream, first, first_[role][a - base], edge);
+          } else if (a == t.groups[group].first) {
+            for (int stream : t.groups[group].streams) streams.Add(stream, first, units_[unit].ended, edge);
+          }
         } else {
           const std::vector<Part>& all = index_.segments[action.segment()].parts;
           for (int p = 0; p < parts; ++p) {
-            in_order(all[p].stream, first + p);
+            streams.AddStep(action.kind(), all[p].stream, first + p, edge);
             for (int dep : all[p].deps) pairs.emplace_back(first + dep, first + p);
             if (parts > 1 && !all[p].detached) pairs.emplace_back(first + p, first + parts);
           }
@@ -149,6 +208,9 @@ class Graph {
   std::vector<RoleAction> owner_;
   std::vector<bool> finish_;
   std::vector<std::vector<int>> first_;
+  std::vector<int> node_of_rendezvous_;
+  std::vector<Unit> units_;
+  std::vector<std::vector<int>> unit_;  // Like first_: index into units_, or -1.
   std::vector<int> edge_begin_, edges_, waits_, sorted_;
 };
 

@@ -1,8 +1,10 @@
 #include "proto/verify/index.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_join.h"
+#include "proto/units.h"
 
 namespace weft::verify {
 
@@ -57,6 +59,10 @@ bool Index::GroupCoversAxis(const Group& group, const std::string& axis) const {
 
 std::string StreamKey(const Program& program, const Template& t, const Action& action) {
   std::string key;
+  if (IsTransfer(action.kind()) && program.transfer_streams() == SHARED) return "transfers";
+  if (IsTransfer(action.kind()) && program.transfer_streams() == PER_DIRECTION) {
+    return Direction_Name(action.direction());
+  }
   const auto own = [&](const std::string& axis, int64_t index) {
     return std::any_of(t.pins().begin(), t.pins().end(),
                        [&](const Coordinate& pin) { return pin.axis() == axis && pin.index() == index; });
@@ -80,7 +86,7 @@ std::string StreamKey(const Program& program, const Template& t, const Action& a
     }
   }
   if (IsTransfer(action.kind())) {
-    return absl::StrCat(key, Direction_Name(action.direction()), " lane ", action.lane(), " ",
+    return absl::StrCat(key, Direction_Name(action.direction()), " lane ", action.lane(), " skip ", action.skip(), " ",
                         ActionKind_Name(action.kind()));
   }
   return absl::StrCat(key, Purpose_Name(action.purpose()));
@@ -149,6 +155,39 @@ bool CheckRoles(Index* index, Findings* findings) {
   return true;
 }
 
+std::vector<StageWork> WorkOf(const Action& action) {
+  StageWork work{action.kind(), action.stage(), action.lane(), action.microbatch(), 1};
+  if (action.kind() == FORWARD) work.width = Width(action);
+  if (action.kind() != FORWARD_BACKWARD) return {work};
+  work.kind = FORWARD;
+  const StageMicrobatch& b = action.backward();
+  return {work, {BACKWARD, b.stage(), b.lane(), b.microbatch(), 1}};
+}
+
+int64_t EndOf(const Value& value) { return value.offset() + *ElementCount(value.shape()) * DTypeBytes(value.dtype()); }
+
+namespace {
+
+// Maximal runs of transfers with the same number in the list that was added last.
+void FindGroups(List list, TemplateIndex* t) {
+  const auto number = [&](int a) {
+    const Action& action = *t->actions[a].action;
+    return IsTransfer(action.kind()) ? action.transfer_group() : 0;
+  };
+  const int end = static_cast<int>(t->actions.size());
+  for (int a = t->list_begin[list]; a < end;) {
+    int b = a + 1;
+    while (number(a) != 0 && b < end && number(b) == number(a)) ++b;
+    if (b - a > 1) {
+      for (int i = a; i < b; ++i) t->actions[i].group = static_cast<int>(t->groups.size());
+      t->groups.push_back({a, b - a, {}});
+    }
+    a = b;
+  }
+}
+
+}  // namespace
+
 bool BuildTemplates(Index* index, Findings* findings) {
   const Program& program = *index->program;
   std::vector<int64_t> steps_of_template;
@@ -156,6 +195,7 @@ bool BuildTemplates(Index* index, Findings* findings) {
     TemplateIndex& ti = index->templates.emplace_back();
     ti.t = &t;
     absl::flat_hash_map<std::string, int> streams;
+    absl::flat_hash_map<std::pair<int, int>, int> clocks;  // (stream, which member of its group there)
     int64_t steps = 0;
     const auto add = [&](List list, const auto& actions) {
       ti.list_begin[list] = static_cast<int>(ti.actions.size());
@@ -172,14 +212,36 @@ bool BuildTemplates(Index* index, Findings* findings) {
         }
         ti.actions.push_back({&action, list, stream});
       }
+      FindGroups(list, &ti);
     };
     add(kPrologue, t.prologue());
     add(kBody, t.body());
     add(kEpilogue, t.epilogue());
     ti.list_begin[3] = static_cast<int>(ti.actions.size());
+    const auto clock = [&](int stream, int nth) {
+      const auto [it, fresh] = clocks.emplace(std::pair(stream, nth), ti.clocks);
+      if (fresh) ++ti.clocks;
+      return it->second;
+    };
+    for (ActionRef& ref : ti.actions) {
+      if (ref.stream >= 0 && ref.group < 0) ref.clock = clock(ref.stream, 0);
+    }
+    for (TransferGroup& group : ti.groups) {
+      if (group.size > Limits::kGroup) {
+        findings->Add("P13.limits", Describe(t, *ti.actions[group.first].action), ": begins a transfer group of ",
+                      group.size, " members, at most ", Limits::kGroup);
+        return false;
+      }
+      std::map<int, int> members;
+      for (int a = group.first; a < group.first + group.size; ++a) {
+        ActionRef& ref = ti.actions[a];
+        ref.clock = clock(ref.stream, members[ref.stream]++);
+      }
+      for (const auto& [stream, unused] : members) group.streams.push_back(stream);
+    }
     // Two repetitions are analysed.
-    if (2 * steps * ti.streams > Limits::kClocks) {
-      findings->Add("P13.limits", "template '", t.name(), "' has ", steps, " steps on ", ti.streams,
+    if (2 * steps * ti.clocks > Limits::kClocks) {
+      findings->Add("P13.limits", "template '", t.name(), "' has ", steps, " steps on ", ti.clocks,
                     " streams; steps x streams must be at most ", Limits::kClocks / 2);
       return false;
     }

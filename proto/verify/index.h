@@ -2,6 +2,7 @@
 #ifndef WEFT_PROTO_VERIFY_INDEX_H_
 #define WEFT_PROTO_VERIFY_INDEX_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -49,6 +50,10 @@ struct Limits {
   static constexpr int kParts = 4096;
   static constexpr int kDistance = 64;
   static constexpr int kLanes = 64;
+  static constexpr int kWidth = 1024;
+  static constexpr int kSkips = 1 << 16;
+  // Members of a transfer group.
+  static constexpr int kGroup = 256;
   // Clock entries of one template (streams x steps) and expanded steps of all roles.
   static constexpr int64_t kClocks = int64_t{1} << 26;
   static constexpr int64_t kExpandedSteps = int64_t{1} << 25;
@@ -85,6 +90,17 @@ struct ActionRef {
   const Action* action = nullptr;
   List list = kBody;
   int stream = 0;  // Of a transfer or collective; -1 for compute.
+  // Members of a transfer group run at the same time, even on one stream: the clocks of a stream are so many that those
+  // of each are in order.
+  int clock = 0;
+  int group = -1;  // Index into TemplateIndex::groups.
+};
+
+// A transfer group of several members (rule P4): actions first .. first + size - 1.
+struct TransferGroup {
+  int first = 0;
+  int size = 0;
+  std::vector<int> streams;  // Of its members, each once.
 };
 
 // Where the ranks of a template differ only in unpinned axes.
@@ -93,8 +109,11 @@ struct TemplateIndex {
   std::vector<ActionRef> actions;  // Prologue, body, epilogue.
   int list_begin[4] = {0, 0, 0, 0};
   absl::flat_hash_map<int, int> by_id;
-  // Streams: 0 compute, 1 d2h, 2 h2d, then transfers and collectives in order of first use.
-  int streams = 3;
+  // Streams: 0 compute, 1 d2h, 2 h2d, 3 the second queue of compute in a message-driven program (rule P6), then
+  // transfers and collectives in order of first use. Clocks likewise.
+  int streams = 4;
+  int clocks = 4;
+  std::vector<TransferGroup> groups;
 };
 
 struct Index {
@@ -124,10 +143,58 @@ struct Index {
   int64_t AxisSize(const std::string& axis) const;
 };
 
+inline bool IsForward(ActionKind kind) { return kind == FORWARD || kind == FORWARD_BACKWARD; }
+inline bool IsBackward(ActionKind kind) {
+  return kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
+}
+// Of a microbatch.
+inline bool IsMicrobatch(ActionKind kind) { return IsForward(kind) || IsBackward(kind); }
 inline bool IsCompute(ActionKind kind) {
-  return kind == FORWARD || kind == BACKWARD || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP;
+  return IsMicrobatch(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP;
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
+inline int Width(const Action& action) { return std::max(1, action.width()); }
+inline bool IsMessageDriven(const Program& program) { return program.compute_order() != STATIC_ORDER; }
+
+// What an action does of one stage, in the words of the rules: a FORWARD_BACKWARD does two things.
+struct StageWork {
+  ActionKind kind = FORWARD;  // FORWARD, BACKWARD, BACKWARD_INPUT or BACKWARD_WEIGHT.
+  int stage = 0, lane = 0;
+  int microbatch = 0, width = 1;
+};
+std::vector<StageWork> WorkOf(const Action& action);
+
+// Bytes of a value.
+int64_t EndOf(const Value& value);
+
+// The order of the nodes of one rank's list on its streams (P3, P4, P6). The caller numbers the nodes.
+class StreamOrder {
+ public:
+  StreamOrder(bool message_driven, int streams) : message_driven_(message_driven), last_(streams, -1) {}
+
+  // `edge(a, b)`: a ends before b starts. For a step of a compute action.
+  template <typename Edge>
+  void AddStep(ActionKind kind, StreamKind stream, int node, Edge edge) {
+    if (stream != COMPUTE || !message_driven_) return Add(stream, node, node, edge);
+    if (!IsBackward(kind)) Add(0, node, node, edge);
+    if (!IsForward(kind)) Add(3, node, node, edge);
+  }
+  // For a transfer or collective, or one stream of a transfer group: whoever waits for the stream before waits at
+  // `first`; whoever comes behind waits for `last`.
+  template <typename Edge>
+  void Add(int stream, int first, int last, Edge edge) {
+    if (last_[stream] >= 0) edge(last_[stream], first);
+    last_[stream] = last;
+  }
+
+ private:
+  bool message_driven_;
+  std::vector<int> last_;
+};
+// The clock of a step of a compute action.
+inline int ClockOf(bool message_driven, ActionKind kind, StreamKind stream) {
+  return message_driven && stream == COMPUTE && IsBackward(kind) ? 3 : stream;
+}
 
 // "template 'pipe1', action 12 'F s1 m3'"
 std::string Describe(const Template& t, const Action& action);

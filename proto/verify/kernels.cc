@@ -92,6 +92,11 @@ class StepCheck {
   int64_t Rows() const {
     return std::max<int64_t>(1, program_.recipe().microbatch_sequences()) * program_.recipe().sequence_length();
   }
+  // Those of one microbatch or of several neighbours; which, the action says.
+  void OfMicrobatches(const Value& v) {
+    if (v.shape(0) % Rows() == 0) return;
+    Bad("P2.kernel", "value ", Text(v), " must have the rows of whole microbatches, a multiple of ", Rows());
+  }
   void Dropout() {
     Require(attributes().dropout() >= 0 && attributes().dropout() < 1, "dropout", attributes().dropout(), "in [0, 1)");
   }
@@ -191,8 +196,8 @@ void StepCheck::Attention() {
   Require(heads >= 1 && d % std::max<int64_t>(1, heads) == 0, "heads", heads, "a divisor of the columns of q");
   Require(sequence >= 1 && rows % std::max<int64_t>(1, sequence) == 0, "sequence", sequence, "a divisor of the rows");
   Dropout();
-  if (attributes().dropout() > 0 && (rows != Rows() || sequence != program_.recipe().sequence_length())) {
-    Bad("P2.kernel", "with dropout, rows and sequence must be those of a microbatch, ", Rows(), " and ",
+  if (attributes().dropout() > 0 && (rows % Rows() != 0 || sequence != program_.recipe().sequence_length())) {
+    Bad("P2.kernel", "with dropout, rows and sequence must be those of microbatches, ", Rows(), " and ",
         program_.recipe().sequence_length(), "; they are ", rows, " and ", sequence);
   }
   const Value& o = forward ? Out(0) : In(2);
@@ -276,7 +281,7 @@ void StepCheck::Kernels() {
       Attributes({A::kMicrobatchOffsetFieldNumber, A::kOfBackwardFieldNumber});
       if (!Arity(0, 0, 1, 1)) return;
       Is(Out(0), {INT32});
-      Shape(Out(0), {Rows()});
+      if (Rank(Out(0), 1)) OfMicrobatches(Out(0));
       return;
     case EMBEDDING:
     case EMBEDDING_BACKWARD: {
@@ -355,7 +360,7 @@ void StepCheck::Kernels() {
       Dropout();
       SameShape(Out(0), In(0));
       // Elements are counted per sample.
-      if (Rank(In(0), 2)) Shape(In(0), {Rows(), In(0).shape(1)});
+      if (Rank(In(0), 2)) OfMicrobatches(In(0));
       return;
     case CROSS_ENTROPY:
     case CROSS_ENTROPY_BACKWARD:

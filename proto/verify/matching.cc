@@ -33,8 +33,8 @@ class Matcher {
   struct Link {
     Sequence sends, recvs;
   };
-  // (sender, receiver, lane, direction, list)
-  using LinkKey = std::tuple<int, int, int, int, int>;
+  // (sender, receiver, lane, direction, skip, list)
+  using LinkKey = std::tuple<int, int, int, int, int, int>;
   struct Communicator {
     std::map<int, Sequence> members;  // Role -> its collectives.
   };
@@ -66,7 +66,8 @@ class Matcher {
         if (IsTransfer(action.kind())) {
           const int peer = index_.PeerRole(role, action.peer());
           const bool send = action.kind() == SEND;
-          Link& link = links_[{send ? role : peer, send ? peer : role, action.lane(), action.direction(), list}];
+          Link& link =
+              links_[{send ? role : peer, send ? peer : role, action.lane(), action.direction(), action.skip(), list}];
           (send ? link.sends : link.recvs).push_back(a);
         } else if (action.kind() == ALL_REDUCE) {
           communicators_[{Leader(role, action.group()), keys[t][ti.actions[a].stream], list}].members[role].push_back(
@@ -96,7 +97,7 @@ class Matcher {
   void MatchTransfers() {
     for (const auto& [key, link] : links_) {
       if (findings_->full()) return;
-      const auto& [sender, receiver, lane, direction, list] = key;
+      const auto& [sender, receiver, lane, direction, skip, list] = key;
       const size_t n = std::min(link.sends.size(), link.recvs.size());
       bool paired = true;
       for (size_t i = 0; i < n; ++i) {
@@ -129,7 +130,9 @@ class Matcher {
       return false;
     };
     if (a.microbatch() != b.microbatch()) return bad("P4.microbatch", "microbatches", a.microbatch(), b.microbatch());
-    if (b.stage() != a.stage() + (a.direction() == TOWARDS_LOSS ? 1 : -1)) {
+    if (Width(a) != Width(b)) return bad("P4.microbatch", "widths", Width(a), Width(b));
+    // With a skip edge each end is at its stage already.
+    if (a.skip() == 0 && b.stage() != a.stage() + (a.direction() == TOWARDS_LOSS ? 1 : -1)) {
       return bad("P4.stage", "stages, which must be neighbours,", a.stage(), b.stage());
     }
     const Buffer& x = TemplateOf(sender).buffers(a.sources(0));

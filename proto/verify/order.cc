@@ -5,7 +5,8 @@
 namespace weft::verify {
 
 bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
-  streams_ = t.streams;
+  clocks_ = t.clocks;
+  const bool message_driven = IsMessageDriven(*index.program);
   copies_ = repetitions + 2;
   for (int copy = 0; copy < copies_; ++copy) {
     const List list = copy == 0 ? kPrologue : copy == copies_ - 1 ? kEpilogue : kBody;
@@ -15,29 +16,36 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       Instance& instance = instances_.emplace_back();
       instance.action = a;
       instance.copy = copy;
-      instance.first_node = static_cast<int>(stream_.size());
+      instance.first_node = static_cast<int>(clock_of_.size());
       const ActionRef& ref = t.actions[a];
       const int id = static_cast<int>(instances_.size()) - 1;
-      const auto add = [&](int stream, bool detached, bool latent) {
-        stream_.push_back(stream);
+      const auto add = [&](int clock, bool detached, bool latent) {
+        clock_of_.push_back(clock);
         detached_.push_back(detached);
         latent_.push_back(latent);
         instance_.push_back(id);
       };
       if (IsCompute(ref.action->kind())) {
-        for (const Part& part : index.segments[ref.action->segment()].parts) add(part.stream, part.detached, false);
+        for (const Part& part : index.segments[ref.action->segment()].parts) {
+          add(ClockOf(message_driven, ref.action->kind(), part.stream), part.detached, false);
+        }
       } else {
-        add(ref.stream, false, ref.action->kind() != SEND);
+        add(ref.clock, false, ref.action->kind() != SEND);
       }
-      instance.nodes = static_cast<int>(stream_.size()) - instance.first_node;
+      instance.nodes = static_cast<int>(clock_of_.size()) - instance.first_node;
       instance.finish_node = instance.first_node;
       if (instance.nodes > 1) {
-        instance.finish_node = static_cast<int>(stream_.size());
+        instance.finish_node = static_cast<int>(clock_of_.size());
         add(-1, false, false);
+      }
+      if (ref.group >= 0 && a == t.groups[ref.group].first) {
+        group_node_[{ref.group, copy}] = static_cast<int>(clock_of_.size());
+        add(-1, false, false);  // All members may start.
+        add(-1, false, false);  // All have ended.
       }
     }
   }
-  const int n = static_cast<int>(stream_.size());
+  const int n = static_cast<int>(clock_of_.size());
 
   // Edges: `ended` = the end of a node before the start of another, by stream order or inside a segment.
   std::vector<std::vector<int>> next(n);
@@ -46,23 +54,34 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
     next[a].push_back(b);
     ++waits[b];
   };
-  std::vector<int> last(streams_, -1), count(streams_, 0);
+  std::vector<int> count(clocks_, 0);
   position_.resize(n);
   for (int node = 0; node < n; ++node) {
-    const int s = stream_[node];
-    if (s < 0) continue;
-    position_[node] = count[s]++;
-    if (last[s] >= 0) edge(last[s], node);
-    last[s] = node;
+    if (clock_of_[node] >= 0) position_[node] = count[clock_of_[node]]++;
   }
+  StreamOrder streams(message_driven, t.streams);
   for (int id = 0; id < static_cast<int>(instances_.size()); ++id) {
     const Instance& instance = instances_[id];
-    const Action& action = *t.actions[instance.action].action;
+    const ActionRef& ref = t.actions[instance.action];
+    const Action& action = *ref.action;
+    // Nodes that start when what the action waits for has happened.
+    int first_start = instance.first_node, starts = instance.nodes;
     if (IsCompute(action.kind())) {
       const std::vector<Part>& parts = index.segments[action.segment()].parts;
       for (int p = 0; p < instance.nodes; ++p) {
+        streams.AddStep(action.kind(), parts[p].stream, instance.first_node + p, edge);
         for (int dep : parts[p].deps) edge(instance.first_node + dep, instance.first_node + p);
         if (instance.nodes > 1 && !parts[p].detached) edge(instance.first_node + p, instance.finish_node);
+      }
+    } else if (ref.group < 0) {
+      streams.Add(ref.stream, instance.first_node, instance.first_node, edge);
+    } else {
+      const int ready = group_node_.at({ref.group, instance.copy});
+      edge(ready, instance.first_node);
+      edge(instance.first_node, ready + 1);
+      first_start = ready, starts = 1;
+      if (instance.action == t.groups[ref.group].first) {
+        for (int stream : t.groups[ref.group].streams) streams.Add(stream, ready, ready + 1, edge);
       }
     }
     for (const Dependency& dep : action.deps()) {
@@ -75,12 +94,19 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       const int target = from == kEpilogue ? InstanceOf(on, copies_ - 1) : InstanceOf(on, copy);
       std::vector<int>& dependents = instances_[target].dependents;
       if (!dependents.empty() && dependents.back() == id) continue;
-      dependents.push_back(id);
-      for (int b = 0; b < instance.nodes; ++b) edge(instances_[target].finish_node, instance.first_node + b);
+      if (ref.group < 0) {
+        dependents.push_back(id);
+      } else {
+        // All members wait for it.
+        const TransferGroup& group = t.groups[ref.group];
+        const int first = id - (instance.action - group.first);
+        for (int member = first; member < first + group.size; ++member) dependents.push_back(member);
+      }
+      for (int b = 0; b < starts; ++b) edge(instances_[target].finish_node, first_start + b);
     }
   }
 
-  clock_.assign(int64_t{n} * streams_, -1);
+  clock_.assign(int64_t{n} * clocks_, -1);
   rank_.assign(n, -1);
   std::vector<int> ready;
   for (int node = 0; node < n; ++node) {
@@ -89,11 +115,12 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
   for (size_t head = 0; head < ready.size(); ++head) {
     const int a = ready[head];
     rank_[a] = static_cast<int>(head);
-    const int32_t* from = &clock_[int64_t{a} * streams_];
+    const int32_t* from = &clock_[int64_t{a} * clocks_];
+    const int own = clock_of_[a];
     for (int b : next[a]) {
-      int32_t* to = &clock_[int64_t{b} * streams_];
-      for (int s = 0; s < streams_; ++s) to[s] = std::max(to[s], from[s]);
-      if (stream_[a] >= 0) to[stream_[a]] = std::max(to[stream_[a]], static_cast<int32_t>(position_[a]));
+      int32_t* to = &clock_[int64_t{b} * clocks_];
+      for (int c = 0; c < clocks_; ++c) to[c] = std::max(to[c], from[c]);
+      if (own >= 0) to[own] = std::max(to[own], static_cast<int32_t>(position_[a]));
       if (--waits[b] == 0) ready.push_back(b);
     }
   }

@@ -4,6 +4,8 @@
 #define WEFT_PROTO_VERIFY_ORDER_H_
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "proto/verify/index.h"
@@ -42,17 +44,19 @@ class Order {
   int Rank(int node) const { return rank_[node]; }
 
  private:
-  bool Ended(int a, int b) const { return clock_[int64_t{b} * streams_ + stream_[a]] >= position_[a]; }
+  bool Ended(int a, int b) const { return clock_[int64_t{b} * clocks_ + clock_of_[a]] >= position_[a]; }
   bool DependentStarted(int i, int b) const;
 
-  int streams_ = 0;
+  int clocks_ = 0;
   int copies_ = 0;
   std::vector<Instance> instances_;
   std::vector<int> copy_begin_, action_base_;
-  // Per node; stream -1 = the finish of an action with several parts.
-  std::vector<int> stream_, position_, instance_, rank_;
+  // (transfer group, copy) -> the node at which its members may start; the next one is where all have ended.
+  std::map<std::pair<int, int>, int> group_node_;
+  // Per node; clock -1 = the finish of an action with several parts, the start or end of a transfer group.
+  std::vector<int> clock_of_, position_, instance_, rank_;
   std::vector<bool> detached_, latent_;
-  // clock_[node * streams + s]: last position on stream s that has ended before the node starts, -1 = none.
+  // clock_[node * clocks + c]: last position of clock c that has ended before the node starts, -1 = none.
   std::vector<int32_t> clock_;
 };
 

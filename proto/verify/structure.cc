@@ -63,6 +63,20 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   if (r.clip_norm() < 0) findings->Add("P13.recipe", "recipe.clip_norm is ", r.clip_norm(), ", must not be negative");
 }
 
+void CheckSkips(const Program& program, Findings* findings) {
+  if (program.skips_size() > Limits::kSkips) {
+    findings->Add("P13.limits", "the program has ", program.skips_size(), " skips, at most ", Limits::kSkips);
+    return;
+  }
+  for (int i = 0; i < program.skips_size() && !findings->full(); ++i) {
+    const SkipEdge& skip = program.skips(i);
+    if (skip.from_stage() < 0 || skip.to_stage() >= program.stages() || skip.from_stage() > skip.to_stage() - 2) {
+      findings->Add("P4.skip", "skips[", i, "] '", skip.name(), "' leads from stage ", skip.from_stage(), " to stage ",
+                    skip.to_stage(), "; it must leave out at least one of the ", program.stages(), " stages");
+    }
+  }
+}
+
 void CheckTensors(const Program& program, Findings* findings) {
   absl::flat_hash_set<std::string> names;
   for (int i = 0; i < program.tensors_size() && !findings->full(); ++i) {
@@ -221,6 +235,7 @@ void CheckStructure(const Program& program, const VerifyOptions& options, Findin
     findings->Add("P13.range", "model_flops is negative");
   }
   CheckTensors(program, findings);
+  CheckSkips(program, findings);
 }
 
 void CheckBuffers(const Program& program, Findings* findings) {

@@ -2,6 +2,7 @@
 #ifndef WEFT_PROTO_VERIFY_SYMBOLS_H_
 #define WEFT_PROTO_VERIFY_SYMBOLS_H_
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <iterator>
@@ -16,9 +17,10 @@ struct Part_ {
   int tensor = 0;
   int use = 0;
   int stage = 0;
-  int microbatches = 0;  // How many backwards have added to it.
-  int last = -1;         // The last of them.
-  int synced = 0;        // All-reduces over `data`.
+  int microbatches = 0;    // How many backwards have added to it.
+  int last = -1;           // The last of them.
+  std::vector<int> pipes;  // Pipe coordinates whose backwards they are, ascending; empty = the rank's own.
+  int synced = 0;          // All-reduces over `data`.
 
   friend auto operator<=>(const Part_&, const Part_&) = default;
 };
@@ -26,9 +28,9 @@ struct Part_ {
 struct Symbol {
   enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses };
   Kind kind = kUnknown;
-  // kActivation: made by (backward?, stage, microbatch).
+  // kActivation: made by (backward?, stage, microbatch). With a width it is of any or all of so many microbatches.
   bool backward = false;
-  int stage = 0, microbatch = 0;
+  int stage = 0, microbatch = 0, width = 1;
   // kGradient.
   std::vector<Part_> parts;  // Sorted.
   bool scaled = false;
@@ -36,6 +38,8 @@ struct Symbol {
   std::vector<int> elements;
   // kLosses: the axes of more than one rank over which they are summed.
   bool over_pipe = false, over_data = false;
+
+  bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
 
   friend bool operator==(const Symbol&, const Symbol&) = default;
 };
@@ -46,34 +50,51 @@ inline Symbol Of(Symbol::Kind kind) {
   return symbol;
 }
 
-struct Content {
-  std::map<int64_t, std::pair<int64_t, Symbol>> ranges;  // begin -> (end, symbol)
+// What the bytes of a buffer hold; T{} where nothing is known.
+template <typename T>
+struct RangeMap {
+  std::map<int64_t, std::pair<int64_t, T>> ranges;  // begin -> (end, value), disjoint
 
-  // Of all bytes of the range, or kUnknown if they differ.
-  Symbol Get(int64_t begin, int64_t end) const {
+  // Calls fn(begin, end, value) for all bytes of the range in ascending order, until it returns false.
+  template <typename Fn>
+  void ForEach(int64_t begin, int64_t end, Fn fn) const {
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin() && std::prev(it)->second.first > begin) --it;
+    while (begin < end) {
+      const bool gap = it == ranges.end() || it->first > begin;
+      const int64_t stop = std::min(end, !gap ? it->second.first : it == ranges.end() ? end : it->first);
+      if (!(gap ? fn(begin, stop, T{}) : fn(begin, stop, it->second.second))) return;
+      if (!gap) ++it;
+      begin = stop;
+    }
+  }
+  // Of all bytes of the range, or T{} if they differ.
+  T Get(int64_t begin, int64_t end) const {
     auto it = ranges.upper_bound(begin);
     if (it == ranges.begin() || std::prev(it)->second.first <= begin) return {};
     --it;
-    const Symbol& symbol = it->second.second;
+    const T& value = it->second.second;
     for (int64_t known = it->second.first; known < end; known = it->second.first) {
       ++it;
-      if (it == ranges.end() || it->first != known || !(it->second.second == symbol)) return {};
+      if (it == ranges.end() || it->first != known || !(it->second.second == value)) return {};
     }
-    return symbol;
+    return value;
   }
-  void Set(int64_t begin, int64_t end, Symbol symbol) {
+  void Set(int64_t begin, int64_t end, T value) {
     auto it = ranges.upper_bound(begin);
     if (it != ranges.begin() && std::prev(it)->second.first > begin) --it;
     while (it != ranges.end() && it->first < end) {
       const int64_t first = it->first;
-      const auto [stop, old] = std::move(it->second);
+      auto [stop, old] = std::move(it->second);
       it = ranges.erase(it);
       if (first < begin) ranges[first] = {begin, old};
-      if (stop > end) it = ranges.emplace(end, std::pair(stop, old)).first;
+      if (stop > end) it = ranges.emplace(end, std::pair(stop, std::move(old))).first;
     }
-    ranges[begin] = {end, std::move(symbol)};
+    ranges[begin] = {end, std::move(value)};
   }
 };
+
+using Content = RangeMap<Symbol>;
 
 }  // namespace weft::verify
 

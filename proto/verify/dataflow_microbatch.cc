@@ -1,0 +1,267 @@
+// Forwards and backwards in the symbolic run: what they read is of their microbatch, what they write is named after it.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "proto/verify/dataflow.h"
+
+namespace weft::verify {
+namespace {
+
+std::string ExplainActivation(const Symbol& symbol) {
+  if (symbol.kind != Symbol::kActivation) return "no activation, or several";
+  return absl::StrCat("what the ", symbol.backward ? "backward" : "forward", " of stage ", symbol.stage,
+                      ", microbatch ", symbol.microbatch,
+                      symbol.width > 1 ? absl::StrCat(" to ", symbol.microbatch + symbol.width - 1) : "", " made");
+}
+
+std::string ExplainWork(const StageWork& work) {
+  return absl::StrCat("the ", work.kind == FORWARD ? "forward" : "backward", " of stage ", work.stage, ", microbatch ",
+                      work.microbatch, work.width > 1 ? absl::StrCat(" to ", work.microbatch + work.width - 1) : "");
+}
+
+const std::vector<int>& At(const std::map<int, std::vector<int>>& stages, int stage) {
+  static const std::vector<int> kNone;
+  const auto it = stages.find(stage);
+  return it == stages.end() ? kNone : it->second;
+}
+
+}  // namespace
+
+std::vector<Dataflow::Need> Dataflow::Needs(const std::vector<StageWork>& works) const {
+  std::vector<Need> needs;
+  for (int i = 0; i < static_cast<int>(works.size()); ++i) {
+    const StageWork& work = works[i];
+    for (int m = work.microbatch; m < work.microbatch + work.width; ++m) {
+      if (work.kind == FORWARD) {
+        if (work.stage > 0) needs.push_back({i, false, work.stage - 1, m});
+        for (int stage : At(skips_to_, work.stage)) needs.push_back({i, false, stage, m});
+      } else if (work.kind == BACKWARD_WEIGHT) {
+        needs.push_back({i, true, work.stage, m});
+      } else {
+        if (work.stage + 1 < index_.program->stages()) needs.push_back({i, true, work.stage + 1, m});
+        for (int stage : At(skips_from_, work.stage)) needs.push_back({i, true, stage, m});
+      }
+    }
+  }
+  return needs;
+}
+
+int Dataflow::Reader(const Symbol& symbol, const std::vector<StageWork>& works, std::vector<Need>* needs) const {
+  if (symbol.kind != Symbol::kActivation) return -1;
+  int reader = -1;
+  for (Need& need : *needs) {
+    if (symbol.backward == need.backward && symbol.stage == need.stage && symbol.IsOf(need.microbatch)) {
+      need.met = true;
+      reader = need.work;
+    }
+  }
+  if (reader >= 0) return reader;
+  for (int i = 0; i < static_cast<int>(works.size()); ++i) {
+    const StageWork& work = works[i];
+    const bool own = symbol.IsOf(work.microbatch);
+    if (work.kind == FORWARD) {
+      if (own && !symbol.backward && symbol.stage == work.stage) return i;
+      continue;
+    }
+    // What the forward of the same stage and microbatch made or read: it may have been kept.
+    const std::vector<int>& skips = At(skips_to_, work.stage);
+    const bool of_forward = symbol.stage == work.stage || symbol.stage == work.stage - 1 ||
+                            std::find(skips.begin(), skips.end(), symbol.stage) != skips.end();
+    if (own && !symbol.backward && of_forward) return i;
+    // What the input half read.
+    const std::vector<int>& back = At(skips_from_, work.stage);
+    const bool of_input =
+        symbol.stage == work.stage + 1 || std::find(back.begin(), back.end(), symbol.stage) != back.end();
+    if (own && work.kind == BACKWARD_WEIGHT && symbol.backward && of_input) return i;
+  }
+  return -1;
+}
+
+void Dataflow::ReadInputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
+                          std::vector<RangeMap<Share>>* shares) {
+  const Segment& segment = index_.program->segments(action.segment());
+  const SegmentUse& use = index_.segments[action.segment()];
+  std::vector<Need> needs = Needs(works);
+  const int width = works[0].width;
+  const auto bad = [&](int o, const Symbol& symbol) {
+    std::vector<std::string> names;
+    for (const StageWork& work : works) names.push_back(ExplainWork(work));
+    Bad("P13.input", at, "operand '", segment.operands(o).name(), "' reads ",
+        DescribeBuffer(*TemplateOf(at.role).t, action.operands(o)), ", which holds ", ExplainActivation(symbol),
+        "; it may read what belongs to ", absl::StrJoin(names, " and "));
+    return false;
+  };
+  for (int o = 0; o < action.operands_size(); ++o) {
+    const int b = action.operands(o);
+    if (BufferOf(at.role, b).role() != NO_ROLE) continue;
+    // Of a wide forward, what it reads holds one microbatch after the other.
+    const int64_t part = BufferOf(at.role, b).bytes() / width;
+    for (const auto& [first, last] : use.operands[o].first_reads.ranges()) {
+      bool ok = true;
+      state_[at.role][b].content.ForEach(first, last, [&](int64_t begin, int64_t end, const Symbol& symbol) {
+        const int reader = Reader(symbol, works, &needs);
+        if (reader < 0) return ok = bad(o, symbol);
+        if (works.size() > 1) (*shares)[o].Set(begin, end, {reader});
+        if (width == 1) return true;
+        for (int64_t j = begin / part; j * part < end; ++j) {
+          if (!symbol.IsOf(works[0].microbatch + static_cast<int>(j))) return ok = bad(o, symbol);
+          (*shares)[o].Set(std::max(begin, j * part), std::min(end, (j + 1) * part), {static_cast<int>(j)});
+        }
+        return true;
+      });
+      if (!ok) break;
+    }
+  }
+  for (const Need& need : needs) {
+    if (need.met) continue;
+    Bad("P13.input", at, "reads no buffer that holds what the ", need.backward ? "backward" : "forward", " of stage ",
+        need.stage, ", microbatch ", need.microbatch, " made");
+    break;
+  }
+}
+
+const SegmentFlow& Dataflow::Flow(const Action& action, int width, const std::vector<RangeMap<Share>>& shares) {
+  std::vector<int64_t> key;
+  for (const RangeMap<Share>& operand : shares) {
+    for (const auto& [begin, value] : operand.ranges) {
+      key.insert(key.end(), {begin, value.first, value.second.index});
+    }
+    key.push_back(-1);
+  }
+  const auto [it, fresh] = flows_.try_emplace(std::pair(action.segment(), std::move(key)));
+  if (fresh) {
+    const Recipe& recipe = index_.program->recipe();
+    const int64_t rows = std::max<int64_t>(1, recipe.microbatch_sequences()) * recipe.sequence_length();
+    it->second = FollowSegment(index_.program->segments(action.segment()), width, rows, shares);
+  }
+  return it->second;
+}
+
+void Dataflow::Microbatch(const RoleAction& at, const Action& action) {
+  const std::vector<StageWork> works = WorkOf(action);
+  std::vector<RangeMap<Share>> shares(action.operands_size());
+  ReadInputs(at, action, works, &shares);
+  const SegmentFlow* flow = nullptr;
+  if (works.size() > 1 || works[0].width > 1) {
+    flow = &Flow(action, works.size() > 1 ? 0 : works[0].width, shares);
+    if (!flow->fault.empty()) Bad("P5.pair", at, flow->fault);
+  }
+  WriteOutputs(at, action, works, flow);
+  if (works[0].kind == FORWARD) CheckLosses(at, action, works[0]);
+}
+
+void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
+                            const SegmentFlow* flow) {
+  const SegmentUse& use = index_.segments[action.segment()];
+  for (int o = 0; o < action.operands_size(); ++o) {
+    const int b = action.operands(o);
+    const Buffer& buffer = BufferOf(at.role, b);
+    const bool reads = !use.operands[o].first_reads.empty();
+    if (IsGrad(buffer.role())) Touch(at.role, b, reads);
+    if (use.operands[o].writes.empty()) continue;
+    if (IsGrad(buffer.role())) {
+      const StageWork& work = works.back();
+      if (work.kind == FORWARD || work.kind == BACKWARD_INPUT) {
+        Bad("P9.half", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, b),
+            "; gradients of weights are added to by BACKWARD and BACKWARD_WEIGHT only");
+        SetWhole(at.role, b, {});
+      } else {
+        Contribute(at, work, b, reads);
+        for (const auto& [begin, end] : use.operands[o].writes.ranges()) {
+          if (flow == nullptr || works.size() < 2) break;
+          flow->operands[o].ForEach(begin, end, [&](int64_t, int64_t, Share share) {
+            if (share.index != 0) return true;
+            Bad("P5.pair", at, "adds something of its forward to ", DescribeBuffer(*TemplateOf(at.role).t, b));
+            return false;
+          });
+        }
+      }
+    } else if (buffer.role() == NO_ROLE) {
+      const auto set = [&](int64_t begin, int64_t end, Share share) {
+        const bool pair = works.size() > 1;
+        const StageWork& work = works[pair && share.index > 0 ? 1 : 0];
+        Symbol symbol;
+        // What the weight half makes is for nobody else.
+        if (work.kind != BACKWARD_WEIGHT) symbol.kind = Symbol::kActivation;
+        symbol.backward = work.kind != FORWARD;
+        symbol.stage = work.stage;
+        symbol.microbatch = work.microbatch + (pair ? 0 : std::max(0, share.index));
+        symbol.width = share.index >= 0 ? 1 : work.width;
+        state_[at.role][b].content.Set(begin, end, symbol);
+        return true;
+      };
+      for (const auto& [begin, end] : use.operands[o].writes.ranges()) {
+        if (flow != nullptr) {
+          flow->operands[o].ForEach(begin, end, set);
+        } else {
+          set(begin, end, {});
+        }
+      }
+    } else if (buffer.role() != LOCAL_LOSSES) {
+      Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, b), ", whose role is ",
+          BufferRole_Name(buffer.role()));
+    }
+  }
+}
+
+// The last stage's forward gives one loss for each of its microbatches.
+void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward) {
+  const Segment& segment = index_.program->segments(action.segment());
+  const SegmentUse& use = index_.segments[action.segment()];
+  int losses = 0, buffer = -1;
+  for (int o = 0; o < action.operands_size(); ++o) {
+    if (BufferOf(at.role, action.operands(o)).role() != LOCAL_LOSSES || use.operands[o].writes.empty()) continue;
+    ++losses;
+    buffer = action.operands(o);
+  }
+  std::set<int> microbatches;
+  int cross_entropies = 0;
+  for (const Step& step : segment.steps()) {
+    if (step.kernel() != CROSS_ENTROPY || step.attributes().of_backward()) continue;
+    ++cross_entropies;
+    microbatches.insert(forward.microbatch + static_cast<int>(step.attributes().microbatch_offset()));
+  }
+  const bool each_once = cross_entropies == forward.width && static_cast<int>(microbatches.size()) == forward.width;
+  if (forward.stage == index_.program->stages() - 1) {
+    if (losses != 1 || !each_once) {
+      Bad("P11.loss", at, "must write LOCAL_LOSSES by one CROSS_ENTROPY for each microbatch: it is of the last stage");
+    }
+  } else if (losses > 0 && (cross_entropies > 0 || action.kind() == FORWARD)) {
+    Bad("P11.loss", at, "computes a loss, but is not of the last stage");
+  }
+  if (losses == 0 || cross_entropies == 0) return;
+  Symbol symbol = Whole(at.role, buffer);
+  symbol.elements.insert(symbol.elements.end(), microbatches.begin(), microbatches.end());
+  std::sort(symbol.elements.begin(), symbol.elements.end());
+  SetWhole(at.role, buffer, symbol);
+}
+
+void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates) {
+  const Buffer& buffer = BufferOf(at.role, b);
+  const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
+  Symbol symbol = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
+  if (symbol.kind == Symbol::kZero) {
+    symbol = Of(Symbol::kGradient);
+    symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, 0}};
+  }
+  if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].synced > 0 ||
+      !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.parts[0].tensor != buffer.tensor() ||
+      symbol.parts[0].use != buffer.use()) {
+    Bad("P9.sync", at, "adds to ", what, " after it was synchronised or changed");
+    return;
+  }
+  Part_& part = symbol.parts[0];
+  if (part.stage != work.stage) {
+    Bad("P9.uses", at, "adds to ", what, ", to which stage ", part.stage, " adds too: each use has its own gradient");
+  }
+  if (index_.program->accumulation() != EXACT && work.microbatch <= part.last) {
+    Bad("P9.order", at, "adds microbatch ", work.microbatch, " to ", what, " after microbatch ", part.last,
+        "; IN_ORDER needs ascending microbatches");
+  }
+  ++part.microbatches;
+  if (index_.program->accumulation() != EXACT) part.last = work.microbatch;
+  SetWhole(at.role, b, symbol);
+}
+
+}  // namespace weft::verify
