@@ -11,9 +11,9 @@
 // allows a device to hold; 0 sets none. Policy A, K = min(P - r, D), is the schedule "1f1b" where D >= P.
 //
 // Constraints: any P >= 1, N >= 1, limit >= 0.
-// Time:    equal stages, free transfers, limit 0 or at least P: makespan = (N + P - 1)(F + B), as 1F1B. With an edge
-//          latency c up to (F + B) / 2: (N + P - 1)(F + B) + 2(P - 1)c, as GPipe: at P=4, N=8, c=1 it takes 39 where
-//          1F1B takes 49. A limit below P keeps ranks waiting.
+// Time:    equal stages, free transfers, limit 0 or at least 2P - 2: makespan = (N + P - 1)(F + B), as 1F1B. With F=1,
+//          B=2 and an edge latency c up to 1: (N + P - 1)(F + B) + 2(P - 1)c, as GPipe; at P=4, N=8, c=1 it takes 39 where
+//          1F1B takes 49. With a smaller limit the first ranks have no microbatch in reserve, and can be late.
 // Memory:  rank r holds the activations of at most min(2(P - r) - 1, limit, N) microbatches.
 // Source:  Fan et al. 2021, "DAPPLE: A Pipelined Data Parallel Approach for Training Large Models", arXiv:2007.01045,
 //          sec. 3.2 (policies A and B).
@@ -55,12 +55,12 @@ absl::StatusOr<PipelineSchedule> BuildEager1F1B(const ScheduleParams& params) {
   return schedule;
 }
 
-// Fan et al. 2021, arXiv:2007.01045, sec. 3.2: policy B lets K_i = min(2(S - i) - 1, D) microbatches into stage i. No
-// rank runs fewer forwards ahead than under 1F1B unless the limit is below P, and 1F1B is bound by the last rank.
+// Fan et al. 2021, arXiv:2007.01045, sec. 3.2: policy B lets K_i = min(2(S - i) - 1, D) microbatches into stage i. As
+// long as each rank has more than the next, the last rank sets the pace as in 1F1B.
 std::optional<ClosedForm> ClosedFormEager1F1B(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   ClosedForm form;
-  if (params.limit == 0 || params.limit >= std::min(p, n)) {
+  if (params.limit == 0 || params.limit >= std::min(2 * p - 2, n)) {
     form.makespan = Ratio{(n + p - 1) * (params.costs.forward + params.costs.backward), 1};
   }
   for (int rank = 0; rank < params.ranks; ++rank) form.peak_activations.push_back({InFlight(params, rank), 1});
