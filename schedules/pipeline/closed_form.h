@@ -22,6 +22,12 @@ struct Ratio {
   }
 };
 
+// Nothing if the numerator does not fit, as with costs so large that TimeSchedule refuses them.
+inline std::optional<Ratio> RatioIfItFits(__int128 numerator, int64_t denominator) {
+  if (numerator > INT64_MAX || numerator < INT64_MIN) return std::nullopt;
+  return Ratio{static_cast<int64_t>(numerator), denominator};
+}
+
 struct ClosedForm {
   // In the unit of params.costs. The bubble follows from it: every rank computes N (F + B) in the mean.
   std::optional<Ratio> makespan = {};
