@@ -39,6 +39,7 @@ struct Draft {
   ListKind list = kBody;
   std::string stream;  // Actions of the same text keep their order; "" = compute.
   bool one_part = true;
+  int event = 0;
   // (draft, distance)
   std::set<std::pair<int, int>> deps;
 };
@@ -85,6 +86,7 @@ class Generator {
 
   Program Run() {
     MakeMesh();
+    if (options_.schedules) MakeSchedule();
     MakeTemplates();
     const int edge = options_.edges ? static_cast<int>(random_.Below(4)) : 0;
     Fill(kPrologue, random_.Chance(0.5) ? edge : 0);
@@ -122,6 +124,20 @@ class Generator {
     recipe.mutable_adamw();
     rows_ = recipe.sequence_length() * recipe.microbatch_sequences();
     sizes_ = {rows_ * kColumns, 16 + random_.Below(std::max<int64_t>(1, options_.max_elements))};
+  }
+
+  void MakeSchedule() {
+    program_.set_stages(std::max(2, pipe_ * (1 + static_cast<int>(random_.Below(3)))));
+    const int stages = program_.stages();
+    for (int i = 0; stages > 2 && i < 2 && random_.Chance(0.5); ++i) {
+      SkipEdge& skip = *program_.add_skips();
+      skip.set_name(absl::StrCat("skip", i));
+      skip.set_from_stage(static_cast<int>(random_.Below(stages - 2)));
+      skip.set_to_stage(skip.from_stage() + 2 + static_cast<int>(random_.Below(stages - skip.from_stage() - 2)));
+    }
+    if (random_.Chance(0.4)) program_.set_compute_order(random_.Chance(0.6) ? ARRIVAL : BACKWARD_FIRST);
+    program_.set_transfer_streams(static_cast<TransferStreams>(random_.Below(3)));
+    groups_ = random_.Chance(0.6);
   }
 
   void MakeTemplates() {
@@ -268,6 +284,7 @@ class Generator {
 
   Draft& NewDraft(TemplateDraft& t, ActionKind kind, std::string stream) {
     Draft& draft = t.drafts.emplace_back();
+    draft.event = event_;
     draft.list = list_;
     draft.stream = std::move(stream);
     draft.action.set_kind(kind);
@@ -294,13 +311,34 @@ class Generator {
       value.set_dtype(buffer.dtype());
       *value.mutable_shape() = buffer.shape();
     }
+    Action like;
+    if (options_.schedules) like = RandomKind();
     steps(segment);
-    bool one_part = true;
-    for (const Step& step : segment.steps()) one_part = one_part && step.stream() == COMPUTE && !step.detached();
+    bool one_part = true, streams = false, reads_microbatch = false;
+    for (Step& step : *segment.mutable_steps()) {
+      one_part = one_part && step.stream() == COMPUTE && !step.detached();
+      streams = streams || step.stream() != COMPUTE;
+      if (step.kernel() != LOAD_TOKENS || !options_.schedules) continue;
+      reads_microbatch = true;
+      const int64_t offset = random_.Below(std::max(1, like.width()));
+      if (offset > 0) step.mutable_attributes()->set_microbatch_offset(offset);
+      if (like.kind() == FORWARD_BACKWARD && random_.Chance(0.5)) step.mutable_attributes()->set_of_backward(true);
+    }
+    // The queues of a message-driven program are of the compute stream.
+    const bool other = streams && program_.compute_order() != STATIC_ORDER;
+    if (options_.schedules && !reads_microbatch && (other || random_.Chance(0.1))) {
+      like.Clear();
+      like.set_kind(static_cast<ActionKind>(GRAD_NORM + random_.Below(3)));
+    }
     std::string text = segment.SerializeAsString();
     const auto [it, fresh] = segments_.emplace(std::move(text), program_.segments_size());
     if (fresh) *program_.add_segments() = segment;
     Draft& draft = NewDraft(t, random_.Chance(0.5) ? FORWARD : BACKWARD, "");
+    if (options_.schedules) {
+      const int stage = draft.action.stage();
+      draft.action = like;
+      if (!like.has_backward()) draft.action.set_stage(stage);
+    }
     draft.one_part = one_part;
     draft.action.set_segment(it->second);
     const int id = static_cast<int>(t.drafts.size()) - 1;
@@ -308,6 +346,40 @@ class Generator {
       t.drafts[id].action.add_operands(b);
       Access(t, id, b, access != READ);
     }
+  }
+
+  Action RandomKind() {
+    Action action;
+    const int n = program_.microbatches();
+    action.set_microbatch(random_.Below(n));
+    action.set_lane(random_.Chance(0.3) ? 1 : 0);
+    switch (random_.Below(program_.compute_order() == STATIC_ORDER ? 6 : 5)) {
+      case 0:
+        action.set_kind(FORWARD);
+        break;
+      case 1:
+        action.set_kind(FORWARD);
+        if (n - action.microbatch() > 1) action.set_width(2);
+        break;
+      case 2:
+        action.set_kind(BACKWARD);
+        break;
+      case 3:
+        action.set_kind(BACKWARD_INPUT);
+        break;
+      case 4:
+        action.set_kind(BACKWARD_WEIGHT);
+        break;
+      default: {
+        action.set_kind(FORWARD_BACKWARD);
+        action.set_stage(random_.Below(program_.stages()));
+        StageMicrobatch& backward = *action.mutable_backward();
+        backward.set_stage((action.stage() + 1 + random_.Below(program_.stages() - 1)) % program_.stages());
+        backward.set_microbatch(random_.Below(n));
+        backward.set_lane(random_.Chance(0.3) ? 1 : 0);
+      }
+    }
+    return action;
   }
 
   Step* AddStep(Segment& segment, Kernel kernel, std::vector<int> inputs, std::vector<int> outputs) {
@@ -412,7 +484,15 @@ class Generator {
     return found;
   }
 
-  void Transfer() {
+  // Transfers that start together. No member may wait for another, so they share no buffer.
+  void TransferGroup() {
+    const int group = ++last_group_;
+    const int64_t transfers = 2 + random_.Below(3);
+    for (int64_t i = 0; i < transfers; ++i) Transfer(group);
+    busy_.clear();
+  }
+
+  void Transfer(int group = 0) {
     struct End {
       TemplateDraft* t;
       const char* axis;
@@ -436,16 +516,32 @@ class Generator {
     const int64_t n = random_.Pick(sizes_);
     const bool up = random_.Chance(0.5);
     const int lane = random_.Chance(0.3) ? 1 : 0;
-    const int stage = static_cast<int>(random_.Below(program_.stages() - 1)) + (up ? 0 : 1);
+    int stage = static_cast<int>(random_.Below(program_.stages() - 1)) + (up ? 0 : 1);
+    int other = stage + (up ? 1 : -1);
     const int microbatch = static_cast<int>(random_.Below(program_.microbatches()));
+    int skip = 0;
+    if (program_.skips_size() > 0 && random_.Chance(0.3)) {
+      skip = 1 + static_cast<int>(random_.Below(program_.skips_size()));
+      const SkipEdge& edge = program_.skips(skip - 1);
+      stage = up ? edge.from_stage() : edge.to_stage();
+      other = up ? edge.to_stage() : edge.from_stage();
+    }
+    const bool wide = options_.schedules && up && microbatch + 1 < program_.microbatches() && random_.Chance(0.2);
     for (const bool send : {true, false}) {
       for (const End& end : send ? senders : receivers) {
         TemplateDraft& t = *end.t;
-        const int buffer = send ? Readable(t, n, {}) : Writable(t, n, {});
-        Draft& draft = NewDraft(t, send ? SEND : RECV, absl::StrCat(send ? "s" : "r", end.axis, end.peer, up, lane));
-        draft.action.set_stage(send ? stage : stage + (up ? 1 : -1));
+        const int buffer = send ? Readable(t, n, busy_[&t]) : Writable(t, n, busy_[&t]);
+        if (group > 0) busy_[&t].push_back(buffer);
+        std::string stream = absl::StrCat(send ? "s" : "r", end.axis, end.peer, up, lane, " ", skip);
+        if (program_.transfer_streams() == PER_DIRECTION) stream = absl::StrCat("t", up);
+        if (program_.transfer_streams() == SHARED) stream = absl::StrCat("t");
+        Draft& draft = NewDraft(t, send ? SEND : RECV, std::move(stream));
+        draft.action.set_stage(send ? stage : other);
         draft.action.set_microbatch(microbatch);
         draft.action.set_lane(lane);
+        draft.action.set_skip(skip);
+        draft.action.set_transfer_group(group);
+        if (wide) draft.action.set_width(2);
         draft.action.set_direction(up ? TOWARDS_LOSS : FROM_LOSS);
         AddCoordinate(draft.action.mutable_peer()->add_at(), end.axis, end.peer);
         if (send) {
@@ -483,6 +579,8 @@ class Generator {
         subset.add_indices(q);
         for (TemplateDraft* t : OnPipe(q)) members.push_back(t);
       }
+      // As the replicas of a stage.
+      if (options_.schedules && random_.Chance(0.5)) group.add_axes()->set_axis("data");
     } else {
       group.add_axes()->set_axis("pipe");
       if (random_.Chance(0.5)) group.add_axes()->set_axis("data");
@@ -530,8 +628,11 @@ class Generator {
   void Fill(ListKind list, int events) {
     list_ = list;
     for (int i = 0; i < events; ++i) {
+      ++event_;
       const int64_t kind = random_.Below(10);
-      if (kind < 5) {
+      if (groups_ && random_.Chance(0.2)) {
+        TransferGroup();
+      } else if (kind < 5) {
         RandomCompute(templates_[random_.Below(static_cast<int64_t>(templates_.size()))]);
       } else if (kind < 9) {
         Transfer();
@@ -591,6 +692,15 @@ class Generator {
     }
   }
 
+  // Whether the queues of a message-driven program order the two.
+  static bool OneQueue(const Action& a, const Action& b) {
+    const auto forward = [](const Action& x) { return x.kind() == FORWARD; };
+    const auto backward = [](const Action& x) {
+      return x.kind() == BACKWARD || x.kind() == BACKWARD_INPUT || x.kind() == BACKWARD_WEIGHT;
+    };
+    return !(forward(a) && backward(b)) && !(backward(a) && forward(b));
+  }
+
   void ExtraDeps(TemplateDraft& t) {
     const int n = static_cast<int>(t.drafts.size());
     for (int d = 0; d < n; ++d) {
@@ -598,18 +708,39 @@ class Generator {
       // What the compute stream orders needs no wait.
       for (auto it = draft.deps.begin(); it != draft.deps.end();) {
         const Draft& other = t.drafts[it->first];
-        const bool implied = draft.stream.empty() && other.stream.empty() && draft.one_part && other.one_part;
+        const bool implied = draft.stream.empty() && other.stream.empty() && draft.one_part && other.one_part &&
+                             (program_.compute_order() == STATIC_ORDER || OneQueue(draft.action, other.action));
         it = implied && random_.Chance(0.7) ? draft.deps.erase(it) : std::next(it);
       }
       if (d > 0 && random_.Chance(0.15)) {
         const int on = static_cast<int>(random_.Below(d));
-        if (t.drafts[on].list == draft.list) draft.deps.insert({on, 0});
+        const Draft& other = t.drafts[on];
+        if (other.list == draft.list && (!options_.schedules || other.event < draft.event)) draft.deps.insert({on, 0});
       }
       if (draft.list == kBody && random_.Chance(0.1)) {
         const int on = static_cast<int>(random_.Below(n));
         if (t.drafts[on].list == kBody) draft.deps.insert({on, 1 + static_cast<int>(random_.Below(3))});
       }
     }
+  }
+
+  // The members of the group in the order in which they were drawn, empty if something stands before one of them.
+  static std::vector<int> NextOfGroup(const TemplateDraft& t, const std::map<std::string, std::vector<int>>& streams,
+                                      int group) {
+    std::vector<int> members;
+    for (const auto& [name, drafts] : streams) {
+      size_t here = 0;
+      for (size_t i = 0; i < drafts.size(); ++i) {
+        if (t.drafts[drafts[i]].action.transfer_group() != group) continue;
+        members.push_back(drafts[i]);
+        ++here;
+      }
+      for (size_t i = 0; i < here; ++i) {
+        if (t.drafts[drafts[drafts.size() - 1 - i]].action.transfer_group() != group) return {};
+      }
+    }
+    std::sort(members.begin(), members.end());
+    return members;
   }
 
   // Writes the lists: a random merge of the streams, each in its order. Compute is one stream here, even where a
@@ -635,12 +766,21 @@ class Generator {
           it = std::min_element(streams.begin(), streams.end(),
                                 [](const auto& a, const auto& b) { return a.second.back() < b.second.back(); });
         }
-        const int d = it->second.back();
-        it->second.pop_back();
-        if (it->second.empty()) streams.erase(it);
-        id_of[d] = next_id;
-        next_id += 1 + static_cast<int>(random_.Below(2));
-        order.emplace_back(list, d);
+        // A transfer group comes as a whole, when it is next on all of its streams.
+        std::vector<int> members;
+        while (members.empty()) {
+          const int head = t.drafts[it->second.back()].action.transfer_group();
+          members = head == 0 ? std::vector<int>{it->second.back()} : NextOfGroup(t, streams, head);
+          if (members.empty() && ++it == streams.end()) it = streams.begin();
+        }
+        for (int d : members) {
+          const auto own = streams.find(t.drafts[d].stream);
+          own->second.pop_back();
+          if (own->second.empty()) streams.erase(own);
+          id_of[d] = next_id;
+          next_id += 1 + static_cast<int>(random_.Below(2));
+          order.emplace_back(list, d);
+        }
       }
     }
     for (const auto& [list, d] : order) {
@@ -668,6 +808,10 @@ class Generator {
   std::vector<TemplateDraft> templates_;
   std::map<std::string, int> segments_;
   ListKind list_ = kBody;
+  bool groups_ = false;
+  int event_ = 0, last_group_ = 0;
+  // Buffers of the transfer group that is being made.
+  std::map<const TemplateDraft*, std::vector<int>> busy_;
 };
 
 }  // namespace

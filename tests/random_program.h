@@ -27,6 +27,10 @@ struct RandomProgramOptions {
   // Work per step up to these.
   int64_t max_flops = 1000000;
   int64_t max_bytes = 1000000;
+  // What pipeline schedules bring, each in some of the programs: halved and paired backwards, wide forwards, several
+  // stages per rank, collectives over some pipe coordinates and data, skip edges, all of Program.transfer_streams,
+  // transfer groups, and all of Program.compute_order.
+  bool schedules = false;
 };
 
 // The same program for the same seed and options on every machine.

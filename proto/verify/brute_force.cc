@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -19,11 +20,13 @@ struct Node {
   int instance = 0;  // Index into instances.
   const Step* step = nullptr;
   int64_t occupancy = 1, latency = 0;
-  int previous = -1;             // On its stream.
+  std::vector<int> previous;     // Must have ended: what stands before it on its stream, queue or group's streams.
+  int unit = -1;                 // Of a transfer: its transfer group, or itself.
+  bool dynamic = false;          // Of a queue: the compute stream must be free as well.
   std::vector<int> after_nodes;  // Must be finished: steps of the same segment.
   int match = -1;                // Transfers and collectives: who starts with it.
   bool done = false;
-  int64_t start = 0, end = 0, finish = 0;
+  int64_t ready = 0, start = 0, end = 0, finish = 0;
 };
 
 struct Instance {
@@ -53,6 +56,7 @@ class Run {
   std::string Check() {
     Expand();
     Match();
+    FindPartners();
     if (!Time()) return "deadlock";
     for (int64_t rank = 0; rank < MeshRanks(p_.mesh()); ++rank) {
       const std::string fault = CheckRank(static_cast<int>(rank));
@@ -77,35 +81,51 @@ class Run {
       const int rank = static_cast<int>(r);
       const Template& t = p_.templates(TemplateOfRank(p_, rank));
       std::map<std::pair<int, int>, int> by_id;  // (action id, copy)
-      std::map<std::string, int> last;
+      // Nodes of the last unit on each stream.
+      std::map<std::string, std::vector<int>> last;
       const int first_instance = static_cast<int>(instances_.size());
       const auto add_list = [&](const auto& list, int copy) {
-        for (const Action& action : list) {
+        for (int i = 0; i < list.size(); ++i) {
+          const Action& action = list.Get(i);
           by_id[{action.id(), copy}] = static_cast<int>(instances_.size());
           Instance instance{rank, &t, &action, copy, static_cast<int>(nodes_.size()), 0, {}};
-          const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
-          const int count = communicates ? 1 : p_.segments(action.segment()).steps_size();
-          for (int s = 0; s < count; ++s) {
+          const bool transfer = action.kind() == SEND || action.kind() == RECV;
+          if (transfer) {
+            const bool first = i == 0 || !SameGroup(list.Get(i - 1), action);
+            if (first) AddTransfers(rank, list, i, &last);
+            instance.first = unit_nodes_.back()[unit_next_++];
+            nodes_[instance.first].instance = static_cast<int>(instances_.size());
+            instance.count = 1;
+            instances_.push_back(instance);
+            continue;
+          }
+          const bool communicates = action.kind() == ALL_REDUCE;
+          instance.count = communicates ? 1 : p_.segments(action.segment()).steps_size();
+          for (int s = 0; s < instance.count; ++s) {
             Node node;
             node.rank = rank;
             node.instance = static_cast<int>(instances_.size());
-            std::string stream;
+            node.occupancy = Duration();
+            std::vector<std::string> streams;
             if (communicates) {
-              stream = CommunicationStream(rank, action);
-              node.latency = action.kind() == SEND ? 0 : Duration();
+              streams = {Collective(rank, action)};
+              node.latency = Duration();
+              sequences_[{rank, streams[0]}].push_back(static_cast<int>(nodes_.size()));
             } else {
               node.step = &p_.segments(action.segment()).steps(s);
-              stream = StreamKind_Name(node.step->stream());
               for (int dep : node.step->deps()) node.after_nodes.push_back(instance.first + dep);
+              streams = {StreamKind_Name(node.step->stream())};
+              if (p_.compute_order() != STATIC_ORDER && node.step->stream() == COMPUTE) {
+                node.dynamic = true;
+                streams = Queues(action.kind());
+              }
             }
-            node.occupancy = Duration();
-            const auto [it, fresh] = last.emplace(stream, -1);
-            node.previous = it->second;
-            it->second = static_cast<int>(nodes_.size());
-            if (communicates) sequences_[{rank, stream}].push_back(it->second);
+            for (const std::string& stream : streams) {
+              for (int before : last[stream]) node.previous.push_back(before);
+              last[stream] = {static_cast<int>(nodes_.size())};
+            }
             nodes_.push_back(node);
           }
-          instance.count = count;
           instances_.push_back(instance);
         }
       };
@@ -130,14 +150,61 @@ class Run {
     }
   }
 
-  std::string CommunicationStream(int rank, const Action& action) const {
-    if (action.kind() == ALL_REDUCE) {
-      std::string key = absl::StrCat("reduce ", action.purpose());
-      for (int64_t member : GroupMembers(p_.mesh(), rank, action.group())) absl::StrAppend(&key, " ", member);
-      return key;
+  static bool SameGroup(const Action& a, const Action& b) {
+    const auto transfer = [](const Action& x) { return x.kind() == SEND || x.kind() == RECV; };
+    return transfer(a) && transfer(b) && a.transfer_group() != 0 && a.transfer_group() == b.transfer_group();
+  }
+
+  static std::vector<std::string> Queues(ActionKind kind) {
+    if (kind == FORWARD) return {"forwards"};
+    if (kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT) return {"backwards"};
+    return {"forwards", "backwards"};
+  }
+
+  // The nodes of the transfer group that begins with list[first], or of that transfer alone.
+  template <typename List>
+  void AddTransfers(int rank, const List& list, int first, std::map<std::string, std::vector<int>>* last) {
+    std::vector<int> members;
+    std::set<std::string> streams;
+    for (int i = first; i < list.size() && (i == first || SameGroup(list.Get(i - 1), list.Get(i))); ++i) {
+      const Action& action = list.Get(i);
+      Node node;
+      node.rank = rank;
+      node.unit = static_cast<int>(unit_nodes_.size());
+      node.occupancy = Duration();
+      node.latency = action.kind() == SEND ? 0 : Duration();
+      members.push_back(static_cast<int>(nodes_.size()));
+      sequences_[{rank, Link(rank, action, action.kind() == SEND)}].push_back(members.back());
+      nodes_.push_back(node);
+      if (p_.transfer_streams() == SHARED) {
+        streams.insert("transfers");
+      } else if (p_.transfer_streams() == PER_DIRECTION) {
+        streams.insert(Direction_Name(action.direction()));
+      } else {
+        streams.insert(Link(rank, action, action.kind() == SEND));
+      }
     }
-    return absl::StrCat(action.kind() == SEND ? "send " : "recv ", PeerRank(p_.mesh(), rank, action.peer()), " lane ",
-                        action.lane(), " ", action.direction());
+    std::vector<int> before;
+    for (const std::string& stream : streams) {
+      std::vector<int>& unit = (*last)[stream];
+      before.insert(before.end(), unit.begin(), unit.end());
+      unit = members;
+    }
+    for (int member : members) nodes_[member].previous = before;
+    unit_nodes_.push_back(std::move(members));
+    unit_next_ = 0;
+  }
+
+  std::string Collective(int rank, const Action& action) const {
+    std::string key = absl::StrCat("reduce ", action.purpose());
+    for (int64_t member : GroupMembers(p_.mesh(), rank, action.group())) absl::StrAppend(&key, " ", member);
+    return key;
+  }
+
+  // Of the sends (or receives) that are matched by their order.
+  std::string Link(int rank, const Action& action, bool send) const {
+    return absl::StrCat(send ? "send " : "recv ", PeerRank(p_.mesh(), rank, action.peer()), " lane ", action.lane(),
+                        " ", action.direction(), " ", action.skip());
   }
 
   // The i-th on one end belongs to the i-th on the other(s).
@@ -154,7 +221,7 @@ class Run {
         } else {
           const int peer = static_cast<int>(PeerRank(p_.mesh(), key.first, action.peer()));
           const std::string other = absl::StrCat(action.kind() == SEND ? "recv " : "send ", key.first, " lane ",
-                                                 action.lane(), " ", action.direction());
+                                                 action.lane(), " ", action.direction(), " ", action.skip());
           members = {list[i], sequences_.at({peer, other})[i]};
         }
         for (int member : members) {
@@ -166,13 +233,39 @@ class Run {
     }
   }
 
+  // starts_with_[n] = all transfers that must be ready before n starts: those of both groups and of their partners.
+  void FindPartners() {
+    std::vector<std::set<int>> partners(unit_nodes_.size());
+    for (const std::vector<int>& members : matches_) {
+      for (int a : members) {
+        for (int b : members) {
+          if (nodes_[a].unit >= 0) partners[nodes_[a].unit].insert(nodes_[b].unit);
+        }
+      }
+    }
+    starts_with_.resize(matches_.size());
+    for (size_t m = 0; m < matches_.size(); ++m) {
+      std::set<int> units;
+      for (int a : matches_[m]) {
+        if (nodes_[a].unit < 0) continue;
+        units.insert(nodes_[a].unit);
+        units.insert(partners[nodes_[a].unit].begin(), partners[nodes_[a].unit].end());
+      }
+      starts_with_[m] = matches_[m];
+      for (int unit : units) {
+        starts_with_[m].insert(starts_with_[m].end(), unit_nodes_[unit].begin(), unit_nodes_[unit].end());
+      }
+    }
+  }
+
   // When the node could start, if what it waits for has happened.
   bool Ready(int n, int64_t* at) const {
     const Node& node = nodes_[n];
     *at = 0;
-    if (node.previous >= 0) {
-      if (!nodes_[node.previous].done) return false;
-      *at = nodes_[node.previous].end;
+    if (node.dynamic) *at = compute_free_.at(node.rank);
+    for (int previous : node.previous) {
+      if (!nodes_[previous].done) return false;
+      *at = std::max(*at, nodes_[previous].end);
     }
     const auto wait = [&](int other) {
       *at = std::max(*at, nodes_[other].finish);
@@ -191,31 +284,41 @@ class Run {
     return true;
   }
 
+  // Steps are taken in any order in which they may run: with two queues of compute, the choice is random.
   bool Time() {
-    size_t left = nodes_.size();
-    for (bool progress = true; progress && left > 0;) {
+    compute_free_.assign(MeshRanks(p_.mesh()), 0);
+    std::vector<int> left;
+    for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) left.push_back(n);
+    for (bool progress = true; progress && !left.empty();) {
       progress = false;
-      for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
+      if (p_.compute_order() != STATIC_ORDER) {
+        for (size_t i = left.size(); i > 1; --i) std::swap(left[i - 1], left[random_() % i]);
+      }
+      for (int n : left) {
         if (nodes_[n].done) continue;
-        const std::vector<int> members = nodes_[n].match >= 0 ? matches_[nodes_[n].match] : std::vector<int>{n};
+        const std::vector<int> alone = {n};
+        const int match = nodes_[n].match;
         int64_t start = 0, at = 0;
-        const bool ready = std::all_of(members.begin(), members.end(), [&](int m) {
-          const bool ok = Ready(m, &at);
-          start = std::max(start, at);
+        const auto ready = [&](int m) {
+          const bool ok = nodes_[m].done || Ready(m, &at);
+          start = std::max(start, nodes_[m].done ? nodes_[m].ready : at);
           return ok;
-        });
-        if (!ready) continue;
-        for (int m : members) {
+        };
+        const std::vector<int>& waits = match >= 0 ? starts_with_[match] : alone;
+        if (!std::all_of(waits.begin(), waits.end(), ready)) continue;
+        for (int m : match >= 0 ? matches_[match] : alone) {
+          Ready(m, &nodes_[m].ready);
           nodes_[m].done = true;
           nodes_[m].start = start;
           nodes_[m].end = start + nodes_[m].occupancy;
           nodes_[m].finish = nodes_[m].end + nodes_[m].latency;
-          --left;
+          if (nodes_[m].dynamic) compute_free_[nodes_[m].rank] = nodes_[m].end;
         }
         progress = true;
       }
+      left.erase(std::remove_if(left.begin(), left.end(), [&](int n) { return nodes_[n].done; }), left.end());
     }
-    return left == 0;
+    return left.empty();
   }
 
   std::vector<Access> Accesses(int rank) const {
@@ -342,7 +445,10 @@ class Run {
   std::vector<Node> nodes_;
   std::vector<Instance> instances_;
   std::map<std::pair<int, std::string>, std::vector<int>> sequences_;
-  std::vector<std::vector<int>> matches_;
+  std::vector<std::vector<int>> matches_, starts_with_;
+  std::vector<std::vector<int>> unit_nodes_;
+  size_t unit_next_ = 0;  // Of the last unit.
+  std::vector<int64_t> compute_free_;
 };
 
 }  // namespace

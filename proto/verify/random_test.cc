@@ -2,6 +2,10 @@
 // that still runs without fault.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string>
+
 #include "proto/mesh.h"
 #include "proto/verify/brute_force.h"
 #include "proto/verify/tiny_program.h"
@@ -21,6 +25,7 @@ RandomProgramOptions Options(uint64_t seed) {
   RandomProgramOptions options;
   options.data = seed % 3 == 0;
   options.events = 1 + static_cast<int>(seed % 40);
+  options.schedules = seed % 4 != 0;
   return options;
 }
 
@@ -63,6 +68,65 @@ TEST(RandomProgramTest, RunsWithoutFault) {
       EXPECT_EQ(FindFault(program, repetitions, seed), "") << "seed " << seed;
     }
   }
+}
+
+// Each of the features of schedules is in enough of the programs.
+TEST(RandomProgramTest, CoversSchedules) {
+  std::map<std::string, int> count;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const Program program = RandomProgram(seed, Options(seed));
+    std::set<std::string> has;
+    has.insert(ComputeOrder_Name(program.compute_order()));
+    has.insert(TransferStreams_Name(program.transfer_streams()));
+    for (const Template& t : program.templates()) {
+      for (int i = 0; i < t.body_size(); ++i) {
+        const Action& action = t.body(i);
+        has.insert(ActionKind_Name(action.kind()));
+        if (action.skip() > 0) has.insert("skip");
+        if (action.width() > 1) has.insert(action.kind() == FORWARD ? "wide forward" : "wide transfer");
+        if (i > 0 && action.transfer_group() > 0 && t.body(i - 1).transfer_group() == action.transfer_group()) {
+          has.insert("group");
+        }
+      }
+    }
+    for (const std::string& feature : has) ++count[feature];
+  }
+  for (const char* feature :
+       {"ARRIVAL", "BACKWARD_FIRST", "PER_DIRECTION", "SHARED", "BACKWARD_INPUT", "BACKWARD_WEIGHT", "FORWARD_BACKWARD",
+        "GRAD_NORM", "skip", "wide forward", "wide transfer", "group"}) {
+    EXPECT_GE(count[feature], 20) << feature;
+  }
+}
+
+// With other streams and groups than it was made for a program may be stuck: the verifier says so exactly if it is.
+TEST(RandomProgramTest, DeadlockIsFoundExactly) {
+  int stuck = 0, sound = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    RandomProgramOptions options = Options(seed);
+    options.schedules = true;
+    Program program = RandomProgram(seed, options);
+    program.set_transfer_streams(static_cast<TransferStreams>(seed % 3));
+    // Neighbours that were drawn apart start together, or groups are taken apart.
+    for (Template& t : *program.mutable_templates()) {
+      for (int i = 0; i < t.body_size(); ++i) {
+        Action& action = *t.mutable_body(i);
+        if (action.kind() == SEND || action.kind() == RECV) {
+          action.set_transfer_group(seed % 4 == 0 ? 0 : action.transfer_group() / 2 + static_cast<int>(seed % 5));
+        }
+      }
+    }
+    VerifyOptions all = Safety();
+    all.max_findings = 1000;
+    bool deadlock = false, other = false;
+    for (const Finding& finding : FindViolations(program, all)) {
+      (finding.rule == "P13.deadlock" ? deadlock : other) = true;
+    }
+    if (other) continue;
+    EXPECT_EQ(FindFault(program, 2, seed), deadlock ? "deadlock" : "") << "seed " << seed;
+    ++(deadlock ? stuck : sound);
+  }
+  EXPECT_GT(stuck, 50);
+  EXPECT_GT(sound, 50);
 }
 
 // The verifier must not accept what brute force can refute.
