@@ -38,7 +38,8 @@ class Interpreter::Impl {
         options_(options),
         prepared_(std::move(prepared)),
         vote_(*endpoint, options.stop),
-        streams_(prepared_->streams.size()) {}
+        streams_(prepared_->streams.size()),
+        groups_(prepared_->groups.size()) {}
 
   // Runs `count` more repetitions of a list.
   absl::StatusOr<int64_t> RunList(ActionList list, int64_t first_step, int64_t count) {
@@ -56,6 +57,8 @@ class Interpreter::Impl {
       events_.reserve(events_.size() + std::clamp<int64_t>(traced, 0, count) * prepared_->steps_of_list[list]);
     }
     for (StreamState& stream : streams_) stream = {.repetition = first_repetition_};
+    for (GroupState& group : groups_) group = {};
+    queue_ = prepared_->backward_queue < 0 ? 0 : -1;
     votes_ = list == kBodyList && options_.stop != nullptr;
     allowed_ = votes_ ? first_repetition_ + 1 : end_repetition_;
     next_vote_ = first_repetition_;
@@ -121,8 +124,14 @@ class Interpreter::Impl {
     // The head waits for nothing but a compute slot.
     bool ready = false;
     int64_t ready_ns = 0;
-    int64_t posted_ns = 0;
-    bool holds_slot = false;
+  };
+
+  // Of a group of transfers.
+  struct GroupState {
+    bool posted = false;
+    // By member: whether it has ended; and how many have not.
+    std::vector<bool> ended;
+    size_t left = 0;
   };
 
   int64_t ActionsOfBody() const {
@@ -154,6 +163,7 @@ class Interpreter::Impl {
       }
       if (std::exchange(unblocked_, false) || news) {
         for (size_t i = 1; i < streams_.size(); ++i) {
+          if (prepared_->streams[i].type == StreamType::kCompute) continue;
           WEFT_ASSIGN_OR_RETURN(const bool moved, AdvanceStream(i));
           progress |= moved;
         }
@@ -179,6 +189,13 @@ class Interpreter::Impl {
     StreamState& state = streams_[index];
     bool moved = false;
     while (true) {
+      if (const int group = GroupAtHead(stream, state); group >= 0) {
+        WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
+        moved |= group_moved;
+        // It goes on behind the group.
+        if (!group_moved || GroupAtHead(stream, state) == group) return moved;
+        continue;
+      }
       if (!state.active) {
         if (!HeadReady(stream, state)) return moved;
         const StreamStep& head = stream.steps[list_][state.position];
@@ -190,9 +207,8 @@ class Interpreter::Impl {
           moved = true;
           continue;
         }
-        WEFT_RETURN_IF_ERROR(Post(index, action));
+        WEFT_RETURN_IF_ERROR(Post(head.action));
         state.active = true;
-        state.posted_ns = state.ready_ns;
         moved = true;
       }
       const StreamStep& head = stream.steps[list_][state.position];
@@ -204,7 +220,7 @@ class Interpreter::Impl {
         end_ns = tracing_ ? MonotonicNanoseconds() : 0;
         start_ns = action.all_reduce->start_ns();
       } else {
-        const Transfer& transfer = transfers_[index];
+        const Transfer& transfer = transfers_[head.action];
         if (!transfer.done.load(std::memory_order_acquire)) return moved;
         start_ns = transfer.start_ns;
         end_ns = transfer.end_ns;
@@ -217,22 +233,78 @@ class Interpreter::Impl {
     }
   }
 
-  absl::Status Post(size_t index, PreparedAction& action) {
-    const PreparedStream& stream = prepared_->streams[index];
-    if (stream.type == StreamType::kCollective) return action.all_reduce->Start(endpoint_);
-    const bool send = stream.type == StreamType::kSend;
+  absl::Status Post(int index) {
+    PreparedAction& action = prepared_->actions[index];
+    if (action.all_reduce != nullptr) return action.all_reduce->Start(endpoint_);
     Transfer& transfer = transfers_[index];
     transfer.data = action.data;
     transfer.bytes = action.bytes;
-    transfer.peer = stream.peer;
-    transfer.channel = stream.channel;
-    return send ? endpoint_.PostSend(&transfer) : endpoint_.PostRecv(&transfer);
+    transfer.peer = action.peer;
+    transfer.channel = action.channel;
+    return action.sends ? endpoint_.PostSend(&transfer) : endpoint_.PostRecv(&transfer);
+  }
+
+  // The group of transfers that heads the stream, or -1.
+  int GroupAtHead(const PreparedStream& stream, const StreamState& state) const {
+    const std::vector<StreamStep>& steps = stream.steps[list_];
+    if (stream.type != StreamType::kTransfers || steps.empty() || state.repetition >= allowed_) return -1;
+    return prepared_->actions[steps[state.position].action].group;
+  }
+
+  // Posts the members of a group that is ready, all at once, and looks for those that have ended. A member is not held
+  // up by its partner's group: that changes times, never results.
+  absl::StatusOr<bool> AdvanceGroup(int index) {
+    const PreparedGroup& group = prepared_->groups[index];
+    GroupState& state = groups_[index];
+    bool moved = false;
+    if (!state.posted) {
+      const int64_t repetition = streams_[group.streams[0]].repetition;
+      for (const int s : group.streams) {
+        if (streams_[s].repetition != repetition || GroupAtHead(prepared_->streams[s], streams_[s]) != index) {
+          return false;
+        }
+      }
+      for (const int member : group.actions) {
+        if (!DependenciesSatisfied(prepared_->actions[member], repetition)) return false;
+      }
+      const int64_t now = MonotonicNanoseconds();
+      state = {.posted = true, .ended = std::vector<bool>(group.actions.size()), .left = group.actions.size()};
+      for (const int s : group.streams) {
+        streams_[s].active = true;
+        streams_[s].ready_ns = now;
+      }
+      for (const int member : group.actions) {
+        WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[member], repetition));
+        WEFT_RETURN_IF_ERROR(Post(member));
+      }
+      moved = true;
+    }
+    for (size_t i = 0; i < group.actions.size(); ++i) {
+      const Transfer& transfer = transfers_[group.actions[i]];
+      if (state.ended[i] || !transfer.done.load(std::memory_order_acquire)) continue;
+      const int64_t start = std::max(transfer.start_ns, streams_[group.stream_of[i]].ready_ns);
+      state.ended[i] = true;
+      --state.left;
+      moved = true;
+      WEFT_RETURN_IF_ERROR(RecordStep(group.stream_of[i], streams_[group.stream_of[i]].repetition,
+                                      {.action = group.actions[i], .first = true, .last = true}, start,
+                                      std::max(start, transfer.end_ns)));
+    }
+    if (state.left > 0) return moved;
+    // Its streams were held until now.
+    state.posted = false;
+    for (const int s : group.streams) streams_[s].active = false;
+    for (const int s : group.stream_of) NextStep(s);
+    unblocked_ = true;
+    return true;
   }
 
   // Runs at most one compute step, so that transfers are looked at between two.
   absl::StatusOr<bool> AdvanceCompute() {
-    const PreparedStream& stream = prepared_->streams[0];
-    StreamState& state = streams_[0];
+    if (queue_ < 0 && (queue_ = ChooseQueue()) < 0) return false;
+    const size_t index = queue_;
+    const PreparedStream& stream = prepared_->streams[index];
+    StreamState& state = streams_[index];
     if (!state.ready) {
       if (!HeadReady(stream, state)) return false;
       state.ready = true;
@@ -240,19 +312,60 @@ class Interpreter::Impl {
       const StreamStep& head = stream.steps[list_][state.position];
       if (head.first) WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[head.action], state.repetition));
     }
-    if (options_.slots != nullptr && !state.holds_slot) {
+    if (options_.slots != nullptr && !holds_slot_) {
       if (!options_.slots->Acquire(endpoint_.rank(), state.ready_ns)) return false;
-      state.holds_slot = true;
+      holds_slot_ = true;
     }
     const StreamStep head = stream.steps[list_][state.position];
     state.ready = false;
     const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
-    if (state.holds_slot && !(status.ok() && HeadReady(stream, state) && options_.slots->Keep(endpoint_.rank()))) {
-      state.holds_slot = false;
+    // Which action comes next is seen when this one's last step has ended.
+    if (prepared_->backward_queue >= 0 && stream.steps[list_][state.position].first) queue_ = -1;
+    if (holds_slot_ && !(status.ok() && ComputeReady() && options_.slots->Keep(endpoint_.rank()))) {
+      holds_slot_ = false;
       options_.slots->Release(endpoint_.rank());
     }
     WEFT_RETURN_IF_ERROR(status);
     return true;
+  }
+
+  // Whether a compute step could run now.
+  bool ComputeReady() const {
+    if (queue_ < 0) return ChooseQueue() >= 0;
+    return HeadReady(prepared_->streams[queue_], streams_[queue_]);
+  }
+
+  // Rule P6: which of the two queues runs next, as a stream; -1 if no head is ready.
+  int ChooseQueue() const {
+    const int backwards = prepared_->backward_queue;
+    const bool forward_ready = QueueReady(0, backwards), backward_ready = QueueReady(backwards, 0);
+    if (!forward_ready || !backward_ready) return forward_ready ? 0 : backward_ready ? backwards : -1;
+    if (program_.compute_order() != ARRIVAL) return backwards;
+    return Arrival(0) <= Arrival(backwards) ? 0 : backwards;
+  }
+
+  bool QueueReady(int queue, int other) const {
+    const PreparedStream& stream = prepared_->streams[queue];
+    const StreamState& state = streams_[queue];
+    if (!HeadReady(stream, state)) return false;
+    const StreamStep& head = stream.steps[list_][state.position];
+    if (head.other_position < 0) return true;
+    const StreamState& at = streams_[other];
+    return std::make_pair(at.repetition, static_cast<int64_t>(at.position)) >=
+           std::make_pair(state.repetition + head.other_repetition, static_cast<int64_t>(head.other_position));
+  }
+
+  // Whether the head of the queue waited for a RECV, and when what it waited for was finished.
+  std::pair<bool, int64_t> Arrival(int queue) const {
+    const StreamState& state = streams_[queue];
+    const PreparedAction& action = prepared_->actions[prepared_->streams[queue].steps[list_][state.position].action];
+    int64_t latest = -1;
+    for (const PreparedDependency& dep : action.deps) {
+      const PreparedAction& target = prepared_->actions[dep.action];
+      if (target.list == action.list && state.repetition < dep.distance) continue;
+      latest = std::max(latest, target.finished_ns);
+    }
+    return {action.awaits_recv, latest};
   }
 
   absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
@@ -284,13 +397,16 @@ class Interpreter::Impl {
     if (state.repetition >= allowed_ || stream.steps[list_].empty()) return false;
     const StreamStep& head = stream.steps[list_][state.position];
     const PreparedAction& action = prepared_->actions[head.action];
-    if (head.first) {
-      for (const PreparedDependency& dep : action.deps) {
-        if (!Satisfied(action, dep, state.repetition)) return false;
-      }
-    }
+    if (head.first && !DependenciesSatisfied(action, state.repetition)) return false;
     for (int dep : action.steps[head.step].deps) {
       if (action.steps[dep].done <= state.repetition) return false;
+    }
+    return true;
+  }
+
+  bool DependenciesSatisfied(const PreparedAction& action, int64_t repetition) const {
+    for (const PreparedDependency& dep : action.deps) {
+      if (!Satisfied(action, dep, repetition)) return false;
     }
     return true;
   }
@@ -304,29 +420,43 @@ class Interpreter::Impl {
   }
 
   absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
-    const PreparedStream& stream = prepared_->streams[stream_index];
+    const StreamStep step = head;
+    const int64_t repetition = streams_[stream_index].repetition;
+    NextStep(stream_index);
+    return RecordStep(stream_index, repetition, step, start_ns, end_ns);
+  }
+
+  void NextStep(size_t stream_index) {
     StreamState& state = streams_[stream_index];
-    const int64_t repetition = state.repetition;
-    PreparedAction& action = prepared_->actions[head.action];
-    ++action.steps[head.step].done;
+    if (++state.position < prepared_->streams[stream_index].steps[list_].size()) return;
+    state.position = 0;
+    ++state.repetition;
+  }
+
+  absl::Status RecordStep(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t start_ns,
+                          int64_t end_ns) {
+    PreparedAction& action = prepared_->actions[step.action];
+    ++action.steps[step.step].done;
     --steps_left_;
     ++steps_executed_;
     if (tracing_ && (list_ != kBodyList || repetition < options_.trace_repetitions)) {
-      events_.push_back({repetition, action.action->id(), head.step, static_cast<int32_t>(stream_index), state.ready_ns,
-                         start_ns, end_ns, end_ns});
-    }
-    if (++state.position == stream.steps[list_].size()) {
-      state.position = 0;
-      ++state.repetition;
+      // The two queues of compute are one stream to the reader.
+      const bool backwards = static_cast<int>(stream_index) == prepared_->backward_queue;
+      events_.push_back({repetition, action.action->id(), step.step, backwards ? 0 : static_cast<int32_t>(stream_index),
+                         streams_[stream_index].ready_ns, start_ns, end_ns, end_ns});
     }
     unblocked_ |= action.several_streams;
-    if (head.last) {
+    if (step.last) {
       int64_t finished = action.steps[action.last_steps[0]].done;
       for (size_t i = 1; i < action.last_steps.size(); ++i) {
         finished = std::min(finished, action.steps[action.last_steps[i]].done);
       }
       if (finished > action.finished) {
         action.finished = finished;
+        if (prepared_->backward_queue >= 0) {
+          const bool communicates = action.data != nullptr || action.all_reduce != nullptr;
+          action.finished_ns = communicates && end_ns > 0 ? end_ns : MonotonicNanoseconds();
+        }
         return Finish(action, repetition);
       }
     }
@@ -408,8 +538,13 @@ class Interpreter::Impl {
     for (size_t i = 0; i < streams_.size(); ++i) {
       const PreparedStream& stream = prepared_->streams[i];
       if (!streams_[i].active) continue;
-      const PreparedAction& action = prepared_->actions[stream.steps[list_][streams_[i].position].action];
-      const int peer = action.all_reduce != nullptr ? action.all_reduce->waiting_for() : stream.peer;
+      int index = stream.steps[list_][streams_[i].position].action;
+      if (const int group = prepared_->actions[index].group; group >= 0) {
+        const std::vector<bool>& ended = groups_[group].ended;
+        index = prepared_->groups[group].actions[std::find(ended.begin(), ended.end(), false) - ended.begin()];
+      }
+      const PreparedAction& action = prepared_->actions[index];
+      const int peer = action.all_reduce != nullptr ? action.all_reduce->waiting_for() : action.peer;
       return absl::DeadlineExceededError(absl::StrCat(Where(action, streams_[i].repetition), " has waited for rank ",
                                                       peer, " for more than ", seconds, " s"));
     }
@@ -437,8 +572,12 @@ class Interpreter::Impl {
   std::unique_ptr<PreparedProgram> prepared_;
   StopVote vote_;
   std::vector<StreamState> streams_;
-  // One per stream, for sends and receives.
-  std::unique_ptr<Transfer[]> transfers_ = std::make_unique<Transfer[]>(prepared_->streams.size());
+  std::vector<GroupState> groups_;
+  // By action, for sends and receives.
+  std::unique_ptr<Transfer[]> transfers_ = std::make_unique<Transfer[]>(prepared_->actions.size());
+  // The stream that the action being computed is on: 0, or in a message-driven program one of the queues, -1 = none.
+  int queue_ = 0;
+  bool holds_slot_ = false;
   std::vector<RepetitionResult> results_;
   std::vector<RecordedEvent> events_;
   // Actions of each repetition of this RunList that are not finished.

@@ -16,13 +16,13 @@
 namespace weft {
 namespace {
 
-// What tells apart the streams between two ranks: (0, lane, direction, {}) or (1, 0, purpose, members).
+// What tells apart the messages between two ranks: (0, lane, direction, {skip}) or (1, 0, purpose, members).
 using ChannelKey = std::tuple<int, int, int, std::vector<int64_t>>;
 
 bool IsTransfer(const Action& action) { return action.kind() == SEND || action.kind() == RECV; }
 
 ChannelKey KeyOf(const Mesh& mesh, int rank, const Action& action) {
-  if (IsTransfer(action)) return {0, action.lane(), static_cast<int>(action.direction()), {}};
+  if (IsTransfer(action)) return {0, action.lane(), static_cast<int>(action.direction()), {action.skip()}};
   return {1, 0, static_cast<int>(action.purpose()), GroupMembers(mesh, rank, action.group())};
 }
 
@@ -58,13 +58,19 @@ class ChannelMap {
   std::map<std::pair<int64_t, ChannelKey>, int> channels_;
 };
 
-std::string StreamName(const Action& action) {
+bool IsBackward(const Action& action) {
+  return action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT || action.kind() == BACKWARD_WEIGHT;
+}
+
+std::string StreamName(TransferStreams sharing, const Action& action) {
   const char* direction = action.direction() == TOWARDS_LOSS ? "towards_loss" : "from_loss";
   if (IsTransfer(action)) {
+    if (sharing == SHARED) return "p2p";
+    if (sharing == PER_DIRECTION) return absl::StrCat("p2p ", direction);
     std::vector<std::string> at;
     for (const Coordinate& c : action.peer().at()) at.push_back(absl::StrCat(c.axis(), "=", c.index()));
     return absl::StrCat(action.kind() == SEND ? "send " : "recv ", absl::StrJoin(at, ","), " ", direction, " lane ",
-                        action.lane());
+                        action.lane(), action.skip() > 0 ? absl::StrCat(" skip ", action.skip()) : "");
   }
   std::vector<std::string> axes;
   for (const AxisSubset& axis : action.group().axes()) {
@@ -91,6 +97,10 @@ class Preparer {
     out_.streams[1].type = out_.streams[2].type = StreamType::kCopy;
     out_.streams[1].name = "d2h";
     out_.streams[2].name = "h2d";
+    if (program_.compute_order() != STATIC_ORDER) {
+      out_.backward_queue = static_cast<int>(out_.streams.size());
+      out_.streams.emplace_back().name = "compute";
+    }
 
     size_t views = 0;
     ForEachAction(*t_, [&](const Action& action, ActionList list) {
@@ -115,12 +125,14 @@ class Preparer {
               absl::StrCat(Name(*action.action), " depends on action ", dep.action(), ", which does not exist"));
         }
         action.deps.push_back({found->second, dep.distance()});
+        action.awaits_recv |= out_.actions[found->second].action->kind() == RECV;
         out_.actions[found->second].awaited = true;
       }
     }
     for (const PreparedStream& stream : out_.streams) {
       for (int list = 0; list < 3; ++list) out_.steps_of_list[list] += stream.steps[list].size();
     }
+    if (out_.backward_queue >= 0) OrderQueues();
     FindResults();
     return absl::OkStatus();
   }
@@ -177,22 +189,58 @@ class Preparer {
         if (segment.steps(dep).stream() != step.stream()) target.deps.push_back(dep);
       }
       const int stream = step.stream();
-      out_.streams[stream].steps[prepared.list].push_back({index, s, !std::exchange(seen[stream], true), false});
+      std::vector<StreamStep>& steps = StepsOf(action, stream, prepared.list);
+      steps.push_back({.action = index, .step = s, .first = !std::exchange(seen[stream], true)});
       if (!step.detached()) {
         last[stream] = s;
-        last_position[stream] = out_.streams[stream].steps[prepared.list].size() - 1;
+        last_position[stream] = steps.size() - 1;
       }
     }
     for (int stream = 0; stream < 3; ++stream) {
       if (last[stream] < 0) continue;
       prepared.last_steps.push_back(last[stream]);
-      out_.streams[stream].steps[prepared.list][last_position[stream]].last = true;
+      StepsOf(action, stream, prepared.list)[last_position[stream]].last = true;
     }
     prepared.several_streams = seen[0] + seen[1] + seen[2] > 1;
     if (prepared.last_steps.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": all steps of its segment are detached"));
     }
     return absl::OkStatus();
+  }
+
+  std::vector<StreamStep>& StepsOf(const Action& action, int stream, ActionList list) {
+    const bool backwards = stream == COMPUTE && out_.backward_queue >= 0 && IsBackward(action);
+    return out_.streams[backwards ? out_.backward_queue : stream].steps[list];
+  }
+
+  // Rule P6: what is in both queues starts when all backwards before it have ended, and backwards after it when it has.
+  // Forwards are in its own queue here.
+  void OrderQueues() {
+    for (int list = 0; list < 3; ++list) {
+      std::vector<StreamStep>& forwards = out_.streams[0].steps[list];
+      std::vector<StreamStep>& backwards = out_.streams[out_.backward_queue].steps[list];
+      if (forwards.empty() || backwards.empty()) continue;
+      const auto in_both = [&](const StreamStep& step) { return out_.actions[step.action].action->kind() != FORWARD; };
+      size_t b = 0;
+      for (StreamStep& step : forwards) {
+        if (!step.first || !in_both(step)) continue;
+        while (b < backwards.size() && backwards[b].action < step.action) ++b;
+        step.other_position = static_cast<int>(b);
+      }
+      // Behind the last of them in the list: what the first backwards of the next repetition wait for.
+      size_t behind = forwards.size();
+      while (behind > 0 && !in_both(forwards[behind - 1])) --behind;
+      if (behind == 0) continue;
+      size_t f = 0, after = 0;
+      for (StreamStep& step : backwards) {
+        if (!step.first) continue;
+        for (; f < forwards.size() && forwards[f].action < step.action; ++f) {
+          if (in_both(forwards[f])) after = f + 1;
+        }
+        step.other_position = static_cast<int>(after > 0 ? after : behind);
+        step.other_repetition = after > 0 ? 0 : -1;
+      }
+    }
   }
 
   absl::Status PrepareCommunication(int index) {
@@ -202,17 +250,28 @@ class Preparer {
     prepared.steps.emplace_back();
     prepared.last_steps = {0};
     PreparedStream stream;
-    stream.name = StreamName(action);
-    int64_t peer = -1;
+    stream.name = StreamName(program_.transfer_streams(), action);
+    StreamKey stream_key = {0, -1, false, key};
     if (IsTransfer(action)) {
-      peer = PeerRank(program_.mesh(), rank_, action.peer());
-      stream.type = action.kind() == SEND ? StreamType::kSend : StreamType::kRecv;
-      stream.peer = static_cast<int>(peer);
-      stream.channel = channels_->Channel(peer, key);
+      const int64_t peer = PeerRank(program_.mesh(), rank_, action.peer());
+      stream.type = StreamType::kTransfers;
+      prepared.sends = action.kind() == SEND;
+      prepared.peer = static_cast<int>(peer);
+      prepared.channel = channels_->Channel(peer, key);
+      switch (program_.transfer_streams()) {
+        case SHARED:
+          stream_key = {1, -1, false, {}};
+          break;
+        case PER_DIRECTION:
+          stream_key = {2, action.direction(), false, {}};
+          break;
+        default:
+          stream_key = {3, peer, prepared.sends, key};
+      }
       const int buffer = action.kind() == SEND ? action.sources(0) : action.destinations(0);
       prepared.data = Data(buffer);
       prepared.bytes = t_->buffers(buffer).bytes();
-      if (stream.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
+      if (prepared.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
     } else {
       stream.type = StreamType::kCollective;
       const std::vector<int64_t>& ranks = std::get<3>(key);
@@ -239,10 +298,39 @@ class Preparer {
       }
       prepared.all_reduce = *std::move(all_reduce);
     }
-    const auto [found, is_new] = streams_.try_emplace({stream.type, peer, key}, static_cast<int>(out_.streams.size()));
+    const auto [found, is_new] = streams_.try_emplace(stream_key, static_cast<int>(out_.streams.size()));
     if (is_new) out_.streams.push_back(std::move(stream));
-    out_.streams[found->second].steps[prepared.list].push_back({index, 0, true, true});
+    out_.streams[found->second].steps[prepared.list].push_back(
+        {.action = index, .step = 0, .first = true, .last = true});
+    if (IsTransfer(action)) AddToGroup(index, found->second);
     return absl::OkStatus();
+  }
+
+  // Rule P4: neighbours in the list with the same number. The first of a group learns of it with the second.
+  void AddToGroup(int index, int stream) {
+    PreparedAction& own = out_.actions[index];
+    PreparedAction* before = index > 0 ? &out_.actions[index - 1] : nullptr;
+    const int before_stream = std::exchange(last_transfer_stream_, stream);
+    if (before == nullptr || own.action->transfer_group() == 0 || !IsTransfer(*before->action) ||
+        before->list != own.list || before->action->transfer_group() != own.action->transfer_group()) {
+      return;
+    }
+    if (before->group < 0) {
+      before->group = static_cast<int>(out_.groups.size());
+      out_.groups.emplace_back().list = own.list;
+      AddMember(before->group, index - 1, before_stream);
+    }
+    own.group = before->group;
+    AddMember(own.group, index, stream);
+  }
+
+  void AddMember(int group, int action, int stream) {
+    PreparedGroup& target = out_.groups[group];
+    target.actions.push_back(action);
+    target.stream_of.push_back(stream);
+    if (std::find(target.streams.begin(), target.streams.end(), stream) == target.streams.end()) {
+      target.streams.push_back(stream);
+    }
   }
 
   static int64_t Elements(const Buffer& buffer) {
@@ -291,7 +379,10 @@ class Preparer {
   const Template* t_ = nullptr;
   std::unique_ptr<ChannelMap> channels_;
   absl::flat_hash_map<int32_t, int> index_of_id_;
-  std::map<std::tuple<StreamType, int64_t, ChannelKey>, int> streams_;
+  // Sort of stream, peer or direction, whether it sends, what it is of.
+  using StreamKey = std::tuple<int, int64_t, bool, ChannelKey>;
+  std::map<StreamKey, int> streams_;
+  int last_transfer_stream_ = -1;
 };
 
 }  // namespace

@@ -52,9 +52,17 @@ struct PreparedAction {
   bool writes_norm = false;
   // Its steps run on more than one stream.
   bool several_streams = false;
-  // SEND, RECV: the buffer.
+  // One of its dependencies is a RECV.
+  bool awaits_recv = false;
+  // In a message-driven program: when it was finished last.
+  int64_t finished_ns = 0;
+  // SEND, RECV: the buffer, the partner, and the group that it starts with, -1 = by itself.
+  bool sends = false;
   void* data = nullptr;
   int64_t bytes = 0;
+  int peer = -1;
+  int channel = 0;
+  int group = -1;
   StepContext context;
   std::unique_ptr<AllReduce> all_reduce;
 };
@@ -66,18 +74,29 @@ struct StreamStep {
   bool first = false;
   // The step is one of the action's last_steps.
   bool last = false;
+  // First steps in a queue of a message-driven program (rule P6): what stands before it in both queues has ended when
+  // the other queue is at this position, in this repetition (0) or at least in the one before (-1). Position -1: at any
+  // time.
+  int other_position = -1;
+  int other_repetition = 0;
 };
 
-enum class StreamType { kCompute, kCopy, kSend, kRecv, kCollective };
+enum class StreamType { kCompute, kCopy, kTransfers, kCollective };
 
 struct PreparedStream {
   StreamType type = StreamType::kCompute;
   std::string name;
-  // kSend, kRecv.
-  int peer = -1;
-  int channel = 0;
   // By ActionList.
   std::vector<StreamStep> steps[3];
+};
+
+// Transfers that start together: neighbours in the list, so neighbours on each of their streams.
+struct PreparedGroup {
+  ActionList list = kBodyList;
+  std::vector<int> actions;
+  // By action: its stream. And each of them once.
+  std::vector<int> stream_of;
+  std::vector<int> streams;
 };
 
 struct PreparedProgram {
@@ -85,8 +104,11 @@ struct PreparedProgram {
   int64_t data_coordinate = 0;
   // Prologue, body, epilogue.
   std::vector<PreparedAction> actions;
-  // compute, d2h, h2d, then the others in order of first use.
+  // compute, d2h, h2d, then the others in order of first use. In a message-driven program `compute` is the queue of the
+  // forwards and of what is in both queues, and backward_queue that of the backwards; otherwise that is -1.
   std::vector<PreparedStream> streams;
+  int backward_queue = -1;
+  std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
   // What LOSSES and NORM hold; empty and null if no action of the body writes them.
   absl::Span<const double> losses;

@@ -1,13 +1,69 @@
 // The conformance suite as an MPI program: run it under an MPI launcher, with two ranks or more.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "executor/control.h"
+#include "executor/interpreter.h"
+#include "executor/test_pipeline.h"
 #include "executor/transport.h"
 #include "executor/transports/transport_conformance.h"
+#include "proto/status.h"
 
-// With the argument "race" only RacingAbortsConform, which ends the job.
+namespace {
+
+// This rank's part of a pipeline over all ranks.
+absl::Status RunPipeline(const weft::TestPipeline& pipeline, weft::Endpoint& endpoint) {
+  const weft::Program program = weft::TestPipelineProgram(pipeline);
+  const weft::Template& t = program.templates(endpoint.rank());
+  WEFT_ASSIGN_OR_RETURN(const auto arena, weft::Arena::Allocate(t.device_arena_bytes(), t.host_arena_bytes()));
+  weft::AddingBackend backend;
+  weft::InterpreterOptions options;
+  options.timeout = std::chrono::seconds(20);
+  WEFT_ASSIGN_OR_RETURN(const auto interpreter,
+                        weft::Interpreter::Create(program, &endpoint, &backend, arena.get(), options));
+  WEFT_RETURN_IF_ERROR(interpreter->RunBody(0, 5).status());
+  for (const weft::RepetitionResult& result : interpreter->results()) {
+    const double expected = weft::TestPipelineLoss(pipeline, 0, result.step);
+    if (endpoint.rank() == 0 && result.loss != expected) {
+      return absl::InternalError(absl::StrCat("step ", result.step, ": loss ", result.loss, ", expected ", expected));
+    }
+  }
+  return weft::Barrier(endpoint, options.timeout);
+}
+
+// Orders of compute and sharings of streams. All cases run before the first error ends the job.
+int RunPipelines(weft::Endpoint& endpoint) {
+  const int ranks = endpoint.size();
+  const struct {
+    const char* name;
+    weft::TestPipeline pipeline;
+  } cases[] = {
+      {"static", {.ranks = ranks, .limit = ranks}},
+      {"arrival", {.ranks = ranks, .order = weft::ARRIVAL, .limit = ranks}},
+      {"backward first", {.ranks = ranks, .order = weft::BACKWARD_FIRST, .limit = ranks}},
+      {"arrival, per direction",
+       {.ranks = ranks, .order = weft::ARRIVAL, .streams = weft::PER_DIRECTION, .limit = ranks}},
+      {"groups on one stream", {.ranks = ranks, .streams = weft::SHARED, .limit = ranks, .groups = true}},
+  };
+  for (const auto& [name, pipeline] : cases) {
+    const absl::Status status = RunPipeline(pipeline, endpoint);
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s, rank %d: %s\n", name, endpoint.rank(), status.ToString().c_str());
+      endpoint.Abort(status);
+      return 1;
+    }
+    if (endpoint.rank() == 0) std::printf("%s: ok\n", name);
+  }
+  return 0;
+}
+
+}  // namespace
+
+// With the argument "race" only RacingAbortsConform, which ends the job; with "pipeline" only pipelines.
 int main(int argc, char** argv) {
   const weft::LauncherRank launcher = weft::RankFromLauncher();
   if (launcher.size < 2) {
@@ -29,6 +85,7 @@ int main(int argc, char** argv) {
     usleep(300 * 1000);
     _exit(status.ok() ? 0 : 1);
   }
+  if (argc > 1 && std::strcmp(argv[1], "pipeline") == 0) return RunPipelines(*(*endpoints)[0]);
   for (const weft::ConformanceCase& test : weft::ConformanceCases()) {
     const absl::Status status = test.run(*(*endpoints)[0]);
     if (!status.ok()) {

@@ -11,6 +11,15 @@ for ranks in 2 4; do
     exit 1
   fi
 done
+for ranks in 2 4; do
+  output=$(tools/run_mpi.sh "$ranks" "$1" pipeline 2>&1)
+  echo "$output"
+  passed=$(grep -c ': ok$' <<<"$output")
+  if [[ $passed -ne 5 ]]; then
+    echo "FAILED with $ranks ranks: $passed of 5 pipelines"
+    exit 1
+  fi
+done
 for round in 1 2 3; do
   output=$(tools/run_mpi.sh 4 "$1" race 2>&1)
   echo "$output"
