@@ -1,0 +1,227 @@
+// A second opinion for tests, slow and by other means: what happens if ranks just run their lists.
+#ifndef WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
+#define WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+// Times that satisfy every dependency, or why there are none. An asynchronous list is written out for three
+// repetitions; then `start` has those of all, one after the other.
+class NaiveRun {
+ public:
+  NaiveRun(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs)
+      : schedule_(schedule), microbatches_(microbatches), costs_(costs) {
+    const int repetitions = schedule.asynchrony ? 3 : 1;
+    for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+      std::vector<Step> steps;
+      for (int list = schedule.asynchrony ? -1 : 0; list < repetitions; ++list) {
+        for (const Slot& slot : schedule.order[rank]) {
+          const int repetition = list + slot.ahead;
+          if (repetition >= 0 && repetition < repetitions) steps.push_back({slot, static_cast<int>(rank), repetition});
+        }
+      }
+      ranks_.push_back(steps);
+    }
+    problem_ = EachExactlyOnce(repetitions);
+    if (problem_.empty()) problem_ = schedule.message_driven ? TryChoices() : Relax();
+  }
+
+  // Empty if it completes.
+  const std::string& problem() const { return problem_; }
+  // Per rank; not of message-driven schedules. In multiples of 1 / (stages * ranks) of the costs, so always integers.
+  const std::vector<std::vector<int64_t>>& start() const { return start_; }
+
+ private:
+  struct Step {
+    Slot slot;
+    int rank;
+    int repetition;
+  };
+  // What a step makes or needs: kind, stage, microbatch, repetition. B makes what I and W make.
+  using Thing = std::tuple<char, int, int, int>;
+
+  static std::vector<Thing> Makes(const Step& step) {
+    std::vector<Thing> things;
+    for (int m = step.slot.microbatch; m < step.slot.microbatch + step.slot.width; ++m) {
+      const SlotKind kind = step.slot.kind;
+      if (kind == SlotKind::kForward) things.push_back({'F', step.slot.stage, m, step.repetition});
+      if (kind == SlotKind::kBackward || kind == SlotKind::kBackwardInput) {
+        things.push_back({'I', step.slot.stage, m, step.repetition});
+      }
+      if (kind == SlotKind::kBackward || kind == SlotKind::kBackwardWeight) {
+        things.push_back({'W', step.slot.stage, m, step.repetition});
+      }
+    }
+    return things;
+  }
+
+  std::vector<Thing> Needs(const Step& step) const {
+    std::vector<Thing> things;
+    const int s = step.slot.stage, k = step.repetition;
+    for (int m = step.slot.microbatch; m < step.slot.microbatch + step.slot.width; ++m) {
+      if (step.slot.kind == SlotKind::kForward) {
+        if (s > 0) things.push_back({'F', s - 1, m, k});
+        if (schedule_.message_driven && m >= schedule_.message_driven->limit) {
+          things.push_back({'I', s, m - schedule_.message_driven->limit, k});
+        }
+      } else if (step.slot.kind == SlotKind::kBackwardWeight) {
+        things.push_back({'I', s, m, k});
+      } else {
+        things.push_back({'F', s, m, k});
+        if (s + 1 < schedule_.stages) things.push_back({'I', s + 1, m, k});
+      }
+    }
+    return things;
+  }
+
+  std::string EachExactlyOnce(int repetitions) {
+    int64_t made = 0;
+    std::map<int, int> lane_of;
+    std::map<int, std::pair<int, int>> group_of;
+    for (const std::vector<Step>& steps : ranks_) {
+      for (size_t i = 0; i < steps.size(); ++i) {
+        const Step& step = steps[i];
+        const Slot& slot = step.slot;
+        if (slot.lane < 0 || slot.lane >= schedule_.lanes || slot.stage < 0 || slot.stage >= schedule_.stages) {
+          return "no such stage";
+        }
+        if (schedule_.placement[slot.lane][slot.stage] != step.rank) return "elsewhere";
+        if (slot.width < 1 || slot.width > 2 || (slot.width == 2 && slot.kind != SlotKind::kForward)) return "width";
+        if (slot.paired && (slot.kind != SlotKind::kForward || i + 1 == steps.size() ||
+                            steps[i + 1].slot.kind != SlotKind::kBackward || steps[i + 1].slot.paired)) {
+          return "no pair";
+        }
+        for (const Thing& thing : Makes(step)) {
+          const int m = std::get<2>(thing);
+          if (m < 0 || m >= microbatches_) return "no such microbatch";
+          if (lane_of.emplace(m, slot.lane).first->second != slot.lane) return "two lanes";
+          const std::pair<int, int> group = {slot.microbatch, slot.width};
+          if (slot.kind == SlotKind::kForward && group_of.emplace(m, group).first->second != group) return "two widths";
+          if (!maker_.emplace(thing, step.rank).second) return "twice";
+          ++made;
+        }
+      }
+    }
+    return made == int64_t{3} * schedule_.stages * microbatches_ * repetitions ? "" : "missing";
+  }
+
+  // Raises every start until nothing more has to be raised: the longest path, by brute force.
+  std::string Relax() {
+    const int64_t ranks = static_cast<int64_t>(ranks_.size());
+    std::map<Thing, int64_t> end;
+    int64_t steps = 0;
+    for (const std::vector<Step>& list : ranks_) {
+      start_.emplace_back(list.size(), 0);
+      steps += static_cast<int64_t>(list.size());
+    }
+    bool raised = true;
+    for (int64_t round = 0; raised; ++round) {
+      if (round > steps + 1) return "cycle";
+      raised = false;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        int64_t free = 0;
+        for (size_t i = 0; i < ranks_[rank].size();) {
+          const size_t count = ranks_[rank][i].slot.paired ? 2 : 1;
+          int64_t start = std::max(free, start_[rank][i]);
+          for (size_t j = i; j < i + count; ++j) {
+            for (const Thing& need : Needs(ranks_[rank][j])) {
+              // An infinitesimal per step, so that cycles of steps that cost nothing are found too.
+              const int64_t p2p = maker_.at(need) == rank ? 0 : costs_.p2p * ranks * schedule_.stages * kTick;
+              start = std::max(start, end[need] + p2p);
+            }
+          }
+          if (start > start_[rank][i]) raised = true;
+          free = start + (count == 2 ? Pair() : Cost(ranks_[rank][i].slot)) * ranks * ranks * kTick + 1;
+          for (size_t j = i; j < i + count; ++j) {
+            start_[rank][j] = start;
+            for (const Thing& thing : Makes(ranks_[rank][j])) {
+              raised = raised || end[thing] < free;
+              end[thing] = std::max(end[thing], free);
+            }
+          }
+          i += count;
+        }
+      }
+    }
+    for (std::vector<int64_t>& list : start_) {
+      for (int64_t& start : list) start /= kTick;
+    }
+    return "";
+  }
+
+  // A message-driven schedule must complete whatever is chosen.
+  std::string TryChoices() {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      std::mt19937 random(seed);
+      std::set<Thing> done;
+      std::vector<std::vector<Step>> queues;
+      for (const std::vector<Step>& list : ranks_) {
+        for (bool forward : {true, false}) {
+          std::vector<Step>& queue = queues.emplace_back();
+          for (const Step& step : list) {
+            if ((step.slot.kind == SlotKind::kForward) == forward) queue.push_back(step);
+          }
+        }
+      }
+      std::vector<size_t> at(queues.size());
+      for (;;) {
+        std::vector<size_t> ready;
+        for (size_t q = 0; q < queues.size(); ++q) {
+          if (at[q] == queues[q].size()) continue;
+          const std::vector<Thing> needs = Needs(queues[q][at[q]]);
+          if (std::all_of(needs.begin(), needs.end(), [&](const Thing& t) { return done.count(t) > 0; })) {
+            ready.push_back(q);
+          }
+        }
+        if (ready.empty()) break;
+        const size_t q = ready[random() % ready.size()];
+        for (const Thing& thing : Makes(queues[q][at[q]++])) done.insert(thing);
+      }
+      for (size_t q = 0; q < queues.size(); ++q) {
+        if (at[q] < queues[q].size()) return "stuck";
+      }
+    }
+    return "";
+  }
+
+  int64_t Cost(const Slot& slot) const {
+    switch (slot.kind) {
+      case SlotKind::kForward:
+        return costs_.forward * slot.width;
+      case SlotKind::kBackward:
+        return costs_.backward;
+      case SlotKind::kBackwardInput:
+        return costs_.backward - costs_.weight;
+      case SlotKind::kBackwardWeight:
+        return costs_.weight;
+    }
+    return 0;
+  }
+  int64_t Pair() const { return costs_.pair != 0 ? costs_.pair : costs_.forward + costs_.backward; }
+
+  // Ticks per unit of time: more than there are steps.
+  static constexpr int64_t kTick = int64_t{1} << 20;
+
+  const PipelineSchedule& schedule_;
+  const int microbatches_;
+  const SlotCosts costs_;
+  std::vector<std::vector<Step>> ranks_;
+  std::map<Thing, int> maker_;
+  std::vector<std::vector<int64_t>> start_;
+  std::string problem_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
