@@ -1,8 +1,8 @@
 // Interleaved 1F1B: several stages per rank, placed in a loop, so that the pipeline fills in v times smaller steps.
 //
 //   P=2, v=2, N=2, F=2, B=4: 1 per forward slot, 2 per backward   (digits: stage, microbatch; lower case: forward)
-//     rank 0: f00 f01 f20 f21 ... B20B20 B21B21 B00B00 B01B01
-//     rank 1: ... f10 f11 f30 B30B30 f31 B31B31 B10B10 B11B11 ...
+//     rank 0: f00 f01 f20 f21 ... ... B20 B20 ... B21 B21 B00 B00 B01 B01
+//     rank 1: ... f10 f11 f30 B30 B30 f31 B31 B31 B10 B10 B11 B11 ... ...
 //
 // Rank r holds stages r, P + r, 2P + r, ... It goes through its N v forwards in groups of G microbatches, each group
 // through all its stages in turn; through the backwards alike, stages from the last down. It runs
@@ -16,7 +16,7 @@
 // Time:    equal stages, free transfers, N >= P: makespan = (N + (P - 1) / v)(F + B), for every valid G. With N < P
 // more:
 //          P=4, N=3, v=2, F=1, B=2: 15, a bubble of 6 instead of 4.5. Edge latency costs v times as often as in 1F1B.
-// Memory:  rank r holds min(w + 1, N v) / v microbatches; the larger G, the more. The drawing: 2 and 1.5... of 2.
+// Memory:  rank r holds min(w + 1, N v) / v microbatches; the larger G, the more. The drawing: 2 and 3/2.
 // Source:  Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
 //          arXiv:2104.04473, sec. 2.2; groups as in Megatron-LM and PyTorch.
 #include "schedules/pipeline/interleaved.h"
