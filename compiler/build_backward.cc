@@ -6,6 +6,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace weft {
@@ -15,8 +16,8 @@ namespace {
 class StageDifferentiator {
  public:
   StageDifferentiator(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
-                      const Training* training)
-      : module_builder_(builder), content_(content), tensors_(tensors), training_(training) {}
+                      const Training* training, const Backwards& backwards)
+      : module_builder_(builder), content_(content), tensors_(tensors), training_(training), backwards_(backwards) {}
 
   mlir::LogicalResult Run();
 
@@ -30,6 +31,17 @@ class StageDifferentiator {
   void FindSaved();
   void EmitForward();
   void EmitBackward();
+  // The halves of the backward: first the values that the first one hands to the second.
+  void FindSavedGradients();
+  void EmitBackwardInput();
+  void EmitBackwardWeight();
+
+  // The argument of `segment` that stands for `value`, a saved value or an argument of the block; nothing for others.
+  void MapArgument(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map);
+  // Clones what the backward runs again before it can read `value`.
+  void Recompute(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map,
+                 llvm::DenseSet<mlir::Operation*>& done);
+  void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
 
   bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
   static int64_t LayerOf(mlir::Operation* op) { return op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt(); }
@@ -51,6 +63,7 @@ class StageDifferentiator {
   const StageContent& content_;
   std::vector<TensorInfo>& tensors_;
   const Training* training_;
+  const Backwards& backwards_;
 
   // Of the block with both.
   ir::SegmentOp block_;
@@ -66,6 +79,10 @@ class StageDifferentiator {
   // What the backward returns.
   std::vector<std::pair<ir::RoleAttr, mlir::Value>> backward_results_;
   std::vector<mlir::Value> saved_;
+  llvm::DenseMap<mlir::Value, int32_t> saved_index_;
+  // Ops of the first half of the backward, and what the second reads of it (also the gradient that comes in).
+  llvm::DenseSet<mlir::Operation*> input_half_;
+  llvm::SetVector<mlir::Value> saved_gradients_;
 };
 
 void StageDifferentiator::BuildForward(SegmentBuilder& both) {
@@ -183,7 +200,13 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     backward_results_.push_back({role, sum});
   }
   // Ops that only lead to those labelled above.
-  for (mlir::Operation* made = before->getNextNode(); made; made = made->getNextNode()) label(made, "input", ".d");
+  for (mlir::Operation* made = &block->back(); made != before; made = made->getPrevNode()) {
+    const bool weight = llvm::all_of(made->getUsers(), [](mlir::Operation* user) {
+      auto part = user->getAttrOfType<mlir::StringAttr>(ir::kPartAttr);
+      return part && part.getValue() == "weight";
+    });
+    label(made, weight ? "weight" : "input", ".d");
+  }
   return mlir::success();
 }
 
@@ -245,7 +268,9 @@ void StageDifferentiator::FindSaved() {
   }
   for (mlir::Operation* op : forward_) {
     for (mlir::Value result : op->getResults()) {
-      if (saved.contains(result)) saved_.push_back(result);
+      if (!saved.contains(result)) continue;
+      saved_index_[result] = static_cast<int32_t>(saved_.size());
+      saved_.push_back(result);
     }
   }
 }
@@ -273,35 +298,113 @@ void StageDifferentiator::EmitForward() {
   segment.Finish();
 }
 
+void StageDifferentiator::MapArgument(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map) {
+  if (map.contains(value)) return;
+  if (auto of_block = mlir::dyn_cast<mlir::BlockArgument>(value)) {
+    map.map(value, segment.Argument(block_.getArgRole(of_block.getArgNumber()), value.getType()));
+    return;
+  }
+  auto saved = saved_index_.find(value);
+  if (saved == saved_index_.end()) return;
+  map.map(value, segment.Argument(segment.Role(ir::Role::Saved, -1, saved->second), value.getType()));
+}
+
+void StageDifferentiator::Recompute(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map,
+                                    llvm::DenseSet<mlir::Operation*>& done) {
+  for (mlir::Operation* again : RecomputeList(value, done)) {
+    done.insert(again);
+    for (mlir::Value inner : again->getOperands()) MapArgument(inner, segment, map);
+    mlir::Operation* clone = segment.builder().clone(*again, map);
+    clone->setAttr(ir::kPartAttr, segment.builder().getStringAttr("recompute"));
+  }
+}
+
+void StageDifferentiator::SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs,
+                                             bool weights) {
+  for (auto [role, value] : backward_results_) {
+    if (role.getRole() == ir::Role::InputGrad ? inputs : weights) segment.SetResult(role, map.lookup(value));
+  }
+}
+
 void StageDifferentiator::EmitBackward() {
   SegmentBuilder segment(module_builder_, SegmentName("backward"), ir::SegmentKind::Backward, content_.stage);
   mlir::IRMapping map;
-  for (auto [index, value] : llvm::enumerate(saved_)) {
-    map.map(value, segment.Argument(segment.Role(ir::Role::Saved, -1, static_cast<int32_t>(index)), value.getType()));
-  }
   llvm::DenseSet<mlir::Operation*> done;
-  auto argument = [&](mlir::Value value) {
-    auto of_block = mlir::dyn_cast<mlir::BlockArgument>(value);
-    if (!of_block || map.contains(value)) return;
-    map.map(value, segment.Argument(block_.getArgRole(of_block.getArgNumber()), value.getType()));
-  };
   for (mlir::Operation* op : backward_) {
     for (mlir::Value operand : op->getOperands()) {
-      for (mlir::Operation* again : RecomputeList(operand, done)) {
-        done.insert(again);
-        for (mlir::Value inner : again->getOperands()) argument(inner);
-        mlir::Operation* clone = segment.builder().clone(*again, map);
-        clone->setAttr(ir::kPartAttr, segment.builder().getStringAttr("recompute"));
-      }
-      argument(operand);
+      Recompute(operand, segment, map, done);
+      MapArgument(operand, segment, map);
     }
     segment.builder().clone(*op, map);
   }
-  llvm::stable_sort(backward_results_, [](const auto& a, const auto& b) {
-    auto key = [](ir::RoleAttr role) { return std::make_tuple(role.getRole(), role.getTensor(), role.getUse()); };
-    return key(a.first) < key(b.first);
-  });
-  for (auto [role, value] : backward_results_) segment.SetResult(role, map.lookup(value));
+  SetBackwardResults(segment, map, true, true);
+  segment.Finish();
+}
+
+void StageDifferentiator::FindSavedGradients() {
+  for (mlir::Operation* op : llvm::reverse(backward_)) {
+    const bool labelled = op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
+    const bool needed = llvm::any_of(op->getUsers(), [&](mlir::Operation* user) { return input_half_.contains(user); });
+    if (labelled || needed) input_half_.insert(op);
+  }
+  for (mlir::Operation* op : backward_) {
+    if (input_half_.contains(op)) continue;
+    for (mlir::Value operand : op->getOperands()) {
+      mlir::Operation* maker = operand.getDefiningOp();
+      const bool comes_in =
+          !maker &&
+          block_.getArgRole(mlir::cast<mlir::BlockArgument>(operand).getArgNumber()).getRole() == ir::Role::OutputGrad;
+      const bool again = maker && IsForward(maker) && IsRecomputed(operand);
+      if (comes_in || again || (maker && input_half_.contains(maker))) saved_gradients_.insert(operand);
+    }
+  }
+}
+
+// Everything that is computed again is computed here, also what only the second half reads.
+void StageDifferentiator::EmitBackwardInput() {
+  SegmentBuilder segment(module_builder_, SegmentName("backward_input"), ir::SegmentKind::BackwardInput,
+                         content_.stage);
+  mlir::IRMapping map;
+  llvm::DenseSet<mlir::Operation*> done;
+  for (mlir::Operation* op : backward_) {
+    for (mlir::Value operand : op->getOperands()) {
+      Recompute(operand, segment, map, done);
+      if (input_half_.contains(op)) MapArgument(operand, segment, map);
+    }
+    if (input_half_.contains(op)) segment.builder().clone(*op, map);
+  }
+  SetBackwardResults(segment, map, true, false);
+  for (auto [index, value] : llvm::enumerate(saved_gradients_)) {
+    MapArgument(value, segment, map);
+    mlir::Value kept = map.lookup(value);
+    const bool handed_on = llvm::any_of(backward_results_, [&](auto& result) {
+      return result.first.getRole() == ir::Role::InputGrad && result.second == value;
+    });
+    // What comes in or is handed on has a buffer of its own, with a life of its own.
+    if (handed_on || mlir::isa<mlir::BlockArgument>(value)) {
+      auto copy = segment.Named(segment.builder().create<ir::CastOp>(value.getLoc(), kept.getType(), kept), "copy");
+      copy->setAttr(ir::kPartAttr, segment.builder().getStringAttr("input"));
+      kept = copy;
+    }
+    segment.SetResult(segment.Role(ir::Role::SavedGrad, -1, static_cast<int32_t>(index)), kept);
+  }
+  segment.Finish();
+}
+
+void StageDifferentiator::EmitBackwardWeight() {
+  SegmentBuilder segment(module_builder_, SegmentName("backward_weight"), ir::SegmentKind::BackwardWeight,
+                         content_.stage);
+  mlir::IRMapping map;
+  for (auto [index, value] : llvm::enumerate(saved_gradients_)) {
+    ir::RoleAttr role = segment.Role(ir::Role::SavedGrad, -1, static_cast<int32_t>(index));
+    map.map(value, segment.Argument(role, value.getType()));
+  }
+  for (mlir::Operation* op : backward_) {
+    if (input_half_.contains(op)) continue;
+    for (mlir::Value operand : op->getOperands()) MapArgument(operand, segment, map);
+    segment.builder().clone(*op, map);
+  }
+  SetBackwardResults(segment, map, false, true);
   segment.Finish();
 }
 
@@ -318,7 +421,16 @@ mlir::LogicalResult StageDifferentiator::Run() {
   if (mlir::succeeded(result)) {
     FindSaved();
     EmitForward();
-    if (!backward_.empty()) EmitBackward();
+    llvm::stable_sort(backward_results_, [](const auto& a, const auto& b) {
+      auto key = [](ir::RoleAttr role) { return std::make_tuple(role.getRole(), role.getTensor(), role.getUse()); };
+      return key(a.first) < key(b.first);
+    });
+    if (backwards_.whole && !backward_.empty()) EmitBackward();
+    if (backwards_.halves && !backward_.empty()) {
+      FindSavedGradients();
+      EmitBackwardInput();
+      EmitBackwardWeight();
+    }
   }
   block_.erase();
   return result;
@@ -327,8 +439,9 @@ mlir::LogicalResult StageDifferentiator::Run() {
 }  // namespace
 
 mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
-                                            std::vector<TensorInfo>& tensors, const Training* training) {
-  return StageDifferentiator(builder, content, tensors, training).Run();
+                                            std::vector<TensorInfo>& tensors, const Training* training,
+                                            const Backwards& backwards) {
+  return StageDifferentiator(builder, content, tensors, training, backwards).Run();
 }
 
 }  // namespace weft

@@ -224,7 +224,8 @@ void BuildSegmentsPass::runOnOperation() {
   mlir::OpBuilder builder(module.getContext());
   for (const StageContent& content : stages_) {
     builder.setInsertionPointToEnd(module.getBody());
-    if (mlir::failed(BuildForwardAndBackward(builder, content, tensors_, training ? &*training : nullptr))) {
+    if (mlir::failed(BuildForwardAndBackward(builder, content, tensors_, training ? &*training : nullptr,
+                                             {.whole = wholeBackward, .halves = splitBackward}))) {
       return signalPassFailure();
     }
   }

@@ -72,9 +72,16 @@ class SegmentBuilder {
   llvm::SmallVector<mlir::Value> results_;
 };
 
+// Which backwards a stage gets.
+struct Backwards {
+  bool whole = true;
+  bool halves = false;
+};
+
 // Adds the forward of a stage to the module, and unless `training` is null the backward.
 mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
-                                            std::vector<TensorInfo>& tensors, const Training* training);
+                                            std::vector<TensorInfo>& tensors, const Training* training,
+                                            const Backwards& backwards);
 
 // Adds grad_norm, scale_gradients and optimizer_step of a rank of the pipeline.
 void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content,

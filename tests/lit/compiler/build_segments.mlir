@@ -48,7 +48,17 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: %[[SUM:.*]] = weft.add %[[DY]], %[[DX]]
 // CHECK: weft.embedding_backward %[[T]], %[[SUM]] init %[[DWTE]] {layer = 0 : i32, name = "wte.dw", part = "weight"}
 
-// Every tensor's norm has its slot; they are all first held here.
+// The head's use of the table has a gradient of its own.
+// CHECK-LABEL: weft.segment @stage1.forward forward stage 1
+// CHECK-SAME: (%[[X:.*]]: tensor<6x4xf32> as <input>, %{{.*}}: tensor<8x4xf32> as <param tensor 0>, %[[L:.*]]: tensor<2xf64> as <local_losses>)
+// CHECK: weft.cross_entropy %{{.*}}, %{{.*}}, %[[L]]
+// CHECK-LABEL: weft.segment @stage1.backward backward stage 1
+// CHECK: %[[DL:.*]] = weft.cross_entropy_backward
+// CHECK: %[[DX:.*]] = weft.matmul %[[DL]], %{{.*}} {layer = 2 : i32, name = "head.dx", part = "input"} :
+// CHECK: %[[DW:.*]] = weft.matmul %[[DL]], %{{.*}} init %{{.*}} {layer = 2 : i32, name = "head.dw", part = "weight", transpose_a} :
+// CHECK: weft.return %[[DX]], %[[DW]]
+
+// Every tensor's norm has its slot; they are all first held by rank 0.
 // CHECK-LABEL: weft.segment @rank0.grad_norm grad_norm stage 0 rank 0
 // CHECK: weft.squared_norm %{{.*}}, %{{.*}} {name = "norm of wte", slot = 0 : i64}
 // CHECK: weft.squared_norm {{.*}} slot = 1
@@ -64,15 +74,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: weft.adamw {{.*}} name = "adamw beta"
 // CHECK-COUNT-3: weft.fill {{.*}} value = 0.000000e+00
 
-// The head's use of the table has a gradient of its own, and no norm: the table counts on stage 0.
-// CHECK-LABEL: weft.segment @stage1.forward forward stage 1
-// CHECK-SAME: (%[[X:.*]]: tensor<6x4xf32> as <input>, %{{.*}}: tensor<8x4xf32> as <param tensor 0>, %[[L:.*]]: tensor<2xf64> as <local_losses>)
-// CHECK: weft.cross_entropy %{{.*}}, %{{.*}}, %[[L]]
-// CHECK-LABEL: weft.segment @stage1.backward backward stage 1
-// CHECK: %[[DL:.*]] = weft.cross_entropy_backward
-// CHECK: %[[DX:.*]] = weft.matmul %[[DL]], %{{.*}} {layer = 2 : i32, name = "head.dx", part = "input"} :
-// CHECK: %[[DW:.*]] = weft.matmul %[[DL]], %{{.*}} init %{{.*}} {layer = 2 : i32, name = "head.dw", part = "weight", transpose_a} :
-// CHECK: weft.return %[[DX]], %[[DW]]
+// The table counts on rank 0.
 // CHECK-NOT: weft.segment @rank1.grad_norm
 // CHECK-LABEL: weft.segment @rank1.optimizer_step optimizer_step stage 1 rank 1
 // CHECK-SAME: as <grad tensor 0 use 1>

@@ -89,7 +89,7 @@ weft.segment @s forward stage 0 () -> (<saved>) {
   weft.return %0 : tensor<4xi32>
 }
 // expected-error@+1 {{[export_segments_c11] reads 'saved 0' of type 'tensor<4xf32>', which its stage does not save}}
-weft.segment @t backward stage 1 (%0: tensor<4xf32> as <saved>) -> (<input_grad>) {
+weft.segment @t backward stage 0 (%0: tensor<4xf32> as <saved>) -> (<input_grad>) {
   %1 = weft.gelu %0 : (tensor<4xf32>) -> tensor<4xf32>
   weft.return %1 : tensor<4xf32>
 }

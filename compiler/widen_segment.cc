@@ -1,0 +1,279 @@
+#include "compiler/widen_segment.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ir/interfaces.h"
+#include "proto/status.h"
+#include "proto/units.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kValueAlignment = 64;
+constexpr int64_t kLargestOperand = int64_t{1} << 60;
+
+// What a value of a forward has in dimension 0: a row per token of the microbatch, or something else.
+enum class Rows { kUnknown, kPerToken, kNone };
+
+// Finds out which values of a forward have a row per token.
+class RowAnalysis {
+ public:
+  explicit RowAnalysis(const StageSegment& forward) : forward_(forward), segment_(forward.segment) {}
+
+  absl::StatusOr<std::vector<Rows>> Run();
+
+ private:
+  absl::Status Visit(const Step& step);
+  absl::StatusOr<Rows> OutputRows(const Step& step) const;
+  Rows In(const Step& step, int i) const { return rows_[step.inputs(i)]; }
+  absl::Status Error(const Step& step, absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("segment '", segment_.name(), "', step '", step.name(), "': ", what,
+                     ", so two microbatches cannot run at once; use a schedule without forward doubling"));
+  }
+
+  const StageSegment& forward_;
+  const Segment& segment_;
+  std::vector<Rows> rows_;
+};
+
+absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
+  int per_token = 0;
+  for (int i = 0; i < step.inputs_size(); ++i) per_token += In(step, i) == Rows::kPerToken;
+  switch (step.kernel()) {
+    case LOAD_TOKENS:
+    case LOAD_TARGETS:
+      return Rows::kPerToken;
+    case POSITION_EMBEDDING:
+      if (per_token == 0) return Rows::kPerToken;
+      return Error(step, "its table is made of tokens");
+    case GELU:
+    case CAST:
+    case ADD:
+      if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
+      return per_token > 0 ? Rows::kPerToken : Rows::kNone;
+    case MATMUL:
+    case LAYER_NORM:
+    case EMBEDDING: {
+      if (per_token == 0 && step.kernel() != EMBEDDING) return Rows::kNone;
+      const bool first_alone = per_token == 1 && In(step, 0) == Rows::kPerToken;
+      if (first_alone && !step.attributes().transpose_a()) return Rows::kPerToken;
+      return Error(step, "mixes tokens of different rows");
+    }
+    case ATTENTION:
+    case DROPOUT:
+      if (per_token == step.inputs_size()) return Rows::kPerToken;
+      return Error(step, "is not applied to tokens");
+    case CROSS_ENTROPY:
+      if (per_token == step.inputs_size()) return Rows::kPerToken;
+      return Error(step, "has logits or targets without a row per token");
+    default:
+      return Error(step, absl::StrCat("no rule says what kernel ", Kernel_Name(step.kernel()), " does to rows"));
+  }
+}
+
+absl::Status RowAnalysis::Visit(const Step& step) {
+  WEFT_ASSIGN_OR_RETURN(Rows rows, OutputRows(step));
+  for (int i = 0; i < step.outputs_size(); ++i) {
+    // The losses of the step's microbatches.
+    if (step.kernel() == CROSS_ENTROPY && i == 1) continue;
+    Rows& known = rows_[step.outputs(i)];
+    if (known != Rows::kUnknown && known != rows) {
+      return Error(step, absl::StrCat("value '", segment_.values(step.outputs(i)).name(),
+                                      "' has a row per token at one time and none at another"));
+    }
+    known = rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Rows>> RowAnalysis::Run() {
+  rows_.assign(segment_.values_size(), Rows::kUnknown);
+  for (int i = 0; i < segment_.values_size(); ++i) {
+    switch (forward_.operands[segment_.values(i).operand()].role) {
+      case ir::Role::Input:
+      case ir::Role::Output:
+        rows_[i] = Rows::kPerToken;
+        break;
+      case ir::Role::Saved:
+      case ir::Role::Workspace:
+        break;
+      default:
+        rows_[i] = Rows::kNone;
+    }
+  }
+  for (const Step& step : segment_.steps()) WEFT_RETURN_IF_ERROR(Visit(step));
+  return std::move(rows_);
+}
+
+// Operands that a wide forward and the backwards of its microbatches share, or that only the wide forward has.
+bool IsWide(ir::Role role) {
+  return role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::Saved || role == ir::Role::Workspace;
+}
+
+absl::StatusOr<int64_t> BytesOf(const Value& value) {
+  const std::optional<int64_t> elements = ElementCount(value.shape());
+  if (!elements || *elements > kLargestOperand / std::max<int64_t>(1, DTypeBytes(value.dtype()))) {
+    return absl::InvalidArgumentError(absl::StrCat("value '", value.name(), "' has more than 2^60 bytes"));
+  }
+  return *elements * DTypeBytes(value.dtype());
+}
+
+// Bytes of one half of a value that is to be read by halves.
+absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value) {
+  WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(value));
+  if (bytes % kValueAlignment == 0) return bytes;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "segment '", segment.name(), "': value '", value.name(), "' has ", bytes,
+      " bytes per microbatch; where two microbatches run as one forward, this must be a multiple of ", kValueAlignment,
+      ". Use a sequence length or a number of sequences per microbatch whose product is a multiple of 16, or a "
+      "schedule without forward doubling"));
+}
+
+absl::Status WidenOperands(StageSegment* segment, bool backward) {
+  for (size_t i = 0; i < segment->operands.size(); ++i) {
+    SegmentOperand& operand = segment->operands[i];
+    const bool wide =
+        backward ? operand.role == ir::Role::Input || operand.role == ir::Role::Saved : IsWide(operand.role);
+    if (!wide) continue;
+    if (operand.bytes > kLargestOperand / kForwardWidth) {
+      return absl::InvalidArgumentError(absl::StrCat("segment '", segment->segment.name(), "': operand '",
+                                                     segment->segment.operands(static_cast<int>(i)).name(),
+                                                     "' would have more than 2^60 bytes for two microbatches"));
+    }
+    operand.bytes *= kForwardWidth;
+    if (!operand.shape.empty()) operand.shape[0] *= kForwardWidth;
+    segment->segment.mutable_operands(static_cast<int>(i))->set_bytes(operand.bytes);
+  }
+  return absl::OkStatus();
+}
+
+// Work of a step on twice the rows: what it reads of parameters is read once.
+absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Step* step) {
+  if (rows[step->outputs(0)] != Rows::kPerToken) return absl::OkStatus();
+  int64_t once = 0;
+  for (int input : step->inputs()) {
+    if (rows[input] == Rows::kPerToken || (step->kernel() != MATMUL && step->kernel() != LAYER_NORM)) continue;
+    WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(before.values(input)));
+    once += bytes;
+  }
+  Work* work = step->mutable_work();
+  work->set_flops(ir::SaturatingAdd(work->flops(), work->flops()));
+  work->set_bytes(ir::SaturatingAdd(work->bytes(), std::max<int64_t>(0, work->bytes() - once)));
+  return absl::OkStatus();
+}
+
+// Index of a new value: half `part` of the wide value `index`, whose form before was `before`.
+absl::StatusOr<int32_t> AddHalf(const Segment& before, int index, int part, Segment* segment) {
+  WEFT_ASSIGN_OR_RETURN(int64_t bytes, HalfBytes(before, before.values(index)));
+  Value half = before.values(index);
+  half.set_name(absl::StrCat(half.name(), part == 0 ? " (first microbatch)" : " (second microbatch)"));
+  half.set_offset(segment->values(index).offset() + part * bytes);
+  *segment->add_values() = half;
+  return segment->values_size() - 1;
+}
+
+absl::Status CheckForward(const StageSegment& forward) {
+  if (forward.kind == ir::SegmentKind::Forward && forward.width == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("segment '", forward.segment.name(), "' is not a forward of one microbatch"));
+}
+
+}  // namespace
+
+absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
+  WEFT_RETURN_IF_ERROR(CheckForward(forward));
+  WEFT_ASSIGN_OR_RETURN(std::vector<Rows> rows, RowAnalysis(forward).Run());
+  StageSegment wide = forward;
+  wide.width = kForwardWidth;
+  Segment& segment = wide.segment;
+  WEFT_RETURN_IF_ERROR(WidenOperands(&wide, false));
+  segment.set_name(absl::StrCat(forward.segment.name(), ".wide"));
+  for (int i = 0; i < segment.values_size(); ++i) {
+    Value* value = segment.mutable_values(i);
+    const ir::Role role = forward.operands[value->operand()].role;
+    if (!IsWide(role)) continue;
+    // Twice the distance leaves room for twice the rows everywhere.
+    value->set_offset(value->offset() * kForwardWidth);
+    if (rows[i] != Rows::kPerToken) continue;
+    if (role == ir::Role::Input || role == ir::Role::Saved) {
+      WEFT_RETURN_IF_ERROR(HalfBytes(forward.segment, forward.segment.values(i)).status());
+    }
+    value->set_shape(0, value->shape(0) * kForwardWidth);
+  }
+  segment.clear_steps();
+  // Where the steps of `forward` have got; of one that became two, the second.
+  std::vector<int32_t> step_index;
+  for (const Step& from : forward.segment.steps()) {
+    const int copies = from.kernel() == CROSS_ENTROPY ? kForwardWidth : 1;
+    for (int part = 0; part < copies; ++part) {
+      Step step = from;
+      for (int i = 0; i < step.deps_size(); ++i) step.set_deps(i, step_index[from.deps(i)]);
+      if (copies == 1) {
+        WEFT_RETURN_IF_ERROR(WidenWork(forward.segment, rows, &step));
+      } else {
+        for (int i = 0; i < step.inputs_size(); ++i) {
+          WEFT_ASSIGN_OR_RETURN(int32_t half, AddHalf(forward.segment, from.inputs(i), part, &segment));
+          step.set_inputs(i, half);
+        }
+        WEFT_ASSIGN_OR_RETURN(int32_t half, AddHalf(forward.segment, from.outputs(0), part, &segment));
+        step.set_outputs(0, half);
+        step.mutable_attributes()->set_microbatch_offset(part);
+      }
+      *segment.add_steps() = std::move(step);
+    }
+    step_index.push_back(segment.steps_size() - 1);
+  }
+  return wide;
+}
+
+absl::StatusOr<StageSegment> BackwardOfWide(const StageSegment& forward, const StageSegment& backward, int part) {
+  WEFT_RETURN_IF_ERROR(CheckForward(forward));
+  const bool is_backward = backward.kind == ir::SegmentKind::Backward ||
+                           backward.kind == ir::SegmentKind::BackwardInput ||
+                           backward.kind == ir::SegmentKind::BackwardWeight;
+  if (!is_backward || backward.part >= 0 || backward.stage != forward.stage || part < 0 || part >= kForwardWidth) {
+    return absl::InvalidArgumentError(absl::StrCat("segment '", backward.segment.name(),
+                                                   "' is not a backward of one microbatch of stage ", forward.stage,
+                                                   ", or part ", part, " is not 0 or 1"));
+  }
+  WEFT_ASSIGN_OR_RETURN(std::vector<Rows> rows, RowAnalysis(forward).Run());
+  StageSegment narrow = backward;
+  narrow.part = part;
+  WEFT_RETURN_IF_ERROR(WidenOperands(&narrow, true));
+  narrow.segment.set_name(absl::StrCat(backward.segment.name(), ".part", part));
+  for (Value& value : *narrow.segment.mutable_values()) {
+    const SegmentOperand& operand = backward.operands[value.operand()];
+    bool by_halves = operand.role == ir::Role::Input;
+    if (operand.role == ir::Role::Saved) {
+      bool found = false;
+      for (int i = 0; i < forward.segment.values_size(); ++i) {
+        const Value& written = forward.segment.values(i);
+        if (forward.operands[written.operand()].role != operand.role || written.offset() != value.offset()) continue;
+        found = true;
+        by_halves = rows[i] == Rows::kPerToken;
+      }
+      if (!found) {
+        return absl::InvalidArgumentError(absl::StrCat("segment '", backward.segment.name(), "': value '", value.name(),
+                                                       "' is not one that '", forward.segment.name(), "' saves"));
+      }
+    } else if (!by_halves) {
+      continue;
+    }
+    int64_t offset = value.offset() * kForwardWidth;
+    if (by_halves) {
+      WEFT_ASSIGN_OR_RETURN(int64_t bytes, HalfBytes(backward.segment, value));
+      offset += part * bytes;
+    }
+    value.set_offset(offset);
+  }
+  return narrow;
+}
+
+}  // namespace weft
