@@ -13,9 +13,9 @@
 //          least P microbatches (Megatron's rule); 0 takes the smallest such G. That is P where P divides N
 //          (the classic schedule), and PyTorch's N / max(1, floor(N / P)) wherever PyTorch's is an integer. N < P takes
 //          G = N.
-// Time:    equal stages, free transfers, N >= P: makespan = (N + (P - 1) / v)(F + B), for every valid G. With N < P
-// more:
-//          P=4, N=3, v=2, F=1, B=2: 15, a bubble of 6 instead of 4.5. Edge latency costs v times as often as in 1F1B.
+// Time:    equal stages, free transfers, N >= P: makespan = (N + (P - 1) / v)(F + B), for every valid G. The drawing:
+//          2.5 * 6 = 15. With N < P more: P=4, N=3, v=2, F=1, B=2 takes 15, a bubble of 6 instead of 4.5. Edge latency
+//          costs v times as often as in 1F1B.
 // Memory:  rank r holds min(w + 1, N v) / v microbatches; the larger G, the more. The drawing: 2 and 3/2.
 // Source:  Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
 //          arXiv:2104.04473, sec. 2.2; groups as in Megatron-LM and PyTorch.

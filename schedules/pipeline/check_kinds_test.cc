@@ -1,0 +1,167 @@
+// The checker on halves of backwards, doubled forwards, pairs, message-driven and asynchronous lists.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "schedules/pipeline/check.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto F = SlotKind::kForward, B = SlotKind::kBackward, I = SlotKind::kBackwardInput,
+               W = SlotKind::kBackwardWeight;
+
+Slot S(SlotKind kind, int stage, int microbatch) { return {.kind = kind, .stage = stage, .microbatch = microbatch}; }
+Slot Wide(int stage, int microbatch) { return {.kind = F, .stage = stage, .microbatch = microbatch, .width = 2}; }
+Slot Paired(int stage, int microbatch) { return {.kind = F, .stage = stage, .microbatch = microbatch, .paired = true}; }
+Slot Ahead(SlotKind kind, int stage, int microbatch) {
+  return {.kind = kind, .stage = stage, .microbatch = microbatch, .ahead = 1};
+}
+
+std::string Message(const PipelineSchedule& schedule, int microbatches) {
+  return std::string(CheckSchedule(schedule, microbatches).message());
+}
+
+// One lane, stage i on rank i.
+PipelineSchedule Linear(std::vector<std::vector<Slot>> order) {
+  PipelineSchedule schedule = {.stages = static_cast<int>(order.size()), .placement = {{}}, .order = std::move(order)};
+  for (int rank = 0; rank < schedule.stages; ++rank) schedule.placement[0].push_back(rank);
+  return schedule;
+}
+
+TEST(CheckHalves, BothOrTheWhole) {
+  PipelineSchedule schedule = Linear({{S(F, 0, 0), S(F, 0, 1), S(I, 0, 0), S(B, 0, 1), S(W, 0, 0)},
+                                      {S(F, 1, 0), S(B, 1, 0), S(F, 1, 1), S(I, 1, 1), S(W, 1, 1)}});
+  EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
+  // In halves, what matters for accumulation is the weights'.
+  EXPECT_EQ(CheckAccumulationOrder(schedule).message(),
+            "rank 0: W s0 m0 comes after B s0 m1; gradients accumulate in ascending microbatch order (rule P9), or use "
+            "accumulation EXACT");
+  std::swap(schedule.order[0][3], schedule.order[0][4]);
+  EXPECT_EQ(CheckAccumulationOrder(schedule), absl::OkStatus());
+
+  PipelineSchedule both = schedule;
+  both.order[0].push_back(S(B, 0, 0));
+  EXPECT_EQ(Message(both, 2), "rank 0, slot B s0 m0: the stage runs this backward both whole and in halves");
+  PipelineSchedule lost = schedule;
+  lost.order[1].pop_back();
+  EXPECT_EQ(Message(lost, 2), "slot W s1 m1 is missing; expected on rank 1");
+  lost.order[1].back() = S(W, 1, 1);
+  EXPECT_EQ(Message(lost, 2), "slot I s1 m1 is missing; expected on rank 1");
+  std::swap(schedule.order[1][3], schedule.order[1][4]);
+  EXPECT_EQ(Message(schedule, 2), "rank 1: W s1 m1 comes before I s1 m1, whose result it needs");
+}
+
+TEST(CheckWidth, AlikeInAllStages) {
+  PipelineSchedule schedule = Linear({{Wide(0, 0), S(F, 0, 2), S(B, 0, 0), S(B, 0, 1), S(B, 0, 2)},
+                                      {Wide(1, 0), S(B, 1, 0), S(B, 1, 1), S(F, 1, 2), S(B, 1, 2)}});
+  EXPECT_EQ(CheckSchedule(schedule, 3), absl::OkStatus());
+  EXPECT_EQ(SlotName(schedule, schedule.order[0][0]), "F s0 m0-1");
+  PipelineSchedule other = schedule;
+  other.order[1].insert(other.order[1].begin(), {S(F, 1, 0), S(F, 1, 1)});
+  other.order[1].erase(other.order[1].begin() + 2);
+  EXPECT_EQ(Message(other, 3), "rank 1, slot F s1 m0: elsewhere the forward of microbatch 0 is of two, from 0 on");
+  other = schedule;
+  other.order[0][2].width = 2;
+  EXPECT_THAT(Message(other, 3), HasSubstr("width 2; allowed: 1, and 2 for forwards"));
+  other = schedule;
+  other.order[0][0].width = 3;
+  EXPECT_THAT(Message(other, 3), HasSubstr("width 3"));
+  other.order[0][0].width = 0;
+  EXPECT_THAT(Message(other, 3), HasSubstr("width 0"));
+  other = schedule;
+  other.order[0][1].width = 2;
+  EXPECT_THAT(Message(other, 3), HasSubstr("rank 0, slot F s0 m2-3: microbatches are 0 to 2"));
+}
+
+TEST(CheckPairs, StartTogether) {
+  PipelineSchedule schedule =
+      Linear({{S(F, 0, 0), S(F, 0, 1), S(B, 0, 0), S(B, 0, 1)}, {S(F, 1, 0), Paired(1, 1), S(B, 1, 0), S(B, 1, 1)}});
+  EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
+  // As one, rank 0's forward of microbatch 1 waits for rank 1's, and that for it.
+  PipelineSchedule stuck = schedule;
+  stuck.order[0][1].paired = true;
+  EXPECT_EQ(
+      Message(stuck, 2),
+      "deadlock: F s0 m1 & B s0 m0 (rank 0) waits for F s1 m1 & B s1 m0 (rank 1) waits for F s0 m1 & B s0 m0 (rank 0)");
+  PipelineSchedule wrong = schedule;
+  wrong.order[1][3].paired = true;
+  EXPECT_EQ(Message(wrong, 2), "rank 1, slot B s1 m1: the first of a pair is a forward");
+  wrong = schedule;
+  wrong.order[1][0].paired = true;
+  EXPECT_THAT(Message(wrong, 2), HasSubstr("slot F s1 m0: paired with F s1 m1; the second of a pair is a whole"));
+  wrong = Linear({{S(F, 0, 0), Paired(0, 1), S(B, 0, 1), S(B, 0, 0)}});
+  EXPECT_EQ(Message(wrong, 2), "rank 0: B s0 m1 is paired with F s0 m1, whose result it needs");
+  wrong = Linear({{S(F, 0, 0), S(B, 0, 0), Paired(0, 1)}});
+  EXPECT_EQ(Message(wrong, 2), "rank 0, slot F s0 m1: paired with nothing, as it is the last of its rank");
+}
+
+// Nothing orders the queues but data and the limit.
+TEST(CheckMessageDriven, QueuesAndLimit) {
+  PipelineSchedule schedule =
+      Linear({{S(B, 0, 0), S(B, 0, 1), S(F, 0, 0), S(F, 0, 1)}, {S(F, 1, 0), S(F, 1, 1), S(B, 1, 0), S(B, 1, 1)}});
+  schedule.message_driven = MessageDriven{.limit = 2};
+  EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
+  PipelineSchedule order = schedule;
+  std::swap(order.order[1][0], order.order[1][1]);
+  EXPECT_EQ(CheckSchedule(order, 2), absl::OkStatus());
+  // The last rank wants microbatch 1 first, but the limit keeps it out until 0 is back.
+  order.message_driven->limit = 1;
+  EXPECT_THAT(Message(order, 2), HasSubstr("deadlock: F s0 m1 (rank 0) waits for B s0 m0 (rank 0) waits for"));
+  order.message_driven->limit = 0;
+  EXPECT_EQ(Message(order, 2), "message-driven limit = 0; allowed: at least 1");
+  schedule.asynchrony.emplace();
+  EXPECT_EQ(Message(schedule, 2), "a schedule is message-driven or asynchronous, not both");
+  schedule.asynchrony.reset();
+  schedule.order[1][1].paired = true;
+  EXPECT_THAT(Message(schedule, 2), HasSubstr("pairs are for static schedules"));
+}
+
+TEST(CheckAsynchronous, WhatIsAheadWaitsForNothingThatIsNot) {
+  PipelineSchedule schedule = Linear({{Ahead(F, 0, 0), S(B, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
+  EXPECT_EQ(Message(schedule, 1),
+            "rank 0, slot F s0 m0 (next): ahead by 1; allowed: 0, and 1 in asynchronous schedules");
+  schedule.asynchrony = Asynchrony{.versions = {2, 1}};
+  EXPECT_EQ(CheckSchedule(schedule, 1), absl::OkStatus());
+  EXPECT_EQ(CheckAccumulationOrder(schedule), absl::OkStatus());
+  PipelineSchedule other = schedule;
+  std::swap(other.order[0][0].ahead, other.order[1][0].ahead);
+  EXPECT_EQ(
+      Message(other, 1),
+      "rank 1, slot F s1 m0 (next): it is of the next repetition, but the forward of stage 0 that it needs is not "
+      "computed ahead");
+  other = schedule;
+  other.order[0][0].ahead = 2;
+  EXPECT_THAT(Message(other, 1), HasSubstr("ahead by 2"));
+  other = schedule;
+  other.asynchrony->versions = {2};
+  EXPECT_EQ(Message(other, 1), "weight versions of 1 ranks; expected 2");
+  other.asynchrony->versions = {2, 0};
+  EXPECT_EQ(Message(other, 1), "rank 1 keeps 0 weight versions; allowed: at least 1");
+  other.asynchrony->microbatches_per_update = 2;
+  EXPECT_EQ(Message(other, 1), "microbatches per update = 2; must divide microbatches = 1");
+  // A forward of this repetition behind one of the next.
+  PipelineSchedule late = Linear({{S(B, 0, 0), S(F, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
+  late.asynchrony = Asynchrony{.versions = {1, 1}};
+  EXPECT_EQ(Message(late, 1), "rank 0: B s0 m0 comes before F s0 m0, whose result it needs");
+}
+
+// Two lanes of one stage on one rank share its gradient.
+TEST(CheckAccumulationOrder, LanesOnOneRank) {
+  PipelineSchedule schedule = {.stages = 1, .lanes = 2, .placement = {{0}, {0}}, .order = {{}}};
+  for (int m : {1, 0}) {
+    for (SlotKind kind : {F, B}) {
+      schedule.order[0].push_back({.kind = kind, .lane = static_cast<int16_t>(m), .stage = 0, .microbatch = m});
+    }
+  }
+  EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
+  EXPECT_THAT(std::string(CheckAccumulationOrder(schedule).message()), HasSubstr("B l0 s0 m0 comes after B l1 s0 m1"));
+}
+
+}  // namespace
+}  // namespace weft
