@@ -1,6 +1,7 @@
 #include "proto/content.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "proto/status.h"
@@ -32,7 +33,10 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
 
 std::vector<std::string> ValueNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.value_count(); ++i) names.push_back(type.value(i)->name());
+  for (int i = 0; i < type.value_count(); ++i) {
+    // "..._UNSPECIFIED" stands for a field that is not given.
+    if (!absl::EndsWith(type.value(i)->name(), "_UNSPECIFIED")) names.push_back(type.value(i)->name());
+  }
   return names;
 }
 

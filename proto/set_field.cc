@@ -207,7 +207,12 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "mbs") return SetRooted("recipe.", "microbatch_sequences", value, recipe);
   if (name == "gbs") return SetRooted("recipe.", "global_batch_sequences", value, recipe);
   if (name == "seq") return SetRooted("recipe.", "sequence_length", value, recipe);
-  if (name == "schedule") return SetRooted("plan.", "schedule.name", value, plan);
+  if (name == "schedule") {
+    // A definition would be used in place of the name.
+    WEFT_RETURN_IF_ERROR(SetRooted("plan.", "schedule.name", value, plan));
+    plan->mutable_schedule()->clear_definition();
+    return absl::OkStatus();
+  }
   if (absl::StartsWith(name, "recipe.")) return SetRooted("recipe.", name.substr(7), value, recipe);
   if (absl::StartsWith(name, "plan.")) return SetRooted("plan.", name.substr(5), value, plan);
 

@@ -57,6 +57,25 @@ TEST(ApplySetting, EveryTypeOfField) {
   EXPECT_EQ(s.Set("accumulation=EXACT"), "");
   EXPECT_EQ(s.Set("partition.layers_per_stage=3, 4,5"), "");
   EXPECT_EQ(s.Set("recompute.layers="), "");
+  EXPECT_EQ(s.Set("schedule.waves=2"), "");
+  EXPECT_EQ(s.Set("schedule.scaling=forward_doubling"), "");
+  EXPECT_EQ(s.Set("plan.schedule.freeze=true"), "");
+  EXPECT_EQ(s.Set("gradient_sync=eager_opt"), "");
+  EXPECT_EQ(s.Set("transfer_order=together"), "");
+  EXPECT_EQ(s.Set("transfer_placement=fastest"), "");
+  EXPECT_EQ(s.Set("group_transfers=true"), "");
+  EXPECT_EQ(s.plan.schedule().waves(), 2);
+  EXPECT_EQ(s.plan.schedule().scaling(), PlanSchedule::FORWARD_DOUBLING);
+  EXPECT_TRUE(s.plan.schedule().freeze());
+  EXPECT_EQ(s.plan.gradient_sync(), EAGER_OPT);
+  EXPECT_EQ(s.plan.transfer_order(), TOGETHER);
+  EXPECT_EQ(s.plan.transfer_placement(), FASTEST);
+  EXPECT_TRUE(s.plan.group_transfers());
+  // A name takes the place of a definition.
+  s.plan.mutable_schedule()->set_definition("0F0,0B0");
+  EXPECT_EQ(s.Set("schedule=hanayo"), "");
+  EXPECT_EQ(s.plan.schedule().definition(), "");
+  EXPECT_EQ(s.Set("schedule=gpipe"), "");
   EXPECT_EQ(s.recipe.microbatch_sequences(), 2);
   EXPECT_EQ(s.recipe.global_batch_sequences(), 64);
   EXPECT_EQ(s.recipe.sequence_length(), 128);
@@ -101,6 +120,10 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("plan.receive_buffers=3000000000"), HasSubstr("32 bits"));
   EXPECT_THAT(s.Set("plan.step_barrier=yes"), HasSubstr("true or false"));
   EXPECT_THAT(s.Set("precision.compute=fp31"), HasSubstr("nearest: 'FP32'"));
+  EXPECT_THAT(s.Set("gradient_sync=eager_op"), HasSubstr("nearest: 'EAGER_OPT'"));
+  EXPECT_THAT(s.Set("schedule.wave=2"), AllOf(HasSubstr("'plan.schedule.wave'"), HasSubstr("nearest: 'waves'")));
+  // What no one may give is not offered.
+  EXPECT_THAT(s.Set("accumulation=sorted"), testing::Not(HasSubstr("UNSPECIFIED")));
   EXPECT_THAT(s.Set("partition.layers_per_stage=3,x"), HasSubstr("'x'"));
   EXPECT_THAT(s.Set("partition.layers_per_stage=3,"), HasSubstr("''"));
   EXPECT_THAT(s.Set("partition.layers_per_stage[0]=3"), HasSubstr("takes no index; give the whole list"));

@@ -16,6 +16,12 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
+// What a Program may have (proto/verify).
+constexpr int64_t kMaxStages = int64_t{1} << 16;
+constexpr int64_t kMaxLanes = 64;
+constexpr int64_t kMaxMicrobatches = int64_t{1} << 20;
+// The text of a schedule: some 10 bytes for each of its slots.
+constexpr size_t kMaxDefinition = size_t{1} << 27;
 
 absl::Status ValidateMesh(const Mesh& mesh) {
   const std::vector<std::string> names = {"x", "y", "z", "data", "pipe"};
@@ -45,24 +51,42 @@ absl::Status ValidateMesh(const Mesh& mesh) {
   return absl::OkStatus();
 }
 
+// What a schedule takes, and how many stages it has, is its registry's to say.
 absl::Status ResolveSchedule(PlanSchedule* schedule) {
-  if (schedule->name().empty()) schedule->set_name("1f1b");
-  if (schedule->virtual_stages() == 0) schedule->set_virtual_stages(1);
-  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.schedule.virtual_stages", schedule->virtual_stages(), 1));
-  if (schedule->virtual_stages() > 1) {
-    return BadField("plan.schedule.virtual_stages", schedule->virtual_stages(),
-                    "1: schedules with several stages per rank are not supported yet");
+  if (schedule->name().empty() && schedule->definition().empty()) schedule->set_name("1f1b");
+  struct Parameter {
+    const char* name;
+    int32_t value;
+    int64_t most;
+  };
+  for (const Parameter& p : {Parameter{"virtual_stages", schedule->virtual_stages(), kMaxStages},
+                             {"waves", schedule->waves(), kMaxStages},
+                             {"lanes", schedule->lanes(), kMaxLanes},
+                             {"limit", schedule->limit(), kMaxMicrobatches},
+                             {"group", schedule->group(), kMaxMicrobatches}}) {
+    const std::string path = absl::StrCat("plan.schedule.", p.name);
+    WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
+    if (p.value == 0 || schedule->definition().empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " = ", p.value, " is given together with plan.schedule.definition, which takes no parameters"));
+  }
+  if (schedule->definition().size() > kMaxDefinition) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.schedule.definition has ", schedule->definition().size(),
+                                                   " bytes, may have at most ", kMaxDefinition));
+  }
+  if (!PlanSchedule::Scaling_IsValid(schedule->scaling())) {
+    return BadField("plan.schedule.scaling", static_cast<int>(schedule->scaling()),
+                    "CONCATENATION, FORWARD_DOUBLING or BACKWARD_HALVING");
+  }
+  if (schedule->scaling() != PlanSchedule::CONCATENATION && !schedule->definition().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.schedule.scaling = ", PlanSchedule::Scaling_Name(schedule->scaling()),
+                     " is given together with plan.schedule.definition, which takes no parameters"));
   }
   return absl::OkStatus();
 }
 
-absl::Status ValidatePartition(const Partition& partition, int64_t stages) {
-  if (partition.layers_per_stage_size() == 0) return absl::OkStatus();
-  if (partition.layers_per_stage_size() != stages) {
-    return absl::InvalidArgumentError(absl::StrCat("plan.partition.layers_per_stage has ",
-                                                   partition.layers_per_stage_size(), " entries; it must have ", stages,
-                                                   ", one per stage, or none"));
-  }
+absl::Status ValidatePartition(const Partition& partition) {
   for (int i = 0; i < partition.layers_per_stage_size(); ++i) {
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("plan.partition.layers_per_stage[", i, "]"),
                                      partition.layers_per_stage(i), 1, 1 << 20));
@@ -160,8 +184,7 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
 absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
   WEFT_RETURN_IF_ERROR(ValidateMesh(plan->mesh()));
   WEFT_RETURN_IF_ERROR(ResolveSchedule(plan->mutable_schedule()));
-  const int64_t stages = AxisSize(plan->mesh(), "pipe") * plan->schedule().virtual_stages();
-  WEFT_RETURN_IF_ERROR(ValidatePartition(plan->partition(), stages));
+  WEFT_RETURN_IF_ERROR(ValidatePartition(plan->partition()));
   WEFT_RETURN_IF_ERROR(ValidateRecompute(plan->recompute()));
   WEFT_RETURN_IF_ERROR(ResolvePrecision(plan->mutable_precision(), device));
   if (!AccumulationMode_IsValid(plan->accumulation())) {
@@ -174,6 +197,17 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
   WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.send_buffers", plan->send_buffers(), 1));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.gradient_bucket_bytes", plan->gradient_bucket_bytes(), 0));
   if (plan->collective().empty()) plan->set_collective("ring");
+  if (!GradientSync_IsValid(plan->gradient_sync())) {
+    return BadField("plan.gradient_sync", static_cast<int>(plan->gradient_sync()), "EAGER, LAZY or EAGER_OPT");
+  }
+  if (!TransferOrder_IsValid(plan->transfer_order())) {
+    return BadField("plan.transfer_order", static_cast<int>(plan->transfer_order()),
+                    "BY_EDGE, BY_DIRECTION or TOGETHER");
+  }
+  if (!TransferPlacement_IsValid(plan->transfer_placement())) {
+    return BadField("plan.transfer_placement", static_cast<int>(plan->transfer_placement()),
+                    "EARLY, DEFERRED or FASTEST");
+  }
   return absl::OkStatus();
 }
 

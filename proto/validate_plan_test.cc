@@ -15,7 +15,7 @@ TEST(ValidatePlan, FillsDefaults) {
   Plan plan;
   ASSERT_TRUE(ValidateAndResolve(&plan, CpuDevice()).ok());
   const std::string common = R"(
-    schedule { name: "1f1b" virtual_stages: 1 } accumulation: IN_ORDER receive_buffers: 1 send_buffers: 2
+    schedule { name: "1f1b" } accumulation: IN_ORDER receive_buffers: 1 send_buffers: 2
     collective: "ring")";
   EXPECT_EQ(plan.DebugString(),
             Parse<Plan>(common + "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 "
@@ -59,6 +59,16 @@ TEST(ValidatePlan, AcceptsFullPlans) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(ValidatePlan, DefinitionsAreBounded) {
+  Plan plan;
+  plan.mutable_schedule()->set_definition(std::string(1 << 20, 'x'));
+  EXPECT_TRUE(ValidateAndResolve(&plan, CpuDevice()).ok());
+  EXPECT_EQ(plan.schedule().name(), "");
+  plan.mutable_schedule()->set_definition(std::string((1 << 27) + 1, 'x'));
+  EXPECT_THAT(std::string(ValidateAndResolve(&plan, CpuDevice()).message()),
+              testing::HasSubstr("plan.schedule.definition has 134217729 bytes, may have at most 134217728"));
+}
+
 TEST(ValidatePlan, RefusesEveryBadField) {
   const Plan base = Parse<Plan>("mesh { axes { name: \"data\" size: 2 } axes { name: \"pipe\" size: 3 } }");
   const std::vector<Bad> table = {
@@ -72,9 +82,21 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"mesh.axes.size", "mesh.axes[0].size=9223372036854775807", "must be at most 1048576"},
       {"mesh.axes.size", "mesh.axes[0].size=1048576", "ranks of plan.mesh = 3145728 must be at most 1048576"},
       {"schedule.virtual_stages", "schedule { virtual_stages: -1 }", "plan.schedule.virtual_stages = -1"},
-      {"schedule.virtual_stages", "schedule { virtual_stages: 2 }", "not supported yet"},
-      {"partition.layers_per_stage", "partition.layers_per_stage=3,3",
-       "plan.partition.layers_per_stage has 2 entries; it must have 3"},
+      {"schedule.virtual_stages", "schedule { virtual_stages: 65537 }", "= 65537 must be at most 65536"},
+      {"schedule.lanes", "schedule { lanes: 65 }", "plan.schedule.lanes = 65 must be at most 64"},
+      {"schedule.limit", "schedule { limit: 1048577 }", "plan.schedule.limit = 1048577 must be at most 1048576"},
+      {"schedule.definition", "schedule { definition: 'F' waves: 2 }",
+       "plan.schedule.waves = 2 is given together with plan.schedule.definition"},
+      {"schedule.definition", "schedule { definition: 'F' scaling: BACKWARD_HALVING }",
+       "plan.schedule.scaling = BACKWARD_HALVING is given together with plan.schedule.definition"},
+      {"schedule.waves", "schedule { waves: -1 }", "plan.schedule.waves = -1 must be at least 0"},
+      {"schedule.lanes", "schedule { lanes: -2 }", "plan.schedule.lanes = -2"},
+      {"schedule.limit", "schedule { limit: -1 }", "plan.schedule.limit = -1"},
+      {"schedule.group", "schedule { group: -1 }", "plan.schedule.group = -1"},
+      {"schedule.scaling", "schedule { scaling: 3 }", "plan.schedule.scaling = 3 must be CONCATENATION"},
+      {"gradient_sync", "gradient_sync: 3", "plan.gradient_sync = 3 must be EAGER, LAZY or EAGER_OPT"},
+      {"transfer_order", "transfer_order: 3", "plan.transfer_order = 3 must be BY_EDGE"},
+      {"transfer_placement", "transfer_placement: 3", "plan.transfer_placement = 3 must be EARLY"},
       {"partition.layers_per_stage", "partition.layers_per_stage=3,0,3",
        "plan.partition.layers_per_stage[1] = 0 must be at least 1"},
       {"recompute.mode", "recompute { mode: LAYERS }", "plan.recompute.layers is empty"},
@@ -100,8 +122,10 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"gradient_bucket_bytes", "gradient_bucket_bytes: -1", "plan.gradient_bucket_bytes = -1 must be at least 0"},
   };
   // Names of schedules and collectives belong to their registries.
-  CheckTable<Plan>(base, table, {"schedule.name", "collective", "step_barrier"},
-                   [](Plan* plan) { return ValidateAndResolve(plan, CpuDevice()); });
+  CheckTable<Plan>(
+      base, table,
+      {"schedule.name", "schedule.definition", "schedule.freeze", "collective", "step_barrier", "group_transfers"},
+      [](Plan* plan) { return ValidateAndResolve(plan, CpuDevice()); });
 }
 
 }  // namespace
