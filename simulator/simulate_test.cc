@@ -262,6 +262,23 @@ TEST(Simulate, UnitTimesAndPeakActivations) {
   for (const RankReport& rank : report.per_rank()) EXPECT_EQ(rank.peak_activations(), 4);
 }
 
+TEST(Simulate, UnitTimesAreOfAWholeRank) {
+  // Two stages on each of two ranks: an action is half of a rank's work, what it holds half of a rank's activations.
+  Program program = TestProgram(2, 4);
+  program.set_stages(4);
+  SimulateOptions options = {.cost = "unit", .network = "none"};
+  const SimulationReport report = Report(program, TestCluster(), options);
+  EXPECT_DOUBLE_EQ(report.makespan_seconds(), 7.5e-6);
+  for (const RankReport& rank : report.per_rank()) EXPECT_EQ(rank.peak_activations(), 2);
+  // A forward of two microbatches takes twice as long.
+  for (Template& t : *program.mutable_templates()) {
+    for (Action& action : *t.mutable_body()) {
+      if (action.kind() == FORWARD) action.set_width(2);
+    }
+  }
+  EXPECT_DOUBLE_EQ(Report(program, TestCluster(), options).makespan_seconds(), 10e-6);
+}
+
 TEST(ReportText, LongReportsAreCut) {
   SimulationReport report;
   for (int rank = 0; rank < 40; ++rank) report.add_per_rank()->set_rank(rank);

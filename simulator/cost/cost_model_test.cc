@@ -112,6 +112,18 @@ TEST(Unit, ForwardOneBackwardTwo) {
   EXPECT_EQ((*entry)->cost(step, BACKWARD, 0, Cluster(), options)->ps, 5);
 }
 
+TEST(Unit, HalvesAndPairs) {
+  const auto entry = FindCostModel("unit");
+  ASSERT_TRUE(entry.ok());
+  CostOptions options = {.unit_forward = {10}, .unit_backward = {25}, .unit_weight = {8}};
+  const auto cost = [&](ActionKind kind) { return (*entry)->cost(Step(), kind, 0, Cluster(), options)->ps; };
+  EXPECT_EQ(cost(BACKWARD_INPUT), 17);
+  EXPECT_EQ(cost(BACKWARD_WEIGHT), 8);
+  EXPECT_EQ(cost(FORWARD_BACKWARD), 35);
+  options.unit_pair = {30};
+  EXPECT_EQ(cost(FORWARD_BACKWARD), 30);
+}
+
 TEST(CostModels, RegistryIsSortedAndUnknownNamesAreRefused) {
   for (size_t i = 1; i < CostModels().size(); ++i) EXPECT_LT(CostModels()[i - 1].name, CostModels()[i].name);
   const auto unknown = FindCostModel("rofline");
