@@ -16,9 +16,8 @@ labels=$(for name in $names; do printf '//tests/fuzz:%s //tests/fuzz:%s_replay '
 $bazel build --config=fuzz $labels
 bin=$($bazel info --config=fuzz bazel-bin 2>/dev/null)
 work=${TMPDIR:-/tmp}/weft-fuzz
-passed=0
-failed=0
-for name in $names; do
+one() {
+  name=$1
   mkdir -p "$work/$name/corpus" "$work/$name/findings"
   folder=${name%_fuzz}
   folder=${folder%_message}
@@ -26,13 +25,29 @@ for name in $names; do
   chmod -R u+w "$work/$name/corpus"
   if "$bin/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
       -artifact_prefix="$work/$name/findings/" "$work/$name/corpus" >"$work/$name/log" 2>&1; then
-    passed=$((passed + 1))
     echo "passed $name: $(find "$work/$name/corpus" -type f | wc -l) inputs in the corpus"
   else
-    failed=$((failed + 1))
     tail -n 40 "$work/$name/log"
     echo "FAILED $name: see $work/$name/findings"
   fi
+}
+
+# As many at once as there are cores.
+mkdir -p "$work"
+results=$(mktemp)
+running=0
+for name in $names; do
+  one "$name" >"$work/$name.result" 2>&1 &
+  running=$((running + 1))
+  if [ "$running" -ge "$(nproc)" ]; then
+    wait
+    running=0
+  fi
 done
+wait
+for name in $names; do cat "$work/$name.result"; done | tee "$results"
+passed=$(grep -c '^passed ' "$results" || true)
+failed=$(($(echo $names | wc -w) - passed))
+rm -f "$results"
 echo "fuzz: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

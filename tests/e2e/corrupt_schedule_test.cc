@@ -1,0 +1,143 @@
+// Corrupt schedules given as files: whatever is not refused trains to the right gradients, bit for bit.
+//
+// A random slot of a valid schedule is dropped, duplicated, moved or swapped with another. Most of these are no
+// schedules any more. The others are compiled and run, and must train as one rank does.
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "schedules/pipeline/schedule.h"
+#include "schedules/pipeline/schedule_text.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+bool full = false;
+constexpr int kMicrobatches = 4;
+
+absl::StatusOr<RunResult> Train(const TinyPlan& plan) {
+  static const std::string path = [] {
+    const std::string file = ::testing::TempDir() + "/tiny.txt";
+    EXPECT_TRUE(WriteTinyText(file).ok());
+    return file;
+  }();
+  const absl::StatusOr<Program> program = CompileTiny(plan);
+  if (!program.ok()) return program.status();
+  const auto data = OpenTinyText(path, *program);
+  if (!data.ok()) return data.status();
+  RunOptions options;
+  options.collect_weights = true;
+  return RunInProcess(*program, **data, options);
+}
+
+TinyPlan PlanWith(int pipe, const std::string& definition) {
+  TinyPlan plan{.pipe = pipe, .schedule = "", .exact = true};
+  plan.steps = 2;
+  plan.batch = kMicrobatches;
+  plan.layers = 8;
+  std::string quoted;
+  for (const char c : definition) quoted += c == '\n' ? "\\n" : std::string(1, c);
+  plan.schedule_fields = absl::StrCat("definition: \"", quoted, "\"");
+  return plan;
+}
+
+// One random change.
+void Corrupt(std::mt19937_64& random, PipelineSchedule* schedule) {
+  auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  std::vector<Slot>& order = schedule->order[below(schedule->order.size())];
+  if (order.empty()) return;
+  const size_t i = below(order.size());
+  switch (below(7)) {
+    case 0:
+      order.erase(order.begin() + i);
+      break;
+    case 1:
+      order.insert(order.begin() + below(order.size() + 1), Slot(order[i]));
+      break;
+    case 2:
+      order[i].microbatch = static_cast<int32_t>(below(kMicrobatches));
+      break;
+    case 3: {
+      const Slot slot = order[i];
+      order.erase(order.begin() + i);
+      order.insert(order.begin() + below(order.size() + 1), slot);
+      break;
+    }
+    default:
+      // Neighbours, which is what leaves most schedules valid.
+      if (i + 1 < order.size()) std::swap(order[i], order[i + 1]);
+      break;
+  }
+}
+
+TEST(CorruptScheduleTest, IsRefusedOrTrainsRight) {
+  const auto reference = Train([] {
+    TinyPlan plan = PlanWith(1, "");
+    plan.schedule = "gpipe";
+    plan.schedule_fields = "";
+    return plan;
+  }());
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  constexpr uint64_t kSeed = 20240917;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  std::mt19937_64 random(kSeed);
+  struct Valid {
+    PipelineSchedule schedule;
+    int pipe;
+  };
+  std::vector<Valid> valid;
+  for (const ScheduleEntry& entry : Schedules()) {
+    for (const int pipe : {2, 4}) {
+      const auto built = BuildSchedule(entry, {.ranks = pipe, .microbatches = kMicrobatches});
+      if (!built.ok() || built->asynchrony || built->stages > 10) continue;
+      valid.push_back({*built, pipe});
+    }
+  }
+  ASSERT_GE(valid.size(), 10u);
+  int refused = 0, ran = 0;
+  const int cases = full ? 10000 : 400;
+  for (int i = 0; i < cases; ++i) {
+    const Valid& from = valid[random() % valid.size()];
+    NamedSchedule named{.name = "corrupt", .schedule = from.schedule, .microbatches = kMicrobatches};
+    for (int changes = 1 + static_cast<int>(random() % 3); changes > 0; --changes) Corrupt(random, &named.schedule);
+    const std::string text = FormatSchedule(named);
+    const auto result = Train(PlanWith(from.pipe, text));
+    if (!result.ok()) {
+      ASSERT_TRUE(absl::IsInvalidArgument(result.status())) << result.status() << "\n" << text;
+      ++refused;
+      continue;
+    }
+    ++ran;
+    ASSERT_EQ(result->report.steps_size(), reference->report.steps_size());
+    for (int step = 0; step < reference->report.steps_size(); ++step) {
+      const RunStep &a = result->report.steps(step), &b = reference->report.steps(step);
+      ASSERT_EQ(a.loss(), b.loss()) << text;
+      ASSERT_EQ(a.grad_norm(), b.grad_norm()) << text;
+    }
+    ASSERT_EQ(result->weights.size(), reference->weights.size());
+    for (size_t t = 0; t < reference->weights.size(); ++t) {
+      ASSERT_TRUE(result->weights[t].bytes == reference->weights[t].bytes) << "tensor " << t << "\n" << text;
+    }
+  }
+  // Both outcomes are common, or the test would prove little.
+  EXPECT_GE(refused, cases / 4);
+  EXPECT_GE(ran, cases / 20);
+  RecordProperty("refused", refused);
+  RecordProperty("ran", ran);
+  std::printf("%d refused, %d ran\n", refused, ran);
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
+  return RUN_ALL_TESTS();
+}
