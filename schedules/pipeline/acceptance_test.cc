@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
@@ -21,16 +18,6 @@
 
 namespace weft {
 namespace {
-
-// Rows whose schedule does not exist yet are skipped. Empty once all do.
-const std::set<std::string> kNotYet = {"chimera", "chimera-wave", "dualpipe", "dualpipev", "hanayo", "interleaved-zb",
-                                       "v-half",  "v-min",        "zb-h1",    "zb-h2",     "zb-v"};
-
-bool Exists(const std::string& name) {
-  if (FindSchedule(name).ok()) return true;
-  EXPECT_TRUE(kNotYet.count(name)) << name;
-  return false;
-}
 
 // "13.5" as 135/10.
 Ratio Exactly(absl::string_view text) {
@@ -133,7 +120,6 @@ TEST(Acceptance, MakespanAndPeak) {
       {"axonn", {}, {"15/2", "21/4", "33/4", "57/4", "45/8", "75/8", "124/8"}},
   };
   for (const Row& row : rows) {
-    if (!Exists(row.name)) continue;
     ASSERT_EQ(row.cells.size(), sizes.size());
     for (size_t i = 0; i < sizes.size(); ++i) {
       ScheduleParams params = row.params;
@@ -170,7 +156,6 @@ TEST(Acceptance, PeakOfEachRank) {
       {"interleaved", {.ranks = 4, .microbatches = 10, .virtual_stages = 2}, {"6", "5", "4", "3"}},
   };
   for (const Row& row : rows) {
-    if (!Exists(row.name)) continue;
     SCOPED_TRACE(testing::Message() << row.name << " P=" << row.params.ranks << " N=" << row.params.microbatches);
     const Measured measured = Measure(row.name, row.params);
     ASSERT_EQ(measured.peaks.size(), row.peaks.size());
@@ -201,13 +186,11 @@ TEST(Acceptance, LatencyTurnsTheRanking) {
   // Pairs of schedules in which latency 1 decides otherwise than latency 0.
   int turned = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (!Exists(rows[i].first)) continue;
     for (int c = 0; c < 4; ++c) {
       SCOPED_TRACE(testing::Message() << rows[i].first << " p2p " << quarters[c] << "/4");
       ExpectRatio("makespan", measure(rows[i].first, quarters[c]), Exactly(rows[i].second[c]), Compare::kExact);
     }
     for (size_t j = 0; j < i; ++j) {
-      if (!Exists(rows[j].first)) continue;
       auto before = [&](int64_t latency) {
         const Ratio a = measure(rows[i].first, latency), b = measure(rows[j].first, latency);
         return AtMost(a, b) - AtMost(b, a);
@@ -243,7 +226,6 @@ TEST(Acceptance, GroupsOfInterleaved) {
 
 // Forwards and backwards of one slot each.
 TEST(Acceptance, ChimeraInSlots) {
-  if (!Exists("chimera")) return;
   const std::vector<std::tuple<int, int, int, const char*>> rows = {{4, 4, 2, "10"}, {4, 8, 2, "18"},  {4, 12, 2, "26"},
                                                                     {8, 8, 2, "22"}, {8, 16, 2, "38"}, {8, 8, 4, "18"},
                                                                     {8, 16, 4, "34"}};
@@ -272,7 +254,6 @@ TEST(Acceptance, UnequalTimes) {
                                          {"zb-v", "", "49.2", Compare::kAtMost},
                                          {"v-half", "51.9", "", Compare::kAtMost},
                                          {"v-min", "63.2", "", Compare::kAtMost}}) {
-    if (!Exists(row.name)) continue;
     SCOPED_TRACE(row.name);
     const Measured measured = Measure(row.name, params, 5);
     if (*row.makespan) ExpectRatio("makespan", measured.makespan, Exactly(row.makespan), row.compare);
@@ -286,14 +267,14 @@ TEST(Acceptance, OverlappedPairs) {
       {6, "66", "60"}, {5, "59", "55.5"}, {4, "52", "51"}};
   for (const auto& [pair, makespan, busy] : rows) {
     SCOPED_TRACE(testing::Message() << "F&B = " << pair << "/2");
-    if (Exists("dualpipe")) {
+    {
       const Measured measured = Measure(
           "dualpipe",
           {.ranks = 8, .microbatches = 20, .costs = {.forward = 2, .backward = 4, .weight = 2, .pair = pair}}, 2);
       ExpectRatio("makespan", measured.makespan, Exactly(makespan), Compare::kExact);
       ExpectRatio("busy", measured.ideal, Exactly(busy), Compare::kExact);
     }
-    if (Exists("dualpipev")) {
+    {
       const Measured measured = Measure(
           "dualpipev",
           {.ranks = 4, .microbatches = 10, .costs = {.forward = 4, .backward = 8, .weight = 4, .pair = 2 * pair}}, 2);
@@ -304,7 +285,6 @@ TEST(Acceptance, OverlappedPairs) {
 
 // N = P, F = 1, B = 2; W = 1, 2, 4.
 TEST(Acceptance, Hanayo) {
-  if (!Exists("hanayo")) return;
   const std::vector<std::tuple<int, int, const char*>> rows = {{4, 1, "18"}, {4, 2, "15.25"}, {4, 4, "13.625"},
                                                                {8, 1, "38"}, {8, 2, "31.5"},  {8, 4, "27.75"}};
   for (const auto& [ranks, waves, makespan] : rows) {
