@@ -41,13 +41,12 @@ absl::StatusOr<PipelineSchedule> BuildDualPipe(const ScheduleParams& params) {
   const int p = params.ranks, n = params.microbatches;
   if (p % 2 != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("ranks = ", p, "; schedule 'dualpipe' needs an even number, nearest valid: ", p + 1));
+        absl::StrCat("ranks = ", p, " for schedule 'dualpipe'; allowed: even numbers, nearest valid: ", p + 1));
   }
-  if (n % 2 != 0 || n < int64_t{2} * p) {
-    const int64_t least = int64_t{2} * p;
-    return absl::InvalidArgumentError(absl::StrCat("microbatches = ", n, "; schedule 'dualpipe' with ranks = ", p,
-                                                   " needs an even number, at least ", least,
-                                                   ", nearest valid: ", n < least ? least : n + 1));
+  if (const int64_t least = int64_t{2} * p; n % 2 != 0 || n < least) {
+    return absl::InvalidArgumentError(absl::StrCat("microbatches = ", n, " for schedule 'dualpipe' with ranks = ", p,
+                                                   "; allowed: even numbers from ", least,
+                                                   " on, nearest valid: ", n < least ? least : n + 1));
   }
   PipelineSchedule schedule = {.stages = p, .lanes = 2, .placement = LinearPlacement(p), .order = {}};
   schedule.placement.push_back(ReversedLane(schedule.placement[0], p));

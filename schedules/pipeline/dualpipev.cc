@@ -14,8 +14,8 @@
 //          (P - 1)(F&B + B - 3W), DualPipe's with 2P ranks. The drawing: 24 + 2 = 26.
 // Memory:  every rank holds at most 2P + 1 stages' activations, each half a microbatch.
 // Source:  Sea AI Lab 2025 (a blog post, which calls it "cut in half"), taken up by DualPipe's authors in their
-//          repository (DualPipe: arXiv:2412.19437). The same order as PyTorch 2.13's ScheduleDualPipeV, which also needs
-//          N >= 2P.
+//          repository (DualPipe: arXiv:2412.19437). The same order as PyTorch 2.13's ScheduleDualPipeV, which also
+//          needs N >= 2P.
 #include <cstdint>
 #include <optional>
 
@@ -33,10 +33,9 @@ namespace weft {
 absl::StatusOr<PipelineSchedule> BuildDualPipeV(const ScheduleParams& params) {
   if (absl::Status status = CheckVShape("dualpipev", params); !status.ok()) return status;
   const int p = params.ranks, n = params.microbatches;
-  if (n < int64_t{2} * p) {
-    return absl::InvalidArgumentError(absl::StrCat("microbatches = ", n, "; schedule 'dualpipev' with ranks = ", p,
-                                                   " needs at least ", int64_t{2} * p,
-                                                   ", as many as stages, nearest valid: ", int64_t{2} * p));
+  if (const int64_t least = int64_t{2} * p; n < least) {
+    return absl::InvalidArgumentError(absl::StrCat("microbatches = ", n, " for schedule 'dualpipev' with ranks = ", p,
+                                                   "; allowed: from ", least, " on, nearest valid: ", least));
   }
   PipelineSchedule schedule = {.stages = 2 * p, .lanes = 1, .placement = SnakePlacement(p, 2 * p), .order = {}};
   for (int rank = 0; rank < p; ++rank) {

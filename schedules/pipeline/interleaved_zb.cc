@@ -59,8 +59,8 @@ absl::StatusOr<PipelineSchedule> BuildInterleavedZb(const ScheduleParams& params
   if (absl::Status status = CheckParams(params, v); !status.ok()) return status;
   if (params.group != 0 && (params.group < std::min(p, n) || params.group > n)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "group = ", params.group, "; schedule 'interleaved-zb' with ranks = ", p, " and microbatches = ", n,
-        " allows: ", std::min(p, n), " to ", n, ", nearest valid: ", std::clamp(params.group, std::min(p, n), n)));
+        "group = ", params.group, " for schedule 'interleaved-zb' with ranks = ", p, " and microbatches = ", n,
+        "; allowed: ", std::min(p, n), " to ", n, ", nearest valid: ", std::clamp(params.group, std::min(p, n), n)));
   }
   const int group = Group(params);
   // The table: chunk and microbatch of the j-th forward of every rank.

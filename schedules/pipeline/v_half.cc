@@ -17,13 +17,13 @@
 //
 // Constraints: any P >= 1, N >= 1; two stages per rank.
 // Time:    equal stages, F = I = W, free transfers, N >= P, in slots of one stage: makespan = span = 6N + 3P - 7 for
-//          even P >= 4, 6N + 3P - 4 for odd P >= 3, 6N + 1 for P = 2. The drawing: 24 + 5 = 29. With unequal times the
-//          bubble does not grow with N: at F = 1, I = 1.2, W = 0.8, P = 4 it is 3.9 of a rank's microbatch.
+//          even P >= 4, 6N + 3P - 4 for odd P >= 3, 6N + 1 for P = 2 (there the span is 6N from N = 3 on). The drawing:
+//          24 + 5 = 29. With unequal times the bubble does not grow with N: at F = 1, I = 1.2, W = 0.8, P = 4 it is 3.9
+//          of a rank's microbatch.
 // Memory:  every rank holds at most floor((P + 2) / 2) microbatches' activations, and so many if N >= P.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, for blocks, memory, and
 //          "half the bubble of 1F1B", (P - 1) 3 slots, which is an upper bound. The formulas are those of its authors'
 //          lists; both are measured here for P <= 64 (tested for P <= 16).
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -53,6 +53,8 @@ std::optional<ClosedForm> ClosedFormVHalf(const ScheduleParams& params) {
   const int64_t bubble = p <= 2 ? p - 1 : p % 2 == 0 ? 3 * p - 7 : 3 * p - 4;
   const bool holds = params.microbatches >= p;
   ClosedForm form = ClosedFormOfBlocks(params, holds ? std::optional<int64_t>(bubble) : std::nullopt);
+  // Two ranks begin and end one after the other.
+  if (p == 2 && params.microbatches > 2 && form.makespan) form.span->numerator -= params.costs.forward;
   if (holds) form.peak_activations.assign(p, {(p + 2) / 2, 1});
   return form;
 }
