@@ -87,14 +87,25 @@ std::string Names(const Template& t, const google::protobuf::RepeatedField<int32
   return absl::StrJoin(buffers, " ", [&](std::string* out, int b) { absl::StrAppend(out, t.buffers(b).name()); });
 }
 
+// What tells a transfer apart from the plain one between neighbouring stages.
+std::string TransferDetails(const Program& program, const Action& action) {
+  std::string text;
+  if (action.skip() > 0 && action.skip() <= program.skips_size()) {
+    absl::StrAppend(&text, ", skip edge ", program.skips(action.skip() - 1).name());
+  }
+  if (action.transfer_group() > 0) absl::StrAppend(&text, ", group ", action.transfer_group());
+  return text;
+}
+
 // What an action works with: its segment, or its partners and buffers.
 std::string Doing(const Program& program, const Template& t, const Action& action, int64_t rank) {
   switch (action.kind()) {
     case SEND:
-      return absl::StrCat("to rank ", PeerRank(program.mesh(), rank, action.peer()), ": ", Names(t, action.sources()));
+      return absl::StrCat("to rank ", PeerRank(program.mesh(), rank, action.peer()), TransferDetails(program, action),
+                          ": ", Names(t, action.sources()));
     case RECV:
-      return absl::StrCat("from rank ", PeerRank(program.mesh(), rank, action.peer()), ": ",
-                          Names(t, action.destinations()));
+      return absl::StrCat("from rank ", PeerRank(program.mesh(), rank, action.peer()), TransferDetails(program, action),
+                          ": ", Names(t, action.destinations()));
     case ALL_REDUCE:
       return absl::StrCat(action.algorithm(), " over ranks ",
                           absl::StrJoin(GroupMembers(program.mesh(), rank, action.group()), " "), " (",
@@ -138,6 +149,9 @@ std::string ProgramSummary(const Program& program) {
       recipe.sequence_length(), " tokens per replica\n", "model ", program.tensors_size(), " tensors, ",
       CountText(parameters), " parameters, ", CountText(program.model_flops()), " flops per step\n", "precision ",
       PrecisionText(program.precision()), "; accumulation ", Lower(AccumulationMode_Name(program.accumulation())), "\n",
+      program.compute_order() == STATIC_ORDER
+          ? ""
+          : absl::StrCat("message-driven: ", Lower(ComputeOrder_Name(program.compute_order())), "\n"),
       program.has_evaluation() ? "with an evaluation program\n" : "without an evaluation program\n");
   AppendTemplates(program, &text);
   AppendSegments(program, &text);
@@ -160,8 +174,30 @@ std::string RankListing(const Program& program, int64_t rank) {
   return text;
 }
 
+namespace {
+
+char LetterOf(ActionKind kind) {
+  switch (kind) {
+    case FORWARD:
+      return 'f';
+    case BACKWARD:
+      return 'B';
+    case BACKWARD_INPUT:
+      return 'I';
+    case BACKWARD_WEIGHT:
+      return 'W';
+    case FORWARD_BACKWARD:
+      return 'P';
+    default:
+      return 'o';
+  }
+}
+
+}  // namespace
+
 std::string TraceTimeline(const Program& program, const Trace& trace, int width, bool colour) {
   std::vector<TimelineRow> rows;
+  std::set<char> letters;
   const int digits = static_cast<int>(absl::StrCat(MeshRanks(program.mesh()) - 1).size());
   for (const RankTrace& rank : trace.ranks()) {
     const Template& t = program.templates(TemplateOfRank(program, rank.rank()));
@@ -188,19 +224,23 @@ std::string TraceTimeline(const Program& program, const Trace& trace, int width,
       }
       last_action = event->action();
       last_repetition = event->repetition();
-      const bool per_microbatch = action.kind() == FORWARD || action.kind() == BACKWARD;
+      const char letter = LetterOf(action.kind());
+      letters.insert(letter);
       row.bars.push_back({.start = event->start_ps(),
                           .end = event->end_ps(),
-                          .letter = action.kind() == FORWARD    ? 'f'
-                                    : action.kind() == BACKWARD ? 'B'
-                                                                : 'o',
-                          .number = per_microbatch ? action.microbatch() : -1});
+                          .letter = letter,
+                          .number = letter == 'o' ? -1 : action.microbatch()});
     }
     rows.push_back(std::move(row));
   }
   const Timeline timeline = DrawTimeline(rows, width, colour);
+  std::vector<std::string> legend = {"f forward"};
+  if (letters.count('B') > 0) legend.push_back("B backward");
+  if (letters.count('I') > 0 || letters.count('W') > 0) legend.push_back("I input gradient, W weight gradient");
+  if (letters.count('P') > 0) legend.push_back("P forward and backward in one");
+  legend.push_back("o end of step");
   return absl::StrCat(timeline.text, "  one column = ", SecondsText(ToSeconds(Time{timeline.column})),
-                      timeline.exact ? "" : ", each drawn by its middle", "; f forward, B backward, o end of step\n");
+                      timeline.exact ? "" : ", each drawn by its middle", "; ", absl::StrJoin(legend, ", "), "\n");
 }
 
 }  // namespace weft

@@ -61,5 +61,46 @@ TEST(TraceTimeline, JoinsStepsAndTellsKindsApart) {
             "  one column = 2 ns; f forward, B backward, o end of step\n");
 }
 
+TEST(TraceTimeline, DrawsEveryKindOfCompute) {
+  Program program;
+  Template* t = program.add_templates();
+  Trace trace;
+  trace.set_repetitions(1);
+  RankTrace* rank = trace.add_ranks();
+  rank->add_streams("compute");
+  for (const ActionKind kind : {FORWARD, FORWARD_BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT}) {
+    Action* action = t->add_body();
+    action->set_id(t->body_size());
+    action->set_kind(kind);
+    TraceEvent* event = rank->add_events();
+    event->set_action(action->id());
+    event->set_start_ps(1000 * (t->body_size() - 1));
+    event->set_end_ps(1000 * t->body_size());
+  }
+  EXPECT_EQ(TraceTimeline(program, trace, 100, false),
+            "  rank 0 f0 P0 I0 W0\n"
+            "  one column = 1 ns; f forward, I input gradient, W weight gradient, P forward and backward in one, o end "
+            "of step\n");
+}
+
+TEST(RankListing, TellsTransfersApart) {
+  Program program;
+  program.set_compute_order(BACKWARD_FIRST);
+  program.mutable_mesh()->add_axes()->set_name("pipe");
+  program.mutable_mesh()->mutable_axes(0)->set_size(2);
+  program.add_skips()->set_name("encoder");
+  Template* t = program.add_templates();
+  t->add_buffers()->set_name("x");
+  Action* send = t->add_body();
+  send->set_kind(SEND);
+  send->add_sources(0);
+  send->set_skip(1);
+  send->set_transfer_group(3);
+  send->mutable_peer()->add_at()->set_axis("pipe");
+  send->mutable_peer()->mutable_at(0)->set_index(1);
+  EXPECT_THAT(RankListing(program, 0), HasSubstr("to rank 1, skip edge encoder, group 3: x"));
+  EXPECT_THAT(ProgramSummary(program), HasSubstr("\nmessage-driven: backward first\n"));
+}
+
 }  // namespace
 }  // namespace weft

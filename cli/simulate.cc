@@ -80,6 +80,8 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   // Nanoseconds: thousandths of a microsecond.
   int64_t forward_ns = options.cost_options.unit_forward.ps / 1000;
   int64_t backward_ns = options.cost_options.unit_backward.ps / 1000;
+  int64_t weight_ns = options.cost_options.unit_weight.ps / 1000;
+  int64_t pair_ns = options.cost_options.unit_pair.ps / 1000;
   Flags flags("weft simulate", "PROGRAM | --model=M --cluster=C [--recipe=R] [--plan=P]   [flags]",
               "Predicts what a program costs: time per step, idle time and its causes, memory, tokens per second. The\n"
               "program is a file that `weft compile` wrote, or is compiled from the same flags on the way.");
@@ -88,6 +90,11 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   flags.Choice("cost", NamesOf(CostModels()), "how kernels are costed", &options.cost);
   flags.Thousandths("forward", "US", "with --cost=unit: microseconds of a forward", &forward_ns, 1, kLargestUnitNs);
   flags.Thousandths("backward", "US", "with --cost=unit: microseconds of a backward", &backward_ns, 1, kLargestUnitNs);
+  flags.Thousandths("weight", "US",
+                    "with --cost=unit: of a backward, the weight gradients'; half of it if only --backward is given",
+                    &weight_ns, 0, kLargestUnitNs);
+  flags.Thousandths("pair", "US", "with --cost=unit: a forward and a backward that overlap; 0 = the sum", &pair_ns, 0,
+                    kLargestUnitNs);
   flags.Choice("runtime", {"weft"}, "the framework whose run is predicted", &runtime);
   flags.Custom("tokens", "COUNT", "also the time to train on so many tokens, e.g. 15T", "",
                [&tokens](const std::string& text) {
@@ -114,12 +121,20 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (!from_file && input.model.empty()) {
     return UsageError("a PROGRAM, or --model and --cluster, are needed; see weft simulate --help");
   }
-  for (const char* flag : {"forward", "backward"}) {
+  for (const char* flag : {"forward", "backward", "weight", "pair"}) {
     if (options.cost != "unit" && flags.Given(flag)) {
       return UsageError(absl::StrCat("--", flag, " is for --cost=unit, the cost is ", options.cost));
     }
   }
-  options.cost_options = {.unit_forward = {forward_ns * 1000}, .unit_backward = {backward_ns * 1000}};
+  if (flags.Given("backward") && !flags.Given("weight")) weight_ns = backward_ns / 2;
+  if (weight_ns > backward_ns) {
+    return UsageError(
+        absl::StrCat("--weight=", weight_ns / 1000.0, ": allowed: at most --backward=", backward_ns / 1000.0));
+  }
+  options.cost_options = {.unit_forward = {forward_ns * 1000},
+                          .unit_backward = {backward_ns * 1000},
+                          .unit_weight = {weight_ns * 1000},
+                          .unit_pair = {pair_ns * 1000}};
   if (verbose && format == "json") return UsageError("--verbose has --format=text only; JSON has everything");
   if (tokens && format == "json") return UsageError("--tokens has --format=text only; see weft simulate --help");
 

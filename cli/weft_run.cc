@@ -182,6 +182,10 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (f.checkpoint.empty() && (f.resume || f.checkpoint_every > 0 || flags.Given("keep"))) {
     return UsageError("--resume, --checkpoint-every and --keep need --checkpoint DIR");
   }
+  if (f.resume && !f.weights.empty()) {
+    return UsageError(
+        "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
+  }
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport, FindTransport(f.transport));
   const bool first = transport->name != "mpi" || RankFromLauncher().rank == 0;
@@ -212,6 +216,9 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   options.stop = &stop_requested;
   if (!f.fail_at.empty()) {
     WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
+  }
+  if (first) {
+    options.on_warning = [](const std::string& warning) { std::fprintf(stderr, "weft run: %s\n", warning.c_str()); };
   }
   absl::Status printed;
   auto print = [&printed](const std::string& line) {

@@ -416,19 +416,22 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
       shared.manifest = &manifest;
       shared.resumed_from = *found;
     }
-    if (options.on_note && options.resume) {
-      options.on_note(found.has_value()
-                          ? absl::StrCat("resuming after step ", manifest.step(), " from ", *found)
-                          : absl::StrCat(options.checkpoint.directory, " has no checkpoint: starting at step 0"));
-      if (found.has_value()) {
-        for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
-      }
+    if (options.on_note && found.has_value()) {
+      options.on_note(absl::StrCat("resuming after step ", manifest.step(), " from ", *found));
+      for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
+    }
+    if (options.on_warning && options.resume && !found.has_value()) {
+      options.on_warning(absl::StrCat(options.checkpoint.directory, " has no checkpoint: starting at step 0"));
     }
   } else if (options.resume) {
     return absl::InvalidArgumentError("--resume needs --checkpoint DIR");
   }
+  if (options.resume && !options.weights.empty()) {
+    return absl::InvalidArgumentError(
+        "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
+  }
   std::unique_ptr<SafetensorsReader> weights;
-  if (!options.weights.empty() && shared.manifest == nullptr) {
+  if (!options.weights.empty()) {
     WEFT_ASSIGN_OR_RETURN(weights, SafetensorsReader::Open(options.weights));
     WEFT_RETURN_IF_ERROR(MatchWeights(*weights, program).status());
     shared.weights = weights.get();

@@ -46,7 +46,7 @@ struct RunOptions {
   // refused.
   bool resume = false;
 
-  // Safetensors file with the initial weights; empty = random by the recipe's seed.
+  // Safetensors file with the initial weights; empty = random by the recipe's seed. Not with `resume`.
   std::string weights;
   // Where to write the final weights; empty = nowhere.
   std::string save_weights;
@@ -61,6 +61,8 @@ struct RunOptions {
   std::function<void(const RunStep&)> on_step;
   // One line that says what was done without being asked for in detail, e.g. where the run was resumed.
   std::function<void(const std::string&)> on_note;
+  // One line that says what is not as asked for: nothing to resume.
+  std::function<void(const std::string&)> on_warning;
 
   // For tests.
   std::optional<InjectedFailure> failure;

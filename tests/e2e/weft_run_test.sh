@@ -108,8 +108,15 @@ refused 1 'empty' run "$cd_dir/p2.weft" --data "$cd_dir/empty"
 refused 1 'missing.txt' run "$cd_dir/p2.weft" --data "$cd_dir/missing.txt"
 refused 1 'missing.safetensors' run "$cd_dir/p2.weft" --data "$text" --weights "$cd_dir/missing.safetensors"
 refused 1 'text.txt' run "$cd_dir/p2.weft" --data "$text" --weights "$text"
+refused 2 'weights and --resume' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/fresh" --resume \
+  --weights "$cd_dir/any.safetensors"
 refused 1 'add --resume' run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt"
 refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
+
+# A resume that finds nothing says so, beside the results.
+"$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --checkpoint "$cd_dir/fresh" --resume > "$cd_dir/out" \
+  2> "$cd_dir/err" || fail "a resume without a checkpoint"
+grep -q "fresh has no checkpoint: starting at step 0$" "$cd_dir/err" || fail "a resume of nothing is not reported"
 
 # What could not be written at the end is refused at the start.
 for flag in --trace --save-weights --report; do
