@@ -18,15 +18,14 @@
 namespace weft {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kMaximumRanks = 8;
 constexpr int kMaximumMicrobatches = 24;
 // Forward, backward, weight: 1:2 is the usual ratio, 1:3 with recompute, the others catch formulas that assume it.
 const std::vector<SlotCosts> kCosts = {{1, 2, 1}, {1, 1, 0}, {1, 3, 1}, {2, 1, 1}, {5, 10, 4}, {5, 7, 6}, {10, 1, 0}};
-
-// Schedules whose definition forces another order than ascending microbatches on some rank; their headers say so.
-const std::set<std::string> kOutOfOrder = {};
 
 // All values of the optional parameters that a schedule takes; 0 where it chooses.
 std::vector<ScheduleParams> Variants(const ScheduleEntry& entry) {
@@ -68,11 +67,16 @@ std::string Text(const ScheduleEntry& entry, const ScheduleParams& p) {
 
 // Which sizes a schedule must take whatever else is set to 0; nothing for those that take all.
 bool MustBeValid(const std::string& name, const ScheduleParams& p) {
-  static const std::set<std::string> kAll = {"1f1b", "axonn", "eager-1f1b", "gems", "gpipe", "looped-bfs"};
+  static const std::set<std::string> kAll = {"1f1b",   "axonn",      "eager-1f1b", "gems", "gpipe",
+                                             "hanayo", "looped-bfs", "zb-h1",      "zb-h2"};
   if (kAll.count(name)) return true;
   if (name == "interleaved") return p.virtual_stages != 1 && p.group == 0;
   if (name == "pipedream") return p.microbatches >= p.ranks - 1;
   if (name == "pipedream-2bw") return p.microbatches >= p.ranks;
+  if (name == "dualpipe") return p.ranks % 2 == 0 && p.microbatches % 2 == 0 && p.microbatches >= 2 * p.ranks;
+  if (name == "dualpipev") return p.virtual_stages == 0 && p.microbatches >= 2 * p.ranks;
+  if (name == "zb-v" || name == "v-half" || name == "v-min") return p.virtual_stages == 0 || p.virtual_stages == 2;
+  if (name == "chimera") return p.ranks % 2 == 0 && p.lanes == 0 && p.scaling == Scaling::kConcatenation;
   return false;
 }
 
@@ -94,6 +98,9 @@ bool MustBeRefused(const std::string& name, const ScheduleParams& p) {
     if (n < 2 * ranks) return true;
   }
   if (name == "dualpipe") return n % 2 != 0;
+  if (name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev") {
+    return p.virtual_stages != 0 && p.virtual_stages != 2;
+  }
   return false;
 }
 
@@ -108,6 +115,8 @@ void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
       for (params.ranks = 1; params.ranks <= kMaximumRanks; ++params.ranks) {
         for (params.microbatches = 1; params.microbatches <= kMaximumMicrobatches; ++params.microbatches) {
           for (const SlotCosts& cost : costs) {
+            // Unusual ratios at half of the sizes only, for time.
+            if (params.microbatches > kMaximumMicrobatches / 2 && &cost != &costs.front()) continue;
             params.costs = cost;
             const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(entry, params);
             if (schedule.ok()) {
@@ -117,8 +126,9 @@ void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
             } else {
               EXPECT_EQ(schedule.status().code(), absl::StatusCode::kInvalidArgument);
               EXPECT_FALSE(MustBeValid(name, params)) << schedule.status();
-              EXPECT_TRUE(absl::StrContains(schedule.status().message(), "allowed") &&
-                          absl::StrContains(schedule.status().message(), " = "))
+              const absl::string_view message = schedule.status().message();
+              EXPECT_TRUE(absl::StrContains(message, " = ") &&
+                          (absl::StrContains(message, "allowed") || absl::StrContains(message, "nearest valid")))
                   << schedule.status();
             }
             if (testing::Test::HasFailure()) {
@@ -130,7 +140,7 @@ void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
       }
     }
     // The strictest, DualPipe, takes 20 sizes of these.
-    EXPECT_GE(valid, 20 * static_cast<int>(costs.size())) << name;
+    EXPECT_GE(valid, 20) << name;
   }
 }
 
@@ -153,18 +163,18 @@ TEST(Schedules, UnknownNameListsKnownAndNearest) {
 
 TEST(Schedules, RefuseParametersOfOthers) {
   EXPECT_THAT(std::string(BuildSchedule(**FindSchedule("gpipe"), {.virtual_stages = 2}).status().message()),
-              HasSubstr("schedule 'gpipe' does not take virtual_stages; those that do: interleaved"));
+              AllOf(HasSubstr("schedule 'gpipe' does not take virtual_stages; those that do: "),
+                    HasSubstr(", interleaved, "), Not(HasSubstr("1f1b"))));
   EXPECT_THAT(std::string(BuildSchedule(**FindSchedule("looped-bfs"), {.limit = 2}).status().message()),
-              HasSubstr("does not take limit; those that do: axonn, eager-1f1b"));
+              HasSubstr("does not take limit; those that do: axonn, "));
 }
 
 TEST(Schedules, PassTheChecker) {
   ForAll({{1, 2, 1}}, [](const ScheduleEntry& entry, const ScheduleParams& params, const PipelineSchedule& schedule) {
     EXPECT_EQ(schedule.order.size(), params.ranks);
     EXPECT_EQ(CheckSchedule(schedule, params.microbatches), absl::OkStatus());
-    if (kOutOfOrder.count(std::string(entry.name)) == 0) {
-      EXPECT_EQ(CheckAccumulationOrder(schedule), absl::OkStatus());
-    }
+    // Where the definition leaves the order free, it is ascending; so far none forces another.
+    EXPECT_EQ(CheckAccumulationOrder(schedule), absl::OkStatus());
   });
 }
 
@@ -198,10 +208,12 @@ TEST(Schedules, TakeWhatTheClosedFormsSay) {
     EXPECT_GE(timing.span, timing.ideal);
     EXPECT_GE(timing.ideal, params.microbatches * work);
     EXPECT_GE(timing.period, schedule.asynchrony ? timing.ideal : timing.makespan);
-    if (!schedule.asynchrony) {
-      const int64_t stages_per_chain = std::min<int64_t>(schedule.stages, params.ranks);
-      EXPECT_GE(timing.makespan, stages_per_chain * work / timing.unit);
+    // The weights' gradients are not on a microbatch's way.
+    bool halves = false;
+    for (const std::vector<Slot>& order : schedule.order) {
+      for (const Slot& slot : order) halves = halves || slot.kind == SlotKind::kBackwardWeight;
     }
+    EXPECT_GE(timing.makespan, params.ranks * (work - (halves ? params.costs.weight * timing.unit : 0)));
 
     const std::optional<ClosedForm> form = entry.closed_form(params);
     if (!form) return;
