@@ -16,12 +16,16 @@ struct Broken {
   std::function<void(Program*)> edit;
   // All must be in one message of that rule.
   std::vector<std::string> says;
+  // What is broken; TinyProgram() if there is none.
+  std::function<Program()> base = nullptr;
 };
 
 // P1, P2, P4: actions, segments, transfers.
 std::vector<Broken> BrokenActions();
 // P7 to P13: memory, ranks, gradients, the whole.
 std::vector<Broken> BrokenTraining();
+// What schedules bring: halves, pairs, width, replicas, dynamic order, transfer streams and groups, skip edges.
+std::vector<Broken> BrokenSchedules();
 
 }  // namespace weft
 

@@ -18,14 +18,15 @@ namespace {
 std::vector<Broken> Corpus() {
   std::vector<Broken> corpus = BrokenActions();
   for (Broken& broken : BrokenTraining()) corpus.push_back(std::move(broken));
+  for (Broken& broken : BrokenSchedules()) corpus.push_back(std::move(broken));
   return corpus;
 }
 
 class BrokenTest : public testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenTest, IsRefused) {
-  Program program = TinyProgram();
-  ASSERT_TRUE(VerifyProgram(program).ok());
+  Program program = GetParam().base ? GetParam().base() : TinyProgram();
+  ASSERT_TRUE(VerifyProgram(program).ok()) << VerifyProgram(program);
   GetParam().edit(&program);
   const std::vector<Finding> findings = FindViolations(program);
   std::string all;
