@@ -153,9 +153,12 @@ void ExpectAgreement(const Program& program, const NaiveDurations& durations, in
 }
 
 TEST(EngineAgainstOracle, RandomEnginePrograms) {
+  int dynamic = 0, grouped = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Program program = RandomEngineProgram(seed);
+    dynamic += program.compute_order() != STATIC_ORDER;
+    grouped += program.DebugString().find("transfer_group") != std::string::npos;
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
@@ -171,6 +174,8 @@ TEST(EngineAgainstOracle, RandomEnginePrograms) {
       return;
     }
   }
+  EXPECT_GT(dynamic, 100);
+  EXPECT_GT(grouped, 100);
 }
 
 // Programs that the verifier accepts.
@@ -189,6 +194,42 @@ TEST(EngineAgainstOracle, VerifiablePrograms) {
     ExpectAgreement(program, durations, repetitions, 4, 1, /*join_steps=*/false, 1 + static_cast<int64_t>(seed % 20));
     if (HasFailure()) return;
   }
+}
+
+// With all that pipeline schedules bring. Every feature must be in enough of them to be tested.
+TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
+  RandomProgramOptions options;
+  options.max_pipe = 4;
+  options.max_data = 2;
+  options.events = 20;
+  options.schedules = true;
+  std::map<std::string, int> seen;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomProgram(seed, options);
+    ++seen[ComputeOrder_Name(program.compute_order())];
+    ++seen[TransferStreams_Name(program.transfer_streams())];
+    bool grouped = false, skips = false, wide = false;
+    for (const Template& t : program.templates()) {
+      for (int i = 0; i < t.body_size(); ++i) {
+        const Action& action = t.body(i);
+        grouped |= i > 0 && action.transfer_group() > 0 && action.transfer_group() == t.body(i - 1).transfer_group();
+        skips |= action.skip() > 0;
+        wide |= action.width() > 1;
+      }
+    }
+    seen["grouped"] += grouped;
+    seen["skips"] += skips;
+    seen["wide"] += wide;
+    const NaiveDurations durations = RandomDurations(seed);
+    const int repetitions = 1 + static_cast<int>(seed % 3);
+    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
+    ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
+    ExpectAgreement(program, durations, repetitions, 4, 1, /*join_steps=*/false, 1 + static_cast<int64_t>(seed % 20));
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(seen.size(), 9u);
+  for (const auto& [feature, count] : seen) EXPECT_GT(count, 20) << feature;
 }
 
 // Exposed communication from the definition: instants at which a transfer or collective is under way and nothing is
