@@ -28,8 +28,8 @@ struct RepeatedBlocks {
   int limit = 2;
   // So many slots before its place in the block may a forward run.
   int64_t lead = INT64_MAX;
-  // Whether a weight gradient whose place has come goes before a slot whose place has not. If not, it only ever fills
-  // a slot in which the rank has nothing else to do.
+  // Whether a weight gradient whose place has come goes before a slot whose place has not, if its chunk holds as much
+  // as it may and has forwards to come. If not, it only ever fills a slot in which the rank has nothing else to do.
   bool punctual_weights = false;
 };
 

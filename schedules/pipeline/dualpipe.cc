@@ -15,11 +15,12 @@
 // microbatch order on each of its ranks.
 //
 // Constraints: P even, N even, N >= 2P.
-// Time:    equal stages, free transfers, F = I >= W, F&B = F + B: makespan = span = N (F + B) + (P/2 - 1)(F&B + B -
-// 3W).
-//          The drawing: 24 + 2 = 26. This is the idle time of the two middle ranks; where F&B is less than F + B, the
-//          others run fewer pairs and are busier: P = 8, N = 20, F&B = 2: makespan 52, busy 51 on rank 0, 49 in the
-//          middle. It counts a pair's outputs as there at the pair's end.
+// Time:    equal stages, free transfers, F = I >= W, F&B = F + B:
+//          makespan = span = N (F + B) + (P/2 - 1)(F&B + B - 3W); the drawing: 24 + 2 = 26.
+//          The paper gives this bubble without conditions, but a test here shows it neither exact nor a bound where F
+//          and I differ or W is longer; and it is the idle time of the two middle ranks: where F&B is less than F + B,
+//          the others run fewer pairs and are busier. P = 8, N = 20, F&B = 2: makespan 52, busy 51 on rank 0, 49 in the
+//          middle. A pair's outputs count as there at the pair's end.
 // Memory:  every rank holds at most P + 1 microbatches' activations (of its one stage each), and twice the weights.
 // Source:  DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", arXiv:2412.19437, sec. 3.2.1 and table 2; phases as in its
 //          authors' published DualPipe.

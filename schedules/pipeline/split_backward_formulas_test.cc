@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "schedules/pipeline/closed_form.h"

@@ -23,7 +23,7 @@
 // Memory:  every rank holds at most floor((P + 2) / 2) microbatches' activations, and so many if N >= P.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, for blocks, memory, and
 //          "half the bubble of 1F1B", (P - 1) 3 slots, which is an upper bound. The formulas are those of its authors'
-//          lists; both are measured here for P <= 64 (tested for P <= 16).
+//          lists; both are measured here for P <= 80 (tested for P <= 16).
 #include <cstdint>
 #include <optional>
 

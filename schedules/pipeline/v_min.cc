@@ -22,7 +22,7 @@
 // less. Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, for blocks, memory,
 // and
 //          "two thirds of the bubble of 1F1B", (P - 1) 4 slots, which is an upper bound. The formulas are measured here
-//          for P <= 64 (tested for P <= 16).
+//          for P <= 80 (tested for P <= 16).
 #include <cstdint>
 #include <optional>
 
