@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,7 +14,7 @@ namespace weft {
 namespace {
 
 // Whom a communication action exchanges with: (kind, lane or purpose, direction, ranks). The i-th events of one key on
-// all of its ranks belong together (rule P4). The ranks of a transfer are sender and receiver.
+// all of its ranks belong together (rule P4). Of a transfer: sender, receiver and skip edge.
 using Key = std::tuple<int, int, int, std::vector<int64_t>>;
 
 Key KeyOf(const Mesh& mesh, int64_t rank, const Action& action) {
@@ -23,6 +24,7 @@ Key KeyOf(const Mesh& mesh, int64_t rank, const Action& action) {
   const int64_t peer = PeerRank(mesh, rank, action.peer());
   std::vector<int64_t> ranks = {rank, peer};
   if (action.kind() == RECV) std::swap(ranks[0], ranks[1]);
+  ranks.push_back(action.skip());
   return {0, action.lane(), static_cast<int>(action.direction()), std::move(ranks)};
 }
 
@@ -51,7 +53,14 @@ void AlignStarts(const Program& program, Trace* trace) {
   }
   for (auto& [key, by_rank] : events) {
     size_t count = SIZE_MAX;
-    for (const auto& [rank, list] : by_rank) count = std::min(count, list.size());
+    for (auto& [rank, list] : by_rank) {
+      count = std::min(count, list.size());
+      // Members of a transfer group end in any order. Ids ascend in list order, and what belongs together is in the
+      // same list.
+      std::stable_sort(list.begin(), list.end(), [](const TraceEvent* a, const TraceEvent* b) {
+        return std::make_pair(a->repetition(), a->action()) < std::make_pair(b->repetition(), b->action());
+      });
+    }
     for (size_t i = 0; i < count; ++i) {
       int64_t ready = 0;
       for (const auto& [rank, list] : by_rank) ready = std::max(ready, list[i]->ready_ps());
