@@ -58,6 +58,7 @@ std::optional<ClosedForm> ClosedFormChimeraWave(const ScheduleParams& params) {
   ScheduleParams unfolded = params;
   unfolded.ranks *= 2;
   unfolded.microbatches *= 2;
+  unfolded.lanes = 2;
   std::optional<ClosedForm> form = ClosedFormChimera(unfolded);
   if (!form) return std::nullopt;
   if (form->makespan) form->makespan->denominator *= 2;

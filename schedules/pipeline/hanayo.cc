@@ -8,11 +8,10 @@
 //     rank 3: ...aabbccddaabbccdd...AAAABBBBCCCCDDDDAAAABBBBCCCCDDDD......
 //
 // The paper draws N = P and no rule. Ours is the one of its origin, Chimera: the slots of wave_table.h, in units of P
-// microbatches. Other orders are tried too, for other N, costs and limits: list schedules under four rules
+// microbatches. Other orders are tried too, for other N, costs and limits: list schedules under nine rules
 // (list_scheduling.h), and with limit >= 2P the table in units of 2P microbatches, two per forward slot. The fastest
-// with the given costs is taken (the first of equals; very long lists only have the table, or the first rule where P
-// < limit < 2P). At N = P and without transfers none of them is faster than the table. Backwards of a stage are in
-// ascending microbatch order (rule P9).
+// with the given costs is taken (the first of equals; very long lists only have the table, or the first rule where
+// P < limit < 2P). Backwards of a stage are in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1; W >= 1 waves, 1 if not told; S = 2WP stages; limit, microbatches in flight, P if
 //          not told.
@@ -21,9 +20,10 @@
 //          B = 2F: bubble (K+1)(P-1)/W, at N = P (2P-2)/W: the bubble of the paper's Eq. 1, whose ratio
 //          (2P-2)/(3PW+P-1) is above the measured (2P-2)/(3PW+2P-2) because its total time counts half of the bubble.
 //          With transfers, Eq. 1 counts too few of them on the critical path where W > 1 (hanayo_test.cc).
+//          With N = P and B = 2F no order is faster: exhaustive search for P = 4, W = 1, 2, 4 (hanayo_exact_test.cc).
 //          limit >= 2P, N a multiple of 2P: (N + (P-1)/2W)(F + B), the least that any order takes: the last rank
-//          waits for P-1 forwards, and after its last backward P-1 others follow. P=4, W=1, N=8: 28.5, and 33 with
-//          limit = P.
+//          waits for P-1 forwards, and after its last backward P-1 others follow. P=4, W=1, N=8: 28.5, with 6 in
+//          flight or more; with 4, the default, 33, and no order takes less then (same test).
 // Memory:  rank r: P - (P-1-r)/2W microbatches' activations; limit >= 2P: P more. Weights once.
 // Source:  Liu et al. 2023, "Hanayo: Harnessing Wave-like Pipeline Parallelism for Enhanced Large Model Training
 //          Efficiency", SC 2023, doi:10.1145/3581784.3607073, sec. 3.3 and 3.4.
@@ -46,7 +46,7 @@ namespace {
 
 // Up to so many slots, all candidates are tried and the fastest is taken; beyond, the one that is best when stages are
 // equal and transfers free.
-constexpr int64_t kManySlots = int64_t{1} << 18;
+constexpr int64_t kManySlots = int64_t{1} << 16;
 
 int Waves(const ScheduleParams& params) { return params.waves == 0 ? 1 : params.waves; }
 int64_t Limit(const ScheduleParams& params) { return params.limit == 0 ? params.ranks : params.limit; }
@@ -57,12 +57,17 @@ std::vector<std::vector<Slot>> TableOrder(const std::vector<int>& lane, const Sc
                    params.microbatches);
 }
 
-// The better rules of those that we tried, the best first. As the table: two slots between microbatches; the same with
-// one; and plain precedence of forwards or of backwards.
-std::vector<ListRule> Rules(int64_t stages, int64_t microbatches) {
+// The table as a rule, then those that were the best of others for at least some (P, W, N, limit) of a sweep. The last
+// two are plain precedence of forwards and of backwards.
+std::vector<ListRule> Rules(int64_t s, int64_t microbatches) {
   return {
-      {.per_microbatch = 2, .per_forward_stage = 1, .backward = stages, .per_backward_stage = 1},
-      {.per_microbatch = 1, .per_forward_stage = 1, .backward = stages, .per_backward_stage = 1},
+      {.per_microbatch = 2, .per_forward_stage = 1, .backward = s, .per_backward_stage = 1},
+      {.per_microbatch = 3, .per_forward_stage = 1, .backward = 3 * s / 2, .per_backward_stage = 1},
+      {.per_microbatch = 2, .per_forward_stage = 1, .backward = -s},
+      {.per_microbatch = 3, .per_forward_stage = 1, .backward = s, .per_backward_stage = 2},
+      {.per_microbatch = 3, .per_forward_stage = 1, .per_backward_stage = 2},
+      {.per_microbatch = 3, .per_forward_stage = 2, .backward = 3 * s / 2, .per_backward_stage = 2},
+      {.per_microbatch = 1, .per_forward_stage = 1, .backward = s, .per_backward_stage = 1},
       {.per_microbatch = 1, .backward = microbatches},
       {.per_microbatch = 1, .forward = microbatches},
   };
@@ -105,9 +110,9 @@ std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const Sch
 }  // namespace
 
 absl::StatusOr<PipelineSchedule> BuildHanayo(const ScheduleParams& params) {
-  const int waves = Waves(params);
-  if (absl::Status status = CheckParams(params, 2 * waves); !status.ok()) return status;
-  const int stages = 2 * waves * params.ranks;
+  // At least one wave; params.waves is known to it.
+  if (absl::Status status = CheckParams(params, 2); !status.ok()) return status;
+  const int stages = 2 * Waves(params) * params.ranks;
   PipelineSchedule schedule = {
       .stages = stages, .lanes = 1, .placement = SnakePlacement(params.ranks, stages), .order = {}};
   schedule.order = BestOrder(schedule.placement[0], params);
