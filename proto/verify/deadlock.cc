@@ -225,9 +225,18 @@ std::vector<RoleAction> CheckDeadlock(const Index& index, const Matching& matchi
       continue;
     }
     const std::vector<RoleAction> cycle = graph.Cycle();
-    const auto name = [&](const RoleAction& a) {
+    const auto name = [&](const RoleAction& a) -> std::string {
       const TemplateIndex& t = index.templates[index.role_template[a.role]];
-      return Describe(*t.t, *t.actions[a.action].action);
+      const int r = matching.of[a.role][a.action];
+      std::string text = Describe(*t.t, *t.actions[a.action].action);
+      if (r < 0 || !IsTransfer(t.actions[a.action].action->kind())) return text;
+      // Both ends wait.
+      for (const RoleAction& end : matching.rendezvous[r]) {
+        if (end.role == a.role && end.action == a.action) continue;
+        const TemplateIndex& other = index.templates[index.role_template[end.role]];
+        absl::StrAppend(&text, " with ", Describe(*other.t, *other.actions[end.action].action));
+      }
+      return text;
     };
     // Long cycles are cut in the middle.
     std::string text = name(cycle[0]);
