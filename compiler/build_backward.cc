@@ -70,7 +70,9 @@ class StageDifferentiator {
   std::vector<mlir::Operation*> forward_;
   std::vector<mlir::Operation*> backward_;
   llvm::DenseMap<mlir::Operation*, size_t> position_;
-  mlir::Value output_;
+  // Of this block.
+  std::vector<Crossing> inputs_;
+  std::vector<Crossing> outputs_;
   mlir::Value losses_;
   // Parameter arguments of the graph: which tensor and use an operand is.
   llvm::DenseMap<mlir::OpOperand*, std::pair<int32_t, int32_t>> parameters_;
@@ -88,10 +90,11 @@ class StageDifferentiator {
 void StageDifferentiator::BuildForward(SegmentBuilder& both) {
   mlir::IRMapping map;
 
-  if (content_.input) {
-    mlir::Value input = both.Argument(both.Role(ir::Role::Input), content_.input.getType());
-    map.map(content_.input, input);
-    needs_gradient_.insert(input);
+  for (const Crossing& input : content_.inputs) {
+    mlir::Value argument = both.Argument(both.Role(ir::Role::Input, -1, input.use), input.value.getType());
+    map.map(input.value, argument);
+    needs_gradient_.insert(argument);
+    inputs_.push_back({argument, input.use});
   }
   for (const auto& [tensor, uses] : content_.uses) {
     needs_gradient_.insert(both.Argument(both.Role(ir::Role::Param, tensor), tensors_[tensor].Type()));
@@ -122,7 +125,7 @@ void StageDifferentiator::BuildForward(SegmentBuilder& both) {
       if (auto yield = mlir::dyn_cast<ir::YieldOp>(user)) losses_ = map.lookup(yield.getLosses());
     }
   }
-  if (content_.output) output_ = map.lookup(content_.output);
+  for (const Crossing& output : content_.outputs) outputs_.push_back({map.lookup(output.value), output.use});
 }
 
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
@@ -211,26 +214,39 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
 }
 
 mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
-  if (output_) {
-    gradients_[output_] = both.Argument(both.Role(ir::Role::OutputGrad), output_.getType());
-  } else if (!losses_ || !losses_.getDefiningOp<ir::CrossEntropyOp>()) {
+  if (outputs_.empty() && (!losses_ || !losses_.getDefiningOp<ir::CrossEntropyOp>())) {
     return forward_.back()->emitOpError("[build_segments_c16] the graph must yield the losses of a cross_entropy op");
+  }
+  // As within a stage, gradients are added last reader first: the furthest stage's, then nearer ones'.
+  for (const Crossing& output : llvm::reverse(outputs_)) {
+    mlir::Type type = output.value.getType();
+    mlir::Value gradient = both.Argument(both.Role(ir::Role::OutputGrad, -1, output.use), type);
+    mlir::Value& sum = gradients_[output.value];
+    if (sum) {
+      auto add = both.builder().create<ir::AddOp>(output.value.getLoc(), type, sum, gradient, mlir::Value());
+      both.Named(add, "skip.dx_sum");
+      add->setAttr(ir::kLayerAttr, output.value.getDefiningOp()->getAttr(ir::kLayerAttr));
+      add->setAttr(ir::kPartAttr, both.builder().getStringAttr("input"));
+      gradient = add;
+    }
+    sum = gradient;
   }
   for (mlir::Operation* op : llvm::reverse(forward_)) {
     if (mlir::failed(Differentiate(op, both))) return mlir::failure();
   }
-  if (!content_.input) return mlir::success();
-  mlir::Value input = both.Argument(both.Role(ir::Role::Input), content_.input.getType());
-  mlir::Value gradient = gradients_.lookup(input);
-  if (!gradient) {
-    return forward_.front()->emitOpError("[build_segments_c17] the loss does not depend on what this stage receives");
+  llvm::DenseSet<mlir::Value> handed_on;
+  for (const Crossing& input : inputs_) {
+    mlir::Value gradient = gradients_.lookup(input.value);
+    if (!gradient) {
+      return forward_.front()->emitOpError("[build_segments_c17] the loss does not depend on what this stage receives");
+    }
+    // A tensor that passes through is copied, and one that goes two ways: these are different buffers.
+    if (mlir::isa<mlir::BlockArgument>(gradient) || !handed_on.insert(gradient).second) {
+      gradient = both.Named(both.builder().create<ir::CastOp>(both.loc(), gradient.getType(), gradient), "copy");
+      gradient.getDefiningOp()->setAttr(ir::kPartAttr, both.builder().getStringAttr("input"));
+    }
+    backward_results_.push_back({both.Role(ir::Role::InputGrad, -1, input.use), gradient});
   }
-  // A tensor that passes through is copied: input and output gradient are different buffers.
-  if (mlir::isa<mlir::BlockArgument>(gradient)) {
-    gradient = both.Named(both.builder().create<ir::CastOp>(both.loc(), gradient.getType(), gradient), "copy");
-    gradient.getDefiningOp()->setAttr(ir::kPartAttr, both.builder().getStringAttr("input"));
-  }
-  backward_results_.push_back({both.Role(ir::Role::InputGrad), gradient});
   return mlir::success();
 }
 
@@ -284,15 +300,19 @@ void StageDifferentiator::EmitForward() {
     if (used) map.map(argument, segment.Argument(block_.getArgRole(index), argument.getType()));
   }
   for (mlir::Operation* op : forward_) segment.builder().clone(*op, map);
-  if (output_) segment.SetResult(segment.Role(ir::Role::Output), map.lookup(output_));
-  for (auto [index, value] : llvm::enumerate(saved_)) {
+  // What is handed on and read again, or handed on twice, is kept in two places: its buffers have lives of their own.
+  llvm::DenseSet<mlir::Value> placed;
+  auto place = [&](ir::RoleAttr role, mlir::Value value) {
     mlir::Value kept = map.lookup(value);
-    // What is handed on and read again is kept in two places: its buffers have lives of their own.
-    if (value == output_) {
+    if (!placed.insert(value).second) {
       kept = segment.Named(segment.builder().create<ir::CastOp>(value.getLoc(), kept.getType(), kept), "copy");
       kept.getDefiningOp()->setAttr(ir::kLayerAttr, value.getDefiningOp()->getAttr(ir::kLayerAttr));
     }
-    segment.SetResult(segment.Role(ir::Role::Saved, -1, static_cast<int32_t>(index)), kept);
+    segment.SetResult(role, kept);
+  };
+  for (const Crossing& output : outputs_) place(segment.Role(ir::Role::Output, -1, output.use), output.value);
+  for (auto [index, value] : llvm::enumerate(saved_)) {
+    place(segment.Role(ir::Role::Saved, -1, static_cast<int32_t>(index)), value);
   }
   if (losses_) segment.SetResult(segment.Role(ir::Role::LocalLosses), map.lookup(losses_));
   segment.Finish();

@@ -21,12 +21,14 @@ int64_t IntegerOf(mlir::Operation* op, llvm::StringRef name) {
   return op->getAttrOfType<mlir::IntegerAttr>(name).getInt();
 }
 
-std::string NameOf(mlir::Value value) {
+// Of a value that an op makes.
+std::string PlainNameOf(mlir::Value value) {
   mlir::Operation* op = value.getDefiningOp();
-  if (!op) return "an argument";
   auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
-  return "'" + (name ? name.str() : op->getName().getStringRef().str()) + "'";
+  return name ? name.str() : op->getName().getStringRef().str();
 }
+
+std::string NameOf(mlir::Value value) { return "'" + PlainNameOf(value) + "'"; }
 
 struct BuildSegmentsPass : impl::BuildSegmentsBase<BuildSegmentsPass> {
   using BuildSegmentsBase::BuildSegmentsBase;
@@ -37,6 +39,7 @@ struct BuildSegmentsPass : impl::BuildSegmentsBase<BuildSegmentsPass> {
   mlir::LogicalResult CollectTensors();
   mlir::LogicalResult CollectStages(ir::GraphOp graph);
   mlir::LogicalResult FindBoundaries(ir::GraphOp graph);
+  mlir::LogicalResult CheckCrossing(ir::GraphOp graph, mlir::Value value, int32_t from, int32_t to);
   mlir::LogicalResult ChooseRecompute(ir::GraphOp graph);
   mlir::LogicalResult PlaceStages(ir::GraphOp graph);
 
@@ -104,43 +107,57 @@ mlir::LogicalResult BuildSegmentsPass::CollectStages(ir::GraphOp graph) {
   return mlir::success();
 }
 
-// Exactly one matrix of floats crosses from each stage to the next.
+mlir::LogicalResult BuildSegmentsPass::CheckCrossing(ir::GraphOp graph, mlir::Value value, int32_t from, int32_t to) {
+  auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
+  if (type.getRank() == 2 && mlir::isa<mlir::FloatType>(type.getElementType())) return mlir::success();
+  mlir::InFlightDiagnostic error = graph.emitOpError() << "[build_segments_c10] what crosses from stage " << from
+                                                       << " to stage " << to << " must be a matrix of floats";
+  error.attachNote(value.getLoc()) << NameOf(value) << " of type " << type << " crosses";
+  return error;
+}
+
+// One value crosses from each stage to the next; what stages further on read of a stage are skip connections, one for
+// each value and reading stage.
 mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
-  int32_t last = static_cast<int32_t>(stages_.size()) - 1;
-  // crossing[k]: values made at stage <= k and read at a stage > k, in order of definition.
-  std::vector<llvm::SmallVector<mlir::Value>> crossing(last);
+  const int32_t last = static_cast<int32_t>(stages_.size()) - 1;
+  // By the two stages; values in order of definition.
+  std::map<std::pair<int32_t, int32_t>, llvm::SmallVector<mlir::Value>> crossing;
+  for (int32_t k = 0; k < last; ++k) crossing[{k, k + 1}];
   for (StageContent& content : stages_) {
     for (mlir::Operation* op : content.ops) {
       for (mlir::Value result : op->getResults()) {
-        int32_t furthest = content.stage;
+        std::set<int32_t> readers;
         for (mlir::Operation* user : result.getUsers()) {
-          bool yielded = mlir::isa<ir::YieldOp>(user);
-          furthest = std::max(furthest, yielded ? last : static_cast<int32_t>(IntegerOf(user, ir::kStageAttr)));
+          readers.insert(mlir::isa<ir::YieldOp>(user) ? last : static_cast<int32_t>(IntegerOf(user, ir::kStageAttr)));
         }
-        for (int32_t k = content.stage; k < furthest; ++k) crossing[k].push_back(result);
+        readers.erase(content.stage);
+        for (int32_t reader : readers) crossing[{content.stage, reader}].push_back(result);
       }
     }
   }
-  for (int32_t k = 0; k < last; ++k) {
-    if (crossing[k].size() != 1) {
-      mlir::InFlightDiagnostic error = graph.emitOpError()
-                                       << "[build_segments_c9] exactly one value may cross from stage " << k
-                                       << " to stage " << k + 1 << ", here " << crossing[k].size();
-      for (mlir::Value value : crossing[k]) error.attachNote(value.getLoc()) << NameOf(value) << " crosses";
-      return error;
+  llvm::SmallVector<mlir::Attribute> names;
+  // Skip connections in the order of their stages; each stage's list so begins with the chain.
+  for (bool chain : {true, false}) {
+    for (auto& [stages, values] : crossing) {
+      const auto [from, to] = stages;
+      if ((to == from + 1) != chain) continue;
+      if (chain && values.size() != 1) {
+        mlir::InFlightDiagnostic error =
+            graph.emitOpError() << "[build_segments_c9] exactly one value may cross from stage " << from << " to stage "
+                                << to << ", here " << values.size() << "; cut the layers elsewhere";
+        for (mlir::Value value : values) error.attachNote(value.getLoc()) << NameOf(value) << " crosses";
+        return error;
+      }
+      for (mlir::Value value : values) {
+        if (mlir::failed(CheckCrossing(graph, value, from, to))) return mlir::failure();
+        if (!chain) names.push_back(mlir::StringAttr::get(&getContext(), PlainNameOf(value)));
+        const int32_t use = chain ? 0 : static_cast<int32_t>(names.size());
+        stages_[from].outputs.push_back({value, use});
+        stages_[to].inputs.push_back({value, use});
+      }
     }
-    mlir::Value value = crossing[k].front();
-    auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
-    bool made_here = IntegerOf(value.getDefiningOp(), ir::kStageAttr) == k;
-    if (type.getRank() != 2 || !mlir::isa<mlir::FloatType>(type.getElementType()) || !made_here) {
-      mlir::InFlightDiagnostic error = graph.emitOpError()
-                                       << "[build_segments_c10] what crosses from stage " << k << " to stage " << k + 1
-                                       << " must be a matrix of floats that stage " << k << " makes";
-      error.attachNote(value.getLoc()) << NameOf(value) << " of type " << type << " crosses";
-      return error;
-    }
-    stages_[k].output = stages_[k + 1].input = value;
   }
+  if (!names.empty()) getOperation()->setAttr(ir::kSkipsAttr, mlir::ArrayAttr::get(&getContext(), names));
   return mlir::success();
 }
 

@@ -14,14 +14,21 @@
 
 namespace weft {
 
+// A value that crosses between stages, and its number: 0 = to the next stage, i = by skip connection i of the model.
+struct Crossing {
+  mlir::Value value;
+  int32_t use = 0;
+};
+
 // What one stage holds of the graph.
 struct StageContent {
   int32_t stage = 0;
   // Kernel ops in order.
   std::vector<mlir::Operation*> ops;
-  // The values of the graph that come in from the stage before and go out to the stage after; null at the ends.
-  mlir::Value input;
-  mlir::Value output;
+  // Values of the graph that come in from earlier stages and go out to later ones, by `use` of the boundary roles:
+  // first the one from the stage before or to the stage after (0; none at the ends), then skip connections.
+  std::vector<Crossing> inputs;
+  std::vector<Crossing> outputs;
   // Layers whose forward runs again in the backward.
   std::set<int64_t> recomputed;
   StageUses uses;

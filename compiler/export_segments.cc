@@ -402,6 +402,30 @@ mlir::FailureOr<int*> PlaceOf(ir::SegmentOp segment, SegmentSet* set) {
   return index;
 }
 
+// The skip connections of a module: names from its attribute, the rest from the operands of forwards.
+void FindSkips(mlir::ModuleOp module, SegmentSet* set) {
+  auto names = module->getAttrOfType<mlir::ArrayAttr>(ir::kSkipsAttr);
+  if (!names) return;
+  set->skips.resize(names.size());
+  for (auto [index, name] : llvm::enumerate(names)) {
+    if (auto text = mlir::dyn_cast<mlir::StringAttr>(name)) set->skips[index].name = text.str();
+  }
+  for (const StageSegment& segment : set->segments) {
+    if (segment.kind != ir::SegmentKind::Forward && segment.kind != ir::SegmentKind::Evaluate) continue;
+    for (const SegmentOperand& operand : segment.operands) {
+      if (operand.use < 1 || operand.use > static_cast<int64_t>(names.size())) continue;
+      SkipTensor& skip = set->skips[operand.use - 1];
+      if (operand.role == ir::Role::Output) {
+        skip.from_stage = segment.stage;
+        skip.dtype = operand.dtype;
+        skip.shape = operand.shape;
+      } else if (operand.role == ir::Role::Input) {
+        skip.to_stage = segment.stage;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
@@ -450,6 +474,7 @@ absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module) {
   DiagnosticCollector collector(module.getContext());
   absl::Status status = collector.ToStatus(ExportSegmentOps(module, &set));
   if (!status.ok()) return status;
+  FindSkips(module, &set);
   return set;
 }
 

@@ -53,8 +53,10 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
     again, its log-sum-exp (a number per row) is saved.
 
     Preconditions: weft-partition-stages; one weft.graph; weft.tensor for every parameter; the attribute
-    `weft.training` (compiler/training.h), unless `evaluate`. Exactly one value, a matrix of floats, crosses each
-    boundary between stages.
+    `weft.training` (compiler/training.h), unless `evaluate`. Of what a
+    stage makes, the next reads exactly one value, a matrix of floats. Values that stages further on read are skip
+    connections, one per value and reading stage (`weft.skips` of the module names them); the gradients that come back
+    are added from the furthest stage to the nearest.
 
     ```mlir
     // weft-opt --weft-partition-stages=stages=1 --weft-build-segments

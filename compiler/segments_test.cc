@@ -291,6 +291,65 @@ TEST(Segments, UsesOfATensorOnOneRankAreAdded) {
   EXPECT_EQ(set.segments[set.ranks[1].optimizer_step].stage, 1);
 }
 
+// The embedding is added again behind the last block.
+ModelGraph GraphWithSkip() {
+  ModelGraph graph = Graph();
+  for (int i = 0; i < graph.ops_size(); ++i) {
+    if (graph.ops(i).kind() != "layer_norm" || graph.ops(i).layer() != 5) continue;
+    std::string embedded;
+    for (const GraphOp& op : graph.ops()) {
+      if (op.layer() == 0) embedded = op.outputs(0);
+    }
+    GraphOp add;
+    add.set_name("again");
+    add.set_kind("add");
+    add.set_layer(5);
+    add.add_inputs(graph.ops(i).inputs(0));
+    add.add_inputs(embedded);
+    add.add_outputs("again");
+    graph.mutable_ops(i)->set_inputs(0, "again");
+    *graph.add_ops() = add;
+    for (int k = graph.ops_size() - 1; k > i; --k) graph.mutable_ops()->SwapElements(k, k - 1);
+    return graph;
+  }
+  ADD_FAILURE() << "no final norm";
+  return graph;
+}
+
+TEST(Segments, SkipConnectionsAreEdges) {
+  SegmentOptions options = Options(4);
+  options.split_backward = true;
+  auto set = CompileSegments(GraphWithSkip(), SmallRecipe(), options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  ExpectSane(*set);
+  ASSERT_EQ(set->skips.size(), 1);
+  EXPECT_EQ(set->skips[0].from_stage, 0);
+  EXPECT_EQ(set->skips[0].to_stage, 3);
+  EXPECT_EQ(set->skips[0].shape, (std::vector<int64_t>{32, 8}));
+  EXPECT_FALSE(set->skips[0].name.empty());
+  auto uses = [&](int segment, ir::Role role) {
+    std::vector<int32_t> found;
+    for (const SegmentOperand& operand : Operands(set->segments[segment], role)) found.push_back(operand.use);
+    return found;
+  };
+  EXPECT_EQ(uses(set->stages[0].forward, ir::Role::Output), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(uses(set->stages[3].forward, ir::Role::Input), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(uses(set->stages[1].forward, ir::Role::Input), (std::vector<int32_t>{0}));
+  for (int backward : {set->stages[0].backward, set->stages[0].backward_input}) {
+    EXPECT_EQ(uses(backward, ir::Role::OutputGrad), (std::vector<int32_t>{0, 1}));
+  }
+  for (int backward : {set->stages[3].backward, set->stages[3].backward_input}) {
+    EXPECT_EQ(uses(backward, ir::Role::InputGrad), (std::vector<int32_t>{0, 1}));
+  }
+  options = Options(3);
+  options.evaluation = true;
+  EXPECT_EQ(CompileSegments(GraphWithSkip(), SmallRecipe(), options)->skips.size(), 1);
+  // Two values to the next stage are one too many.
+  options = Options(2);
+  EXPECT_NE(Error(GraphWithSkip(), SmallRecipe(), options).find("exactly one value may cross from stage 0 to stage 1"),
+            std::string::npos);
+}
+
 TEST(Segments, RecomputeSavesLessAndComputesMore) {
   SegmentOptions options = Options(1);
   SegmentSet all = Compile(SmallRecipe(), options);

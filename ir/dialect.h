@@ -24,6 +24,8 @@ inline constexpr llvm::StringLiteral kLayerAttr = "layer";
 inline constexpr llvm::StringLiteral kStageAttr = "stage";
 // Values of `part`: "input", "weight", "recompute".
 inline constexpr llvm::StringLiteral kPartAttr = "part";
+// Of a module with segments: names of the model's skip connections (rule P4), in order.
+inline constexpr llvm::StringLiteral kSkipsAttr = "weft.skips";
 
 // Whether segments of this kind are of a rank of the pipeline rather than of a stage.
 inline bool IsOfRank(SegmentKind kind) {

@@ -54,8 +54,10 @@ struct Case {
   std::string name;
   // Of its parameters %p1, %p2, ...: "4x4xf64".
   std::vector<std::string> parameters;
-  // Makes %y: tensor<6x4xf64> of %x: tensor<6x4xf64>.
+  // Makes %y: tensor<6x4xf64> of %x: tensor<6x4xf64>, in layer 1 ({L}) to `layers` ({L2}, {L3}). With several
+  // layers it has the weft.parameter ops too.
   std::string body;
+  int layers = 1;
 };
 
 std::vector<Case> Cases() {
@@ -131,6 +133,37 @@ std::vector<Case> Cases() {
   return cases;
 }
 
+// Values that stages further on read, in one stage per layer.
+std::vector<Case> SkipCases() {
+  const std::string m = "tensor<6x4xf64>";
+  const std::string mm = absl::StrCat("(", m, ", ", m, ") -> ", m);
+  auto product = [&](const char* result, const char* of, int parameter, const char* layer) {
+    return absl::StrCat("%p", parameter, " = weft.parameter ", parameter, " {", layer, "} : tensor<4x4xf64>\n%", result,
+                        " = weft.matmul %", of, ", %p", parameter, " {", layer, "} : (", m, ", tensor<4x4xf64>) -> ", m,
+                        "\n");
+  };
+  std::vector<Case> cases;
+  // From one stage over the next.
+  cases.push_back({"skip",
+                   {"4x4xf64"},
+                   absl::StrCat(product("a", "x", 1, "L"), "%b = weft.gelu %a {L2} : (", m, ") -> ", m,
+                                "\n%y = weft.add %b, %a {L3} : ", mm),
+                   3});
+  // One value read by three stages, and one of them has another skip.
+  cases.push_back({"skips",
+                   {"4x4xf64", "4x4xf64"},
+                   absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", product("c", "a", 1, "L2"),
+                                "%d = weft.add %c, %x {L2} : ", mm, "\n", product("e", "d", 2, "L3"),
+                                "%f = weft.add %e, %x {L3} : ", mm, "\n%y = weft.add %f, %a {L3} : ", mm),
+                   3});
+  // The gradient of both inputs is the gradient that comes in.
+  cases.push_back({"skip_through",
+                   {},
+                   absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", "%y = weft.add %a, %x {L2} : ", mm),
+                   2});
+  return cases;
+}
+
 // The model around a case: embedding, the op in a layer of its own, head, loss. Replaces L by the layer.
 std::string ModelText(const Case& c, const std::string& accumulation) {
   std::string text = absl::StrCat("module attributes {weft.training = {accumulation = \"", accumulation,
@@ -151,17 +184,28 @@ std::string ModelText(const Case& c, const std::string& accumulation) {
                   "%p0 = weft.parameter 0 {layer = 0 : i32} : tensor<8x4xf64>\n"
                   "%x = weft.embedding %tokens, %p0 {layer = 0 : i32} : (tensor<6xi32>, tensor<8x4xf64>) -> "
                   "tensor<6x4xf64>\n");
-  for (size_t i = 1; i <= c.parameters.size(); ++i) {
+  for (size_t i = 1; i <= c.parameters.size() && c.layers == 1; ++i) {
     absl::StrAppend(&text, "%p", i, " = weft.parameter ", i, " {layer = 1 : i32} : tensor<", types[i], ">\n");
   }
   std::string body = c.body;
-  for (size_t at = 0; (at = body.find("{L", at)) != std::string::npos; ++at) body.replace(at, 2, "{layer = 1 : i32");
-  absl::StrAppend(&text, body, "\n%head = weft.parameter ", types.size() - 1,
-                  " {layer = 2 : i32} : tensor<4x8xf64>\n"
-                  "%logits = weft.matmul %y, %head {layer = 2 : i32} : (tensor<6x4xf64>, tensor<4x8xf64>) -> "
+  for (size_t at = 0; (at = body.find("{L", at)) != std::string::npos; ++at) {
+    const bool numbered = body[at + 2] == '2' || body[at + 2] == '3';
+    const std::string layer = numbered ? body.substr(at + 2, 1) : "1";
+    body.replace(at, numbered ? 3 : 2, absl::StrCat("{layer = ", layer, " : i32"));
+  }
+  const std::string last = absl::StrCat("{layer = ", c.layers + 1, " : i32");
+  absl::StrAppend(&text, body, "\n%head = weft.parameter ", types.size() - 1, " ", last,
+                  "} : tensor<4x8xf64>\n"
+                  "%logits = weft.matmul %y, %head ",
+                  last,
+                  "} : (tensor<6x4xf64>, tensor<4x8xf64>) -> "
                   "tensor<6x8xf64>\n"
-                  "%targets = weft.load_targets {layer = 2 : i32} : tensor<6xi32>\n"
-                  "%lse, %new = weft.cross_entropy %logits, %targets, %losses {layer = 2 : i32, loss_weight = 0.25 : "
+                  "%targets = weft.load_targets ",
+                  last,
+                  "} : tensor<6xi32>\n"
+                  "%lse, %new = weft.cross_entropy %logits, %targets, %losses ",
+                  last,
+                  ", loss_weight = 0.25 : "
                   "f64, vocabulary = 7 : i64} : (tensor<6x8xf64>, tensor<6xi32>, tensor<1xf64>) -> (tensor<6xf64>, "
                   "tensor<1xf64>)\nweft.yield %new : tensor<1xf64>\n}\n}\n");
   return text;
@@ -171,6 +215,9 @@ struct Variant {
   int stages = 1;
   std::string recompute = "none";
   std::string accumulation = "in_order";
+  // One layer per stage, whatever it costs.
+  bool by_layer = false;
+  bool halves = false;
 };
 
 // A compiled model with its buffers, on one thread.
@@ -184,9 +231,13 @@ class Model {
     mlir::PassManager passes(&context);
     PartitionStagesOptions partition;
     partition.stages = variant.stages;
+    std::vector<int32_t> one_each(variant.stages, 1);
+    if (variant.by_layer) partition.layersPerStage = one_each;
     passes.addPass(createPartitionStages(partition));
     BuildSegmentsOptions build;
     build.recompute = variant.recompute;
+    build.wholeBackward = !variant.halves;
+    build.splitBackward = variant.halves;
     passes.addPass(createBuildSegments(build));
     if (mlir::failed(passes.run(*module))) return;
     absl::StatusOr<SegmentSet> set = ExportSegments(*module);
@@ -195,6 +246,7 @@ class Model {
   }
 
   bool ok() const { return !set_.stages.empty(); }
+  const SegmentSet& set() const { return set_; }
 
   // The tensor's storage; all stages share it.
   absl::Span<double> Tensor(ir::Role role, int32_t tensor) {
@@ -212,7 +264,14 @@ class Model {
     return Tensor(ir::Role::LocalLosses, -1)[0];
   }
   void Backward() {
-    for (size_t i = set_.stages.size(); i-- > 0;) Run(set_.stages[i].backward);
+    for (size_t i = set_.stages.size(); i-- > 0;) {
+      const StageIndex& stage = set_.stages[i];
+      if (stage.backward >= 0) Run(stage.backward);
+      if (stage.backward_input >= 0) Run(stage.backward_input);
+    }
+    for (const StageIndex& stage : set_.stages) {
+      if (stage.backward_weight >= 0) Run(stage.backward_weight);
+    }
     for (const RankIndex& rank : set_.ranks) {
       if (rank.grad_norm >= 0) Run(rank.grad_norm);
     }
@@ -224,6 +283,10 @@ class Model {
     std::string place = absl::StrCat(ir::stringifyRole(operand.role).str(), " ", stage);
     if (operand.role == ir::Role::Input) place = absl::StrCat("output ", stage - 1);
     if (operand.role == ir::Role::InputGrad) place = absl::StrCat("output_grad ", stage - 1);
+    if (operand.use > 0 && operand.tensor < 0) {
+      const bool forward = operand.role == ir::Role::Input || operand.role == ir::Role::Output;
+      place = absl::StrCat(forward ? "skip " : "skip_grad ", operand.use);
+    }
     if (operand.tensor >= 0) {
       place = absl::StrCat(ir::stringifyRole(operand.role).str(), " of ", operand.tensor, " use ", operand.use);
     }
@@ -308,6 +371,66 @@ TEST(Differentiate, AcrossStages) {
 
 TEST(Differentiate, WithRecompute) {
   for (const Case& c : Cases()) CheckGradients(c, {.stages = 2, .recompute = "full"});
+}
+
+TEST(Differentiate, InTwoHalves) {
+  for (const Case& c : Cases()) CheckGradients(c, {.stages = 3, .halves = true});
+  for (const Case& c : Cases()) CheckGradients(c, {.stages = 2, .recompute = "full", .halves = true});
+}
+
+TEST(Differentiate, OverSkipConnections) {
+  for (const Case& c : SkipCases()) {
+    for (bool halves : {false, true}) {
+      for (const char* recompute : {"none", "full"}) {
+        Variant variant{.stages = c.layers + 2, .recompute = recompute, .by_layer = true, .halves = halves};
+        CheckGradients(c, variant);
+      }
+    }
+  }
+}
+
+// Gradients of a value that one op of each of several stages reads are added in the same order as within one stage.
+TEST(Differentiate, SkipConnectionsChangeNoBit) {
+  for (const Case& c : SkipCases()) {
+    SCOPED_TRACE(c.name);
+    Model one(c, {});
+    Model many(c, {.stages = c.layers + 2, .by_layer = true});
+    ASSERT_TRUE(one.ok() && many.ok());
+    EXPECT_TRUE(one.set().skips.empty());
+    EXPECT_FALSE(many.set().skips.empty());
+    const int32_t tensors = static_cast<int32_t>(c.parameters.size()) + 2;
+    for (Model* model : {&one, &many}) {
+      std::mt19937 random(kSeed);
+      std::uniform_real_distribution<double> uniform(-1, 1);
+      for (int32_t t = 0; t < tensors; ++t) {
+        for (double& element : model->Tensor(ir::Role::Param, t)) element = uniform(random);
+      }
+      model->Loss();
+      model->Backward();
+    }
+    EXPECT_EQ(one.Loss(), many.Loss());
+    for (int32_t t = 0; t < tensors; ++t) {
+      absl::Span<double> a = one.Tensor(ir::Role::Grad, t), b = many.Tensor(ir::Role::Grad, t);
+      EXPECT_EQ(std::vector<double>(a.begin(), a.end()), std::vector<double>(b.begin(), b.end())) << "tensor " << t;
+    }
+  }
+}
+
+TEST(Differentiate, SkipConnectionsAreListed) {
+  const Case skips = SkipCases()[1];
+  Model model(skips, {.stages = 5, .by_layer = true});
+  ASSERT_EQ(model.set().skips.size(), 3);
+  // x for stages 2 and 3, and the activation.
+  const int edges[][2] = {{0, 2}, {0, 3}, {1, 3}};
+  const char* names[] = {"weft.embedding", "weft.embedding", "weft.gelu"};
+  for (int i = 0; i < 3; ++i) {
+    const SkipTensor& skip = model.set().skips[i];
+    EXPECT_EQ(skip.name, names[i]);
+    EXPECT_EQ(skip.from_stage, edges[i][0]);
+    EXPECT_EQ(skip.to_stage, edges[i][1]);
+    EXPECT_EQ(skip.dtype, FP64);
+    EXPECT_EQ(skip.shape, (std::vector<int64_t>{6, 4}));
+  }
 }
 
 TEST(Differentiate, IntoExactAccumulators) {

@@ -87,7 +87,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
-  // expected-error@+1 {{[build_segments_c9] exactly one value may cross from stage 0 to stage 1, here 2}}
+  // expected-error@+1 {{[build_segments_c9] exactly one value may cross from stage 0 to stage 1, here 2; cut the layers elsewhere}}
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
     %tokens = weft.load_tokens {layer = 0 : i32, stage = 0 : i32} : tensor<6xi32>
@@ -107,7 +107,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
-  // expected-error@+1 {{[build_segments_c10] what crosses from stage 0 to stage 1 must be a matrix of floats that stage 0 makes}}
+  // expected-error@+1 {{[build_segments_c10] what crosses from stage 0 to stage 1 must be a matrix of floats}}
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
     // expected-note@+1 {{'tokens' of type 'tensor<6xi32>' crosses}}
