@@ -232,6 +232,36 @@ TEST(Chimera, Table2) {
   }
 }
 
+// The other rows of Table 2, at B = 2F: GEMS, PipeDream and PipeDream-2BW.
+TEST(Chimera, Table2OfTheOthers) {
+  for (int d : {2, 4, 8, 16}) {
+    const int n = 64 * d;
+    auto build = [&](const char* name) {
+      return *BuildSchedule(**FindSchedule(name), {.ranks = d, .microbatches = n});
+    };
+    const PipelineSchedule gems = build("gems");
+    const ScheduleTiming one_by_one = *TimeSchedule(gems, n, kTwice);
+    // "(D-1)/(D+1/2)", approximately: the more microbatches, the closer.
+    const double bubble = 1 - static_cast<double>(one_by_one.ideal) / static_cast<double>(one_by_one.makespan);
+    EXPECT_NEAR(bubble, (d - 1) / (d + 0.5), 1.0 / n);
+    EXPECT_EQ(Peaks(one_by_one), std::vector<int64_t>(d, 1));
+    EXPECT_EQ(gems.lanes, 2);
+    for (const char* name : {"pipedream", "pipedream-2bw"}) {
+      const PipelineSchedule schedule = build(name);
+      const ScheduleTiming timing = *TimeSchedule(schedule, n, kTwice);
+      EXPECT_EQ(timing.period, timing.ideal * timing.period_repetitions) << name;
+      const std::vector<int64_t> peaks = Peaks(timing);
+      EXPECT_EQ(*std::min_element(peaks.begin(), peaks.end()), 1);
+      EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), d);
+      ASSERT_TRUE(schedule.asynchrony.has_value());
+      const std::vector<int>& versions = schedule.asynchrony->versions;
+      const bool two = std::string(name) == "pipedream-2bw";
+      EXPECT_EQ(*std::min_element(versions.begin(), versions.end()), two ? 2 : 1);
+      EXPECT_EQ(*std::max_element(versions.begin(), versions.end()), two ? 2 : d);
+    }
+  }
+}
+
 // Table 3 of the paper: with 2f pipelines, a bubble ratio of (D-2f)/(2fN+D-2f) and activations in [D-D/2f+1, D].
 TEST(Chimera, Table3) {
   for (int d : {4, 8, 16}) {

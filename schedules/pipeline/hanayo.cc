@@ -10,8 +10,8 @@
 // The paper draws N = P and no rule. Ours is the one of its origin, Chimera: the slots of wave_table.h, in units of P
 // microbatches. Other orders are tried too, for other N, costs and limits: list schedules under nine rules
 // (list_scheduling.h), and with limit >= 2P the table in units of 2P microbatches, two per forward slot. The fastest
-// with the given costs is taken (the first of equals; very long lists only have the table, or the first rule where
-// P < limit < 2P). Backwards of a stage are in ascending microbatch order (rule P9).
+// with the given costs is taken (the first of equals; the longer the lists, the fewer rules are tried). Backwards of a
+// stage are in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1; W >= 1 waves, 1 if not told; S = 2WP stages; limit, microbatches in flight, P if
 //          not told.
@@ -44,9 +44,8 @@
 namespace weft {
 namespace {
 
-// Up to so many slots, all candidates are tried and the fastest is taken; beyond, the one that is best when stages are
-// equal and transfers free.
-constexpr int64_t kManySlots = int64_t{1} << 16;
+// So many slots are list scheduled in all. The longer the lists, the fewer rules are tried.
+constexpr int64_t kTriedSlots = int64_t{1} << 20;
 
 int Waves(const ScheduleParams& params) { return params.waves == 0 ? 1 : params.waves; }
 int64_t Limit(const ScheduleParams& params) { return params.limit == 0 ? params.ranks : params.limit; }
@@ -81,17 +80,15 @@ std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const Sch
   const ListCosts costs = {
       .forward = params.costs.forward, .backward = params.costs.backward, .p2p = params.costs.p2p * v};
   const __int128 sum = (__int128{costs.forward} + costs.backward + 2 * __int128{costs.p2p}) * stages * n;
-  const bool try_all = 2 * stages * n <= kManySlots && sum <= int64_t{1} << 62;
+  const bool measurable = sum <= int64_t{1} << 62;
 
   const WaveUnit unit = Limit(params) >= int64_t{2} * params.ranks ? WaveUnit::kPairs : WaveUnit::kSingle;
-  const bool between = Limit(params) > params.ranks && unit == WaveUnit::kSingle;
-  if (!try_all) {
-    if (between && sum <= int64_t{1} << 62) {
-      return ScheduleByRule(lane, params.ranks, params.microbatches, limit, costs, Rules(stages, n)[0]).order;
-    }
-    return TableOrder(lane, params, unit);
-  }
+  const std::vector<ListRule> rules = Rules(stages, n);
+  size_t tries = static_cast<size_t>(std::min<int64_t>(rules.size(), kTriedSlots / (2 * stages * n)));
+  // The table has no use for a limit between P and 2P.
+  if (Limit(params) > params.ranks && unit == WaveUnit::kSingle) tries = std::max<size_t>(tries, 1);
   ListedOrder best = {.order = TableOrder(lane, params, unit), .makespan = 0};
+  if (!measurable || tries == 0) return std::move(best.order);
   best.makespan = MakespanInOrder(lane, best.order, params.microbatches, costs);
   auto consider = [&](ListedOrder other) {
     if (other.makespan < best.makespan) best = std::move(other);
@@ -101,8 +98,8 @@ std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const Sch
     const int64_t makespan = MakespanInOrder(lane, order, params.microbatches, costs);
     consider({.order = std::move(order), .makespan = makespan});
   }
-  for (const ListRule& rule : Rules(stages, n)) {
-    consider(ScheduleByRule(lane, params.ranks, params.microbatches, limit, costs, rule));
+  for (size_t i = 0; i < tries; ++i) {
+    consider(ScheduleByRule(lane, params.ranks, params.microbatches, limit, costs, rules[i]));
   }
   return std::move(best.order);
 }
