@@ -1,6 +1,7 @@
 #include "schedules/pipeline/controllable_memory.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "schedules/pipeline/params.h"
@@ -77,16 +78,33 @@ class Builder {
   }
 
   std::vector<std::vector<Slot>> Run() {
-    std::vector<Choice> choices(ranks_.size());
-    int64_t left = int64_t{6} * microbatches_ * static_cast<int64_t>(ranks_.size());
+    const int count = static_cast<int>(ranks_.size());
+    // Only ranks that did something in the slot before, or whose neighbours did, can have something new to do.
+    std::vector<int> awake(count), next;
+    std::iota(awake.begin(), awake.end(), 0);
+    std::vector<int64_t> woken(count, -1);
+    std::vector<Choice> choices(count);
+    int64_t left = int64_t{6} * microbatches_ * count;
     for (int64_t now = 0; left > 0; ++now) {
+      auto wake = [&](int r) {
+        if (r < 0 || r >= count || woken[r] == now) return;
+        woken[r] = now;
+        next.push_back(r);
+      };
       // All choose before any has run: what runs in this slot is there in the next.
-      for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) choices[r] = Choose(r, now);
-      for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
-        if (choices[r] == kNothing) continue;
+      for (int r : awake) choices[r] = Choose(r, now);
+      for (int r : awake) {
+        if (choices[r] == kNothing) {
+          // Only the time is missing.
+          if (Could(r, kForward0) || Could(r, kForward1)) wake(r);
+          continue;
+        }
         Do(r, choices[r]);
         --left;
+        for (int other : {r - 1, r, r + 1}) wake(other);
       }
+      awake.swap(next);
+      next.clear();
     }
     return std::move(order_);
   }
@@ -94,16 +112,21 @@ class Builder {
  private:
   int Stage(int r, int chunk) const { return chunk == 0 ? r : stages_ - 1 - r; }
 
-  bool Ready(int r, int kind, int64_t now) const {
+  // But for the lead that a forward may have.
+  bool Could(int r, int kind) const {
     const Rank& rank = ranks_[r];
     const int m = rank.next[kind];
     if (m >= microbatches_) return false;
     const int chunk = kChunk[kind], stage = Stage(r, chunk);
     if (kind == kForward0 || kind == kForward1) {
       return (stage == 0 || m < forwards_[stage - 1]) && rank.held[chunk] < rank.limit[chunk] &&
-             rank.held[0] + rank.held[1] < blocks_.limit && rank.place[kind] - now <= blocks_.lead;
+             rank.held[0] + rank.held[1] < blocks_.limit;
     }
     return m < forwards_[stage] && (stage == stages_ - 1 || m < inputs_[stage + 1]);
+  }
+
+  bool TooEarly(int r, int kind, int64_t now) const {
+    return (kind == kForward0 || kind == kForward1) && ranks_[r].place[kind] - now > blocks_.lead;
   }
 
   Choice Choose(int r, int64_t now) const {
@@ -111,7 +134,7 @@ class Builder {
     Choice best = kNothing;
     for (Choice kind : {kForward0, kForward1, kInput1, kInput0}) {
       if (best != kNothing && rank.place[kind] >= rank.place[best]) continue;
-      if (Ready(r, kind, now)) best = kind;
+      if (Could(r, kind) && !TooEarly(r, kind, now)) best = kind;
     }
     if (rank.weightless == order_[r].size()) return best;
     if (best == kNothing) return kWeight;

@@ -7,7 +7,9 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/schedule.h"
@@ -109,6 +111,18 @@ TEST(SplitBackwardFormulas, HugeCosts) {
     if (form->makespan) {
       EXPECT_GT(form->makespan->numerator, int64_t{1} << 60) << name;
     }
+  }
+}
+
+// Far more ranks than microbatches: time and space go by the slots that there are, not by the ranks squared.
+TEST(SplitBackward, LongPipelines) {
+  for (const char* name : {"zb-h1", "zb-h2", "interleaved-zb", "zb-v", "v-half", "v-min"}) {
+    const ScheduleParams params = {.ranks = 200000, .microbatches = 2};
+    const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(**FindSchedule(name), params);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    int64_t slots = 0;
+    for (const std::vector<Slot>& order : schedule->order) slots += static_cast<int64_t>(order.size());
+    EXPECT_EQ(slots, int64_t{3} * 2 * schedule->stages) << name;
   }
 }
 

@@ -26,7 +26,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,43 +54,42 @@ class Rank {
   }
 
   std::vector<Slot> Run() {
-    for (int k = 0; k < 2 * (ranks_ - rank_) - 1; ++k) Add(SlotKind::kForward, 0);
-    for (int k = 0; k < rank_; ++k) {
-      Add(SlotKind::kForward, 1);
-      Add(SlotKind::kForward, 0);
-    }
-    for (int k = 0; k < ranks_ - rank_; ++k) {
-      Add(SlotKind::kForward, 1);
-      Backward(1);
-    }
-    while (Done(SlotKind::kForward, 1) < full_) {
-      if (Done(SlotKind::kForward, 0) < full_) Add(SlotKind::kForward, 0);
-      Backward(0);
-      Add(SlotKind::kForward, 1);
-      Backward(1);
-    }
-    for (int k = 0; k < rank_; ++k) {
-      Add(SlotKind::kBackwardInput, 0);
-      Add(SlotKind::kBackwardInput, 1);
-    }
-    for (int k = 0; k < ranks_ - rank_; ++k) Backward(0);
-    for (int chunk : {1, 0}) {
-      while (Done(SlotKind::kBackwardWeight, chunk) < full_) Add(SlotKind::kBackwardWeight, chunk);
-    }
+    constexpr Step f = {SlotKind::kForward, 0}, i = {SlotKind::kBackwardInput, 0}, w = {SlotKind::kBackwardWeight, 0};
+    constexpr Step F = {SlotKind::kForward, 1}, I = {SlotKind::kBackwardInput, 1}, W = {SlotKind::kBackwardWeight, 1};
+    const int below = ranks_ - rank_;
+    Repeat(2 * below - 1, {f});
+    Repeat(rank_, {F, f});
+    Repeat(below, {F, I, W});
+    Repeat(full_ - Done(F), {f, i, w, F, I, W});
+    Repeat(rank_, {i, I});
+    Repeat(below, {i, w});
+    Repeat(full_ - Done(W), {W});
+    Repeat(full_ - Done(w), {w});
     return std::move(order_);
   }
 
  private:
-  int& Done(SlotKind kind, int chunk) { return done_[static_cast<int>(kind)][chunk]; }
+  struct Step {
+    SlotKind kind;
+    int chunk;
+  };
 
-  void Add(SlotKind kind, int chunk) {
-    const int m = Done(kind, chunk)++;
-    if (m < microbatches_) order_.push_back({.kind = kind, .stage = stages_[chunk], .microbatch = m});
-  }
+  int& Done(const Step& step) { return done_[static_cast<int>(step.kind)][step.chunk]; }
 
-  void Backward(int chunk) {
-    Add(SlotKind::kBackwardInput, chunk);
-    Add(SlotKind::kBackwardWeight, chunk);
+  void Repeat(int times, std::initializer_list<Step> steps) {
+    for (int k = 0; k < times; ++k) {
+      bool any = false;
+      for (const Step& step : steps) any |= Done(step) < microbatches_;
+      if (!any) {
+        // What is left are microbatches that do not exist; there may be far more of them than of others.
+        for (const Step& step : steps) Done(step) += times - k;
+        return;
+      }
+      for (const Step& step : steps) {
+        const int m = Done(step)++;
+        if (m < microbatches_) order_.push_back({.kind = step.kind, .stage = stages_[step.chunk], .microbatch = m});
+      }
+    }
   }
 
   const int ranks_;
