@@ -1,6 +1,7 @@
 #include "schedules/pipeline/wave_table.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <utility>
 
@@ -83,6 +84,9 @@ std::vector<std::vector<Slot>> WaveOrder(const WaveTable& table, int microbatche
       }
     }
     std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    // One slot at a time: "at most one micro-batch occupies the same time slot on each worker" (Chimera, sec. 3.1).
+    assert(std::adjacent_find(timed.begin(), timed.end(),
+                              [](const auto& a, const auto& b) { return a.first == b.first; }) == timed.end());
     order[rank].reserve(timed.size());
     for (const auto& [time, slot] : timed) order[rank].push_back(slot);
   }
