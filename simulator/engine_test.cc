@@ -11,6 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/mesh.h"
 #include "simulator/naive_simulator.h"
 #include "simulator/test_programs.h"
 #include "tests/random_program.h"
@@ -226,6 +227,13 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
     ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
     ExpectAgreement(program, durations, repetitions, 4, 1, /*join_steps=*/false, 1 + static_cast<int64_t>(seed % 20));
+    // For any order that is chosen, what lives has a place.
+    const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
+      const int t = TemplateOfRank(program, static_cast<int64_t>(rank));
+      EXPECT_LE(engine->ranks[rank].live_peak, program.templates(t).device_arena_bytes());
+    }
     if (HasFailure()) return;
   }
   EXPECT_EQ(seen.size(), 9u);
