@@ -1,14 +1,15 @@
 // weft list: the names that flags and plans take.
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "catalog/catalog.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/schedule_notes.h"
 #include "cli/terminal.h"
 #include "proto/json.h"
 #include "proto/status.h"
@@ -21,12 +22,17 @@
 namespace weft {
 namespace {
 
-// Name and, where there is more to say, source or description.
-using Rows = std::vector<std::pair<std::string, std::string>>;
+struct Row {
+  std::string name;
+  // Source or description, and what is below that, where there is more to say.
+  std::string about = {};
+  std::string details = {};
+};
+using Rows = std::vector<Row>;
 
 Rows FromCatalog(absl::string_view kind) {
   Rows rows;
-  for (const std::string& name : CatalogNames(kind)) rows.emplace_back(name, "");
+  for (const std::string& name : CatalogNames(kind)) rows.push_back({.name = name});
   return rows;
 }
 
@@ -35,29 +41,37 @@ Rows Clusters() { return FromCatalog("clusters"); }
 
 Rows PipelineSchedules() {
   Rows rows;
-  for (const ScheduleEntry& entry : Schedules()) rows.emplace_back(entry.name, entry.source);
+  for (const ScheduleEntry& entry : Schedules()) {
+    std::vector<std::string> details;
+    if (const ScheduleNotes* notes = FindScheduleNotes(entry.name)) details.emplace_back(notes->constraints);
+    if (entry.takes != kTakesNothing) details.push_back(absl::StrCat("takes ", TakenFlags(entry)));
+    rows.push_back({std::string(entry.name), std::string(entry.source), absl::StrJoin(details, "; ")});
+  }
   return rows;
 }
 
 Rows CollectiveAlgorithms() {
   Rows rows;
-  for (const CollectiveEntry& entry : Collectives()) rows.emplace_back(entry.name, entry.source);
+  for (const CollectiveEntry& entry : Collectives())
+    rows.push_back({std::string(entry.name), std::string(entry.source)});
   return rows;
 }
 
 Rows Networks() {
   Rows rows;
-  for (const NetworkModelEntry& entry : NetworkModels()) rows.emplace_back(entry.name, entry.description);
+  for (const NetworkModelEntry& entry : NetworkModels())
+    rows.push_back({std::string(entry.name), std::string(entry.description)});
   return rows;
 }
 
 Rows Costs() {
   Rows rows;
-  for (const CostModelEntry& entry : CostModels()) rows.emplace_back(entry.name, entry.description);
+  for (const CostModelEntry& entry : CostModels())
+    rows.push_back({std::string(entry.name), std::string(entry.description)});
   return rows;
 }
 
-Rows Runtimes() { return {{"weft", "this project's own executor"}}; }
+Rows Runtimes() { return {{.name = "weft", .about = "this project's own executor"}}; }
 
 struct Kind {
   absl::string_view name;
@@ -76,23 +90,26 @@ constexpr Kind kKinds[] = {
 
 std::string Text(const Rows& rows) {
   size_t width = 0;
-  for (const auto& [name, about] : rows) width = std::max(width, name.size());
+  for (const Row& row : rows) width = std::max(width, row.name.size());
   std::string text;
-  for (const auto& [name, about] : rows) {
-    if (about.empty()) {
-      absl::StrAppend(&text, name, "\n");
+  for (const Row& row : rows) {
+    if (row.about.empty()) {
+      absl::StrAppend(&text, row.name, "\n");
     } else {
-      absl::StrAppendFormat(&text, "%-*s  %s\n", static_cast<int>(width), name, about);
+      absl::StrAppendFormat(&text, "%-*s  %s\n", static_cast<int>(width), row.name, row.about);
     }
+    if (!row.details.empty()) absl::StrAppend(&text, std::string(width + 4, ' '), row.details, "\n");
   }
   return text;
 }
 
 std::string Json(const Rows& rows) {
   std::string text = "[";
-  for (const auto& [name, about] : rows) {
-    absl::StrAppend(&text, text.size() > 1 ? "," : "", "\n  {\"name\": ", JsonQuoted(name),
-                    ", \"about\": ", JsonQuoted(about), "}");
+  for (const Row& row : rows) {
+    absl::StrAppend(&text, text.size() > 1 ? "," : "", "\n  {\"name\": ", JsonQuoted(row.name),
+                    ", \"about\": ", JsonQuoted(row.about));
+    if (!row.details.empty()) absl::StrAppend(&text, ", \"details\": ", JsonQuoted(row.details));
+    absl::StrAppend(&text, "}");
   }
   return absl::StrCat(text, rows.empty() ? "]\n" : "\n]\n");
 }

@@ -1,22 +1,23 @@
 // weft schedule: a pipeline schedule without a model.
 #include "schedules/pipeline/schedule.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/schedule_load.h"
 #include "cli/schedule_view.h"
 #include "cli/terminal.h"
 #include "proto/json.h"
 #include "proto/status.h"
-#include "schedules/pipeline/closed_form.h"
-#include "schedules/pipeline/timing.h"
+#include "schedules/pipeline/pytorch_csv.h"
+#include "schedules/pipeline/schedule_text.h"
+#include "schedules/pipeline/transfer_check.h"
 
 namespace weft {
 namespace {
@@ -24,98 +25,138 @@ namespace {
 // Costs are kept in thousandths (Flags::Thousandths).
 constexpr int64_t kScale = 1000;
 constexpr int64_t kLargestCost = 10'000'000 * kScale;
+constexpr int64_t kMaximumCount = int64_t{1} << 23;
 
-struct Timed {
-  PipelineSchedule schedule;
-  ScheduleTiming timing;
-  ScheduleReport report;
-};
+const std::vector<std::string> kScalings = {"concatenation", "forward-doubling", "backward-halving"};
+const std::vector<std::string> kCommunicators = {"per-edge", "per-direction", "one"};
 
-absl::StatusOr<Timed> BuildAndTime(const ScheduleEntry& entry, const ScheduleParams& params, const SlotCosts& costs) {
-  Timed timed;
-  WEFT_ASSIGN_OR_RETURN(timed.schedule, BuildSchedule(entry, params));
-  WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, params.microbatches, costs));
-  timed.report = MakeScheduleReport(entry.name, params.microbatches, timed.timing, kScale);
-  return timed;
+template <typename Enum, typename Names>
+Enum Choose(const Names& names, absl::string_view chosen) {
+  return static_cast<Enum>(std::find(std::begin(names), std::end(names), chosen) - std::begin(names));
 }
 
-std::string ClosedFormLine(const ScheduleEntry& entry, const ScheduleParams& params) {
-  const std::optional<ClosedForm> form = entry.closed_form ? entry.closed_form(params) : std::nullopt;
-  if (!form || !form->makespan) return absl::StrCat("source: ", entry.source, "\n");
-  const double makespan = form->makespan->numerator / static_cast<double>(form->makespan->denominator * kScale);
-  return absl::StrFormat("closed form (free transfers): makespan %s%s; source: %s\n",
-                         form->makespan_is_bound ? "at most " : "", JsonNumber(makespan), entry.source);
+template <size_t n>
+std::vector<std::string> Strings(const absl::string_view (&names)[n]) {
+  return std::vector<std::string>(std::begin(names), std::end(names));
 }
 
-absl::StatusOr<std::string> Compare(const std::vector<const ScheduleEntry*>& entries, const ScheduleParams& params,
-                                    const SlotCosts& costs) {
-  std::string text = "  schedule          makespan     bubble  peak activations\n";
-  for (const ScheduleEntry* entry : entries) {
-    WEFT_ASSIGN_OR_RETURN(const Timed timed, BuildAndTime(*entry, params, costs));
-    double peak = 0;
-    for (const ScheduleRank& rank : timed.report.per_rank()) peak = std::max(peak, rank.peak_activations());
-    absl::StrAppendFormat(&text, "  %-14s %11s %8.2f %% %17s\n", entry->name, JsonNumber(timed.report.makespan()),
-                          100 * timed.report.bubble_ratio(), JsonNumber(peak));
-  }
-  return text;
+std::string LastLine(const LoadedSchedule& loaded) {
+  if (loaded.entry == nullptr) return "";
+  if (!loaded.report.has_closed_form_makespan()) return absl::StrCat("source: ", loaded.entry->source, "\n");
+  return absl::StrCat("closed form (free transfers): makespan ", loaded.report.closed_form_is_bound() ? "at most " : "",
+                      JsonNumber(loaded.report.closed_form_makespan()), "; source: ", loaded.entry->source, "\n");
 }
 
 }  // namespace
 
 absl::Status ScheduleCommand(absl::Span<const std::string> args) {
-  int64_t ranks = 4, microbatches = 8;
-  int64_t forward = 1 * kScale, backward = 2 * kScale, p2p = 0;
-  std::string format = "text", compare;
+  int64_t ranks = 0, microbatches = 0;
+  int64_t forward = 1 * kScale, backward = 2 * kScale, weight = 1 * kScale, pair = 0, p2p = 0;
+  int64_t virtual_stages = 0, waves = 0, lanes = 0, limit = 0, group = 0;
+  std::string scaling = kScalings[0], format = "text", compare, csv_form = "compute_only", dialect = "torch";
+  std::string file_form = "auto", file_dialect = "auto", communicators = kCommunicators[0];
+  ScheduleRequest request;
+  bool grouped = false;
   Flags flags(
-      "weft schedule", "NAME [flags]",
-      "Shows a pipeline schedule (one of `weft list schedules`) without a model: when each rank works on which\n"
-      "microbatch, how long it idles, and how many microbatches' activations it holds.");
-  flags.Int("ranks", "P", "pipeline ranks", &ranks, 1, int64_t{1} << 23);
-  flags.Int("microbatches", "N", "microbatches of one step", &microbatches, 1, int64_t{1} << 23);
+      "weft schedule", "NAME|FILE [flags]",
+      "Shows a pipeline schedule without a model: when each rank works on which microbatch, how long it idles and\n"
+      "why, and how many microbatches' activations it holds. NAME is one of `weft list schedules`; FILE is one of\n"
+      "your own, in weft's text form or as PyTorch's CSV (docs/schedule_files.md).");
+  flags.Int("ranks", "P", "pipeline ranks; 0 = 4, or the file's", &ranks, 0, kMaximumCount);
+  flags.Int("microbatches", "N", "microbatches of one step; 0 = 8, or the file's", &microbatches, 0, kMaximumCount);
   flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &forward, 1,
                     kLargestCost);
   flags.Thousandths("backward", "T", "time of its backward", &backward, 1, kLargestCost);
+  flags.Thousandths("weight", "T", "of that, time of the weight gradients; half of --backward if only that is given",
+                    &weight, 0, kLargestCost);
+  flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum", &pair, 0, kLargestCost);
   flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &p2p, 0, kLargestCost);
-  flags.String("compare", "NAME,...", "one line for NAME and for each of these (or \"all\")", &compare);
-  flags.Choice("format", {"text", "json", "csv", "svg"}, "csv: the slots of each rank as PyTorch's runtime reads them",
-               &format);
-  flags.Example("weft schedule 1f1b --ranks=4 --microbatches=8 --forward=1 --backward=2");
+  flags.Int("virtual", "V", "stages per rank; 0 = the schedule's choice", &virtual_stages, 0, kMaximumCount);
+  flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &waves, 0, kMaximumCount);
+  flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &lanes, 0, kMaximumCount);
+  flags.Int("limit", "M", "microbatches in flight", &limit, 0, kMaximumCount);
+  flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &group, 0,
+            kMaximumCount);
+  flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &scaling);
+  flags.Bool("freeze", "make a message-driven schedule the static one that it is with these times", &request.freeze);
+  flags.String("compare", "NAME,...",
+               "one line for NAME and for each of these, the fastest first; \"all\": all that exist for these P and N. "
+               "Each gets the parameters that it takes",
+               &compare);
+  flags.Choice("format", {"text", "json", "csv", "svg", "schedule"},
+               "csv: for PyTorch's pipeline runtime; schedule: weft's text form", &format);
+  flags.Choice("csv-form", {"compute_only", "compute_comms"}, "what --format=csv holds; compute_comms: transfers too",
+               &csv_form);
+  flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"}, "which PyTorch --format=csv is for", &dialect);
+  flags.Choice("file-form", Strings(kCsvForms), "what FILE holds", &file_form);
+  flags.Choice("file-dialect", Strings(kCsvDialects), "which PyTorch FILE is from", &file_dialect);
+  flags.Choice("communicators", kCommunicators,
+               "check that the transfers of csv-form=compute_comms cannot block if they share communicators so",
+               &communicators);
+  flags.Bool("grouped", "... and neighbouring transfers start together", &grouped);
+  flags.Example("weft schedule zb-h1 --ranks=4 --microbatches=8 --p2p=0.25 --compare=all");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
+  if (flags.Given("backward") && !flags.Given("weight")) weight = backward / 2;
+  if (weight > backward) {
+    return UsageError(absl::StrCat("--weight=", JsonNumber(weight / double{kScale}), ": allowed: at most --backward=",
+                                   JsonNumber(backward / double{kScale}), "; see weft schedule --help"));
+  }
 
-  std::vector<const ScheduleEntry*> entries;
-  std::vector<std::string> names = {flags.positional()[0]};
-  if (compare == "all") {
-    for (const ScheduleEntry& entry : Schedules()) {
-      if (entry.name != names[0]) names.emplace_back(entry.name);
-    }
-  } else if (!compare.empty()) {
-    for (absl::string_view name : absl::StrSplit(compare, ',')) names.emplace_back(name);
-  }
-  for (const std::string& name : names) {
-    const absl::StatusOr<const ScheduleEntry*> entry = FindSchedule(name);
-    if (!entry.ok()) return UsageError(entry.status().message());
-    entries.push_back(*entry);
-  }
-  const SlotCosts costs = {.forward = forward, .backward = backward, .p2p = p2p};
-  const ScheduleParams params = {
-      .ranks = static_cast<int>(ranks), .microbatches = static_cast<int>(microbatches), .costs = costs};
+  request.name = flags.positional()[0];
+  request.scale = kScale;
+  request.csv = {.dialect = Choose<CsvDialect>(kCsvDialects, file_dialect),
+                 .form = Choose<CsvForm>(kCsvForms, file_form)};
+  request.params = {
+      .ranks = static_cast<int>(ranks),
+      .microbatches = static_cast<int>(microbatches),
+      .costs = {.forward = forward, .backward = backward, .weight = weight, .pair = pair, .p2p = p2p},
+      .virtual_stages = static_cast<int>(virtual_stages),
+      .waves = static_cast<int>(waves),
+      .lanes = static_cast<int>(lanes),
+      .limit = static_cast<int>(limit),
+      .group = static_cast<int>(group),
+      .scaling = Choose<Scaling>(kScalings, scaling),
+  };
+  auto usage = [](const absl::Status& status) {
+    return absl::IsNotFound(status) ? UsageError(status.message()) : status;
+  };
+
   if (!compare.empty()) {
-    if (format != "text") return UsageError("--compare has --format=text only; see weft schedule --help");
-    WEFT_ASSIGN_OR_RETURN(const std::string text, Compare(entries, params, costs));
-    return Print(text);
-  }
-
-  WEFT_ASSIGN_OR_RETURN(const Timed timed, BuildAndTime(*entries[0], params, costs));
-  if (format == "csv") return Print(ScheduleCsv(timed.schedule));
-  if (format == "svg") return Print(ScheduleSvg(timed.schedule, timed.timing, timed.report));
-  if (format == "json") {
-    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(timed.report));
+    if (format != "text" && format != "json") {
+      return UsageError("--compare has --format=text and json; see weft schedule --help");
+    }
+    const absl::StatusOr<ScheduleComparisonReport> report = CompareSchedules(request, absl::StrSplit(compare, ','));
+    if (!report.ok()) return usage(report.status());
+    if (format == "text") return Print(ScheduleComparison(*report));
+    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(*report));
     return Print(json);
   }
-  return Print(absl::StrCat(ScheduleTable(timed.report), "\n",
-                            ScheduleTimeline(timed.schedule, timed.timing, kScale, OutputWidth(), ColourOutput()), "\n",
-                            ClosedFormLine(*entries[0], params)));
+
+  const absl::StatusOr<LoadedSchedule> loaded = LoadSchedule(request);
+  if (!loaded.ok()) return usage(loaded.status());
+  if (flags.Given("communicators") || grouped) {
+    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, CsvForm::kComputeComms));
+    const TransferOptions options = {.communicators = Choose<Communicators>(kCommunicators, communicators),
+                                     .grouped = grouped};
+    WEFT_RETURN_IF_ERROR(CheckTransfers(lists, options));
+  }
+  if (format == "csv") {
+    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, Choose<CsvForm>(kCsvForms, csv_form)));
+    WEFT_ASSIGN_OR_RETURN(const std::string csv, FormatPytorchCsv(lists, Choose<CsvDialect>(kCsvDialects, dialect)));
+    return Print(csv);
+  }
+  const TimedSchedule& timed = loaded->timed;
+  if (format == "schedule") {
+    return Print(FormatSchedule({loaded->entry == nullptr ? "" : timed.name, timed.schedule, timed.microbatches, {}}));
+  }
+  if (format == "svg") return Print(ScheduleSvg(timed, loaded->report));
+  if (format == "json") {
+    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(loaded->report));
+    return Print(json);
+  }
+  return Print(absl::StrCat(ScheduleTable(loaded->report), "\n", ScheduleTimeline(timed, OutputWidth(), ColourOutput()),
+                            "\n", LastLine(*loaded)));
 }
 
 }  // namespace weft

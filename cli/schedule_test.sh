@@ -6,32 +6,97 @@ source "$(dirname "$0")/expect.sh"
 
 expect 0 '^makespan 33, span 33, ideal 24, bubble 27\.27 % of makespan \(37\.50 % of ideal\)$' schedule 1f1b
 expect 0 '^  rank 3 \.\. \.\. \.\. f0 B0 B0 f1 B1 B1' schedule 1f1b --ranks=4 --microbatches=8
-expect 0 '^closed form \(free transfers\): makespan 33, bubble 3/11 of makespan; source: Huang' schedule gpipe
+expect 0 '^closed form \(free transfers\): makespan 33; source: Huang' schedule gpipe
 expect 0 '^  "makespan": 10\.5,$' schedule gpipe --ranks 2 --microbatches 2 --forward 1.5 --backward 2 --format json
 expect 0 '^1F0,1B0,1F1,1B1$' schedule 1f1b --ranks=2 --microbatches=2 --format=csv
 expect 0 '^<svg xmlns=' schedule 1f1b --format=svg
-expect 0 '^  gpipe +33 +27\.27 % +8$' schedule 1f1b --compare=all
+expect 0 '^  gpipe +33 +33 +33 +27\.27 % +37\.50 % +8 +1$' schedule 1f1b --compare=all
 expect 0 'bubble 0\.00 %' schedule gpipe --ranks=1 --microbatches=1
 expect 0 '^  \(the first 64 of 200 ranks\)$' schedule gpipe --ranks=200
 
-expect 2 "unknown schedule 'gpip'; nearest: 'gpipe'; known: 1f1b, gpipe" schedule gpip
+# Parameters, causes of idle time, halves, pairs, lanes, asynchronous and message-driven schedules.
+expect 0 'makespan 26\.25,' schedule interleaved --virtual=4
+expect 0 '^makespan ' schedule hanayo --waves=2 --limit=8
+expect 0 '^ +0 +24 +9 +0 +[0-9.]+ +[0-9.]+ +0 +4$' schedule 1f1b --p2p=0
+expect 0 '^16 stages, 1 lanes, 1 copies of the weights$' schedule interleaved --virtual=4
+expect 0 '^4 stages, 2 lanes, 2 copies of the weights$' schedule chimera
+expect 0 'f forward, I input gradient, W weight gradient$' schedule zb-h1
+expect 0 'p and P a forward and a backward that overlap, lanes a to b$' schedule dualpipe
+expect 0 'makespan 52, .* ideal 51,' schedule dualpipe --ranks=8 --microbatches=20 --pair=2
+expect 0 'makespan 49\.4,' schedule zb-h1 --microbatches=16 --backward=2 --weight=0.8 --forward=1 --ranks=2
+expect 0 '^asynchronous: steady period of a step 24, bubble 0\.00 %$' schedule pipedream
+expect 0 '^0F0,' schedule axonn --freeze --format=csv
+expect 1 'cannot say what axonn does: the order is message-driven' schedule axonn --format=csv
+expect 1 'cannot say what chimera does: stage 0 is on ranks 0 and 3 \(lanes 0 and 1\)' schedule chimera --format=csv
+expect 1 'cannot say what pipedream does: the schedule is asynchronous' schedule pipedream --format=csv
+expect 1 'schedule .1f1b. does not take virtual_stages; those that do: ' schedule 1f1b --virtual=2
+expect 1 'ranks = 5' schedule chimera --ranks=5
+expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
+
+# PyTorch's forms and dialects.
+expect 0 '^0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD$' \
+  schedule 1f1b --ranks=2 --microbatches=2 --format=csv --csv-form=compute_comms
+expect 0 '^0F0,0B0,0W0,0F1,0B1,0W1$' schedule zb-h1 --ranks=1 --microbatches=2 --format=csv --dialect=torch-2.5
+expect 1 'dialect torch-2\.5: .*has no REDUCE_GRAD' \
+  schedule 1f1b --format=csv --csv-form=compute_comms --dialect=torch-2.5
+expect 1 'dialect late-2024: .*has no OVERLAP_F_B; nearest valid: dialect torch' \
+  schedule dualpipev --format=csv --dialect=late-2024
+
+# Files of one's own.
+dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
+printf '0F0,0F1,0B0,0B1\r\n1F0,1B0,1F1,1B1\r\n' >"$dir/mine.csv"
+printf '0F0,0F1,0BW0,0B1,0W1\n' >"$dir/old.csv"
+printf '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n' \
+  >"$dir/comms.csv"
+expect 0 'mine\.csv: 2 ranks, 2 microbatches$' schedule "$dir/mine.csv"
+expect 0 '^makespan 9,' schedule "$dir/mine.csv" --ranks=2 --microbatches=2
+expect 0 'mine\.csv +9 ' schedule "$dir/mine.csv" --compare=gpipe,1f1b
+expect 0 '^0F0,0F1,0B0,0I1,0W1$' schedule "$dir/old.csv" --format=csv
+expect 0 '^rank 1: F1\.0 B1\.0 F1\.1 B1\.1$' schedule "$dir/mine.csv" --format=schedule
+"$WEFT" schedule chimera --format=schedule >"$dir/chimera.schedule" || fail "format=schedule"
+expect 0 '^chimera: 4 ranks, 8 microbatches$' schedule "$dir/chimera.schedule"
+cmp -s <("$WEFT" schedule "$dir/chimera.schedule" --format=schedule | grep -v ^name) \
+  <(grep -v ^name "$dir/chimera.schedule") || fail "the text form does not come back"
+expect 0 '^0F0,0SEND_F0,0F1,' schedule "$dir/comms.csv" --format=csv --csv-form=compute_comms --communicators=per-direction
+expect 0 '^0F0,0F1,0B0,0B1$' schedule "$dir/comms.csv" --format=csv
+expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' schedule "$dir/comms.csv" --communicators=one
+expect 0 'makespan 9,' schedule "$dir/comms.csv" --communicators=one --grouped
+expect 1 'the schedule is for 2 ranks, but 4 are asked for' schedule "$dir/mine.csv" --ranks=4
+expect 1 'takes no waves' schedule "$dir/mine.csv" --waves=2
+expect 1 'old\.csv: line 1 \(rank 0\), cell 3: dialect torch has no BW' schedule "$dir/old.csv" --file-dialect=torch
+expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' schedule "$dir/comms.csv" --file-form=compute_only
+expect 1 'is not a file' schedule gpipe --file-dialect=torch
+expect 2 'no/such\.csv' schedule no/such.csv
+
+# Comparisons.
+expect 0 '^  zb-v +25\.5 +24 +25\.5 ' schedule zb-h1 --compare=all
+expect 0 '^  chimera +not for these: ranks = 3' schedule gpipe --ranks=3 --compare=all
+expect 0 '"schedule": "interleaved-zb"' schedule gpipe --compare=all --format=json
+expect 1 'ranks = 3' schedule gpipe --ranks=3 --compare=chimera
+first() { "$WEFT" schedule gpipe --compare=all "$@" | sed -n 2p | awk '{print $1}'; }
+[ "$(first)" = interleaved-zb ] || fail "fastest on fast links: $(first)"
+[ "$(first --p2p=1)" = zb-h2 ] || fail "fastest on slow links: $(first --p2p=1)"
+
+expect 2 "unknown schedule 'gpip'; nearest: 'gpipe'; known: 1f1b, .*; and there is no such file" schedule gpip
 expect 2 "unknown schedule 'x'" schedule gpipe --compare=1f1b,x
 expect 2 'an argument is missing' schedule
 expect 2 "unexpected argument '1f1b'" schedule gpipe 1f1b
 expect 2 "unknown flag '--rank'; nearest: --ranks" schedule gpipe --rank=4
-expect 2 "ranks='0': allowed: 1 to [0-9]+, nearest valid: 1" schedule gpipe --ranks=0
+expect 2 "ranks='-1': allowed: 0 to [0-9]+, nearest valid: 0" schedule gpipe --ranks=-1
 expect 2 "ranks='four': expected a whole number" schedule gpipe --ranks=four
 expect 2 "expected a number from 0\.001 to 10000000 with at most 3 digits" schedule gpipe --forward=0
 expect 2 "expected a number" schedule gpipe --backward=-1
 expect 2 "expected a number" schedule gpipe --backward=nan
 expect 2 "expected a number" schedule gpipe --backward=1e3
 expect 2 "expected a number" schedule gpipe --p2p=1.2345
-expect 2 "format='jsno': allowed: text, json, csv, svg, nearest valid: json" schedule gpipe --format=jsno
-expect 2 'text only' schedule gpipe --compare=all --format=json
-expect 1 'microbatches = 1000000; allowed: 1 to 8388, nearest valid: 8388' \
+expect 2 "format='jsno': allowed: text, json, csv, svg, schedule, nearest valid: json" schedule gpipe --format=jsno
+expect 2 '.*--compare has --format=text and json' schedule gpipe --compare=all --format=svg
+expect 1 'microbatches = 1000000; allowed: 1 to 22369, nearest valid: 22369' \
   schedule gpipe --ranks=1000 --microbatches=1000000
 
 expect 0 '^1f1b +Narayanan' list schedules
+expect 0 '^ +any P, N; limit >= 1 \(P\); takes --limit$' list schedules
+expect 0 '"details": "any P, N"' list schedules --format=json
 expect 0 '^gpt2$' list models
 expect 0 '^ring +Patarasuk' list collectives
 expect 0 '^  \{"name": "ring", "about": "Patarasuk' list collectives --format=json

@@ -12,23 +12,35 @@
 
 namespace weft {
 
-// Times of `timing` are multiples of 1 / (timing.unit * scale) of the report's unit.
-ScheduleReport MakeScheduleReport(absl::string_view name, int microbatches, const ScheduleTiming& timing,
-                                  int64_t scale);
+struct TimedSchedule {
+  std::string name;
+  PipelineSchedule schedule;
+  int microbatches = 0;
+  // Times are multiples of 1 / (timing.unit * scale) of what the user counts in.
+  ScheduleTiming timing;
+  int64_t scale = 1;
+};
+
+// Everything but the closed form.
+ScheduleReport MakeScheduleReport(const TimedSchedule& timed);
+
+// Copies of the model's weights that the ranks keep, replicas and versions counted.
+double WeightCopies(const PipelineSchedule& schedule);
 
 // The figures as a table.
 std::string ScheduleTable(const ScheduleReport& report);
 
-// One line per rank over time (cli/timeline.h): "f3" forward of microbatch 3, "B3" backward, ".." idle.
-std::string ScheduleTimeline(const PipelineSchedule& schedule, const ScheduleTiming& timing, int64_t scale, int width,
-                             bool colour);
+// One line per rank over time (cli/timeline.h): "f3" forward of microbatch 3, "B3" backward, "I3" and "W3" its halves,
+// "p3 P1" an overlapped pair, "f2+" the forward of microbatches 2 and 3, "f3b" of the second lane; ".." idle. A last
+// line says what of these it has.
+std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour);
 
-// The same as a drawing: a row per rank, forwards blue, backwards green, a microbatch's number where there is room.
-std::string ScheduleSvg(const PipelineSchedule& schedule, const ScheduleTiming& timing, const ScheduleReport& report);
+// The same as a drawing: a row per rank, a colour per kind, lighter for later stages of the rank, a stroke per lane, a
+// microbatch's number where there is room; each slot's name as a tooltip.
+std::string ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report);
 
-// One line per rank: its slots as STAGE F|B MICROBATCH, e.g. "0F0,0F1,0B0", which PyTorch's pipeline runtime reads as
-// a compute-only schedule.
-std::string ScheduleCsv(const PipelineSchedule& schedule);
+// One line per schedule, and one for each that was skipped.
+std::string ScheduleComparison(const ScheduleComparisonReport& report);
 
 }  // namespace weft
 

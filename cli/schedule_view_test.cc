@@ -11,50 +11,52 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Timed {
-  PipelineSchedule schedule;
-  ScheduleTiming timing;
-};
-
-Timed Build(const char* name, int ranks, int microbatches, SlotCosts costs) {
-  Timed timed;
-  timed.schedule = *(*FindSchedule(name))->build({.ranks = ranks, .microbatches = microbatches});
-  timed.timing = *TimeSchedule(timed.schedule, microbatches, costs);
+TimedSchedule Build(const char* name, const ScheduleParams& params, int64_t scale = 1) {
+  TimedSchedule timed;
+  timed.name = name;
+  timed.schedule = *BuildSchedule(**FindSchedule(name), params);
+  timed.microbatches = params.microbatches;
+  timed.timing = *TimeSchedule(timed.schedule, params.microbatches, params.costs);
+  timed.scale = scale;
   return timed;
+}
+
+TimedSchedule Build(const char* name, int ranks, int microbatches, SlotCosts costs, int64_t scale = 1) {
+  return Build(name, {.ranks = ranks, .microbatches = microbatches, .costs = costs}, scale);
 }
 
 // The drawing of schedules/pipeline/one_f_one_b.cc.
 TEST(ScheduleTimeline, OneFOneB) {
-  const Timed t = Build("1f1b", 3, 4, {.forward = 1, .backward = 2});
-  EXPECT_EQ(ScheduleTimeline(t.schedule, t.timing, 1, 100, false),
+  const TimedSchedule t = Build("1f1b", 3, 4, {.forward = 1, .backward = 2});
+  EXPECT_EQ(ScheduleTimeline(t, 100, false),
             "  rank 0 f0 f1 f2 .. .. .. .. B0 B0 f3 B1 B1 .. B2 B2 .. B3 B3\n"
             "  rank 1 .. f0 f1 .. .. B0 B0 f2 B1 B1 f3 B2 B2 .. B3 B3 .. ..\n"
             "  rank 2 .. .. f0 B0 B0 f1 B1 B1 f2 B2 B2 f3 B3 B3 .. .. .. ..\n"
-            "  one column = 1\n");
+            "  one column = 1; f forward, B backward\n");
 }
 
 TEST(ScheduleTimeline, TooWideIsDrawnByLetters) {
-  const Timed t = Build("gpipe", 2, 2, {.forward = 1000, .backward = 2001});
-  EXPECT_EQ(ScheduleTimeline(t.schedule, t.timing, 1000, 30, false),
+  const TimedSchedule t = Build("gpipe", 2, 2, {.forward = 1000, .backward = 2001}, 1000);
+  EXPECT_EQ(ScheduleTimeline(t, 30, false),
             "  rank 0 fffff.......BBBBBBBBB\n"
             "  rank 1 ..fffffBBBBBBBBB.....\n"
-            "  one column = 0.429, each drawn by its middle\n");
+            "  one column = 0.429, each drawn by its middle; f forward, B backward\n");
 }
 
 TEST(ScheduleTimeline, ColoursRunsOnce) {
-  const Timed t = Build("gpipe", 1, 2, {.forward = 1, .backward = 1});
-  EXPECT_EQ(ScheduleTimeline(t.schedule, t.timing, 1, 100, true),
-            "  rank 0 \033[34mf0 f1 \033[0m\033[32mB0 B1 \033[0m\n  one column = 1\n");
+  const TimedSchedule t = Build("gpipe", 1, 2, {.forward = 1, .backward = 1});
+  EXPECT_EQ(ScheduleTimeline(t, 100, true),
+            "  rank 0 \033[34mf0 f1 \033[0m\033[32mB0 B1 \033[0m\n  one column = 1; f forward, B backward\n");
 }
 
 TEST(ScheduleTimeline, ManyRanksAreCut) {
-  const Timed t = Build("gpipe", 100, 1, {.forward = 1, .backward = 1});
-  EXPECT_THAT(ScheduleTimeline(t.schedule, t.timing, 1, 100, false), HasSubstr("(the first 64 of 100 ranks)"));
+  const TimedSchedule t = Build("gpipe", 100, 1, {.forward = 1, .backward = 1});
+  EXPECT_THAT(ScheduleTimeline(t, 100, false), HasSubstr("(the first 64 of 100 ranks)"));
 }
 
 TEST(ScheduleReport, IsTheDoubleNearestToTheExactFigure) {
-  const Timed t = Build("1f1b", 4, 8, {.forward = 1500, .backward = 2100});
-  const ScheduleReport report = MakeScheduleReport("1f1b", 8, t.timing, 1000);
+  const TimedSchedule t = Build("1f1b", 4, 8, {.forward = 1500, .backward = 2100}, 1000);
+  const ScheduleReport report = MakeScheduleReport(t);
   EXPECT_EQ(report.makespan(), 39.6);
   EXPECT_EQ(report.span(), 39.6);
   EXPECT_EQ(report.ideal(), 28.8);
@@ -62,14 +64,14 @@ TEST(ScheduleReport, IsTheDoubleNearestToTheExactFigure) {
   EXPECT_EQ(report.bubble_over_ideal(), 3.0 / 8);
   EXPECT_EQ(report.per_rank(0).peak_activations(), 4);
   EXPECT_EQ(report.per_rank(3).idle(), 10.8);
-  EXPECT_THAT(*MessageToJson(report), HasSubstr("\"peak_activations\": 4\n"));
+  EXPECT_THAT(*MessageToJson(report), HasSubstr("\"peak_activations\": 4,\n"));
 }
 
 TEST(ScheduleSvg, OneRectanglePerSlotInItsPlace) {
-  const Timed t = Build("gpipe", 2, 2, {.forward = 1, .backward = 3});
-  const ScheduleReport report = MakeScheduleReport("gpipe", 2, t.timing, 1);
-  const std::string svg = ScheduleSvg(t.schedule, t.timing, report);
-  EXPECT_EQ(svg, ScheduleSvg(t.schedule, t.timing, report));
+  const TimedSchedule t = Build("gpipe", 2, 2, {.forward = 1, .backward = 3});
+  const ScheduleReport report = MakeScheduleReport(t);
+  const std::string svg = ScheduleSvg(t, report);
+  EXPECT_EQ(svg, ScheduleSvg(t, report));
   int forwards = 0, backwards = 0;
   for (size_t at = 0; (at = svg.find("fill=\"#4c78a8\"", at)) != std::string::npos; ++at) ++forwards;
   for (size_t at = 0; (at = svg.find("fill=\"#54a24b\"", at)) != std::string::npos; ++at) ++backwards;
@@ -80,9 +82,47 @@ TEST(ScheduleSvg, OneRectanglePerSlotInItsPlace) {
   EXPECT_THAT(svg, HasSubstr("gpipe, 2 ranks, 2 microbatches: makespan 12, bubble 33.33 %"));
 }
 
-TEST(ScheduleCsv, AsPyTorchReadsIt) {
-  const Timed t = Build("1f1b", 2, 2, {});
-  EXPECT_EQ(ScheduleCsv(t.schedule), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+// Halves, pairs and lanes can be told apart, and the legend names what is there.
+TEST(ScheduleTimeline, EveryKind) {
+  const TimedSchedule halves = Build("zb-h1", 2, 2, {});
+  EXPECT_EQ(ScheduleTimeline(halves, 100, false),
+            "  rank 0 f0 f1 .. I0 W0 I1 W1\n"
+            "  rank 1 .. f0 I0 f1 I1 W0 W1\n"
+            "  one column = 1; f forward, I input gradient, W weight gradient\n");
+  const TimedSchedule pairs = Build("dualpipe", 2, 4, {});
+  const std::string text = ScheduleTimeline(pairs, 200, false);
+  EXPECT_THAT(text, HasSubstr(" p1a P2b P2b "));
+  EXPECT_THAT(text, HasSubstr("p and P a forward and a backward that overlap, lanes a to b\n"));
+  const TimedSchedule chunks = Build("interleaved", 2, 2, {});
+  EXPECT_EQ(ScheduleTimeline(chunks, 100, false),
+            "  rank 0 f0  f1  f0' f1' ..  ..  B0' B0' ..  B1' B1' B0  B0  B1  B1\n"
+            "  rank 1 ..  f0  f1  f0' B0' B0' f1' B1' B1' B0  B0  B1  B1  ..  ..\n"
+            "  one column = 0.5; f forward, B backward, ' the rank's second stage\n");
+  const TimedSchedule wide = Build("chimera", {.ranks = 2, .microbatches = 4, .scaling = Scaling::kForwardDoubling});
+  EXPECT_THAT(ScheduleTimeline(wide, 200, false), HasSubstr("+ and the next microbatch"));
+}
+
+TEST(ScheduleReport, CausesOfIdleTimeAddUp) {
+  const TimedSchedule t = Build("zb-v", 4, 8, {.forward = 3, .backward = 5, .weight = 2, .p2p = 1});
+  const ScheduleReport report = MakeScheduleReport(t);
+  for (const ScheduleRank& row : report.per_rank()) {
+    EXPECT_DOUBLE_EQ(row.warm_up() + row.dependency() + row.communication() + row.tail(), row.idle());
+  }
+  EXPECT_EQ(report.stages(), 8);
+  EXPECT_EQ(report.weight_copies(), 1);
+  EXPECT_EQ(report.period(), report.makespan());
+}
+
+TEST(ScheduleReport, WeightsAndPeriods) {
+  EXPECT_EQ(MakeScheduleReport(Build("chimera", 4, 4, {})).weight_copies(), 2);
+  // An odd number of ranks: both directions have the middle stage on one.
+  EXPECT_EQ(WeightCopies(Build("gems", 3, 2, {}).schedule), 5.0 / 3);
+  const ScheduleReport async = MakeScheduleReport(Build("pipedream", 4, 8, {}));
+  EXPECT_EQ(async.period(), 24);
+  EXPECT_EQ(async.makespan(), 33);
+  // 4 + 3 + 2 + 1 versions of a quarter each.
+  EXPECT_EQ(async.weight_copies(), 2.5);
+  EXPECT_THAT(ScheduleTable(async), HasSubstr("asynchronous: steady period of a step 24, bubble 0.00 %"));
 }
 
 }  // namespace

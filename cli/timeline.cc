@@ -21,6 +21,14 @@ absl::string_view ColourOf(char letter) {
       return "\033[34m";
     case 'B':
       return "\033[32m";
+    case 'I':
+      return "\033[36m";
+    case 'W':
+      return "\033[35m";
+    case 'p':
+      return "\033[94m";
+    case 'P':
+      return "\033[92m";
     case '.':
       return "\033[2m";
     default:
@@ -59,19 +67,20 @@ Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colo
   Timeline timeline;
   // The largest step of which all starts and ends are multiples.
   int64_t step = 0, end = 0, most = 0;
-  size_t margin = 0;
+  size_t margin = 0, suffix = 0;
   for (const TimelineRow& row : rows) {
     margin = std::max(margin, row.name.size());
     for (const Bar& bar : row.bars) {
       step = std::gcd(step, std::gcd(bar.start, bar.end));
       end = std::max(end, bar.end);
       most = std::max(most, bar.number);
+      suffix = std::max(suffix, bar.suffix.size());
     }
   }
   step = std::max<int64_t>(step, 1);
   const int64_t columns = std::max<int64_t>(width - static_cast<int64_t>(margin) - 3, 20);
-  // A letter, the number, a space.
-  const int64_t cell = static_cast<int64_t>(absl::StrCat(most).size()) + 2;
+  // A letter, the number, the suffix, a space.
+  const int64_t cell = static_cast<int64_t>(absl::StrCat(most).size() + suffix) + 2;
   timeline.exact = end / step <= columns / cell;
   if (!timeline.exact) step = (end - 1) / columns + 1;
   timeline.column = step;
@@ -87,7 +96,7 @@ Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colo
       const char letter = bar == nullptr ? '.' : bar->letter;
       std::string text(1, letter);
       if (timeline.exact) {
-        absl::StrAppend(&text, bar == nullptr ? "." : bar->number < 0 ? "" : absl::StrCat(bar->number));
+        absl::StrAppend(&text, bar == nullptr ? "." : bar->number < 0 ? "" : absl::StrCat(bar->number, bar->suffix));
         text.resize(cell, ' ');
       }
       line.Add(letter, text);

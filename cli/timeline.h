@@ -12,10 +12,13 @@ namespace weft {
 struct Bar {
   int64_t start = 0;
   int64_t end = 0;
-  // 'f' forward, 'B' backward, anything else for other work.
+  // 'f' forward, 'B' backward, 'I' and 'W' its halves, 'p' and 'P' forward and backward of an overlapped pair; anything
+  // else for other work.
   char letter = 'f';
   // -1 for none.
   int64_t number = -1;
+  // Behind the number, where there is room for that.
+  std::string suffix = {};
 };
 
 struct TimelineRow {

@@ -403,7 +403,9 @@ absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOpt
   }
   absl::StatusOr<CsvSchedule> read = ParsePytorchCsv(text, csv);
   if (!read.ok()) return read.status();
-  return NamedSchedule{.name = "", .schedule = std::move(read->schedule), .microbatches = read->microbatches};
+  NamedSchedule named = {.name = "", .schedule = std::move(read->schedule), .microbatches = read->microbatches};
+  if (read->options.form == CsvForm::kComputeComms) named.lists = std::move(read->lists);
+  return named;
 }
 
 std::string FormatSchedule(const NamedSchedule& named) {
@@ -450,18 +452,14 @@ std::string FormatSchedule(const NamedSchedule& named) {
   return text;
 }
 
-absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params) {
-  absl::StatusOr<NamedSchedule> named = ParseSchedule(text);
-  if (!named.ok()) return named.status();
+absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& params) {
   auto refuse = [](absl::string_view what, int64_t given, int64_t wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("the schedule is for ", given, " ", what, ", but ", wanted, " are asked for"));
   };
-  if (static_cast<int64_t>(named->schedule.order.size()) != params.ranks) {
-    return refuse("ranks", static_cast<int64_t>(named->schedule.order.size()), params.ranks);
-  }
-  if (named->microbatches != params.microbatches)
-    return refuse("microbatches", named->microbatches, params.microbatches);
+  const int64_t ranks = static_cast<int64_t>(named.schedule.order.size());
+  if (ranks != params.ranks) return refuse("ranks", ranks, params.ranks);
+  if (named.microbatches != params.microbatches) return refuse("microbatches", named.microbatches, params.microbatches);
   for (const auto& [name, set] : {std::pair<absl::string_view, bool>{"virtual_stages", params.virtual_stages != 0},
                                   {"waves", params.waves != 0},
                                   {"lanes", params.lanes != 0},
@@ -471,6 +469,13 @@ absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, 
     if (!set) continue;
     return absl::InvalidArgumentError(absl::StrCat("a schedule that is given by its lists takes no ", name));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params) {
+  absl::StatusOr<NamedSchedule> named = ParseSchedule(text);
+  if (!named.ok()) return named.status();
+  if (absl::Status status = CheckDefinition(*named, params); !status.ok()) return status;
   return std::move(named->schedule);
 }
 

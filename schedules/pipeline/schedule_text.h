@@ -4,6 +4,7 @@
 #ifndef WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_
 #define WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,8 @@ struct NamedSchedule {
   std::string name;
   PipelineSchedule schedule;
   int microbatches = 0;
+  // Of a compute_comms file: all its actions.
+  std::optional<ActionLists> lists = {};
 };
 
 // The text form if the first line that holds anything begins with "weft", else PyTorch's CSV. The result has passed
@@ -31,8 +34,10 @@ absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOpt
 // The text form; ParseSchedule of it gives `named` back.
 std::string FormatSchedule(const NamedSchedule& named);
 
-// For schedules that a plan or a command brings itself: ParseSchedule, and InvalidArgument unless its ranks and
-// microbatches are those of `params` and `params` sets none of the optional parameters.
+// InvalidArgument unless the ranks and microbatches are those of `params`, and these set no optional parameter.
+absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& params);
+
+// For plans that bring their schedule: ParseSchedule and CheckDefinition.
 absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params);
 
 }  // namespace weft

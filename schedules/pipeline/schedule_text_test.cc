@@ -170,7 +170,7 @@ TEST(FormatSchedule, RoundTrip) {
           SCOPED_TRACE(absl::StrCat(entry.name, " P=", ranks, " N=", microbatches));
           any = true;
           ++seen;
-          const NamedSchedule named = {std::string(entry.name), *schedule, microbatches};
+          const NamedSchedule named = {std::string(entry.name), *schedule, microbatches, {}};
           const std::string text = FormatSchedule(named);
           const absl::StatusOr<NamedSchedule> read = ParseSchedule(text);
           ASSERT_TRUE(read.ok()) << read.status() << "\n" << text;
@@ -184,7 +184,8 @@ TEST(FormatSchedule, RoundTrip) {
           if (!lists.ok()) continue;
           const absl::StatusOr<CsvSchedule> csv = ParsePytorchCsv(*FormatPytorchCsv(*lists));
           ASSERT_TRUE(csv.ok()) << csv.status();
-          ExpectSame(csv->schedule, *schedule);
+          if (schedule->lanes == 1) ExpectSame(csv->schedule, *schedule);
+          EXPECT_EQ(csv->lists.order, lists->order);
         }
       }
     }

@@ -103,8 +103,9 @@ TEST(PytorchSchedules, UnshardsOfRankZero) {
         Build(cells[0].c_str(), {.ranks = numbers[1], .microbatches = numbers[3], .virtual_stages = numbers[2]});
     LoweringOptions options;
     options.unsharded_stages = numbers[4];
+    const ActionLists lowered = *Lower(lists, options);
     int unshards = 0;
-    for (const ListAction& action : Lower(lists, options)->order[0]) {
+    for (const ListAction& action : lowered.order[0]) {
       unshards += action.kind == ListActionKind::kUnshard;
     }
     EXPECT_EQ(unshards, numbers[5]);

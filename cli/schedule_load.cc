@@ -1,0 +1,157 @@
+#include "cli/schedule_load.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/io.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "schedules/pipeline/closed_form.h"
+#include "schedules/pipeline/lowering.h"
+#include "schedules/pipeline/schedule_text.h"
+#include "schedules/pipeline/timing.h"
+
+namespace weft {
+namespace {
+
+constexpr int kDefaultRanks = 4, kDefaultMicrobatches = 8;
+
+bool LooksLikeFile(absl::string_view name) {
+  return absl::StrContains(name, "/") || absl::EndsWith(name, ".csv") || absl::EndsWith(name, ".schedule");
+}
+
+absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
+  WEFT_ASSIGN_OR_RETURN(const std::string text, ReadFile(request.name));
+  absl::StatusOr<NamedSchedule> named = ParseSchedule(text, request.csv);
+  if (!named.ok()) return absl::InvalidArgumentError(absl::StrCat(request.name, ": ", named.status().message()));
+  ScheduleParams params = request.params;
+  if (params.ranks == 0) params.ranks = static_cast<int>(named->schedule.order.size());
+  if (params.microbatches == 0) params.microbatches = named->microbatches;
+  if (request.ignore_foreign) params = {.ranks = params.ranks, .microbatches = params.microbatches};
+  // As a plan that brings the file would be checked.
+  if (absl::Status status = CheckDefinition(*named, params); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(request.name, ": ", status.message()));
+  }
+  loaded->timed.name = named->name.empty() ? request.name : named->name;
+  loaded->timed.schedule = std::move(named->schedule);
+  loaded->timed.microbatches = named->microbatches;
+  loaded->lists = std::move(named->lists);
+  return absl::OkStatus();
+}
+
+absl::Status BuildRegistered(const ScheduleRequest& request, const ScheduleEntry& entry, ScheduleParams params,
+                             LoadedSchedule* loaded) {
+  if (params.ranks == 0) params.ranks = kDefaultRanks;
+  if (params.microbatches == 0) params.microbatches = kDefaultMicrobatches;
+  loaded->entry = &entry;
+  loaded->timed.name = std::string(entry.name);
+  loaded->timed.microbatches = params.microbatches;
+  WEFT_ASSIGN_OR_RETURN(loaded->timed.schedule, BuildSchedule(entry, params));
+  const std::optional<ClosedForm> form = entry.closed_form ? entry.closed_form(params) : std::nullopt;
+  if (form && form->makespan) {
+    loaded->report.set_closed_form_makespan(static_cast<double>(form->makespan->numerator) /
+                                            (static_cast<double>(form->makespan->denominator) * request.scale));
+    loaded->report.set_closed_form_is_bound(form->makespan_is_bound);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ScheduleParams OnlyTaken(const ScheduleEntry& entry, ScheduleParams params) {
+  if ((entry.takes & kTakesVirtualStages) == 0) params.virtual_stages = 0;
+  if ((entry.takes & kTakesWaves) == 0) params.waves = 0;
+  if ((entry.takes & kTakesLanes) == 0) params.lanes = 0;
+  if ((entry.takes & kTakesLimit) == 0) params.limit = 0;
+  if ((entry.takes & kTakesGroup) == 0) params.group = 0;
+  if ((entry.takes & kTakesScaling) == 0) params.scaling = Scaling::kConcatenation;
+  return params;
+}
+
+absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
+  LoadedSchedule loaded;
+  const absl::StatusOr<const ScheduleEntry*> entry = FindSchedule(request.name);
+  if (entry.ok()) {
+    if (request.csv.dialect != CsvDialect::kAuto || request.csv.form != CsvForm::kAuto) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quoted(request.name), " is not a file: it is in no dialect and form"));
+    }
+    const ScheduleParams params = request.ignore_foreign ? OnlyTaken(**entry, request.params) : request.params;
+    WEFT_RETURN_IF_ERROR(BuildRegistered(request, **entry, params, &loaded));
+  } else {
+    const absl::Status status = LoadFile(request, &loaded);
+    if (absl::IsNotFound(status) && !LooksLikeFile(request.name)) {
+      return absl::NotFoundError(absl::StrCat(entry.status().message(), "; and there is no such file"));
+    }
+    WEFT_RETURN_IF_ERROR(status);
+  }
+  TimedSchedule& timed = loaded.timed;
+  timed.scale = request.scale;
+  if (request.freeze) {
+    WEFT_ASSIGN_OR_RETURN(timed.schedule, FreezeSchedule(timed.schedule, timed.microbatches, request.params.costs));
+  }
+  WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, timed.microbatches, request.params.costs));
+  loaded.report.MergeFrom(MakeScheduleReport(timed));
+  return loaded;
+}
+
+absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest& request,
+                                                          const std::vector<std::string>& names) {
+  ScheduleComparisonReport report;
+  report.set_schema_version(1);
+  ScheduleRequest each = request;
+  each.ignore_foreign = true;
+  // The first, which a plan would name, says how many ranks and microbatches.
+  std::vector<std::string> wanted = {request.name};
+  const bool all = std::find(names.begin(), names.end(), "all") != names.end();
+  for (const std::string& name : names) {
+    if (name != "all") wanted.push_back(name);
+  }
+  const size_t named = wanted.size();
+  if (all) {
+    for (const ScheduleEntry& entry : Schedules()) wanted.emplace_back(entry.name);
+  }
+  std::vector<ScheduleReport> rows;
+  std::vector<std::string> seen;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (std::find(seen.begin(), seen.end(), wanted[i]) != seen.end()) continue;
+    seen.push_back(wanted[i]);
+    each.name = wanted[i];
+    if (FindSchedule(each.name).ok()) each.csv = {};
+    absl::StatusOr<LoadedSchedule> loaded = LoadSchedule(each);
+    each.csv = request.csv;
+    if (!loaded.ok()) {
+      // The first may be of "all" too, but it was asked for.
+      if (i < named) return loaded.status();
+      SkippedSchedule* skipped = report.add_skipped();
+      skipped->set_schedule(wanted[i]);
+      skipped->set_reason(std::string(loaded.status().message()));
+      continue;
+    }
+    if (i == 0) {
+      each.params.ranks = loaded->report.ranks();
+      each.params.microbatches = loaded->report.microbatches();
+    }
+    rows.push_back(std::move(loaded->report));
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const ScheduleReport& a, const ScheduleReport& b) { return a.makespan() < b.makespan(); });
+  for (ScheduleReport& row : rows) *report.add_schedules() = std::move(row);
+  return report;
+}
+
+absl::StatusOr<ActionLists> ActionsOf(const LoadedSchedule& loaded, CsvForm form) {
+  if (form == CsvForm::kComputeComms && loaded.lists) return *loaded.lists;
+  absl::StatusOr<ActionLists> lists = ToActionLists(loaded.timed.schedule, loaded.timed.microbatches);
+  if (!lists.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PyTorch's CSV cannot say what ", loaded.timed.name, " does: ", lists.status().message()));
+  }
+  return form == CsvForm::kComputeComms ? Lower(*lists) : lists;
+}
+
+}  // namespace weft
