@@ -448,8 +448,15 @@ mlir::LogicalResult StageDifferentiator::Run() {
     if (backwards_.whole && !backward_.empty()) EmitBackward();
     if (backwards_.halves && !backward_.empty()) {
       FindSavedGradients();
-      EmitBackwardInput();
-      EmitBackwardWeight();
+      if (input_half_.size() == backward_.size()) {
+        result = forward_.front()->emitOpError("[build_segments_c18] begins stage ")
+                 << content_.stage
+                 << ", which has no parameters: its backward cannot be cut in two; give it other layers, or use a "
+                    "schedule with whole backwards";
+      } else {
+        EmitBackwardInput();
+        EmitBackwardWeight();
+      }
     }
   }
   block_.erase();

@@ -41,9 +41,11 @@ struct Variant {
   Recompute::Mode recompute = Recompute::NONE;
   AccumulationMode accumulation = IN_ORDER;
   DType compute = FP32;
+  // The embedding is added again before the final norm: from the first stage to the last.
+  bool skip = false;
   std::string Name() const {
     return absl::StrCat(stages, " stages, recompute ", recompute, ", accumulation ", accumulation, ", dtype ", compute,
-                        ", seed ", kSeed);
+                        skip ? ", skip" : "", ", seed ", kSeed);
   }
 };
 
@@ -56,12 +58,34 @@ std::vector<Variant> Variants() {
       }
     }
   }
+  variants.push_back({.stages = 4, .skip = true});
+  variants.push_back({.stages = 4, .recompute = Recompute::FULL, .skip = true});
   return variants;
+}
+
+void AddSkip(ModelGraph* graph) {
+  int norm = 0;
+  std::string embedded;
+  for (int i = 0; i < graph->ops_size(); ++i) {
+    if (graph->ops(i).layer() == 0) embedded = graph->ops(i).outputs(0);
+    if (graph->ops(i).kind() == "layer_norm") norm = i;
+  }
+  GraphOp add;
+  add.set_name("again");
+  add.set_kind("add");
+  add.set_layer(graph->ops(norm).layer());
+  add.add_inputs(graph->ops(norm).inputs(0));
+  add.add_inputs(embedded);
+  add.add_outputs("again");
+  graph->mutable_ops(norm)->set_inputs(0, "again");
+  *graph->add_ops() = add;
+  for (int k = graph->ops_size() - 1; k > norm; --k) graph->mutable_ops()->SwapElements(k, k - 1);
 }
 
 SegmentSet Compile(const Variant& variant) {
   auto graph = ImportHuggingFaceConfig(kConfig, "tiny");
   EXPECT_TRUE(graph.ok()) << graph.status();
+  if (variant.skip) AddSkip(&*graph);
   Recipe recipe;
   recipe.set_sequence_length(kSequence);
   recipe.set_global_batch_sequences(kSequences * kMicrobatches);
@@ -80,7 +104,9 @@ SegmentSet Compile(const Variant& variant) {
   precision.set_params(variant.compute);
   auto set = CompileSegments(*graph, recipe, options);
   EXPECT_TRUE(set.ok()) << set.status();
-  return set.ok() ? *std::move(set) : SegmentSet();
+  if (!set.ok()) return SegmentSet();
+  EXPECT_EQ(set->skips.size(), variant.skip ? 1 : 0);
+  return *std::move(set);
 }
 
 // Bytes aligned as a backend expects. Filled with rubbish, so that what is read before it is written shows.
@@ -175,6 +201,10 @@ class Machine {
         break;
       default:
         break;
+    }
+    if (operand.tensor < 0 && operand.use > 0) {
+      const bool forward = operand.role == ir::Role::Input || operand.role == ir::Role::Output;
+      name = absl::StrCat(forward ? "skip " : "skip_grad ", operand.use, " ", tag);
     }
     auto found = buffers_.find(name);
     if (found != buffers_.end()) {
