@@ -65,7 +65,8 @@ class Replay {
     if (ranks_[rank].head[queue] == ranks_[rank].queue[queue].size()) return {};
     const Slot& slot = SlotOf(rank, queue);
     bool receives = false;
-    int64_t here = 0, received = 0;
+    // When the last of what it waits for was there; before all others if nothing.
+    int64_t last = -1;
     std::array<Result, 3> needs;
     const std::array<Result, 2> inputs = SlotInputs(slot, slot.microbatch, schedule_.stages);
     std::copy(inputs.begin(), inputs.end(), needs.begin());
@@ -73,14 +74,15 @@ class Replay {
     if (queue == 0 && needs[2].microbatch >= 0) needs[2].stage = slot.stage;
     for (const Result& need : needs) {
       if (need.stage < 0) continue;
-      const int64_t end = ends_.end(need);
       const bool remote = schedule_.placement[0][need.stage] != rank;
-      if (end == kNever || end + (remote ? costs_.p2p : 0) > now) return {};
+      const int64_t end = ends_.end(need);
+      const int64_t there = end + (remote ? costs_.p2p : 0);
+      if (end == kNever || there > now) return {};
       receives = receives || remote;
-      (remote ? received : here) = std::max(remote ? received : here, end);
+      last = std::max(last, there);
     }
     if (schedule_.message_driven->rule == MessageDriven::Rule::kBackwardFirst) return {true, {queue == 0, 0, 0, 0}};
-    return {true, {receives, receives ? received : here, queue, slot.microbatch}};
+    return {true, {receives, last, queue, slot.microbatch}};
   }
 
   void StartOne(int rank, int64_t now) {
