@@ -28,8 +28,10 @@ void AddInputFlags(Flags* flags, InputFlags* input) {
   flags->String("recipe", "FILE", "what is trained; fields also by --set", &input->recipe);
   flags->String("plan", "FILE", "how it is spread over ranks; fields also by --set", &input->plan);
   flags->String("cluster", "NAME|FILE", "the machine, from the catalog or a file", &input->cluster);
+  flags->String("schedule", "NAME|FILE", "of `weft list schedules`, or a file: weft's text form or PyTorch's CSV",
+                &input->schedule);
   flags->Repeated("set", "FIELD=VALUE",
-                  "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe recipe.lr.peak=1e-3 ...",
+                  "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe vpp=2 recipe.lr.peak=1e-3 ...",
                   &input->settings);
 }
 
@@ -53,6 +55,17 @@ absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path) {
   return cluster;
 }
 
+// A name as it is; of a file the content, which docs/schedule_files.md describes.
+absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule) {
+  schedule->set_name(name_or_path);
+  schedule->clear_definition();
+  struct stat info;
+  if (!absl::StrContains(name_or_path, '/') && stat(name_or_path.c_str(), &info) != 0) return absl::OkStatus();
+  WEFT_ASSIGN_OR_RETURN(*schedule->mutable_definition(), ReadFile(name_or_path));
+  if (!schedule->definition().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name_or_path, ": the schedule is empty"));
+}
+
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   if (input.model.empty()) return UsageError("--model=NAME|FILE is needed; `weft list models` lists names");
   if (input.cluster.empty()) return UsageError("--cluster=NAME|FILE is needed; `weft list clusters` lists names");
@@ -67,6 +80,9 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   for (const std::string& setting : input.settings) {
     WEFT_RETURN_IF_ERROR(
         Annotate(ApplySetting(setting, &inputs.recipe, &inputs.plan), absl::StrCat("--set ", setting)));
+  }
+  if (!input.schedule.empty()) {
+    WEFT_RETURN_IF_ERROR(SetSchedule(input.schedule, inputs.plan.mutable_schedule()));
   }
   WEFT_ASSIGN_OR_RETURN(inputs.cluster, LoadCluster(input.cluster));
   WEFT_ASSIGN_OR_RETURN(inputs.model, LoadModel(input.model));

@@ -18,9 +18,9 @@
 
 namespace weft {
 
-// Values of --model, --recipe, --plan, --cluster and --set.
+// Values of --model, --recipe, --plan, --cluster, --schedule and --set.
 struct InputFlags {
-  std::string model, recipe, plan, cluster;
+  std::string model, recipe, plan, cluster, schedule;
   std::vector<std::string> settings;
 };
 

@@ -7,12 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/export_program.h"
 #include "compiler/import_graph.h"
 #include "compiler/memory_fit.h"
+#include "compiler/plan_schedule.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_program.h"
+#include "compiler/schedule_segments.h"
 #include "compiler/segments.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -26,8 +29,10 @@
 #include "proto/verify/verify.h"
 #include "proto/version.h"
 #include "schedules/collective/plan.h"
+#include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/simulate.h"
 
 namespace weft {
 namespace {
@@ -39,7 +44,8 @@ struct Inputs {
   Plan plan;
   Cluster cluster;
   int32_t microbatches = 1;
-  int32_t stages = 1;
+  // Stages, lanes and placement are as with the costs of this plan, the order of slots need not be.
+  PipelineSchedule schedule = {};
 };
 
 // Without `recipe.dropout` a model trains without dropout, whatever its config says; that is worth a note.
@@ -65,6 +71,27 @@ void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   }
 }
 
+// With backward halving, what the recipe calls a microbatch is forwarded at once, and each half of it has a backward:
+// the halves are the program's microbatches.
+absl::Status HalveMicrobatches(Recipe& recipe) {
+  const int64_t sequences = recipe.microbatch_sequences();
+  if (sequences % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.schedule.scaling = BACKWARD_HALVING halves microbatches: "
+        "recipe.microbatch_sequences = ",
+        sequences, " must be even; nearest: ", sequences > 1 ? absl::StrCat(sequences - 1, ", ") : "", sequences + 1));
+  }
+  recipe.set_microbatch_sequences(sequences / 2);
+  return absl::OkStatus();
+}
+
+absl::Status CheckLayersPerStage(const Plan& plan, int stages) {
+  const int given = plan.partition().layers_per_stage_size();
+  if (given == 0 || given == stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.partition.layers_per_stage has ", given,
+                                                 " entries; it must have ", stages, ", one per stage, or none"));
+}
+
 absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                std::vector<std::string>* notes) {
   Inputs inputs{model, recipe, plan, cluster};
@@ -74,34 +101,32 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.plan, inputs.cluster.device()));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
+  const PlanSchedule& schedule = inputs.plan.schedule();
+  if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));
   // Before any list is built: a program has an action or more per stage and microbatch.
   constexpr int64_t kMostPairs = int64_t{1} << 18;
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
-  if (microbatches > kMostPairs / ranks) {
+  auto check_pairs = [&](int64_t stages) {
+    if (microbatches <= kMostPairs / stages) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("recipe.global_batch_sequences = ", inputs.recipe.global_batch_sequences(), " gives ",
-                     microbatches, " microbatches per replica; at most ", kMostPairs / ranks, " for ", ranks,
-                     " pipe ranks: use a larger recipe.microbatch_sequences or more data replicas"));
-  }
+                     microbatches, " microbatches per replica; at most ", kMostPairs / stages, " for ", stages,
+                     stages == ranks ? " pipe ranks" : " stages",
+                     ": use a larger recipe.microbatch_sequences or more data replicas"));
+  };
+  WEFT_RETURN_IF_ERROR(check_pairs(ranks));
   inputs.microbatches = static_cast<int32_t>(microbatches);
   WEFT_RETURN_IF_ERROR(FindCollective(inputs.plan.collective()).status());
-  WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* schedule, FindSchedule(inputs.plan.schedule().name()));
-  ScheduleParams params;
-  params.ranks = static_cast<int>(ranks);
-  params.microbatches = inputs.microbatches;
-  WEFT_ASSIGN_OR_RETURN(PipelineSchedule built, schedule->build(params));
-  inputs.stages = built.stages;
+  WEFT_ASSIGN_OR_RETURN(inputs.schedule,
+                        ScheduleOf(ChoiceOf(schedule, static_cast<int>(ranks), inputs.microbatches, {})));
+  WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
+  WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
+  if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
   ResolveDropout(inputs.model, inputs.recipe, notes);
   NoteLargeGroups(inputs.plan.mesh(), notes);
   return inputs;
 }
-
-// Shares of forward and backward of one microbatch in a million units: schedules need their proportion only.
-struct MicrobatchCost {
-  int64_t forward = 1;
-  int64_t backward = 2;
-};
 
 using CostFn = std::function<absl::StatusOr<int64_t>(const Step& step, ActionKind kind)>;
 
@@ -113,34 +138,43 @@ absl::StatusOr<CostFn> Costs(const Cluster& cluster) {
   });
 }
 
-absl::StatusOr<MicrobatchCost> CostOfMicrobatch(const SegmentSet& segments, const CostFn& cost) {
-  double forward = 0, backward = 0;
+// Shares of forward, backward and weight gradients in a million units for one microbatch on all ranks: schedules need
+// their proportion only.
+absl::StatusOr<SlotCosts> CostOfMicrobatch(const SegmentSet& segments, const CostFn& cost) {
+  double forward = 0, backward = 0, input = 0, weight = 0;
   for (const StageSegment& segment : segments.segments) {
-    const bool is_forward = segment.kind == ir::SegmentKind::Forward;
-    if (!is_forward && segment.kind != ir::SegmentKind::Backward) continue;
+    double* sum = nullptr;
+    if (segment.kind == ir::SegmentKind::Forward) sum = &forward;
+    if (segment.kind == ir::SegmentKind::Backward) sum = &backward;
+    if (segment.kind == ir::SegmentKind::BackwardInput) sum = &input;
+    if (segment.kind == ir::SegmentKind::BackwardWeight) sum = &weight;
+    if (sum == nullptr) continue;
     for (const Step& step : segment.segment.steps()) {
-      WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(step, is_forward ? FORWARD : BACKWARD));
-      (is_forward ? forward : backward) += static_cast<double>(ps);
+      WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(step, sum == &forward ? FORWARD : BACKWARD));
+      *sum += static_cast<double>(ps);
     }
   }
+  if (input + weight > 0) backward = input + weight;
   constexpr int64_t kUnits = 1'000'000;
-  MicrobatchCost result;
-  if (forward + backward > 0) {
-    result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 1);
-    result.backward = kUnits - result.forward;
-  }
+  SlotCosts result;
+  if (forward + backward <= 0) return result;
+  result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 2);
+  result.backward = kUnits - result.forward;
+  // Where no backward is halved, nobody asks.
+  const double share = input + weight > 0 ? weight / backward : 0.5;
+  result.weight =
+      std::clamp<int64_t>(std::llround(static_cast<double>(result.backward) * share), 1, result.backward - 1);
   return result;
 }
 
-RankProgramOptions RankOptions(const Inputs& inputs, const MicrobatchCost& cost, bool evaluation) {
+RankProgramOptions RankOptions(const Inputs& inputs, const SlotCosts& costs, bool evaluation) {
   RankProgramOptions options;
   options.name = inputs.model.name();
   options.plan = inputs.plan;
   options.microbatches = inputs.microbatches;
   options.clip = !evaluation && inputs.recipe.clip_norm() > 0;
   options.evaluation = evaluation;
-  options.forward_cost = cost.forward;
-  options.backward_cost = cost.backward;
+  options.costs = costs;
   return options;
 }
 
@@ -148,7 +182,11 @@ SegmentOptions OptionsOfSegments(const Inputs& inputs, const CostFn& cost) {
   SegmentOptions options;
   options.precision = inputs.plan.precision();
   options.accumulation = inputs.plan.accumulation();
-  options.stages = inputs.stages;
+  options.stages = inputs.schedule.stages;
+  options.placement = inputs.schedule.placement;
+  const BackwardKinds backwards = BackwardKindsOf(inputs.schedule);
+  options.whole_backward = backwards.whole;
+  options.split_backward = backwards.split;
   options.layers_per_stage = {inputs.plan.partition().layers_per_stage().begin(),
                               inputs.plan.partition().layers_per_stage().end()};
   options.recompute = inputs.plan.recompute();
@@ -200,8 +238,14 @@ struct Context {
 absl::StatusOr<RankLevel> LowerTraining(Context& context, const Inputs& inputs, const CostFn& cost) {
   RankLevel level;
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
-  WEFT_ASSIGN_OR_RETURN(MicrobatchCost microbatch, CostOfMicrobatch(level.segments, cost));
-  level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, microbatch, false));
+  WEFT_ASSIGN_OR_RETURN(const SlotCosts costs, CostOfMicrobatch(level.segments, cost));
+  // The order that the rank level will ask for: with what slots really cost.
+  WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
+                        ScheduleOf(ChoiceOf(inputs.plan.schedule(), static_cast<int>(inputs.schedule.order.size()),
+                                            inputs.microbatches, costs)));
+  if (inputs.plan.accumulation() == IN_ORDER) WEFT_RETURN_IF_ERROR(CheckAccumulationOrder(schedule));
+  WEFT_RETURN_IF_ERROR(SelectSegments(schedule, cost, &level.segments));
+  level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, costs, false));
   WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, level));
   return level;
 }
@@ -241,14 +285,77 @@ int64_t PlannedDeviceBytes(const Program& program) {
   return most;
 }
 
+namespace {
+
+// The training program alone, not verified.
+absl::StatusOr<Program> CompileTraining(Context& context, const Inputs& inputs, const CostFn& cost,
+                                        RankLevel* training) {
+  WEFT_ASSIGN_OR_RETURN(*training, LowerTraining(context, inputs, cost));
+  WEFT_ASSIGN_OR_RETURN(Program program, ExportProgram(training->program(), training->segments));
+  FillHeader(inputs, training->segments, program);
+  return program;
+}
+
+// Replaces FASTEST by whichever placement and grouping of transfers simulates fastest; those that the verifier refuses
+// do not count. Ties go to the first: early, then without groups.
+absl::Status ChooseTransfers(Inputs& inputs, const CostFn& cost, std::vector<std::string>* notes) {
+  if (inputs.plan.transfer_placement() != FASTEST) return absl::OkStatus();
+  struct Choice {
+    TransferPlacement placement;
+    bool grouped;
+    const char* name;
+  };
+  constexpr Choice kChoices[] = {{EARLY, false, "early"},
+                                 {DEFERRED, false, "deferred"},
+                                 {EARLY, true, "early in groups"},
+                                 {DEFERRED, true, "deferred in groups"}};
+  const Choice* fastest = nullptr;
+  double best = 0;
+  std::vector<std::string> times;
+  absl::Status first_error;
+  for (const Choice& choice : kChoices) {
+    Inputs tried = inputs;
+    tried.plan.set_transfer_placement(choice.placement);
+    tried.plan.set_group_transfers(choice.grouped);
+    Context context;
+    RankLevel training;
+    WEFT_ASSIGN_OR_RETURN(const Program program, CompileTraining(context, tried, cost, &training));
+    VerifyOptions verify;
+    verify.allow_unfit = true;
+    verify.algorithms = KnownCollectives();
+    if (absl::Status status = VerifyProgram(program, verify); !status.ok()) {
+      if (first_error.ok()) first_error = status;
+      times.push_back(absl::StrCat(choice.name, " is refused"));
+      continue;
+    }
+    WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, inputs.cluster, {}));
+    const double seconds = simulation.report.iteration_seconds();
+    times.push_back(absl::StrFormat("%s %.6g s", choice.name, seconds));
+    if (fastest == nullptr || seconds < best) {
+      fastest = &choice;
+      best = seconds;
+    }
+  }
+  if (fastest == nullptr) return first_error;
+  inputs.plan.set_transfer_placement(fastest->placement);
+  inputs.plan.set_group_transfers(fastest->grouped);
+  if (notes != nullptr) {
+    notes->push_back(absl::StrCat("plan.transfer_placement = FASTEST: transfers are ", fastest->name,
+                                  ", of simulated steps: ", absl::StrJoin(times, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                 const CompileOptions& options) {
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, options.notes));
   WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+  WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
   Context context;
-  WEFT_ASSIGN_OR_RETURN(RankLevel training, LowerTraining(context, inputs, cost));
-  WEFT_ASSIGN_OR_RETURN(Program program, ExportProgram(training.program(), training.segments));
-  FillHeader(inputs, training.segments, program);
+  RankLevel training;
+  WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, inputs, cost, &training));
   if (options.evaluation) {
     WEFT_ASSIGN_OR_RETURN(RankLevel evaluation, LowerEvaluation(context, inputs, cost, training));
     WEFT_ASSIGN_OR_RETURN(*program.mutable_evaluation(), ExportProgram(evaluation.program(), evaluation.segments));
@@ -277,6 +384,10 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     return MessageToText(program);
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, nullptr));
+  if (inputs.plan.transfer_placement() == FASTEST && level == "rank") {
+    WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+    WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));
+  }
   Context context;
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -51,7 +51,11 @@ class TemplateExporter {
  public:
   TemplateExporter(ir::ProgramOp program, ir::TemplateOp t, const SegmentSet& segments,
                    const std::map<std::string, int>& segment_index)
-      : mesh_(program.getMesh()), op_(t), segments_(segments), segment_index_(segment_index) {}
+      : mesh_(program.getMesh()),
+        dynamic_(program.getComputeOrder() != ir::ComputeOrder::StaticOrder),
+        op_(t),
+        segments_(segments),
+        segment_index_(segment_index) {}
 
   absl::StatusOr<Template> Export() {
     out_.set_name(op_.getSymName().str());
@@ -120,6 +124,14 @@ class TemplateExporter {
     buffer.set_use(role.getUse());
   }
 
+  // Compute actions share a stream, whose order needs no dependency; but a program that chooses its order has two
+  // queues.
+  bool AreOrdered(mlir::Operation* before, mlir::Operation* op) const {
+    if (!ir::IsCompute(before) || !ir::IsCompute(op)) return false;
+    return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op) ||
+           mlir::isa<ir::ForwardOp>(before) == mlir::isa<ir::ForwardOp>(op);
+  }
+
   // Dependencies on the actions behind tokens and behind buffers of other streams.
   void AddDependencies(mlir::Operation* op, Action& action) {
     std::vector<int> ids;
@@ -127,8 +139,7 @@ class TemplateExporter {
       mlir::Operation* before = operand.getDefiningOp();
       auto found = actions_.find(before);
       if (found == actions_.end()) continue;
-      // Compute actions share a stream, whose order needs no dependency.
-      if (ir::IsCompute(op) && ir::IsCompute(before)) continue;
+      if (AreOrdered(before, op)) continue;
       ids.push_back(out_.body(found->second).id());
     }
     std::sort(ids.begin(), ids.end());
@@ -145,6 +156,11 @@ class TemplateExporter {
       action.set_microbatch(microbatch.getInt());
     }
     if (auto lane = op->getAttrOfType<mlir::IntegerAttr>("lane")) action.set_lane(lane.getInt());
+    if (auto width = op->getAttrOfType<mlir::IntegerAttr>("width"); width && width.getInt() > 1) {
+      action.set_width(width.getInt());
+    }
+    if (auto skip = op->getAttrOfType<mlir::IntegerAttr>("skip")) action.set_skip(skip.getInt());
+    if (auto group = op->getAttrOfType<mlir::IntegerAttr>("group")) action.set_transfer_group(group.getInt());
     AddDependencies(op, action);
     if (ir::IsCompute(op)) return AddCompute(op, action);
     return llvm::TypeSwitch<mlir::Operation*, absl::Status>(op)
@@ -167,7 +183,8 @@ class TemplateExporter {
           }
           if (!recv.getOffsets()) return NotPlanned(action);
           const char* role = action.direction() == TOWARDS_LOSS ? "input" : "output_grad";
-          AddBuffer(recv.getDestination(), BufferName(role, action), (*recv.getOffsets())[0]);
+          const ActionPart part{action.stage(), action.microbatch(), action.lane(), action.width()};
+          AddBuffer(recv.getDestination(), BufferName(role, part, action.skip()), (*recv.getOffsets())[0]);
           action.add_destinations(buffers_.at(recv.getDestination()));
           return absl::OkStatus();
         })
@@ -180,27 +197,50 @@ class TemplateExporter {
         absl::StrCat("template ", out_.name(), ", action ", action.name(), " has no offsets"));
   }
 
-  static std::string TransferName(absl::string_view what, const Action& action) {
-    return absl::StrCat(what, action.direction() == TOWARDS_LOSS ? " F s" : " B s", action.stage(), " m",
-                        action.microbatch());
+  // "s1 m3", of a wide forward "s1 m2-3".
+  static std::string Place(int stage, int microbatch, int width) {
+    std::string text = absl::StrCat("s", stage, " m", microbatch);
+    if (width > 1) absl::StrAppend(&text, "-", microbatch + width - 1);
+    return text;
   }
 
-  static std::string BufferName(absl::string_view role, const Action& action) {
-    return absl::StrCat(role, " s", action.stage(), " m", action.microbatch());
+  static std::string TransferName(absl::string_view what, const Action& action) {
+    return absl::StrCat(what, action.direction() == TOWARDS_LOSS ? " F " : " B ",
+                        Place(action.stage(), action.microbatch(), action.width()),
+                        action.skip() > 0 ? absl::StrCat(" skip ", action.skip()) : "");
+  }
+
+  static std::string BufferName(absl::string_view role, const ActionPart& part, int use) {
+    std::string name = absl::StrCat(role, " ", Place(part.stage, part.microbatch, part.width));
+    if (use > 0) absl::StrAppend(&name, " skip ", use);
+    return name;
   }
 
   absl::Status AddCompute(mlir::Operation* op, Action& action) {
-    const std::tuple<ActionKind, const char*, bool> what =
-        llvm::TypeSwitch<mlir::Operation*, std::tuple<ActionKind, const char*, bool>>(op)
-            .Case([](ir::ForwardOp) { return std::tuple(FORWARD, "F", true); })
-            .Case([](ir::BackwardOp) { return std::tuple(BACKWARD, "B", true); })
-            .Case([](ir::GradNormOp) { return std::tuple(GRAD_NORM, "grad norm", false); })
-            .Case([](ir::ScaleGradientsOp) { return std::tuple(SCALE_GRADIENTS, "clip", false); })
-            .Case([](ir::OptimizerStepOp) { return std::tuple(OPTIMIZER_STEP, "optimizer", false); });
-    const auto [kind, name, per_microbatch] = what;
+    const std::pair<ActionKind, const char*> what =
+        llvm::TypeSwitch<mlir::Operation*, std::pair<ActionKind, const char*>>(op)
+            .Case([](ir::ForwardOp) { return std::pair(FORWARD, "F"); })
+            .Case([](ir::BackwardOp) { return std::pair(BACKWARD, "B"); })
+            .Case([](ir::BackwardInputOp) { return std::pair(BACKWARD_INPUT, "I"); })
+            .Case([](ir::BackwardWeightOp) { return std::pair(BACKWARD_WEIGHT, "W"); })
+            .Case([](ir::ForwardBackwardOp) { return std::pair(FORWARD_BACKWARD, "F"); })
+            .Case([](ir::GradNormOp) { return std::pair(GRAD_NORM, "grad norm"); })
+            .Case([](ir::ScaleGradientsOp) { return std::pair(SCALE_GRADIENTS, "clip"); })
+            .Case([](ir::OptimizerStepOp) { return std::pair(OPTIMIZER_STEP, "optimizer"); });
+    const auto [kind, name] = what;
     action.set_kind(kind);
+    const bool per_microbatch = ir::IsMicrobatch(op);
     action.set_name(absl::StrCat(name, " s", action.stage()));
-    if (per_microbatch) absl::StrAppend(action.mutable_name(), " m", action.microbatch());
+    if (per_microbatch) {
+      action.set_name(absl::StrCat(name, " ", Place(action.stage(), action.microbatch(), action.width())));
+    }
+    if (kind == FORWARD_BACKWARD) {
+      const ActionPart backward = PartOf(op, 1);
+      action.mutable_backward()->set_stage(backward.stage);
+      action.mutable_backward()->set_microbatch(backward.microbatch);
+      action.mutable_backward()->set_lane(backward.lane);
+      absl::StrAppend(action.mutable_name(), " & B ", Place(backward.stage, backward.microbatch, 1));
+    }
     ir::SignatureOp signature = SignatureOf(op);
     action.set_segment(segment_index_.at(signature.getSymName().str()));
     auto offsets = op->getAttrOfType<mlir::DenseI64ArrayAttr>("offsets");
@@ -209,9 +249,14 @@ class TemplateExporter {
     for (unsigned i = 0; i < signature.size(); ++i) {
       if (ir::IsDefinedByAction(signature.getOperand(i))) {
         if (!offsets || next >= offsets.size()) return NotPlanned(action);
-        llvm::StringRef role = ir::stringifyRole(signature.getOperand(i).getRole().getRole());
+        ir::OperandAttr operand = signature.getOperand(i);
+        llvm::StringRef role = ir::stringifyRole(operand.getRole().getRole());
         std::string buffer_name = absl::StrCat(View(role), " ", action.name());
-        if (per_microbatch && role != "workspace") buffer_name = BufferName(View(role), action);
+        if (per_microbatch && role != "workspace") {
+          const bool boundary = role == "output" || role == "input_grad";
+          buffer_name =
+              BufferName(View(role), PartOf(op, operand.getHalf()), boundary ? operand.getRole().getUse() : 0);
+        }
         AddBuffer(bound[i], std::move(buffer_name), offsets[next++]);
       }
       action.add_operands(buffers_.at(bound[i]));
@@ -251,6 +296,7 @@ class TemplateExporter {
   }
 
   ir::MeshAttr mesh_;
+  const bool dynamic_;
   ir::TemplateOp op_;
   const SegmentSet& segments_;
   const std::map<std::string, int>& segment_index_;
@@ -270,6 +316,14 @@ absl::StatusOr<Program> ExportProgram(ir::ProgramOp program, const SegmentSet& s
     axis.set_size(size);
   }
   out.set_schedule(program.getSchedule().str());
+  out.set_compute_order(static_cast<ComputeOrder>(program.getComputeOrder()));
+  out.set_transfer_streams(static_cast<TransferStreams>(program.getTransferStreams()));
+  for (const SkipTensor& skip : segments.skips) {
+    SkipEdge& edge = *out.add_skips();
+    edge.set_name(skip.name);
+    edge.set_from_stage(skip.from_stage);
+    edge.set_to_stage(skip.to_stage);
+  }
   out.set_stages(program.getStages());
   out.set_microbatches(program.getMicrobatches());
   for (const LogicalTensor& tensor : segments.tensors) *out.add_tensors() = tensor;

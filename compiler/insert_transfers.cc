@@ -14,8 +14,8 @@ namespace {
 
 using ir::Direction;
 
-// (direction, lane, stage that makes it, microbatch)
-using TensorKey = std::tuple<Direction, int, int, int>;
+// (direction, lane, stage that makes it, first microbatch, skip)
+using TensorKey = std::tuple<Direction, int, int, int, int>;
 
 struct Maker {
   mlir::Operation* action = nullptr;
@@ -26,18 +26,16 @@ struct Maker {
 std::map<TensorKey, Maker> FindMakers(ir::ProgramOp program) {
   std::map<TensorKey, Maker> makers;
   program.walk([&](mlir::Operation* op) {
-    if (!mlir::isa<ir::ForwardOp, ir::BackwardOp>(op)) return;
+    if (!ir::IsMicrobatch(op)) return;
     ir::SignatureOp signature = SignatureOf(op);
     std::vector<mlir::Value> buffers = BoundBuffers(op, signature);
-    auto number = [&](llvm::StringRef name) {
-      return static_cast<int>(op->getAttrOfType<mlir::IntegerAttr>(name).getInt());
-    };
     for (unsigned i = 0; i < signature.size(); ++i) {
       ir::OperandAttr operand = signature.getOperand(i);
       const ir::Role role = operand.getRole().getRole();
       if (!ir::IsDefinedByAction(operand) || (role != ir::Role::Output && role != ir::Role::InputGrad)) continue;
-      Direction direction = role == ir::Role::Output ? Direction::TowardsLoss : Direction::FromLoss;
-      makers[{direction, number("lane"), number("stage"), number("microbatch")}] = {op, buffers[i]};
+      const Direction direction = role == ir::Role::Output ? Direction::TowardsLoss : Direction::FromLoss;
+      const ActionPart part = PartOf(op, operand.getHalf());
+      makers[{direction, part.lane, part.stage, part.microbatch, operand.getRole().getUse()}] = {op, buffers[i]};
     }
   });
   return makers;
@@ -50,10 +48,10 @@ class InsertTransfersPass : public impl::InsertTransfersBase<InsertTransfersPass
     std::vector<ir::BoundaryOp> boundaries;
     program.walk([&](ir::BoundaryOp op) { boundaries.push_back(op); });
     for (ir::BoundaryOp boundary : boundaries) {
-      const int step = boundary.getDirection() == Direction::TowardsLoss ? -1 : 1;
-      const int stage = static_cast<int>(boundary.getStage()) + step;
+      const int stage =
+          MakerStage(program, boundary.getDirection(), static_cast<int>(boundary.getStage()), boundary.getSkip());
       auto maker = makers.find({boundary.getDirection(), static_cast<int>(boundary.getLane()), stage,
-                                static_cast<int>(boundary.getMicrobatch())});
+                                static_cast<int>(boundary.getMicrobatch()), static_cast<int>(boundary.getSkip())});
       if (maker == makers.end()) {
         boundary.emitOpError() << "[transfers_c1] no rank runs the action of stage " << stage << ", microbatch "
                                << boundary.getMicrobatch() << " that makes this tensor";
@@ -74,15 +72,20 @@ class InsertTransfersPass : public impl::InsertTransfersBase<InsertTransfersPass
       return error;
     }
     mlir::OpBuilder builder(boundary);
-    auto recv = builder.create<ir::RecvOp>(boundary.getLoc(), type, ir::TokenType::get(builder.getContext()),
-                                           maker_template.getPins(), boundary.getDirection(), boundary.getStage(),
-                                           boundary.getMicrobatch(), boundary.getLane(), mlir::ValueRange(),
-                                           mlir::DenseI64ArrayAttr());
+    auto recv = builder.create<ir::RecvOp>(
+        boundary.getLoc(), type, ir::TokenType::get(builder.getContext()), maker_template.getPins(),
+        boundary.getDirection(), boundary.getStage(), boundary.getMicrobatch(), boundary.getWidth(), boundary.getLane(),
+        boundary.getSkip(), /*group=*/0, mlir::ValueRange(), mlir::DenseI64ArrayAttr());
     boundary.getBuffer().replaceAllUsesWith(recv.getDestination());
-    builder.setInsertionPointAfter(maker.action);
+    // Several sends of one action keep the order of their readers.
+    mlir::Operation* before = maker.action;
+    while (before->getNextNode() != nullptr && mlir::isa<ir::SendOp>(before->getNextNode())) {
+      before = before->getNextNode();
+    }
+    builder.setInsertionPointAfter(before);
     builder.create<ir::SendOp>(maker.action->getLoc(), ir::TokenType::get(builder.getContext()), maker.buffer,
                                reader_template.getPins(), recv.getDirection(), maker_stage, recv.getMicrobatch(),
-                               recv.getLane(), mlir::ValueRange());
+                               recv.getWidth(), recv.getLane(), recv.getSkip(), /*group=*/0, mlir::ValueRange());
     boundary.erase();
     return mlir::success();
   }

@@ -10,11 +10,18 @@
 //   has
 //     finished.
 // So two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals end at all:
-//   - the i-th compute action that feeds an edge waits for that edge's (i - send_buffers)-th send;
+//   - compute waits for sends of the buffers that it needs again (weft-place-receives);
 //   - sends that nothing waits for are waited for by the last compute action, or by the next repetition;
 //   - the first recv of an edge waits for the last compute action of the repetition before.
+//
+// A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
+// lists that nothing orders but their waits. There each kind of buffer has as many places as microbatches may be under
+// way, `limit`, and whatever writes the i-th of a kind waits for the release of the (i - limit)-th. Workspaces need one
+// place, as each list runs one action at a time.
+//
 // Persistent buffers never share; conflicting accesses to them are ordered by waits where streams do not do it.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -34,7 +41,11 @@ namespace weft {
 
 namespace {
 
+// With a static order the first stream holds all compute actions; otherwise there are three: forwards, backwards, and
+// those that are in both queues.
 constexpr int kComputeStream = 0;
+constexpr int kBackwardStream = 1;
+constexpr int kStepStream = 2;
 
 // A buffer of one repetition.
 struct Transient {
@@ -42,19 +53,25 @@ struct Transient {
   int writer = 0;
   // The action whose finish ends its life.
   int last = 0;
+  // Without a static order: the one whose place it takes, or -1.
+  int before = -1;
 };
 
 class TemplatePlanner {
  public:
   TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t)
-      : program_(program), template_(t), actions_(Actions(t)), builder_(t.getContext()) {}
+      : program_(program),
+        template_(t),
+        dynamic_(program.getComputeOrder() != ir::ComputeOrder::StaticOrder),
+        actions_(Actions(t)),
+        builder_(t.getContext()) {}
 
   mlir::LogicalResult Plan() {
     AddActions();
     FindTransients();
     RequireDataOrder();
     RequirePersistentOrder();
-    RequireSendWindows();
+    if (dynamic_) ShareByLimit();
     RequireRepetitionOrder();
     order_.Resolve();
     if (mlir::failed(AssignOffsets())) return mlir::failure();
@@ -65,23 +82,29 @@ class TemplatePlanner {
 
  private:
   void AddActions() {
-    order_.AddStream(true);  // kComputeStream
+    order_.AddStream(true);
+    if (dynamic_) {
+      order_.AddStream(true);
+      order_.AddStream(true);
+      by_stream_.resize(kStepStream + 1);
+    }
     std::map<std::string, int> streams;
     for (size_t i = 0; i < actions_.size(); ++i) {
       mlir::Operation* op = actions_[i];
       index_[op] = static_cast<int>(i);
       if (ir::IsCompute(op)) {
-        order_.AddAction(kComputeStream);
+        order_.AddAction(ComputeStreamOf(op));
         computes_.push_back(static_cast<int>(i));
         continue;
       }
-      // Transfers: (peer, direction, lane, send or recv); collectives: (group, purpose).
+      // Transfers: (peer, direction, lane, skip, send or recv), also where those share a stream, which orders them only
+      // more; collectives: (group, purpose).
       std::string key;
       llvm::raw_string_ostream text(key);
       llvm::TypeSwitch<mlir::Operation*>(op)
           .Case<ir::SendOp, ir::RecvOp>([&](auto transfer) {
             text << op->getName() << transfer.getPeer() << stringifyDirection(transfer.getDirection())
-                 << transfer.getLane();
+                 << transfer.getLane() << " " << transfer.getSkip();
           })
           .Case([&](ir::AllReduceOp reduce) { text << reduce.getOver() << stringifyPurpose(reduce.getPurpose()); });
       auto [stream, added] = streams.try_emplace(text.str(), 0);
@@ -92,6 +115,11 @@ class TemplatePlanner {
       order_.AddAction(stream->second);
       by_stream_[stream->second].push_back(static_cast<int>(i));
     }
+  }
+
+  int ComputeStreamOf(mlir::Operation* op) const {
+    if (!dynamic_ || mlir::isa<ir::ForwardOp>(op)) return kComputeStream;
+    return ir::IsMicrobatch(op) ? kBackwardStream : kStepStream;
   }
 
   // Non-persistent buffers in the order of their writers.
@@ -163,9 +191,10 @@ class TemplatePlanner {
             order_.Require(other, i, before ? 1 : 0);
           }
           if (writes) std::erase_if(recent, [&, i = i](const auto& use) { return use.first != i; });
-          if (!writes && order_.Stream(i) == kComputeStream) {
-            std::erase_if(recent,
-                          [&](const auto& use) { return !use.second && order_.Stream(use.first) == kComputeStream; });
+          if (!writes && ir::IsCompute(actions_[i])) {
+            std::erase_if(recent, [&, i = i](const auto& use) {
+              return !use.second && order_.Stream(use.first) == order_.Stream(i);
+            });
           }
           recent.emplace_back(i, writes);
         }
@@ -173,25 +202,68 @@ class TemplatePlanner {
     }
   }
 
-  // Compute waits for the oldest of `send_buffers` outstanding sends of an edge.
-  void RequireSendWindows() {
-    const int window = static_cast<int>(program_.getSendBuffers());
-    for (const std::vector<int>& stream : by_stream_) {
-      for (size_t k = window; k < stream.size(); ++k) {
-        auto send = mlir::dyn_cast<ir::SendOp>(actions_[stream[k]]);
-        if (!send) break;
-        auto maker = index_.find(send.getSource().getDefiningOp());
-        if (maker != index_.end() && maker->second > stream[k - window]) {
-          order_.Require(stream[k - window], maker->second);
+  // Without a static order: places for as many microbatches as may be under way.
+  void ShareByLimit() {
+    // By what writes them and as which of its results.
+    std::map<std::string, std::vector<int>> kinds;
+    const int limit = std::max(1, static_cast<int>(program_.getLimit()));
+    for (int i = 0; i < static_cast<int>(transients_.size()); ++i) {
+      Transient& transient = transients_[i];
+      mlir::Operation* writer = actions_[transient.writer];
+      auto type = mlir::cast<ir::BufferType>(transient.buffer.getType());
+      std::string key;
+      llvm::raw_string_ostream text(key);
+      text << writer->getName() << " " << mlir::cast<mlir::OpResult>(transient.buffer).getResultNumber() << " " << type;
+      if (auto recv = mlir::dyn_cast<ir::RecvOp>(writer)) {
+        text << recv.getPeer() << stringifyDirection(recv.getDirection()) << recv.getLane() << " " << recv.getStage()
+             << " " << recv.getSkip();
+      } else if (ir::IsMicrobatch(writer)) {
+        text << writer->getAttr("segment");
+      } else {
+        continue;
+      }
+      const size_t places = type.getBufferClass() == ir::BufferClass::Workspace ? 1 : limit;
+      std::vector<int>& kind = kinds[text.str()];
+      if (kind.size() >= places) {
+        const int before = kind[kind.size() - places];
+        if (transients_[before].last < transient.writer) {
+          transient.before = before;
+          order_.Require(transients_[before].last, transient.writer);
         }
       }
+      kind.push_back(i);
+    }
+    // What the two queues have in common.
+    int step = -1;
+    const int last = computes_.back();
+    bool seen[2] = {false, false};
+    int latest[2] = {-1, -1};
+    for (int i : computes_) {
+      const int stream = order_.Stream(i);
+      if (stream != kStepStream) {
+        if (!seen[stream] && order_.Stream(last) == kStepStream) order_.Given(last, i, 1);
+        seen[stream] = true;
+        latest[stream] = i;
+        if (step >= 0) order_.Given(step, i);
+        continue;
+      }
+      for (int before : latest) {
+        if (before >= 0) order_.Given(before, i);
+      }
+      step = i;
     }
   }
 
   // Keeps the buffers of one repetition apart from those of the next.
   void RequireRepetitionOrder() {
     if (computes_.empty()) return;
-    const int first = computes_.front(), last = computes_.back();
+    const int last = computes_.back();
+    // With two queues, the first of each.
+    std::vector<int> firsts;
+    for (int i : computes_) {
+      bool known = llvm::any_of(firsts, [&](int first) { return order_.Stream(first) == order_.Stream(i); });
+      if (!known) firsts.push_back(i);
+    }
     for (const std::vector<int>& stream : by_stream_) {
       if (stream.empty()) continue;
       if (mlir::isa<ir::SendOp>(actions_[stream.front()])) {
@@ -200,7 +272,7 @@ class TemplatePlanner {
           order_.Require(send, last);
           continue;
         }
-        order_.Require(send, first, 1);
+        for (int first : firsts) order_.Require(send, first, 1);
         for (const std::vector<int>& other : by_stream_) {
           if (!other.empty() && mlir::isa<ir::RecvOp>(actions_[other.front()])) order_.Require(send, other.front(), 1);
         }
@@ -229,6 +301,19 @@ class TemplatePlanner {
     return item;
   }
 
+  // Without a static order: moment 0 is the two queues together, then each action that is in both. What compute
+  // releases there is free afterwards.
+  ArenaItem DynamicLifetime(const Transient& transient) {
+    ArenaItem item;
+    item.bytes = mlir::cast<ir::BufferType>(transient.buffer.getType()).getBytes();
+    if (order_.Stream(transient.writer) == kStepStream) {
+      item.first = item.last = 1 + order_.Index(transient.writer);
+    } else if (!ir::IsMicrobatch(actions_[transient.last])) {
+      item.last = std::numeric_limits<int>::max();
+    }
+    return item;
+  }
+
   mlir::LogicalResult AssignOffsets() {
     // Set where another program's persistent buffers share the arena.
     auto shared = template_->getAttrOfType<mlir::IntegerAttr>("persistent_bytes");
@@ -243,7 +328,18 @@ class TemplatePlanner {
     }
     template_->setAttr("persistent_bytes", builder_.getI64IntegerAttr(base));
     std::vector<ArenaItem> items;
-    for (const Transient& transient : transients_) items.push_back(Lifetime(transient));
+    // Of each transient.
+    std::vector<int> item_of;
+    for (const Transient& transient : transients_) {
+      if (transient.before >= 0) {
+        const int item = item_of[transient.before];
+        items[item].last = std::max(items[item].last, DynamicLifetime(transient).last);
+        item_of.push_back(item);
+        continue;
+      }
+      item_of.push_back(static_cast<int>(items.size()));
+      items.push_back(dynamic_ ? DynamicLifetime(transient) : Lifetime(transient));
+    }
     auto arena = PlanArena(items);
     if (!arena.ok()) {
       return template_.emitOpError() << "[memory_c2] "
@@ -252,7 +348,7 @@ class TemplatePlanner {
     }
     std::vector<std::vector<int64_t>> offsets(actions_.size());
     for (size_t i = 0; i < transients_.size(); ++i) {
-      offsets[transients_[i].writer].push_back(base + arena->offsets[i]);
+      offsets[transients_[i].writer].push_back(base + arena->offsets[item_of[i]]);
     }
     for (size_t i = 0; i < actions_.size(); ++i) {
       if (!offsets[i].empty()) actions_[i]->setAttr("offsets", builder_.getDenseI64ArrayAttr(offsets[i]));
@@ -297,6 +393,8 @@ class TemplatePlanner {
 
   ir::ProgramOp program_;
   ir::TemplateOp template_;
+  // The order of compute is chosen while running.
+  const bool dynamic_;
   std::vector<mlir::Operation*> actions_;
   mlir::OpBuilder builder_;
   RepetitionOrder order_;

@@ -9,12 +9,16 @@ class WeftRankPass<string name> : Pass<name, "::weft::ir::ProgramOp"> {
 }
 
 def ApplySchedule : WeftRankPass<"weft-apply-schedule"> {
-  let summary = "makes one template per pipe rank with its forwards and backwards in the schedule's order";
+  let summary = "makes one template per pipe rank with its compute actions in the schedule's order";
   let description = [{
-    Asks the registry for the schedule by name and writes one action per slot. Which stage is on which rank comes from
-    the schedule's placement; a boundary tensor made on the same rank is used directly, one made elsewhere becomes a
-    weft.boundary. Templates and persistent buffers that exist already are kept and used. In an evaluation program only
-    the forward slots are taken.
+    Asks the registry for the schedule by name and parameters, or reads its `definition`, and writes one action per slot
+    (one for the two of an overlapped pair). Which stage is on which rank comes from the schedule's placement; a boundary
+    tensor made on the same rank is used directly, one made elsewhere becomes a weft.boundary. Templates and persistent
+    buffers that exist already are kept and used. In an evaluation program only the forward slots are taken, each for
+    one microbatch.
+
+    A message-driven schedule sets `compute_order` and `limit`: the list holds forwards and backwards, each in order, and
+    the forward of microbatch m waits for the backward of microbatch m - limit.
   }];
 }
 
@@ -25,18 +29,30 @@ def InsertTransfers : WeftRankPass<"weft-insert-transfers"> {
 def SynchronizeGradients : WeftRankPass<"weft-synchronize-gradients"> {
   let summary = "adds the end of the step: gradient, tied, norm and loss sync, clipping, optimizer";
   let description = [{
-    Behind a stage's last backward, one all-reduce over `data` per bucket of its gradients (accumulators, if it has
-    those). Then, at the end of the list, the sums over stages that share a tensor, the norms of each stage, the sums of
-    norms over `pipe` and of losses over `pipe` and then `data`, the scaling if gradients are clipped, and the optimizer. Norm and loss
-    sums are there for groups of one too: they fill the buffers that are read at the end of the step.
+    Replicas of a stage, over `data` and on several pipe ranks, sum its gradients (accumulators, if it has those) in one
+    all-reduce per bucket; the operands of the ranks' step segments say who holds what. `gradient_sync` says when:
+    `eager` behind the stage's last backward, `lazy` behind the last backward of the rank, `eager_opt` behind the stage's
+    last backward where the rank waits for something after it, else behind the rank's. All ranks of a group run its sums
+    in one order.
+
+    Then, at the end of the list, the sums over ranks that share a tensor, the norms of the rank's gradients, the sums of
+    norms over `pipe` and of losses over `pipe` and then `data`, the scaling if gradients are clipped, and the optimizer.
+    Norm and loss sums are there for groups of one too: they fill the buffers that are read at the end of the step.
+
+    Source of `eager_opt`: Li and Hoefler 2021, arXiv:2107.06925, sec. 3.2.
   }];
 }
 
 def PlaceReceives : WeftRankPass<"weft-place-receives"> {
-  let summary = "moves receives ahead of the compute that consumes them";
+  let summary = "says when messages go: receives ahead of the compute that reads them, sends behind it, in groups";
   let description = [{
-    With `receive_buffers` = k, the i-th receive of an edge waits for the consumer of the (i-k-1)-th and stands behind
-    it; the first k+1 stand at the beginning of the list.
+    With `transfer_placement = early` and `receive_buffers` = k, a receive waits until all but k of those before it on its
+    edge have been read, and stands behind that reader; the first k+1 stand at the beginning of the list. `deferred`
+    receives wait for the compute action before the one that reads them. The compute action that makes the i-th message
+    of an edge waits for the (i - send_buffers)-th. Both give way where the schedule itself has more messages under way.
+
+    Where edges share a stream (`transfer_streams`), deferred transfers stand in one order on all ranks, so that they
+    cannot block each other. With `group_transfers`, neighbours with the same peer get a common `group`.
   }];
 }
 

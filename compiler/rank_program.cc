@@ -45,7 +45,45 @@ ir::OperandAttr MakeOperand(const SegmentOperand& operand, mlir::MLIRContext* co
   }
   auto type = ir::BufferType::get(context, ClassOf(operand.role), operand.bytes, content);
   auto role = ir::RoleAttr::get(context, operand.role, operand.tensor, operand.use);
-  return ir::OperandAttr::get(context, role, static_cast<ir::Access>(operand.access), type);
+  return ir::OperandAttr::get(context, role, static_cast<ir::Access>(operand.access), type, operand.half);
+}
+
+// Those parameters of the schedule that are set.
+mlir::DictionaryAttr ParametersOf(mlir::OpBuilder& builder, const PlanSchedule& schedule) {
+  llvm::SmallVector<mlir::NamedAttribute> parameters;
+  for (auto [name, value] : {std::pair<const char*, int>{"group", schedule.group()},
+                             {"lanes", schedule.lanes()},
+                             {"limit", schedule.limit()},
+                             {"scaling", static_cast<int>(schedule.scaling())},
+                             {"virtual_stages", schedule.virtual_stages()},
+                             {"waves", schedule.waves()}}) {
+    if (value != 0) parameters.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
+  }
+  return parameters.empty() ? mlir::DictionaryAttr() : builder.getDictionaryAttr(parameters);
+}
+
+// The parts of the plan that passes read.
+void SetPlan(mlir::OpBuilder& builder, ir::ProgramOp program, const RankProgramOptions& options) {
+  const Plan& plan = options.plan;
+  program.setEvaluation(options.evaluation);
+  program.setClip(options.clip);
+  program.setReceiveBuffers(plan.receive_buffers());
+  program.setSendBuffers(plan.send_buffers());
+  program.setGradientBucketBytes(plan.gradient_bucket_bytes());
+  program.setCollective(plan.collective());
+  program.setForwardCost(options.costs.forward);
+  program.setBackwardCost(options.costs.backward);
+  program.setWeightCost(options.costs.weight);
+  if (options.costs.pair != 0) program.setPairCost(options.costs.pair);
+  if (mlir::DictionaryAttr parameters = ParametersOf(builder, plan.schedule())) program.setParametersAttr(parameters);
+  if (!plan.schedule().definition().empty()) program.setDefinition(plan.schedule().definition());
+  program.setFreeze(plan.schedule().freeze());
+  if (plan.transfer_order() != BY_EDGE) {
+    program.setTransferStreams(static_cast<ir::TransferStreams>(plan.transfer_order()));
+  }
+  if (plan.transfer_placement() == DEFERRED) program.setTransferPlacement(ir::TransferPlacement::Deferred);
+  program.setGroupTransfers(plan.group_transfers());
+  if (plan.gradient_sync() != EAGER) program.setGradientSync(static_cast<ir::SyncMoment>(plan.gradient_sync()));
 }
 
 }  // namespace
@@ -62,18 +100,21 @@ mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, c
     axes.push_back(builder.getStringAttr(axis.name()));
     sizes.push_back(axis.size());
   }
-  auto program = builder.create<ir::ProgramOp>(
-      location, options.name, ir::MeshAttr::get(context, axes, sizes), static_cast<uint32_t>(segments.stages.size()),
-      options.microbatches, options.plan.schedule().name(), options.evaluation, options.clip,
-      options.plan.receive_buffers(), options.plan.send_buffers(), options.plan.gradient_bucket_bytes(),
-      options.plan.collective(), options.forward_cost, options.backward_cost);
+  auto program = builder.create<ir::ProgramOp>(location, options.name, ir::MeshAttr::get(context, axes, sizes),
+                                               static_cast<int32_t>(segments.stages.size()), options.microbatches,
+                                               options.plan.schedule().name());
+  SetPlan(builder, program, options);
+  llvm::SmallVector<int64_t> skips;
+  for (const SkipTensor& skip : segments.skips) skips.append({skip.from_stage, skip.to_stage});
+  if (!skips.empty()) program.setSkips(skips);
   program.getBody().emplaceBlock();
   builder.setInsertionPointToEnd(&program.getBody().front());
   for (const StageSegment& segment : segments.segments) {
     llvm::SmallVector<mlir::Attribute> operands;
     for (const SegmentOperand& operand : segment.operands) operands.push_back(MakeOperand(operand, context));
     builder.create<ir::SignatureOp>(location, segment.segment.name(), segment.kind, segment.stage,
-                                    builder.getArrayAttr(operands));
+                                    builder.getArrayAttr(operands), segment.width, segment.part, segment.rank,
+                                    segment.backward_stage);
   }
   return module;
 }

@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "proto/plan.pb.h"
+#include "schedules/pipeline/schedule.h"
 
 namespace weft {
 
@@ -20,9 +21,8 @@ struct RankProgramOptions {
   int32_t microbatches = 1;
   bool clip = false;
   bool evaluation = false;
-  // Cost of one microbatch on one rank in any unit, for schedules that order by time.
-  int64_t forward_cost = 1;
-  int64_t backward_cost = 2;
+  // Of one microbatch, in any unit, for schedules that order by time.
+  SlotCosts costs;
 };
 
 // `context` must have the dialect loaded.

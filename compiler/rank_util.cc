@@ -1,5 +1,7 @@
 #include "compiler/rank_util.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 namespace weft {
 
 std::vector<ir::TemplateOp> Templates(ir::ProgramOp program) {
@@ -47,6 +49,38 @@ mlir::Value PersistentBuffers::Get(ir::RoleAttr role, ir::BufferType type) {
   auto op = builder.create<ir::PersistentOp>(template_.getLoc(), type, role, mlir::IntegerAttr());
   last_ = op;
   return buffer = op.getBuffer();
+}
+
+ActionPart PartOf(mlir::Operation* compute, int half) {
+  if (half == 1) {
+    auto pair = mlir::cast<ir::ForwardBackwardOp>(compute);
+    return {static_cast<int>(pair.getBackwardStage()), static_cast<int>(pair.getBackwardMicrobatch()),
+            static_cast<int>(pair.getBackwardLane()), 1};
+  }
+  return llvm::TypeSwitch<mlir::Operation*, ActionPart>(compute)
+      .Case<ir::ForwardOp, ir::BackwardOp, ir::BackwardInputOp, ir::BackwardWeightOp>([](auto op) {
+        return ActionPart{static_cast<int>(op.getStage()), static_cast<int>(op.getMicrobatch()),
+                          static_cast<int>(op.getLane()), static_cast<int>(op.getWidth())};
+      })
+      .Case([](ir::ForwardBackwardOp op) {
+        return ActionPart{static_cast<int>(op.getStage()), static_cast<int>(op.getMicrobatch()),
+                          static_cast<int>(op.getLane()), 1};
+      });
+}
+
+int StageOfWeightGradients(mlir::Operation* compute) {
+  return llvm::TypeSwitch<mlir::Operation*, int>(compute)
+      .Case<ir::BackwardOp, ir::BackwardWeightOp>([](auto op) { return static_cast<int>(op.getStage()); })
+      .Case([](ir::ForwardBackwardOp op) { return static_cast<int>(op.getBackwardStage()); })
+      .Default(-1);
+}
+
+int MakerStage(ir::ProgramOp program, ir::Direction direction, int reader, uint32_t skip) {
+  const bool towards_loss = direction == ir::Direction::TowardsLoss;
+  if (skip == 0) return towards_loss ? reader - 1 : reader + 1;
+  llvm::ArrayRef<int64_t> skips = program.getSkips().value_or(llvm::ArrayRef<int64_t>());
+  if (skip > skips.size() / 2) return -1;
+  return static_cast<int>(skips[2 * (skip - 1) + (towards_loss ? 0 : 1)]);
 }
 
 int64_t PinnedCoordinate(ir::TemplateOp t, llvm::StringRef axis) {

@@ -36,6 +36,24 @@ class PersistentBuffers {
   llvm::DenseMap<mlir::Attribute, mlir::Value> buffers_;
 };
 
+// What one half of a compute action of microbatches is of: half 0 all of it, or the forward of a pair; half 1 the
+// backward of a pair.
+struct ActionPart {
+  int stage = 0;
+  int microbatch = 0;
+  int lane = 0;
+  int width = 1;
+};
+ActionPart PartOf(mlir::Operation* compute, int half = 0);
+
+// Whether it is a backward that adds to the gradients of weights, and of which stage (of a pair the backward's); -1 if
+// it is not.
+int StageOfWeightGradients(mlir::Operation* compute);
+
+// The stage that makes what `reader` reads from `direction` over the edge between neighbours (skip = 0) or the skip-th
+// skip edge of the program. -1 if there is no such edge.
+int MakerStage(ir::ProgramOp program, ir::Direction direction, int reader, uint32_t skip);
+
 // Coordinate that a template pins on `axis`, 0 if it does not.
 int64_t PinnedCoordinate(ir::TemplateOp t, llvm::StringRef axis);
 

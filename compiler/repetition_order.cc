@@ -27,6 +27,11 @@ void RepetitionOrder::Require(int before, int after, int distance) {
   actions_[after].required.push_back({before, distance});
 }
 
+void RepetitionOrder::Given(int before, int after, int distance) {
+  assert(distance == 1 || (distance == 0 && before < after));
+  actions_[after].given.push_back({before, distance});
+}
+
 bool RepetitionOrder::Knows(const std::vector<int>& known, int action, int repetition) const {
   const Action& a = actions_[action];
   return known[a.stream] > a.index + repetition * streams_[a.stream].actions;
@@ -60,6 +65,7 @@ void RepetitionOrder::Resolve() {
         const std::vector<int>& other = wait.distance == 0 ? actions_[wait.on].known : first[wait.on];
         Learn(known, other, wait.on, repetition - wait.distance, true);
       };
+      for (const Wait& wait : action.given) learn_wait(wait);
       std::sort(action.waits.begin(), action.waits.end());
       for (const Wait& wait : action.waits) learn_wait(wait);
       // Later ones first: they often imply the earlier ones.

@@ -40,6 +40,9 @@ class RepetitionOrder {
   // from one repetition to the next (distance 1).
   void Require(int before, int after, int distance = 0);
 
+  // The same, but it holds already: no wait is added for it.
+  void Given(int before, int after, int distance = 0);
+
   // Adds waits until all requirements hold. Call once, after all of the above.
   void Resolve();
 
@@ -65,6 +68,7 @@ class RepetitionOrder {
     int index = 0;
     // The action before it on its stream, or -1.
     int previous = -1;
+    std::vector<Wait> given;
     std::vector<Wait> required;
     std::vector<Wait> waits;
     // known[s]: actions of stream s known to be finished, counted from the first repetition of two.

@@ -1,5 +1,10 @@
 // The end of a step: gradients of replicas and of shared tensors are summed, the norm and the loss are made global, and
 // the optimizer runs (rules P9, P11).
+//
+// Which rank holds which gradient is read off the signatures of the ranks' step segments (compiler/rank_content.h):
+//   - a gradient of one holder is summed over `data`; of several holders (replicas of its stage), over them and `data`;
+//   - a tensor whose uses are on several ranks, one each: then once more over those ranks, which adds the uses;
+//   - a tensor whose ranks hold every use: each use over all those ranks and `data` instead, and grad_norm adds.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,6 +12,7 @@
 
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
+#include "compiler/reference_times.h"
 
 namespace weft {
 
@@ -22,69 +28,204 @@ using ir::SegmentKind;
 // elements that are summed over `pipe`.
 constexpr llvm::StringLiteral kDirect = "direct";
 
+// (tensor, use)
+using Use = std::pair<int, int>;
+
+// The gradients of a stage that are summed over its replicas.
+struct StageSum {
+  int stage = 0;
+  // In the order in which the stage's backward has them.
+  std::vector<ir::OperandAttr> gradients;
+  // Pipe ranks, ascending.
+  std::vector<int64_t> holders;
+};
+
 class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<SynchronizeGradientsPass> {
   void runOnOperation() override {
     program_ = getOperation();
+    ReadSignatures();
+    templates_ = Templates(program_);
+    if (!program_.getEvaluation()) {
+      SortUses();
+      SumOverReplicas();
+    }
+    for (ir::TemplateOp t : templates_) EndOfStep(t);
+  }
+
+  void ReadSignatures() {
     for (ir::SignatureOp signature : program_.getOps<ir::SignatureOp>()) {
-      signatures_[{signature.getKind(), static_cast<int>(signature.getStage())}] = signature;
+      if (signature.getRank() >= 0) step_signatures_[{signature.getKind(), signature.getRank()}] = signature;
       for (unsigned i = 0; i < signature.size(); ++i) {
         ir::OperandAttr operand = signature.getOperand(i);
-        if (operand.getRole().getRole() == Role::LocalLosses) losses_type_ = operand.getType();
-        if (operand.getRole().getRole() == Role::LocalNorms) norms_type_ = operand.getType();
+        const Role role = operand.getRole().getRole();
+        if (role == Role::LocalLosses) losses_type_ = operand.getType();
+        if (role == Role::LocalNorms) norms_type_ = operand.getType();
+        if (role == Role::GradAccumulator) held_role_ = role;
       }
     }
-    std::vector<ir::TemplateOp> templates = Templates(program_);
-    for (ir::TemplateOp t : templates) NoteUses(t);
-    for (ir::TemplateOp t : templates) {
-      if (mlir::failed(EndOfStep(t))) return signalPassFailure();
-    }
-  }
-
-  // The gradients that a stage's backward adds to: accumulators if it has those (exact accumulation), in its order.
-  std::vector<ir::OperandAttr> Gradients(int stage) {
-    std::vector<ir::OperandAttr> plain, exact;
-    auto found = signatures_.find({SegmentKind::Backward, stage});
-    if (found == signatures_.end()) return plain;
-    for (unsigned i = 0; i < found->second.size(); ++i) {
-      ir::OperandAttr operand = found->second.getOperand(i);
-      if (operand.getAccess() == ir::Access::Read) continue;
-      if (operand.getRole().getRole() == Role::Grad) plain.push_back(operand);
-      if (operand.getRole().getRole() == Role::GradAccumulator) exact.push_back(operand);
-    }
-    return exact.empty() ? plain : exact;
-  }
-
-  // Last backward of every stage of a template, in list order.
-  static std::vector<ir::BackwardOp> LastBackwards(ir::TemplateOp t) {
-    std::map<int, ir::BackwardOp> last;
-    for (ir::BackwardOp op : t.getOps<ir::BackwardOp>()) last[static_cast<int>(op.getStage())] = op;
-    std::vector<ir::BackwardOp> list;
-    for (ir::BackwardOp op : t.getOps<ir::BackwardOp>()) {
-      if (last[static_cast<int>(op.getStage())] == op) list.push_back(op);
-    }
-    return list;
-  }
-
-  void NoteUses(ir::TemplateOp t) {
-    for (ir::BackwardOp op : LastBackwards(t)) {
-      for (ir::OperandAttr gradient : Gradients(static_cast<int>(op.getStage()))) {
-        uses_[gradient.getRole().getTensor()].insert(
-            {gradient.getRole().getUse(), static_cast<int>(op.getStage()), PinnedCoordinate(t, "pipe")});
+    for (ir::SignatureOp signature : program_.getOps<ir::SignatureOp>()) {
+      for (unsigned i = 0; i < signature.size(); ++i) {
+        ir::OperandAttr operand = signature.getOperand(i);
+        if (operand.getRole().getRole() != held_role_) continue;
+        const Use use = {operand.getRole().getTensor(), operand.getRole().getUse()};
+        if (signature.getRank() >= 0) {
+          holders_[use].insert(signature.getRank());
+          continue;
+        }
+        const bool pair = signature.getKind() == SegmentKind::ForwardBackward;
+        if (operand.getAccess() == ir::Access::Read) continue;
+        const int stage = pair ? signature.getBackwardStage() : static_cast<int>(signature.getStage());
+        if (stage_of_.try_emplace(use, stage).second) stage_gradients_[stage].push_back(operand);
       }
     }
   }
 
-  mlir::LogicalResult EndOfStep(ir::TemplateOp t) {
+  // Decides for every use how its gradients come together.
+  void SortUses() {
+    // Tensor -> its uses, and the ranks that hold any.
+    std::map<int, std::vector<Use>> uses;
+    for (const auto& [use, ranks] : holders_) uses[use.first].push_back(use);
+    for (const auto& [tensor, list] : uses) {
+      std::set<int64_t> all;
+      size_t held = 0;
+      for (const Use& use : list) {
+        all.insert(holders_[use].begin(), holders_[use].end());
+        held += holders_[use].size();
+      }
+      if (list.size() == 1 || all.size() == 1) continue;
+      SharedSum& sum = shared_[tensor];
+      sum.uses = list;
+      sum.ranks.assign(all.begin(), all.end());
+      // Otherwise every rank holds every use.
+      sum.over_ranks = held == all.size();
+      if (sum.over_ranks) continue;
+      for (const Use& use : list) every_use_.insert(use);
+    }
+  }
+
+  // --- Replicas ---
+
+  struct Last {
+    mlir::Operation* backward = nullptr;
+    ReferenceTime time;
+  };
+
+  // One all-reduce per bucket of whole tensors. All ranks of a group must run its sums in one order: that in which the
+  // last of them is ready.
+  void SumOverReplicas() {
+    const ReferenceTimes times(program_);
+    struct Ready {
+      int64_t time = 0;
+      StageSum sum;
+    };
+    std::vector<Ready> ready;
+    for (const auto& [stage, gradients] : stage_gradients_) {
+      Ready r{0, {stage, {}, {}}};
+      for (ir::OperandAttr gradient : gradients) {
+        const Use use = {gradient.getRole().getTensor(), gradient.getRole().getUse()};
+        if (every_use_.contains(use)) continue;
+        r.sum.gradients.push_back(gradient);
+        r.sum.holders.assign(holders_[use].begin(), holders_[use].end());
+      }
+      if (r.sum.gradients.empty()) continue;
+      if (r.sum.holders.size() < 2 && program_.getMesh().getSize("data") == 1) continue;
+      for (int64_t rank : r.sum.holders) r.time = std::max(r.time, Launch(TemplateAt(rank), stage, times).time.end);
+      ready.push_back(std::move(r));
+    }
+    std::stable_sort(ready.begin(), ready.end(), [](const Ready& a, const Ready& b) { return a.time < b.time; });
+    for (const Ready& r : ready) {
+      for (int64_t rank : r.sum.holders) {
+        if (ir::TemplateOp t = TemplateAt(rank)) SumOnRank(t, r.sum, times);
+      }
+    }
+  }
+
+  ir::TemplateOp TemplateAt(int64_t rank) {
+    for (ir::TemplateOp t : templates_) {
+      if (PinnedCoordinate(t, "pipe") == rank) return t;
+    }
+    return {};
+  }
+
+  // The compute action of a rank behind which the gradients of `stage` are summed; null if it computes nothing.
+  Last Launch(ir::TemplateOp t, int stage, const ReferenceTimes& times) {
+    Last own, all;
+    if (!t) return own;
+    // Whether the rank waits for something behind the stage's last backward.
+    bool gap = false;
+    for (mlir::Operation& op : t.getBody().front()) {
+      if (!ir::IsMicrobatch(&op)) continue;
+      const ReferenceTime* time = times.Find(&op);
+      if (time != nullptr && all.backward != nullptr && time->start > all.time.end) gap = true;
+      all = {&op, time != nullptr ? *time : ReferenceTime()};
+      if (StageOfWeightGradients(&op) == stage) {
+        own = all;
+        gap = false;
+      }
+    }
+    switch (program_.getGradientSync()) {
+      case ir::SyncMoment::Eager:
+        return own;
+      case ir::SyncMoment::Lazy:
+        return all;
+      case ir::SyncMoment::EagerOpt:
+        return gap ? own : all;
+    }
+    return own;
+  }
+
+  void SumOnRank(ir::TemplateOp t, const StageSum& sum, const ReferenceTimes& times) {
+    mlir::OpBuilder builder(&getContext());
     PersistentBuffers persistent(t);
-    std::vector<int> stages;
-    for (ir::BackwardOp op : LastBackwards(t)) {
-      ReduceOverData(op, persistent);
-      stages.push_back(static_cast<int>(op.getStage()));
+    const Last launch = Launch(t, sum.stage, times);
+    mlir::DictionaryAttr over = Over({"data"});
+    if (sum.holders.size() > 1) over = With(over, "pipe", sum.holders);
+    mlir::Operation*& previous = last_sum_[{t.getOperation(), over.getAsOpaquePointer()}];
+    mlir::Operation* place = launch.backward;
+    // The sends of what it made come first: other ranks wait for them.
+    while (place != nullptr && place->getNextNode() != nullptr && mlir::isa<ir::SendOp>(place->getNextNode())) {
+      place = place->getNextNode();
     }
-    std::sort(stages.begin(), stages.end());
+    if (place == nullptr || (previous != nullptr && place->isBeforeInBlock(previous))) place = previous;
+    // Sums that share a place keep their order.
+    while (place != nullptr && place->getNextNode() != nullptr && mlir::isa<ir::AllReduceOp>(place->getNextNode())) {
+      place = place->getNextNode();
+    }
+    if (place != nullptr) {
+      builder.setInsertionPointAfter(place);
+    } else {
+      builder.setInsertionPointToEnd(&t.getBody().front());
+    }
+    // Otherwise it would wait for the backwards of its own stage only.
+    llvm::SmallVector<mlir::Value> after;
+    if (launch.backward != nullptr && StageOfWeightGradients(launch.backward) != sum.stage) {
+      after.push_back(ir::DoneToken(launch.backward));
+    }
+    const int64_t limit = static_cast<int64_t>(program_.getGradientBucketBytes());
+    llvm::SmallVector<mlir::Value> bucket;
+    int64_t bytes = 0;
+    auto close = [&] {
+      if (bucket.empty()) return;
+      previous =
+          Reduce(builder, bucket, bucket, over, ir::Purpose::GradientSync, program_.getCollective(), sum.stage, after);
+      bucket.clear();
+      bytes = 0;
+    };
+    for (ir::OperandAttr gradient : sum.gradients) {
+      bucket.push_back(persistent.Get(gradient.getRole(), gradient.getType()));
+      bytes += gradient.getType().getBytes();
+      if (limit > 0 && bytes >= limit) close();
+    }
+    close();
+  }
+
+  // --- The end of the list ---
+
+  void EndOfStep(ir::TemplateOp t) {
+    PersistentBuffers persistent(t);
     mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&t.getBody().front());
-    if (mlir::failed(ReduceShared(t, builder, persistent))) return mlir::failure();
-    for (int stage : stages) RunSegment<ir::GradNormOp>(SegmentKind::GradNorm, stage, builder, persistent);
+    SumShared(t, builder, persistent);
+    RunSegment<ir::GradNormOp>(t, SegmentKind::GradNorm, builder, persistent);
     if (!program_.getEvaluation() && norms_type_) {
       Reduce(builder, persistent.Get(RoleOf(Role::LocalNorms), norms_type_),
              persistent.Get(RoleOf(Role::Norms), norms_type_), Over({"pipe"}), ir::Purpose::NormSync, kDirect, 0);
@@ -100,12 +241,34 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
       }
     }
     if (program_.getClip()) {
-      for (int stage : stages) {
-        RunSegment<ir::ScaleGradientsOp>(SegmentKind::ScaleGradients, stage, builder, persistent);
+      RunSegment<ir::ScaleGradientsOp>(t, SegmentKind::ScaleGradients, builder, persistent);
+    }
+    RunSegment<ir::OptimizerStepOp>(t, SegmentKind::OptimizerStep, builder, persistent);
+  }
+
+  // Tensors whose uses are on several ranks.
+  void SumShared(ir::TemplateOp t, mlir::OpBuilder& builder, PersistentBuffers& persistent) {
+    const int64_t own = PinnedCoordinate(t, "pipe");
+    for (const auto& [tensor, sum] : shared_) {
+      if (!std::binary_search(sum.ranks.begin(), sum.ranks.end(), own)) continue;
+      for (const Use& use : sum.uses) {
+        auto stage = stage_of_.find(use);
+        if (stage == stage_of_.end() || (sum.over_ranks && !holders_[use].contains(own))) continue;
+        ir::OperandAttr gradient = Gradient(stage->second, use);
+        mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
+        // One use per rank, ascending: then the sum over the group is in model order.
+        mlir::DictionaryAttr over =
+            With(sum.over_ranks ? builder.getDictionaryAttr({}) : Over({"data"}), "pipe", sum.ranks);
+        Reduce(builder, buffer, buffer, over, ir::Purpose::TiedSync,
+               sum.over_ranks ? llvm::StringRef(kDirect) : program_.getCollective(), stage->second);
       }
     }
-    for (int stage : stages) RunSegment<ir::OptimizerStepOp>(SegmentKind::OptimizerStep, stage, builder, persistent);
-    return mlir::success();
+  }
+
+  ir::OperandAttr Gradient(int stage, const Use& use) {
+    return *llvm::find_if(stage_gradients_[stage], [&](ir::OperandAttr gradient) {
+      return Use(gradient.getRole().getTensor(), gradient.getRole().getUse()) == use;
+    });
   }
 
   ir::RoleAttr RoleOf(Role role) { return ir::RoleAttr::get(&getContext(), role, -1, 0); }
@@ -121,75 +284,24 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     return builder.getDictionaryAttr(over);
   }
 
-  void Reduce(mlir::OpBuilder& builder, mlir::ValueRange sources, mlir::ValueRange destinations,
-              mlir::DictionaryAttr over, ir::Purpose purpose, llvm::StringRef algorithm, int stage) {
-    builder.create<ir::AllReduceOp>(program_.getLoc(), ir::TokenType::get(&getContext()), sources, destinations, over,
-                                    purpose, algorithm, stage, mlir::ValueRange());
+  mlir::DictionaryAttr With(mlir::DictionaryAttr over, llvm::StringRef axis, llvm::ArrayRef<int64_t> indices) {
+    mlir::Builder builder(&getContext());
+    mlir::NamedAttrList list(over);
+    list.set(axis, builder.getDenseI64ArrayAttr(indices));
+    return list.getDictionary(&getContext());
   }
 
-  // One all-reduce per bucket of whole tensors, behind the last backward of their stage.
-  void ReduceOverData(ir::BackwardOp last, PersistentBuffers& persistent) {
-    if (program_.getMesh().getSize("data") == 1) return;
-    mlir::OpBuilder builder(&getContext());
-    builder.setInsertionPointAfter(last);
-    // The send of the last input gradient comes first: other ranks wait for it.
-    while (builder.getInsertionPoint() != last->getBlock()->end() &&
-           mlir::isa<ir::SendOp>(*builder.getInsertionPoint())) {
-      builder.setInsertionPointAfter(&*builder.getInsertionPoint());
-    }
-    const int64_t limit = static_cast<int64_t>(program_.getGradientBucketBytes());
-    llvm::SmallVector<mlir::Value> bucket;
-    int64_t bytes = 0;
-    auto close = [&] {
-      if (bucket.empty()) return;
-      Reduce(builder, bucket, bucket, Over({"data"}), ir::Purpose::GradientSync, program_.getCollective(),
-             static_cast<int>(last.getStage()));
-      bucket.clear();
-      bytes = 0;
-    };
-    for (ir::OperandAttr gradient : Gradients(static_cast<int>(last.getStage()))) {
-      bucket.push_back(persistent.Get(gradient.getRole(), gradient.getType()));
-      bytes += gradient.getType().getBytes();
-      if (limit > 0 && bytes >= limit) close();
-    }
-    close();
-  }
-
-  // A tensor that stages of several ranks use: the gradients of its uses are added in model order, which is the order
-  // of the ranks.
-  mlir::LogicalResult ReduceShared(ir::TemplateOp t, mlir::OpBuilder& builder, PersistentBuffers& persistent) {
-    for (const auto& [tensor, places] : uses_) {
-      std::set<int> stages;
-      std::vector<int64_t> ranks;
-      for (const auto& [use, stage, rank] : places) {
-        stages.insert(stage);
-        ranks.push_back(rank);
-      }
-      if (stages.size() < 2) continue;
-      // One use per rank, ascending: then the sum over the group is in model order.
-      if (std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) != ranks.end()) {
-        return program_.emitOpError() << "[sync_c1] tensor " << tensor
-                                      << " is used by several stages of one rank, or by ranks that are not in model "
-                                         "order; such placements are not supported for a shared tensor";
-      }
-      const int64_t own = PinnedCoordinate(t, "pipe");
-      auto mine = llvm::find_if(places, [&](const auto& place) { return std::get<2>(place) == own; });
-      if (mine == places.end()) continue;
-      for (ir::OperandAttr gradient : Gradients(std::get<1>(*mine))) {
-        if (gradient.getRole().getTensor() != tensor) continue;
-        mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
-        mlir::DictionaryAttr over =
-            builder.getDictionaryAttr({builder.getNamedAttr("pipe", builder.getDenseI64ArrayAttr(ranks))});
-        Reduce(builder, buffer, buffer, over, ir::Purpose::TiedSync, kDirect, std::get<1>(*mine));
-      }
-    }
-    return mlir::success();
+  mlir::Operation* Reduce(mlir::OpBuilder& builder, mlir::ValueRange sources, mlir::ValueRange destinations,
+                          mlir::DictionaryAttr over, ir::Purpose purpose, llvm::StringRef algorithm, int stage,
+                          mlir::ValueRange after = {}) {
+    return builder.create<ir::AllReduceOp>(program_.getLoc(), ir::TokenType::get(&getContext()), sources, destinations,
+                                           over, purpose, algorithm, stage, after);
   }
 
   template <typename Op>
-  void RunSegment(SegmentKind kind, int stage, mlir::OpBuilder& builder, PersistentBuffers& persistent) {
-    auto found = signatures_.find({kind, stage});
-    if (found == signatures_.end()) return;
+  void RunSegment(ir::TemplateOp t, SegmentKind kind, mlir::OpBuilder& builder, PersistentBuffers& persistent) {
+    auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
+    if (found == step_signatures_.end()) return;
     ir::SignatureOp signature = found->second;
     llvm::SmallVector<mlir::Value> inputs;
     llvm::SmallVector<mlir::Type> outputs;
@@ -201,15 +313,33 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         inputs.push_back(persistent.Get(operand.getRole(), operand.getType()));
       }
     }
-    builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(), stage,
-                       inputs, mlir::ValueRange(), mlir::DenseI64ArrayAttr());
+    builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(),
+                       static_cast<int>(signature.getStage()), inputs, mlir::ValueRange(), mlir::DenseI64ArrayAttr());
   }
 
+  struct SharedSum {
+    // In model order.
+    std::vector<Use> uses;
+    std::vector<int64_t> ranks;
+    // One use on each rank, and not every use on every rank.
+    bool over_ranks = false;
+  };
+
   ir::ProgramOp program_;
-  std::map<std::pair<SegmentKind, int>, ir::SignatureOp> signatures_;
+  std::vector<ir::TemplateOp> templates_;
+  // By kind and pipe rank.
+  std::map<std::pair<SegmentKind, int>, ir::SignatureOp> step_signatures_;
   ir::BufferType losses_type_, norms_type_;
-  // Per tensor: (use, stage, pipe coordinate), in model order.
-  std::map<int, std::set<std::tuple<int, int, int64_t>>> uses_;
+  // What backwards add to: accumulators under exact accumulation.
+  Role held_role_ = Role::Grad;
+  std::map<Use, std::set<int64_t>> holders_;
+  std::map<Use, int> stage_of_;
+  std::map<int, std::vector<ir::OperandAttr>> stage_gradients_;
+  // By tensor.
+  std::map<int, SharedSum> shared_;
+  std::set<Use> every_use_;
+  // The last sum of each rank and group.
+  std::map<std::pair<mlir::Operation*, const void*>, mlir::Operation*> last_sum_;
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ bool IsDefinedByAction(OperandAttr operand) {
     case Role::OutputGrad:
     case Role::InputGrad:
     case Role::Saved:
+    case Role::SavedGrad:
     case Role::Workspace:
       return operand.getAccess() == Access::Write;
     default:
@@ -34,7 +35,11 @@ bool IsDefinedByAction(OperandAttr operand) {
 }
 
 bool IsCompute(mlir::Operation* op) {
-  return mlir::isa<ForwardOp, BackwardOp, GradNormOp, ScaleGradientsOp, OptimizerStepOp>(op);
+  return IsMicrobatch(op) || mlir::isa<GradNormOp, ScaleGradientsOp, OptimizerStepOp>(op);
+}
+
+bool IsMicrobatch(mlir::Operation* op) {
+  return mlir::isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, ForwardBackwardOp>(op);
 }
 
 bool IsAction(mlir::Operation* op) { return IsCompute(op) || mlir::isa<SendOp, RecvOp, AllReduceOp>(op); }
@@ -43,8 +48,8 @@ mlir::Value DoneToken(mlir::Operation* action) { return action->getResult(action
 
 mlir::MutableOperandRange AfterTokens(mlir::Operation* action) {
   return llvm::TypeSwitch<mlir::Operation*, mlir::MutableOperandRange>(action)
-      .Case<ForwardOp, BackwardOp, GradNormOp, ScaleGradientsOp, OptimizerStepOp, SendOp, RecvOp, AllReduceOp>(
-          [](auto op) { return op.getAfterMutable(); });
+      .Case<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, ForwardBackwardOp, GradNormOp, ScaleGradientsOp,
+            OptimizerStepOp, SendOp, RecvOp, AllReduceOp>([](auto op) { return op.getAfterMutable(); });
 }
 
 namespace {
@@ -65,15 +70,18 @@ mlir::LogicalResult CheckCoordinates(mlir::Operation* op, llvm::StringRef id, ml
   return mlir::success();
 }
 
-mlir::LogicalResult CheckStageAndMicrobatch(mlir::Operation* op, llvm::StringRef id, int32_t stage,
-                                            std::optional<int32_t> microbatch) {
+mlir::LogicalResult CheckStageAndMicrobatch(mlir::Operation* op, llvm::StringRef id, int32_t stage, int32_t microbatch,
+                                            int32_t width = 1) {
   ProgramOp program = ProgramOf(op);
   if (stage < 0 || stage >= static_cast<int32_t>(program.getStages())) {
     return op->emitOpError() << "[" << id << "] stage must be 0 to " << program.getStages() - 1 << ", got " << stage;
   }
-  if (microbatch && (*microbatch < 0 || *microbatch >= static_cast<int32_t>(program.getMicrobatches()))) {
-    return op->emitOpError() << "[" << id << "] microbatch must be 0 to " << program.getMicrobatches() - 1 << ", got "
-                             << *microbatch;
+  const int32_t microbatches = static_cast<int32_t>(program.getMicrobatches());
+  if (microbatch < 0 || width < 1 || width > microbatches || microbatch > microbatches - width) {
+    mlir::InFlightDiagnostic error = op->emitOpError() << "[" << id << "] microbatch must be 0 to " << microbatches - 1
+                                                       << ", got " << microbatch;
+    if (width != 1) error << " and " << width - 1 << " more";
+    return error;
   }
   return mlir::success();
 }
@@ -118,8 +126,9 @@ mlir::LogicalResult CheckCompute(mlir::Operation* op, mlir::FlatSymbolRefAttr se
   return mlir::success();
 }
 
-mlir::LogicalResult CheckTransfer(mlir::Operation* op, mlir::DictionaryAttr peer, int32_t stage, int32_t microbatch) {
-  if (mlir::failed(CheckStageAndMicrobatch(op, "transfer_c1", stage, microbatch)) ||
+mlir::LogicalResult CheckTransfer(mlir::Operation* op, mlir::DictionaryAttr peer, int32_t stage, int32_t microbatch,
+                                  int32_t width) {
+  if (mlir::failed(CheckStageAndMicrobatch(op, "transfer_c1", stage, microbatch, width)) ||
       mlir::failed(CheckCoordinates(op, "transfer_c2", peer))) {
     return mlir::failure();
   }
@@ -137,17 +146,37 @@ mlir::LogicalResult CheckTransfer(mlir::Operation* op, mlir::DictionaryAttr peer
   return mlir::success();
 }
 
+template <typename Op>
+mlir::LogicalResult CheckBackward(Op op, SegmentKind kind) {
+  if (op.getWidth() != 1) return op.emitOpError("[compute_c7] only forwards are of several microbatches");
+  if (mlir::failed(CheckStageAndMicrobatch(op, "compute_c6", op.getStage(), op.getMicrobatch()))) {
+    return mlir::failure();
+  }
+  return CheckCompute(op, op.getSegmentAttr(), op.getStage(), {kind}, op.getInputs(), op.getOutputs(), op.getOffsets());
+}
+
 }  // namespace
 
 mlir::LogicalResult ForwardOp::verify() {
-  if (mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getStage(), getMicrobatch()))) return mlir::failure();
+  if (mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getStage(), getMicrobatch(), getWidth()))) {
+    return mlir::failure();
+  }
   return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::Forward, SegmentKind::Evaluate}, getInputs(),
                       getOutputs(), getOffsets());
 }
 
-mlir::LogicalResult BackwardOp::verify() {
-  if (mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getStage(), getMicrobatch()))) return mlir::failure();
-  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::Backward}, getInputs(), getOutputs(),
+mlir::LogicalResult BackwardOp::verify() { return CheckBackward(*this, SegmentKind::Backward); }
+
+mlir::LogicalResult BackwardInputOp::verify() { return CheckBackward(*this, SegmentKind::BackwardInput); }
+
+mlir::LogicalResult BackwardWeightOp::verify() { return CheckBackward(*this, SegmentKind::BackwardWeight); }
+
+mlir::LogicalResult ForwardBackwardOp::verify() {
+  if (mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getStage(), getMicrobatch())) ||
+      mlir::failed(CheckStageAndMicrobatch(*this, "compute_c6", getBackwardStage(), getBackwardMicrobatch()))) {
+    return mlir::failure();
+  }
+  return CheckCompute(*this, getSegmentAttr(), getStage(), {SegmentKind::ForwardBackward}, getInputs(), getOutputs(),
                       getOffsets());
 }
 
@@ -167,16 +196,18 @@ mlir::LogicalResult OptimizerStepOp::verify() {
 }
 
 mlir::LogicalResult BoundaryOp::verify() {
-  return CheckStageAndMicrobatch(*this, "transfer_c1", getStage(), getMicrobatch());
+  return CheckStageAndMicrobatch(*this, "transfer_c1", getStage(), getMicrobatch(), getWidth());
 }
 
-mlir::LogicalResult SendOp::verify() { return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch()); }
+mlir::LogicalResult SendOp::verify() {
+  return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch(), getWidth());
+}
 
 mlir::LogicalResult RecvOp::verify() {
   if (getOffsets() && getOffsets()->size() != 1) {
     return emitOpError() << "[recv_c1] one buffer has " << getOffsets()->size() << " offsets";
   }
-  return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch());
+  return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch(), getWidth());
 }
 
 mlir::LogicalResult AllReduceOp::verify() {
@@ -228,15 +259,26 @@ mlir::LogicalResult SignatureOp::verify() {
     return emitOpError() << "[signature_c1] stage must be below " << ProgramOf(*this).getStages() << ", got "
                          << getStage();
   }
-  llvm::DenseMap<mlir::Attribute, unsigned> seen;
+  llvm::DenseMap<std::pair<mlir::Attribute, int32_t>, unsigned> seen;
   for (unsigned i = 0; i < size(); ++i) {
-    auto [other, added] = seen.try_emplace(getOperand(i).getRole(), i);
+    auto [other, added] = seen.try_emplace({getOperand(i).getRole(), getOperand(i).getHalf()}, i);
     if (!added) {
       return emitOpError() << "[signature_c2] operands " << other->second << " and " << i << " have the same role "
                            << getOperand(i).getRole();
     }
   }
   return mlir::success();
+}
+
+void ProgramOp::build(mlir::OpBuilder& builder, mlir::OperationState& state, llvm::StringRef name, MeshAttr mesh,
+                      int32_t stages, int32_t microbatches, llvm::StringRef schedule) {
+  Properties& properties = state.getOrAddProperties<Properties>();
+  properties.sym_name = builder.getStringAttr(name);
+  properties.mesh = mesh;
+  properties.stages = builder.getI32IntegerAttr(stages);
+  properties.microbatches = builder.getI32IntegerAttr(microbatches);
+  properties.schedule = builder.getStringAttr(schedule);
+  state.addRegion();
 }
 
 mlir::LogicalResult TemplateOp::verify() { return CheckCoordinates(*this, "template_c1", getPins()); }

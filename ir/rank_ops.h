@@ -21,6 +21,8 @@ bool IsDefinedByAction(OperandAttr operand);
 bool IsAction(mlir::Operation* op);
 // Whether it runs a segment on the compute stream.
 bool IsCompute(mlir::Operation* op);
+// Whether it is a compute action of a microbatch: all but the end of the step.
+bool IsMicrobatch(mlir::Operation* op);
 // The token of an action's finish.
 mlir::Value DoneToken(mlir::Operation* action);
 // The tokens that an action waits for.

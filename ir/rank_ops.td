@@ -32,8 +32,30 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
                        DefaultValuedAttr<StrAttr, "\"ring\"">:$collective,
                        // Cost of one microbatch on one rank in any unit, for schedules that order by time.
                        DefaultValuedAttr<I64Attr, "1">:$forward_cost,
-                       DefaultValuedAttr<I64Attr, "2">:$backward_cost);
+                       DefaultValuedAttr<I64Attr, "2">:$backward_cost,
+                       // Of the backward, the part of the weight gradients; of an overlapped pair, 0 = the sum.
+                       DefaultValuedAttr<I64Attr, "1">:$weight_cost,
+                       DefaultValuedAttr<I64Attr, "0">:$pair_cost,
+                       // Those of PlanSchedule that are set, by name: {virtual_stages = 2 : i64}.
+                       OptionalAttr<DictionaryAttr>:$parameters,
+                       // A schedule of the user's own in place of one from the registry.
+                       OptionalAttr<StrAttr>:$definition,
+                       // A message-driven schedule becomes the static order of a simulation of it.
+                       UnitAttr:$freeze,
+                       // How a rank orders its forwards and backwards (rule P6), and how many microbatches are under
+                       // way at most if it does so while running; weft-apply-schedule sets both.
+                       DefaultValuedAttr<Weft_ComputeOrderAttr, "ComputeOrder::StaticOrder">:$compute_order,
+                       DefaultValuedAttr<I32Attr, "0">:$limit,
+                       DefaultValuedAttr<Weft_TransferStreamsAttr, "TransferStreams::PerEdge">:$transfer_streams,
+                       DefaultValuedAttr<Weft_TransferPlacementAttr, "TransferPlacement::Early">:$transfer_placement,
+                       UnitAttr:$group_transfers,
+                       DefaultValuedAttr<Weft_SyncMomentAttr, "SyncMoment::Eager">:$gradient_sync,
+                       // from_stage and to_stage of every skip edge, one after the other.
+                       OptionalAttr<DenseI64ArrayAttr>:$skips);
   let regions = (region SizedRegion<1>:$body);
+  // All other attributes at their defaults.
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "MeshAttr":$mesh, "int32_t":$stages,
+                                 "int32_t":$microbatches, "::llvm::StringRef":$schedule)>];
   let assemblyFormat = [{
     $sym_name `mesh` `` $mesh `stages` $stages `microbatches` $microbatches `schedule` $schedule
     attr-dict-with-keyword $body
@@ -45,11 +67,21 @@ def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
   let summary = "what a segment takes, buffer by buffer";
   let description = [{
     The operands of a segment in order. Those that are written here for the first time in a repetition (access `write`
-    to a boundary tensor, to saved activations or to the workspace) are results of the actions that run the segment;
-    all others are their inputs.
+    to a boundary tensor, to saved activations or gradients, or to the workspace) are results of the actions that run
+    the segment; all others are their inputs.
+
+    `width`, `part`, `rank` and `backward_stage` are those of StageSegment (compiler/segments.h).
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage,
-                       TypedArrayAttrBase<Weft_OperandAttr, "operands">:$operands_);
+                       TypedArrayAttrBase<Weft_OperandAttr, "operands">:$operands_,
+                       // Microbatches of a forward.
+                       DefaultValuedAttr<I32Attr, "1">:$width,
+                       // Of a backward: which microbatch of the wide forward; -1 if that is not wide.
+                       DefaultValuedAttr<SI32Attr, "-1">:$part,
+                       // Pipe rank of grad_norm, scale_gradients and optimizer_step.
+                       DefaultValuedAttr<SI32Attr, "-1">:$rank,
+                       // Of a forward_backward: the backward's.
+                       DefaultValuedAttr<SI32Attr, "-1">:$backward_stage);
   let assemblyFormat = "$sym_name `` $kind `stage` $stage $operands_ attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -96,11 +128,12 @@ class Weft_ComputeOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOperandS
 }
 class Weft_MicrobatchOp<string mnemonic> : Weft_ComputeOp<mnemonic> {
   let arguments = (ins FlatSymbolRefAttr:$segment, I32Attr:$stage, I32Attr:$microbatch,
-                       DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_BufferType>:$inputs,
-                       Variadic<Weft_TokenType>:$after, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+                       DefaultValuedAttr<I32Attr, "1">:$width, DefaultValuedAttr<I32Attr, "0">:$lane,
+                       Variadic<Weft_BufferType>:$inputs, Variadic<Weft_TokenType>:$after,
+                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let assemblyFormat = [{
-    $segment `stage` $stage `microbatch` $microbatch (`lane` $lane^)? `(` $inputs `)` (`after` $after^)? attr-dict
-    `:` functional-type($inputs, $outputs)
+    $segment `stage` $stage `microbatch` $microbatch (`width` $width^)? (`lane` $lane^)? `(` $inputs `)`
+    (`after` $after^)? attr-dict `:` functional-type($inputs, $outputs)
   }];
 }
 class Weft_StepOp<string mnemonic> : Weft_ComputeOp<mnemonic> {
@@ -112,59 +145,82 @@ class Weft_StepOp<string mnemonic> : Weft_ComputeOp<mnemonic> {
 }
 
 def Weft_ForwardOp : Weft_MicrobatchOp<"forward"> {
-  let summary = "forward of one stage for one microbatch";
+  let summary = "forward of one stage for `width` neighbouring microbatches";
 }
 def Weft_BackwardOp : Weft_MicrobatchOp<"backward"> {
   let summary = "backward of one stage for one microbatch";
 }
+def Weft_BackwardInputOp : Weft_MicrobatchOp<"backward_input"> {
+  let summary = "the half of a backward that makes the gradient of the stage's input";
+}
+def Weft_BackwardWeightOp : Weft_MicrobatchOp<"backward_weight"> {
+  let summary = "the half of a backward that makes the gradients of the stage's weights";
+}
+def Weft_ForwardBackwardOp : Weft_ComputeOp<"forward_backward"> {
+  let summary = "a forward and a backward that run as one (rule P5)";
+  let arguments = (ins FlatSymbolRefAttr:$segment, I32Attr:$stage, I32Attr:$microbatch,
+                       DefaultValuedAttr<I32Attr, "0">:$lane, I32Attr:$backward_stage, I32Attr:$backward_microbatch,
+                       DefaultValuedAttr<I32Attr, "0">:$backward_lane, Variadic<Weft_BufferType>:$inputs,
+                       Variadic<Weft_TokenType>:$after, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let assemblyFormat = [{
+    $segment `stage` $stage `microbatch` $microbatch (`lane` $lane^)? `backward` `stage` $backward_stage
+    `microbatch` $backward_microbatch (`lane` $backward_lane^)? `(` $inputs `)` (`after` $after^)? attr-dict
+    `:` functional-type($inputs, $outputs)
+  }];
+}
 def Weft_GradNormOp : Weft_StepOp<"grad_norm"> {
-  let summary = "squared norms of a stage's gradients";
+  let summary = "squared norms of a rank's gradients";
 }
 def Weft_ScaleGradientsOp : Weft_StepOp<"scale_gradients"> {
-  let summary = "clips a stage's gradients";
+  let summary = "clips a rank's gradients";
 }
 def Weft_OptimizerStepOp : Weft_StepOp<"optimizer_step"> {
-  let summary = "updates a stage's parameters";
+  let summary = "updates a rank's parameters";
 }
 
 def Weft_BoundaryOp : Weft_RankOp<"boundary"> {
   let summary = "a boundary tensor that another rank makes, before transfers are inserted";
   let description = [{
     Stands for what `stage` reads: the output of the stage before it (`towards_loss`) or the input gradient of the stage
-    behind it (`from_loss`).
+    behind it (`from_loss`); with `skip` = i > 0, the tensor that crosses by the i-th skip edge, or its gradient.
   }];
   let arguments = (ins Weft_DirectionAttr:$direction, I32Attr:$stage, I32Attr:$microbatch,
-                       DefaultValuedAttr<I32Attr, "0">:$lane);
+                       DefaultValuedAttr<I32Attr, "1">:$width, DefaultValuedAttr<I32Attr, "0">:$lane,
+                       DefaultValuedAttr<I32Attr, "0">:$skip);
   let results = (outs Weft_BufferType:$buffer);
   let assemblyFormat = [{
-    `` $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? attr-dict `:` type($buffer)
+    `` $direction `stage` $stage `microbatch` $microbatch (`width` $width^)? (`lane` $lane^)? (`skip` $skip^)? attr-dict
+    `:` type($buffer)
   }];
   let hasVerifier = 1;
 }
 
 def Weft_SendOp : Weft_RankOp<"send"> {
-  let summary = "hands a boundary tensor to the rank of a neighbouring stage";
-  let description = "`stage` is the one that made the tensor.";
+  let summary = "hands a boundary tensor to the rank of the stage that reads it";
+  let description = "`stage` is the one that made the tensor; `group` is Action.transfer_group.";
   let arguments = (ins Weft_BufferType:$source, DictionaryAttr:$peer, Weft_DirectionAttr:$direction, I32Attr:$stage,
-                       I32Attr:$microbatch, DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_TokenType>:$after);
+                       I32Attr:$microbatch, DefaultValuedAttr<I32Attr, "1">:$width,
+                       DefaultValuedAttr<I32Attr, "0">:$lane, DefaultValuedAttr<I32Attr, "0">:$skip,
+                       DefaultValuedAttr<I32Attr, "0">:$group, Variadic<Weft_TokenType>:$after);
   let results = (outs Weft_TokenType:$done);
   let assemblyFormat = [{
-    $source `to` $peer `` $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
-    `:` type($source)
+    $source `to` $peer `` $direction `stage` $stage `microbatch` $microbatch (`width` $width^)? (`lane` $lane^)?
+    (`skip` $skip^)? (`group` $group^)? (`after` $after^)? attr-dict `:` type($source)
   }];
   let hasVerifier = 1;
 }
 
 def Weft_RecvOp : Weft_RankOp<"recv"> {
-  let summary = "takes a boundary tensor from the rank of a neighbouring stage";
+  let summary = "takes a boundary tensor from the rank of the stage that makes it";
   let description = "`stage` is the one that reads the tensor. `offsets` is the place of the buffer in the arena.";
   let arguments = (ins DictionaryAttr:$peer, Weft_DirectionAttr:$direction, I32Attr:$stage, I32Attr:$microbatch,
-                       DefaultValuedAttr<I32Attr, "0">:$lane, Variadic<Weft_TokenType>:$after,
-                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
+                       DefaultValuedAttr<I32Attr, "1">:$width, DefaultValuedAttr<I32Attr, "0">:$lane,
+                       DefaultValuedAttr<I32Attr, "0">:$skip, DefaultValuedAttr<I32Attr, "0">:$group,
+                       Variadic<Weft_TokenType>:$after, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Weft_BufferType:$destination, Weft_TokenType:$done);
   let assemblyFormat = [{
-    `from` $peer `` $direction `stage` $stage `microbatch` $microbatch (`lane` $lane^)? (`after` $after^)? attr-dict
-    `:` type($destination)
+    `from` $peer `` $direction `stage` $stage `microbatch` $microbatch (`width` $width^)? (`lane` $lane^)?
+    (`skip` $skip^)? (`group` $group^)? (`after` $after^)? attr-dict `:` type($destination)
   }];
   let hasVerifier = 1;
 }

@@ -218,7 +218,8 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
 
   const std::string first(name.substr(0, name.find_first_of(".[")));
   if (Plan::descriptor()->FindFieldByName(first) != nullptr) return SetRooted("plan.", name, value, plan);
-  std::vector<std::string> known = {"pp", "dp", "tp", "mbs", "gbs", "seq"};
+  std::vector<std::string> known = {"pp",    "dp",    "tp",    "vpp",   "mbs",     "gbs",   "seq",
+                                    "waves", "lanes", "limit", "group", "scaling", "freeze"};
   for (const std::string& field : FieldNames(*Plan::descriptor())) known.push_back(field);
   std::vector<std::string> recipe_fields = FieldNames(*Recipe::descriptor());
   for (const std::string& field : recipe_fields) {

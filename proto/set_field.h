@@ -20,6 +20,7 @@ absl::Status SetField(google::protobuf::Message* message, absl::string_view path
 //   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them),
 //   mbs, gbs, seq   recipe.microbatch_sequences, global_batch_sequences, sequence_length,
 //   schedule   plan.schedule.name,
+//   vpp or virtual, waves, lanes, limit, group, scaling, freeze   the schedule's parameters (plan.schedule),
 //   or any field of the plan by itself.
 absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan);
 

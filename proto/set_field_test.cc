@@ -102,6 +102,12 @@ TEST(ApplySetting, EveryTypeOfField) {
 
 TEST(ApplySetting, RefusesByName) {
   Specs s;
+  EXPECT_EQ(s.Set("vpp=2"), "");
+  EXPECT_EQ(s.Set("waves=4"), "");
+  EXPECT_EQ(s.Set("scaling=forward_doubling"), "");
+  EXPECT_EQ(s.plan.schedule().virtual_stages(), 2);
+  EXPECT_EQ(s.plan.schedule().waves(), 4);
+  EXPECT_EQ(s.plan.schedule().scaling(), PlanSchedule::FORWARD_DOUBLING);
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));
   EXPECT_THAT(s.Set("=4"), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(s.Set("pp=0"), HasSubstr("pp = '0' must be an integer of at least 1"));

@@ -1,5 +1,5 @@
 // Two send buffers: the third forward waits for the first send and takes its bytes.
-// RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-plan-memory))' | FileCheck %s
+// RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-place-receives,weft-plan-memory))' | FileCheck %s
 
 // Bytes 0 to 255 are the parameter's; two outputs of 256 bytes each follow.
 // CHECK-LABEL: weft.template @pipe0 at {pipe = 0 : i64} attributes {arena_bytes = 768 : i64, persistent_bytes = 256 : i64}

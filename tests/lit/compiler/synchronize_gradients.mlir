@@ -30,13 +30,16 @@ weft.program @p mesh<data = 2, pipe = 2> stages 2 microbatches 1 schedule "gpipe
     #weft.operand<<grad tensor 1>, read_write, <gradient, 64, tensor<4x4xf32>>>]
   weft.signature @n0 grad_norm stage 0 [
     #weft.operand<<grad tensor 0>, read, <gradient, 64, tensor<4x4xf32>>>,
-    #weft.operand<<local_norms>, read_write, <communication, 16, tensor<2xf64>>>]
+    #weft.operand<<local_norms>, read_write, <communication, 16, tensor<2xf64>>>] {rank = 0 : si32}
   weft.signature @c0 scale_gradients stage 0 [
     #weft.operand<<grad tensor 0>, read_write, <gradient, 64, tensor<4x4xf32>>>,
-    #weft.operand<<norms>, read, <communication, 16, tensor<2xf64>>>]
+    #weft.operand<<norms>, read, <communication, 16, tensor<2xf64>>>] {rank = 0 : si32}
   weft.signature @o0 optimizer_step stage 0 [
     #weft.operand<<param tensor 0>, read_write, <parameter, 64, tensor<4x4xf32>>>,
-    #weft.operand<<grad tensor 0>, read_write, <gradient, 64, tensor<4x4xf32>>>]
+    #weft.operand<<grad tensor 0>, read_write, <gradient, 64, tensor<4x4xf32>>>,
+    #weft.operand<<grad tensor 1>, read_write, <gradient, 64, tensor<4x4xf32>>>] {rank = 0 : si32}
+  weft.signature @o1 optimizer_step stage 1 [
+    #weft.operand<<grad tensor 0 use 1>, read_write, <gradient, 64, tensor<4x4xf32>>>] {rank = 1 : si32}
   weft.signature @b1 backward stage 1 [
     #weft.operand<<grad tensor 0 use 1>, read_write, <gradient, 64, tensor<4x4xf32>>>,
     #weft.operand<<local_losses>, read, <communication, 16, tensor<2xf64>>>]

@@ -147,6 +147,26 @@ weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
 
 // -----
 
+weft.program @p mesh<pipe = 2> stages 2 microbatches 3 schedule "1f1b" {
+  weft.signature @f forward stage 0 []
+  weft.template @a at {pipe = 0 : i64} {
+    // expected-error @+1 {{[compute_c6] microbatch must be 0 to 2, got 2 and 1 more}}
+    %t = weft.forward @f stage 0 microbatch 2 width 2 () : () -> ()
+  }
+}
+
+// -----
+
+weft.program @p mesh<pipe = 2> stages 2 microbatches 2 schedule "1f1b" {
+  weft.signature @b backward stage 0 []
+  weft.template @a at {pipe = 0 : i64} {
+    // expected-error @+1 {{[compute_c7] only forwards are of several microbatches}}
+    %t = weft.backward @b stage 0 microbatch 0 width 2 () : () -> ()
+  }
+}
+
+// -----
+
 weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
   weft.template @a at {pipe = 0 : i64} {
     // expected-error @+1 {{[transfer_c1] stage must be 0 to 1, got 2}}

@@ -1,0 +1,235 @@
+// Programs of every schedule: proven, and as fast as the schedule alone.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/import_hf.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/verify/verify.h"
+#include "schedules/pipeline/schedule.h"
+#include "schedules/pipeline/timing.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename T>
+T Parse(const std::string& text) {
+  T message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+const ModelGraph& Model() {
+  static const ModelGraph* model = new ModelGraph(*ImportHuggingFaceConfig(
+      R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 32})",
+      "tiny"));
+  return *model;
+}
+
+Cluster TinyCluster() {
+  return Parse<Cluster>(R"(
+    name: "test" nodes: 2 devices_per_node: 8
+    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 reserved_bytes: 1000
+             peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e14 } }
+    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
+    nics_per_node: 1 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000 )");
+}
+
+Recipe MakeRecipe(int batch, const std::string& fields = "") {
+  return Parse<Recipe>(absl::StrCat(
+      "sequence_length: 16 microbatch_sequences: 1 dropout: 0.1 global_batch_sequences: ", batch, " ", fields));
+}
+
+Plan MakePlan(int pipe, int data, const std::string& schedule, const std::string& fields = "") {
+  return Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: ", data, " } axes { name: 'pipe' size: ", pipe,
+                                  " } } schedule { ", schedule, " } accumulation: EXACT ", fields));
+}
+
+// The schedule's parameters as fields of the plan, one per choice that it offers.
+std::vector<std::string> Variants(const ScheduleEntry& entry) {
+  std::vector<std::string> variants = {""};
+  if (entry.takes & kTakesVirtualStages) variants.push_back("virtual_stages: 2");
+  if (entry.takes & kTakesWaves) variants.insert(variants.end(), {"waves: 1", "waves: 2"});
+  if (entry.takes & kTakesLanes) variants.push_back("lanes: 4");
+  if (entry.takes & kTakesLimit) variants.push_back("limit: 3");
+  if (entry.takes & kTakesGroup) variants.push_back("virtual_stages: 2 group: 4");
+  if (entry.takes & kTakesScaling) {
+    variants.insert(variants.end(), {"scaling: FORWARD_DOUBLING", "scaling: BACKWARD_HALVING"});
+  }
+  for (std::string& variant : variants) {
+    variant = absl::StrCat("name: '", std::string(entry.name), "' ", variant);
+  }
+  return variants;
+}
+
+bool IsCompute(const Action& action) {
+  return action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT ||
+         action.kind() == BACKWARD_WEIGHT || action.kind() == FORWARD_BACKWARD;
+}
+
+// The slots that a program runs.
+PipelineSchedule ScheduleOfProgram(const Program& program) {
+  PipelineSchedule schedule;
+  schedule.stages = program.stages();
+  for (const Template& t : program.templates()) {
+    std::vector<Slot>& order = schedule.order.emplace_back();
+    const int rank = static_cast<int>(schedule.order.size()) - 1;
+    auto add = [&](SlotKind kind, int lane, int stage, int microbatch, int width, bool paired) {
+      order.push_back({kind, static_cast<int16_t>(lane), stage, microbatch, static_cast<uint8_t>(width), paired});
+      schedule.lanes = std::max(schedule.lanes, lane + 1);
+      schedule.placement.resize(schedule.lanes, std::vector<int>(schedule.stages, 0));
+      schedule.placement[lane][stage] = rank;
+    };
+    for (const Action& action : t.body()) {
+      if (!IsCompute(action)) continue;
+      const int width = std::max(1, action.width());
+      const bool pair = action.kind() == FORWARD_BACKWARD;
+      const SlotKind kind = action.kind() == FORWARD || pair  ? SlotKind::kForward
+                            : action.kind() == BACKWARD       ? SlotKind::kBackward
+                            : action.kind() == BACKWARD_INPUT ? SlotKind::kBackwardInput
+                                                              : SlotKind::kBackwardWeight;
+      add(kind, action.lane(), action.stage(), action.microbatch(), width, pair);
+      if (pair) {
+        const StageMicrobatch& backward = action.backward();
+        add(SlotKind::kBackward, backward.lane(), backward.stage(), backward.microbatch(), 1, false);
+      }
+    }
+  }
+  if (program.compute_order() != STATIC_ORDER) {
+    schedule.message_driven = MessageDriven{};
+    if (program.compute_order() == BACKWARD_FIRST) schedule.message_driven->rule = MessageDriven::Rule::kBackwardFirst;
+  }
+  return schedule;
+}
+
+void ExpectSound(const Program& program) {
+  for (const Finding& finding : FindViolations(program)) ADD_FAILURE() << finding.rule << ": " << finding.message;
+}
+
+// Simulated with unit costs and free transfers, a program takes what its slots alone take.
+void ExpectUnitCosts(const Program& program, int limit) {
+  PipelineSchedule schedule = ScheduleOfProgram(program);
+  if (schedule.message_driven) schedule.message_driven->limit = limit;
+  for (const SlotCosts& costs : {SlotCosts{1, 1, 1}, SlotCosts{1, 2, 1}, SlotCosts{2, 3, 1}, SlotCosts{10, 20, 7}}) {
+    auto timing = TimeSchedule(schedule, program.microbatches(), costs);
+    ASSERT_TRUE(timing.ok()) << timing.status();
+    SimulateOptions options;
+    options.cost = "unit";
+    options.network = "none";
+    options.cost_options.unit_forward = {costs.forward * 1'000'000};
+    options.cost_options.unit_backward = {costs.backward * 1'000'000};
+    options.cost_options.unit_weight = {costs.weight * 1'000'000};
+    auto simulation = Simulate(program, TinyCluster(), options);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    const int ranks = static_cast<int>(schedule.order.size());
+    const double share = ranks / std::gcd(ranks, schedule.stages);
+    EXPECT_NEAR(simulation->report.makespan_seconds() * 1e6, static_cast<double>(timing->makespan) / share, 1e-6)
+        << "forward " << costs.forward << " backward " << costs.backward << " weight " << costs.weight;
+  }
+}
+
+class EveryScheduleTest : public testing::TestWithParam<const ScheduleEntry*> {};
+std::vector<const ScheduleEntry*> Entries() {
+  std::vector<const ScheduleEntry*> entries;
+  for (const ScheduleEntry& entry : Schedules()) entries.push_back(&entry);
+  return entries;
+}
+INSTANTIATE_TEST_SUITE_P(Schedules, EveryScheduleTest, testing::ValuesIn(Entries()), [](const auto& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
+  const ScheduleEntry& entry = *GetParam();
+  int compiled = 0;
+  for (const std::string& variant : Variants(entry)) {
+    for (const auto& [pipe, batch] : {std::pair(1, 2), {2, 4}, {4, 8}, {4, 12}}) {
+      const bool halves = absl::StrContains(variant, "HALVING");
+      SCOPED_TRACE(absl::StrCat(variant, ", ", pipe, " ranks, ", batch, " sequences"));
+      const Recipe recipe = MakeRecipe(batch, halves ? "microbatch_sequences: 2" : "");
+      auto program = Compile(Model(), recipe, MakePlan(pipe, 1, variant), TinyCluster(), {});
+      if (!program.ok()) {
+        // A size that the schedule itself does not take, or one that updates without a flush.
+        EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument) << program.status();
+        const std::string message(program.status().message());
+        EXPECT_TRUE(absl::StrContains(message, "ranks") || absl::StrContains(message, "microbatches") ||
+                    absl::StrContains(message, "without a flush") || absl::StrContains(message, "lanes") ||
+                    absl::StrContains(message, "group"))
+            << message;
+        continue;
+      }
+      ++compiled;
+      ExpectSound(*program);
+      ASSERT_TRUE(program->has_evaluation());
+      for (const Template& t : program->evaluation().templates()) {
+        for (const Action& action : t.body()) {
+          EXPECT_TRUE(!IsCompute(action) || (action.kind() == FORWARD && action.width() <= 1)) << action.name();
+        }
+      }
+      ExpectUnitCosts(*program, absl::StrContains(variant, "limit: 3") ? 3 : pipe);
+    }
+  }
+  EXPECT_TRUE(compiled > 0 || absl::StartsWith(entry.name, "pipedream"));
+}
+
+TEST_P(EveryScheduleTest, WorksWithReplicasInOrderWhereItKeepsIt) {
+  const ScheduleEntry& entry = *GetParam();
+  if (absl::StartsWith(entry.name, "pipedream")) return;
+  for (const char* sync : {"EAGER", "LAZY", "EAGER_OPT"}) {
+    for (const char* accumulation : {"IN_ORDER", "EXACT"}) {
+      SCOPED_TRACE(absl::StrCat(sync, " ", accumulation));
+      Plan plan = MakePlan(4, 2, absl::StrCat("name: '", std::string(entry.name), "'"),
+                           absl::StrCat("gradient_sync: ", sync, " gradient_bucket_bytes: 4096"));
+      AccumulationMode mode;
+      ASSERT_TRUE(AccumulationMode_Parse(accumulation, &mode));
+      plan.set_accumulation(mode);
+      auto program = Compile(Model(), MakeRecipe(16), plan, TinyCluster(), {});
+      if (!program.ok() && mode == IN_ORDER) {
+        EXPECT_THAT(std::string(program.status().message()), HasSubstr("ascending microbatch order"))
+            << program.status();
+        continue;
+      }
+      ASSERT_TRUE(program.ok()) << program.status();
+      ExpectSound(*program);
+    }
+  }
+}
+
+// Whatever the user asks of transfers, the program is proven, or the refusal shows who waits for whom.
+TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
+  const ScheduleEntry& entry = *GetParam();
+  if (absl::StartsWith(entry.name, "pipedream")) return;
+  for (const char* order : {"BY_EDGE", "BY_DIRECTION", "TOGETHER"}) {
+    for (const char* placement : {"EARLY", "DEFERRED"}) {
+      for (const char* grouped : {"false", "true"}) {
+        SCOPED_TRACE(absl::StrCat(order, " ", placement, " ", grouped));
+        const Plan plan = MakePlan(
+            4, 1, absl::StrCat("name: '", std::string(entry.name), "'"),
+            absl::StrCat("transfer_order: ", order, " transfer_placement: ", placement, " group_transfers: ", grouped));
+        auto program = Compile(Model(), MakeRecipe(8), plan, TinyCluster(), {});
+        if (program.ok()) {
+          ExpectSound(*program);
+          continue;
+        }
+        const bool naive = std::string(order) != "BY_EDGE" && std::string(placement) == "EARLY";
+        EXPECT_TRUE(naive) << program.status();
+        EXPECT_THAT(std::string(program.status().message()), HasSubstr("waits for"));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

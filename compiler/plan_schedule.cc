@@ -1,0 +1,55 @@
+#include "compiler/plan_schedule.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+#include "schedules/pipeline/check.h"
+#include "schedules/pipeline/schedule_text.h"
+#include "schedules/pipeline/timing.h"
+
+namespace weft {
+
+absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice) {
+  const ScheduleParams& params = choice.params;
+  PipelineSchedule schedule;
+  if (!choice.definition.empty()) {
+    WEFT_ASSIGN_OR_RETURN(schedule, ScheduleFromDefinition(choice.definition, params));
+  } else {
+    WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(choice.name));
+    WEFT_ASSIGN_OR_RETURN(schedule, BuildSchedule(*entry, params));
+  }
+  const std::string name = choice.name.empty() ? "of plan.schedule.definition" : absl::StrCat("'", choice.name, "'");
+  if (schedule.asynchrony) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", name,
+                     " updates the weights without a flush; programs of asynchronous schedules cannot be made, "
+                     "`weft schedule` shows them"));
+  }
+  if (choice.freeze) {
+    WEFT_ASSIGN_OR_RETURN(schedule, FreezeSchedule(schedule, params.microbatches, params.costs));
+  }
+  if (static_cast<int>(schedule.order.size()) != params.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " is for ", schedule.order.size(),
+                                                   " ranks; the pipe axis of plan.mesh has ", params.ranks));
+  }
+  WEFT_RETURN_IF_ERROR(CheckSchedule(schedule, params.microbatches));
+  return schedule;
+}
+
+ScheduleChoice ChoiceOf(const PlanSchedule& plan, int ranks, int microbatches, const SlotCosts& costs) {
+  ScheduleChoice choice;
+  choice.name = plan.name();
+  choice.definition = plan.definition();
+  choice.freeze = plan.freeze();
+  choice.params = {.ranks = ranks,
+                   .microbatches = microbatches,
+                   .costs = costs,
+                   .virtual_stages = plan.virtual_stages(),
+                   .waves = plan.waves(),
+                   .lanes = plan.lanes(),
+                   .limit = plan.limit(),
+                   .group = plan.group(),
+                   .scaling = static_cast<Scaling>(plan.scaling())};
+  return choice;
+}
+
+}  // namespace weft
