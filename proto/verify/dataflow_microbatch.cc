@@ -96,7 +96,7 @@ void Dataflow::ReadInputs(const RoleAction& at, const Action& action, const std:
     const int b = action.operands(o);
     if (BufferOf(at.role, b).role() != NO_ROLE) continue;
     // Of a wide forward, what it reads holds one microbatch after the other.
-    const int64_t part = BufferOf(at.role, b).bytes() / width;
+    const int64_t part = std::max<int64_t>(1, BufferOf(at.role, b).bytes() / width);
     for (const auto& [first, last] : use.operands[o].first_reads.ranges()) {
       bool ok = true;
       state_[at.role][b].content.ForEach(first, last, [&](int64_t begin, int64_t end, const Symbol& symbol) {

@@ -8,6 +8,7 @@
 
 #include "proto/mesh.h"
 #include "proto/verify/brute_force.h"
+#include "proto/verify/schedule_program.h"
 #include "proto/verify/tiny_program.h"
 #include "proto/verify/verify.h"
 #include "tests/random_program.h"
@@ -163,6 +164,34 @@ TEST(MutationTest, TrainingProgramsAreRefusedOrSound) {
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     MutateAndCheck(program, seed, {}, &accepted, &refused);
     if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(accepted, 20);
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(MutationTest, SchedulesAreRefusedOrSound) {
+  const std::vector<std::vector<int>> chain = {{0, 1}}, both_ways = {{0, 1}, {1, 0}};
+  std::vector<ScheduleSpec> specs = {
+      {{"F0.0 F0.1 I0.0 I0.1 W0.0 W0.1", "F1.0 I1.0 F1.1 I1.1 W1.0 W1.1"}, chain, {0, 0}},
+      {{"F0.0 F1.1 B1.1 B0.0", "F0.1 F1.0 B1.0 B0.1"}, both_ways, {0, 1}},
+      {{"F0.0x2 B0.0 B0.1", "F1.0x2 B1.0 B1.1"}, chain, {0, 0}},
+      {{"F0.0 F0.1 P0.2+0.0 B0.1 B0.2", "F1.0 B1.0 F1.1 P1.2+1.1 B1.2"}, chain, {0, 0, 0}},
+      {{"F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1", "F2.0 B2.0 F2.1 B2.1"}, {{0, 1, 2}}, {0, 0}},
+      {{"F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"}, chain, {0, 0}},
+      {{"F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1 B1.1"}, chain, {0, 0}},
+  };
+  specs[1].data = 2;
+  specs[4].skips = {{0, 2}};
+  specs[5].compute_order = ARRIVAL;
+  specs[6].transfer_streams = SHARED;
+  specs[6].group = true;
+  int accepted = 0, refused = 0;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Program program = ScheduleProgram(specs[i]);
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      MutateAndCheck(program, seed + 1000 * i, {}, &accepted, &refused);
+      if (HasFatalFailure()) return;
+    }
   }
   EXPECT_GT(accepted, 20);
   EXPECT_GT(refused, 1000);
