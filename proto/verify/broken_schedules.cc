@@ -445,6 +445,22 @@ std::vector<Broken> BrokenOrders() {
        [](Program* p) { FindAction(p, 0, "F s0 m0")->set_transfer_group(1); },
        {"'F s0 m0'", "transfer_group"},
        Of(Grouped)},
+      {"P13.limits",
+       "group_of_too_many",
+       [](Program* p) {
+         Template& t = *p->mutable_templates(0);
+         Action send = *FindAction(p, 0, "send F s0 m0");
+         send.set_name("first of many");
+         send.clear_deps();
+         send.clear_releases();
+         send.set_transfer_group(99);
+         for (int i = 0; i < 257; ++i) {
+           send.set_id(t.body(t.body_size() - 1).id() + 1);
+           *t.add_body() = send;
+         }
+       },
+       {"'first of many'", "257 members", "at most 256"},
+       Of(Grouped)},
       {"P4.skip",
        "unknown_skip",
        [](Program* p) { FindAction(p, 0, "send skip0 m0")->set_skip(9); },

@@ -2,6 +2,7 @@
 #ifndef WEFT_PROTO_VERIFY_DATAFLOW_H_
 #define WEFT_PROTO_VERIFY_DATAFLOW_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -38,6 +39,12 @@ class Dataflow {
     for (const SkipEdge& skip : index.program->skips()) {
       skips_from_[skip.from_stage()].push_back(skip.to_stage());
       skips_to_[skip.to_stage()].push_back(skip.from_stage());
+    }
+    for (auto* ends : {&skips_from_, &skips_to_}) {
+      for (auto& [stage, others] : *ends) {
+        std::sort(others.begin(), others.end());
+        others.erase(std::unique(others.begin(), others.end()), others.end());
+      }
     }
     for (int t : index.role_template) {
       std::vector<BufferState>& buffers = state_.emplace_back(index.templates[t].t->buffers_size());

@@ -76,6 +76,7 @@ class Graph {
   // A transfer group, or a transfer by itself whose partner is in one.
   struct Unit {
     int ready = -1, ended = -1;
+    int all_ready = -1;          // Its partners too.
     std::vector<int> transfers;  // Rendezvous.
     std::vector<int> partners;   // Units.
   };
@@ -124,6 +125,7 @@ class Graph {
     if (unit == static_cast<int>(units_.size())) {
       Unit& fresh = units_.emplace_back();
       fresh.ready = NewNode(at, false);
+      fresh.all_ready = NewNode(at, false);
       fresh.ended = group >= 0 ? NewNode(at, false) : node_of_rendezvous_[rendezvous];
     }
     units_[unit].transfers.push_back(rendezvous);
@@ -145,11 +147,12 @@ class Graph {
                                units_[u].partners.end());
     }
     for (const Unit& unit : units_) {
+      pairs->emplace_back(unit.ready, unit.all_ready);
+      for (int partner : unit.partners) pairs->emplace_back(units_[partner].ready, unit.all_ready);
       for (int r : unit.transfers) {
         const int node = node_of_rendezvous_[r];
-        pairs->emplace_back(unit.ready, node);
+        pairs->emplace_back(unit.all_ready, node);
         if (unit.ended != node) pairs->emplace_back(node, unit.ended);
-        for (int partner : unit.partners) pairs->emplace_back(units_[partner].ready, node);
       }
     }
   }

@@ -50,7 +50,7 @@ struct Limits {
   static constexpr int kParts = 4096;
   static constexpr int kDistance = 64;
   static constexpr int kLanes = 64;
-  static constexpr int kWidth = 1024;
+  static constexpr int kWidth = 16;
   static constexpr int kSkips = 1 << 16;
   // Members of a transfer group.
   static constexpr int kGroup = 256;

@@ -16,6 +16,12 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       Instance& instance = instances_.emplace_back();
       instance.action = a;
       instance.copy = copy;
+      instance.first_member = static_cast<int>(instances_.size()) - 1;
+      if (t.actions[a].group >= 0) {
+        const TransferGroup& group = t.groups[t.actions[a].group];
+        instance.first_member -= a - group.first;
+        instance.members = group.size;
+      }
       instance.first_node = static_cast<int>(clock_of_.size());
       const ActionRef& ref = t.actions[a];
       const int id = static_cast<int>(instances_.size()) - 1;
@@ -94,14 +100,7 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       const int target = from == kEpilogue ? InstanceOf(on, copies_ - 1) : InstanceOf(on, copy);
       std::vector<int>& dependents = instances_[target].dependents;
       if (!dependents.empty() && dependents.back() == id) continue;
-      if (ref.group < 0) {
-        dependents.push_back(id);
-      } else {
-        // All members wait for it.
-        const TransferGroup& group = t.groups[ref.group];
-        const int first = id - (instance.action - group.first);
-        for (int member = first; member < first + group.size; ++member) dependents.push_back(member);
-      }
+      dependents.push_back(id);
       for (int b = 0; b < starts; ++b) edge(instances_[target].finish_node, first_start + b);
     }
   }
@@ -130,8 +129,12 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
 // The finish of instance i is waited for by its dependents: it has happened once one of them has started.
 bool Order::DependentStarted(int i, int b) const {
   for (int d : instances_[i].dependents) {
-    for (int node = instances_[d].first_node; node < instances_[d].first_node + instances_[d].nodes; ++node) {
-      if (node == b || Ended(node, b)) return true;
+    const int first = instances_[d].first_member;
+    for (int member = first; member < first + instances_[d].members; ++member) {
+      const Instance& instance = instances_[member];
+      for (int node = instance.first_node; node < instance.first_node + instance.nodes; ++node) {
+        if (node == b || Ended(node, b)) return true;
+      }
     }
   }
   return false;

@@ -22,6 +22,8 @@ class Order {
     int nodes = 0;
     int finish_node = 0;          // Reached when all non-detached nodes are finished.
     std::vector<int> dependents;  // Instances that wait for this one's finish.
+    // Of a transfer group the members, which all wait for what any of them waits for; else the instance alone.
+    int first_member = 0, members = 1;
   };
 
   // False if the local order has a cycle (Index must have passed the deadlock check, then it has none).
