@@ -54,13 +54,14 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
 
     *Halves of a backward*: backward_input runs all ops but those labelled `part = "weight"`, and everything that is
     computed again; what backward_weight reads of it, and of the gradient that came in, it keeps as `saved_grad`.
+    A stage without parameters has no backward_weight.
 
     *Between stages*: of what a stage makes, the next reads exactly one value, a matrix of floats. Values that stages
     further on read are skip connections, one per value and reading stage (`weft.skips` of the module names them). The
     gradients that come back are added from the furthest stage to the nearest.
 
     Preconditions: weft-partition-stages; one weft.graph; weft.tensor for every parameter; the attribute
-    `weft.training` (compiler/training.h), unless `evaluate`. With `split-backward` every stage has a parameter.
+    `weft.training` (compiler/training.h), unless `evaluate`.
 
     ```mlir
     // weft-opt --weft-partition-stages=stages=1 --weft-build-segments

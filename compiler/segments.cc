@@ -127,6 +127,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   import_options.precision = options.precision;
   import_options.accumulation = options.accumulation;
   import_options.evaluation = options.evaluation;
+  import_options.steps_per_repetition = options.steps_per_repetition;
   WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
   mlir::ModuleOp module = *imported.module;
 
@@ -169,6 +170,13 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   WEFT_RETURN_IF_ERROR(RunPass(module, createBuildSegments(build)));
 
   WEFT_ASSIGN_OR_RETURN(SegmentSet set, ExportSegments(module));
+  for (size_t stage = 0; options.split_backward && !options.evaluation && stage < set.stages.size(); ++stage) {
+    if (set.stages[stage].backward_weight >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage ", stage,
+                     " has no parameters, so its backward cannot be cut in two; give it other layers "
+                     "(partition.layers_per_stage), or use a schedule with whole backwards"));
+  }
   WEFT_ASSIGN_OR_RETURN(set.holdings, HoldingsOf(lanes, uses));
   if (!options.evaluation) set.ranks.resize(set.holdings.ranks.size());
   set.tensors = std::move(imported.tensors);
