@@ -1,0 +1,96 @@
+// Forward and backward of one stage. Both are first built in one block, so that the backward's ops simply read forward
+// values (build_backward.cc); what they read decides what is saved, and then the block is split (split_backward.cc).
+#ifndef WEFT_COMPILER_BUILD_BACKWARD_H_
+#define WEFT_COMPILER_BUILD_BACKWARD_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/build_segments.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace weft {
+
+class StageDifferentiator {
+ public:
+  StageDifferentiator(mlir::OpBuilder& builder, const StageContent& content, std::vector<TensorInfo>& tensors,
+                      const Training* training, const Backwards& backwards)
+      : module_builder_(builder), content_(content), tensors_(tensors), training_(training), backwards_(backwards) {}
+
+  mlir::LogicalResult Run();
+
+ private:
+  // Block with the forward of the stage, on arguments.
+  void BuildForward(SegmentBuilder& both);
+  // Appends the backward.
+  mlir::LogicalResult BuildBackward(SegmentBuilder& both);
+  mlir::LogicalResult Differentiate(mlir::Operation* op, SegmentBuilder& both);
+  // Splits the block.
+  void FindSaved();
+  void EmitForward();
+  void EmitBackward();
+  // The halves of the backward: first the values that the first one hands to the second.
+  void FindSavedGradients();
+  void EmitBackwardInput();
+  void EmitBackwardWeight();
+
+  // The argument of `segment` that stands for `value`, a saved value or an argument of the block; nothing for others.
+  void MapArgument(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map);
+  // Clones what the backward runs again before it can read `value`.
+  void Recompute(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map,
+                 llvm::DenseSet<mlir::Operation*>& done);
+  void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
+
+  bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
+  static int64_t LayerOf(mlir::Operation* op) { return op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt(); }
+  // Whether the backward computes `value`, made by the forward, again instead of reading what the forward saved. What
+  // one layer makes for another is the other's input and never recomputed.
+  bool IsRecomputed(mlir::Value value) const {
+    mlir::Operation* op = value.getDefiningOp();
+    if (mlir::isa<ir::CrossEntropyOp>(op) || content_.recomputed.count(LayerOf(op)) == 0) return false;
+    return llvm::all_of(value.getUsers(),
+                        [&](mlir::Operation* user) { return !IsForward(user) || LayerOf(user) == LayerOf(op); });
+  }
+  std::string SegmentName(llvm::StringRef kind) const {
+    return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();
+  }
+  // Ops of the forward that must run again before `value` can be read, ascending, without those in `done`.
+  std::vector<mlir::Operation*> RecomputeList(mlir::Value value, const llvm::DenseSet<mlir::Operation*>& done) const;
+
+  mlir::OpBuilder& module_builder_;
+  const StageContent& content_;
+  std::vector<TensorInfo>& tensors_;
+  const Training* training_;
+  const Backwards& backwards_;
+
+  // Of the block with both.
+  ir::SegmentOp block_;
+  std::vector<mlir::Operation*> forward_;
+  std::vector<mlir::Operation*> backward_;
+  llvm::DenseMap<mlir::Operation*, size_t> position_;
+  // Of this block.
+  std::vector<Crossing> inputs_;
+  std::vector<Crossing> outputs_;
+  mlir::Value losses_;
+  // Parameter arguments of the graph: which tensor and use an operand is.
+  llvm::DenseMap<mlir::OpOperand*, std::pair<int32_t, int32_t>> parameters_;
+  llvm::DenseSet<mlir::Value> needs_gradient_;
+  llvm::DenseMap<mlir::Value, mlir::Value> gradients_;
+  // What the backward returns.
+  std::vector<std::pair<ir::RoleAttr, mlir::Value>> backward_results_;
+  std::vector<mlir::Value> saved_;
+  llvm::DenseMap<mlir::Value, int32_t> saved_index_;
+  // Ops of the first half of the backward, and what the second reads of it (also the gradient that comes in).
+  llvm::DenseSet<mlir::Operation*> input_half_;
+  llvm::SetVector<mlir::Value> saved_gradients_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_BUILD_BACKWARD_H_

@@ -1,0 +1,340 @@
+// weft.segment ops as messages: which value lies where, and the steps.
+//
+// A result that is tied to an operand lies where the operand lies; a result that is returned lies in the operand of its
+// role; the rest shares the workspace, planned by the steps between definition and last use. What may go wrong with
+// storage that is used again (a value read after something else took its place) is checked step by step.
+#include "compiler/export_segment.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/arena.h"
+#include "compiler/cost_of_ops.h"
+#include "compiler/training.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "proto/units.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kValueAlignment = 64;
+constexpr int64_t kLargestOperand = int64_t{1} << 60;
+
+// One tensor's place; it may hold one value after the other.
+struct Storage {
+  mlir::RankedTensorType type;
+  std::string name;
+  // Null for a place in the workspace.
+  ir::RoleAttr role;
+  // What it holds before step `i` runs, while steps are walked.
+  mlir::Value content;
+  bool read_first = false;
+  bool written = false;
+  int first_step = -1;
+  int last_step = -1;
+  int operand = -1;
+  int64_t offset = 0;
+  int value = -1;
+};
+
+bool HasLayout(ir::Role role) { return role == ir::Role::Saved || role == ir::Role::SavedGrad; }
+
+class SegmentExporter {
+ public:
+  // `known`: of the stage's segments that are exported already.
+  SegmentExporter(ir::SegmentOp segment, const std::vector<std::string>& tensors, const Layouts& known)
+      : segment_(segment), ret_(segment.getReturn()), tensors_(tensors), known_(known) {}
+
+  mlir::FailureOr<StageSegment> Run();
+  // Of the operands that `known` did not have.
+  Layouts& layouts() { return layouts_; }
+
+ private:
+  mlir::LogicalResult PlaceValues();
+  mlir::LogicalResult PlaceReturned(mlir::Value value, ir::RoleAttr role);
+  mlir::LogicalResult WalkSteps();
+  mlir::LogicalResult Touch(mlir::Operation* op, int step);
+  mlir::LogicalResult MakeOperands();
+  mlir::LogicalResult PlaceInOperand(Storage& storage, SegmentOperand& operand);
+  void MakeSteps();
+
+  std::string RoleName(ir::RoleAttr role) const;
+  Storage& StorageOf(mlir::Value value) { return storages_[Find(storage_of_.lookup(value))]; }
+  // Places that were found to be the same.
+  int Find(int storage) const {
+    while (same_as_[storage] != storage) storage = same_as_[storage];
+    return storage;
+  }
+  int AddStorage(mlir::Value value, std::string name, ir::RoleAttr role) {
+    storages_.emplace_back();
+    storages_.back().type = mlir::cast<mlir::RankedTensorType>(value.getType());
+    storages_.back().name = std::move(name);
+    storages_.back().role = role;
+    same_as_.push_back(static_cast<int>(storages_.size()) - 1);
+    return same_as_.back();
+  }
+
+  ir::SegmentOp segment_;
+  ir::ReturnOp ret_;
+  const std::vector<std::string>& tensors_;
+  const Layouts& known_;
+  Layouts layouts_;
+  std::vector<mlir::Operation*> steps_;
+  std::vector<Storage> storages_;
+  std::vector<int> same_as_;
+  llvm::DenseMap<mlir::Value, int> storage_of_;
+  StageSegment result_;
+};
+
+std::string SegmentExporter::RoleName(ir::RoleAttr role) const {
+  std::string name = ir::stringifyRole(role.getRole()).str();
+  if (role.getTensor() >= 0) {
+    size_t index = role.getTensor();
+    absl::StrAppend(&name, " ", index < tensors_.size() ? tensors_[index] : absl::StrCat("tensor ", index));
+  }
+  if (HasLayout(role.getRole())) {
+    absl::StrAppend(&name, " ", role.getUse());
+  } else if (role.getUse() > 0) {
+    absl::StrAppend(&name, " use ", role.getUse());
+  }
+  return name;
+}
+
+mlir::LogicalResult SegmentExporter::PlaceReturned(mlir::Value value, ir::RoleAttr role) {
+  int storage = Find(storage_of_.lookup(value));
+  if (mlir::BlockArgument argument = segment_.findArgument(role)) {
+    int home = Find(storage_of_.lookup(argument));
+    if (home == storage) return mlir::success();
+    if (!storages_[storage].role) {
+      same_as_[storage] = home;
+      return mlir::success();
+    }
+  } else if (!storages_[storage].role) {
+    storages_[storage].role = role;
+    storages_[storage].name = RoleName(role);
+    return mlir::success();
+  }
+  return ret_.emitOpError() << "[export_segments_c1] the result '" << RoleName(role) << "' lies in the storage of '"
+                            << storages_[storage].name << "'; copy it with weft.cast";
+}
+
+mlir::LogicalResult SegmentExporter::PlaceValues() {
+  for (auto [index, argument] : llvm::enumerate(segment_.getBody().getArguments())) {
+    ir::RoleAttr role = segment_.getArgRole(index);
+    storage_of_[argument] = AddStorage(argument, RoleName(role), role);
+  }
+  for (mlir::Operation& op : segment_.getBody().front().without_terminator()) {
+    auto kernel = mlir::dyn_cast<ir::KernelInterface>(op);
+    if (!kernel || KernelOf(&op) == KERNEL_UNSPECIFIED) {
+      return op.emitOpError("[export_segments_c2] is not a kernel; a segment holds kernels only");
+    }
+    auto name = op.getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
+    std::string text = name ? name.str() : op.getName().stripDialect().str();
+    for (mlir::OpResult result : op.getResults()) {
+      int tied = kernel.getTiedOperand(result.getResultNumber());
+      unsigned number = result.getResultNumber();
+      storage_of_[result] = tied >= 0 ? storage_of_.lookup(op.getOperand(tied))
+                                      : AddStorage(result, number > 0 ? absl::StrCat(text, " #", number) : text, {});
+    }
+    steps_.push_back(&op);
+  }
+  for (auto [index, value] : llvm::enumerate(ret_.getValues())) {
+    if (mlir::failed(PlaceReturned(value, segment_.getResultRole(index)))) return mlir::failure();
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult SegmentExporter::Touch(mlir::Operation* op, int step) {
+  auto kernel = mlir::cast<ir::KernelInterface>(op);
+  for (mlir::Value operand : op->getOperands()) {
+    Storage& storage = StorageOf(operand);
+    if (storage.content != operand) {
+      mlir::InFlightDiagnostic error = op->emitOpError() << "[export_segments_c3] reads '" << storage.name
+                                                         << "' after its storage was given to another value";
+      if (storage.content) error.attachNote(storage.content.getLoc()) << "it holds this value then";
+      return error;
+    }
+    if (!storage.written) storage.read_first = true;
+    if (storage.first_step < 0) storage.first_step = step;
+    storage.last_step = step;
+  }
+  for (mlir::OpResult result : op->getResults()) {
+    Storage& storage = StorageOf(result);
+    int tied = kernel.getTiedOperand(result.getResultNumber());
+    // Only an addition may write over what it reads without being made for it.
+    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+      if (static_cast<int>(index) == tied || &StorageOf(operand) != &storage) continue;
+      if (mlir::isa<ir::AddOp>(op) && index == 0) continue;
+      return op->emitOpError() << "[export_segments_c4] would write over its operand " << index << ", '" << storage.name
+                               << "'";
+    }
+    storage.written = true;
+    storage.content = result;
+    if (storage.first_step < 0) storage.first_step = step;
+    storage.last_step = step;
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult SegmentExporter::WalkSteps() {
+  for (mlir::BlockArgument argument : segment_.getBody().getArguments()) StorageOf(argument).content = argument;
+  for (auto [index, op] : llvm::enumerate(steps_)) {
+    if (mlir::failed(Touch(op, static_cast<int>(index)))) return mlir::failure();
+  }
+  for (auto [index, value] : llvm::enumerate(ret_.getValues())) {
+    if (StorageOf(value).content == value) continue;
+    return ret_.emitOpError() << "[export_segments_c5] the result '" << RoleName(segment_.getResultRole(index))
+                              << "' is not the last value in its storage";
+  }
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (same_as_[i] == static_cast<int>(i) && storages_[i].first_step < 0) {
+      return segment_.emitOpError() << "[export_segments_c6] no step uses its argument '" << storages_[i].name << "'";
+    }
+  }
+  return mlir::success();
+}
+
+// Gives `storage` its offset in `operand`, which is not the workspace.
+mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOperand& operand) {
+  const int64_t bytes = ir::BytesOfTensor(storage.type);
+  if (!HasLayout(operand.role)) {
+    operand.bytes = bytes;
+    return mlir::success();
+  }
+  const int32_t use = storage.role.getUse();
+  auto known = known_.find(operand.role);
+  if (known != known_.end()) {
+    auto place = known->second.places.find(use);
+    if (place == known->second.places.end() || place->second.type != storage.type) {
+      return segment_.emitOpError() << "[export_segments_c11] reads '" << storage.name << "' of type " << storage.type
+                                    << ", which its stage does not save";
+    }
+    storage.offset = place->second.offset;
+    operand.bytes = known->second.bytes;
+    return mlir::success();
+  }
+  Layout& layout = layouts_[operand.role];
+  storage.offset = layout.bytes;
+  layout.places[use] = {storage.offset, storage.type};
+  // Checked by the caller, operand by operand.
+  layout.bytes = bytes > kLargestOperand ? bytes : layout.bytes + RoundUp(bytes, kValueAlignment);
+  operand.bytes = layout.bytes;
+  return mlir::success();
+}
+
+mlir::LogicalResult SegmentExporter::MakeOperands() {
+  // Places in the order of operands: by role, tensor and use; all of the workspace last.
+  std::vector<int> order;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (same_as_[i] == static_cast<int>(i)) order.push_back(static_cast<int>(i));
+  }
+  auto key = [&](int i) {
+    ir::RoleAttr role = storages_[i].role;
+    return role ? std::make_tuple(static_cast<int>(role.getRole()), role.getTensor(), role.getUse())
+                : std::make_tuple(static_cast<int>(ir::Role::Workspace), -1, 0);
+  };
+  llvm::stable_sort(order, [&](int a, int b) { return key(a) < key(b); });
+
+  std::vector<ArenaItem> items;
+  for (int i : order) {
+    if (!storages_[i].role) {
+      items.push_back({ir::BytesOfTensor(storages_[i].type), storages_[i].first_step, storages_[i].last_step});
+    }
+  }
+  absl::StatusOr<Arena> arena = PlanArena(items);
+  if (!arena.ok()) {
+    return segment_.emitOpError() << "[export_segments_c7] workspace: "
+                                  << llvm::StringRef(arena.status().message().data(), arena.status().message().size());
+  }
+  size_t next_item = 0;
+  for (int i : order) {
+    Storage& storage = storages_[i];
+    ir::Role role = storage.role ? storage.role.getRole() : ir::Role::Workspace;
+    bool shared = HasLayout(role) || role == ir::Role::Workspace;
+    int64_t bytes = ir::BytesOfTensor(storage.type);
+    if (!shared || result_.operands.empty() || result_.operands.back().role != role) {
+      SegmentOperand& operand = result_.operands.emplace_back();
+      operand.role = role;
+      operand.bytes = role == ir::Role::Workspace ? arena->height : 0;
+      if (!shared) {
+        operand.tensor = storage.role.getTensor();
+        operand.use = storage.role.getUse();
+        operand.dtype = DTypeOfType(storage.type.getElementType());
+        operand.shape.assign(storage.type.getShape().begin(), storage.type.getShape().end());
+      }
+      result_.segment.add_operands()->set_name(shared ? ir::stringifyRole(role).str() : storage.name);
+    }
+    SegmentOperand& operand = result_.operands.back();
+    storage.operand = static_cast<int>(result_.operands.size()) - 1;
+    if (role == ir::Role::Workspace) {
+      storage.offset = arena->offsets[next_item++];
+    } else if (mlir::failed(PlaceInOperand(storage, operand))) {
+      return mlir::failure();
+    }
+    if (bytes > kLargestOperand || operand.bytes > kLargestOperand) {
+      return segment_.emitOpError() << "[export_segments_c8] '" << storage.name << "' has more than 2^60 bytes";
+    }
+    bool reads = operand.access == READ || operand.access == READ_WRITE || storage.read_first;
+    bool writes = operand.access == WRITE || operand.access == READ_WRITE || storage.written;
+    operand.access = reads && writes ? READ_WRITE : writes ? WRITE : READ;
+  }
+  for (size_t i = 0; i < result_.operands.size(); ++i) {
+    Operand* operand = result_.segment.mutable_operands(static_cast<int>(i));
+    operand->set_bytes(result_.operands[i].bytes);
+    operand->set_access(result_.operands[i].access);
+  }
+  for (int i : order) {
+    Storage& storage = storages_[i];
+    storage.value = result_.segment.values_size();
+    Value* value = result_.segment.add_values();
+    value->set_name(storage.name);
+    value->set_operand(storage.operand);
+    value->set_offset(storage.offset);
+    value->set_dtype(DTypeOfType(storage.type.getElementType()));
+    value->mutable_shape()->Add(storage.type.getShape().begin(), storage.type.getShape().end());
+  }
+  return mlir::success();
+}
+
+void SegmentExporter::MakeSteps() {
+  for (mlir::Operation* op : steps_) {
+    auto kernel = mlir::cast<ir::KernelInterface>(op);
+    Step* step = result_.segment.add_steps();
+    *step = MakeStep(op);
+    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+      if (kernel.isStepInput(index)) step->add_inputs(StorageOf(operand).value);
+    }
+    for (mlir::Value result : op->getResults()) step->add_outputs(StorageOf(result).value);
+  }
+}
+
+mlir::FailureOr<StageSegment> SegmentExporter::Run() {
+  result_.kind = segment_.getKind();
+  result_.stage = static_cast<int32_t>(segment_.getStage());
+  if (ir::IsOfRank(result_.kind)) result_.rank = static_cast<int32_t>(RankOf(segment_));
+  result_.segment.set_name(segment_.getSymName().str());
+  if (mlir::failed(PlaceValues()) || mlir::failed(WalkSteps()) || mlir::failed(MakeOperands())) {
+    return mlir::failure();
+  }
+  MakeSteps();
+  return std::move(result_);
+}
+
+}  // namespace
+
+mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<std::string>& tensors,
+                                            const Layouts& known, Layouts* made) {
+  SegmentExporter exporter(segment, tensors, known);
+  mlir::FailureOr<StageSegment> exported = exporter.Run();
+  if (made) *made = std::move(exporter.layouts());
+  return exported;
+}
+
+int64_t RankOf(ir::SegmentOp segment) {
+  return segment.getRankAttr() ? segment.getRankAttr().getInt() : static_cast<int64_t>(segment.getStage());
+}
+
+}  // namespace weft

@@ -1,0 +1,221 @@
+// What schedules ask of segments: backwards in two halves, several stages on a rank and ranks per stage, skip
+// connections.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/segments.h"
+#include "compiler/segments_testing.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+// Of the operands of a segment, those with a role.
+std::vector<SegmentOperand> Operands(const StageSegment& segment, ir::Role role) {
+  std::vector<SegmentOperand> found;
+  for (const SegmentOperand& operand : segment.operands) {
+    if (operand.role == role) found.push_back(operand);
+  }
+  return found;
+}
+
+// Kernels and names of a segment's steps, sorted, without copies.
+std::multiset<std::string> StepNames(const StageSegment& segment) {
+  std::multiset<std::string> names;
+  for (const Step& step : segment.segment.steps()) {
+    if (step.name() != "copy") names.insert(Kernel_Name(step.kernel()) + " " + step.name());
+  }
+  return names;
+}
+
+// The halves have the steps of the whole, each once; the first has those that lead to gradients of activations.
+TEST(Segments, BackwardIsCutInTwo) {
+  for (Recompute::Mode mode : {Recompute::NONE, Recompute::FULL}) {
+    for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
+      SegmentOptions options = Options(3);
+      options.split_backward = true;
+      options.recompute.set_mode(mode);
+      options.accumulation = accumulation;
+      SegmentSet set = Compile(SmallRecipe(), options);
+      ExpectSane(set);
+      for (size_t s = 0; s < set.stages.size(); ++s) {
+        const StageIndex& stage = set.stages[s];
+        ASSERT_GE(stage.backward_input, 0);
+        ASSERT_GE(stage.backward_weight, 0);
+        const StageSegment& input = set.segments[stage.backward_input];
+        const StageSegment& weight = set.segments[stage.backward_weight];
+        std::multiset<std::string> both = StepNames(input);
+        both.merge(StepNames(weight));
+        EXPECT_EQ(both, StepNames(set.segments[stage.backward]));
+        for (const Step& step : weight.segment.steps()) {
+          EXPECT_TRUE(step.accumulate() || step.kernel() == EXACT_ACCUMULATE || accumulation == EXACT) << step.name();
+        }
+        for (const Step& step : input.segment.steps()) {
+          EXPECT_FALSE(step.accumulate()) << step.name();
+          EXPECT_NE(step.kernel(), BIAS_GRADIENT);
+        }
+        EXPECT_EQ(Operands(input, ir::Role::InputGrad).size(), s == 0 ? 0 : 1);
+        EXPECT_TRUE(Operands(input, ir::Role::Grad).empty());
+        EXPECT_TRUE(Operands(weight, ir::Role::OutputGrad).empty());
+        EXPECT_TRUE(Operands(weight, ir::Role::InputGrad).empty());
+        // One layout for all who write and read.
+        ASSERT_EQ(Operands(input, ir::Role::SavedGrad).size(), 1);
+        ASSERT_EQ(Operands(weight, ir::Role::SavedGrad).size(), 1);
+        EXPECT_EQ(Operands(input, ir::Role::SavedGrad)[0].bytes, stage.saved_grad_bytes);
+        EXPECT_EQ(Operands(weight, ir::Role::SavedGrad)[0].bytes, stage.saved_grad_bytes);
+        EXPECT_EQ(Operands(input, ir::Role::SavedGrad)[0].access, WRITE);
+        EXPECT_EQ(Operands(weight, ir::Role::SavedGrad)[0].access, READ);
+        for (const StageSegment* half : {&input, &weight}) {
+          for (const SegmentOperand& saved : Operands(*half, ir::Role::Saved)) {
+            EXPECT_EQ(saved.bytes, stage.saved_bytes);
+            EXPECT_EQ(saved.access, READ);
+          }
+        }
+      }
+    }
+  }
+  SegmentOptions only = Options(2);
+  only.whole_backward = false;
+  only.split_backward = true;
+  SegmentSet set = Compile(SmallRecipe(), only);
+  EXPECT_EQ(set.stages[0].backward, -1);
+  EXPECT_GE(set.stages[0].backward_input, 0);
+  EXPECT_EQ(Compile(SmallRecipe(), Options(2)).stages[0].backward_input, -1);
+}
+
+// Two lanes in opposite directions: both ranks hold everything, and have a gradient of each use of the table.
+TEST(Segments, TheEndOfAStepIsOfARank) {
+  for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
+    SegmentOptions options = Options(2);
+    options.accumulation = accumulation;
+    options.placement = {{0, 1}, {1, 0}};
+    SegmentSet set = Compile(SmallRecipe(), options);
+    ExpectSane(set);
+    ASSERT_EQ(set.ranks.size(), 2);
+    EXPECT_EQ(set.holdings.tensors[0].sum, TiedSum::kEveryUse);
+    const ir::Role summed = accumulation == EXACT ? ir::Role::GradAccumulator : ir::Role::Grad;
+    for (int rank : {0, 1}) {
+      const StageSegment& step = set.segments[set.ranks[rank].optimizer_step];
+      EXPECT_EQ(step.rank, rank);
+      EXPECT_EQ(step.stage, 0);
+      // One copy of every parameter, though two stages read the table.
+      EXPECT_EQ(Operands(step, ir::Role::Param).size(), set.tensors.size());
+      const StageSegment& norm = set.segments[set.ranks[rank].grad_norm];
+      std::vector<int32_t> uses;
+      for (const SegmentOperand& operand : Operands(norm, summed)) {
+        if (operand.tensor == 0) uses.push_back(operand.use);
+      }
+      EXPECT_EQ(uses, (std::vector<int32_t>{0, 1}));
+      int norms = 0;
+      for (const Step& one : norm.segment.steps()) norms += one.kernel() == SQUARED_NORM;
+      // Rank 0 is the lowest holder of every stage.
+      EXPECT_EQ(norms, rank == 0 ? static_cast<int>(set.tensors.size()) : 0);
+    }
+  }
+  SegmentOptions options = Options(2);
+  options.placement = {{0, 1}, {1}};
+  EXPECT_EQ(Error(Graph(), SmallRecipe(), options), "placement: lane 1 places 1 stages; the plan has 2");
+}
+
+// A snake of four stages: the first and the last, which share the table, are on one rank.
+TEST(Segments, UsesOfATensorOnOneRankAreAdded) {
+  SegmentOptions options = Options(4);
+  options.placement = {{0, 1, 1, 0}};
+  SegmentSet set = Compile(SmallRecipe(), options);
+  ExpectSane(set);
+  EXPECT_EQ(set.holdings.tensors[0].sum, TiedSum::kOneRank);
+  const StageSegment& norm = set.segments[set.ranks[0].grad_norm];
+  EXPECT_EQ(norm.segment.steps(0).name(), "sum uses of transformer.wte.weight");
+  EXPECT_EQ(norm.segment.steps(0).kernel(), ADD);
+  EXPECT_EQ(set.segments[set.ranks[1].optimizer_step].stage, 1);
+}
+
+// The embedding is added again behind the last block.
+ModelGraph GraphWithSkip() {
+  ModelGraph graph = Graph();
+  for (int i = 0; i < graph.ops_size(); ++i) {
+    if (graph.ops(i).kind() != "layer_norm" || graph.ops(i).layer() != 5) continue;
+    std::string embedded;
+    for (const GraphOp& op : graph.ops()) {
+      if (op.layer() == 0) embedded = op.outputs(0);
+    }
+    GraphOp add;
+    add.set_name("again");
+    add.set_kind("add");
+    add.set_layer(5);
+    add.add_inputs(graph.ops(i).inputs(0));
+    add.add_inputs(embedded);
+    add.add_outputs("again");
+    graph.mutable_ops(i)->set_inputs(0, "again");
+    *graph.add_ops() = add;
+    for (int k = graph.ops_size() - 1; k > i; --k) graph.mutable_ops()->SwapElements(k, k - 1);
+    return graph;
+  }
+  ADD_FAILURE() << "no final norm";
+  return graph;
+}
+
+TEST(Segments, SkipConnectionsAreEdges) {
+  SegmentOptions options = Options(4);
+  options.split_backward = true;
+  auto set = CompileSegments(GraphWithSkip(), SmallRecipe(), options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  ExpectSane(*set);
+  ASSERT_EQ(set->skips.size(), 1);
+  EXPECT_EQ(set->skips[0].from_stage, 0);
+  EXPECT_EQ(set->skips[0].to_stage, 3);
+  EXPECT_EQ(set->skips[0].shape, (std::vector<int64_t>{32, 8}));
+  EXPECT_FALSE(set->skips[0].name.empty());
+  auto uses = [&](int segment, ir::Role role) {
+    std::vector<int32_t> found;
+    for (const SegmentOperand& operand : Operands(set->segments[segment], role)) found.push_back(operand.use);
+    return found;
+  };
+  EXPECT_EQ(uses(set->stages[0].forward, ir::Role::Output), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(uses(set->stages[3].forward, ir::Role::Input), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(uses(set->stages[1].forward, ir::Role::Input), (std::vector<int32_t>{0}));
+  for (int backward : {set->stages[0].backward, set->stages[0].backward_input}) {
+    EXPECT_EQ(uses(backward, ir::Role::OutputGrad), (std::vector<int32_t>{0, 1}));
+  }
+  for (int backward : {set->stages[3].backward, set->stages[3].backward_input}) {
+    EXPECT_EQ(uses(backward, ir::Role::InputGrad), (std::vector<int32_t>{0, 1}));
+  }
+  options = Options(3);
+  options.evaluation = true;
+  EXPECT_EQ(CompileSegments(GraphWithSkip(), SmallRecipe(), options)->skips.size(), 1);
+  // Two values to the next stage are one too many.
+  options = Options(2);
+  EXPECT_NE(Error(GraphWithSkip(), SmallRecipe(), options).find("exactly one value may cross from stage 0 to stage 1"),
+            std::string::npos);
+}
+
+// A layer of activations only is a stage of its own.
+TEST(Segments, AStageWithoutParametersHasNoWeightHalf) {
+  ModelGraph graph = Graph();
+  int norm = 0;
+  for (int i = 0; i < graph.ops_size(); ++i) {
+    if (graph.ops(i).layer() != 5) continue;
+    if (graph.ops(i).kind() == "layer_norm") norm = i;
+    graph.mutable_ops(i)->set_layer(6);
+  }
+  GraphOp act;
+  act.set_name("act");
+  act.set_kind("gelu");
+  act.set_layer(5);
+  act.add_inputs(graph.ops(norm).inputs(0));
+  act.add_outputs("act");
+  graph.mutable_ops(norm)->set_inputs(0, "act");
+  *graph.add_ops() = act;
+  for (int k = graph.ops_size() - 1; k > norm; --k) graph.mutable_ops()->SwapElements(k, k - 1);
+  SegmentOptions options = Options(3);
+  options.layers_per_stage = {5, 1, 1};
+  EXPECT_EQ(Error(graph, SmallRecipe(), options), "no error");
+  options.split_backward = true;
+  EXPECT_EQ(Error(graph, SmallRecipe(), options),
+            "stage 1 has no parameters, so its backward cannot be cut in two; give it other layers "
+            "(partition.layers_per_stage), or use a schedule with whole backwards");
+}
+
+}  // namespace
+}  // namespace weft
