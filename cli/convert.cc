@@ -48,6 +48,7 @@ constexpr Type kTypes[] = {
     {"program", Prototype<Program>},
     {"recipe", Prototype<Recipe>},
     {"run_report", Prototype<RunReport>},
+    {"schedule_comparison_report", Prototype<ScheduleComparisonReport>},
     {"schedule_report", Prototype<ScheduleReport>},
     {"simulation_report", Prototype<SimulationReport>},
     {"trace", Prototype<Trace>},

@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-constexpr int kDrawingWidth = 220;
+constexpr int kDrawingWidth = 240;
 constexpr int kRanks = 4, kMicrobatches = 8;
 constexpr int64_t kScale = 1000;
 
@@ -132,10 +132,8 @@ std::string Section(const ScheduleEntry& entry) {
   std::string text = absl::StrCat("### ", entry.name, "\n");
   const ScheduleNotes* notes = FindScheduleNotes(entry.name);
   if (notes != nullptr) absl::StrAppend(&text, notes->use, "\n\n");
-  // As few microbatches as it exists for, so that the drawing is small; but a whole round.
-  for (int microbatches : {kRanks, 2 * kRanks}) {
-    const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, microbatches);
-    if (!loaded.ok()) continue;
+  const int microbatches = kRanks * (notes != nullptr ? notes->drawn : 1);
+  if (const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, microbatches); loaded.ok()) {
     absl::StrAppend(&text, "```\n", ScheduleTimeline(loaded->timed, kDrawingWidth, /*colour=*/false), "```\n");
     const ScheduleReport& report = loaded->report;
     absl::StrAppendFormat(&text, "P = %d, N = %d: makespan %s", kRanks, microbatches, JsonNumber(report.makespan()));
@@ -150,7 +148,6 @@ std::string Section(const ScheduleEntry& entry) {
     std::vector<std::string> peaks;
     for (const ScheduleRank& rank : report.per_rank()) peaks.push_back(JsonNumber(rank.peak_activations()));
     absl::StrAppend(&text, "; activations ", absl::StrJoin(peaks, ", "), ".\n\n");
-    break;
   }
   absl::StrAppend(&text, "Source: ", entry.source, ".\n");
   return text;

@@ -18,6 +18,8 @@
 namespace weft {
 namespace {
 
+// Enough for a thousand ranks with thousands of microbatches.
+constexpr int64_t kMaximumScheduleBytes = int64_t{1} << 28;
 constexpr int kDefaultRanks = 4, kDefaultMicrobatches = 8;
 
 bool LooksLikeFile(absl::string_view name) {
@@ -25,7 +27,7 @@ bool LooksLikeFile(absl::string_view name) {
 }
 
 absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
-  WEFT_ASSIGN_OR_RETURN(const std::string text, ReadFile(request.name));
+  WEFT_ASSIGN_OR_RETURN(const std::string text, ReadFile(request.name, kMaximumScheduleBytes));
   absl::StatusOr<NamedSchedule> named = ParseSchedule(text, request.csv);
   if (!named.ok()) return absl::InvalidArgumentError(absl::StrCat(request.name, ": ", named.status().message()));
   ScheduleParams params = request.params;

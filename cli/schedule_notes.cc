@@ -9,7 +9,8 @@ namespace weft {
 namespace {
 
 constexpr ScheduleNotes kNotes[] = {
-#define SCHEDULE_NOTES(name, constraints, bubble, activations, use) {name, constraints, bubble, activations, use},
+#define SCHEDULE_NOTES(name, constraints, bubble, activations, use, drawn) \
+  {name, constraints, bubble, activations, use, drawn},
 #include "cli/schedule_notes.def"
 #undef SCHEDULE_NOTES
 };

@@ -16,6 +16,8 @@ struct ScheduleNotes {
   absl::string_view bubble;
   absl::string_view activations;
   absl::string_view use;
+  // Microbatches per rank that show it well.
+  int drawn;
 };
 
 // Null if the file has no row for it.

@@ -19,7 +19,7 @@ TEST(ScheduleNotes, EveryScheduleAndNoOther) {
     }
   }
   const std::vector<absl::string_view> rows = {
-#define SCHEDULE_NOTES(name, constraints, bubble, activations, use) name,
+#define SCHEDULE_NOTES(name, constraints, bubble, activations, use, drawn) name,
 #include "cli/schedule_notes.def"
 #undef SCHEDULE_NOTES
   };

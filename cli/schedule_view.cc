@@ -110,6 +110,7 @@ std::string Legend(const TimedSchedule& timed) {
     parts.push_back(timed.schedule.lanes <= 26 ? absl::StrFormat("lanes a to %c", 'a' + timed.schedule.lanes - 1)
                                                : "/ lane");
   }
+  if (timed.schedule.asynchrony) parts.push_back("one repetition alone");
   return absl::StrJoin(parts, ", ");
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -54,6 +54,12 @@ struct Cell {
   int32_t stage = 0;
   int32_t microbatch = -1;
 };
+
+// Of an action with a microbatch, for look-up.
+uint64_t Key(Kind kind, int stage, int microbatch) {
+  static_assert(kMaximumSlots <= int64_t{1} << 28);
+  return (static_cast<uint64_t>(kind) << 28 | static_cast<uint64_t>(stage)) << 28 | static_cast<uint64_t>(microbatch);
+}
 
 struct Reader {
   CsvOptions options;
@@ -219,7 +225,7 @@ struct Reader {
   // Stages and their ranks, each action once, each stage's microbatches complete.
   absl::StatusOr<ActionLists> ToLists() const {
     std::map<int, const Cell*> stages;
-    std::map<std::tuple<Kind, int, int>, const Cell*> where;
+    absl::flat_hash_map<uint64_t, const Cell*> where;
     const Cell* last = nullptr;
     ActionLists lists;
     for (const std::vector<Cell>& row : rows) {
@@ -233,14 +239,14 @@ struct Reader {
                         first->place.line, ", cell ", first->place.cell, "); allowed: one rank per stage");
         }
         if (!HasMicrobatch(kind)) continue;
-        const auto [entry, fresh] = where.try_emplace({kind, cell.stage, cell.microbatch}, &cell);
+        const auto [entry, fresh] = where.try_emplace(Key(kind, cell.stage, cell.microbatch), &cell);
         if (!fresh) return Refuse(At(cell), "is also in cell ", entry->second->place.cell);
         if (IsCompute(kind) && (last == nullptr || cell.microbatch > last->microbatch)) last = &cell;
         const bool backward = kind == Kind::kBackward || kind == Kind::kBackwardInput;
-        if (backward && where.count({Kind::kForward, cell.stage, cell.microbatch}) == 0) {
+        if (backward && where.count(Key(Kind::kForward, cell.stage, cell.microbatch)) == 0) {
           return Refuse(At(cell), "comes before its forward ", cell.stage, "F", cell.microbatch);
         }
-        if (kind == Kind::kBackwardWeight && where.count({Kind::kBackwardInput, cell.stage, cell.microbatch}) == 0) {
+        if (kind == Kind::kBackwardWeight && where.count(Key(Kind::kBackwardInput, cell.stage, cell.microbatch)) == 0) {
           return Refuse(At(cell), "comes before its input gradient");
         }
       }
@@ -253,7 +259,7 @@ struct Reader {
       }
       lists.rank_of.push_back(cell->place.line - 1);
       for (int m = 0; m < lists.microbatches; ++m) {
-        auto has = [&, stage = stage](Kind kind) { return where.count({kind, stage, m}) > 0; };
+        auto has = [&, stage = stage](Kind kind) { return where.count(Key(kind, stage, m)) > 0; };
         auto missing = [&, cell = cell](absl::string_view what) {
           return Refuse("line ", cell->place.line, " (rank ", cell->place.line - 1, "): stage ", cell->stage, " lacks ",
                         what, " of microbatch ", m, "; ", At(*last), "so there are ", lists.microbatches,
@@ -263,8 +269,8 @@ struct Reader {
         if (has(Kind::kBackward)) {
           for (Kind half : {Kind::kBackwardInput, Kind::kBackwardWeight}) {
             if (!has(half)) continue;
-            return Refuse(At(*where.at({half, stage, m})), "the whole backward is in cell ",
-                          where.at({Kind::kBackward, stage, m})->place.cell, " too");
+            return Refuse(At(*where.at(Key(half, stage, m))), "the whole backward is in cell ",
+                          where.at(Key(Kind::kBackward, stage, m))->place.cell, " too");
           }
         } else if (!has(Kind::kBackwardInput)) {
           return missing("the backward");
