@@ -33,7 +33,7 @@ class Table {
         ranks_.push_back(static_cast<int>(rank));
       }
     }
-    at_.assign(size_t{kListActionKinds} * lists.stages() * lists.microbatches, -1);
+    at_.assign(size_t{kKinds} * lists.stages() * lists.microbatches, -1);
   }
 
   int64_t size() const { return static_cast<int64_t>(actions_.size()); }
@@ -61,9 +61,9 @@ class Table {
       if (a.microbatch < 0 || a.microbatch >= lists_.microbatches) {
         return Refuse(Name(id), ": microbatches are 0 to ", lists_.microbatches - 1);
       }
-      int64_t& at = at_[Index(a.kind, a.stage, a.microbatch)];
+      int32_t& at = at_[Index(a.kind, a.stage, a.microbatch)];
       if (at >= 0) return Refuse(Name(id), ": is also action ", at - first_[ranks_[id]] + 1);
-      at = id;
+      at = static_cast<int32_t>(id);
     }
     return absl::OkStatus();
   }
@@ -79,6 +79,9 @@ class Table {
   }
 
  private:
+  // Those with a microbatch.
+  static constexpr int kKinds = static_cast<int>(Kind::kUnshard);
+
   size_t Index(Kind kind, int stage, int microbatch) const {
     return (static_cast<size_t>(kind) * lists_.stages() + stage) * lists_.microbatches + microbatch;
   }
@@ -87,7 +90,7 @@ class Table {
   std::vector<const ListAction*> actions_;
   std::vector<int> ranks_;
   std::vector<int64_t> first_;
-  std::vector<int64_t> at_;
+  std::vector<int32_t> at_;
 };
 
 // The other end of a transfer: its kind and stage.
@@ -181,6 +184,12 @@ class DeadlockCheck {
   }
 
  private:
+  // `after` waits for `before`.
+  struct Edge {
+    int32_t before;
+    int32_t after;
+  };
+
   // One node of the graph: what runs at one time.
   int64_t Node(int64_t id) {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
@@ -247,10 +256,10 @@ class DeadlockCheck {
         auto [entry, fresh] = queues.try_emplace(Queue(id), id);
         if (!fresh) {
           // Members of one group start together.
-          if (!(options_.grouped && in_group && entry->second >= group_begin_)) Edge(entry->second, id);
+          if (!(options_.grouped && in_group && entry->second >= group_begin_)) Add(entry->second, id);
           entry->second = id;
         }
-        if (compute >= 0) Edge(compute, id);
+        if (compute >= 0) Add(compute, id);
         if (!in_group) group_begin_ = id;
         in_group = true;
         continue;
@@ -258,35 +267,48 @@ class DeadlockCheck {
       in_group = false;
       if (!IsCompute(a.kind)) continue;
       const bool second_of_pair = id > 0 && compute == id - 1 && table_[id - 1].paired;
-      if (compute >= 0 && !second_of_pair) Edge(compute, id);
+      if (compute >= 0 && !second_of_pair) Add(compute, id);
       compute = id;
       const int64_t receive = a.kind == Kind::kForward ? table_.Find(Kind::kReceiveForward, a.stage, a.microbatch)
                               : a.kind == Kind::kBackwardWeight
                                   ? -1
                                   : table_.Find(Kind::kReceiveBackward, a.stage, a.microbatch);
-      if (receive >= 0) Edge(receive, id);
+      if (receive >= 0) Add(receive, id);
     }
   }
 
-  void Edge(int64_t before, int64_t after) { edges_.push_back({before, after}); }
+  void Add(int64_t before, int64_t after) {
+    edges_.push_back({static_cast<int32_t>(before), static_cast<int32_t>(after)});
+  }
+
+  // Edges by a node: those of node i are order[first[i]..first[i + 1]).
+  struct Index {
+    std::vector<int64_t> first;
+    std::vector<int64_t> order;
+  };
+  // By the node that waits, or by the one that is waited for.
+  Index IndexEdges(bool by_waiting) {
+    Index index = {std::vector<int64_t>(table_.size() + 1), std::vector<int64_t>(edges_.size())};
+    auto node = [&](const Edge& edge) { return Node(by_waiting ? edge.after : edge.before); };
+    for (const Edge& edge : edges_) ++index.first[node(edge) + 1];
+    for (int64_t id = 0; id < table_.size(); ++id) index.first[id + 1] += index.first[id];
+    std::vector<int64_t> next = index.first;
+    for (size_t i = 0; i < edges_.size(); ++i) index.order[next[node(edges_[i])]++] = static_cast<int64_t>(i);
+    return index;
+  }
 
   absl::Status FindCycle() {
     const int64_t n = table_.size();
-    // By node: what it waits for; an edge keeps the actions that it is between.
-    std::vector<std::vector<std::pair<int64_t, int64_t>>> waits(n);
-    std::vector<std::vector<int64_t>> users(n);
     std::vector<int> missing(n);
-    for (const auto& [before, after] : edges_) {
-      waits[Node(after)].push_back({before, after});
-      users[Node(before)].push_back(Node(after));
-      ++missing[Node(after)];
-    }
+    for (const Edge& edge : edges_) ++missing[Node(edge.after)];
     std::vector<int64_t> done;
     for (int64_t id = 0; id < n; ++id) {
       if (Node(id) == id && missing[id] == 0) done.push_back(id);
     }
+    const Index users = IndexEdges(/*by_waiting=*/false);
     for (size_t head = 0; head < done.size(); ++head) {
-      for (int64_t user : users[done[head]]) {
+      for (int64_t i = users.first[done[head]]; i < users.first[done[head] + 1]; ++i) {
+        const int64_t user = Node(edges_[users.order[i]].after);
         if (--missing[user] == 0) done.push_back(user);
       }
     }
@@ -294,14 +316,16 @@ class DeadlockCheck {
     while (at < n && (Node(at) != at || missing[at] == 0)) ++at;
     if (at == n) return absl::OkStatus();
     // Every node that is left waits for one that is left: following those must come round.
+    const Index waits = IndexEdges(/*by_waiting=*/true);
     std::vector<int64_t> seen_at(n, -1);
     std::vector<std::string> path;
     while (seen_at[at] < 0) {
       seen_at[at] = static_cast<int64_t>(path.size());
-      for (const auto& [before, after] : waits[at]) {
-        if (missing[Node(before)] == 0) continue;
-        path.push_back(absl::StrCat(NodeName(at, after), " waits for ", table_.ShortName(before)));
-        at = Node(before);
+      for (int64_t i = waits.first[at]; i < waits.first[at + 1]; ++i) {
+        const Edge& edge = edges_[waits.order[i]];
+        if (missing[Node(edge.before)] == 0) continue;
+        path.push_back(absl::StrCat(NodeName(edge.after), " waits for ", table_.ShortName(edge.before)));
+        at = Node(edge.before);
         break;
       }
     }
@@ -309,7 +333,7 @@ class DeadlockCheck {
   }
 
   // The action of a node by which it is held up, and its partner if it is a transfer.
-  std::string NodeName(int64_t, int64_t id) const {
+  std::string NodeName(int64_t id) const {
     if (!IsTransfer(table_[id].kind)) return table_.ShortName(id);
     const auto [kind, stage] = Other(table_[id]);
     return absl::StrCat(table_.ShortName(table_.Find(kind, stage, table_[id].microbatch)), " with ",
@@ -321,12 +345,16 @@ class DeadlockCheck {
   const TransferOptions options_;
   std::vector<int64_t> parent_;
   int64_t group_begin_ = 0;
-  std::vector<std::pair<int64_t, int64_t>> edges_;
+  std::vector<Edge> edges_;
 };
 
 }  // namespace
 
 absl::Status CheckTransfers(const ActionLists& lists, const TransferOptions& options) {
+  size_t actions = 0;
+  for (const std::vector<ListAction>& list : lists.order) actions += list.size();
+  // So that they can be numbered in 32 bits; also beyond what lowering makes of kMaximumSlots.
+  if (actions > size_t{1} << 30) return Refuse(actions, " actions; allowed: up to ", size_t{1} << 30);
   Table table(lists);
   if (absl::Status status = table.Fill(); !status.ok()) return status;
   if (absl::Status status = CheckData(lists, table); !status.ok()) return status;
