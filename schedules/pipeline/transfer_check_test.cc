@@ -1,5 +1,7 @@
 #include "schedules/pipeline/transfer_check.h"
 
+#include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -148,6 +150,121 @@ TEST(CheckTransfers, LoweredOneFOneB) {
     EXPECT_EQ(Error(*lowered, Communicators::kPerDirection), "");
     EXPECT_EQ(Error(*lowered, Communicators::kOne), "");
   }
+}
+
+// Runs the lists step by step, by the rules of transfer_check.h as they are written: whether everything ends. The lists
+// match and are in order of their data.
+bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool grouped) {
+  struct Item {
+    int rank;
+    size_t index;
+    ListAction action;
+    bool done = false;
+    // Where it is a transfer: the number of its partner, and which neighbouring ones start with it.
+    int partner = -1;
+    int group = -1;
+  };
+  std::vector<Item> items;
+  int groups = 0;
+  for (int rank = 0; rank < static_cast<int>(lists.order.size()); ++rank) {
+    for (size_t i = 0; i < lists.order[rank].size(); ++i) {
+      Item item = {rank, i, lists.order[rank][i]};
+      if (IsTransfer(item.action.kind)) {
+        const bool joins = grouped && i > 0 && IsTransfer(lists.order[rank][i - 1].kind);
+        item.group = joins ? items.back().group : groups++;
+      }
+      items.push_back(item);
+    }
+  }
+  auto forward = [](const ListAction& a) {
+    return a.kind == ListActionKind::kSendForward || a.kind == ListActionKind::kReceiveForward;
+  };
+  auto peer = [&](const Item& item) {
+    const bool up = forward(item.action) == IsSend(item.action.kind);
+    return lists.rank_of[item.action.stage + (up ? 1 : -1)];
+  };
+  for (Item& a : items) {
+    for (size_t k = 0; k < items.size() && IsSend(a.action.kind); ++k) {
+      Item& b = items[k];
+      if (IsReceive(b.action.kind) && forward(a.action) == forward(b.action) &&
+          a.action.microbatch == b.action.microbatch &&
+          b.action.stage == a.action.stage + (forward(a.action) ? 1 : -1)) {
+        a.partner = static_cast<int>(k);
+        b.partner = static_cast<int>(&a - items.data());
+      }
+    }
+  }
+  auto same_queue = [&](const Item& a, const Item& b) {
+    if (communicators == Communicators::kOne) return true;
+    if (forward(a.action) != forward(b.action)) return false;
+    return communicators == Communicators::kPerDirection ||
+           (peer(a) == peer(b) && IsSend(a.action.kind) == IsSend(b.action.kind));
+  };
+  // Nothing but its partners is missing.
+  auto ready = [&](const Item& item) {
+    for (const Item& before : items) {
+      if (before.rank != item.rank || before.index >= item.index || before.done) continue;
+      if (IsCompute(before.action.kind)) return false;
+      if (IsTransfer(item.action.kind) && before.group != item.group && same_queue(before, item)) return false;
+      if (IsCompute(item.action.kind) && IsReceive(before.action.kind) && before.action.stage == item.action.stage &&
+          before.action.microbatch == item.action.microbatch && item.action.kind != ListActionKind::kBackwardWeight &&
+          forward(before.action) == (item.action.kind == ListActionKind::kForward)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (Item& item : items) {
+      if (item.done) continue;
+      // All that must start with it.
+      std::vector<Item*> together = {&item};
+      for (size_t i = 0; i < together.size(); ++i) {
+        for (Item& other : items) {
+          const Item& one = *together[i];
+          const bool linked = one.group >= 0 && (other.group == one.group || &other == &items[one.partner]);
+          if (linked && std::find(together.begin(), together.end(), &other) == together.end())
+            together.push_back(&other);
+        }
+      }
+      if (!std::all_of(together.begin(), together.end(), [&](const Item* one) { return ready(*one); })) continue;
+      for (Item* one : together) one->done = true;
+      progress = true;
+    }
+  }
+  return std::all_of(items.begin(), items.end(), [](const Item& item) { return item.done; });
+}
+
+// Lists of loops and snakes in which actions were moved: found to block if and only if running them does.
+TEST(CheckTransfers, AgreesWithRunningThem) {
+  std::mt19937 random(20231);
+  SCOPED_TRACE("seed 20231");
+  int blocked = 0, fine = 0;
+  for (int round = 0; round < 400; ++round) {
+    const char* const name = std::vector<const char*>{"1f1b", "interleaved", "zb-v", "hanayo"}[random() % 4];
+    const int p = 2 + random() % 2, n = 1 + random() % 3;
+    ActionLists lists = *Lower(*ToActionLists(*(*FindSchedule(name))->build({.ranks = p, .microbatches = n}), n),
+                               {.merge_backwards = false, .unsharded_stages = 0, .reduce_gradients = false});
+    for (int move = random() % 4; move >= 0; --move) {
+      std::vector<ListAction>& list = lists.order[random() % p];
+      const size_t from = random() % list.size(), to = random() % list.size();
+      const ListAction action = list[from];
+      list.erase(list.begin() + from);
+      list.insert(list.begin() + to, action);
+    }
+    for (Communicators communicators : {Communicators::kPerEdge, Communicators::kPerDirection, Communicators::kOne}) {
+      for (bool grouped : {false, true}) {
+        const std::string error = Error(lists, communicators, grouped);
+        if (!error.empty() && error.rfind("deadlock: ", 0) != 0) continue;
+        ++(error.empty() ? fine : blocked);
+        EXPECT_EQ(RunsToItsEnd(lists, communicators, grouped), error.empty())
+            << name << " round " << round << " " << error;
+      }
+    }
+  }
+  EXPECT_GT(blocked, 50);
+  EXPECT_GT(fine, 50);
 }
 
 }  // namespace
