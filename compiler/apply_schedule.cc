@@ -87,8 +87,10 @@ class ListWriter {
       const Slot& of = operand.getHalf() == 1 && backward != nullptr ? *backward : slot;
       Value(operand.getRole().getRole(), operand.getRole().getUse(), of, of.stage) = op->getResult(next++);
     }
-    const Slot& last = backward != nullptr ? *backward : slot;
-    if (last.kind != SlotKind::kForward) backwards_[{last.stage, last.microbatch}] = ir::DoneToken(op);
+    for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
+      auto& done = slot.kind == SlotKind::kForward ? forwards_done_ : backwards_done_;
+      done[{slot.stage, m}] = ir::DoneToken(op);
+    }
     return mlir::success();
   }
 
@@ -158,11 +160,14 @@ class ListWriter {
   mlir::Operation* CreateOne(ir::SignatureOp signature, const Slot& slot, mlir::ValueRange inputs,
                              mlir::TypeRange outputs) {
     llvm::SmallVector<mlir::Value> after;
-    // While the order is chosen as it runs, this is what limits the microbatches under way.
+    // While the order is chosen as it runs: a backward comes after its forward, whatever it reads, and the limit of
+    // microbatches under way.
     const int limit = static_cast<int>(program_.getLimit());
-    if (limit > 0 && slot.kind == SlotKind::kForward) {
-      auto token = backwards_.find({slot.stage, slot.microbatch - limit});
-      if (token != backwards_.end()) after.push_back(token->second);
+    if (limit > 0) {
+      const bool forward = slot.kind == SlotKind::kForward;
+      const auto& done = forward ? backwards_done_ : forwards_done_;
+      auto token = done.find({slot.stage, forward ? slot.microbatch - limit : slot.microbatch});
+      if (token != done.end()) after.push_back(token->second);
     }
     return builder_.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(builder_.getContext()),
                                signature.getSymName(), slot.stage, slot.microbatch, slot.width, slot.lane, inputs,
@@ -213,8 +218,8 @@ class ListWriter {
   mlir::OpBuilder builder_;
   // (role, use, lane, stage, microbatch); of a wide forward its first microbatch.
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
-  // The last part of the backward of (stage, microbatch) so far.
-  std::map<std::pair<int, int>, mlir::Value> backwards_;
+  // Of (stage, microbatch): its forward, and the last part of its backward so far.
+  std::map<std::pair<int, int>, mlir::Value> forwards_done_, backwards_done_;
 };
 
 // Forwards only, one microbatch at a time.

@@ -132,6 +132,14 @@ class TemplateExporter {
            mlir::isa<ir::ForwardOp>(before) == mlir::isa<ir::ForwardOp>(op);
   }
 
+  // In a program that chooses its order, a backward that reads what its forward received waits for the forward only:
+  // the choice goes by the receives that an action waits for itself (rule P6).
+  bool IsSeenByForward(mlir::Operation* before, mlir::Operation* op) const {
+    auto recv = mlir::dyn_cast<ir::RecvOp>(before);
+    return dynamic_ && recv && recv.getDirection() == ir::Direction::TowardsLoss && ir::IsMicrobatch(op) &&
+           !mlir::isa<ir::ForwardOp>(op);
+  }
+
   // Dependencies on the actions behind tokens and behind buffers of other streams.
   void AddDependencies(mlir::Operation* op, Action& action) {
     std::vector<int> ids;
@@ -139,7 +147,7 @@ class TemplateExporter {
       mlir::Operation* before = operand.getDefiningOp();
       auto found = actions_.find(before);
       if (found == actions_.end()) continue;
-      if (AreOrdered(before, op)) continue;
+      if (AreOrdered(before, op) || IsSeenByForward(before, op)) continue;
       ids.push_back(out_.body(found->second).id());
     }
     std::sort(ids.begin(), ids.end());

@@ -278,7 +278,8 @@ class ListPlacer {
 // Makes neighbouring transfers with the same peer groups, on all ranks.
 class Grouper {
  public:
-  Grouper(ir::ProgramOp program, const ReferenceTimes& times) : times_(times) {
+  Grouper(ir::ProgramOp program, const ReferenceTimes& times)
+      : times_(times), shared_(program.getTransferStreams() != ir::TransferStreams::PerEdge) {
     for (ir::TemplateOp t : Templates(program)) FindRuns(t);
   }
 
@@ -287,6 +288,8 @@ class Grouper {
     for (bool changed = true; changed;) {
       changed = false;
       std::vector<int64_t> made(runs_.size(), 0), needed(runs_.size(), std::numeric_limits<int64_t>::max());
+      // When the first of a group could go alone. On a shared stream it holds up others until all of it goes.
+      std::vector<int64_t> first(runs_.size(), std::numeric_limits<int64_t>::max());
       std::vector<int> parent(runs_.size());
       for (size_t i = 0; i < parent.size(); ++i) parent[i] = static_cast<int>(i);
       auto root = [&](int i) {
@@ -300,12 +303,17 @@ class Grouper {
       }
       for (size_t i = 0; i < runs_.size(); ++i) {
         if (dissolved_[i]) continue;
-        for (mlir::Operation* op : runs_[i])
-          Bound(op, made[root(static_cast<int>(i))], needed[root(static_cast<int>(i))]);
+        const int r = root(static_cast<int>(i));
+        for (mlir::Operation* op : runs_[i]) {
+          int64_t own = 0;
+          Bound(op, own, needed[r]);
+          made[r] = std::max(made[r], own);
+          first[r] = std::min(first[r], own);
+        }
       }
       for (size_t i = 0; i < runs_.size(); ++i) {
         const int r = root(static_cast<int>(i));
-        if (dissolved_[i] || made[r] <= needed[r]) continue;
+        if (dissolved_[i] || made[r] <= (shared_ ? std::min(needed[r], first[r]) : needed[r])) continue;
         dissolved_[i] = changed = true;
       }
     }
@@ -374,6 +382,8 @@ class Grouper {
   }
 
   const ReferenceTimes& times_;
+  // Edges share streams.
+  const bool shared_;
   std::vector<std::vector<mlir::Operation*>> runs_;
   std::vector<bool> dissolved_;
   llvm::MapVector<mlir::Operation*, int> run_of_;

@@ -1,4 +1,4 @@
-// Messages that are read in another order than they are sent, and edges that share a stream.
+// Messages that are read in another order than they are sent, and groups.
 // RUN: weft-opt %s --split-input-file --pass-pipeline='builtin.module(weft.program(weft-place-receives))' | FileCheck %s
 
 // Receives of an edge stand in the order of its sends, also where the first that is read comes last; then no other can
@@ -13,11 +13,6 @@
 // CHECK-LABEL: weft.template @pipe1
 // CHECK: %[[S0:.*]] = weft.send {{.*}} stage 1 microbatch 0
 // CHECK: weft.forward @f1 stage 1 microbatch 1(%{{.*}}) after %[[S0]]
-weft.program @loop
-// CHECK-LABEL: weft.template @pipe1
-// CHECK: weft.forward @f1 stage 1 microbatch 0(%{{[^)]*}}) :
-// CHECK: weft.forward @f1 stage 1 microbatch 1(%{{[^)]*}}) :
-// CHECK: weft.forward @f1 stage 1 microbatch 2(%{{[^)]*}}) :
 weft.program @loop mesh<pipe = 2> stages 3 microbatches 3 schedule "looped-bfs"
     attributes {send_buffers = 1 : i32, receive_buffers = 1 : i32} {
   weft.signature @f0 forward stage 0 [#weft.operand<<output>, write, <in_flight_activation, 64>>]
@@ -58,9 +53,9 @@ weft.program @loop mesh<pipe = 2> stages 3 microbatches 3 schedule "looped-bfs"
 
 // -----
 
-// One stream per rank. Deferred, rank 0 receives between its sends as rank 1 sends; the neighbours in the middle, which
-// go both ways, are a group.
-// CHECK-LABEL: weft.program @shared
+// Deferred: rank 0 receives behind the send that it stands next to. Neighbours that go both ways between two ranks are a
+// group.
+// CHECK-LABEL: weft.program @groups
 // CHECK-LABEL: weft.template @pipe0
 // CHECK: weft.send {{.*}} towards_loss stage 0 microbatch 0 :
 // CHECK: weft.send {{.*}} towards_loss stage 0 microbatch 1 group 1 :
@@ -68,9 +63,9 @@ weft.program @loop mesh<pipe = 2> stages 3 microbatches 3 schedule "looped-bfs"
 // CHECK-LABEL: weft.template @pipe1
 // CHECK: weft.recv {{.*}} towards_loss stage 1 microbatch 0 :
 // CHECK: weft.send {{.*}} from_loss stage 1 microbatch 0 group 1
-weft.program @shared mesh<pipe = 2> stages 2 microbatches 2 schedule "1f1b"
-    attributes {transfer_streams = #weft<transfer_streams shared>, transfer_placement = #weft<transfer_placement deferred>,
-                group_transfers, forward_cost = 2 : i64, backward_cost = 2 : i64} {
+weft.program @groups mesh<pipe = 2> stages 2 microbatches 2 schedule "1f1b"
+    attributes {transfer_placement = #weft<transfer_placement deferred>, group_transfers,
+                forward_cost = 2 : i64, backward_cost = 2 : i64} {
   weft.signature @f0 forward stage 0 [#weft.operand<<output>, write, <in_flight_activation, 64>>]
   weft.signature @b0 backward stage 0 [#weft.operand<<output_grad>, read, <in_flight_activation, 64>>]
   weft.signature @f1 forward stage 1 [#weft.operand<<input>, read, <in_flight_activation, 64>>]
