@@ -212,6 +212,28 @@ absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table
   return absl::OkStatus();
 }
 
+// A message-driven rank chooses between edges, never within one (rule P6), and lets in a microbatch for each that comes
+// back: every stage takes the microbatches in the same order, in every kind of its slots.
+absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches) {
+  std::vector<int> first;
+  first.reserve(microbatches);
+  for (const Slot& slot : schedule.order[schedule.placement[0][0]]) {
+    if (slot.stage == 0 && slot.kind == SlotKind::kForward) first.push_back(slot.microbatch);
+  }
+  // How many slots each (stage, kind) has had.
+  std::vector<int> count(size_t{4} * schedule.stages);
+  for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    for (const Slot& slot : schedule.order[rank]) {
+      const int expected = first[count[size_t{4} * slot.stage + static_cast<int>(slot.kind)]++];
+      if (slot.microbatch == expected) continue;
+      return Refuse("rank ", rank, ": ", SlotName(schedule, slot), " comes where stage 0 has microbatch ", expected,
+                    "; in a message-driven schedule all stages take the microbatches in the same order, forwards and "
+                    "backwards alike");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string SlotName(const PipelineSchedule& schedule, const Slot& slot) {
@@ -230,6 +252,9 @@ absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches) {
   if (absl::Status status = CheckSettings(schedule, microbatches); !status.ok()) return status;
   if (absl::Status status = Completeness(schedule, microbatches).Check(); !status.ok()) return status;
   SlotTable table = MakeSlotTable(schedule, microbatches);
+  if (schedule.message_driven) {
+    if (absl::Status status = CheckOneOrder(schedule, microbatches); !status.ok()) return status;
+  }
   if (schedule.asynchrony) {
     if (absl::Status status = CheckAhead(schedule, table); !status.ok()) return status;
   }
