@@ -213,6 +213,10 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
     plan->mutable_schedule()->clear_definition();
     return absl::OkStatus();
   }
+  if (name == "vpp" || name == "virtual") return SetRooted("plan.", "schedule.virtual_stages", value, plan);
+  for (absl::string_view parameter : {"waves", "lanes", "limit", "group", "scaling", "freeze"}) {
+    if (name == parameter) return SetRooted("plan.", absl::StrCat("schedule.", parameter), value, plan);
+  }
   if (absl::StartsWith(name, "recipe.")) return SetRooted("recipe.", name.substr(7), value, recipe);
   if (absl::StartsWith(name, "plan.")) return SetRooted("plan.", name.substr(5), value, plan);
 
