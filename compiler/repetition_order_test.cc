@@ -157,5 +157,19 @@ TEST(RepetitionOrderTest, RandomRequirementsHoldAndKnowledgeIsSound) {
   }
 }
 
+TEST(RepetitionOrderTest, WhatHoldsAlreadyNeedsNoWait) {
+  RepetitionOrder order;
+  const int a_stream = order.AddStream(true), b_stream = order.AddStream(true);
+  const int a = order.AddAction(a_stream), b = order.AddAction(b_stream), c = order.AddAction(b_stream);
+  order.Given(a, b);
+  order.Given(c, a, 1);
+  order.Require(a, c);
+  order.Require(b, a, 1);
+  order.Resolve();
+  for (int action : {a, b, c}) EXPECT_TRUE(order.waits(action).empty()) << action;
+  EXPECT_EQ(order.Finished(c, a_stream), 1);
+  EXPECT_EQ(order.Finished(a, b_stream), 0);
+}
+
 }  // namespace
 }  // namespace weft
