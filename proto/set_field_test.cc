@@ -91,6 +91,12 @@ TEST(ApplySetting, EveryTypeOfField) {
   // A list replaces the one before.
   EXPECT_EQ(s.Set("partition.layers_per_stage=7"), "");
   EXPECT_THAT(s.plan.partition().layers_per_stage(), testing::ElementsAre(7));
+  EXPECT_EQ(s.Set("vpp=2"), "");
+  EXPECT_EQ(s.Set("waves=4"), "");
+  EXPECT_EQ(s.Set("scaling=forward_doubling"), "");
+  EXPECT_EQ(s.plan.schedule().virtual_stages(), 2);
+  EXPECT_EQ(s.plan.schedule().waves(), 4);
+  EXPECT_EQ(s.plan.schedule().scaling(), PlanSchedule::FORWARD_DOUBLING);
   EXPECT_EQ(s.Set("pp=2"), "");
   EXPECT_EQ(s.Set("plan.mesh.axes[0].size=3"), "");
   EXPECT_EQ(s.Axes(), "pipe=3 ");
@@ -102,12 +108,6 @@ TEST(ApplySetting, EveryTypeOfField) {
 
 TEST(ApplySetting, RefusesByName) {
   Specs s;
-  EXPECT_EQ(s.Set("vpp=2"), "");
-  EXPECT_EQ(s.Set("waves=4"), "");
-  EXPECT_EQ(s.Set("scaling=forward_doubling"), "");
-  EXPECT_EQ(s.plan.schedule().virtual_stages(), 2);
-  EXPECT_EQ(s.plan.schedule().waves(), 4);
-  EXPECT_EQ(s.plan.schedule().scaling(), PlanSchedule::FORWARD_DOUBLING);
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));
   EXPECT_THAT(s.Set("=4"), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(s.Set("pp=0"), HasSubstr("pp = '0' must be an integer of at least 1"));
