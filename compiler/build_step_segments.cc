@@ -96,11 +96,12 @@ void StepSegments::OptimizerStep() {
   SegmentBuilder segment = Begin(ir::SegmentKind::OptimizerStep);
   mlir::OpBuilder& ops = segment.builder();
   mlir::Location loc = segment.loc();
-  if (training_.clip_norm == 0) NormTotal(segment);
+  if (training_.clip_norm == 0 && !training_.asynchronous) NormTotal(segment);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
-    // One copy of the weights, unless the optimizer's is of another type than the one that compute reads.
-    bool has_master = info.Type().getElementType() != training_.master;
+    // One copy of the weights, unless the optimizer's is of another type than the one that compute reads, or compute
+    // reads several (rule P14).
+    bool has_master = training_.asynchronous || info.Type().getElementType() != training_.master;
     ir::RoleAttr param = segment.Role(ir::Role::Param, tensor);
     ir::RoleAttr updated = has_master ? segment.Role(ir::Role::Master, tensor) : param;
     ir::RoleAttr moment1 = segment.Role(ir::Role::Moment1, tensor);
@@ -147,7 +148,7 @@ void StepSegments::OptimizerStep() {
 void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content,
                        std::vector<TensorInfo>& tensors, const Training& training) {
   StepSegments step(builder, rank, content, tensors, training);
-  step.GradNorm();
+  if (!training.asynchronous) step.GradNorm();
   if (training.clip_norm > 0) step.ScaleGradients();
   step.OptimizerStep();
 }

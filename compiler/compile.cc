@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "compiler/asynchronous.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/export_program.h"
 #include "compiler/import_graph.h"
@@ -46,6 +47,8 @@ struct Inputs {
   int32_t microbatches = 1;
   // Stages, lanes and placement are as with the costs of this plan, the order of slots need not be.
   PipelineSchedule schedule = {};
+  // Of a schedule that never flushes; `microbatches` are those of an optimizer step.
+  std::optional<AsynchronousPlan> asynchronous = {};
 };
 
 // Without `recipe.dropout` a model trains without dropout, whatever its config says; that is worth a note.
@@ -118,8 +121,13 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   WEFT_RETURN_IF_ERROR(check_pairs(ranks));
   inputs.microbatches = static_cast<int32_t>(microbatches);
   WEFT_RETURN_IF_ERROR(FindCollective(inputs.plan.collective()).status());
-  WEFT_ASSIGN_OR_RETURN(inputs.schedule,
-                        ScheduleOf(ChoiceOf(schedule, static_cast<int>(ranks), inputs.microbatches, {})));
+  const ScheduleChoice choice = ChoiceOf(schedule, static_cast<int>(ranks), inputs.microbatches, {});
+  WEFT_ASSIGN_OR_RETURN(inputs.asynchronous, AsynchronousOf(choice, inputs.recipe, inputs.plan));
+  if (inputs.asynchronous) {
+    inputs.schedule = inputs.asynchronous->schedule;
+  } else {
+    WEFT_ASSIGN_OR_RETURN(inputs.schedule, ScheduleOf(choice));
+  }
   WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
@@ -184,6 +192,7 @@ SegmentOptions OptionsOfSegments(const Inputs& inputs, const CostFn& cost) {
   options.accumulation = inputs.plan.accumulation();
   options.stages = inputs.schedule.stages;
   options.placement = inputs.schedule.placement;
+  if (inputs.asynchronous) options.steps_per_repetition = inputs.asynchronous->steps_per_repetition;
   const BackwardKinds backwards = BackwardKindsOf(inputs.schedule);
   options.whole_backward = backwards.whole;
   options.split_backward = backwards.split;
@@ -346,13 +355,8 @@ absl::Status ChooseTransfers(Inputs& inputs, const CostFn& cost, std::vector<std
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
-                                const CompileOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, options.notes));
-  WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
-  WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
+// Training and, if asked for, evaluation, not verified.
+absl::StatusOr<Program> CompileSynchronous(const Inputs& inputs, const CostFn& cost, const CompileOptions& options) {
   Context context;
   RankLevel training;
   WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, inputs, cost, &training));
@@ -361,6 +365,35 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_ASSIGN_OR_RETURN(*program.mutable_evaluation(), ExportProgram(evaluation.program(), evaluation.segments));
     FillHeader(inputs, evaluation.segments, *program.mutable_evaluation());
     program.mutable_evaluation()->mutable_recipe()->set_dropout(0);
+  }
+  return program;
+}
+
+// The program of a schedule that never flushes, not verified.
+absl::StatusOr<Program> CompileAsynchronous(const Inputs& inputs, const CostFn& cost, const CompileOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const SegmentSet segments,
+                        CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
+  WEFT_ASSIGN_OR_RETURN(Program program, ExportAsynchronous(*inputs.asynchronous, segments, inputs.plan));
+  FillHeader(inputs, segments, program);
+  if (options.evaluation && options.notes != nullptr) {
+    options.notes->push_back(absl::StrCat("schedule '", program.schedule(),
+                                          "' updates the weights without a flush: no evaluation program is made"));
+  }
+  return program;
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
+                                const CompileOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, options.notes));
+  WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+  Program program;
+  if (inputs.asynchronous) {
+    WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost, options));
+  } else {
+    WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
+    WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options));
   }
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) return fits;
@@ -384,6 +417,11 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     return MessageToText(program);
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, nullptr));
+  if (inputs.asynchronous && level == "rank") {
+    return absl::InvalidArgumentError(absl::StrCat("schedule '", inputs.plan.schedule().name(),
+                                                   "' updates the weights without a flush; its programs have no rank "
+                                                   "level; allowed: graph, program"));
+  }
   if (inputs.plan.transfer_placement() == FASTEST && level == "rank") {
     WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));

@@ -71,6 +71,7 @@ Training TrainingOf(mlir::MLIRContext* context, const Recipe& recipe, const Impo
   } else {
     training.momentum = recipe.sgd().momentum();
   }
+  training.asynchronous = options.steps_per_repetition > 0;
   return training;
 }
 
@@ -152,7 +153,7 @@ absl::Status Importer::CheckSettings() {
   }
   if (graph_.vocabulary() <= 0) return Bad("vocabulary is ", graph_.vocabulary(), ", must be positive");
   rows_ = *rows;
-  batches_ = recipe_.global_batch_sequences() / sequences;
+  batches_ = recipe_.global_batch_sequences() / sequences * std::max(1, options_.steps_per_repetition);
   compute_ = TypeOfDType(context_, precision.compute());
   params_ = TypeOfDType(context_, precision.params());
   statistics_ = compute_.isF64() ? compute_ : builder_.getF32Type();

@@ -29,6 +29,8 @@ struct ImportOptions {
   AccumulationMode accumulation = IN_ORDER;
   // Without dropout.
   bool evaluation = false;
+  // Of an asynchronous program (rule P14); 0 = it is synchronous.
+  int32_t steps_per_repetition = 0;
 };
 
 struct ImportedGraph {

@@ -19,10 +19,9 @@ absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice) {
   }
   const std::string name = choice.name.empty() ? "of plan.schedule.definition" : absl::StrCat("'", choice.name, "'");
   if (schedule.asynchrony) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", name,
-                     " updates the weights without a flush; programs of asynchronous schedules cannot be made, "
-                     "`weft schedule` shows them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", name, " updates the weights without a flush; for a program its list must have at least ",
+        params.ranks, " microbatches, as many as ranks"));
   }
   if (choice.freeze) {
     WEFT_ASSIGN_OR_RETURN(schedule, FreezeSchedule(schedule, params.microbatches, params.costs));

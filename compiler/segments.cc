@@ -127,6 +127,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   import_options.precision = options.precision;
   import_options.accumulation = options.accumulation;
   import_options.evaluation = options.evaluation;
+  import_options.steps_per_repetition = options.steps_per_repetition;
   WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
   mlir::ModuleOp module = *imported.module;
 

@@ -129,6 +129,9 @@ struct SegmentOptions {
   std::vector<std::vector<int>> placement;
   // Segments of kind Evaluate only (StageIndex.forward): no dropout, nothing saved.
   bool evaluation = false;
+  // Of an asynchronous program (rule P14): optimizer steps in a repetition; optimizer_step always has MASTER, and there
+  // is no grad_norm. 0 = it is synchronous.
+  int32_t steps_per_repetition = 0;
   StepCost cost;
 };
 

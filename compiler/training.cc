@@ -57,6 +57,7 @@ void SetTraining(mlir::ModuleOp module, const Training& training) {
   } else {
     add("momentum", builder.getF64FloatAttr(training.momentum));
   }
+  if (training.asynchronous) add("asynchronous", builder.getUnitAttr());
   module->setAttr(kTraining, builder.getDictionaryAttr(fields));
 }
 
@@ -88,6 +89,7 @@ mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module) {
       return fail(name, ("\"" + first + "\" or \"" + second + "\"").str());
     *is_first = value == first;
   };
+  training.asynchronous = static_cast<bool>(fields.get("asynchronous"));
   bool exact = false;
   choice("accumulation", "exact", "in_order", &exact);
   training.accumulation = exact ? EXACT : IN_ORDER;

@@ -3,7 +3,7 @@
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
 //
-// or `optimizer = "sgd", momentum = 0.9 : f64`. Weight decay is per tensor, on weft.tensor.
+// or `optimizer = "sgd", momentum = 0.9 : f64`; and the unit `asynchronous` for an asynchronous program. Weight decay is per tensor, on weft.tensor.
 #ifndef WEFT_COMPILER_TRAINING_H_
 #define WEFT_COMPILER_TRAINING_H_
 
@@ -27,6 +27,8 @@ struct Training {
   double epsilon = 0;
   // SGD; 0 = no momentum buffer.
   double momentum = 0;
+  // Rule P14: weights always have a copy of the optimizer's own, and there are no norms.
+  bool asynchronous = false;
 };
 
 void SetTraining(mlir::ModuleOp module, const Training& training);

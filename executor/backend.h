@@ -26,7 +26,7 @@ struct StepContext {
   int64_t step = 0;
   double learning_rate = 0;
   uint64_t seed = 0;
-  // Global index in the optimizer step of the first microbatch that the step is for (rule P9).
+  // Global index in the repetition of the first microbatch that the step is for (rule P9).
   int64_t global_microbatch = 0;
   // Global sample of the run of its first sequence.
   int64_t first_sample = 0;

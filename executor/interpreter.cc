@@ -38,6 +38,7 @@ class Interpreter::Impl {
         options_(options),
         prepared_(std::move(prepared)),
         vote_(*endpoint, options.stop),
+        steps_per_repetition_(std::max(1, program.steps_per_repetition())),
         streams_(prepared_->streams.size()),
         groups_(prepared_->groups.size()) {}
 
@@ -48,7 +49,7 @@ class Interpreter::Impl {
     end_repetition_ = first_repetition_ + count;
     first_step_ = first_step;
     if (list == kBodyList) {
-      results_.resize(results_.size() + count);
+      results_.resize(results_.size() + count * steps_per_repetition_);
       left_.assign(count, ActionsOfBody());
     }
     tracing_ = options_.trace_repetitions > 0;
@@ -67,7 +68,7 @@ class Interpreter::Impl {
     const int64_t ran = end_repetition_ - first_repetition_;
     if (list == kBodyList) {
       body_repetitions_ += ran;
-      results_.resize(body_repetitions_);
+      results_.resize(body_repetitions_ * steps_per_repetition_);
     }
     return ran;
   }
@@ -87,7 +88,7 @@ class Interpreter::Impl {
   const Program& program() const { return program_; }
   Endpoint& endpoint() { return endpoint_; }
   const InterpreterOptions& options() const { return options_; }
-  std::vector<RepetitionResult>& results() { return results_; }
+  std::vector<StepResult>& results() { return results_; }
   int64_t steps_executed() const { return steps_executed_; }
 
   RankTrace TakeTrace() const {
@@ -140,13 +141,17 @@ class Interpreter::Impl {
     return count;
   }
 
+  // The optimizer step with which the repetition begins.
   int64_t StepOf(int64_t repetition) const {
-    return list_ == kBodyList ? first_step_ + (repetition - first_repetition_) : first_step_;
+    if (list_ == kBodyList) return first_step_ + (repetition - first_repetition_) * steps_per_repetition_;
+    // Rule P14: the prologue is the repetition before the first.
+    const bool before = list_ == kPrologueList && program_.steps_per_repetition() > 0;
+    return first_step_ - (before ? steps_per_repetition_ : 0);
   }
 
   std::string Where(const PreparedAction& action, int64_t repetition) const {
-    return absl::StrCat("rank ", endpoint_.rank(), ", step ", StepOf(repetition), ", action ", action.action->id(),
-                        " '", action.action->name(), "'");
+    return absl::StrCat("rank ", endpoint_.rank(), ", step ", StepOf(repetition) + action.action->step(), ", action ",
+                        action.action->id(), " '", action.action->name(), "'");
   }
 
   bool VotesLeft() const { return votes_ && next_vote_ + 1 < end_repetition_; }
@@ -372,7 +377,7 @@ class Interpreter::Impl {
                          PreparedAction& action) {
     if (head.first) {
       StepContext& context = action.context;
-      context.step = StepOf(state.repetition);
+      context.step = StepOf(state.repetition) + action.action->step();
       context.learning_rate = LearningRateAt(program_.recipe(), context.step);
       context.data = options_.data;
       endpoint_.Note(context.step, action.action->id());
@@ -382,7 +387,7 @@ class Interpreter::Impl {
     action.context.microbatch_sequences = step.sequences;
     action.context.first_sample =
         action.context.step * program_.recipe().global_batch_sequences() +
-        step.global_microbatch * std::max<int64_t>(1, program_.recipe().microbatch_sequences());
+        step.microbatch_of_step * std::max<int64_t>(1, program_.recipe().microbatch_sequences());
     const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
     const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
     if (!status.ok()) {
@@ -467,24 +472,43 @@ class Interpreter::Impl {
   absl::Status Finish(PreparedAction& action, int64_t repetition) {
     unblocked_ |= action.awaited;
     if (list_ != kBodyList) return absl::OkStatus();
-    RepetitionResult& result = results_[repetition];
+    StepResult* results = &results_[repetition * steps_per_repetition_];
     if (action.writes_losses) {
-      double sum = 0;
-      for (double loss : prepared_->losses) sum += loss;
-      result.loss = sum;
-      WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the loss", sum));
+      for (int64_t u = 0; u < steps_per_repetition_; ++u) {
+        results[u].loss = LossOf(u);
+        WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the loss", results[u].loss));
+      }
     }
     if (action.writes_norm) {
-      result.norm = *prepared_->norm;
-      WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", result.norm));
+      results->norm = *prepared_->norm;
+      WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
     }
     if (--left_[repetition - first_repetition_] == 0) {
-      result.step = StepOf(repetition);
-      result.learning_rate = LearningRateAt(program_.recipe(), result.step);
-      result.end_ns = MonotonicNanoseconds();
-      if (options_.on_repetition) options_.on_repetition(result);
+      const int64_t end_ns = MonotonicNanoseconds();
+      for (int64_t u = 0; u < steps_per_repetition_; ++u) {
+        StepResult& result = results[u];
+        result.step = StepOf(repetition) + u;
+        result.learning_rate = LearningRateAt(program_.recipe(), result.step);
+        result.end_ns = end_ns;
+        result.steps_of_repetition = steps_per_repetition_;
+        if (options_.on_step) options_.on_step(result);
+      }
     }
     return absl::OkStatus();
+  }
+
+  // Of one optimizer step of a repetition: its microbatches follow one another on every data coordinate.
+  double LossOf(int64_t step) const {
+    const int64_t all = program_.microbatches(), own = all / steps_per_repetition_;
+    double sum = 0;
+    if (steps_per_repetition_ == 1) {
+      for (const double loss : prepared_->losses) sum += loss;
+      return sum;
+    }
+    for (size_t first = step * own; first + own <= prepared_->losses.size(); first += all) {
+      for (const double loss : prepared_->losses.subspan(first, own)) sum += loss;
+    }
+    return sum;
   }
 
   absl::Status CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what, double value) {
@@ -498,7 +522,7 @@ class Interpreter::Impl {
     if (failure.rank != endpoint_.rank() || failure.repetition != repetition || failure.action != action.action->id()) {
       return absl::OkStatus();
     }
-    endpoint_.Note(StepOf(repetition), action.action->id());
+    endpoint_.Note(StepOf(repetition) + action.action->step(), action.action->id());
     if (failure.kill) kill(getpid(), SIGKILL);
     return absl::InternalError(absl::StrCat(Where(action, repetition), ": injected failure"));
   }
@@ -571,6 +595,8 @@ class Interpreter::Impl {
   const InterpreterOptions options_;
   std::unique_ptr<PreparedProgram> prepared_;
   StopVote vote_;
+  // Optimizer steps, at least 1.
+  const int64_t steps_per_repetition_;
   std::vector<StreamState> streams_;
   std::vector<GroupState> groups_;
   // By action, for sends and receives.
@@ -578,7 +604,7 @@ class Interpreter::Impl {
   // The stream that the action being computed is on: 0, or in a message-driven program one of the queues, -1 = none.
   int queue_ = 0;
   bool holds_slot_ = false;
-  std::vector<RepetitionResult> results_;
+  std::vector<StepResult> results_;
   std::vector<RecordedEvent> events_;
   // Actions of each repetition of this RunList that are not finished.
   std::vector<int64_t> left_;
@@ -613,7 +639,9 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(const Program& 
       new Interpreter(std::make_unique<Impl>(program, endpoint, backend, options, std::move(prepared))));
 }
 
-absl::Status Interpreter::RunPrologue() { return impl_->RunList(kPrologueList, 0, 1).status(); }
+absl::Status Interpreter::RunPrologue(int64_t first_step) {
+  return impl_->RunList(kPrologueList, first_step, 1).status();
+}
 
 absl::Status Interpreter::RunEpilogue() { return impl_->RunList(kEpilogueList, 0, 1).status(); }
 
@@ -622,8 +650,9 @@ absl::StatusOr<int64_t> Interpreter::RunBody(int64_t first_step, int64_t repetit
   int64_t ran = 0;
   // Rule P1: with a barrier, no rank begins a repetition before all have finished the one before. Nothing overlaps, so
   // the vote is asked before each repetition.
+  const int64_t steps = std::max(1, impl_->program().steps_per_repetition());
   for (; ran < repetitions; ++ran) {
-    WEFT_ASSIGN_OR_RETURN(const int64_t one, impl_->RunList(kBodyList, first_step + ran, 1));
+    WEFT_ASSIGN_OR_RETURN(const int64_t one, impl_->RunList(kBodyList, first_step + ran * steps, 1));
     WEFT_RETURN_IF_ERROR(Barrier(impl_->endpoint(), impl_->options().timeout));
     if (impl_->options().stop == nullptr || ran + one >= repetitions) continue;
     WEFT_ASSIGN_OR_RETURN(const bool stop, impl_->VoteNow());
@@ -634,7 +663,7 @@ absl::StatusOr<int64_t> Interpreter::RunBody(int64_t first_step, int64_t repetit
 
 absl::StatusOr<bool> Interpreter::AgreeToStop() { return impl_->VoteNow(); }
 
-const std::vector<RepetitionResult>& Interpreter::results() const { return impl_->results(); }
+const std::vector<StepResult>& Interpreter::results() const { return impl_->results(); }
 RankTrace Interpreter::TakeTrace() const { return impl_->TakeTrace(); }
 int64_t Interpreter::steps_executed() const { return impl_->steps_executed(); }
 

@@ -37,14 +37,16 @@ struct InjectedFailure {
   bool kill = false;
 };
 
-// What a repetition gave, read when the action that writes it was finished.
-struct RepetitionResult {
+// What an optimizer step gave, read when the action that writes it was finished. The steps of one repetition of an
+// asynchronous program (rule P14) are known together.
+struct StepResult {
   int64_t step = 0;
   double loss = 0;
   double norm = 0;
   double learning_rate = 0;
-  // When the last action of the repetition was finished on this rank.
+  // When the last action of its repetition was finished on this rank; and how many steps that took.
   int64_t end_ns = 0;
+  int64_t steps_of_repetition = 1;
 };
 
 struct InterpreterOptions {
@@ -61,8 +63,8 @@ struct InterpreterOptions {
   // Zero of the trace's clock.
   int64_t trace_epoch_ns = 0;
   std::optional<InjectedFailure> failure;
-  // Called on the rank's thread whenever a repetition is finished.
-  std::function<void(const RepetitionResult&)> on_repetition;
+  // Called on the rank's thread whenever a repetition is finished, once for each of its steps.
+  std::function<void(const StepResult&)> on_step;
   // Whether a loss or norm that is not finite ends the run (rule P11).
   bool check_finite = true;
 };
@@ -76,7 +78,8 @@ class Interpreter {
                                                              const InterpreterOptions& options);
   ~Interpreter();
 
-  absl::Status RunPrologue();
+  // `first_step` is that of the RunBody to come.
+  absl::Status RunPrologue(int64_t first_step = 0);
   // Runs `repetitions` repetitions, the first being optimizer step `first_step`, to their end on this rank. Returns how
   // many were run: fewer if the ranks agreed to stop.
   absl::StatusOr<int64_t> RunBody(int64_t first_step, int64_t repetitions);
@@ -84,8 +87,8 @@ class Interpreter {
   // Asks all ranks whether one of them wants to stop. All call it, between two RunBody, if options.stop is set.
   absl::StatusOr<bool> AgreeToStop();
 
-  // One per repetition of all RunBody calls so far.
-  const std::vector<RepetitionResult>& results() const;
+  // One per optimizer step of all RunBody calls so far.
+  const std::vector<StepResult>& results() const;
   // The measured trace so far, if asked for.
   RankTrace TakeTrace() const;
   // Steps executed so far.

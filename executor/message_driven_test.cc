@@ -35,7 +35,7 @@ class SlowBackend : public AddingBackend {
 
 struct RankRun {
   absl::Status status;
-  std::vector<RepetitionResult> results;
+  std::vector<StepResult> results;
   RankTrace trace;
 };
 
@@ -83,7 +83,7 @@ std::vector<RankRun> RunRanks(const Program& program, int64_t repetitions, int s
 
 void ExpectRightResults(const TestPipeline& pipeline, const std::vector<RankRun>& runs) {
   for (const RankRun& run : runs) ASSERT_TRUE(run.status.ok()) << run.status;
-  for (const RepetitionResult& result : runs[0].results) {
+  for (const StepResult& result : runs[0].results) {
     EXPECT_EQ(result.loss, TestPipelineLoss(pipeline, kFirstStep, result.step)) << result.step;
   }
 }

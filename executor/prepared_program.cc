@@ -179,6 +179,12 @@ class Preparer {
       const int64_t microbatch = step.attributes().of_backward() ? action.backward().microbatch() : action.microbatch();
       target.global_microbatch =
           out_.data_coordinate * program_.microbatches() + microbatch + step.attributes().microbatch_offset();
+      target.microbatch_of_step = target.global_microbatch;
+      if (const int64_t steps = program_.steps_per_repetition(); steps > 0) {
+        const int64_t per_step = program_.microbatches() / steps;
+        target.microbatch_of_step =
+            out_.data_coordinate * per_step + (microbatch + step.attributes().microbatch_offset()) % per_step;
+      }
       target.sequences = Sequences(action, segment, step);
       const size_t first = out_.views.size();
       for (int value : step.inputs()) out_.views.push_back(View(action, segment, value));

@@ -27,6 +27,8 @@ struct PreparedStep {
   std::vector<int> deps;
   // Of the first microbatch that it is for, and sequences of all of them (docs/kernels.md).
   int64_t global_microbatch = 0;
+  // The same within its optimizer step: not the same number in an asynchronous program (rule P14).
+  int64_t microbatch_of_step = 0;
   int64_t sequences = 1;
   // Times that it has ended.
   int64_t done = 0;
@@ -110,7 +112,8 @@ struct PreparedProgram {
   int backward_queue = -1;
   std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
-  // What LOSSES and NORM hold; empty and null if no action of the body writes them.
+  // What LOSSES and NORM hold; empty and null if no action of the body writes them. Losses are those of all data
+  // coordinates in turn.
   absl::Span<const double> losses;
   const double* norm = nullptr;
   // What PreparedStep's spans point into.

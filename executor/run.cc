@@ -33,6 +33,8 @@ constexpr int64_t kMostStepsAtOnce = 10000;
 // About 1 GiB.
 constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
 
+int64_t StepsPerRepetition(const Program& program) { return std::max(1, program.steps_per_repetition()); }
+
 // What the ranks of this process share.
 struct Shared {
   Shared(const Program& program, const DataSource& data, const RunOptions& options)
@@ -85,7 +87,7 @@ class RankRun {
     interpreter.stop = options.stop;
     interpreter.trace_repetitions = options.trace_repetitions;
     interpreter.failure = options.failure;
-    if (endpoint_.rank() == 0) interpreter.on_repetition = [this](const RepetitionResult& r) { RecordStep(r); };
+    if (endpoint_.rank() == 0) interpreter.on_step = [this](const StepResult& r) { RecordStep(r); };
     // A clock of another host says nothing here: then the run starts when this rank does.
     WEFT_RETURN_IF_ERROR(Barrier(endpoint_, options.timeout));
     const int64_t now = MonotonicNanoseconds();
@@ -99,7 +101,7 @@ class RankRun {
       evaluation.stop = nullptr;
       evaluation.trace_repetitions = 0;
       evaluation.failure.reset();
-      evaluation.on_repetition = nullptr;
+      evaluation.on_step = nullptr;
       WEFT_ASSIGN_OR_RETURN(evaluator_, Interpreter::Create(shared_.program.evaluation(), &endpoint_, backend_.get(),
                                                             arena_.get(), evaluation));
       WEFT_RETURN_IF_ERROR(evaluator_->RunPrologue());
@@ -124,18 +126,19 @@ class RankRun {
   absl::Status Train() {
     const RunOptions& options = shared_.options;
     const bool saves = !options.checkpoint.directory.empty();
+    const int64_t steps_per_repetition = StepsPerRepetition(shared_.program);
     int64_t step = shared_.manifest != nullptr ? shared_.manifest->step() : 0;
     int64_t saved = shared_.manifest != nullptr ? step : -1;
     result_.first_step = step;
-    WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue());
+    WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue(step));
     last_end_ns_ = MonotonicNanoseconds();
     while (step < shared_.last_step && !result_.stopped) {
       // What is kept per step is set aside at once: not for more steps than a run takes in an hour or so.
-      int64_t next = std::min(shared_.last_step, step + kMostStepsAtOnce);
+      int64_t next = std::min(shared_.last_step, step + kMostStepsAtOnce * steps_per_repetition);
       if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
       if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
-      WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, next - step));
-      step += ran;
+      WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, (next - step) / steps_per_repetition));
+      step += ran * steps_per_repetition;
       result_.stopped = step < next;
       if (step == next && step < shared_.last_step && options.stop != nullptr) {
         WEFT_ASSIGN_OR_RETURN(result_.stopped, interpreter_->AgreeToStop());
@@ -165,15 +168,19 @@ class RankRun {
   }
 
   // On rank 0.
-  void RecordStep(const RepetitionResult& repetition) {
+  void RecordStep(const StepResult& result) {
     RunStep* step = result_.report.add_steps();
-    step->set_step(repetition.step);
-    step->set_loss(repetition.loss);
-    step->set_learning_rate(repetition.learning_rate);
-    step->set_grad_norm(repetition.norm);
+    step->set_step(result.step);
+    step->set_loss(result.loss);
+    step->set_learning_rate(result.learning_rate);
+    step->set_grad_norm(result.norm);
     step->set_tokens(shared_.program.recipe().global_batch_sequences() * shared_.program.recipe().sequence_length());
-    step->set_seconds(1e-9 * (repetition.end_ns - last_end_ns_));
-    last_end_ns_ = repetition.end_ns;
+    // Steps of one repetition end together.
+    if (result.end_ns != last_end_ns_) {
+      step_seconds_ = 1e-9 * (result.end_ns - last_end_ns_) / static_cast<double>(result.steps_of_repetition);
+    }
+    step->set_seconds(step_seconds_);
+    last_end_ns_ = result.end_ns;
     if (shared_.options.on_step) shared_.options.on_step(*step);
   }
 
@@ -204,7 +211,8 @@ class RankRun {
         trace.set_program_name(shared_.program.name());
         trace.set_program_crc(ProgramCrc(shared_.program));
         trace.set_repetitions(
-            static_cast<int32_t>(std::min(options.trace_repetitions, result_.last_step - result_.first_step)));
+            static_cast<int32_t>(std::min(options.trace_repetitions, (result_.last_step - result_.first_step) /
+                                                                         StepsPerRepetition(shared_.program))));
         for (const std::string& bytes : traces) {
           if (!trace.add_ranks()->ParseFromString(bytes)) return absl::InternalError("a rank's trace is damaged");
         }
@@ -267,6 +275,7 @@ class RankRun {
   // Of the evaluation program, on the same memory; null without evaluation.
   std::unique_ptr<Interpreter> evaluator_;
   int64_t last_end_ns_ = 0;
+  double step_seconds_ = 0;
   RunResult result_;
   absl::Status status_;
 };
@@ -288,6 +297,32 @@ absl::Status CheckOptions(const Program& program, const RunOptions& options) {
   if (options.eval_data != nullptr && options.eval_batches < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation batches = ", options.eval_batches, " must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+// Rule P14: what a pipeline that is never drained cannot do between two repetitions.
+absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const RunOptions& options) {
+  const int64_t steps = program.steps_per_repetition();
+  if (steps == 0) return absl::OkStatus();
+  const std::string of = absl::StrCat("schedule '", program.schedule(), "' updates the weights without a flush: ");
+  if (last_step % steps != 0) {
+    const int64_t below = last_step / steps * steps;
+    return absl::InvalidArgumentError(absl::StrCat(
+        of, "steps = ", last_step, "; allowed: multiples of the ", steps, " steps of a repetition, nearest valid: ",
+        below > 0 && last_step - below <= steps / 2 ? below : below + steps));
+  }
+  if (options.checkpoint.directory.empty()) return absl::OkStatus();
+  if (options.checkpoint_every > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(of, "a checkpoint every ", options.checkpoint_every,
+                     " steps would have to drain the pipeline; without --checkpoint-every there is one at the end"));
+  }
+  if (options.resume) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(of,
+                     "a checkpoint does not hold the microbatches and versions of weights that are under way, so "
+                     "--resume would not continue the run; start a new one from its weights with --weights"));
   }
   return absl::OkStatus();
 }
@@ -400,8 +435,10 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
 
   Shared shared(program, data, options);
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
+  WEFT_RETURN_IF_ERROR(CheckAsynchronous(program, shared.last_step, options));
   if (options.trace_repetitions > 0) {
-    WEFT_RETURN_IF_ERROR(CheckTraceSize(program, ranks, std::min(options.trace_repetitions, shared.last_step)));
+    const int64_t repetitions = std::max<int64_t>(1, shared.last_step / StepsPerRepetition(program));
+    WEFT_RETURN_IF_ERROR(CheckTraceSize(program, ranks, std::min(options.trace_repetitions, repetitions)));
   }
   CheckpointManifest manifest;
   if (!options.checkpoint.directory.empty()) {

@@ -163,7 +163,7 @@ Outcome RunForwards(const Program& program) {
   EXPECT_TRUE(interpreter.ok()) << interpreter.status();
   const auto ran = (*interpreter)->RunBody(5, 3);
   EXPECT_TRUE(ran.ok()) << ran.status();
-  for (const RepetitionResult& result : (*interpreter)->results()) outcome.losses.push_back(result.loss);
+  for (const StepResult& result : (*interpreter)->results()) outcome.losses.push_back(result.loss);
   for (const Buffer& buffer : t.buffers()) {
     const char* bytes = reinterpret_cast<const char*>(arena->Data(buffer));
     if (buffer.name() == "o") outcome.o.append(bytes, buffer.bytes());

@@ -74,15 +74,17 @@ void AddRates(const ProgramView& view, const Cluster& cluster, SimulationReport&
   const double ranks = static_cast<double>(report.ranks());
   const double seconds = report.iteration_seconds();
   report.set_tokens_per_step(program.recipe().global_batch_sequences() * program.recipe().sequence_length());
-  report.set_tokens_per_second(Ratio(static_cast<double>(report.tokens_per_step()), seconds));
+  // Rule P14: a repetition may be several optimizer steps.
+  const double steps = std::max(1, program.steps_per_repetition());
+  report.set_tokens_per_second(Ratio(steps * static_cast<double>(report.tokens_per_step()), seconds));
   report.set_tokens_per_second_per_device(report.tokens_per_second() / ranks);
   double peak = 0;
   for (const Peak& row : cluster.device().peaks()) {
     if (row.dtype() == program.precision().compute()) peak = row.flops_per_second();
   }
   const double available = peak * ranks * seconds;
-  report.set_mfu(Ratio(program.model_flops(), available));
-  report.set_mfu_causal(Ratio(program.model_flops() - program.model_flops_masked(), available));
+  report.set_mfu(Ratio(steps * program.model_flops(), available));
+  report.set_mfu_causal(Ratio(steps * (program.model_flops() - program.model_flops_masked()), available));
   report.set_hfu(Ratio(BodyFlops(view), available));
 }
 

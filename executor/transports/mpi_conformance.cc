@@ -26,7 +26,7 @@ absl::Status RunPipeline(const weft::TestPipeline& pipeline, weft::Endpoint& end
   WEFT_ASSIGN_OR_RETURN(const auto interpreter,
                         weft::Interpreter::Create(program, &endpoint, &backend, arena.get(), options));
   WEFT_RETURN_IF_ERROR(interpreter->RunBody(0, 5).status());
-  for (const weft::RepetitionResult& result : interpreter->results()) {
+  for (const weft::StepResult& result : interpreter->results()) {
     const double expected = weft::TestPipelineLoss(pipeline, 0, result.step);
     if (endpoint.rank() == 0 && result.loss != expected) {
       return absl::InternalError(absl::StrCat("step ", result.step, ": loss ", result.loss, ", expected ", expected));

@@ -118,6 +118,7 @@ class TemplateCheck {
     const bool per_microbatch = IsMicrobatch(kind) || IsTransfer(kind);
     CheckRange(action, "", action.stage(), action.microbatch(), action.lane(),
                per_microbatch ? program_.microbatches() : 1);
+    CheckStepOf(action);
     const int left = program_.microbatches() - action.microbatch();
     if (action.width() < 0 || action.width() > Limits::kWidth || Width(action) > std::max(1, left)) {
       Bad("P13.range", action, "width ", action.width(), " is not in [0, ", std::min(Limits::kWidth, left),
@@ -128,6 +129,35 @@ class TemplateCheck {
     if (action.transfer_group() < 0) {
       Bad("P13.range", action, "transfer_group ", action.transfer_group(), " is negative");
     }
+  }
+
+  // Rule P14.
+  void CheckStepOf(const Action& action) {
+    const ActionKind kind = action.kind();
+    const int steps = program_.steps_per_repetition();
+    if (steps == 0 || (!IsMicrobatch(kind) && kind != OPTIMIZER_STEP)) {
+      if (action.step() != 0) {
+        Bad("P14.step", action, "step is ", action.step(), "; only forwards, backwards and OPTIMIZER_STEP of an ",
+            "asynchronous program have one");
+      }
+      if (steps > 0 && (kind == GRAD_NORM || kind == SCALE_GRADIENTS)) {
+        Bad("P14.program", action, "an asynchronous program takes no norms");
+      }
+      return;
+    }
+    if (kind == FORWARD_BACKWARD || Width(action) > 1) {
+      Bad("P14.program", action, "an asynchronous program has single forwards and backwards");
+    }
+    if (kind == OPTIMIZER_STEP) {
+      if (action.step() < 0 || action.step() >= steps) {
+        Bad("P14.step", action, "step ", action.step(), " is not in [0, ", steps, ")");
+      }
+      return;
+    }
+    const int own = action.microbatch() / MicrobatchesPerStep(program_);
+    if (action.step() == own || (kind == FORWARD && action.step() == own + steps)) return;
+    Bad("P14.step", action, "step is ", action.step(), ", but microbatch ", action.microbatch(), " is of step ", own,
+        kind == FORWARD ? absl::StrCat(", or ", own + steps, " if it is ahead") : "");
   }
 
   void CheckRange(const Action& action, const char* of, int stage, int microbatch, int lane, int microbatches) {

@@ -48,11 +48,13 @@ class Completeness {
       for (const ActionRef& ref : t.actions) {
         if (ref.list == kBody) continue;
         const ActionKind kind = ref.action->kind();
+        if (kind == FORWARD && MicrobatchesAhead(*index_.program, *ref.action) > 0) continue;
         if (kind != SEND && kind != RECV) {
           findings_->Add("P13.complete", Describe(*t.t, *ref.action), ": a ", ActionKind_Name(kind),
                          " belongs into the body, which is the optimizer step");
         }
       }
+      if (findings_->empty() && IsAsynchronous(*index_.program)) CheckAhead(t);
       for (const ActionRef& ref : t.actions) {
         for (int b : ref.action->destinations()) {
           const Buffer& buffer = t.t->buffers(b);
@@ -65,11 +67,30 @@ class Completeness {
     }
   }
 
+  // The prologue runs what the body runs ahead, each once (P14).
+  void CheckAhead(const TemplateIndex& t) {
+    std::map<std::tuple<int, int, int>, int> balance;  // (lane, stage, microbatch) -> in the body less in the prologue
+    std::map<std::tuple<int, int, int>, const Action*> last;
+    for (const ActionRef& ref : t.actions) {
+      const Action& a = *ref.action;
+      if (a.kind() != FORWARD || MicrobatchesAhead(*index_.program, a) == 0) continue;
+      const std::tuple key = {a.lane(), a.stage(), a.microbatch()};
+      balance[key] += ref.list == kBody ? 1 : -1;
+      last[key] = &a;
+    }
+    for (const auto& [key, difference] : balance) {
+      if (difference == 0) continue;
+      findings_->Add("P14.ahead", Describe(*t.t, *last[key]), ": is ahead ",
+                     difference > 0 ? "in the body but not in the prologue" : "in the prologue but not in the body");
+      return;
+    }
+  }
+
   void CheckPipeline(const std::vector<int>& roles) {
     Pipeline p;
     for (int role : roles) {
       for (const ActionRef& ref : TemplateOf(role).actions) {
-        if (!IsMicrobatch(ref.action->kind())) continue;
+        if (!IsMicrobatch(ref.action->kind()) || ref.list != kBody) continue;
         for (const StageWork& work : WorkOf(*ref.action)) {
           for (int m = work.microbatch; m < work.microbatch + work.width; ++m) {
             CheckWork({role, ref.action}, work, m, &p);
@@ -149,10 +170,20 @@ class Completeness {
   // The backward of a microbatch waits for its forward, and its weight half for its input half, for any timing.
   void CheckForwardFirst(const TemplateIndex& t) {
     Order order;
-    order.Build(index_, t, 1);
+    order.Build(index_, t, IsAsynchronous(*index_.program) ? 2 : 1);
     // (lane, stage, microbatch) -> instance
     std::map<std::tuple<int, int, int>, int> forward, input;
-    const auto work_of = [&](int i) { return WorkOf(*t.actions[order.instances()[i].action].action); };
+    // Microbatches are numbered on from one repetition to the next.
+    const auto work_of = [&](int i) {
+      const Order::Instance& instance = order.instances()[i];
+      const Action& action = *t.actions[instance.action].action;
+      std::vector<StageWork> works = WorkOf(action);
+      for (StageWork& work : works) {
+        work.microbatch +=
+            (instance.copy - 1) * index_.program->microbatches() + MicrobatchesAhead(*index_.program, action);
+      }
+      return works;
+    };
     const auto of_microbatch = [&](int i) {
       return IsMicrobatch(t.actions[order.instances()[i].action].action->kind());
     };
@@ -176,7 +207,8 @@ class Completeness {
         const Action& action = *t.actions[order.instances()[i].action].action;
         if (it == earlier.end()) {
           findings_->Add("P13.complete", Describe(*t.t, action), ": the ", weight ? "input half" : "forward",
-                         " of stage ", work.stage, ", microbatch ", work.microbatch, " is not on this rank");
+                         " of stage ", work.stage, ", microbatch ", work.microbatch % index_.program->microbatches(),
+                         " is not on this rank");
         } else if (!order.InstanceBefore(it->second, i)) {
           findings_->Add("P13.order", Describe(*t.t, action), " does not wait for ",
                          Describe(*t.actions[order.instances()[it->second].action].action));

@@ -15,8 +15,9 @@ bool IsTraining(const Program& program);
 // Each stage sees each microbatch forward (and backward) exactly once, on one rank of each pipeline, in order.
 void CheckCompleteness(const Index& index, bool training, Findings* findings);
 
-// Follows activations, gradients, norms and losses through one repetition of all roles, in `order`.
-void CheckDataflow(const Index& index, const Matching& matching, const std::vector<RoleAction>& order, bool training,
+// Follows activations, gradients, norms and losses through one repetition of all roles, in `order`; of an asynchronous
+// program through the prologue and two.
+void CheckDataflow(const Index& index, const Matching& matching, const ListOrders& order, bool training,
                    Findings* findings);
 
 // The evaluation program works beside the buffers of the training program that holds it.

@@ -1,4 +1,5 @@
-// One repetition of all roles is run on symbols: an activation is the (stage, microbatch) that made it, a gradient the
+// One repetition of all roles is run on symbols (of an asynchronous program the prologue and two repetitions, with
+// microbatches numbered on from one to the next): an activation is the (stage, microbatch) that made it, a gradient the
 // set of uses of tensors that it sums, with how many microbatches and whether over the replicas, a norm the tensors it
 // covers. The order of the run does not matter: the lists have no races (P7) and every order gives the same symbols.
 #include "proto/verify/dataflow.h"
@@ -94,6 +95,12 @@ void Dataflow::ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& s
     Bad("P11.loss", at, "sums the losses when ", sum.elements.size(), " of ", index_.program->microbatches(),
         " microbatches have given theirs");
   }
+  const int first = repetition_ * index_.program->microbatches();
+  for (const int m : sum.elements) {
+    if (m >= first && m < first + index_.program->microbatches()) continue;
+    Bad("P11.loss", at, "sums the loss of a microbatch of another repetition");
+    break;
+  }
   if (losses_synced_[at.role]) Bad("P11.loss", at, "sums the losses again");
   const bool whole = (sum.over_pipe || index_.AxisSize("pipe") == 1) && (sum.over_data || data_ == 1);
   losses_synced_[at.role] = whole;
@@ -155,13 +162,14 @@ Symbol Dataflow::SumGradients(const RoleAction& at, const Symbol& a, const Symbo
     }
     std::vector<int> all;
     std::set_union(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(all));
+    if (x.step != y.step) Bad("P14.step", at, "sums gradients of ", TensorName(x.tensor), " of different steps");
     x.pipes = std::move(all);
     x.microbatches += y.microbatches;
   }
   return sum;
 }
 
-void CheckDataflow(const Index& index, const Matching& matching, const std::vector<RoleAction>& order, bool training,
+void CheckDataflow(const Index& index, const Matching& matching, const ListOrders& order, bool training,
                    Findings* findings) {
   Dataflow(index, matching, training, findings).Run(order);
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct BufferState {
   Content content;
   // GRAD, GRAD_ACCUMULATOR: the first access of the repetition relies on zeros.
   bool touched = false, needs_zero = false;
-  int updates = 0;  // PARAM, MASTER.
+  int updates = 0;  // PARAM, MASTER: in this repetition.
+  int version = 0;  // Of an asynchronous program, PARAM and MASTER: updates of the run that are in it.
 };
 
 class Dataflow {
@@ -72,7 +74,24 @@ class Dataflow {
     losses_part_.resize(state_.size());
   }
 
-  void Run(const std::vector<RoleAction>& order) {
+  void Run(const ListOrders& orders) {
+    if (IsAsynchronous(*index_.program)) {
+      repetition_ = -1;
+      RunList(orders.prologue);
+      for (repetition_ = 0; repetition_ < 2 && !findings_->full(); ++repetition_) {
+        BeginRepetition();
+        RunList(orders.body);
+        CheckEnds();
+      }
+    } else {
+      RunList(orders.body);
+      CheckEnds();
+    }
+    if (training_) CheckHolders();
+  }
+
+ private:
+  void RunList(const std::vector<RoleAction>& order) {
     for (const RoleAction& at : order) {
       if (findings_->full()) return;
       const Action& action = *Ref(at);
@@ -95,11 +114,24 @@ class Dataflow {
           EndOfStep(at, action);
       }
     }
+  }
+  void CheckEnds() {
     for (int role = 0; role < static_cast<int>(state_.size()) && !findings_->full(); ++role) CheckEnd(role);
-    if (training_) CheckHolders();
+  }
+  // Of what is counted by repetition.
+  void BeginRepetition() {
+    for (int role = 0; role < static_cast<int>(state_.size()); ++role) {
+      losses_synced_[role] = false;
+      losses_part_[role].reset();
+      for (int b = 0; b < static_cast<int>(state_[role].size()); ++b) {
+        BufferState& state = state_[role][b];
+        state.touched = state.needs_zero = false;
+        state.updates = 0;
+        if (BufferOf(role, b).role() == LOCAL_LOSSES) SetWhole(role, b, Of(Symbol::kLosses));
+      }
+    }
   }
 
- private:
   const TemplateIndex& TemplateOf(int role) const { return index_.templates[index_.role_template[role]]; }
   const Action* Ref(const RoleAction& at) const { return TemplateOf(at.role).actions[at.action].action; }
   const Buffer& BufferOf(int role, int b) const { return TemplateOf(role).t->buffers(b); }
@@ -145,6 +177,8 @@ class Dataflow {
                     const SegmentFlow* flow);
   const SegmentFlow& Flow(const Action& action, int width, const std::vector<RangeMap<Share>>& shares);
   void CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward);
+  // Rule P14: what a forward reads of the weights has seen the same updates, and its backward reads the same.
+  void CheckVersions(const RoleAction& at, const Action& action, const StageWork& work);
   // A backward adds to (or starts) the gradient of the buffer's use.
   void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates);
 
@@ -187,6 +221,9 @@ class Dataflow {
   // Of (segment, what its operands hold).
   std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
   std::vector<std::vector<BufferState>> state_;  // [role][buffer]
+  int repetition_ = 0;
+  // Of (role, lane, stage, microbatch) under way: the version of the weights that the forward used.
+  std::map<std::tuple<int, int, int, int>, int> version_of_;
   std::vector<bool> losses_synced_;
   // The last sum of losses, as long as it is not over the whole mesh.
   std::vector<std::optional<RoleAction>> losses_part_;

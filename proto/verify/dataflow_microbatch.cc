@@ -139,7 +139,10 @@ const SegmentFlow& Dataflow::Flow(const Action& action, int width, const std::ve
 }
 
 void Dataflow::Microbatch(const RoleAction& at, const Action& action) {
-  const std::vector<StageWork> works = WorkOf(action);
+  std::vector<StageWork> works = WorkOf(action);
+  for (StageWork& work : works) {
+    work.microbatch += repetition_ * index_.program->microbatches() + MicrobatchesAhead(*index_.program, action);
+  }
   std::vector<RangeMap<Share>> shares(action.operands_size());
   ReadInputs(at, action, works, &shares);
   const SegmentFlow* flow = nullptr;
@@ -147,6 +150,7 @@ void Dataflow::Microbatch(const RoleAction& at, const Action& action) {
     flow = &Flow(action, works.size() > 1 ? 0 : works[0].width, shares);
     if (!flow->fault.empty()) Bad("P5.pair", at, flow->fault);
   }
+  if (IsAsynchronous(*index_.program)) CheckVersions(at, action, works[0]);
   WriteOutputs(at, action, works, flow);
   if (works[0].kind == FORWARD) CheckLosses(at, action, works[0]);
 }
@@ -205,6 +209,23 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
   }
 }
 
+void Dataflow::CheckVersions(const RoleAction& at, const Action& action, const StageWork& work) {
+  const std::tuple key = {at.role, work.lane, work.stage, work.microbatch};
+  for (const int b : action.operands()) {
+    if (BufferOf(at.role, b).role() != PARAM) continue;
+    const int version = state_[at.role][b].version;
+    const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
+    // A backward finds what its forward has used.
+    const auto [it, fresh] = version_of_.emplace(key, version);
+    if (it->second == version) continue;
+    Bad("P14.version", at, "reads ", what, " after ", version, " updates; ",
+        work.kind == FORWARD ? "other weights that it reads have seen "
+                             : "the forward of its microbatch has used weights after ",
+        it->second);
+    return;
+  }
+}
+
 // The last stage's forward gives one loss for each of its microbatches.
 void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward) {
   const Segment& segment = index_.program->segments(action.segment());
@@ -243,7 +264,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   Symbol symbol = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
   if (symbol.kind == Symbol::kZero) {
     symbol = Of(Symbol::kGradient);
-    symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, 0}};
+    symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, 0, 0}};
   }
   if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].synced > 0 ||
       !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.parts[0].tensor != buffer.tensor() ||
@@ -259,6 +280,12 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
     Bad("P9.order", at, "adds microbatch ", work.microbatch, " to ", what, " after microbatch ", part.last,
         "; IN_ORDER needs ascending microbatches");
   }
+  const int step = IsAsynchronous(*index_.program) ? work.microbatch / MicrobatchesPerStep(*index_.program) : 0;
+  if (part.microbatches > 0 && part.step != step) {
+    Bad("P14.step", at, "adds a microbatch of optimizer step ", step, " to ", what, ", which sums those of step ",
+        part.step);
+  }
+  part.step = step;
   ++part.microbatches;
   if (index_.program->accumulation() != EXACT) part.last = work.microbatch;
   SetWhole(at.role, b, symbol);

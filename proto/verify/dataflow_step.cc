@@ -73,6 +73,9 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
 void Dataflow::CopyParam(const RoleAction& at, const Action& action, int from, int to) {
   const Buffer &a = BufferOf(at.role, from), &b = BufferOf(at.role, to);
   if (b.role() != PARAM) return;
+  if (IsAsynchronous(*index_.program)) {
+    Bad("P14.version", at, "casts the new weights; the optimizer's kernel writes them");
+  }
   if (a.role() != MASTER || a.tensor() != b.tensor() || state_[at.role][from].updates != 1) {
     Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, to),
         ", which is not from its updated master copy");
@@ -98,13 +101,13 @@ bool Dataflow::WholeGradient(const RoleAction& at, int tensor, const Symbol& sym
   bool synced = true;
   for (size_t i = 0; all && i < symbol.parts.size(); ++i) {
     const Part_& part = symbol.parts[i];
-    all =
-        part.tensor == tensor && part.use == static_cast<int>(i) && part.microbatches == index_.program->microbatches();
+    all = part.tensor == tensor && part.use == static_cast<int>(i) &&
+          part.microbatches == MicrobatchesPerStep(*index_.program);
     synced = synced && part.synced == (data_ > 1 ? 1 : 0);
   }
   if (!all) {
     Bad("P9.gradient", at, "needs the gradient of ", TensorName(tensor), " (", uses, " uses, ",
-        index_.program->microbatches(), " microbatches), but reads ", Explain(symbol));
+        MicrobatchesPerStep(*index_.program), " microbatches), but reads ", Explain(symbol));
   } else if (!synced) {
     Bad("P9.sync", at, "the gradient of ", TensorName(tensor), " must be summed over data exactly once; it is ",
         Explain(symbol));
@@ -170,6 +173,20 @@ void Dataflow::Update(const RoleAction& at, const Action& action, const Segment&
     Bad("P11.clip", at, "the gradient of ", TensorName(tensor), " is not scaled, but the recipe clips at ", clip_);
   }
   ++state_[at.role][w].updates;
+  if (IsAsynchronous(*index_.program)) {
+    BufferState& master = state_[at.role][w];
+    const int now = repetition_ * StepsPerRepetition(*index_.program) + action.step();
+    if (weight.role() != MASTER || step.outputs_size() == states) {
+      Bad("P14.version", at, "step '", step.name(), "' must update MASTER and write the new weights to a PARAM");
+      return;
+    }
+    if (master.version != now || (gradient.kind == Symbol::kGradient && gradient.parts[0].step != now)) {
+      Bad("P14.step", at, "is of optimizer step ", now, ", but ", TensorName(tensor), " has had ", master.version,
+          " updates and the gradient is of step ",
+          gradient.kind == Symbol::kGradient ? absl::StrCat(gradient.parts[0].step) : "none");
+    }
+    ++master.version;
+  }
   if (step.outputs_size() > states) {
     const int p = buffer_of(step.outputs(states));
     if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor) {
@@ -177,6 +194,7 @@ void Dataflow::Update(const RoleAction& at, const Action& action, const Segment&
           DescribeBuffer(*TemplateOf(at.role).t, p));
     }
     ++state_[at.role][p].updates;
+    state_[at.role][p].version = state_[at.role][w].version;
   }
 }
 
@@ -190,8 +208,12 @@ void Dataflow::CheckEnd(int role) {
   for (int b = 0; b < t.buffers_size(); ++b) {
     const BufferState& state = state_[role][b];
     const BufferRole what = t.buffers(b).role();
-    if (training_ && (what == PARAM || what == MASTER) && state.updates != 1) {
-      bad("P11.update", DescribeBuffer(t, b), " is updated ", state.updates, " times in a step, must be once");
+    const bool asynchronous = IsAsynchronous(*index_.program);
+    const int steps = StepsPerRepetition(*index_.program);
+    // Copies of asynchronous programs take turns.
+    if (training_ && (what == MASTER || (what == PARAM && !asynchronous)) && state.updates != steps) {
+      bad("P11.update", DescribeBuffer(t, b), " is updated ", state.updates, " times in a ",
+          asynchronous ? absl::StrCat("repetition, must be ", steps, " times") : "step, must be once");
     }
     if (IsGrad(what) && state.needs_zero && Whole(role, b).kind != Symbol::kZero) {
       bad("P9.zero", DescribeBuffer(t, b), " is added to before it is written, but is not zero at the end of a step");

@@ -219,12 +219,12 @@ class Graph {
 
 }  // namespace
 
-std::vector<RoleAction> CheckDeadlock(const Index& index, const Matching& matching, Findings* findings) {
-  std::vector<RoleAction> body;
+ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings* findings) {
+  ListOrders orders;
   for (List list : {kPrologue, kBody, kEpilogue}) {
     Graph graph(index, matching, list);
     if (graph.Sort()) {
-      if (list == kBody) body = graph.Order();
+      if (list != kEpilogue) (list == kBody ? orders.body : orders.prologue) = graph.Order();
       continue;
     }
     const std::vector<RoleAction> cycle = graph.Cycle();
@@ -254,7 +254,7 @@ std::vector<RoleAction> CheckDeadlock(const Index& index, const Matching& matchi
                   name(cycle[0]));
     return {};
   }
-  return body;
+  return orders;
 }
 
 }  // namespace weft::verify

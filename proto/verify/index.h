@@ -154,6 +154,14 @@ inline bool IsCompute(ActionKind kind) {
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
 inline int Width(const Action& action) { return std::max(1, action.width()); }
+// Rule P14. Optimizer steps in a repetition; microbatches of one data replica in an optimizer step.
+inline bool IsAsynchronous(const Program& program) { return program.steps_per_repetition() > 0; }
+inline int StepsPerRepetition(const Program& program) { return std::max(1, program.steps_per_repetition()); }
+inline int MicrobatchesPerStep(const Program& program) { return program.microbatches() / StepsPerRepetition(program); }
+// How far an action's microbatch numbers are from those of the repetition that it is in: it may be ahead.
+inline int MicrobatchesAhead(const Program& program, const Action& action) {
+  return IsAsynchronous(program) && action.step() >= program.steps_per_repetition() ? program.microbatches() : 0;
+}
 inline bool IsMessageDriven(const Program& program) { return program.compute_order() != STATIC_ORDER; }
 
 // What an action does of one stage, in the words of the rules: a FORWARD_BACKWARD does two things.

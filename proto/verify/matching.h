@@ -26,9 +26,12 @@ struct Matching {
 
 Matching CheckMatching(const Index& index, Findings* findings);
 
-// Proves that the lists cannot deadlock (P13.deadlock). Returns the actions of the body of all roles in an order in
-// which they may run, each rendezvous once (its first member); empty after a finding.
-std::vector<RoleAction> CheckDeadlock(const Index& index, const Matching& matching, Findings* findings);
+// Of each list the actions of all roles in an order in which they may run, each rendezvous once (its first member).
+struct ListOrders {
+  std::vector<RoleAction> prologue, body;
+};
+// Proves that the lists cannot deadlock (P13.deadlock). Empty after a finding.
+ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings* findings);
 
 }  // namespace weft::verify
 

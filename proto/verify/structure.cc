@@ -32,6 +32,7 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
     }
   };
   range("microbatches", program.microbatches(), 1, Limits::kMicrobatches);
+  if (findings->empty()) range("steps_per_repetition", program.steps_per_repetition(), 0, program.microbatches());
   range("stages", program.stages(), 1, Limits::kStages);
   range("vocabulary", program.vocabulary(), 1, int64_t{1} << 31);
   range("recipe.sequence_length", r.sequence_length(), 1, Limits::kRows);
@@ -49,18 +50,37 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
     if (axis.name() == "data") data = axis.size();
   }
   // 2^20 each: the product and its bytes as fp64 stay below 2^43. Times the sequences it may leave int64.
-  const int64_t microbatches = program.microbatches() * data;
+  const int64_t microbatches = MicrobatchesPerStep(program) * data;
   const bool adds_up =
       r.global_batch_sequences() % microbatches == 0 && r.global_batch_sequences() / microbatches == sequences;
   if (options.completeness && !adds_up) {
     findings->Add("P9.batch", "recipe.global_batch_sequences is ", r.global_batch_sequences(),
-                  ", but microbatches x data x microbatch_sequences is ", program.microbatches(), " x ", data, " x ",
-                  sequences);
+                  ", but microbatches x data x microbatch_sequences is ", MicrobatchesPerStep(program), " x ", data,
+                  " x ", sequences);
   }
   if (r.dropout() < 0 || r.dropout() >= 1) {
     findings->Add("P13.recipe", "recipe.dropout is ", r.dropout(), ", must be in [0, 1)");
   }
   if (r.clip_norm() < 0) findings->Add("P13.recipe", "recipe.clip_norm is ", r.clip_norm(), ", must not be negative");
+}
+
+// What an asynchronous program cannot have.
+void CheckAsynchronous(const Program& program, Findings* findings) {
+  const auto bad = [&](const auto&... parts) { findings->Add("P14.program", "an asynchronous program ", parts...); };
+  if (program.microbatches() % program.steps_per_repetition() != 0) {
+    bad("has the same number of microbatches in each step; ", program.microbatches(), " are not ",
+        program.steps_per_repetition(), " times as many");
+  }
+  if (program.compute_order() != STATIC_ORDER) bad("has compute_order STATIC_ORDER");
+  if (program.accumulation() == EXACT) bad("has accumulation IN_ORDER");
+  if (!program.recipe().has_clip_norm() || program.recipe().clip_norm() != 0) bad("has recipe.clip_norm 0");
+  if (program.has_evaluation()) bad("has no evaluation program");
+  for (const LogicalTensor& tensor : program.tensors()) {
+    if (tensor.uses() > 1) bad("has one use of each tensor; '", tensor.name(), "' has ", tensor.uses());
+  }
+  for (const Template& t : program.templates()) {
+    if (t.epilogue_size() > 0) bad("has no epilogue; template '", t.name(), "' has one");
+  }
 }
 
 void CheckSkips(const Program& program, Findings* findings) {
@@ -150,6 +170,11 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
   const bool of_tensor = BelongsToTensor(buffer.role());
   const bool of_use = buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR;
   if (!of_tensor && buffer.tensor() != 0) return bad("belongs to no tensor, but tensor is ", buffer.tensor());
+  const int versions = IsAsynchronous(program) && buffer.role() == PARAM ? program.microbatches() : 1;
+  if (buffer.version() < 0 || buffer.version() >= versions) {
+    return bad("has version ", buffer.version(), ", must be in [0, ", versions,
+               "); PARAM of asynchronous programs has");
+  }
   if (!of_use && buffer.use() != 0) return bad("belongs to no use, but use is ", buffer.use());
   if (buffer.role() == NO_ROLE) return;
   if (!buffer.persistent()) bad("needs a persistent buffer");
@@ -186,7 +211,7 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
 }
 
 void CheckTemplateBuffers(const Program& program, const Template& t, Findings* findings) {
-  absl::flat_hash_map<int64_t, int> by_role;
+  absl::flat_hash_map<std::pair<int64_t, int>, int> by_role;  // (role, tensor and use; version)
   for (int b = 0; b < t.buffers_size() && !findings->full(); ++b) {
     const Buffer& buffer = t.buffers(b);
     const auto bad = [&](const char* rule, const auto&... parts) {
@@ -213,7 +238,7 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
     CheckRole(program, t, b, findings);
     if (buffer.role() != NO_ROLE) {
       const int64_t key = (int64_t{buffer.role()} << 48) | (int64_t{buffer.use() & 0xffff} << 32) | buffer.tensor();
-      const auto [it, fresh] = by_role.emplace(key, b);
+      const auto [it, fresh] = by_role.emplace(std::pair(key, buffer.version()), b);
       if (!fresh) bad("P7.role", "has the same role, tensor and use as ", DescribeBuffer(t, it->second));
     }
   }
@@ -235,6 +260,7 @@ void CheckStructure(const Program& program, const VerifyOptions& options, Findin
     findings->Add("P13.range", "model_flops is negative");
   }
   CheckTensors(program, findings);
+  if (findings->empty() && IsAsynchronous(program)) CheckAsynchronous(program, findings);
   CheckSkips(program, findings);
 }
 

@@ -21,6 +21,7 @@ struct Part_ {
   int last = -1;           // The last of them.
   std::vector<int> pipes;  // Pipe coordinates whose backwards they are, ascending; empty = the rank's own.
   int synced = 0;          // All-reduces over `data`.
+  int step = 0;            // Of an asynchronous program: the optimizer step of its microbatches.
 
   friend auto operator<=>(const Part_&, const Part_&) = default;
 };

@@ -26,7 +26,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   if (!findings->empty() || !verify::BuildTemplates(&index, findings)) return;
   const verify::Matching matching = verify::CheckMatching(index, findings);
   if (!findings->empty()) return;
-  const std::vector<verify::RoleAction> order = verify::CheckDeadlock(index, matching, findings);
+  const verify::ListOrders order = verify::CheckDeadlock(index, matching, findings);
   if (!findings->empty()) return;
   for (const verify::TemplateIndex& t : index.templates) {
     if (!findings->full()) verify::CheckMemory(index, t, findings);

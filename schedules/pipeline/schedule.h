@@ -82,7 +82,7 @@ struct MessageDriven {
 
 // Updates without a flush: the pipeline stays full over repetitions. `order` is one repetition of the steady state; its
 // slots with `ahead` are the next repetition's. So before the first repetition a rank runs its `ahead` slots alone, in
-// order, and in the last repetition it leaves them out.
+// order; in the last one they are of no use.
 struct Asynchrony {
   // Microbatches whose gradients one update sums; divides `microbatches`.
   int microbatches_per_update = 1;

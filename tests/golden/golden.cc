@@ -39,9 +39,7 @@ std::vector<double> Numbers(const google::protobuf::Value& list) {
   return numbers;
 }
 
-}  // namespace
-
-absl::StatusOr<Golden> LoadGolden(const std::string& folder) {
+absl::StatusOr<google::protobuf::Struct> ReadJson(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/golden.json");
   std::ifstream file(path);
   std::stringstream text;
@@ -49,11 +47,34 @@ absl::StatusOr<Golden> LoadGolden(const std::string& folder) {
   google::protobuf::Struct json;
   const auto parsed = google::protobuf::util::JsonStringToMessage(text.str(), &json);
   if (!file || !parsed.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": unreadable or not JSON"));
+  return json;
+}
 
-  Golden golden;
+std::map<std::string, double> SingleNumbers(const google::protobuf::Struct& json) {
+  std::map<std::string, double> numbers;
   for (const auto& [name, value] : json.fields()) {
-    if (value.kind_case() == google::protobuf::Value::kNumberValue) golden.numbers[name] = value.number_value();
+    if (value.kind_case() == google::protobuf::Value::kNumberValue) numbers[name] = value.number_value();
   }
+  return numbers;
+}
+
+}  // namespace
+
+absl::StatusOr<DelayedGolden> LoadDelayedGolden(const std::string& folder, const std::string& name) {
+  WEFT_ASSIGN_OR_RETURN(const google::protobuf::Struct json, ReadJson(folder));
+  const auto losses = json.fields().find("losses_" + name);
+  if (losses == json.fields().end()) return absl::NotFoundError(absl::StrCat(folder, " has no case ", name));
+  DelayedGolden golden;
+  golden.numbers = SingleNumbers(json);
+  golden.losses = Numbers(losses->second);
+  WEFT_ASSIGN_OR_RETURN(golden.final, ReadTensors(absl::StrCat(folder, "/final_", name, ".safetensors")));
+  return golden;
+}
+
+absl::StatusOr<Golden> LoadGolden(const std::string& folder) {
+  WEFT_ASSIGN_OR_RETURN(const google::protobuf::Struct json, ReadJson(folder));
+  Golden golden;
+  golden.numbers = SingleNumbers(json);
   golden.losses_fp32 = Numbers(json.fields().at("losses_fp32"));
   golden.losses_fp64 = Numbers(json.fields().at("losses_fp64"));
   golden.grad_norms_fp32 = Numbers(json.fields().at("grad_norms_fp32"));

@@ -31,6 +31,16 @@ struct Golden {
 
 absl::StatusOr<Golden> LoadGolden(const std::string& folder);
 
+// Of one case that make_pipedream_golden.py wrote.
+struct DelayedGolden {
+  std::map<std::string, double> numbers;
+  std::vector<double> losses;
+  GoldenTensors final;
+};
+
+// `name` is e.g. "pipedream_2bw_4".
+absl::StatusOr<DelayedGolden> LoadDelayedGolden(const std::string& folder, const std::string& name);
+
 // ||a - b|| / ||b|| over the elements that no range of `left_out` names for this tensor.
 double RelativeDistance(const std::string& tensor, const std::vector<double>& a, const std::vector<double>& b,
                         const std::vector<GoldenRange>& left_out);
