@@ -108,6 +108,15 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   made.microbatches_per_order = std::max(choice.params.microbatches, choice.params.ranks);
   // What is wrong with it is told where schedules that flush are checked.
   if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
+  // A program has an action or more per stage and microbatch of a repetition, which may be two lists.
+  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
+  if (choice.definition.empty() && pairs > kMostPairs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", choice.name, "' on ", choice.params.ranks, " pipe ranks repeats after up to ",
+                     2 * int64_t{made.microbatches_per_order}, " microbatches; at most ",
+                     kMostPairs / choice.params.ranks, " can be compiled on so many ranks"));
+  }
   absl::StatusOr<PipelineSchedule> schedule = BuildList(choice, made.microbatches_per_order);
   if (!schedule.ok() || !schedule->asynchrony) return std::optional<AsynchronousPlan>();
   made.schedule = *std::move(schedule);

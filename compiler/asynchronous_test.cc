@@ -172,6 +172,17 @@ TEST(Asynchronous, RatesCountAllSteps) {
 
 std::string ErrorOf(const Case& c) { return std::string(CompileCase(c).status().message()); }
 
+void AsynchronousLimits() {
+  Cluster cluster = TestCluster();
+  cluster.set_nodes(1000);
+  const absl::Status status =
+      Compile(Model(), Parse<Recipe>("sequence_length: 16 global_batch_sequences: 1 clip_norm: 0"),
+              Parse<Plan>("mesh { axes { name: 'pipe' size: 4000 } } schedule { name: 'pipedream' }"), cluster, {})
+          .status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'pipedream' on 4000 pipe ranks repeats after up to 8000 microbatches; at most 65 can"));
+}
+
 TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({.recipe = "steps: 12"}),
               HasSubstr("recipe.clip_norm = 1 cannot be done; set recipe.clip_norm=0"));
@@ -187,6 +198,8 @@ TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({"pipedream-2bw", 4, 3}),
               HasSubstr("needs at least 4 microbatches per update: recipe.global_batch_sequences = 3"));
   EXPECT_THAT(ErrorOf({"pipedream-2bw", 4, 3}), HasSubstr("nearest valid: 4"));
+  // Before any list is built.
+  AsynchronousLimits();
 }
 
 // Broken programs: each breaks one rule of a PipeDream program on three ranks.
