@@ -157,6 +157,10 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
       WEFT_ASSIGN_OR_RETURN(report, CompareWithPrediction(traces[0], program, cluster));
     }
     text = TwoTraces(report, static_cast<int>(top));
+    if (program.steps_per_repetition() > 0) {
+      absl::StrAppend(&text, "\nThe program never drains the pipeline: a step above is a repetition of ",
+                      program.steps_per_repetition(), " optimizer steps.\n");
+    }
     if (format == "json") {
       WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
     }

@@ -75,6 +75,7 @@ void AddRates(const ProgramView& view, const Cluster& cluster, SimulationReport&
   const double seconds = report.iteration_seconds();
   report.set_tokens_per_step(program.recipe().global_batch_sequences() * program.recipe().sequence_length());
   // Rule P14: a repetition may be several optimizer steps.
+  report.set_steps_per_repetition(program.steps_per_repetition());
   const double steps = std::max(1, program.steps_per_repetition());
   report.set_tokens_per_second(Ratio(steps * static_cast<double>(report.tokens_per_step()), seconds));
   report.set_tokens_per_second_per_device(report.tokens_per_second() / ranks);

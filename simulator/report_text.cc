@@ -78,7 +78,8 @@ std::string IdleText(const SimulationReport& report) {
     }
   }
   std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::vector<std::vector<std::string>> rows = {{"idle compute, mean per rank", "time", "of the step"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"idle compute, mean per rank", "time", report.steps_per_repetition() > 0 ? "of one alone" : "of the step"}};
   for (const auto& [cause, seconds] : causes) {
     const double mean = seconds / static_cast<double>(std::max<int64_t>(report.ranks(), 1));
     rows.push_back(
@@ -146,14 +147,17 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
   std::string text = absl::StrFormat("runtime %s: %s on %s, %d ranks (cost %s, network %s)\n\n", report.runtime(),
                                      report.program().empty() ? "program" : report.program(), report.cluster(),
                                      report.ranks(), report.cost(), report.network());
-  absl::StrAppend(&text, Table({{"iteration", Seconds(report.iteration_seconds())},
-                                {"one step alone", Seconds(report.makespan_seconds())},
-                                {"bubble ratio", Percent(report.bubble_ratio())},
-                                {"tokens/s", absl::StrFormat("%.0f", report.tokens_per_second())},
-                                {"tokens/s per device", absl::StrFormat("%.0f", report.tokens_per_second_per_device())},
-                                {"MFU (attention in full)", Percent(report.mfu())},
-                                {"MFU (causal)", Percent(report.mfu_causal())},
-                                {"HFU (with recompute)", Percent(report.hfu())}}));
+  const int steps = report.steps_per_repetition();
+  absl::StrAppend(&text,
+                  Table({{steps > 0 ? absl::StrCat("iteration, ", steps, steps == 1 ? " step" : " steps") : "iteration",
+                          Seconds(report.iteration_seconds())},
+                         {steps > 0 ? "one alone" : "one step alone", Seconds(report.makespan_seconds())},
+                         {"bubble ratio", Percent(report.bubble_ratio())},
+                         {"tokens/s", absl::StrFormat("%.0f", report.tokens_per_second())},
+                         {"tokens/s per device", absl::StrFormat("%.0f", report.tokens_per_second_per_device())},
+                         {"MFU (attention in full)", Percent(report.mfu())},
+                         {"MFU (causal)", Percent(report.mfu_causal())},
+                         {"HFU (with recompute)", Percent(report.hfu())}}));
   absl::StrAppend(&text, "\n", MemoryText(report), "\n", IdleText(report), "\n", RankText(report));
   if (verbose) text += RankIdleText(report);
   return text;

@@ -40,6 +40,9 @@ for case in pipedream:1 pipedream-2bw:5; do
   period=$([[ $schedule == pipedream ]] && echo 1.2e-05 || echo 3e-05)
   grep -q "\"iteration_seconds\": $period" "$work/sim.json" \
     || { grep iteration "$work/sim.json"; fail "the period of $schedule is not $period s: it has a bubble"; }
+  steps=$([[ $schedule == pipedream ]] && echo 4 || echo 2)
+  "$weft" simulate "$program" --cluster="$work/cluster.textproto" 2> "$work/err" > "$work/out"
+  grep -q "iteration, $steps steps" "$work/out" || { cat "$work/out"; fail "simulate $schedule as text"; }
   "$weft" inspect "$program" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "inspect $schedule"; }
   "$run" run "$program" --data "$text" --checkpoint "$work/$schedule.checkpoint" \
     --save-weights "$work/$schedule.safetensors" > "$work/$schedule.out" 2> "$work/err" \
@@ -52,6 +55,9 @@ for case in pipedream:1 pipedream-2bw:5; do
     cmp "$work/$schedule.safetensors" "$work/mpi.safetensors" || fail "weights of $schedule over mpi"
     rm "$work/mpi.safetensors"
   done
+  "$weft" report "$work/trace.json" --program="$program" --cluster="$work/cluster.textproto" > "$work/out" 2> "$work/err" \
+    || { cat "$work/err"; fail "report $schedule"; }
+  grep -q "a repetition of $steps optimizer steps" "$work/out" || { cat "$work/out"; fail "report $schedule"; }
   # Fewer repetitions are the beginning of the same run; the learning rate is that of the recipe.
   "$run" run "$program" --data "$text" --steps 4 > "$work/short.out" 2> "$work/err" || { cat "$work/err"; fail "--steps"; }
   diff <(losses "$work/$schedule.out" | head -4) <(losses "$work/short.out") || fail "the first steps of $schedule"
