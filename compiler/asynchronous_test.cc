@@ -189,6 +189,7 @@ TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({.recipe = "steps: 13 clip_norm: 0"}),
               HasSubstr("recipe.steps = 13; allowed: multiples of the 3 steps of a repetition, nearest valid: 12"));
   EXPECT_THAT(ErrorOf({.recipe = "steps: 1 clip_norm: 0"}), HasSubstr("nearest valid: 3"));
+  EXPECT_EQ(CompileCase({.recipe = "clip_norm: 0"})->recipe().steps(), 3);
   EXPECT_THAT(ErrorOf({.tied = true}), HasSubstr("tensor 'transformer.wte.weight' is used in 2 places (tied)"));
   EXPECT_THAT(ErrorOf({.plan = "accumulation: EXACT"}), HasSubstr("allowed: IN_ORDER"));
   EXPECT_THAT(ErrorOf({.plan = "transfer_order: TOGETHER"}), HasSubstr("plan.transfer_order"));
@@ -297,6 +298,32 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          }
        },
        "neither waits for the other"},
+      // What the prologue computed is of another microbatch.
+      {"P14.ahead",
+       [](Program* p) {
+         for (Action& a : *p->mutable_templates(0)->mutable_prologue()) {
+           if (a.name() != "F s0 m0") continue;
+           a.set_microbatch(2);
+           a.set_step(5);
+         }
+       },
+       "in the body but not in the prologue"},
+      // The last stage runs ahead: its loss is of another step.
+      {"P14.ahead", [](Program* p) { Find(p, 2, "F s2 m0")->set_step(3); }, "in the body but not in the prologue"},
+      // Two places of a ring are one.
+      {"P7.race",
+       [](Program* p) {
+         Template& t = *p->mutable_templates(1);
+         int first = -1;
+         for (int b = 0; b < t.buffers_size(); ++b) {
+           if (t.buffers(b).name() == "input s1 place 0") first = b;
+         }
+         for (Action& a : *t.mutable_body()) {
+           for (int& b : *a.mutable_operands()) b = t.buffers(b).name() == "input s1 place 1" ? first : b;
+           for (int& b : *a.mutable_destinations()) b = t.buffers(b).name() == "input s1 place 1" ? first : b;
+         }
+       },
+       "input s1 place 0"},
       {"P9.batch", [](Program* p) { p->mutable_recipe()->set_global_batch_sequences(3); }, "is 3"},
   };
   const absl::StatusOr<Program> program = CompileCase({.pipe = 3});

@@ -122,9 +122,13 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   inputs.microbatches = static_cast<int32_t>(microbatches);
   WEFT_RETURN_IF_ERROR(FindCollective(inputs.plan.collective()).status());
   const ScheduleChoice choice = ChoiceOf(schedule, static_cast<int>(ranks), inputs.microbatches, {});
-  WEFT_ASSIGN_OR_RETURN(inputs.asynchronous, AsynchronousOf(choice, inputs.recipe, inputs.plan));
+  Recipe asked = inputs.recipe;
+  asked.set_steps(recipe.steps());
+  WEFT_ASSIGN_OR_RETURN(inputs.asynchronous, AsynchronousOf(choice, asked, inputs.plan));
   if (inputs.asynchronous) {
     inputs.schedule = inputs.asynchronous->schedule;
+    // Where the recipe does not say, the fewest that there can be.
+    if (recipe.steps() == 0) inputs.recipe.set_steps(inputs.asynchronous->steps_per_repetition);
   } else {
     WEFT_ASSIGN_OR_RETURN(inputs.schedule, ScheduleOf(choice));
   }
