@@ -285,6 +285,7 @@ TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
     options.resume = true;
     options.steps = steps;
     options.on_note = [&](const std::string& note) { notes.push_back(note); };
+    options.on_warning = options.on_note;
     const auto result = RunInProcess(*program, **data, options);
     EXPECT_TRUE(result.ok()) << result.status();
     return notes;
