@@ -1,4 +1,5 @@
-// Programs of every schedule: proven, and as fast as the schedule alone.
+// Programs of every schedule: proven, and as fast as the schedule alone. By default a sample of the plans; with --full
+// all of them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -22,6 +23,8 @@ namespace {
 
 using testing::HasSubstr;
 
+bool full = false;
+
 template <typename T>
 T Parse(const std::string& text) {
   T message;
@@ -31,7 +34,7 @@ T Parse(const std::string& text) {
 
 const ModelGraph& Model() {
   static const ModelGraph* model = new ModelGraph(*ImportHuggingFaceConfig(
-      R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 20})",
+      R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 14})",
       "tiny"));
   return *model;
 }
@@ -120,6 +123,7 @@ void ExpectUnitCosts(const Program& program, int limit) {
   PipelineSchedule schedule = ScheduleOfProgram(program);
   if (schedule.message_driven) schedule.message_driven->limit = limit;
   for (const SlotCosts& costs : {SlotCosts{1, 1, 1}, SlotCosts{1, 2, 1}, SlotCosts{2, 3, 1}, SlotCosts{10, 20, 7}}) {
+    if (!full && costs.forward == 1) continue;
     auto timing = TimeSchedule(schedule, program.microbatches(), costs);
     ASSERT_TRUE(timing.ok()) << timing.status();
     SimulateOptions options;
@@ -152,8 +156,10 @@ TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
   const ScheduleEntry& entry = *GetParam();
   if (absl::StartsWith(entry.name, "pipedream")) return;
   int compiled = 0;
-  for (const std::string& variant : Variants(entry)) {
+  const std::vector<std::string> variants = Variants(entry);
+  for (const std::string& variant : variants) {
     for (const auto& [pipe, batch] : {std::pair(1, 2), {2, 4}, {4, 8}, {4, 12}}) {
+      if (!full && batch == (&variant == &variants.front() ? 2 : 12)) continue;
       const bool halves = absl::StrContains(variant, "HALVING");
       SCOPED_TRACE(absl::StrCat(variant, ", ", pipe, " ranks, ", batch, " sequences"));
       const Recipe recipe = MakeRecipe(batch, halves ? "microbatch_sequences: 2" : "");
@@ -187,6 +193,7 @@ TEST_P(EveryScheduleTest, WorksWithReplicasInOrderWhereItKeepsIt) {
   for (const char* sync : {"EAGER", "LAZY", "EAGER_OPT"}) {
     for (const char* accumulation : {"IN_ORDER", "EXACT"}) {
       if (std::string(sync) == "LAZY" && std::string(accumulation) == "EXACT") continue;
+      if (!full && std::string(sync) == "EAGER" && std::string(accumulation) == "EXACT") continue;
       SCOPED_TRACE(absl::StrCat(sync, " ", accumulation));
       Plan plan = MakePlan(4, 2, absl::StrCat("name: '", std::string(entry.name), "'"),
                            absl::StrCat("gradient_sync: ", sync, " gradient_bucket_bytes: 4096"));
@@ -213,6 +220,8 @@ TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
     for (const char* placement : {"EARLY", "DEFERRED"}) {
       for (const char* grouped : {"false", "true"}) {
         SCOPED_TRACE(absl::StrCat(order, " ", placement, " ", grouped));
+        // The default, and what is refused for every schedule, are left to --full.
+        if (!full && std::string(placement) == "EARLY" && std::string(grouped) == "false") continue;
         const Plan plan = MakePlan(
             4, 1, absl::StrCat("name: '", std::string(entry.name), "'"),
             absl::StrCat("transfer_order: ", order, " transfer_placement: ", placement, " group_transfers: ", grouped));
@@ -297,3 +306,9 @@ TEST(CompileSchedulesTest, RefusalsNameTheField) {
 
 }  // namespace
 }  // namespace weft
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
+  return RUN_ALL_TESTS();
+}

@@ -207,7 +207,8 @@ TEST(SchedulesOneLossTest, PlacementOfCommunicationDoesNotMatter) {
 }
 
 // Halving: forwards of the recipe's microbatch, backwards of half of it. The gradients are those of a plan whose
-// microbatches are the halves: one whole backward that sums two half products.
+// microbatches are the halves: one whole backward that sums two half products. Bit for bit in order too where there is
+// one replica (chimera-wave).
 TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
   for (const bool exact : {false, true}) {
     TinyPlan halves{.pipe = 1, .schedule = "gpipe", .exact = exact};
@@ -216,17 +217,19 @@ TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
     const auto expected = Train(halves);
     ASSERT_TRUE(expected.ok()) << expected.status();
     for (const int pipe : {2, 4}) {
-      TinyPlan plan = halves;
-      plan.pipe = pipe;
-      plan.schedule = "chimera";
-      plan.microbatch = 2;
-      plan.schedule_fields = "scaling: BACKWARD_HALVING";
-      const auto outcome = Train(plan);
-      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
-      if (exact) {
-        ExpectSame(*outcome, *expected, plan.Name());
-      } else {
-        ExpectClose(*outcome, *expected, plan.Name());
+      for (const char* schedule : {"chimera", "chimera-wave"}) {
+        TinyPlan plan = halves;
+        plan.pipe = pipe;
+        plan.schedule = schedule;
+        plan.microbatch = 2;
+        plan.schedule_fields = "scaling: BACKWARD_HALVING";
+        const auto outcome = Train(plan);
+        ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+        if (exact || std::string(schedule) == "chimera-wave") {
+          ExpectSame(*outcome, *expected, plan.Name());
+        } else {
+          ExpectClose(*outcome, *expected, plan.Name());
+        }
       }
     }
   }
