@@ -4,11 +4,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "proto/suggest.h"
 
@@ -38,6 +40,9 @@ std::string ThousandthsText(int64_t value) {
   fraction.erase(fraction.find_last_not_of('0') + 1);
   return absl::StrCat(value / 1000, ".", fraction);
 }
+
+// Of a choice, so that FORWARD_DOUBLING is the one that the proto calls so and the flag forward-doubling.
+std::string Plain(absl::string_view text) { return absl::AsciiStrToLower(absl::StrReplaceAll(text, {{"_", "-"}})); }
 
 }  // namespace
 
@@ -123,12 +128,14 @@ void Flags::Choice(std::string name, std::vector<std::string> choices, std::stri
   std::string value = absl::StrJoin(choices, "|");
   Add(std::move(name), std::move(value), std::move(help), *target,
       [target, choices = std::move(choices)](const std::string& text) {
-        if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+        const auto chosen = std::find_if(choices.begin(), choices.end(),
+                                         [&](const std::string& choice) { return Plain(choice) == Plain(text); });
+        if (chosen == choices.end()) {
           const std::string nearest = Nearest(text, choices);
           return Refuse(absl::StrCat("allowed: ", absl::StrJoin(choices, ", "),
                                      nearest.empty() ? "" : absl::StrCat(", nearest valid: ", nearest)));
         }
-        *target = text;
+        *target = *chosen;
         return absl::OkStatus();
       });
 }
@@ -172,6 +179,7 @@ absl::Status Flags::Parse(absl::Span<const std::string> args, int min_positional
     }
     const size_t equals = arg.find('=');
     const std::string typed = arg.substr(0, equals);
+    if (typed == "--help") return Usage(absl::StrCat("--help takes no value, but ", Quoted(arg), " is given"));
     Flag* flag = nullptr;
     for (Flag& candidate : flags_) {
       if (typed == absl::StrCat("--", candidate.name)) flag = &candidate;

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,6 +16,7 @@
 #include "proto/validate.h"
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
+#include "schedules/pipeline/schedule_text.h"
 
 namespace weft {
 
@@ -57,13 +59,18 @@ absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path) {
 
 // A name as it is; of a file the content, which docs/schedule_files.md describes.
 absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule) {
-  schedule->set_name(name_or_path);
+  const std::string shown = Printable(name_or_path);
+  schedule->set_name(shown);
   schedule->clear_definition();
   struct stat info;
-  if (!absl::StrContains(name_or_path, '/') && stat(name_or_path.c_str(), &info) != 0) return absl::OkStatus();
+  const bool file = absl::StrContains(name_or_path, '/') ||
+                    (!FindSchedule(name_or_path).ok() && stat(name_or_path.c_str(), &info) == 0);
+  if (!file) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(*schedule->mutable_definition(), ReadFile(name_or_path));
-  if (!schedule->definition().empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name_or_path, ": the schedule is empty"));
+  const absl::StatusOr<NamedSchedule> named = ParseSchedule(schedule->definition());
+  if (!named.ok()) return Annotate(named.status(), shown);
+  if (!named->name.empty()) schedule->set_name(named->name);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
@@ -76,6 +83,16 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   }
   if (!input.plan.empty()) {
     WEFT_RETURN_IF_ERROR(ReadMessageInto(input.plan, &inputs.plan));
+  }
+  // Which of the two is meant?
+  for (const std::string& setting : input.settings) {
+    const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
+    if (input.schedule.empty() || (name != "schedule" && !absl::EndsWith(name, "schedule.name") &&
+                                   !absl::EndsWith(name, "schedule.definition"))) {
+      continue;
+    }
+    return UsageError(absl::StrCat("--schedule=", Quoted(input.schedule), " and --set ", Quoted(setting),
+                                   " are both given; give one"));
   }
   for (const std::string& setting : input.settings) {
     WEFT_RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -15,6 +16,7 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "schedules/collective/plan.h"
+#include "schedules/pipeline/params.h"
 #include "schedules/pipeline/schedule.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/network/network_model.h"
@@ -39,12 +41,19 @@ Rows FromCatalog(absl::string_view kind) {
 Rows Models() { return FromCatalog("models"); }
 Rows Clusters() { return FromCatalog("clusters"); }
 
+// With how far they go, where that is one number for all.
+std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {
+  return absl::StrReplaceAll(TakenFlags(entry),
+                             {{"--virtual", absl::StrCat("--virtual (up to ", kMaximumStagesPerRank, ")")},
+                              {"--waves", absl::StrCat("--waves (up to ", kMaximumStagesPerRank / 2, ")")}});
+}
+
 Rows PipelineSchedules() {
   Rows rows;
   for (const ScheduleEntry& entry : Schedules()) {
     std::vector<std::string> details;
     if (const ScheduleNotes* notes = FindScheduleNotes(entry.name)) details.emplace_back(notes->constraints);
-    if (entry.takes != kTakesNothing) details.push_back(absl::StrCat("takes ", TakenFlags(entry)));
+    if (entry.takes != kTakesNothing) details.push_back(absl::StrCat("takes ", TakenFlagsAndLimits(entry)));
     rows.push_back({std::string(entry.name), std::string(entry.source), absl::StrJoin(details, "; ")});
   }
   return rows;

@@ -39,6 +39,26 @@ expect 1 "global_batch_sequences" compile "${tiny[@]}" --set dp=3 -o x.weft
 expect 1 'missing.textproto' compile "${tiny[@]}" --plan=missing.textproto -o x.weft
 echo 'mesh { axis { } }' >typo.textproto
 expect 1 "typo.textproto:1:13: unknown field 'axis' of Mesh; nearest: 'axes'" compile "${tiny[@]}" --plan=typo.textproto -o x.weft
+
+# Schedules: files keep their own name, a name and a definition do not mix, and what does not fit is said in the plan's words.
+"$WEFT" schedule gpipe --ranks=2 --format=schedule | sed 's/^name: .*/name: own/' >mine.schedule
+expect 0 '2 stages, 8 microbatches, schedule own;' compile "${tiny[@]}" --set pp=2 --schedule=mine.schedule -o own.weft
+expect 2 "--schedule='mine.schedule' and --set 'schedule=gpipe' are both given" \
+  compile "${tiny[@]}" --set pp=2 --schedule=mine.schedule --set schedule=gpipe -o x.weft
+{ echo 'schedule { name: "gpipe" definition:'; sed 's/.*/"&\\n"/' mine.schedule; echo '}'; } >defined.textproto
+expect 1 "plan\.schedule: the name 'gpipe' is that of a known schedule, but a definition is given too, which calls itself 'own'" \
+  compile "${tiny[@]}" --plan=defined.textproto --set pp=2 -o x.weft
+expect 0 'schedule 1f1b;' compile "${tiny[@]}" --plan=defined.textproto --set pp=2 --set plan.schedule.name=1f1b -o named.weft
+sed 's/^name: own/name: own two/' mine.schedule >bad.schedule
+expect 1 'bad\.schedule: line 2, column 11: unexpected .two.' compile "${tiny[@]}" --set pp=2 --schedule=bad.schedule -o x.weft
+expect 1 "plan\.schedule\.freeze is given, but schedule '1f1b' is not message-driven: .*those that are: axonn" \
+  compile "${tiny[@]}" --set pp=2 --set freeze=true -o x.weft
+expect 1 '\(pp\) = 2 with 8 stages .* per rank makes 16 stages .*the model has [0-9]+ layers; nearest valid: ' \
+  compile "${tiny[@]}" --set pp=2 --set schedule=interleaved --set virtual=8 -o x.weft
+expect 1 'plan\.transfer_order = TOGETHER with plan\.transfer_placement = EARLY .*DEFERRED or FASTEST: .*P13\.deadlock.* waits for ' \
+  compile "${tiny[@]}" --set pp=4 --set transfer_order=TOGETHER -o x.weft
+expect 0 'schedule 1f1b' \
+  compile "${tiny[@]}" --set pp=4 --set transfer_order=TOGETHER --set transfer_placement=DEFERRED -o together.weft
 [ -e x.weft ] && fail "a refused compile left a file"
 
 # A plan that does not fit: refused, or marked and reported.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/inputs.h"
 #include "cli/schedule_load.h"
 #include "cli/schedule_view.h"
 #include "cli/terminal.h"
@@ -40,8 +41,22 @@ std::vector<std::string> Strings(const absl::string_view (&names)[n]) {
   return std::vector<std::string>(std::begin(names), std::end(names));
 }
 
+// Lanes without a slot, which a file can have by a slip.
+std::string UnusedLanes(const PipelineSchedule& schedule) {
+  std::vector<bool> used(schedule.lanes);
+  for (const std::vector<Slot>& order : schedule.order) {
+    for (const Slot& slot : order) used[slot.lane] = true;
+  }
+  std::string lines;
+  for (int lane = 0; lane < schedule.lanes; ++lane) {
+    if (used[lane]) continue;
+    absl::StrAppend(&lines, "lane ", lane, " has no microbatch; its ranks keep its stages' weights all the same\n");
+  }
+  return lines;
+}
+
 std::string LastLine(const LoadedSchedule& loaded) {
-  if (loaded.entry == nullptr) return "";
+  if (loaded.entry == nullptr) return UnusedLanes(loaded.timed.schedule);
   if (!loaded.report.has_closed_form_makespan()) return absl::StrCat("source: ", loaded.entry->source, "\n");
   return absl::StrCat("closed form (free transfers): makespan ", loaded.report.closed_form_is_bound() ? "at most " : "",
                       JsonNumber(loaded.report.closed_form_makespan()), "; source: ", loaded.entry->source, "\n");
@@ -118,45 +133,54 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
       .group = static_cast<int>(group),
       .scaling = Choose<Scaling>(kScalings, scaling),
   };
-  auto usage = [](const absl::Status& status) {
-    return absl::IsNotFound(status) ? UsageError(status.message()) : status;
-  };
+  for (const char* flag : {"csv-form", "dialect"}) {
+    if (!flags.Given(flag) || format == "csv") continue;
+    return UsageError(absl::StrCat("--", flag, " is for --format=csv, but the format is ", format,
+                                   "; what FILE holds is said by --file-form and --file-dialect; see weft schedule "
+                                   "--help"));
+  }
 
   if (!compare.empty()) {
     if (format != "text" && format != "json") {
       return UsageError("--compare has --format=text and json; see weft schedule --help");
     }
-    const absl::StatusOr<ScheduleComparisonReport> report = CompareSchedules(request, absl::StrSplit(compare, ','));
-    if (!report.ok()) return usage(report.status());
-    if (format == "text") return Print(ScheduleComparison(*report));
-    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(*report));
+    if (flags.Given("communicators") || grouped) {
+      return UsageError(
+          "--communicators and --grouped check one schedule, without --compare; see weft schedule --help");
+    }
+    WEFT_ASSIGN_OR_RETURN(const ScheduleComparisonReport report,
+                          CompareSchedules(request, absl::StrSplit(compare, ',')));
+    if (format == "text") return Print(ScheduleComparison(report));
+    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(report));
     return Print(json);
   }
 
-  const absl::StatusOr<LoadedSchedule> loaded = LoadSchedule(request);
-  if (!loaded.ok()) return usage(loaded.status());
+  WEFT_ASSIGN_OR_RETURN(const LoadedSchedule loaded, LoadSchedule(request));
   if (flags.Given("communicators") || grouped) {
-    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, CsvForm::kComputeComms));
+    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, CsvForm::kComputeComms));
     const TransferOptions options = {.communicators = Choose<Communicators>(kCommunicators, communicators),
                                      .grouped = grouped};
-    WEFT_RETURN_IF_ERROR(CheckTransfers(lists, options));
+    WEFT_RETURN_IF_ERROR(Annotate(CheckTransfers(lists, options), loaded.timed.name));
   }
   if (format == "csv") {
-    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, Choose<CsvForm>(kCsvForms, csv_form)));
+    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, Choose<CsvForm>(kCsvForms, csv_form)));
     WEFT_ASSIGN_OR_RETURN(const std::string csv, FormatPytorchCsv(lists, Choose<CsvDialect>(kCsvDialects, dialect)));
     return Print(csv);
   }
-  const TimedSchedule& timed = loaded->timed;
+  const TimedSchedule& timed = loaded.timed;
   if (format == "schedule") {
-    return Print(FormatSchedule({loaded->entry == nullptr ? "" : timed.name, timed.schedule, timed.microbatches, {}}));
+    return Print(FormatSchedule({loaded.own_name, timed.schedule, timed.microbatches, {}}));
   }
-  if (format == "svg") return Print(ScheduleSvg(timed, loaded->report));
+  if (format == "svg") {
+    WEFT_ASSIGN_OR_RETURN(const std::string svg, ScheduleSvg(timed, loaded.report));
+    return Print(svg);
+  }
   if (format == "json") {
-    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(loaded->report));
+    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(loaded.report));
     return Print(json);
   }
-  return Print(absl::StrCat(ScheduleTable(loaded->report), "\n", ScheduleTimeline(timed, OutputWidth(), ColourOutput()),
-                            "\n", LastLine(*loaded)));
+  return Print(absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColourOutput()),
+                            "\n", LastLine(loaded)));
 }
 
 }  // namespace weft

@@ -1,12 +1,17 @@
 #include "cli/schedule_load.h"
 
 #include <algorithm>
+#include <climits>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "cli/terminal.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -26,19 +31,71 @@ bool LooksLikeFile(absl::string_view name) {
   return absl::StrContains(name, "/") || absl::EndsWith(name, ".csv") || absl::EndsWith(name, ".schedule");
 }
 
+// The optional parameters, as the command line calls them.
+struct OptionalFlag {
+  const char* flag;
+  uint32_t bit;
+  bool given;
+};
+
+std::vector<OptionalFlag> OptionalFlags(const ScheduleParams& params) {
+  return {{"--virtual", kTakesVirtualStages, params.virtual_stages != 0},
+          {"--waves", kTakesWaves, params.waves != 0},
+          {"--lanes", kTakesLanes, params.lanes != 0},
+          {"--limit", kTakesLimit, params.limit != 0},
+          {"--group", kTakesGroup, params.group != 0},
+          {"--scaling", kTakesScaling, params.scaling != Scaling::kConcatenation}};
+}
+
+std::string TakersOf(uint32_t bit) {
+  std::vector<std::string> takers;
+  for (const ScheduleEntry& entry : Schedules()) {
+    if ((entry.takes & bit) != 0) takers.emplace_back(entry.name);
+  }
+  return absl::StrCat("; those that do: ", absl::StrJoin(takers, ", "));
+}
+
+// Refuses flags that the schedule does not take.
+absl::Status CheckTakes(absl::string_view name, uint32_t takes, const ScheduleParams& params) {
+  for (const OptionalFlag& optional : OptionalFlags(params)) {
+    if (!optional.given || (takes & optional.bit) != 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", Quoted(name), " does not take ", optional.flag, TakersOf(optional.bit)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RefuseFreeze(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--freeze: ", what, " static already; message-driven, so that it can be frozen, is: ",
+                   absl::StrJoin(MessageDrivenSchedules(), ", "), ", and files that say so"));
+}
+
+// "FILE: what is wrong", on one line.
+absl::Status AtFile(const std::string& path, const absl::Status& status) {
+  absl::string_view message = status.message();
+  if (absl::ConsumePrefix(&message, path)) absl::ConsumePrefix(&message, ": ");
+  return absl::Status(status.code(), absl::StrCat(Printable(path), ": ", message));
+}
+
 absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
-  WEFT_ASSIGN_OR_RETURN(const std::string text, ReadFile(request.name, kMaximumScheduleBytes));
-  absl::StatusOr<NamedSchedule> named = ParseSchedule(text, request.csv);
-  if (!named.ok()) return absl::InvalidArgumentError(absl::StrCat(request.name, ": ", named.status().message()));
+  absl::StatusOr<std::string> text = ReadFile(request.name, kMaximumScheduleBytes);
+  if (!text.ok()) return AtFile(request.name, text.status());
+  absl::StatusOr<NamedSchedule> named = ParseSchedule(*text, request.csv);
+  if (!named.ok()) return AtFile(request.name, named.status());
   ScheduleParams params = request.params;
   if (params.ranks == 0) params.ranks = static_cast<int>(named->schedule.order.size());
   if (params.microbatches == 0) params.microbatches = named->microbatches;
   if (request.ignore_foreign) params = {.ranks = params.ranks, .microbatches = params.microbatches};
-  // As a plan that brings the file would be checked.
-  if (absl::Status status = CheckDefinition(*named, params); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(request.name, ": ", status.message()));
+  for (const OptionalFlag& optional : OptionalFlags(params)) {
+    if (!optional.given) continue;
+    return AtFile(request.name, absl::InvalidArgumentError(
+                                    absl::StrCat("a schedule that is given by its lists takes no ", optional.flag)));
   }
-  loaded->timed.name = named->name.empty() ? request.name : named->name;
+  // As a plan that brings the file would be checked.
+  if (absl::Status status = CheckDefinition(*named, params); !status.ok()) return AtFile(request.name, status);
+  loaded->timed.name = named->name.empty() ? Printable(request.name) : named->name;
+  loaded->own_name = std::move(named->name);
   loaded->timed.schedule = std::move(named->schedule);
   loaded->timed.microbatches = named->microbatches;
   loaded->lists = std::move(named->lists);
@@ -50,7 +107,7 @@ absl::Status BuildRegistered(const ScheduleRequest& request, const ScheduleEntry
   if (params.ranks == 0) params.ranks = kDefaultRanks;
   if (params.microbatches == 0) params.microbatches = kDefaultMicrobatches;
   loaded->entry = &entry;
-  loaded->timed.name = std::string(entry.name);
+  loaded->timed.name = loaded->own_name = std::string(entry.name);
   loaded->timed.microbatches = params.microbatches;
   WEFT_ASSIGN_OR_RETURN(loaded->timed.schedule, BuildSchedule(entry, params));
   const std::optional<ClosedForm> form = entry.closed_form ? entry.closed_form(params) : std::nullopt;
@@ -83,8 +140,11 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
           absl::StrCat(Quoted(request.name), " is not a file: it is in no dialect and form"));
     }
     const ScheduleParams params = request.ignore_foreign ? OnlyTaken(**entry, request.params) : request.params;
+    WEFT_RETURN_IF_ERROR(CheckTakes((*entry)->name, (*entry)->takes, params));
     WEFT_RETURN_IF_ERROR(BuildRegistered(request, **entry, params, &loaded));
   } else {
+    // No file has a longer name.
+    if (request.name.size() >= PATH_MAX) return entry.status();
     const absl::Status status = LoadFile(request, &loaded);
     if (absl::IsNotFound(status) && !LooksLikeFile(request.name)) {
       return absl::NotFoundError(absl::StrCat(entry.status().message(), "; and there is no such file"));
@@ -94,6 +154,10 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
   TimedSchedule& timed = loaded.timed;
   timed.scale = request.scale;
   if (request.freeze) {
+    if (!timed.schedule.message_driven && !request.ignore_foreign) {
+      return RefuseFreeze(absl::StrCat("schedule ", Quoted(timed.name), " is"));
+    }
+    loaded.frozen = timed.schedule.message_driven.has_value();
     WEFT_ASSIGN_OR_RETURN(timed.schedule, FreezeSchedule(timed.schedule, timed.microbatches, request.params.costs));
   }
   WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, timed.microbatches, request.params.costs));
@@ -117,6 +181,17 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
   if (all) {
     for (const ScheduleEntry& entry : Schedules()) wanted.emplace_back(entry.name);
   }
+  // What none of them takes is a slip.
+  uint32_t taken = 0;
+  for (const std::string& name : wanted) {
+    if (const absl::StatusOr<const ScheduleEntry*> entry = FindSchedule(name); entry.ok()) taken |= (*entry)->takes;
+  }
+  for (const OptionalFlag& optional : OptionalFlags(request.params)) {
+    if (!optional.given || (taken & optional.bit) != 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("none of the compared schedules takes ", optional.flag, TakersOf(optional.bit)));
+  }
+  bool any_frozen = false;
   std::vector<ScheduleReport> rows;
   std::vector<std::string> seen;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -134,12 +209,14 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
       skipped->set_reason(std::string(loaded.status().message()));
       continue;
     }
+    any_frozen |= loaded->frozen;
     if (i == 0) {
       each.params.ranks = loaded->report.ranks();
       each.params.microbatches = loaded->report.microbatches();
     }
     rows.push_back(std::move(loaded->report));
   }
+  if (request.freeze && !any_frozen) return RefuseFreeze("all of the compared schedules are");
   std::stable_sort(rows.begin(), rows.end(),
                    [](const ScheduleReport& a, const ScheduleReport& b) { return a.makespan() < b.makespan(); });
   for (ScheduleReport& row : rows) *report.add_schedules() = std::move(row);

@@ -28,9 +28,14 @@ struct ScheduleRequest {
 };
 
 struct LoadedSchedule {
+  // With the name to show; of a file without one its path.
   TimedSchedule timed;
+  // What a file calls itself, or a registered name.
+  std::string own_name;
   // With the closed form, where there is one.
   ScheduleReport report;
+  // It was message-driven.
+  bool frozen = false;
   // Null for a file.
   const ScheduleEntry* entry = nullptr;
   // All actions of a file that has transfers.

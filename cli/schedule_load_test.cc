@@ -62,7 +62,18 @@ TEST(LoadSchedule, FreezeMakesItStatic) {
   EXPECT_THAT(std::string(ActionsOf(*LoadSchedule(request), CsvForm::kComputeOnly).status().message()),
               HasSubstr("PyTorch's CSV cannot say what axonn does: the order is message-driven"));
   request.freeze = true;
+  EXPECT_EQ(LoadSchedule(request)->frozen, true);
   EXPECT_TRUE(ActionsOf(*LoadSchedule(request), CsvForm::kComputeComms).ok());
+}
+
+TEST(LoadSchedule, FreezeIsForMessageDrivenSchedules) {
+  ScheduleRequest request = Request("1f1b");
+  request.freeze = true;
+  EXPECT_THAT(Error(request),
+              HasSubstr("--freeze: schedule '1f1b' is static already; message-driven, so that it can be "
+                        "frozen, is: axonn"));
+  EXPECT_TRUE(CompareSchedules(request, {"axonn"}).ok());
+  EXPECT_THAT(std::string(CompareSchedules(request, {"gpipe"}).status().message()), HasSubstr("--freeze"));
 }
 
 TEST(CompareSchedules, FastestFirst) {
@@ -110,7 +121,24 @@ TEST(CompareSchedules, EachGetsTheParametersThatItTakes) {
   const ScheduleComparisonReport report = *CompareSchedules(request, {"interleaved"});
   EXPECT_THAT(Names(report), ElementsAre("interleaved", "1f1b"));
   EXPECT_EQ(report.schedules(0).stages(), 16);
-  EXPECT_THAT(Error(request), HasSubstr("does not take virtual_stages"));
+  EXPECT_THAT(Error(request), HasSubstr("schedule '1f1b' does not take --virtual; those that do: dualpipev, "));
+  // A parameter that none of them takes is a slip.
+  EXPECT_THAT(std::string(CompareSchedules(request, {"gpipe"}).status().message()),
+              HasSubstr("none of the compared schedules takes --virtual; those that do: "));
+}
+
+TEST(LoadSchedule, NamesOfFiles) {
+  const std::string mine =
+      WriteFile("mine.schedule", "weft schedule 1\nname: own\nranks: 1\nmicrobatches: 1\nrank 0: F0.0 B0.0\n");
+  const LoadedSchedule own = *LoadSchedule(Request(mine));
+  EXPECT_EQ(own.own_name, "own");
+  EXPECT_EQ(own.report.schedule(), "own");
+  // Control characters and bytes that are not UTF-8 go nowhere.
+  const LoadedSchedule odd = *LoadSchedule(Request(WriteFile("a\x1b[31m\xff.csv", "0F0,0B0\n")));
+  EXPECT_THAT(odd.report.schedule(), HasSubstr("a\\x1b[31m\\xff.csv"));
+  EXPECT_EQ(odd.own_name, "");
+  EXPECT_THAT(Error(Request(WriteFile("b\x1b\xff.csv", "0F0\n"))), HasSubstr("b\\x1b\\xff.csv: "));
+  EXPECT_LT(Error(Request(std::string(100'000, 'x'))).size(), 1000u);
 }
 
 }  // namespace

@@ -29,9 +29,24 @@ expect 0 '^0F0,' schedule axonn --freeze --format=csv
 expect 1 'cannot say what axonn does: the order is message-driven' schedule axonn --format=csv
 expect 1 'cannot say what chimera does: stage 0 is on ranks 0 and 3 \(lanes 0 and 1\)' schedule chimera --format=csv
 expect 1 'cannot say what pipedream does: the schedule is asynchronous' schedule pipedream --format=csv
-expect 1 'schedule .1f1b. does not take virtual_stages; those that do: ' schedule 1f1b --virtual=2
+expect 1 'schedule .1f1b. does not take --virtual; those that do: ' schedule 1f1b --virtual=2
 expect 1 'ranks = 5' schedule chimera --ranks=5
 expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
+
+# What is asked for and not done is refused.
+expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; message-driven, .*: axonn, and files' schedule 1f1b --freeze
+expect 1 'none of the compared schedules takes --virtual; those that do: ' schedule zb-h1 --virtual=2 --compare=gpipe
+expect 2 '--csv-form is for --format=csv, but the format is text' schedule 1f1b --csv-form=compute_comms
+expect 2 '--dialect is for --format=csv, but the format is json' schedule 1f1b --format=json --dialect=torch
+expect 2 '--communicators and --grouped check one schedule' schedule 1f1b --compare=gpipe --grouped
+expect 2 '--help takes no value' schedule --help=x
+expect 0 'makespan 27' schedule chimera --scaling=FORWARD_DOUBLING
+# Names that are not plain text, and limits of size.
+expect 1 'unknown schedule .x+…' schedule "$(head -c 100000 /dev/zero | tr '\0' x)"
+expect 0 '^  \(the first 256 of 300000 ranks; --format=json has all\)$' schedule 1f1b --ranks=300000 --microbatches=1
+expect 0 'no timeline: the first 1 ranks have 2000000 slots, drawn are at most ' \
+  schedule gpipe --ranks=1 --microbatches=1000000
+expect 1 'a drawing of 2000000 slots; allowed: at most ' schedule gpipe --ranks=1 --microbatches=1000000 --format=svg
 
 # PyTorch's forms and dialects.
 expect 0 '^0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD$' \
@@ -57,16 +72,29 @@ expect 0 '^rank 1: F1\.0 B1\.0 F1\.1 B1\.1$' schedule "$dir/mine.csv" --format=s
 expect 0 '^chimera: 4 ranks, 8 microbatches$' schedule "$dir/chimera.schedule"
 cmp -s <("$WEFT" schedule "$dir/chimera.schedule" --format=schedule | grep -v ^name) \
   <(grep -v ^name "$dir/chimera.schedule") || fail "the text form does not come back"
+sed 's/^name: .*/name: own/' "$dir/chimera.schedule" >"$dir/renamed.schedule"
+expect 0 '^name: own$' schedule "$dir/renamed.schedule" --format=schedule
+printf 'weft schedule 1\nranks: 1\nmicrobatches: 1\nlane 0: 0\nlane 1: 0\nrank 0: F0.0 B0.0\n' >"$dir/unused.schedule"
+expect 0 '^lane 1 has no microbatch' schedule "$dir/unused.schedule"
+printf 'weft schedule 1\nranks: 1\nmicrobatches: 1\nrank 0: F0.0 F0.0 B0.0\n' >"$dir/twice.schedule"
+expect 1 'twice\.schedule: line 4, column 14, F0\.0: rank 0, slot F s0 m0: runs twice' schedule "$dir/twice.schedule"
+: >"$dir/empty.schedule"
+expect 1 "empty\.schedule: the file is empty; expected 'weft schedule 1'" schedule "$dir/empty.schedule"
+cp "$dir/mine.csv" "$dir/<a>&"$'\033'"[31m.csv"
+expect 0 '&lt;a&gt;&amp;\\x1b\[31m\.csv, 2 ranks' schedule "$dir/<a>&"$'\033'"[31m.csv" --format=svg
+expect 0 '<a>&\\x1b\[31m\.csv: 2 ranks' schedule "$dir/<a>&"$'\033'"[31m.csv"
+printf '0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n' >"$dir/grouped.csv"
+expect 1 'grouped\.csv: deadlock: .*which starts together with .*waits for 1RECV_F0' schedule "$dir/grouped.csv" --grouped
 expect 0 '^0F0,0SEND_F0,0F1,' schedule "$dir/comms.csv" --format=csv --csv-form=compute_comms --communicators=per-direction
 expect 0 '^0F0,0F1,0B0,0B1$' schedule "$dir/comms.csv" --format=csv
 expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' schedule "$dir/comms.csv" --communicators=one
 expect 0 'makespan 9,' schedule "$dir/comms.csv" --communicators=one --grouped
 expect 1 'the schedule is for 2 ranks, but 4 are asked for' schedule "$dir/mine.csv" --ranks=4
-expect 1 'takes no waves' schedule "$dir/mine.csv" --waves=2
+expect 1 'mine\.csv: a schedule that is given by its lists takes no --waves' schedule "$dir/mine.csv" --waves=2
 expect 1 'old\.csv: line 1 \(rank 0\), cell 3: dialect torch has no BW' schedule "$dir/old.csv" --file-dialect=torch
 expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' schedule "$dir/comms.csv" --file-form=compute_only
 expect 1 'is not a file' schedule gpipe --file-dialect=torch
-expect 2 'no/such\.csv' schedule no/such.csv
+expect 1 'no/such\.csv' schedule no/such.csv
 
 # Comparisons.
 expect 0 '^  zb-v +25\.5 +24 +25\.5 ' schedule zb-h1 --compare=all
@@ -77,8 +105,8 @@ first() { "$WEFT" schedule gpipe --compare=all "$@" | sed -n 2p | awk '{print $1
 [ "$(first)" = interleaved-zb ] || fail "fastest on fast links: $(first)"
 [ "$(first --p2p=1)" = zb-h2 ] || fail "fastest on slow links: $(first --p2p=1)"
 
-expect 2 "unknown schedule 'gpip'; nearest: 'gpipe'; known: 1f1b, .*; and there is no such file" schedule gpip
-expect 2 "unknown schedule 'x'" schedule gpipe --compare=1f1b,x
+expect 1 "unknown schedule 'gpip'; nearest: 'gpipe'; known: 1f1b, .*; and there is no such file" schedule gpip
+expect 1 "unknown schedule 'x'" schedule gpipe --compare=1f1b,x
 expect 2 'an argument is missing' schedule
 expect 2 "unexpected argument '1f1b'" schedule gpipe 1f1b
 expect 2 "unknown flag '--rank'; nearest: --ranks" schedule gpipe --rank=4
@@ -91,8 +119,11 @@ expect 2 "expected a number" schedule gpipe --backward=1e3
 expect 2 "expected a number" schedule gpipe --p2p=1.2345
 expect 2 "format='jsno': allowed: text, json, csv, svg, schedule, nearest valid: json" schedule gpipe --format=jsno
 expect 2 '.*--compare has --format=text and json' schedule gpipe --compare=all --format=svg
-expect 1 'microbatches = 1000000; allowed: 1 to 22369, nearest valid: 22369' \
+expect 1 'ranks = 1000, microbatches = 1000000 and 1 stages per rank have up to 3000000000 slots; allowed: 67108864, nearest valid: microbatches = 22369' \
   schedule gpipe --ranks=1000 --microbatches=1000000
+expect 1 'nearest valid: ranks = 2796202' schedule chimera --ranks=8388608
+expect 1 'ranks = 65536, microbatches = 65536 and 1 stages per rank have up to 12884901888 slots; .*microbatches = 341' \
+  schedule 1f1b --ranks=65536 --microbatches=65536
 
 expect 0 '^1f1b +Narayanan' list schedules
 expect 0 '^ +any P, N; limit >= 1 \(P\); takes --limit$' list schedules

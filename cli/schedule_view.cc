@@ -1,7 +1,7 @@
 #include "cli/schedule_view.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +13,11 @@
 
 namespace weft {
 namespace {
+
+// Of a table; more ranks are left to the JSON report.
+constexpr int kShownRanks = 256;
+// More than this is no picture any more.
+constexpr int64_t kDrawnSlots = int64_t{1} << 17;
 
 std::string Percent(double ratio) { return absl::StrFormat("%.2f %%", 100 * ratio); }
 
@@ -63,30 +68,64 @@ std::string LaneSuffix(const PipelineSchedule& schedule, const Slot& slot) {
   return schedule.lanes <= 26 ? std::string(1, static_cast<char>('a' + slot.lane)) : absl::StrCat("/", slot.lane);
 }
 
-// How many stages of its lane the rank has below this one.
-int ChunkOf(const PipelineSchedule& schedule, const Slot& slot) {
-  const std::vector<int>& placement = schedule.placement[slot.lane];
-  return static_cast<int>(std::count(placement.begin(), placement.begin() + slot.stage, placement[slot.stage]));
-}
-
-// Most stages that a rank has in one lane.
-int ChunksOf(const PipelineSchedule& schedule) {
-  int most = 0;
-  for (const std::vector<int>& lane : schedule.placement) {
-    std::vector<int> held(schedule.order.size());
-    for (int rank : lane) most = std::max(most, ++held[rank]);
+// For each stage of each lane, how many stages of the lane its rank has below it.
+class Chunks {
+ public:
+  explicit Chunks(const PipelineSchedule& schedule) {
+    for (const std::vector<int>& lane : schedule.placement) {
+      std::vector<int> held(schedule.order.size());
+      std::vector<int>& of = of_.emplace_back();
+      of.reserve(lane.size());
+      for (int rank : lane) {
+        of.push_back(held[rank]++);
+        most_ = std::max(most_, held[rank]);
+      }
+    }
   }
-  return most;
+
+  int Of(const Slot& slot) const { return of_[slot.lane][slot.stage]; }
+  // Most stages that a rank has in one lane.
+  int most() const { return most_; }
+  // "'" for the second stage of a rank; ".2" where there are more than two.
+  std::string Suffix(const Slot& slot) const {
+    const int chunk = Of(slot);
+    if (chunk == 0) return "";
+    return most_ == 2 ? "'" : absl::StrCat(".", chunk);
+  }
+
+ private:
+  std::vector<std::vector<int>> of_;
+  int most_ = 0;
+};
+
+int64_t SlotsOf(const PipelineSchedule& schedule, size_t ranks) {
+  int64_t slots = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) slots += static_cast<int64_t>(schedule.order[rank].size());
+  return slots;
 }
 
-// "'" for the second stage of a rank; ".2" where there are more than two.
-std::string ChunkSuffix(const PipelineSchedule& schedule, const Slot& slot, int chunks) {
-  const int chunk = chunks > 1 ? ChunkOf(schedule, slot) : 0;
-  if (chunk == 0) return "";
-  return chunks == 2 ? "'" : absl::StrCat(".", chunk);
+// For text of SVG: what XML has a meaning for.
+std::string XmlEscaped(absl::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
 }
 
-std::string Legend(const TimedSchedule& timed) {
+std::string Legend(const TimedSchedule& timed, int chunks) {
   bool whole = false, halves = false, pairs = false, wide = false;
   for (const std::vector<Slot>& order : timed.schedule.order) {
     for (const Slot& slot : order) {
@@ -101,7 +140,7 @@ std::string Legend(const TimedSchedule& timed) {
   if (halves) parts.push_back("I input gradient, W weight gradient");
   if (pairs) parts.push_back("p and P a forward and a backward that overlap");
   if (wide) parts.push_back("+ and the next microbatch");
-  if (const int chunks = ChunksOf(timed.schedule); chunks == 2) {
+  if (chunks == 2) {
     parts.push_back("' the rank's second stage");
   } else if (chunks > 2) {
     parts.push_back(".1 the rank's second stage, and so on");
@@ -117,16 +156,15 @@ std::string Legend(const TimedSchedule& timed) {
 }  // namespace
 
 double WeightCopies(const PipelineSchedule& schedule) {
-  int64_t copies = 0;
-  for (int rank = 0; rank < static_cast<int>(schedule.order.size()); ++rank) {
-    std::set<int> stages;
-    for (const std::vector<int>& lane : schedule.placement) {
-      for (int stage = 0; stage < schedule.stages; ++stage) {
-        if (lane[stage] == rank) stages.insert(stage);
-      }
-    }
-    copies += static_cast<int64_t>(stages.size()) * (schedule.asynchrony ? schedule.asynchrony->versions[rank] : 1);
+  // (rank, stage) that are held, each once.
+  std::vector<std::pair<int, int>> held;
+  for (const std::vector<int>& lane : schedule.placement) {
+    for (int stage = 0; stage < schedule.stages; ++stage) held.emplace_back(lane[stage], stage);
   }
+  std::sort(held.begin(), held.end());
+  held.erase(std::unique(held.begin(), held.end()), held.end());
+  int64_t copies = 0;
+  for (const auto& [rank, stage] : held) copies += schedule.asynchrony ? schedule.asynchrony->versions[rank] : 1;
   return copies / static_cast<double>(std::max(schedule.stages, 1));
 }
 
@@ -185,42 +223,57 @@ std::string ScheduleTable(const ScheduleReport& report) {
   }
   absl::StrAppend(
       &text, "\n  rank         busy         idle = warm-up +   waiting +  transfer +      tail  peak activations\n");
-  for (int rank = 0; rank < report.per_rank_size(); ++rank) {
+  for (int rank = 0; rank < std::min(report.per_rank_size(), kShownRanks); ++rank) {
     const ScheduleRank& row = report.per_rank(rank);
     absl::StrAppendFormat(&text, "  %4d %12s %12s %9s %11s %11s %11s %17s\n", rank, JsonNumber(row.busy()),
                           JsonNumber(row.idle()), JsonNumber(row.warm_up()), JsonNumber(row.dependency()),
                           JsonNumber(row.communication()), JsonNumber(row.tail()), JsonNumber(row.peak_activations()));
+  }
+  if (report.per_rank_size() > kShownRanks) {
+    absl::StrAppend(&text, "  (the first ", kShownRanks, " of ", report.per_rank_size(),
+                    " ranks; --format=json has all)\n");
   }
   return text;
 }
 
 std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour) {
   const PipelineSchedule& schedule = timed.schedule;
-  std::vector<TimelineRow> rows(schedule.order.size());
-  const int digits = static_cast<int>(absl::StrCat(rows.size() - 1).size());
-  const int chunks = ChunksOf(schedule);
+  const size_t ranks = schedule.order.size();
+  std::vector<TimelineRow> rows(std::min<size_t>(ranks, kTimelineRows));
+  if (const int64_t slots = SlotsOf(schedule, rows.size()); slots > kDrawnSlots) {
+    return absl::StrCat("  no timeline: the first ", rows.size(), " ranks have ", slots, " slots, drawn are at most ",
+                        kDrawnSlots, "; --format=schedule has the lists\n");
+  }
+  const int digits = static_cast<int>(absl::StrCat(ranks - 1).size());
+  const Chunks chunks(schedule);
   for (size_t rank = 0; rank < rows.size(); ++rank) {
     rows[rank].name = absl::StrFormat("rank %*d", digits, rank);
     for (const Part& part : PartsOf(timed, rank)) {
       if (part.start == part.end) continue;
-      rows[rank].bars.push_back(
-          {.start = part.start,
-           .end = part.end,
-           .letter = LetterOf(part),
-           .number = part.slot.microbatch,
-           .suffix = absl::StrCat(part.slot.width > 1 ? "+" : "", ChunkSuffix(schedule, part.slot, chunks),
-                                  LaneSuffix(schedule, part.slot))});
+      rows[rank].bars.push_back({.start = part.start,
+                                 .end = part.end,
+                                 .letter = LetterOf(part),
+                                 .number = part.slot.microbatch,
+                                 .suffix = absl::StrCat(part.slot.width > 1 ? "+" : "", chunks.Suffix(part.slot),
+                                                        LaneSuffix(schedule, part.slot))});
     }
   }
-  const Timeline timeline = DrawTimeline(rows, width, colour);
+  const Timeline timeline = DrawTimeline(rows, width, colour, {.rows = ranks, .end = timed.timing.makespan});
   const double column = timeline.column / static_cast<double>(timed.timing.unit * timed.scale);
   return absl::StrCat(timeline.text, "  one column = ", JsonNumber(column),
-                      timeline.exact ? "" : ", each drawn by its middle", "; ", Legend(timed), "\n");
+                      timeline.exact ? "" : ", each drawn by its middle", "; ", Legend(timed, chunks.most()), "\n");
 }
 
-std::string ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report) {
+absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report) {
   constexpr double kWidth = 1000, kMargin = 70, kRow = 24, kTop = 34;
   const PipelineSchedule& schedule = timed.schedule;
+  const int64_t slots = SlotsOf(schedule, schedule.order.size());
+  if (slots > kDrawnSlots) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a drawing of ", slots, " slots; allowed: at most ", kDrawnSlots, ", nearest valid: about microbatches = ",
+        std::max<int64_t>(1, static_cast<int64_t>(timed.microbatches) * kDrawnSlots / slots), " on as many ranks"));
+  }
+  const Chunks chunks(schedule);
   const double height = kTop + kRow * static_cast<double>(schedule.order.size()) + 10;
   const double scale = kWidth / static_cast<double>(std::max<int64_t>(timed.timing.makespan, 1));
   std::string svg = absl::StrFormat(
@@ -228,7 +281,7 @@ std::string ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report
       "font-size=\"11\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
       "<text x=\"10\" y=\"20\" font-size=\"13\">%s, %d ranks, %d microbatches: makespan %s, bubble %s</text>\n",
-      kWidth + kMargin + 10, height, report.schedule(), report.ranks(), report.microbatches(),
+      kWidth + kMargin + 10, height, XmlEscaped(report.schedule()), report.ranks(), report.microbatches(),
       JsonNumber(report.makespan()), Percent(report.bubble_ratio()));
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     const double y = kTop + kRow * static_cast<double>(rank);
@@ -245,7 +298,7 @@ std::string ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report
                                                                        : "#b279a2";
       // Lanes differ in their outline, a rank's stages in their strength, and pairs have a dark one around both sides.
       static constexpr const char* kStrokes[] = {"white", "#e45756", "#f58518", "#72b7b2"};
-      const double opacity = 1 - 0.5 * std::min(ChunkOf(schedule, slot), 3) / 3.0;
+      const double opacity = 1 - 0.5 * std::min(chunks.Of(slot), 3) / 3.0;
       absl::StrAppendFormat(&svg,
                             "<rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" "
                             "fill-opacity=\"%.2f\" stroke=\"%s\" stroke-width=\"%s\"><title>%s</title></rect>\n",

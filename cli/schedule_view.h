@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/report.pb.h"
 #include "schedules/pipeline/schedule.h"
@@ -36,8 +37,9 @@ std::string ScheduleTable(const ScheduleReport& report);
 std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour);
 
 // The same as a drawing: a row per rank, a colour per kind, lighter for later stages of the rank, a stroke per lane, a
-// microbatch's number where there is room; each slot's name as a tooltip.
-std::string ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report);
+// microbatch's number where there is room; each slot's name as a tooltip. InvalidArgument if there are more slots than
+// can be seen.
+absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report);
 
 // One line per schedule, and one for each that was skipped.
 std::string ScheduleComparison(const ScheduleComparisonReport& report);

@@ -70,8 +70,8 @@ TEST(ScheduleReport, IsTheDoubleNearestToTheExactFigure) {
 TEST(ScheduleSvg, OneRectanglePerSlotInItsPlace) {
   const TimedSchedule t = Build("gpipe", 2, 2, {.forward = 1, .backward = 3});
   const ScheduleReport report = MakeScheduleReport(t);
-  const std::string svg = ScheduleSvg(t, report);
-  EXPECT_EQ(svg, ScheduleSvg(t, report));
+  const std::string svg = *ScheduleSvg(t, report);
+  EXPECT_EQ(svg, *ScheduleSvg(t, report));
   int forwards = 0, backwards = 0;
   for (size_t at = 0; (at = svg.find("fill=\"#4c78a8\"", at)) != std::string::npos; ++at) ++forwards;
   for (size_t at = 0; (at = svg.find("fill=\"#54a24b\"", at)) != std::string::npos; ++at) ++backwards;
@@ -80,6 +80,26 @@ TEST(ScheduleSvg, OneRectanglePerSlotInItsPlace) {
   // 12 units on 1000 pixels from 70 on; the last backward of rank 0 is from 9 to 12.
   EXPECT_THAT(svg, HasSubstr("<rect x=\"820.00\" y=\"34\" width=\"250.00\""));
   EXPECT_THAT(svg, HasSubstr("gpipe, 2 ranks, 2 microbatches: makespan 12, bubble 33.33 %"));
+}
+
+TEST(ScheduleSvg, NamesAreEscaped) {
+  TimedSchedule t = Build("gpipe", 2, 2, {});
+  t.name = "<b>&";
+  EXPECT_THAT(*ScheduleSvg(t, MakeScheduleReport(t)), HasSubstr(">&lt;b&gt;&amp;, 2 ranks"));
+}
+
+// A minute or more if anything is done for each pair of stages, or of a rank and a slot.
+TEST(ScheduleView, ManyRanksAndSlotsAreQuick) {
+  const TimedSchedule ranks = Build("1f1b", 300'000, 1, {});
+  const ScheduleReport report = MakeScheduleReport(ranks);
+  EXPECT_EQ(report.weight_copies(), 1);
+  EXPECT_THAT(ScheduleTable(report), HasSubstr("(the first 256 of 300000 ranks; --format=json has all)"));
+  EXPECT_LT(ScheduleTable(report).size(), 100'000u);
+  EXPECT_THAT(ScheduleTimeline(ranks, 100, false), HasSubstr("(the first 64 of 300000 ranks)"));
+  const TimedSchedule slots = Build("gpipe", 1, 1'000'000, {});
+  EXPECT_THAT(ScheduleTimeline(slots, 100, false), HasSubstr("no timeline: the first 1 ranks have 2000000 slots"));
+  EXPECT_THAT(std::string(ScheduleSvg(slots, MakeScheduleReport(slots)).status().message()),
+              HasSubstr("a drawing of 2000000 slots; allowed: at most 131072"));
 }
 
 // Halves, pairs and lanes can be told apart, and the legend names what is there.

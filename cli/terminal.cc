@@ -3,12 +3,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/utf8.h"
 
 namespace weft {
 
@@ -17,6 +20,23 @@ absl::Status Print(absl::string_view text) {
     return absl::UnknownError(absl::StrCat("cannot write to standard output: ", std::strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+std::string Printable(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t valid = FirstInvalidUtf8(text);
+    for (size_t i = 0; i < text.size() && i <= valid; ++i) {
+      const unsigned char byte = static_cast<unsigned char>(text[i]);
+      if (i == valid || byte < 0x20 || byte == 0x7f) {
+        absl::StrAppendFormat(&out, "\\x%02x", byte);
+      } else {
+        out += text[i];
+      }
+    }
+    text.remove_prefix(std::min(valid + 1, text.size()));
+  }
+  return out;
 }
 
 bool ColourOutput() { return isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr; }

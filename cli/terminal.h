@@ -12,6 +12,10 @@ namespace weft {
 // Writes to standard output at once; an error (a full disk, a closed pipe) is a status.
 absl::Status Print(absl::string_view text);
 
+// `text` made safe to show on one line, such as the name of a file: control characters and bytes that are not UTF-8 as
+// \xNN.
+std::string Printable(absl::string_view text);
+
 // Whether standard output shows colours: a terminal, and NO_COLOR is not set.
 bool ColourOutput();
 // Columns of the terminal on standard output; 120 if it is not one.

@@ -10,9 +10,6 @@
 namespace weft {
 namespace {
 
-// Lines beyond this say nothing that the first do not.
-constexpr size_t kShownRows = 64;
-
 constexpr absl::string_view kNoColour = "\033[0m";
 
 absl::string_view ColourOf(char letter) {
@@ -63,10 +60,11 @@ class Line {
 
 }  // namespace
 
-Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour) {
+Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour, TimelineWhole whole) {
+  whole.rows = std::max(whole.rows, rows.size());
   Timeline timeline;
   // The largest step of which all starts and ends are multiples.
-  int64_t step = 0, end = 0, most = 0;
+  int64_t step = whole.end, end = whole.end, most = 0;
   size_t margin = 0, suffix = 0;
   for (const TimelineRow& row : rows) {
     margin = std::max(margin, row.name.size());
@@ -85,7 +83,7 @@ Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colo
   if (!timeline.exact) step = (end - 1) / columns + 1;
   timeline.column = step;
 
-  for (size_t i = 0; i < std::min(rows.size(), kShownRows); ++i) {
+  for (size_t i = 0; i < std::min(rows.size(), kTimelineRows); ++i) {
     const std::vector<Bar>& bars = rows[i].bars;
     Line line(colour);
     size_t at = 0;
@@ -104,8 +102,8 @@ Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colo
     absl::StrAppendFormat(&timeline.text, "  %-*s ", static_cast<int>(margin), rows[i].name);
     absl::StrAppend(&timeline.text, line.Take(), "\n");
   }
-  if (rows.size() > kShownRows) {
-    absl::StrAppend(&timeline.text, "  (the first ", kShownRows, " of ", rows.size(), " ranks)\n");
+  if (whole.rows > kTimelineRows) {
+    absl::StrAppend(&timeline.text, "  (the first ", kTimelineRows, " of ", whole.rows, " ranks)\n");
   }
   return timeline;
 }

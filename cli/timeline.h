@@ -2,6 +2,7 @@
 #ifndef WEFT_CLI_TIMELINE_H_
 #define WEFT_CLI_TIMELINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,8 +36,19 @@ struct Timeline {
   std::string text;
 };
 
-// One line per row, the names in front; time starts at 0. Rows beyond 64 are left out, with a line that says so.
-Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour);
+// Rows beyond this say nothing that the first do not.
+inline constexpr size_t kTimelineRows = 64;
+
+// What there is besides the rows that DrawTimeline is given.
+struct TimelineWhole {
+  // How many rows, and when the last of all bars ends; no less than the given ones have.
+  size_t rows = 0;
+  int64_t end = 0;
+};
+
+// One line per row, the names in front; time starts at 0. Rows beyond kTimelineRows are left out, with a line that says
+// so.
+Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour, TimelineWhole whole = {});
 
 }  // namespace weft
 

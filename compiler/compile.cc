@@ -13,6 +13,7 @@
 #include "compiler/export_program.h"
 #include "compiler/import_graph.h"
 #include "compiler/memory_fit.h"
+#include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_program.h"
@@ -121,6 +122,7 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   WEFT_RETURN_IF_ERROR(check_pairs(ranks));
   inputs.microbatches = static_cast<int32_t>(microbatches);
   WEFT_RETURN_IF_ERROR(FindCollective(inputs.plan.collective()).status());
+  WEFT_RETURN_IF_ERROR(CheckScheduleName(schedule));
   const ScheduleChoice choice = ChoiceOf(schedule, static_cast<int>(ranks), inputs.microbatches, {});
   Recipe asked = inputs.recipe;
   asked.set_steps(recipe.steps());
@@ -133,7 +135,9 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
     WEFT_ASSIGN_OR_RETURN(inputs.schedule, ScheduleOf(choice));
   }
   WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
+  WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
+  WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
   ResolveDropout(inputs.model, inputs.recipe, notes);
   NoteLargeGroups(inputs.plan.mesh(), notes);
@@ -408,7 +412,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   VerifyOptions verify;
   verify.allow_unfit = options.allow_oom;
   verify.algorithms = KnownCollectives();
-  WEFT_RETURN_IF_ERROR(VerifyProgram(program, verify));
+  WEFT_RETURN_IF_ERROR(WithTransferOrder(inputs.plan, VerifyProgram(program, verify)));
   return program;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
@@ -77,9 +78,11 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
       if (value != "true" && value != "false") return BadValue(path, value, "true or false");
       return store(&Reflection::SetBool, &Reflection::AddBool, value == "true");
     case FieldDescriptor::CPPTYPE_ENUM: {
+      // As flags write it too: forward-doubling.
+      const std::string name = absl::StrReplaceAll(value, {{"-", "_"}});
       for (int i = 0; i < field.enum_type()->value_count(); ++i) {
         const EnumValueDescriptor& candidate = *field.enum_type()->value(i);
-        if (!absl::EqualsIgnoreCase(candidate.name(), value)) continue;
+        if (!absl::EqualsIgnoreCase(candidate.name(), name)) continue;
         return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, candidate.number());
       }
       return absl::InvalidArgumentError(
@@ -207,7 +210,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "mbs") return SetRooted("recipe.", "microbatch_sequences", value, recipe);
   if (name == "gbs") return SetRooted("recipe.", "global_batch_sequences", value, recipe);
   if (name == "seq") return SetRooted("recipe.", "sequence_length", value, recipe);
-  if (name == "schedule") {
+  if (name == "schedule" || name == "schedule.name" || name == "plan.schedule.name") {
     // A definition would be used in place of the name.
     WEFT_RETURN_IF_ERROR(SetRooted("plan.", "schedule.name", value, plan));
     plan->mutable_schedule()->clear_definition();
@@ -222,8 +225,8 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
 
   const std::string first(name.substr(0, name.find_first_of(".[")));
   if (Plan::descriptor()->FindFieldByName(first) != nullptr) return SetRooted("plan.", name, value, plan);
-  std::vector<std::string> known = {"pp",    "dp",    "tp",    "vpp",   "mbs",     "gbs",   "seq",
-                                    "waves", "lanes", "limit", "group", "scaling", "freeze"};
+  std::vector<std::string> known = {"pp",  "dp",    "tp",    "vpp",   "virtual", "mbs",     "gbs",
+                                    "seq", "waves", "lanes", "limit", "group",   "scaling", "freeze"};
   for (const std::string& field : FieldNames(*Plan::descriptor())) known.push_back(field);
   std::vector<std::string> recipe_fields = FieldNames(*Recipe::descriptor());
   for (const std::string& field : recipe_fields) {

@@ -106,6 +106,26 @@ TEST(ApplySetting, EveryTypeOfField) {
   EXPECT_TRUE(s.recipe.has_sgd());
 }
 
+// A schedule that is set by name is that one, whichever way the name is set.
+TEST(ApplySetting, AScheduleByNameReplacesADefinition) {
+  for (const char* setting : {"schedule=gpipe", "schedule.name=gpipe", "plan.schedule.name=gpipe"}) {
+    Specs s;
+    s.plan.mutable_schedule()->set_definition("0F0,0B0\n");
+    EXPECT_EQ(s.Set(setting), "") << setting;
+    EXPECT_EQ(s.plan.schedule().name(), "gpipe");
+    EXPECT_EQ(s.plan.schedule().definition(), "") << setting;
+  }
+}
+
+TEST(ApplySetting, EnumNamesAsFlagsWriteThem) {
+  for (const char* setting :
+       {"scaling=forward-doubling", "scaling=FORWARD_DOUBLING", "schedule.scaling=Forward_Doubling"}) {
+    Specs s;
+    EXPECT_EQ(s.Set(setting), "") << setting;
+    EXPECT_EQ(s.plan.schedule().scaling(), PlanSchedule::FORWARD_DOUBLING);
+  }
+}
+
 TEST(ApplySetting, RefusesByName) {
   Specs s;
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));
@@ -114,6 +134,7 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("pp=four"), HasSubstr("pp = 'four'"));
   EXPECT_THAT(s.Set("dp=99999999999999999999"), HasSubstr("at least 1"));
   EXPECT_THAT(s.Set("shedule=gpipe"), HasSubstr("nearest: 'schedule'"));
+  EXPECT_THAT(s.Set("virtul=2"), HasSubstr("nearest: 'virtual'"));
   EXPECT_THAT(s.Set("sequence_length=4"), HasSubstr("'recipe.sequence_length'"));
   EXPECT_THAT(s.Set("recipe.lr.peek=1"), AllOf(HasSubstr("'recipe.lr.peek'"), HasSubstr("nearest: 'peak'")));
   EXPECT_THAT(s.Set("recipe.lr=1"), HasSubstr("recipe.lr has fields of its own; name one of them: peak"));

@@ -1,6 +1,7 @@
 #include "schedules/pipeline/params.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,17 +37,27 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int6
 absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
   const int64_t most = kMaximumSlots / 3;
   if (absl::Status s = CheckRange("ranks", params.ranks, 1, most); !s.ok()) return s;
-  if (absl::Status s = CheckRange("virtual_stages", params.virtual_stages, 0, kMaximumStagesPerRank); !s.ok()) return s;
-  if (absl::Status s = CheckRange("waves", params.waves, 0, kMaximumStagesPerRank / 2); !s.ok()) return s;
+  for (const auto& [name, value, high] :
+       {std::tuple<absl::string_view, int64_t, int64_t>{"virtual_stages", params.virtual_stages, kMaximumStagesPerRank},
+        {"waves", params.waves, kMaximumStagesPerRank / 2}}) {
+    if (absl::Status s = CheckRange(name, value, 0, high); !s.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(s.message(), " (0 is the schedule's choice; a rank has at most ",
+                                                     kMaximumStagesPerRank, " stages, a wave is 2)"));
+    }
+  }
   const int64_t per_rank =
       std::max({int64_t{stages_per_rank}, int64_t{params.virtual_stages}, int64_t{2} * params.waves});
-  if (per_rank > most / params.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("ranks = ", params.ranks, " with ", per_rank,
-                                                   " stages each; allowed: at most ", most,
-                                                   " stages, nearest valid: ranks = ", most / per_rank));
-  }
-  if (absl::Status s = CheckRange("microbatches", params.microbatches, 1, most / params.ranks / per_rank); !s.ok()) {
-    return s;
+  if (absl::Status s = CheckRange("microbatches", params.microbatches, 1, most); !s.ok()) return s;
+  // What there is most of is what should be less.
+  if (params.microbatches > most / per_rank / params.ranks) {
+    const bool ranks = params.ranks > params.microbatches;
+    const int64_t others = ranks ? params.microbatches : params.ranks;
+    const int64_t nearest = most / per_rank / others;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ranks = ", params.ranks, ", microbatches = ", params.microbatches, " and ", per_rank,
+        " stages per rank have up to ", int64_t{3} * params.ranks * params.microbatches * per_rank,
+        " slots; allowed: ", kMaximumSlots, ", nearest valid: ",
+        nearest < 1 ? "fewer stages per rank" : absl::StrCat(ranks ? "ranks = " : "microbatches = ", nearest)));
   }
   for (const auto& [name, value] : {std::pair<absl::string_view, int64_t>{"lanes", params.lanes},
                                     {"limit", params.limit},

@@ -282,6 +282,9 @@ TEST(Schedules, RefuseImpossibleParams) {
     EXPECT_THAT(message({.ranks = 4, .microbatches = 1 << 30}), HasSubstr("microbatches = 1073741824; allowed: 1 to "));
     EXPECT_THAT(message({.ranks = INT32_MAX, .microbatches = INT32_MAX}), HasSubstr("nearest valid: 22369621"));
     EXPECT_THAT(message({.ranks = 22369621, .microbatches = 2}), HasSubstr("allowed: "));
+    // Of the two, the larger is too large, whatever the schedule's stages per rank.
+    EXPECT_THAT(message({.ranks = 22369621, .microbatches = 8}), HasSubstr("nearest valid: ranks = "));
+    EXPECT_THAT(message({.ranks = 8, .microbatches = 22369621}), HasSubstr("nearest valid: microbatches = "));
     const ScheduleParams valid = {.ranks = 4, .microbatches = 8};
     auto costs = [&](SlotCosts costs) {
       ScheduleParams params = valid;

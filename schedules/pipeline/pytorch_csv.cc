@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "proto/suggest.h"
 #include "schedules/pipeline/check.h"
+#include "schedules/pipeline/named_slot.h"
 #include "schedules/pipeline/params.h"
 #include "schedules/pipeline/transfer_check.h"
 
@@ -282,6 +285,36 @@ struct Reader {
     return lists;
   }
 
+  // What CheckSchedule says, with the cell of the slot that is wrong.
+  absl::Status AtSlot(const absl::Status& status, const PipelineSchedule& schedule) const {
+    const std::optional<NamedSlot> named = FirstNamedSlot(status.message(), schedule);
+    if (!named || named->index < 0) return status;
+    int64_t left = named->index;
+    for (const Cell& cell : rows[named->rank]) {
+      if (IsCompute(KindOf(cell.word)) && left-- == 0) return Refuse(At(cell), status.message());
+    }
+    return status;
+  }
+
+  // What CheckTransfers says, with the cell of the first action that it names: the first name that is of an action.
+  absl::Status AtAction(const absl::Status& status, const ActionLists& lists) const {
+    std::map<std::string, const Cell*> cells;
+    for (size_t rank = 0; rank < rows.size(); ++rank) {
+      for (size_t i = 0; i < rows[rank].size(); ++i) {
+        cells.try_emplace(ListActionName(lists.order[rank][i]), &rows[rank][i]);
+      }
+    }
+    const absl::string_view message = status.message();
+    for (size_t at = 0; at < message.size();) {
+      size_t end = at;
+      while (end < message.size() && (absl::ascii_isalnum(message[end]) || message[end] == '_')) ++end;
+      const auto found = cells.find(std::string(message.substr(at, end - at)));
+      if (found != cells.end()) return Refuse(At(*found->second), message);
+      at = end + 1;
+    }
+    return status;
+  }
+
   // UNSHARD and RESHARD take turns, and what computes is unsharded, if any stage of the rank is ever sharded.
   absl::Status CheckWeights() const {
     for (const std::vector<Cell>& row : rows) {
@@ -333,12 +366,14 @@ absl::StatusOr<CsvSchedule> ParsePytorchCsv(absl::string_view text, const CsvOpt
   result.lists = *std::move(lists);
   if (absl::Status status = reader.CheckWeights(); !status.ok()) return status;
   if (reader.options.form == CsvForm::kComputeComms) {
-    if (absl::Status status = CheckTransfers(result.lists); !status.ok()) return status;
+    if (absl::Status status = CheckTransfers(result.lists); !status.ok()) return reader.AtAction(status, result.lists);
   }
   result.options = reader.options;
   result.microbatches = result.lists.microbatches;
   result.schedule = ToSchedule(result.lists);
-  if (absl::Status status = CheckSchedule(result.schedule, result.microbatches); !status.ok()) return status;
+  if (absl::Status status = CheckSchedule(result.schedule, result.microbatches); !status.ok()) {
+    return reader.AtSlot(status, result.schedule);
+  }
   return result;
 }
 

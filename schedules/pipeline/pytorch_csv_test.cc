@@ -136,7 +136,7 @@ TEST(ParsePytorchCsv, RefusesWhatIsNoSchedule) {
   EXPECT_THAT(Error("0UNSHARD\n"), HasSubstr("no forward and no backward"));
   // The last stage's backward must come first.
   EXPECT_THAT(Error("0F0,1F0,0B0,1B0\n"), HasSubstr("comes before"));
-  EXPECT_THAT(Error("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n"), StartsWith("deadlock: "));
+  EXPECT_THAT(Error("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n"), StartsWith("line 1 (rank 0), cell 2: 0B0: deadlock: B s0 m0 (rank 0) waits for "));
 }
 
 TEST(ParsePytorchCsv, RefusesTheOtherForm) {
@@ -153,7 +153,10 @@ TEST(ParsePytorchCsv, RefusesTheOtherForm) {
 TEST(ParsePytorchCsv, TransfersAndWeights) {
   EXPECT_EQ(Kinds("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"), "FBFB");
   EXPECT_EQ(Error("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0\n"),
-            "rank 0, action 3 (0RECV_B0): has no 1SEND_B0 on rank 1");
+            "line 1 (rank 0), cell 3: 0RECV_B0: rank 0, action 3 (0RECV_B0): has no 1SEND_B0 on rank 1");
+  EXPECT_THAT(Error("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0RECV_B0,0B0,0B1\n"
+                    "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n"),
+              StartsWith("line 2 (rank 1), cell 4: 1SEND_B0: mismatch: "));
   EXPECT_EQ(Error("0F0,0SEND_F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"),
             "line 1 (rank 0), cell 3: 0SEND_F0: is also in cell 2");
   EXPECT_THAT(Error("0UNSHARD,0UNSHARD,0F0,0B0\n"),

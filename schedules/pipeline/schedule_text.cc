@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "proto/suggest.h"
 #include "schedules/pipeline/check.h"
+#include "schedules/pipeline/named_slot.h"
 #include "schedules/pipeline/params.h"
 
 namespace weft {
@@ -30,6 +31,8 @@ const std::vector<std::string>& Keys() {
                                     "message-driven", "limit", "update-every", "versions", "uses"};
   return keys;
 }
+
+constexpr size_t kMaximumName = 200;
 
 // A word of a line, and the line; both say where it is.
 struct Word {
@@ -68,6 +71,34 @@ absl::Status ReadNumber(const Word& word, absl::string_view text, absl::string_v
     return absl::OkStatus();
   }
   return RefuseAt(word, what, " ", Quoted(text), "; allowed: ", low, " to ", high);
+}
+
+struct Position {
+  int line = 0;
+  int column = 0;
+};
+
+char KindLetter(SlotKind kind) {
+  switch (kind) {
+    case SlotKind::kForward:
+      return 'F';
+    case SlotKind::kBackward:
+      return 'B';
+    case SlotKind::kBackwardInput:
+      return 'I';
+    case SlotKind::kBackwardWeight:
+      break;
+  }
+  return 'W';
+}
+
+// "F0.3", "+F0.2-3@1".
+std::string SlotWord(const Slot& slot) {
+  std::string word =
+      absl::StrCat(slot.ahead != 0 ? "+" : "", std::string(1, KindLetter(slot.kind)), slot.stage, ".", slot.microbatch);
+  if (slot.width > 1) absl::StrAppend(&word, "-", slot.microbatch + slot.width - 1);
+  if (slot.lane > 0) absl::StrAppend(&word, "@", slot.lane);
+  return word;
 }
 
 class TextReader {
@@ -122,6 +153,7 @@ class TextReader {
       if (absl::Status status = Once({is_rank ? "rank" : "lane", number, 1}, i); !status.ok()) return status;
       if (!is_rank) return ReadLane(words, &placement_[i]);
       list_ = &order_[i];
+      places_ = &places_of_[i];
       return ReadSlots(words);
     }
     return ReadKey(key, words);
@@ -159,6 +191,9 @@ class TextReader {
                       NameHelp(value.text, {std::string(first), std::string(second)}));
     };
     if (key.text == "name") {
+      if (value.text.size() > kMaximumName) {
+        return RefuseAt(value, "a name of ", value.text.size(), " characters; allowed: at most ", kMaximumName);
+      }
       if (!IsName(value.text)) {
         return RefuseAt(value, "name ", Quoted(value.text), "; allowed: letters, digits, '.', '_' and '-'");
       }
@@ -244,6 +279,7 @@ class TextReader {
       Slot slot;
       if (absl::Status status = ReadSlot(word, text, &slot); !status.ok()) return status;
       list_->push_back(slot);
+      places_->push_back({word.line, word.column});
       if (slot.ahead != 0 && first_ahead_.line == 0) first_ahead_ = word;
       lanes_ = std::max<int>(lanes_, slot.lane + 1);
       if (!closes) continue;
@@ -304,8 +340,20 @@ class TextReader {
       return RefuseAt(first_ahead_, Quoted(first_ahead_.text),
                       " is of the next repetition ('+'), which only asynchronous schedules (update-every) have");
     }
-    if (absl::Status status = CheckSchedule(schedule, named_.microbatches); !status.ok()) return status;
+    if (absl::Status status = CheckSchedule(schedule, named_.microbatches); !status.ok()) return InFile(status);
     return std::move(named_);
+  }
+
+  // With the place of the slot that is wrong, and its name in this file.
+  absl::Status InFile(const absl::Status& status) const {
+    const std::optional<NamedSlot> named = FirstNamedSlot(status.message(), named_.schedule);
+    if (!named) return status;
+    const bool there = named->index >= 0;
+    const Word& line = seen_.at(absl::StrCat("rank #", named->rank));
+    const Position place = there ? places_of_.at(named->rank)[named->index] : Position{line.line, line.column};
+    const std::string word = SlotWord(there ? named_.schedule.order[named->rank][named->index] : named->slot);
+    return absl::InvalidArgumentError(
+        absl::StrCat("line ", place.line, ", column ", place.column, ", ", word, ": ", status.message()));
   }
 
   // Placement as told by 'lane N:' lines, else by where a stage's slots are.
@@ -317,9 +365,20 @@ class TextReader {
       return absl::InvalidArgumentError(absl::StrCat("lane ", lanes_ - 1, " in a file of ", slots, " slots"));
     }
     int stages = 0;
-    for (const auto& [lane, ranks] : placement_) stages = std::max(stages, static_cast<int>(ranks.size()));
-    for (const std::vector<Slot>& order : schedule.order) {
-      for (const Slot& slot : order) stages = std::max(stages, slot.stage + 1);
+    // Who says that there are as many.
+    std::string most_stages;
+    for (const auto& [lane, ranks] : placement_) {
+      if (static_cast<int>(ranks.size()) <= stages) continue;
+      stages = static_cast<int>(ranks.size());
+      most_stages = absl::StrCat("in line ", seen_.at(absl::StrCat("lane #", lane)).line, " (lane ", lane, ")");
+    }
+    for (const auto& [rank, places] : places_of_) {
+      for (size_t i = 0; i < places.size(); ++i) {
+        const Slot& slot = schedule.order[rank][i];
+        if (slot.stage < stages) continue;
+        stages = slot.stage + 1;
+        most_stages = absl::StrCat("for ", SlotWord(slot), " in line ", places[i].line, ", column ", places[i].column);
+      }
     }
     if (int64_t{stages} * lanes_ > std::max<int64_t>(slots, 1) * 64) {
       return absl::InvalidArgumentError(
@@ -331,7 +390,7 @@ class TextReader {
     for (const auto& [lane, ranks] : placement_) {
       if (static_cast<int>(ranks.size()) != stages) {
         return RefuseAt(seen_.at(absl::StrCat("lane #", lane)), "lane ", lane, " places ", ranks.size(),
-                        " stages; expected ", stages);
+                        " stages; expected ", stages, " as ", most_stages);
       }
       schedule.placement[lane] = ranks;
     }
@@ -356,8 +415,11 @@ class TextReader {
   std::map<std::string, Word> seen_;
   std::map<int, std::vector<int>> placement_;
   std::map<int, std::vector<Slot>> order_;
+  // Where each slot is.
+  std::map<int, std::vector<Position>> places_of_;
   // Of the current 'rank N:' line.
   std::vector<Slot>* list_ = nullptr;
+  std::vector<Position>* places_ = nullptr;
   Word first_ahead_;
   int lanes_ = 1;
   int ranks_ = 0;
@@ -368,33 +430,33 @@ class TextReader {
   std::vector<int> versions_;
 };
 
-bool IsTextForm(absl::string_view text) {
+// The first line that holds anything, without spaces around it.
+absl::string_view FirstLine(absl::string_view text) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const absl::string_view line = absl::StripAsciiWhitespace(text.substr(0, end));
-    if (!line.empty() && line[0] != '#') return absl::StartsWith(line, "weft");
+    if (!line.empty() && line[0] != '#') return line;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return false;
+  return "";
 }
 
-char KindLetter(SlotKind kind) {
-  switch (kind) {
-    case SlotKind::kForward:
-      return 'F';
-    case SlotKind::kBackward:
-      return 'B';
-    case SlotKind::kBackwardInput:
-      return 'I';
-    case SlotKind::kBackwardWeight:
-      break;
-  }
-  return 'W';
+bool IsTextForm(absl::string_view text) { return absl::StartsWithIgnoreCase(FirstLine(text), "weft"); }
+
+// Whether it was meant to be the text form: "ranks: 4", which no CSV has, or almost the header.
+bool LooksLikeText(absl::string_view line) {
+  return line.find(':') != absl::string_view::npos ||
+         !Nearest(line.substr(0, 2 * kScheduleTextHeader.size()), {std::string(kScheduleTextHeader)}).empty();
 }
 
 }  // namespace
 
 absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOptions& csv) {
+  if (text.find_first_not_of(" \t\r\n") == absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(text.empty() ? "the file is empty" : "the file has only blank lines",
+                                                   "; expected '", kScheduleTextHeader,
+                                                   "' and lists, or PyTorch's CSV with one line per pipe rank"));
+  }
   if (IsTextForm(text)) {
     if (csv.dialect != CsvDialect::kAuto || csv.form != CsvForm::kAuto) {
       return absl::InvalidArgumentError("the file is in weft's text form, which has no dialects and forms");
@@ -402,7 +464,14 @@ absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOpt
     return TextReader().Read(text);
   }
   absl::StatusOr<CsvSchedule> read = ParsePytorchCsv(text, csv);
-  if (!read.ok()) return read.status();
+  if (!read.ok()) {
+    const absl::string_view first = FirstLine(text);
+    if (!LooksLikeText(first)) return read.status();
+    return absl::InvalidArgumentError(absl::StrCat(read.status().message(),
+                                                   " (read as PyTorch's CSV; a file in weft's text form begins with a "
+                                                   "line '",
+                                                   kScheduleTextHeader, "', not with ", Quoted(first), ")"));
+  }
   NamedSchedule named = {.name = "", .schedule = std::move(read->schedule), .microbatches = read->microbatches};
   if (read->options.form == CsvForm::kComputeComms) named.lists = std::move(read->lists);
   return named;
@@ -432,10 +501,7 @@ std::string FormatSchedule(const NamedSchedule& named) {
     std::string line = absl::StrCat("rank ", rank, ":");
     std::string pair;
     for (const Slot& slot : schedule.order[rank]) {
-      std::string word = absl::StrCat(slot.ahead != 0 ? "+" : "", std::string(1, KindLetter(slot.kind)), slot.stage,
-                                      ".", slot.microbatch);
-      if (slot.width > 1) absl::StrAppend(&word, "-", slot.microbatch + slot.width - 1);
-      if (slot.lane > 0) absl::StrAppend(&word, "@", slot.lane);
+      std::string word = SlotWord(slot);
       if (slot.paired) {
         pair = absl::StrCat("(", word, " ");
         continue;
@@ -470,6 +536,26 @@ absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& p
     return absl::InvalidArgumentError(absl::StrCat("a schedule that is given by its lists takes no ", name));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckDefinitionName(absl::string_view name, absl::string_view definition) {
+  if (definition.empty() || !FindSchedule(name).ok()) return absl::OkStatus();
+  const absl::StatusOr<NamedSchedule> named = ParseSchedule(definition);
+  // What is wrong with it is said where it is used.
+  if (!named.ok() || named->name == name) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the name ", Quoted(name), " is that of a known schedule, but a definition is given too, which calls itself ",
+      named->name.empty() ? "nothing" : Quoted(named->name), "; give one of the two, or another name"));
+}
+
+std::vector<std::string> MessageDrivenSchedules() {
+  std::vector<std::string> names;
+  for (const ScheduleEntry& entry : Schedules()) {
+    // Sizes at which all exist.
+    const absl::StatusOr<PipelineSchedule> built = BuildSchedule(entry, {.ranks = 4, .microbatches = 8});
+    if (built.ok() && built->message_driven) names.emplace_back(entry.name);
+  }
+  return names;
 }
 
 absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params) {

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -36,6 +37,13 @@ std::string FormatSchedule(const NamedSchedule& named);
 
 // InvalidArgument unless the ranks and microbatches are those of `params`, and these set no optional parameter.
 absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& params);
+
+// Of a plan that has a name and a definition, which is what counts: InvalidArgument if the name is a registered
+// schedule's and the definition does not call itself so.
+absl::Status CheckDefinitionName(absl::string_view name, absl::string_view definition);
+
+// The names of the registered schedules that are message-driven, so that a plan can freeze them.
+std::vector<std::string> MessageDrivenSchedules();
 
 // For plans that bring their schedule: ParseSchedule and CheckDefinition.
 absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params);

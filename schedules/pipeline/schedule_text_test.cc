@@ -145,8 +145,14 @@ TEST(ParseSchedule, NamesLineAndColumn) {
   EXPECT_THAT(with("F0.0 F0.1", "(F0.0)"), HasSubstr("a group that ends here has 1 slots"));
   // What is wrong with the whole.
   EXPECT_THAT(with("  B0.0\n", ""), HasSubstr("missing"));
-  EXPECT_THAT(with("name: mine", "lane 0: 0"), HasSubstr("lane 0 places 1 stages; expected 2"));
-  EXPECT_THAT(with("name: mine", "lane 0: 1 0"), HasSubstr("is placed on rank"));
+  EXPECT_THAT(with("name: mine", "lane 0: 0"),
+              StartsWith("line 3, column 1: lane 0 places 1 stages; expected 2 as for F1.0 in line 9, column 9"));
+  EXPECT_THAT(with("name: mine", "lane 0: 1 0"),
+              StartsWith("line 6, column 9, F0.0: rank 0, slot F s0 m0: stage 0 is placed"));
+  EXPECT_THAT(with("name: mine", "lane 0: 0 1\nlane 1: 0 1 1"),
+              StartsWith("line 3, column 1: lane 0 places 2 stages; expected 3 as in line 4 (lane 1)"));
+  EXPECT_EQ(with("name: mine", absl::StrCat("name: ", std::string(100'000, 'x'))),
+            "line 3, column 7: a name of 100000 characters; allowed: at most 200");
   EXPECT_THAT(with("name: mine", "lane 1: 0 1\nlane 3: 0 1"), HasSubstr("stage 0 of lane 2 has no slot"));
   EXPECT_THAT(with("name: mine", "lane 16777215: 0 1"), HasSubstr("lane 16777215 in a file of 8 slots"));
   EXPECT_THAT(with("F0.1", "F16777215.1"), HasSubstr("stage 16777215 with 1 lanes in a file of 8 slots"));
@@ -154,6 +160,39 @@ TEST(ParseSchedule, NamesLineAndColumn) {
   EXPECT_EQ(with("name: mine", "message-driven: arrival"), "the file has no line 'limit:'");
   EXPECT_THAT(with("name: mine", "message-driven: arival"), HasSubstr("message-driven 'arival'; nearest: 'arrival'"));
   EXPECT_EQ(with("name: mine", "uses: newest"), "the file has no line 'update-every:'");
+}
+
+// What the checks find wrong with slots is shown where the slot is, in the file's words.
+TEST(ParseSchedule, NamesThePlaceOfAWrongSlot) {
+  auto error = [](absl::string_view rank0, absl::string_view rank1) {
+    return Error(absl::StrCat("weft schedule 1\nranks: 2\nmicrobatches: 2\n\nrank 0: F0.0\n  ", rank0,
+                              "\nrank 1: ", rank1, "\n"));
+  };
+  const char kGood[] = "F1.0 B1.0 F1.1 B1.1";
+  EXPECT_EQ(error("F0.1 B0.0 B0.1", kGood), "");
+  EXPECT_THAT(error("F0.1 B0.0  F0.1 B0.1", kGood),
+              StartsWith("line 6, column 14, F0.1: rank 0, slot F s0 m1: runs twice"));
+  EXPECT_THAT(error("F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1"),
+              StartsWith("line 7, column 1, B1.1: slot B s1 m1 is missing; expected on rank 1"));
+  EXPECT_THAT(error("F0.1 B0.0 B0.1 F0.2", kGood),
+              StartsWith("line 6, column 18, F0.2: rank 0, slot F s0 m2: microbatches are 0 to 1"));
+  EXPECT_THAT(error("F0.1 B0.0 B0.1", "B1.0 F1.0 F1.1 B1.1"),
+              StartsWith("line 7, column 9, B1.0: rank 1: B s1 m0 comes before"));
+  EXPECT_THAT(error("B0.0 F0.1 B0.1", "F1.0 F1.1 B1.1 B1.0"),
+              StartsWith("line 6, column 3, B0.0: deadlock: B s0 m0 (rank 0) waits for "));
+  EXPECT_THAT(Error("weft schedule 1\nranks: 1\nmicrobatches: 1\nlane 0: 0\nlane 1: 0\nrank 0: F0.0@1 B0.0\n"),
+              StartsWith("line 6, column 16, B0.0: rank 0, slot B l0 s0 m0: microbatch 0 is in lane 1 elsewhere"));
+}
+
+TEST(ParseSchedule, AlmostTheTextForm) {
+  EXPECT_EQ(Error("# mine\nWeft schedule 1\nranks: 1\n"),
+            "line 2, column 1: 'Weft schedule 1'; expected 'weft schedule 1'");
+  for (const char* text : {"ranks: 2\nmicrobatches: 2\n", "wfet schedule 1\n", "schedule 1\nranks: 1\n"}) {
+    EXPECT_THAT(Error(text), HasSubstr("begins with a line 'weft schedule 1'")) << text;
+  }
+  EXPECT_THAT(Error("0F0,0B1\n"), testing::Not(HasSubstr("weft schedule 1")));
+  EXPECT_THAT(Error(""), StartsWith("the file is empty; expected 'weft schedule 1'"));
+  EXPECT_THAT(Error(" \n\n"), StartsWith("the file has only blank lines"));
 }
 
 // Every registered schedule comes back as it was, at several sizes and parameters.
@@ -202,6 +241,16 @@ TEST(ScheduleFromDefinition, AgreesWithWhatIsAsked) {
   EXPECT_EQ(error({.ranks = 4, .microbatches = 2}), "the schedule is for 2 ranks, but 4 are asked for");
   EXPECT_EQ(error({.ranks = 2, .microbatches = 8}), "the schedule is for 2 microbatches, but 8 are asked for");
   EXPECT_EQ(error({.ranks = 2, .microbatches = 2, .waves = 1}), "a schedule that is given by its lists takes no waves");
+}
+
+TEST(CheckDefinitionName, AKnownNameIsNoNameForAnother) {
+  EXPECT_THAT(
+      std::string(CheckDefinitionName("gpipe", kTiny).message()),
+      HasSubstr("the name 'gpipe' is that of a known schedule, but a definition is given too, which calls itself"));
+  EXPECT_TRUE(CheckDefinitionName("other", kTiny).ok());
+  EXPECT_TRUE(CheckDefinitionName("", kTiny).ok());
+  EXPECT_TRUE(CheckDefinitionName("gpipe", "").ok());
+  EXPECT_TRUE(CheckDefinitionName("gpipe", absl::StrReplaceAll(kTiny, {{"name: mine", "name: gpipe"}})).ok());
 }
 
 }  // namespace

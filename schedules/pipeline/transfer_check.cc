@@ -318,26 +318,44 @@ class DeadlockCheck {
     // Every node that is left waits for one that is left: following those must come round.
     const Index waits = IndexEdges(/*by_waiting=*/true);
     std::vector<int64_t> seen_at(n, -1);
-    std::vector<std::string> path;
+    std::vector<Edge> path;
     while (seen_at[at] < 0) {
       seen_at[at] = static_cast<int64_t>(path.size());
       for (int64_t i = waits.first[at]; i < waits.first[at + 1]; ++i) {
         const Edge& edge = edges_[waits.order[i]];
         if (missing[Node(edge.before)] == 0) continue;
-        path.push_back(absl::StrCat(NodeName(edge.after), " waits for ", table_.ShortName(edge.before)));
+        path.push_back(edge);
         at = Node(edge.before);
         break;
       }
     }
-    return Refuse("deadlock: ", absl::StrJoin(path.begin() + seen_at[at], path.end(), "; "));
+    path.erase(path.begin(), path.begin() + seen_at[at]);
+    // Each waits for something of the next, and the last for something of the first.
+    std::vector<std::string> links;
+    for (size_t i = 0; i < path.size(); ++i) {
+      const int64_t awaited = path[(i + path.size() - 1) % path.size()].before;
+      links.push_back(absl::StrCat(NodeName(path[i].after), Together(path[i].after, awaited), " waits for ",
+                                   table_.ShortName(path[i].before)));
+    }
+    return Refuse("deadlock: ", absl::StrJoin(links, "; "));
+  }
+
+  int64_t Partner(int64_t id) const {
+    const auto [kind, stage] = Other(table_[id]);
+    return table_.Find(kind, stage, table_[id].microbatch);
+  }
+
+  // What of the node of `id` is waited for, where NodeName does not say it already.
+  std::string Together(int64_t id, int64_t awaited) const {
+    if (awaited == id || (IsTransfer(table_[id].kind) && Partner(id) == awaited)) return "";
+    return absl::StrCat(IsTransfer(table_[id].kind) ? ", which starts together with " : ", paired with ",
+                        table_.ShortName(awaited), ",");
   }
 
   // The action of a node by which it is held up, and its partner if it is a transfer.
   std::string NodeName(int64_t id) const {
     if (!IsTransfer(table_[id].kind)) return table_.ShortName(id);
-    const auto [kind, stage] = Other(table_[id]);
-    return absl::StrCat(table_.ShortName(table_.Find(kind, stage, table_[id].microbatch)), " with ",
-                        table_.ShortName(id));
+    return absl::StrCat(table_.ShortName(Partner(id)), " with ", table_.ShortName(id));
   }
 
   const ActionLists& lists_;

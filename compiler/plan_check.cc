@@ -1,0 +1,53 @@
+#include "compiler/plan_check.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedules/pipeline/schedule_text.h"
+
+namespace weft {
+
+absl::Status CheckScheduleName(const PlanSchedule& plan) {
+  const absl::Status status = CheckDefinitionName(plan.name(), plan.definition());
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat("plan.schedule: ", status.message()));
+}
+
+absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule) {
+  if (!plan.freeze() || schedule.message_driven) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan.schedule.freeze is given, but schedule '", plan.name(),
+                   "' is not message-driven: there is nothing to freeze; those that are: ",
+                   absl::StrJoin(MessageDrivenSchedules(), ", "), ", and definitions with 'message-driven:'"));
+}
+
+absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages) {
+  const int64_t layers = model.ops().empty() ? 0 : int64_t{1} + model.ops(model.ops_size() - 1).layer();
+  if (stages <= layers) return absl::OkStatus();
+  const int64_t per_rank = std::max<int64_t>(stages / ranks, 1);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the pipe axis of plan.mesh (pp) = ", ranks, " with ", per_rank,
+                   per_rank == 1 ? " stage" : " stages (plan.schedule.virtual_stages, or two for each of its waves)",
+                   " per rank makes ", stages, " stages of at least one layer; the model has ", layers,
+                   " layers; nearest valid: ", layers >= per_rank ? absl::StrCat("pp = ", layers / per_rank) : "",
+                   layers >= per_rank && layers >= ranks ? " or " : "",
+                   layers >= ranks ? absl::StrCat(layers / ranks, " stages per rank") : ""));
+}
+
+// A program that its transfers' common order blocks: which field it is, in front of the cycle.
+absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status) {
+  if (status.ok() || plan.transfer_order() == BY_EDGE || plan.transfer_placement() != EARLY ||
+      !absl::StrContains(status.message(), "P13.deadlock")) {
+    return status;
+  }
+  return absl::Status(status.code(),
+                      absl::StrCat("plan.transfer_order = ", TransferOrder_Name(plan.transfer_order()),
+                                   " with plan.transfer_placement = EARLY makes transfers wait for each other; set "
+                                   "plan.transfer_placement (transfer_placement) to DEFERRED or FASTEST: ",
+                                   status.message()));
+}
+
+}  // namespace weft
