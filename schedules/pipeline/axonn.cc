@@ -11,12 +11,12 @@
 // same moment the forward, then the lower microbatch. Forwards among themselves, and backwards, stay in ascending
 // microbatch order (rule P9).
 //
-// Constraints: any P >= 1, N >= 1; limit >= 1, microbatches in flight (default P, the paper's G_inter).
+// Constraints: any P >= 1, N >= 1, one stage per rank; limit >= 1, microbatches in flight (default P, the paper's
+//          G_inter).
 // Time:    no formula. Equal stages, F=1, B=2, free transfers: as 1F1B up to P = 4; first come, first served costs a
 //          little beyond: P=8 takes 75 at N=16 (1F1B: 69) and 124 at N=32 (117).
 // Memory:  at most min(limit, N) microbatches on every rank, and on the last only one at a time: it is less careful
-// than
-//          1F1B, which holds P - r.
+//          than 1F1B, which holds P - r.
 // Source:  Singh and Bhatele 2022, "AxoNN: An asynchronous, message-driven parallel framework for extreme-scale deep
 //          learning", arXiv:2110.13005.
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -97,7 +98,8 @@ class Completeness {
         if (!wrong.empty()) return Refuse("rank ", rank, ", slot ", SlotName(schedule_, slot), ": ", wrong);
       }
     }
-    return CheckNothingMissing();
+    if (absl::Status status = CheckNothingMissing(); !status.ok()) return status;
+    return CheckPairsOfOne();
   }
 
  private:
@@ -124,7 +126,9 @@ class Completeness {
 
   std::string WrongPair(const Slot& slot, const Slot* next) const {
     if (schedule_.message_driven) return "pairs are for static schedules";
-    if (slot.kind != SlotKind::kForward) return "the first of a pair is a forward";
+    if (slot.kind != SlotKind::kForward || slot.width != 1) {
+      return "the first of a pair is a forward of one microbatch";
+    }
     if (next == nullptr) return "paired with nothing, as it is the last of its rank";
     if (next->kind != SlotKind::kBackward || next->paired || next->ahead != slot.ahead) {
       return absl::StrCat("paired with ", SlotName(schedule_, *next), "; the second of a pair is a whole backward",
@@ -187,6 +191,23 @@ class Completeness {
     return absl::OkStatus();
   }
 
+  // A pair is one segment that reads what one forward saved, not a part of it (rule P5).
+  absl::Status CheckPairsOfOne() const {
+    for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
+      const std::vector<Slot>& order = schedule_.order[rank];
+      for (size_t i = 0; i < order.size(); ++i) {
+        if (!order[i].paired) continue;
+        const Slot& backward = order[i + 1];
+        const int64_t group = group_of_[backward.microbatch];
+        if (group % 2 == 0) continue;
+        return Refuse("rank ", rank, ", slot ", SlotName(schedule_, order[i]), ": paired with ",
+                      SlotName(schedule_, backward), ", whose forward is of microbatches ", group / 2, " and ",
+                      group / 2 + 1, "; both of a pair are of forwards of one microbatch");
+      }
+    }
+    return absl::OkStatus();
+  }
+
   const PipelineSchedule& schedule_;
   const int microbatches_;
   SlotTable table_;
@@ -234,6 +255,26 @@ absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches) {
   return absl::OkStatus();
 }
 
+// The messages from a rank to another, in one direction, come in the order in which the sender computes them. Two stage
+// boundaries among them would hold each other up: one's message waits for a place in its stage's limit, the other's
+// waits behind it.
+absl::Status CheckOneBoundaryPerEdge(const PipelineSchedule& schedule) {
+  const std::vector<int>& rank_of = schedule.placement[0];
+  // From rank to rank: the stage below.
+  std::map<std::pair<int, int>, int> below;
+  for (int stage = 0; stage + 1 < schedule.stages; ++stage) {
+    const std::pair<int, int> edge = {rank_of[stage], rank_of[stage + 1]};
+    if (edge.first == edge.second) continue;
+    const auto [found, added] = below.try_emplace(edge, stage);
+    if (added) continue;
+    return Refuse("stages ", found->second, " and ", stage, " both hand on from rank ", edge.first, " to rank ",
+                  edge.second,
+                  "; in a message-driven schedule at most one stage of a rank does so to each other rank "
+                  "(one stage per rank, or a snake)");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string SlotName(const PipelineSchedule& schedule, const Slot& slot) {
@@ -253,6 +294,7 @@ absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches) {
   if (absl::Status status = Completeness(schedule, microbatches).Check(); !status.ok()) return status;
   SlotTable table = MakeSlotTable(schedule, microbatches);
   if (schedule.message_driven) {
+    if (absl::Status status = CheckOneBoundaryPerEdge(schedule); !status.ok()) return status;
     if (absl::Status status = CheckOneOrder(schedule, microbatches); !status.ok()) return status;
   }
   if (schedule.asynchrony) {

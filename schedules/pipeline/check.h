@@ -15,15 +15,15 @@ std::string SlotName(const PipelineSchedule& schedule, const Slot& slot);
 
 // OK if the schedule is
 // - well formed: one placement per lane, every stage on an existing rank, every index in range, pairs that are a
-// forward
-//   and a whole backward, doubled forwards alike in all stages, message-driven and asynchronous settings that have a
-//   meaning;
+//   forward and a whole backward, neither of a doubled forward's microbatches, doubled forwards alike in all stages,
+//   message-driven and asynchronous settings that have a meaning;
 // - complete: every stage runs every microbatch forward once and backward once (whole, or as both halves), a microbatch
 //   in one lane only;
 // - consistent: every slot is on the rank that its lane's placement gives its stage;
 // - in order on each rank: a backward after its forward, a weight gradient after its input gradient, and stages of one
 //   rank in the order that data flows;
-// - if message-driven, in one order of microbatches in all stages;
+// - if message-driven, in one order of microbatches in all stages, and with at most one stage boundary from each rank to
+//   each other;
 // - free of deadlock: ranks that run their lists in order and wait for their inputs all finish, whatever slots cost,
 //   whatever a message-driven rank chooses, however often an asynchronous list repeats.
 // InvalidArgument names the ranks and slots; a deadlock is named as a cycle.

@@ -91,7 +91,7 @@ TEST(CheckPairs, StartTogether) {
       "deadlock: F s0 m1 & B s0 m0 (rank 0) waits for F s1 m1 & B s1 m0 (rank 1) waits for F s0 m1 & B s0 m0 (rank 0)");
   PipelineSchedule wrong = schedule;
   wrong.order[1][3].paired = true;
-  EXPECT_EQ(Message(wrong, 2), "rank 1, slot B s1 m1: the first of a pair is a forward");
+  EXPECT_EQ(Message(wrong, 2), "rank 1, slot B s1 m1: the first of a pair is a forward of one microbatch");
   wrong = schedule;
   wrong.order[1][0].paired = true;
   EXPECT_THAT(Message(wrong, 2), HasSubstr("slot F s1 m0: paired with F s1 m1; the second of a pair is a whole"));
@@ -99,6 +99,24 @@ TEST(CheckPairs, StartTogether) {
   EXPECT_EQ(Message(wrong, 2), "rank 0: B s0 m1 is paired with F s0 m1, whose result it needs");
   wrong = Linear({{S(F, 0, 0), S(B, 0, 0), Paired(0, 1)}});
   EXPECT_EQ(Message(wrong, 2), "rank 0, slot F s0 m1: paired with nothing, as it is the last of its rank");
+}
+
+// A pair is one action of one forward and one backward, neither of them a part of something wider.
+TEST(CheckPairs, NotOfWideForwards) {
+  PipelineSchedule schedule = Linear({{Wide(0, 0), S(F, 0, 2), S(B, 0, 0), S(B, 0, 1), S(B, 0, 2)}});
+  EXPECT_EQ(CheckSchedule(schedule, 3), absl::OkStatus());
+  PipelineSchedule wrong = schedule;
+  wrong.order[0][1].paired = true;
+  EXPECT_EQ(
+      Message(wrong, 3),
+      "rank 0, slot F s0 m2: paired with B s0 m0, whose forward is of microbatches 0 and 1; both of a pair are of "
+      "forwards of one microbatch");
+  wrong = Linear({{S(F, 0, 0),
+                   {.kind = F, .stage = 0, .microbatch = 1, .width = 2, .paired = true},
+                   S(B, 0, 0),
+                   S(B, 0, 1),
+                   S(B, 0, 2)}});
+  EXPECT_EQ(Message(wrong, 3), "rank 0, slot F s0 m1-2: the first of a pair is a forward of one microbatch");
 }
 
 // Nothing orders the queues but data and the limit.
@@ -121,6 +139,56 @@ TEST(CheckMessageDriven, QueuesAndLimit) {
   schedule.asynchrony.reset();
   schedule.order[1][1].paired = true;
   EXPECT_THAT(Message(schedule, 2), HasSubstr("pairs are for static schedules"));
+}
+
+// Stage i on rank i; on every rank these microbatches in this order.
+PipelineSchedule Driven(const std::vector<int>& order, int limit, bool halves = false) {
+  PipelineSchedule schedule = Linear({{}, {}});
+  for (int rank = 0; rank < 2; ++rank) {
+    for (SlotKind kind : {F, halves ? I : B, W}) {
+      for (int m : order) {
+        if (kind != W || halves) schedule.order[rank].push_back(S(kind, rank, m));
+      }
+    }
+  }
+  schedule.message_driven = MessageDriven{.rule = MessageDriven::Rule::kBackwardFirst, .limit = limit};
+  return schedule;
+}
+
+// The limit counts places in the common order, not microbatch numbers.
+TEST(CheckMessageDriven, LimitGoesByTheCommonOrder) {
+  EXPECT_EQ(CheckSchedule(Driven({0, 2, 1, 3}, 2), 4), absl::OkStatus());
+  EXPECT_EQ(CheckSchedule(Driven({2, 1, 0}, 1), 3), absl::OkStatus());
+}
+
+// A place in the limit is free when the microbatch's activations are: after the second half.
+TEST(CheckMessageDriven, LimitHoldsUntilWeightsAreDone) {
+  EXPECT_EQ(Message(Driven({0, 1, 2}, 1, /*halves=*/true), 3),
+            "deadlock: F s0 m1 (rank 0) waits for W s0 m0 (rank 0) waits for I s0 m1 (rank 0) waits for F s0 m1 "
+            "(rank 0)");
+  EXPECT_EQ(CheckSchedule(Driven({0, 1, 2}, 3, true), 3), absl::OkStatus());
+  PipelineSchedule alternating = Linear({{S(F, 0, 0), S(F, 0, 1), S(I, 0, 0), S(W, 0, 0), S(I, 0, 1), S(W, 0, 1)}});
+  alternating.message_driven = MessageDriven{.limit = 1};
+  EXPECT_EQ(CheckSchedule(alternating, 2), absl::OkStatus());
+}
+
+TEST(CheckMessageDriven, OneBoundaryPerEdge) {
+  auto placed = [](const std::vector<int>& ranks) {
+    PipelineSchedule schedule = {.stages = static_cast<int>(ranks.size()), .placement = {ranks}, .order = {{}, {}}};
+    for (int stage = 0; stage < schedule.stages; ++stage) schedule.order[ranks[stage]].push_back(S(F, stage, 0));
+    for (int stage = schedule.stages; stage-- > 0;) schedule.order[ranks[stage]].push_back(S(B, stage, 0));
+    EXPECT_EQ(CheckSchedule(schedule, 1), absl::OkStatus());
+    schedule.message_driven = MessageDriven{};
+    return schedule;
+  };
+  EXPECT_EQ(CheckSchedule(placed({0, 1, 1, 0}), 1), absl::OkStatus());
+  EXPECT_EQ(CheckSchedule(placed({0, 0, 1}), 1), absl::OkStatus());
+  EXPECT_EQ(CheckSchedule(placed({0, 1, 0}), 1), absl::OkStatus());
+  EXPECT_EQ(
+      Message(placed({0, 1, 0, 1}), 1),
+      "stages 0 and 2 both hand on from rank 0 to rank 1; in a message-driven schedule at most one stage of a rank "
+      "does so to each other rank (one stage per rank, or a snake)");
+  EXPECT_THAT(Message(placed({0, 1, 1, 0, 0, 1}), 1), HasSubstr("stages 0 and 4 both hand on from rank 0 to rank 1"));
 }
 
 TEST(CheckAsynchronous, WhatIsAheadWaitsForNothingThatIsNot) {

@@ -43,7 +43,10 @@ class Explanation {
     const uint8_t bits = table_.at(result.stage, result.microbatch);
     Slot slot = {.kind = SlotKind::kForward, .lane = user.lane, .stage = result.stage, .microbatch = result.microbatch};
     if (result.gradient) {
-      slot.kind = (bits & SlotTable::kBackward) != 0 ? SlotKind::kBackward : SlotKind::kBackwardInput;
+      // A forward waits for a gradient where the limit holds it back: until the end of the backward.
+      slot.kind = (bits & SlotTable::kBackward) != 0 ? SlotKind::kBackward
+                  : user.kind == SlotKind::kForward  ? SlotKind::kBackwardWeight
+                                                     : SlotKind::kBackwardInput;
     }
     slot.ahead = table_.ahead(result);
     return slot;

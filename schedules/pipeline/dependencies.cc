@@ -27,8 +27,13 @@ SlotLists::SlotLists(const PipelineSchedule& schedule, const std::vector<std::ve
   per_rank_ = 2;
   split_.resize(2 * order.size());
   for (size_t rank = 0; rank < order.size(); ++rank) {
-    for (const Slot& slot : order[rank]) split_[2 * rank + (slot.kind != SlotKind::kForward)].push_back(slot);
+    for (const Slot& slot : order[rank]) {
+      split_[2 * rank + (slot.kind != SlotKind::kForward)].push_back(slot);
+      if (slot.kind == SlotKind::kForward && slot.stage == 0) microbatches_.push_back(slot.microbatch);
+    }
   }
+  ended_.resize(schedule.stages);
+  under_way_.resize(schedule.stages);
   lists_.assign(split_.begin(), split_.end());
 }
 
@@ -41,11 +46,20 @@ Result SlotLists::Missing(const Slot& slot) const {
       return input;
     }
   }
-  if (schedule_.message_driven && slot.kind == SlotKind::kForward) {
-    const Result held = {true, slot.stage, slot.microbatch - schedule_.message_driven->limit};
-    if (held.microbatch >= 0 && !table_.done(held)) return held;
+  if (schedule_.message_driven && slot.kind == SlotKind::kForward &&
+      under_way_[slot.stage] >= schedule_.message_driven->limit) {
+    return {true, slot.stage, microbatches_[ended_[slot.stage]]};
   }
   return {};
+}
+
+void SlotLists::SetDone(const Slot& slot) {
+  table_.set_done(slot);
+  if (!schedule_.message_driven) return;
+  if (slot.kind == SlotKind::kForward) ++under_way_[slot.stage];
+  if (!EndsMicrobatch(slot)) return;
+  --under_way_[slot.stage];
+  ++ended_[slot.stage];
 }
 
 }  // namespace weft

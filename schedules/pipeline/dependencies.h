@@ -35,6 +35,12 @@ inline std::array<Result, 2> SlotInputs(const Slot& slot, int microbatch, int st
   return {};
 }
 
+// Whether a stage is through with a microbatch when the slot ends: activations are released, its place in the limit of
+// a message-driven schedule is free.
+inline bool EndsMicrobatch(const Slot& slot) {
+  return slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardWeight;
+}
+
 // One byte for each (stage, microbatch), so that millions fit in a cache: what a schedule has, and what is done of it.
 class SlotTable {
  public:
@@ -100,7 +106,8 @@ class SlotLists {
   // Slots that run as one from index i on: 2 for an overlapped pair.
   static int Count(absl::Span<const Slot> list, size_t i) { return list[i].paired ? 2 : 1; }
 
-  // Something that `slot` waits for and that is not there, or stage -1.
+  // Something that `slot` waits for and that is not there, or stage -1. A forward that the limit holds back waits for
+  // the gradient of a microbatch: for all of its backward, also where that is in halves.
   Result Missing(const Slot& slot) const;
   // Of the slots that run as one from index i on.
   std::pair<const Slot*, Result> Missing(absl::Span<const Slot> list, size_t i) const {
@@ -117,6 +124,7 @@ class SlotLists {
  private:
   template <typename Wake>
   void WakeUsers(const Slot& slot, const Wake& wake) const;
+  void SetDone(const Slot& slot);
 
   const PipelineSchedule& schedule_;
   SlotTable& table_;
@@ -124,6 +132,10 @@ class SlotLists {
   // Copies for a message-driven schedule.
   std::vector<std::vector<Slot>> split_;
   std::vector<absl::Span<const Slot>> lists_;
+  // Of a message-driven schedule: its microbatches in the order that all stages take them in, and by stage how many
+  // have ended and how many are under way.
+  std::vector<int> microbatches_;
+  std::vector<int> ended_, under_way_;
 };
 
 template <typename Wake>
@@ -156,7 +168,7 @@ std::vector<int64_t> SlotLists::Run(const OnNode& on_node) {
       const int count = Count(slots, i);
       on_node(list, i, count);
       for (int64_t j = i; j < i + count; ++j) {
-        table_.set_done(slots[j]);
+        SetDone(slots[j]);
         WakeUsers(slots[j], [&](int64_t user) {
           if (user == list || is_awake[user]) return;
           is_awake[user] = true;

@@ -20,6 +20,8 @@ class Replay {
       : schedule_(schedule),
         costs_(costs),
         ends_(schedule.stages, microbatches),
+        started_(schedule.stages),
+        through_(schedule.stages),
         ranks_(schedule.order.size()),
         result_(schedule.order.size()) {
     for (int stage = 0; stage < schedule.stages; ++stage) {
@@ -67,12 +69,7 @@ class Replay {
     bool receives = false;
     // When the last of what it waits for was there; before all others if nothing.
     int64_t last = -1;
-    std::array<Result, 3> needs;
-    const std::array<Result, 2> inputs = SlotInputs(slot, slot.microbatch, schedule_.stages);
-    std::copy(inputs.begin(), inputs.end(), needs.begin());
-    needs[2] = {true, -1, slot.microbatch - schedule_.message_driven->limit};
-    if (queue == 0 && needs[2].microbatch >= 0) needs[2].stage = slot.stage;
-    for (const Result& need : needs) {
+    for (const Result& need : SlotInputs(slot, slot.microbatch, schedule_.stages)) {
       if (need.stage < 0) continue;
       const bool remote = schedule_.placement[0][need.stage] != rank;
       const int64_t end = ends_.end(need);
@@ -80,6 +77,12 @@ class Replay {
       if (end == kNever || there > now) return {};
       receives = receives || remote;
       last = std::max(last, there);
+    }
+    const int64_t freed = started_[slot.stage] - int64_t{schedule_.message_driven->limit};
+    if (queue == 0 && freed >= 0) {
+      const std::vector<int64_t>& through = through_[slot.stage];
+      if (freed >= static_cast<int64_t>(through.size()) || through[freed] > now) return {};
+      last = std::max(last, through[freed]);
     }
     if (schedule_.message_driven->rule == MessageDriven::Rule::kBackwardFirst) return {true, {queue == 0, 0, 0, 0}};
     return {true, {receives, last, queue, slot.microbatch}};
@@ -95,6 +98,8 @@ class Replay {
     result_[rank].push_back(state.queue[queue][state.head[queue]++]);
     state.free = end;
     events_.push({end, rank});
+    if (queue == 0) ++started_[slot.stage];
+    if (EndsMicrobatch(slot)) through_[slot.stage].push_back(end);
     if (slot.kind == SlotKind::kBackwardWeight) return;
     ends_.end({queue == 1, slot.stage, slot.microbatch}) = end;
     const int user = slot.stage + (queue == 0 ? 1 : -1);
@@ -106,6 +111,9 @@ class Replay {
   const PipelineSchedule& schedule_;
   const UnitCosts& costs_;
   ResultTimes ends_;
+  // By stage: forwards that have started, and when microbatches are through, in their order.
+  std::vector<int64_t> started_;
+  std::vector<std::vector<int64_t>> through_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<int32_t>> result_;
   using Event = std::pair<int64_t, int>;

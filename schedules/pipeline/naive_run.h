@@ -34,6 +34,7 @@ class NaiveRun {
       ranks_.push_back(steps);
     }
     problem_ = EachExactlyOnce(repetitions);
+    if (problem_.empty() && schedule.message_driven) problem_ = FindEarlier();
     if (problem_.empty()) problem_ = schedule.message_driven ? TryChoices() : Relax();
   }
 
@@ -72,8 +73,8 @@ class NaiveRun {
     for (int m = step.slot.microbatch; m < step.slot.microbatch + step.slot.width; ++m) {
       if (step.slot.kind == SlotKind::kForward) {
         if (s > 0) things.push_back({'F', s - 1, m, k});
-        if (schedule_.message_driven && m >= schedule_.message_driven->limit) {
-          things.push_back({'I', s, m - schedule_.message_driven->limit, k});
+        if (auto earlier = earlier_.find({s, m}); earlier != earlier_.end()) {
+          things.push_back({'W', s, earlier->second, k});
         }
       } else if (step.slot.kind == SlotKind::kBackwardWeight) {
         things.push_back({'I', s, m, k});
@@ -89,6 +90,7 @@ class NaiveRun {
     int64_t made = 0;
     std::map<int, int> lane_of;
     std::map<int, std::pair<int, int>> group_of;
+    std::set<int> backwards_in_pairs;
     for (const std::vector<Step>& steps : ranks_) {
       for (size_t i = 0; i < steps.size(); ++i) {
         const Step& step = steps[i];
@@ -98,10 +100,11 @@ class NaiveRun {
         }
         if (schedule_.placement[slot.lane][slot.stage] != step.rank) return "elsewhere";
         if (slot.width < 1 || slot.width > 2 || (slot.width == 2 && slot.kind != SlotKind::kForward)) return "width";
-        if (slot.paired && (slot.kind != SlotKind::kForward || i + 1 == steps.size() ||
+        if (slot.paired && (slot.kind != SlotKind::kForward || slot.width != 1 || i + 1 == steps.size() ||
                             steps[i + 1].slot.kind != SlotKind::kBackward || steps[i + 1].slot.paired)) {
           return "no pair";
         }
+        if (slot.paired) backwards_in_pairs.insert(steps[i + 1].slot.microbatch);
         for (const Thing& thing : Makes(step)) {
           const int m = std::get<2>(thing);
           if (m < 0 || m >= microbatches_) return "no such microbatch";
@@ -113,7 +116,29 @@ class NaiveRun {
         }
       }
     }
+    for (const int m : backwards_in_pairs) {
+      auto group = group_of.find(m);
+      if (group != group_of.end() && group->second.second != 1) return "half of a wide forward in a pair";
+    }
     return made == int64_t{3} * schedule_.stages * microbatches_ * repetitions ? "" : "missing";
+  }
+
+  // The microbatch that must be through with a stage before another may enter it: `limit` before it in the stage's own
+  // list of forwards.
+  std::string FindEarlier() {
+    std::map<int, std::vector<int>> forwards;
+    for (const std::vector<Step>& steps : ranks_) {
+      for (const Step& step : steps) {
+        if (step.slot.kind == SlotKind::kForward) forwards[step.slot.stage].push_back(step.slot.microbatch);
+      }
+    }
+    for (const auto& [stage, order] : forwards) {
+      if (order != forwards[0]) return "more than one order";
+      for (size_t i = schedule_.message_driven->limit; i < order.size(); ++i) {
+        earlier_[{stage, order[i]}] = order[i - schedule_.message_driven->limit];
+      }
+    }
+    return "";
   }
 
   // Raises every start until nothing more has to be raised: the longest path, by brute force.
@@ -218,6 +243,8 @@ class NaiveRun {
   const SlotCosts costs_;
   std::vector<std::vector<Step>> ranks_;
   std::map<Thing, int> maker_;
+  // (stage, microbatch) to microbatch; of message-driven schedules.
+  std::map<std::pair<int, int>, int> earlier_;
   std::vector<std::vector<int64_t>> start_;
   std::string problem_;
 };

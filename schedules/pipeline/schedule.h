@@ -76,7 +76,8 @@ struct MessageDriven {
   // What runs first if both a forward and a backward could: the one that could first (AxoNN), or the backward.
   enum class Rule : uint8_t { kArrival, kBackwardFirst };
   Rule rule = Rule::kArrival;
-  // Microbatches that the first stage lets in before it waits for one to come back.
+  // Microbatches that a stage may have under way, from the start of the forward to the end of the backward (of both
+  // halves): the next forward in its order waits for the end of the backward `limit` before it.
   int limit = 1;
 };
 

@@ -102,6 +102,37 @@ TEST(TimeMessageDriven, WhatWaitsForNoMessageGoesFirst) {
   EXPECT_EQ(FreezeSchedule(frozen, 2, costs)->order, frozen.order);
 }
 
+// The limit lets in by place in the order, whatever the microbatches are called.
+TEST(TimeMessageDriven, NamesOfMicrobatchesDoNotMatter) {
+  for (const std::vector<int>& names : {std::vector<int>{0, 2, 1, 3}, {3, 2, 1, 0}}) {
+    for (int limit : {1, 2, 3}) {
+      for (bool renamed : {false, true}) {
+        PipelineSchedule schedule = Linear({{}, {}, {}});
+        for (int rank = 0; rank < 3; ++rank) {
+          for (SlotKind kind : {F, B}) {
+            for (int m = 0; m < 4; ++m) schedule.order[rank].push_back(S(kind, rank, renamed ? names[m] : m));
+          }
+        }
+        schedule.message_driven = MessageDriven{.rule = MessageDriven::Rule::kBackwardFirst, .limit = limit};
+        const ScheduleTiming timing = *TimeSchedule(schedule, 4, {});
+        // limit 1: one after the other, each three times forward and backward.
+        EXPECT_EQ(timing.makespan, limit == 1 ? 36 : limit == 2 ? 21 : 18) << limit << " " << renamed;
+      }
+    }
+  }
+}
+
+// Between the halves of a backward the microbatch is still under way.
+TEST(TimeMessageDriven, LimitHoldsUntilTheSecondHalfEnds) {
+  PipelineSchedule schedule = Linear({{S(F, 0, 0), S(F, 0, 1), S(I, 0, 0), S(W, 0, 0), S(I, 0, 1), S(W, 0, 1)}});
+  for (const auto rule : {MessageDriven::Rule::kArrival, MessageDriven::Rule::kBackwardFirst}) {
+    schedule.message_driven = MessageDriven{.rule = rule, .limit = 1};
+    const ScheduleTiming timing = *TimeSchedule(schedule, 2, {});
+    EXPECT_THAT(timing.start[0], ElementsAre(0, 3, 1, 2, 4, 5));
+    EXPECT_EQ(timing.ranks[0].peak_activations, 1);
+  }
+}
+
 // A middle rank with a forward and a backward that arrive at the same moment.
 TEST(TimeMessageDriven, TiesAndPriority) {
   PipelineSchedule schedule = Linear({{}, {}, {}});
