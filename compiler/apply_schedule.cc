@@ -166,7 +166,13 @@ class ListWriter {
     if (limit > 0) {
       const bool forward = slot.kind == SlotKind::kForward;
       const auto& done = forward ? backwards_done_ : forwards_done_;
-      auto token = done.find({slot.stage, forward ? slot.microbatch - limit : slot.microbatch});
+      int on = slot.microbatch;
+      if (forward) {
+        std::vector<int>& order = forwards_of_[slot.stage];
+        on = static_cast<int>(order.size()) < limit ? -1 : order[order.size() - limit];
+        order.push_back(slot.microbatch);
+      }
+      auto token = done.find({slot.stage, on});
       if (token != done.end()) after.push_back(token->second);
     }
     return builder_.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(builder_.getContext()),
@@ -220,6 +226,8 @@ class ListWriter {
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
   // Of (stage, microbatch): its forward, and the last part of its backward so far.
   std::map<std::pair<int, int>, mlir::Value> forwards_done_, backwards_done_;
+  // With a limit: the microbatches of each stage's forwards so far.
+  std::map<int, std::vector<int>> forwards_of_;
 };
 
 // Forwards only, one microbatch at a time.

@@ -247,6 +247,8 @@ void BuildSegmentsPass::runOnOperation() {
     }
   }
   for (size_t rank = 0; rank < holdings_.ranks.size(); ++rank) {
+    // A rank without a stage has nothing to do at the end of a step either.
+    if (holdings_.ranks[rank].stages.empty()) continue;
     BuildStepSegments(builder, static_cast<int32_t>(rank), holdings_.ranks[rank], tensors_, *training);
   }
   graph.erase();

@@ -106,19 +106,19 @@ class ListPlacer {
 
   // In a program that chooses its order while running: a receive has a buffer once its microbatch is within the limit.
   void PlaceByLimit() {
-    std::map<std::pair<int, int>, int> ends;
+    // By stage; microbatches are in one order everywhere, and an edge has those of one stage.
+    std::map<int, std::vector<int>> ends;
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int stage = StageOfWeightGradients(computes_[i]);
-      if (stage >= 0) ends[{stage, PartOf(computes_[i]).microbatch}] = static_cast<int>(i);
+      if (stage >= 0) ends[stage].push_back(static_cast<int>(i));
     }
     for (auto& [key, edge] : edges_) {
-      for (Transfer& receive : edge) {
-        auto recv = mlir::cast<ir::RecvOp>(receive.op);
-        auto end = ends.find({static_cast<int>(recv.getStage()),
-                              static_cast<int>(recv.getMicrobatch()) - static_cast<int>(program_.getLimit())});
-        if (end == ends.end()) continue;
-        receive.gap = end->second + 1;
-        receive.waits = true;
+      for (size_t i = program_.getLimit(); i < edge.size(); ++i) {
+        const std::vector<int>& of_stage = ends[static_cast<int>(mlir::cast<ir::RecvOp>(edge[i].op).getStage())];
+        const size_t end = i - program_.getLimit();
+        if (end >= of_stage.size()) continue;
+        edge[i].gap = of_stage[end] + 1;
+        edge[i].waits = true;
       }
     }
     Write(false, false);

@@ -233,6 +233,7 @@ class TemplatePlanner {
       }
       kind.push_back(i);
     }
+    if (computes_.empty()) return;
     // What the two queues have in common.
     int step = -1;
     const int last = computes_.back();

@@ -54,24 +54,17 @@ absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement
     }
     for (size_t stage = 0; stage < stages; ++stage) {
       const int rank = placement[lane][stage];
-      if (rank < 0) {
+      if (rank < 0 || rank > kMaximumPipeRank) {
         return absl::InvalidArgumentError(absl::StrCat("placement: lane ", lane, " puts stage ", stage, " on rank ",
-                                                       rank, "; ranks are numbered from 0"));
+                                                       rank, "; allowed: 0 to ", kMaximumPipeRank));
       }
       holders[stage].insert(rank);
       last = std::max<int32_t>(last, rank);
     }
   }
-  // So that the vector below is not larger than the input.
-  std::set<int32_t> all;
-  for (const std::set<int32_t>& some : holders) all.insert(some.begin(), some.end());
-  if (static_cast<int64_t>(all.size()) != int64_t{last} + 1 || all.empty()) {
-    int32_t missing = 0;
-    while (all.count(missing) > 0) ++missing;
-    return absl::InvalidArgumentError(absl::StrCat("placement: rank ", missing, " holds no stage"));
-  }
+  if (last < 0) return absl::InvalidArgumentError("placement: no rank holds a stage");
   Holdings holdings;
-  holdings.ranks.resize(all.size());
+  holdings.ranks.resize(int64_t{last} + 1);
   std::map<int32_t, TensorPlaces> tensors;
   for (size_t stage = 0; stage < stages; ++stage) {
     for (int32_t rank : holders[stage]) holdings.ranks[rank].stages.push_back(static_cast<int32_t>(stage));

@@ -90,15 +90,26 @@ TEST(RankContent, OneNormWriterPerTensor) {
   }
 }
 
+TEST(RankContent, RanksMayHoldNothing) {
+  Holdings holdings = Of({{1, 3}}, {{{0, {0}}, {1, {0}}}, {{0, {1}}}});
+  ASSERT_EQ(holdings.ranks.size(), 4);
+  for (int rank : {0, 2}) {
+    EXPECT_TRUE(holdings.ranks[rank].stages.empty());
+    EXPECT_TRUE(holdings.ranks[rank].tensors.empty());
+  }
+  EXPECT_EQ(Text(holdings.ranks[1]), "0:0/0* 1:0/0*");
+  EXPECT_EQ(Text(holdings.ranks[3]), "0:1/1");
+  EXPECT_EQ(holdings.tensors[0].sum, TiedSum::kOverRanks);
+}
+
 TEST(RankContent, SaysWhatIsWrong) {
   auto error = [](const Placement& placement, int stages) {
     return std::string(HoldingsOf(placement, std::vector<StageUses>(stages)).status().message());
   };
   EXPECT_EQ(error({{0, 1}, {1}}, 2), "placement: lane 1 places 1 stages; the model has 2");
-  EXPECT_EQ(error({{0, -1}}, 2), "placement: lane 0 puts stage 1 on rank -1; ranks are numbered from 0");
-  EXPECT_EQ(error({{0, 2}}, 2), "placement: rank 1 holds no stage");
-  EXPECT_EQ(error({{0, 2147483647}}, 2), "placement: rank 1 holds no stage");
-  EXPECT_EQ(error({}, 2), "placement: rank 0 holds no stage");
+  EXPECT_EQ(error({{0, -1}}, 2), "placement: lane 0 puts stage 1 on rank -1; allowed: 0 to 1048575");
+  EXPECT_EQ(error({{0, 2147483647}}, 2), "placement: lane 0 puts stage 1 on rank 2147483647; allowed: 0 to 1048575");
+  EXPECT_EQ(error({}, 2), "placement: no rank holds a stage");
 }
 
 }  // namespace

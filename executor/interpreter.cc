@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -480,7 +481,9 @@ class Interpreter::Impl {
       }
     }
     if (action.writes_norm) {
-      results->norm = *prepared_->norm;
+      results->norm = prepared_->norm != nullptr
+                          ? *prepared_->norm
+                          : std::sqrt(std::accumulate(prepared_->norms.begin(), prepared_->norms.end(), 0.0));
       WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
     }
     if (--left_[repetition - first_repetition_] == 0) {

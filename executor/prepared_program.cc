@@ -375,7 +375,14 @@ class Preparer {
       out_.losses = absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*losses)), Elements(*losses));
     }
     const Buffer* norm = FindWriter(NORM, &PreparedAction::writes_norm);
-    if (norm != nullptr) out_.norm = reinterpret_cast<const double*>(arena_.Data(*norm));
+    if (norm != nullptr) {
+      out_.norm = reinterpret_cast<const double*>(arena_.Data(*norm));
+      return;
+    }
+    const Buffer* norms = FindWriter(NORMS, &PreparedAction::writes_norm);
+    if (norms != nullptr) {
+      out_.norms = absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*norms)), Elements(*norms));
+    }
   }
 
   const Program& program_;

@@ -113,9 +113,10 @@ struct PreparedProgram {
   std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
   // What LOSSES and NORM hold; empty and null if no action of the body writes them. Losses are those of all data
-  // coordinates in turn.
+  // coordinates in turn. A rank that updates nothing has no NORM, but NORMS: the squares by tensor.
   absl::Span<const double> losses;
   const double* norm = nullptr;
+  absl::Span<const double> norms;
   // What PreparedStep's spans point into.
   std::vector<TensorView> views;
 };

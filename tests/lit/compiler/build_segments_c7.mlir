@@ -1,8 +1,8 @@
-// RUN: weft-opt %s --weft-build-segments="placement=1" -verify-diagnostics
+// RUN: weft-opt %s --weft-build-segments="placement=-1" -verify-diagnostics
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
-  // expected-error@+1 {{[build_segments_c7] placement: rank 0 holds no stage}}
+  // expected-error@+1 {{[build_segments_c7] placement: lane 0 puts stage 0 on rank -1; allowed: 0 to 1048575}}
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
     %tokens = weft.load_tokens {layer = 0 : i32, stage = 0 : i32} : tensor<6xi32>
