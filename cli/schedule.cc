@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "proto/json.h"
 #include "proto/status.h"
+#include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/pytorch_csv.h"
 #include "schedules/pipeline/schedule_text.h"
 #include "schedules/pipeline/transfer_check.h"
@@ -67,7 +68,7 @@ std::string LastLine(const LoadedSchedule& loaded) {
 absl::Status ScheduleCommand(absl::Span<const std::string> args) {
   int64_t ranks = 0, microbatches = 0;
   int64_t forward = 1 * kScale, backward = 2 * kScale, weight = 1 * kScale, pair = 0, p2p = 0;
-  int64_t virtual_stages = 0, waves = 0, lanes = 0, limit = 0, group = 0;
+  int64_t virtual_stages = 0, waves = 0, lanes = 0, limit = 0, group = 0, activation_cap = 0;
   std::string scaling = kScalings[0], format = "text", compare, csv_form = "compute_only", dialect = "torch";
   std::string file_form = "auto", file_dialect = "auto", communicators = kCommunicators[0];
   ScheduleRequest request;
@@ -93,6 +94,11 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
   flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &group, 0,
             kMaximumCount);
   flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &scaling);
+  flags.Thousandths(
+      "activation-cap", "M",
+      "refuse a schedule with a rank that ever holds the activations of more microbatches than this, each "
+      "counted as one whole rank's; --compare leaves it out",
+      &activation_cap, 1, kLargestCost);
   flags.Bool("freeze", "make a message-driven schedule the static one that it is with these times", &request.freeze);
   flags.String("compare", "NAME,...",
                "one line for NAME and for each of these, the fastest first; \"all\": all that exist for these P and N. "
@@ -133,6 +139,7 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
       .group = static_cast<int>(group),
       .scaling = Choose<Scaling>(kScalings, scaling),
   };
+  if (activation_cap > 0) request.activation_cap = Ratio{activation_cap, kScale};
   for (const char* flag : {"csv-form", "dialect"}) {
     if (!flags.Given(flag) || format == "csv") continue;
     return UsageError(absl::StrCat("--", flag, " is for --format=csv, but the format is ", format,

@@ -15,6 +15,7 @@
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
+#include "schedules/pipeline/activation_cap.h"
 #include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/lowering.h"
 #include "schedules/pipeline/schedule_text.h"
@@ -160,6 +161,12 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
     loaded.frozen = timed.schedule.message_driven.has_value();
     WEFT_ASSIGN_OR_RETURN(timed.schedule, FreezeSchedule(timed.schedule, timed.microbatches, request.params.costs));
   }
+  if (request.activation_cap) {
+    const absl::Status status = CheckActivations(timed.schedule, timed.microbatches, *request.activation_cap);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("schedule ", Quoted(timed.name), ": ", status.message()));
+    }
+  }
   WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, timed.microbatches, request.params.costs));
   loaded.report.MergeFrom(MakeScheduleReport(timed));
   return loaded;
@@ -171,6 +178,7 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
   report.set_schema_version(1);
   ScheduleRequest each = request;
   each.ignore_foreign = true;
+  each.activation_cap.reset();
   // The first, which a plan would name, says how many ranks and microbatches.
   std::vector<std::string> wanted = {request.name};
   const bool all = std::find(names.begin(), names.end(), "all") != names.end();
@@ -191,6 +199,11 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
     return absl::InvalidArgumentError(
         absl::StrCat("none of the compared schedules takes ", optional.flag, TakersOf(optional.bit)));
   }
+  const auto skip = [&report](const std::string& name, const absl::Status& status) {
+    SkippedSchedule* skipped = report.add_skipped();
+    skipped->set_schedule(name);
+    skipped->set_reason(std::string(status.message()));
+  };
   bool any_frozen = false;
   std::vector<ScheduleReport> rows;
   std::vector<std::string> seen;
@@ -204,15 +217,21 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
     if (!loaded.ok()) {
       // The first may be of "all" too, but it was asked for.
       if (i < named) return loaded.status();
-      SkippedSchedule* skipped = report.add_skipped();
-      skipped->set_schedule(wanted[i]);
-      skipped->set_reason(std::string(loaded.status().message()));
+      skip(wanted[i], loaded.status());
       continue;
     }
     any_frozen |= loaded->frozen;
     if (i == 0) {
       each.params.ranks = loaded->report.ranks();
       each.params.microbatches = loaded->report.microbatches();
+    }
+    if (request.activation_cap) {
+      const TimedSchedule& timed = loaded->timed;
+      const absl::Status status = CheckActivations(timed.schedule, timed.microbatches, *request.activation_cap);
+      if (!status.ok()) {
+        skip(loaded->timed.name, status);
+        continue;
+      }
     }
     rows.push_back(std::move(loaded->report));
   }

@@ -9,6 +9,7 @@
 #include "cli/schedule_view.h"
 #include "proto/report.pb.h"
 #include "schedules/pipeline/action_list.h"
+#include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/pytorch_csv.h"
 #include "schedules/pipeline/schedule.h"
 
@@ -23,6 +24,8 @@ struct ScheduleRequest {
   CsvOptions csv;
   // Message-driven orders become the static ones that they take with these costs.
   bool freeze = false;
+  // Schedules that hold more (CheckActivations) are refused, or left out of a comparison.
+  std::optional<Ratio> activation_cap = {};
   // Of the parameters that the schedule does not take, forget them instead of refusing.
   bool ignore_foreign = false;
 };

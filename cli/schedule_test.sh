@@ -48,6 +48,17 @@ expect 0 'no timeline: the first 1 ranks have 2000000 slots, drawn are at most '
   schedule gpipe --ranks=1 --microbatches=1000000
 expect 1 'a drawing of 2000000 slots; allowed: at most ' schedule gpipe --ranks=1 --microbatches=1000000 --format=svg
 
+# A cap of activations.
+expect 0 '^makespan 33,' schedule 1f1b --activation-cap=4
+expect 1 "schedule '1f1b': activation cap = 3\.5 microbatches: rank 0, slot F s0 m3: it then holds 4 microbatches" \
+  schedule 1f1b --activation-cap=3.5
+expect 1 'activation cap = 1\.999 microbatches: rank 0, message-driven with at most 2 ' \
+  schedule axonn --limit=2 --activation-cap=1.999
+expect 0 '^  1f1b +33 ' schedule gpipe --compare=1f1b --activation-cap=4
+expect 0 '^  gpipe +not for these: activation cap = 4 microbatches: rank 0, slot F s0 m4: ' \
+  schedule gpipe --compare=all --activation-cap=4
+expect 2 'expected a number from 0\.001' schedule gpipe --activation-cap=0
+
 # PyTorch's forms and dialects.
 expect 0 '^0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD$' \
   schedule 1f1b --ranks=2 --microbatches=2 --format=csv --csv-form=compute_comms

@@ -19,13 +19,12 @@ class Holder {
     }
   }
 
-  void NextRank() { held_ = peak_ = 0; }
-  int64_t peak() const { return peak_; }
+  void NextRank() { held_ = 0; }
+  int64_t held() const { return held_; }
 
   void Run(const Slot& slot) {
     if (slot.kind == SlotKind::kForward) {
       held_ += slot.width;
-      peak_ = std::max(peak_, held_);
       return;
     }
     if (slot.kind == SlotKind::kBackwardInput) return;
@@ -45,28 +44,37 @@ class Holder {
   std::vector<int> first_of_;
   std::vector<bool> half_gone_;
   int64_t held_ = 0;
-  int64_t peak_ = 0;
 };
 
 }  // namespace
 
-std::vector<int64_t> PeakActivations(const PipelineSchedule& schedule, int microbatches) {
+void ForEachHeld(const PipelineSchedule& schedule, int microbatches,
+                 absl::FunctionRef<void(int rank, const Slot& slot, int64_t held)> on_slot) {
   Holder holder(schedule, microbatches);
-  std::vector<int64_t> peaks;
-  for (const std::vector<Slot>& order : schedule.order) {
+  for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
+    const std::vector<Slot>& order = schedule.order[rank];
     holder.NextRank();
+    const auto run = [&](const Slot& slot) {
+      holder.Run(slot);
+      on_slot(static_cast<int>(rank), slot, holder.held());
+    };
     if (schedule.asynchrony) {
       // What is ahead of the first repetition, and a whole one.
       for (const Slot& slot : order) {
-        if (slot.ahead != 0) holder.Run(slot);
+        if (slot.ahead != 0) run(slot);
       }
-      for (const Slot& slot : order) holder.Run(slot);
+      for (const Slot& slot : order) run(slot);
     }
     for (const Slot& slot : order) {
-      if (slot.ahead == 0 || !schedule.asynchrony) holder.Run(slot);
+      if (slot.ahead == 0 || !schedule.asynchrony) run(slot);
     }
-    peaks.push_back(holder.peak());
   }
+}
+
+std::vector<int64_t> PeakActivations(const PipelineSchedule& schedule, int microbatches) {
+  std::vector<int64_t> peaks(schedule.order.size());
+  ForEachHeld(schedule, microbatches,
+              [&](int rank, const Slot&, int64_t held) { peaks[rank] = std::max(peaks[rank], held); });
   return peaks;
 }
 
