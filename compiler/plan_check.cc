@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,23 +19,33 @@ absl::Status CheckScheduleName(const PlanSchedule& plan) {
 
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule) {
   if (!plan.freeze() || schedule.message_driven) return absl::OkStatus();
+  // `schedule` may be frozen already.
+  const std::vector<std::string> names = MessageDrivenSchedules();
+  if (!plan.definition().empty()) {
+    const absl::StatusOr<NamedSchedule> named = ParseSchedule(plan.definition());
+    if (named.ok() && named->schedule.message_driven) return absl::OkStatus();
+  } else if (std::find(names.begin(), names.end(), plan.name()) != names.end()) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("plan.schedule.freeze is given, but schedule '", plan.name(),
-                   "' is not message-driven: there is nothing to freeze; those that are: ",
-                   absl::StrJoin(MessageDrivenSchedules(), ", "), ", and definitions with 'message-driven:'"));
+                   "' is not message-driven: there is nothing to freeze; those that are: ", absl::StrJoin(names, ", "),
+                   ", and definitions with 'message-driven:'"));
 }
 
 absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages) {
   const int64_t layers = model.ops().empty() ? 0 : int64_t{1} + model.ops(model.ops_size() - 1).layer();
   if (stages <= layers) return absl::OkStatus();
   const int64_t per_rank = std::max<int64_t>(stages / ranks, 1);
-  return absl::InvalidArgumentError(
-      absl::StrCat("the pipe axis of plan.mesh (pp) = ", ranks, " with ", per_rank,
-                   per_rank == 1 ? " stage" : " stages (plan.schedule.virtual_stages, or two for each of its waves)",
-                   " per rank makes ", stages, " stages of at least one layer; the model has ", layers,
-                   " layers; nearest valid: ", layers >= per_rank ? absl::StrCat("pp = ", layers / per_rank) : "",
-                   layers >= per_rank && layers >= ranks ? " or " : "",
-                   layers >= ranks ? absl::StrCat(layers / ranks, " stages per rank") : ""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the pipe axis of plan.mesh (pp) = ", ranks, " with ", per_rank,
+      per_rank == 1 ? " stage" : " stages (plan.schedule.virtual_stages, or two for each of its waves)",
+      " per rank makes ", stages, " stages of at least one layer; the model has ", layers,
+      " layers; nearest valid: ", layers >= per_rank ? absl::StrCat("pp = ", layers / per_rank) : "",
+      layers >= per_rank && layers >= ranks ? " or " : "",
+      layers >= ranks ? absl::StrCat("at most ", layers / ranks, layers < 2 * ranks ? " stage" : " stages", " per rank")
+                      : "",
+      layers < ranks && layers < per_rank ? absl::StrCat("at most ", layers, " stages in all") : ""));
 }
 
 // A program that its transfers' common order blocks: which field it is, in front of the cycle.

@@ -14,7 +14,7 @@ namespace weft {
 // A definition under the name of another schedule.
 absl::Status CheckScheduleName(const PlanSchedule& plan);
 
-// Freezing of a schedule that is static already; the message names those that are not.
+// Freezing of a schedule that is static already, unless plan.freeze made it so; the message names those that are not.
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule);
 
 // More stages than the model has layers.
