@@ -303,13 +303,13 @@ class ApplySchedulePass : public impl::ApplyScheduleBase<ApplySchedulePass> {
     ScheduleChoice choice;
     choice.name = program.getSchedule().str();
     choice.definition = program.getDefinition().value_or("").str();
-    choice.freeze = program.getFreeze();
     choice.params.ranks = static_cast<int>(program.getMesh().getSize("pipe"));
     choice.params.microbatches = static_cast<int>(program.getMicrobatches());
     choice.params.costs = {.forward = static_cast<int64_t>(program.getForwardCost()),
                            .backward = static_cast<int64_t>(program.getBackwardCost()),
                            .weight = static_cast<int64_t>(program.getWeightCost()),
-                           .pair = static_cast<int64_t>(program.getPairCost())};
+                           .pair = static_cast<int64_t>(program.getPairCost()),
+                           .p2p = static_cast<int64_t>(program.getP2pCost())};
     auto parameter = [&](llvm::StringRef name) {
       auto value =
           program.getParameters() ? program.getParameters()->getAs<mlir::IntegerAttr>(name) : mlir::IntegerAttr();

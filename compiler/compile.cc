@@ -1,8 +1,8 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +11,7 @@
 #include "compiler/asynchronous.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/export_program.h"
+#include "compiler/freeze_schedule.h"
 #include "compiler/import_graph.h"
 #include "compiler/memory_fit.h"
 #include "compiler/plan_check.h"
@@ -19,6 +20,7 @@
 #include "compiler/rank_program.h"
 #include "compiler/schedule_segments.h"
 #include "compiler/segments.h"
+#include "compiler/slot_costs.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "mlir/IR/MLIRContext.h"
@@ -33,6 +35,7 @@
 #include "schedules/collective/plan.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule.h"
+#include "schedules/pipeline/schedule_text.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/simulate.h"
 
@@ -154,35 +157,6 @@ absl::StatusOr<CostFn> Costs(const Cluster& cluster) {
   });
 }
 
-// Shares of forward, backward and weight gradients in a million units for one microbatch on all ranks: schedules need
-// their proportion only.
-absl::StatusOr<SlotCosts> CostOfMicrobatch(const SegmentSet& segments, const CostFn& cost) {
-  double forward = 0, backward = 0, input = 0, weight = 0;
-  for (const StageSegment& segment : segments.segments) {
-    double* sum = nullptr;
-    if (segment.kind == ir::SegmentKind::Forward) sum = &forward;
-    if (segment.kind == ir::SegmentKind::Backward) sum = &backward;
-    if (segment.kind == ir::SegmentKind::BackwardInput) sum = &input;
-    if (segment.kind == ir::SegmentKind::BackwardWeight) sum = &weight;
-    if (sum == nullptr) continue;
-    for (const Step& step : segment.segment.steps()) {
-      WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(step, sum == &forward ? FORWARD : BACKWARD));
-      *sum += static_cast<double>(ps);
-    }
-  }
-  if (input + weight > 0) backward = input + weight;
-  constexpr int64_t kUnits = 1'000'000;
-  SlotCosts result;
-  if (forward + backward <= 0) return result;
-  result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 2);
-  result.backward = kUnits - result.forward;
-  // Where no backward is halved, nobody asks.
-  const double share = input + weight > 0 ? weight / backward : 0.5;
-  result.weight =
-      std::clamp<int64_t>(std::llround(static_cast<double>(result.backward) * share), 1, result.backward - 1);
-  return result;
-}
-
 RankProgramOptions RankOptions(const Inputs& inputs, const SlotCosts& costs, bool evaluation) {
   RankProgramOptions options;
   options.name = inputs.model.name();
@@ -255,7 +229,8 @@ struct Context {
 absl::StatusOr<RankLevel> LowerTraining(Context& context, const Inputs& inputs, const CostFn& cost) {
   RankLevel level;
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
-  WEFT_ASSIGN_OR_RETURN(const SlotCosts costs, CostOfMicrobatch(level.segments, cost));
+  WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
+                        SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
   // The order that the rank level will ask for: with what slots really cost.
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleOf(ChoiceOf(inputs.plan.schedule(), static_cast<int>(inputs.schedule.order.size()),
@@ -313,6 +288,55 @@ absl::StatusOr<Program> CompileTraining(Context& context, const Inputs& inputs, 
   return program;
 }
 
+absl::Status VerifyForSimulation(const Program& program) {
+  VerifyOptions verify;
+  verify.allow_unfit = true;
+  verify.algorithms = KnownCollectives();
+  return VerifyProgram(program, verify);
+}
+
+// The program of the schedule as it is before plan.schedule.freeze, proven.
+absl::StatusOr<Program> CompileMessageDriven(const Inputs& inputs, const CostFn& cost) {
+  Context context;
+  RankLevel training;
+  WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, inputs, cost, &training));
+  WEFT_RETURN_IF_ERROR(VerifyForSimulation(program));
+  return program;
+}
+
+// With plan.schedule.freeze, replaces a message-driven schedule by the order of a simulated step of it, as a
+// definition. Ranks that choose while running cannot promise an order of all their messages; where the plan asks for
+// one, the step is simulated without it. Returns nothing if there is nothing to freeze.
+absl::StatusOr<std::optional<FrozenSchedule>> Freeze(Inputs& inputs, const CostFn& cost) {
+  if (!inputs.plan.schedule().freeze() || !inputs.schedule.message_driven) return std::optional<FrozenSchedule>();
+  Inputs simulated = inputs;
+  if (simulated.plan.transfer_placement() == FASTEST) simulated.plan.set_transfer_placement(EARLY);
+  absl::StatusOr<Program> program = CompileMessageDriven(simulated, cost);
+  if (!program.ok() && inputs.plan.transfer_order() != BY_EDGE) {
+    simulated.plan.set_transfer_order(BY_EDGE);
+    program = CompileMessageDriven(simulated, cost);
+  }
+  if (!program.ok()) return program.status();
+  WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *program, inputs.cluster));
+  inputs.schedule = frozen.schedule;
+  PlanSchedule plan;
+  plan.set_name(inputs.plan.schedule().name());
+  plan.set_definition(FormatSchedule({"", frozen.schedule, inputs.microbatches, {}}));
+  *inputs.plan.mutable_schedule() = std::move(plan);
+  return frozen;
+}
+
+// What `program`, proven, gained or lost by having been frozen.
+absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const Program& program,
+                                           const Cluster& cluster) {
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {}));
+  return absl::StrFormat(
+      "plan.schedule.freeze: the order is that of a simulated step of '%s'%s: %.6g s message-driven, %.6g s static",
+      program.schedule(),
+      frozen.replicas_differ ? ", as the first data replica ran it (others ran it differently)" : "",
+      frozen.message_driven_seconds, simulation.report.makespan_seconds());
+}
+
 // Replaces FASTEST by whichever placement and grouping of transfers simulates fastest; those that the verifier refuses
 // do not count. Ties go to the first: early, then without groups.
 absl::Status ChooseTransfers(Inputs& inputs, const CostFn& cost, std::vector<std::string>* notes) {
@@ -337,10 +361,7 @@ absl::Status ChooseTransfers(Inputs& inputs, const CostFn& cost, std::vector<std
     Context context;
     RankLevel training;
     WEFT_ASSIGN_OR_RETURN(const Program program, CompileTraining(context, tried, cost, &training));
-    VerifyOptions verify;
-    verify.allow_unfit = true;
-    verify.algorithms = KnownCollectives();
-    if (absl::Status status = VerifyProgram(program, verify); !status.ok()) {
+    if (absl::Status status = VerifyForSimulation(program); !status.ok()) {
       if (first_error.ok()) first_error = status;
       times.push_back(absl::StrCat(choice.name, " is refused"));
       continue;
@@ -397,9 +418,11 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, options.notes));
   WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
   Program program;
+  std::optional<FrozenSchedule> frozen;
   if (inputs.asynchronous) {
     WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost, options));
   } else {
+    WEFT_ASSIGN_OR_RETURN(frozen, Freeze(inputs, cost));
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options));
   }
@@ -413,6 +436,10 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   verify.allow_unfit = options.allow_oom;
   verify.algorithms = KnownCollectives();
   WEFT_RETURN_IF_ERROR(WithTransferOrder(inputs.plan, VerifyProgram(program, verify)));
+  if (frozen && options.notes != nullptr) {
+    WEFT_ASSIGN_OR_RETURN(std::string note, NoteOfFreezing(*frozen, program, inputs.cluster));
+    options.notes->push_back(std::move(note));
+  }
   return program;
 }
 
@@ -430,10 +457,6 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
                                                    "' updates the weights without a flush; its programs have no rank "
                                                    "level; allowed: graph, program"));
   }
-  if (inputs.plan.transfer_placement() == FASTEST && level == "rank") {
-    WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
-    WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));
-  }
   Context context;
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -447,6 +470,8 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
   }
   if (level == "rank") {
     WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+    WEFT_RETURN_IF_ERROR(Freeze(inputs, cost).status());
+    WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));
     WEFT_ASSIGN_OR_RETURN(RankLevel training, LowerTraining(context, inputs, cost));
     training.module->print(stream);
     return stream.str();

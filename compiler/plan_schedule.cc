@@ -1,10 +1,11 @@
 #include "compiler/plan_schedule.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule_text.h"
-#include "schedules/pipeline/timing.h"
 
 namespace weft {
 
@@ -12,7 +13,14 @@ absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice) {
   const ScheduleParams& params = choice.params;
   PipelineSchedule schedule;
   if (!choice.definition.empty()) {
-    WEFT_ASSIGN_OR_RETURN(schedule, ScheduleFromDefinition(choice.definition, params));
+    absl::StatusOr<PipelineSchedule> defined = ScheduleFromDefinition(choice.definition, params);
+    if (!defined.ok()) {
+      return absl::Status(
+          defined.status().code(),
+          absl::StrCat("plan.schedule.definition", choice.name.empty() ? "" : absl::StrCat(" ('", choice.name, "')"),
+                       ": ", defined.status().message()));
+    }
+    schedule = *std::move(defined);
   } else {
     WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(choice.name));
     WEFT_ASSIGN_OR_RETURN(schedule, BuildSchedule(*entry, params));
@@ -22,9 +30,6 @@ absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule ", name, " updates the weights without a flush; for a program its list must have at least ",
         params.ranks, " microbatches, as many as ranks"));
-  }
-  if (choice.freeze) {
-    WEFT_ASSIGN_OR_RETURN(schedule, FreezeSchedule(schedule, params.microbatches, params.costs));
   }
   if (static_cast<int>(schedule.order.size()) != params.ranks) {
     return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " is for ", schedule.order.size(),
@@ -38,7 +43,6 @@ ScheduleChoice ChoiceOf(const PlanSchedule& plan, int ranks, int microbatches, c
   ScheduleChoice choice;
   choice.name = plan.name();
   choice.definition = plan.definition();
-  choice.freeze = plan.freeze();
   choice.params = {.ranks = ranks,
                    .microbatches = microbatches,
                    .costs = costs,

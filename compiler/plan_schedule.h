@@ -14,12 +14,11 @@ struct ScheduleChoice {
   std::string name;
   // The text of a schedule of the user's own, in place of one from the registry; empty = none.
   std::string definition;
-  // A message-driven schedule becomes the static order that it takes with params.costs.
-  bool freeze = false;
   // `microbatches` is what the schedule counts: with backward halving, halves.
   ScheduleParams params;
 };
 
+// PlanSchedule.freeze is not part of it: that needs a program (freeze_schedule.h).
 ScheduleChoice ChoiceOf(const PlanSchedule& plan, int ranks, int microbatches, const SlotCosts& costs);
 
 // A checked schedule on params.ranks ranks. NotFound for an unknown name; InvalidArgument names the parameter, or the

@@ -75,9 +75,9 @@ void SetPlan(mlir::OpBuilder& builder, ir::ProgramOp program, const RankProgramO
   program.setBackwardCost(options.costs.backward);
   program.setWeightCost(options.costs.weight);
   if (options.costs.pair != 0) program.setPairCost(options.costs.pair);
+  if (options.costs.p2p != 0) program.setP2pCost(options.costs.p2p);
   if (mlir::DictionaryAttr parameters = ParametersOf(builder, plan.schedule())) program.setParametersAttr(parameters);
   if (!plan.schedule().definition().empty()) program.setDefinition(plan.schedule().definition());
-  program.setFreeze(plan.schedule().freeze());
   if (plan.transfer_order() != BY_EDGE) {
     program.setTransferStreams(static_cast<ir::TransferStreams>(plan.transfer_order()));
   }

@@ -36,12 +36,12 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
                        // Of the backward, the part of the weight gradients; of an overlapped pair, 0 = the sum.
                        DefaultValuedAttr<I64Attr, "1">:$weight_cost,
                        DefaultValuedAttr<I64Attr, "0">:$pair_cost,
+                       // From the end of one rank's action to when another can use its result.
+                       DefaultValuedAttr<I64Attr, "0">:$p2p_cost,
                        // Those of PlanSchedule that are set, by name: {virtual_stages = 2 : i64}.
                        OptionalAttr<DictionaryAttr>:$parameters,
                        // A schedule of the user's own in place of one from the registry.
                        OptionalAttr<StrAttr>:$definition,
-                       // A message-driven schedule becomes the static order of a simulation of it.
-                       UnitAttr:$freeze,
                        // How a rank orders its forwards and backwards (rule P6), and how many microbatches are under
                        // way at most if it does so while running; weft-apply-schedule sets both.
                        DefaultValuedAttr<Weft_ComputeOrderAttr, "ComputeOrder::StaticOrder">:$compute_order,

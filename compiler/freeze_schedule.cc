@@ -1,0 +1,85 @@
+#include "compiler/freeze_schedule.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "schedules/pipeline/check.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+// The slots of a template, by Action.id.
+std::unordered_map<int32_t, Slot> SlotsOf(const Template& t) {
+  std::unordered_map<int32_t, Slot> slots;
+  for (const Action& action : t.body()) {
+    Slot slot = {.lane = static_cast<int16_t>(action.lane()),
+                 .stage = action.stage(),
+                 .microbatch = action.microbatch(),
+                 .width = static_cast<uint8_t>(std::max(1, action.width()))};
+    switch (action.kind()) {
+      case FORWARD:
+        slot.kind = SlotKind::kForward;
+        break;
+      case BACKWARD:
+        slot.kind = SlotKind::kBackward;
+        break;
+      case BACKWARD_INPUT:
+        slot.kind = SlotKind::kBackwardInput;
+        break;
+      case BACKWARD_WEIGHT:
+        slot.kind = SlotKind::kBackwardWeight;
+        break;
+      default:
+        continue;
+    }
+    slots.emplace(action.id(), slot);
+  }
+  return slots;
+}
+
+}  // namespace
+
+absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
+                                         const Cluster& cluster) {
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {.trace = true}));
+  FrozenSchedule frozen;
+  frozen.message_driven_seconds = simulation.report.makespan_seconds();
+  frozen.schedule = {.stages = schedule.stages,
+                     .lanes = schedule.lanes,
+                     .placement = schedule.placement,
+                     .order = std::vector<std::vector<Slot>>(schedule.order.size())};
+  // By template.
+  std::vector<std::unordered_map<int32_t, Slot>> slots;
+  for (const Template& t : program.templates()) slots.push_back(SlotsOf(t));
+  // Ranks ascend, so the first at a place of the pipeline is in the first replica.
+  for (const RankTrace& rank : simulation.trace->ranks()) {
+    const auto& known = slots[TemplateOfRank(program, rank.rank())];
+    std::vector<Slot> order;
+    // An action is several events, which are in order of start.
+    std::vector<bool> started;
+    for (const TraceEvent& event : rank.events()) {
+      auto slot = known.find(event.action());
+      if (slot == known.end()) continue;
+      if (static_cast<size_t>(event.action()) >= started.size()) started.resize(event.action() + 1);
+      if (started[event.action()]) continue;
+      started[event.action()] = true;
+      order.push_back(slot->second);
+    }
+    std::vector<Slot>& first = frozen.schedule.order[AxisCoordinate(program.mesh(), rank.rank(), "pipe")];
+    if (first.empty()) {
+      first = std::move(order);
+    } else {
+      frozen.replicas_differ |= first != order;
+    }
+  }
+  WEFT_RETURN_IF_ERROR(CheckSchedule(frozen.schedule, program.microbatches()));
+  return frozen;
+}
+
+}  // namespace weft

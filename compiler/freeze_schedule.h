@@ -1,0 +1,29 @@
+// A message-driven schedule as the static one that a simulated step of its program is.
+#ifndef WEFT_COMPILER_FREEZE_SCHEDULE_H_
+#define WEFT_COMPILER_FREEZE_SCHEDULE_H_
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+struct FrozenSchedule {
+  PipelineSchedule schedule;
+  // What the simulated step took.
+  double message_driven_seconds = 0;
+  // Ranks at the same place of the pipeline computed in another order in another data replica, so that their part of
+  // that step is not what `schedule` says.
+  bool replicas_differ = false;
+};
+
+// Each rank's slots in the order in which the ranks of the first data replica start them when one step of `program` is
+// simulated on `cluster`; ranks of all replicas have one list, so the others get it too. `program` is `schedule`'s,
+// message-driven, and has passed VerifyProgram. The result has passed CheckSchedule.
+absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
+                                         const Cluster& cluster);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_FREEZE_SCHEDULE_H_

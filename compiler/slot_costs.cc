@@ -1,0 +1,90 @@
+#include "compiler/slot_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kUnits = 1'000'000;
+constexpr double kLongestTransfer = 1000.0 * kUnits;
+
+// Rank of the first data replica at a place of the pipeline.
+int64_t RankAt(const Mesh& mesh, int pipe) {
+  std::vector<int64_t> coordinates;
+  for (const MeshAxis& axis : mesh.axes()) coordinates.push_back(axis.name() == "pipe" ? pipe : 0);
+  return CoordinatesRank(mesh, coordinates);
+}
+
+// Bytes that a stage hands on as `role`, of one microbatch; 0 if it has no such operand.
+int64_t BoundaryBytes(const SegmentSet& segments, int stage, ir::Role role) {
+  int64_t bytes = 0;
+  for (const StageSegment& segment : segments.segments) {
+    if (segment.stage != stage || segment.rank >= 0 || segment.width > 1) continue;
+    for (const SegmentOperand& operand : segment.operands) {
+      if (operand.role == role && operand.use == 0) bytes = std::max(bytes, operand.bytes);
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<double> SlowestTransfer(const SegmentSet& segments, const PipelineSchedule& schedule, const Mesh& mesh,
+                                       const Cluster& cluster) {
+  WEFT_ASSIGN_OR_RETURN(const NetworkModelEntry* entry, FindNetworkModel("analytic"));
+  const std::unique_ptr<NetworkModel> network = entry->make(mesh, cluster);
+  double slowest = 0;
+  for (int stage = 0; stage + 1 < schedule.stages; ++stage) {
+    const int64_t activation = BoundaryBytes(segments, stage, ir::Role::Output);
+    const int64_t gradient = BoundaryBytes(segments, stage + 1, ir::Role::InputGrad);
+    for (const std::vector<int>& lane : schedule.placement) {
+      if (lane[stage] == lane[stage + 1]) continue;
+      const int64_t from = RankAt(mesh, lane[stage]), to = RankAt(mesh, lane[stage + 1]);
+      WEFT_ASSIGN_OR_RETURN(const TransferTime forward, network->Transfer(from, to, activation));
+      WEFT_ASSIGN_OR_RETURN(const TransferTime backward, network->Transfer(to, from, gradient));
+      for (const TransferTime& time : {forward, backward}) {
+        slowest = std::max(slowest, static_cast<double>(time.occupancy.ps) + static_cast<double>(time.latency.ps));
+      }
+    }
+  }
+  return slowest;
+}
+
+}  // namespace
+
+absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const PipelineSchedule& schedule,
+                                      const StepCost& cost, const Mesh& mesh, const Cluster& cluster) {
+  double forward = 0, backward = 0, input = 0, weight = 0;
+  for (const StageSegment& segment : segments.segments) {
+    double* sum = nullptr;
+    if (segment.kind == ir::SegmentKind::Forward) sum = &forward;
+    if (segment.kind == ir::SegmentKind::Backward) sum = &backward;
+    if (segment.kind == ir::SegmentKind::BackwardInput) sum = &input;
+    if (segment.kind == ir::SegmentKind::BackwardWeight) sum = &weight;
+    if (sum == nullptr) continue;
+    for (const Step& step : segment.segment.steps()) {
+      WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(step, sum == &forward ? FORWARD : BACKWARD));
+      *sum += static_cast<double>(ps);
+    }
+  }
+  if (input + weight > 0) backward = input + weight;
+  SlotCosts result;
+  if (forward + backward <= 0) return result;
+  result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 2);
+  result.backward = kUnits - result.forward;
+  // Where no backward is halved, nobody asks.
+  const double share = input + weight > 0 ? weight / backward : 0.5;
+  result.weight =
+      std::clamp<int64_t>(std::llround(static_cast<double>(result.backward) * share), 1, result.backward - 1);
+  WEFT_ASSIGN_OR_RETURN(const double transfer, SlowestTransfer(segments, schedule, mesh, cluster));
+  const double rank = (forward + backward) / static_cast<double>(schedule.order.size());
+  result.p2p = std::llround(std::min(kUnits * (transfer / rank), kLongestTransfer));
+  return result;
+}
+
+}  // namespace weft
