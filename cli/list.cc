@@ -41,11 +41,14 @@ Rows FromCatalog(absl::string_view kind) {
 Rows Models() { return FromCatalog("models"); }
 Rows Clusters() { return FromCatalog("clusters"); }
 
-// With how far they go, where that is one number for all.
+// With how far they go, where that is the same for all schedules that let one choose.
 std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {
-  return absl::StrReplaceAll(TakenFlags(entry),
-                             {{"--virtual", absl::StrCat("--virtual (up to ", kMaximumStagesPerRank, ")")},
-                              {"--waves", absl::StrCat("--waves (up to ", kMaximumStagesPerRank / 2, ")")}});
+  // Some take --virtual only to be told what they have anyway.
+  const bool chooses = BuildSchedule(entry, {.ranks = 4, .microbatches = 8, .virtual_stages = 3}).ok();
+  return absl::StrReplaceAll(
+      TakenFlags(entry),
+      {{"--virtual", chooses ? absl::StrCat("--virtual (up to ", kMaximumStagesPerRank, ")") : "--virtual"},
+       {"--waves", absl::StrCat("--waves (up to ", kMaximumStagesPerRank / 2, ")")}});
 }
 
 Rows PipelineSchedules() {

@@ -138,6 +138,9 @@ expect 1 'ranks = 65536, microbatches = 65536 and 1 stages per rank have up to 1
 
 expect 0 '^1f1b +Narayanan' list schedules
 expect 0 '^ +any P, N; limit >= 1 \(P\); takes --limit$' list schedules
+expect 0 '; takes --virtual \(up to 1024\) --group$' list schedules
+expect 0 '; takes --waves \(up to 512\) --limit$' list schedules
+expect 0 '2 stages per rank; takes --virtual$' list schedules
 expect 0 '"details": "any P, N"' list schedules --format=json
 expect 0 '^gpt2$' list models
 expect 0 '^ring +Patarasuk' list collectives

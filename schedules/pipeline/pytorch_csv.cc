@@ -120,6 +120,7 @@ struct Reader {
       if (first_empty.line == 0) first_empty = place;
       return absl::OkStatus();
     }
+    if (token.front() == '#') return Refuse(At(place), Quoted(token), "; PyTorch's CSV has no comments");
     std::vector<absl::string_view> parts = {token};
     if (token.front() == '(') {
       const size_t close = token.find(')');

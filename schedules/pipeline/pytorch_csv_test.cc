@@ -113,6 +113,7 @@ TEST(ParsePytorchCsv, NamesTheCell) {
 }
 
 TEST(ParsePytorchCsv, RefusesWhatIsNoSchedule) {
+  EXPECT_EQ(Error("# mine\n0F0,0B0\n"), "line 1 (rank 0), cell 1: '# mine'; PyTorch's CSV has no comments");
   EXPECT_THAT(Error(""), HasSubstr("the file is empty"));
   EXPECT_THAT(Error("\xef\xbb\xbf"
                     "0F0,0B0\n"),
