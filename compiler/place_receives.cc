@@ -11,7 +11,8 @@
 //     keep most of them under way between the last rank and the first.)
 //   - Where edges share a stream and receives are deferred, transfers stand in one order on all ranks: that in which
 //     they could go first.
-//   - Neighbours form a group only if all of it can go before any of it is needed.
+//   - Neighbours form a group only if all of it can go before anything starts that needs one of it, or a message behind
+//     one of it on a stream; whether by reading it or by waiting until it is sent.
 // All of this together can be put in one order in time, so no rank waits for another in a circle. Early receives on
 // shared streams are the exception: they stand where they would on streams of their own, and may block.
 #include <algorithm>
@@ -20,11 +21,11 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/message_moments.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
 #include "compiler/reference_times.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace weft {
 
@@ -122,22 +123,6 @@ class ListPlacer {
       }
     }
     Write(false, false);
-  }
-
-  // When each message of this list's receives goes with these places, by its send.
-  void NoteMoments(llvm::DenseMap<mlir::Operation*, int64_t>& moments) const {
-    for (const auto& [key, edge] : edges_) {
-      int64_t moment = 0;
-      for (const Transfer& receive : edge) {
-        mlir::Operation* send = times_.Partner(receive.op);
-        const ReferenceTime* made = Made(receive.op);
-        if (send == nullptr || made == nullptr) continue;
-        moment = std::max(moment, made->end);
-        const ReferenceTime* waits = receive.waits ? times_.Find(computes_[receive.gap - 1]) : nullptr;
-        if (waits != nullptr) moment = std::max(moment, waits->end);
-        moments[send] = moment;
-      }
-    }
   }
 
  private:
@@ -279,49 +264,28 @@ class ListPlacer {
 class Grouper {
  public:
   Grouper(ir::ProgramOp program, const ReferenceTimes& times)
-      : times_(times), shared_(program.getTransferStreams() != ir::TransferStreams::PerEdge) {
+      : program_(program), times_(times), shared_(program.getTransferStreams() != ir::TransferStreams::PerEdge) {
     for (ir::TemplateOp t : Templates(program)) FindRuns(t);
   }
 
   // Those that cannot go together are left alone; as that may part others, until nothing changes.
   void Write() {
     for (bool changed = true; changed;) {
-      changed = false;
-      std::vector<int64_t> made(runs_.size(), 0), needed(runs_.size(), std::numeric_limits<int64_t>::max());
-      // When the first of a group could go alone. On a shared stream it holds up others until all of it goes.
-      std::vector<int64_t> first(runs_.size(), std::numeric_limits<int64_t>::max());
-      std::vector<int> parent(runs_.size());
-      for (size_t i = 0; i < parent.size(); ++i) parent[i] = static_cast<int>(i);
-      auto root = [&](int i) {
-        while (parent[i] != i) i = parent[i] = parent[parent[i]];
-        return i;
-      };
-      for (const auto& [op, run] : run_of_) {
-        auto partner = run_of_.find(times_.Partner(op));
-        if (partner == run_of_.end() || dissolved_[run] || dissolved_[partner->second]) continue;
-        parent[root(run)] = root(partner->second);
-      }
+      llvm::DenseMap<mlir::Operation*, int> group_of;
       for (size_t i = 0; i < runs_.size(); ++i) {
-        if (dissolved_[i]) continue;
-        const int r = root(static_cast<int>(i));
-        for (mlir::Operation* op : runs_[i]) {
-          int64_t own = 0;
-          Bound(op, own, needed[r]);
-          made[r] = std::max(made[r], own);
-          first[r] = std::min(first[r], own);
-        }
+        for (mlir::Operation* op : runs_[i]) group_of[op] = static_cast<int>(i);
       }
-      for (size_t i = 0; i < runs_.size(); ++i) {
-        const int r = root(static_cast<int>(i));
-        if (dissolved_[i] || made[r] <= (shared_ ? std::min(needed[r], first[r]) : needed[r])) continue;
-        dissolved_[i] = changed = true;
-      }
+      const MessageMoments moments(program_, times_, group_of);
+      const size_t before = runs_.size();
+      std::erase_if(runs_, [&](const std::vector<mlir::Operation*>& run) {
+        return !moments.InTime(run.front()) || (shared_ && moments.Waits(run.front()));
+      });
+      changed = runs_.size() != before;
     }
     llvm::DenseMap<mlir::Operation*, int> groups;
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      if (dissolved_[i]) continue;
-      const int group = ++groups[runs_[i].front()->getParentOp()];
-      for (mlir::Operation* op : runs_[i]) {
+    for (const std::vector<mlir::Operation*>& run : runs_) {
+      const int group = ++groups[run.front()->getParentOp()];
+      for (mlir::Operation* op : run) {
         op->setAttr("group", mlir::Builder(op->getContext()).getI32IntegerAttr(group));
       }
     }
@@ -334,10 +298,7 @@ class Grouper {
     std::set<std::pair<bool, Edge>> held;
     mlir::Attribute peer;
     auto close = [&] {
-      if (run.size() > 1) {
-        for (mlir::Operation* op : run) run_of_[op] = static_cast<int>(runs_.size());
-        runs_.push_back(run);
-      }
+      if (run.size() > 1) runs_.push_back(run);
       run.clear();
       held.clear();
     };
@@ -356,37 +317,13 @@ class Grouper {
       run.push_back(&op);
     }
     close();
-    dissolved_.resize(runs_.size(), false);
   }
 
-  // Earliest and latest moment for a transfer.
-  void Bound(mlir::Operation* op, int64_t& made, int64_t& needed) const {
-    mlir::Operation* partner = times_.Partner(op);
-    auto send = mlir::dyn_cast_or_null<ir::SendOp>(mlir::isa<ir::SendOp>(op) ? op : partner);
-    auto recv = mlir::dyn_cast_or_null<ir::RecvOp>(mlir::isa<ir::SendOp>(op) ? partner : op);
-    if (send) {
-      mlir::Operation* maker = send.getSource().getDefiningOp();
-      const ReferenceTime* time = maker != nullptr ? times_.Find(maker) : nullptr;
-      if (time != nullptr) made = std::max(made, time->end);
-    }
-    if (!recv) return;
-    for (mlir::Operation* user : recv.getDestination().getUsers()) {
-      const ReferenceTime* time = times_.Find(user);
-      if (time != nullptr) needed = std::min(needed, time->start);
-    }
-    // It may wait for a compute action too.
-    for (mlir::Value token : recv.getAfter()) {
-      const ReferenceTime* time = times_.Find(token.getDefiningOp());
-      if (time != nullptr) made = std::max(made, time->end);
-    }
-  }
-
+  ir::ProgramOp program_;
   const ReferenceTimes& times_;
-  // Edges share streams.
+  // Edges share streams: the first of a group that could go holds up others until all of it goes.
   const bool shared_;
   std::vector<std::vector<mlir::Operation*>> runs_;
-  std::vector<bool> dissolved_;
-  llvm::MapVector<mlir::Operation*, int> run_of_;
 };
 
 class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
@@ -400,25 +337,23 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
       for (mlir::Operation& op : t.getBody().front()) positions.try_emplace(&op, positions.size());
     }
     for (ir::TemplateOp t : Templates(program)) placers.emplace_back(program, t, times, positions);
-    llvm::DenseMap<mlir::Operation*, int64_t> moments;
     for (ListPlacer& placer : placers) {
       if (program.getLimit() > 0) {
         placer.PlaceByLimit();
       } else {
         placer.Place();
-        placer.NoteMoments(moments);
       }
     }
     // With a limit, the buffers of microbatches under way are the window (weft-plan-memory).
     if (program.getLimit() == 0) {
+      const MessageMoments moments(program, times, llvm::DenseMap<mlir::Operation*, int>());
       for (ir::TemplateOp t : Templates(program)) LimitSends(t, times, moments);
     }
     if (program.getGroupTransfers()) Grouper(program, times).Write();
   }
 
   // Compute waits for the oldest of `send_buffers` outstanding sends of an edge.
-  void LimitSends(ir::TemplateOp t, const ReferenceTimes& times,
-                  const llvm::DenseMap<mlir::Operation*, int64_t>& moments) {
+  void LimitSends(ir::TemplateOp t, const ReferenceTimes& times, const MessageMoments& moments) {
     const size_t window = getOperation().getSendBuffers();
     std::map<Edge, std::vector<ir::SendOp>> edges;
     for (ir::SendOp send : t.getOps<ir::SendOp>()) edges[EdgeOf(send)].push_back(send);
@@ -428,11 +363,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
         if (maker == nullptr || !ir::IsCompute(maker)) continue;
         const ReferenceTime* time = times.Find(maker);
         size_t on = k - window + 1;
-        while (on > 0) {
-          auto moment = moments.find(sends[on - 1]);
-          if (time == nullptr || moment == moments.end() || moment->second <= time->start) break;
-          --on;
-        }
+        while (time != nullptr && on > 0 && moments.Of(sends[on - 1]) > time->start) --on;
         if (on == 0 || !sends[on - 1]->isBeforeInBlock(maker)) continue;
         ir::AfterTokens(maker).append(sends[on - 1].getDone());
       }

@@ -11,7 +11,8 @@
 //     finished.
 // So two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals end at all:
 //   - compute waits for sends of the buffers that it needs again (weft-place-receives);
-//   - sends that nothing waits for are waited for by the last compute action, or by the next repetition;
+//   - sends that nothing waits for are waited for by the last compute action, or by the next repetition if other ranks
+//     may need that action for the send to finish (message_moments.h has an order of all ranks' actions that says so);
 //   - the first recv of an edge waits for the last compute action of the repetition before.
 //
 // A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
@@ -23,11 +24,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/arena.h"
+#include "compiler/message_moments.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
 #include "compiler/repetition_order.h"
@@ -59,8 +62,11 @@ struct Transient {
 
 class TemplatePlanner {
  public:
-  TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t)
+  // `times` and `moments` may be null where no compute action of microbatches waits for a send.
+  TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes* times, const MessageMoments* moments)
       : program_(program),
+        times_(times),
+        moments_(moments),
         template_(t),
         dynamic_(program.getComputeOrder() != ir::ComputeOrder::StaticOrder),
         actions_(Actions(t)),
@@ -122,6 +128,33 @@ class TemplatePlanner {
     return ir::IsMicrobatch(op) ? kBackwardStream : kStepStream;
   }
 
+  // Whether a wait of a compute action for a send behind which it stands blocks nobody. Nothing else on any rank waits
+  // for the steps at the end of a list.
+  bool MayWaitFor(int compute, int send) const {
+    if (!ir::IsMicrobatch(actions_[compute])) return true;
+    if (times_ == nullptr) return true;
+    const ReferenceTime* time = times_->Find(actions_[compute]);
+    return time == nullptr || moments_->Of(actions_[send]) <= time->start;
+  }
+
+  // Which action releases a buffer: the last of the list that uses it, or one behind that which may wait for all sends
+  // of the buffer.
+  int ReleaserOf(mlir::Value buffer, int last_user) const {
+    auto may_release = [&](int action) {
+      return llvm::all_of(buffer.getUsers(), [&](mlir::Operation* user) {
+        auto found = index_.find(user);
+        if (found == index_.end() || found->second == action || !mlir::isa<ir::SendOp>(user)) return true;
+        if (ir::IsCompute(actions_[action])) return MayWaitFor(action, found->second);
+        return moments_ == nullptr || moments_->Of(user) <= moments_->Of(actions_[action]);
+      });
+    };
+    if (may_release(last_user)) return last_user;
+    for (int action : computes_) {
+      if (action > last_user && may_release(action)) return action;
+    }
+    return last_user;
+  }
+
   // Non-persistent buffers in the order of their writers.
   void FindTransients() {
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
@@ -132,7 +165,8 @@ class TemplatePlanner {
           auto found = index_.find(user);
           if (found != index_.end()) transient.last = std::max(transient.last, found->second);
         }
-        // The last of the list releases; all others are finished before it.
+        transient.last = ReleaserOf(result, transient.last);
+        // It releases; all others are finished before it.
         for (mlir::Operation* user : result.getUsers()) {
           auto found = index_.find(user);
           if (found != index_.end() && found->second < transient.last) order_.Require(found->second, transient.last);
@@ -269,7 +303,7 @@ class TemplatePlanner {
       if (stream.empty()) continue;
       if (mlir::isa<ir::SendOp>(actions_[stream.front()])) {
         const int send = stream.back();
-        if (send < last) {
+        if (send < last && MayWaitFor(last, send)) {
           order_.Require(send, last);
           continue;
         }
@@ -393,6 +427,8 @@ class TemplatePlanner {
   }
 
   ir::ProgramOp program_;
+  const ReferenceTimes* times_;
+  const MessageMoments* moments_;
   ir::TemplateOp template_;
   // The order of compute is chosen while running.
   const bool dynamic_;
@@ -408,9 +444,31 @@ class TemplatePlanner {
 
 class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
   void runOnOperation() override {
-    for (ir::TemplateOp t : Templates(getOperation())) {
-      if (mlir::failed(TemplatePlanner(getOperation(), t).Plan())) return signalPassFailure();
+    ir::ProgramOp program = getOperation();
+    // Before any template has waits of this pass.
+    std::optional<ReferenceTimes> times;
+    std::optional<MessageMoments> moments;
+    if (program.getComputeOrder() == ir::ComputeOrder::StaticOrder && MayWaitInside(program)) {
+      times.emplace(program);
+      moments = MessageMoments::OfProgram(program, *times);
     }
+    for (ir::TemplateOp t : Templates(program)) {
+      if (mlir::failed(TemplatePlanner(program, t, times ? &*times : nullptr, moments ? &*moments : nullptr).Plan())) {
+        return signalPassFailure();
+      }
+    }
+  }
+
+  // Whether compute actions of microbatches may have to wait for sends: lists that end with one, and buffers that are
+  // sent and used elsewhere too, as only skip edges make them.
+  static bool MayWaitInside(ir::ProgramOp program) {
+    if (program.getSkips() && !program.getSkips()->empty()) return true;
+    return llvm::any_of(Templates(program), [](ir::TemplateOp t) {
+      for (mlir::Operation& op : llvm::reverse(t.getBody().front())) {
+        if (ir::IsCompute(&op)) return ir::IsMicrobatch(&op);
+      }
+      return false;
+    });
   }
 };
 

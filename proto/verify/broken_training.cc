@@ -27,6 +27,12 @@ int CopyBuffer(Program* p, int t, const char* buffer) {
   return tt.buffers_size() - 1;
 }
 
+// A second time at the end of its segment.
+void Repeat(Program* p, const char* segment, const char* step) {
+  const Step copy = *FindStep(p, segment, step);
+  *FindSegment(p, segment)->add_steps() = copy;
+}
+
 }  // namespace
 
 std::vector<Broken> BrokenTraining() {
@@ -188,6 +194,37 @@ std::vector<Broken> BrokenTraining() {
        "use_counted_twice",
        [](Program* p) { MutableBuffer(p, 1, "dwte")->set_use(0); },
        {"'tied sync'", "'wte'"}},
+      {"P9.once", "accumulated_twice", [](Program* p) { Repeat(p, "B0", "embed backward"); }, {"'B0'", "'dwte'"}},
+      {"P9.once", "matmul_twice", [](Program* p) { Repeat(p, "B1", "head weight"); }, {"'B0'", "'head weight'"}},
+      {"P9.once", "norm_twice", [](Program* p) { Repeat(p, "B1", "norm weight"); }, {"'B0'", "'dgamma'"}},
+      {"P9.once",
+       "exact_twice",
+       [](Program* p) { Repeat(p, "B1", "exact beta"); },
+       {"'B0'", "'exact beta'", "'acc dbeta'"},
+       [] { return TinyProgram(EXACT); }},
+      {"P9.once",
+       "exact_embedding_twice",
+       [](Program* p) { Repeat(p, "B0", "embed backward exact"); },
+       {"'B1'", "'acc dwte'"},
+       [] { return TinyProgram(EXACT); }},
+      {"P9.once",
+       "added_and_overwritten",
+       [](Program* p) {
+         // The lower half of the table is filled, the upper half is added to.
+         Segment& b = *FindSegment(p, "B0");
+         const int upper = FindStep(p, "B0", "embed backward")->outputs(0);
+         b.mutable_values(upper)->set_shape(0, b.values(upper).shape(0) / 2);
+         Value lower = b.values(upper);
+         lower.set_name("lower");
+         lower.set_offset(lower.shape(0) * lower.shape(1) * 4);
+         *b.add_values() = lower;
+         Step& fill = *b.add_steps();
+         fill.set_name("fill");
+         fill.set_kernel(FILL);
+         fill.add_outputs(b.values_size() - 1);
+         fill.mutable_work()->set_bytes(64);
+       },
+       {"'B0'", "'dwte'", "overwrites"}},
       {"P9.order",
        "descending_microbatches",
        [](Program* p) {

@@ -180,6 +180,7 @@ class Dataflow {
   // Rule P14: what a forward reads of the weights has seen the same updates, and its backward reads the same.
   void CheckVersions(const RoleAction& at, const Action& action, const StageWork& work);
   // A backward adds to (or starts) the gradient of the buffer's use.
+  void CheckOnce(const RoleAction& at, const Action& action, int o);
   void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates);
 
   // dataflow.cc: transfers and sums.

@@ -171,6 +171,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
             "; gradients of weights are added to by BACKWARD and BACKWARD_WEIGHT only");
         SetWhole(at.role, b, {});
       } else {
+        CheckOnce(at, action, o);
         Contribute(at, work, b, reads);
         for (const auto& [begin, end] : use.operands[o].writes.ranges()) {
           if (flow == nullptr || works.size() < 2) break;
@@ -256,6 +257,19 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   symbol.elements.insert(symbol.elements.end(), microbatches.begin(), microbatches.end());
   std::sort(symbol.elements.begin(), symbol.elements.end());
   SetWhole(at.role, buffer, symbol);
+}
+
+// A microbatch adds to each byte of a gradient once, and to all that it writes or to none of it.
+void Dataflow::CheckOnce(const RoleAction& at, const Action& action, int o) {
+  const Segment& segment = index_.program->segments(action.segment());
+  const OperandUse& use = index_.segments[action.segment()].operands[o];
+  const std::string what = DescribeBuffer(*TemplateOf(at.role).t, action.operands(o));
+  if (use.rewritten_by >= 0) {
+    Bad("P9.once", at, "step ", use.rewritten_by, " '", segment.steps(use.rewritten_by).name(), "' writes bytes of ",
+        what, " that an earlier step of the segment has written; a microbatch adds to each byte of a gradient once");
+  } else if (!use.first_reads.empty() && !use.first_reads.Covers(use.writes)) {
+    Bad("P9.once", at, "adds to some bytes of ", what, " and overwrites others");
+  }
 }
 
 void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates) {

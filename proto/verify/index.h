@@ -75,6 +75,7 @@ struct OperandUse {
   // LOAD_TARGETS, or a read out of bounds could follow.
   RangeSet token_reads, target_reads;
   RangeSet token_writes, target_writes;  // What `writes` leaves there.
+  int rewritten_by = -1;                 // The first step that writes bytes that an earlier step wrote.
   std::vector<int> parts;                // That touch it, ascending.
 };
 

@@ -79,6 +79,7 @@ class SegmentWalk {
     if (use.parts.empty() || use.parts.back() != part) use.parts.push_back(part);
     accesses_[v.operand()].push_back({i, part, v.offset(), end, write});
     if (write) {
+      if (use.rewritten_by < 0 && use.writes.Overlaps(v.offset(), end)) use.rewritten_by = i;
       use.writes.Add(v.offset(), end);
       use.token_writes.Remove(v.offset(), end);
       use.target_writes.Remove(v.offset(), end);
