@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
@@ -45,7 +47,10 @@ std::string Help() {
 // Exit status, after the message went to stderr.
 int Finish(absl::string_view command, const absl::Status& status) {
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), std::string(status.message()).c_str());
+  // A message may hold the name of a file as it is.
+  std::vector<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) lines.push_back(Printable(line));
+  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), absl::StrJoin(lines, "\n").c_str());
   return IsUsageError(status) ? 2 : 1;
 }
 

@@ -37,6 +37,10 @@ chmod +x "$TEST_TMPDIR/alone/weft-run"
 "$WEFT" calibrate >/dev/null; [ $? -eq 3 ] || fail "the exit status of weft-run was lost"
 WEFT=$beside
 
+# Names of files go to the terminal without their control characters.
+expect 1 '^weft report: \./no\\x1b\[31m' report $'./no\033[31m'
+expect 1 '\./no\\x1b\\xff: ' compile --model=gpt2-tiny --cluster=dgx-a100-80g --schedule=$'./no\033\377' -o x.weft
+
 # Output that cannot be written is a failure, not silence.
 "$WEFT" --help >/dev/full 2>/dev/null && fail "a full disk went unnoticed"
 finish
