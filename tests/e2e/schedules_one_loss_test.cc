@@ -206,6 +206,20 @@ TEST(SchedulesOneLossTest, PlacementOfCommunicationDoesNotMatter) {
   }
 }
 
+// The static program of a message-driven schedule's simulated step.
+TEST(SchedulesOneLossTest, FrozenSchedulesTrainAlike) {
+  References references;
+  for (const bool exact : {false, true}) {
+    for (const int pipe : {2, 4}) {
+      TinyPlan plan = PlanOf({"axonn", pipe, 8}, exact);
+      plan.schedule_fields = "freeze: true limit: 3";
+      const auto outcome = Train(plan);
+      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      ExpectSame(*outcome, references.Get(8, exact), plan.Name());
+    }
+  }
+}
+
 // Halving: forwards of the recipe's microbatch, backwards of half of it. The gradients are those of a plan whose
 // microbatches are the halves: one whole backward that sums two half products. Bit for bit in order too where there is
 // one replica (chimera-wave).
