@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/action_slots.h"
 #include "compiler/compile.h"
 #include "compiler/import_hf.h"
 #include "gmock/gmock.h"
@@ -74,11 +75,6 @@ std::vector<std::string> Variants(const ScheduleEntry& entry) {
   return variants;
 }
 
-bool IsCompute(const Action& action) {
-  return action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT ||
-         action.kind() == BACKWARD_WEIGHT || action.kind() == FORWARD_BACKWARD;
-}
-
 // The slots that a program runs.
 PipelineSchedule ScheduleOfProgram(const Program& program) {
   PipelineSchedule schedule;
@@ -86,24 +82,12 @@ PipelineSchedule ScheduleOfProgram(const Program& program) {
   for (const Template& t : program.templates()) {
     std::vector<Slot>& order = schedule.order.emplace_back();
     const int rank = static_cast<int>(schedule.order.size()) - 1;
-    auto add = [&](SlotKind kind, int lane, int stage, int microbatch, int width, bool paired) {
-      order.push_back({kind, static_cast<int16_t>(lane), stage, microbatch, static_cast<uint8_t>(width), paired});
-      schedule.lanes = std::max(schedule.lanes, lane + 1);
-      schedule.placement.resize(schedule.lanes, std::vector<int>(schedule.stages, 0));
-      schedule.placement[lane][stage] = rank;
-    };
     for (const Action& action : t.body()) {
-      if (!IsCompute(action)) continue;
-      const int width = std::max(1, action.width());
-      const bool pair = action.kind() == FORWARD_BACKWARD;
-      const SlotKind kind = action.kind() == FORWARD || pair  ? SlotKind::kForward
-                            : action.kind() == BACKWARD       ? SlotKind::kBackward
-                            : action.kind() == BACKWARD_INPUT ? SlotKind::kBackwardInput
-                                                              : SlotKind::kBackwardWeight;
-      add(kind, action.lane(), action.stage(), action.microbatch(), width, pair);
-      if (pair) {
-        const StageMicrobatch& backward = action.backward();
-        add(SlotKind::kBackward, backward.lane(), backward.stage(), backward.microbatch(), 1, false);
+      for (const Slot& slot : SlotsOf(action)) {
+        order.push_back(slot);
+        schedule.lanes = std::max(schedule.lanes, slot.lane + 1);
+        schedule.placement.resize(schedule.lanes, std::vector<int>(schedule.stages, 0));
+        schedule.placement[slot.lane][slot.stage] = rank;
       }
     }
   }
@@ -178,7 +162,7 @@ TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
       ASSERT_TRUE(program->has_evaluation());
       for (const Template& t : program->evaluation().templates()) {
         for (const Action& action : t.body()) {
-          EXPECT_TRUE(!IsCompute(action) || (action.kind() == FORWARD && action.width() <= 1)) << action.name();
+          EXPECT_TRUE(SlotsOf(action).empty() || (action.kind() == FORWARD && action.width() <= 1)) << action.name();
         }
       }
       ExpectUnitCosts(*program, absl::StrContains(variant, "limit: 3") ? 3 : pipe);

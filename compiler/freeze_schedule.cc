@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/action_slots.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "schedules/pipeline/check.h"
@@ -14,31 +15,11 @@
 namespace weft {
 namespace {
 
-// The slots of a template, by Action.id.
-std::unordered_map<int32_t, Slot> SlotsOf(const Template& t) {
+// The slots of a template, by Action.id. A message-driven program has no pairs (rule P6).
+std::unordered_map<int32_t, Slot> SlotsById(const Template& t) {
   std::unordered_map<int32_t, Slot> slots;
   for (const Action& action : t.body()) {
-    Slot slot = {.lane = static_cast<int16_t>(action.lane()),
-                 .stage = action.stage(),
-                 .microbatch = action.microbatch(),
-                 .width = static_cast<uint8_t>(std::max(1, action.width()))};
-    switch (action.kind()) {
-      case FORWARD:
-        slot.kind = SlotKind::kForward;
-        break;
-      case BACKWARD:
-        slot.kind = SlotKind::kBackward;
-        break;
-      case BACKWARD_INPUT:
-        slot.kind = SlotKind::kBackwardInput;
-        break;
-      case BACKWARD_WEIGHT:
-        slot.kind = SlotKind::kBackwardWeight;
-        break;
-      default:
-        continue;
-    }
-    slots.emplace(action.id(), slot);
+    for (const Slot& slot : SlotsOf(action)) slots.emplace(action.id(), slot);
   }
   return slots;
 }
@@ -56,7 +37,7 @@ absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const
                      .order = std::vector<std::vector<Slot>>(schedule.order.size())};
   // By template.
   std::vector<std::unordered_map<int32_t, Slot>> slots;
-  for (const Template& t : program.templates()) slots.push_back(SlotsOf(t));
+  for (const Template& t : program.templates()) slots.push_back(SlotsById(t));
   // Ranks ascend, so the first at a place of the pipeline is in the first replica.
   for (const RankTrace& rank : simulation.trace->ranks()) {
     const auto& known = slots[TemplateOfRank(program, rank.rank())];

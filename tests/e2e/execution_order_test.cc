@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/action_slots.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"
 #include "schedules/pipeline/check.h"
@@ -20,36 +21,8 @@ namespace {
 
 bool full = false;
 
-// Slots of an action, in the order in which they count.
 void AppendSlots(const Action& action, std::vector<Slot>* slots) {
-  Slot slot = {.lane = static_cast<int16_t>(action.lane()),
-               .stage = action.stage(),
-               .microbatch = action.microbatch(),
-               .width = static_cast<uint8_t>(std::max(1, action.width()))};
-  switch (action.kind()) {
-    case FORWARD:
-      break;
-    case BACKWARD:
-      slot.kind = SlotKind::kBackward;
-      break;
-    case BACKWARD_INPUT:
-      slot.kind = SlotKind::kBackwardInput;
-      break;
-    case BACKWARD_WEIGHT:
-      slot.kind = SlotKind::kBackwardWeight;
-      break;
-    case FORWARD_BACKWARD:
-      slot.paired = true;
-      slots->push_back(slot);
-      slot = {.kind = SlotKind::kBackward,
-              .lane = static_cast<int16_t>(action.backward().lane()),
-              .stage = action.backward().stage(),
-              .microbatch = action.backward().microbatch()};
-      break;
-    default:
-      return;
-  }
-  slots->push_back(slot);
+  for (const Slot& slot : SlotsOf(action)) slots->push_back(slot);
 }
 
 // Per pipe rank, the slots of the first repetition in the order in which they began.
