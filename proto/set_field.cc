@@ -204,7 +204,17 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   }
   const absl::string_view name = absl::StripAsciiWhitespace(setting.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(setting.substr(equals + 1));
-  if (name == "tp") return SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan);
+  if (name == "tp") {
+    // Tensor parallelism as Megatron's: on x alone.
+    WEFT_RETURN_IF_ERROR(SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan));
+    for (MeshAxis& axis : *plan->mutable_mesh()->mutable_axes()) {
+      if (axis.name() == "y" || axis.name() == "z") axis.set_size(1);
+    }
+    return absl::OkStatus();
+  }
+  if (name == "x") return SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan);
+  if (name == "y") return SetAxis(name, "y", value, {"z", "data", "pipe"}, plan);
+  if (name == "z") return SetAxis(name, "z", value, {"data", "pipe"}, plan);
   if (name == "dp") return SetAxis(name, "data", value, {"pipe"}, plan);
   if (name == "pp") return SetAxis(name, "pipe", value, {}, plan);
   if (name == "mbs") return SetRooted("recipe.", "microbatch_sequences", value, recipe);
@@ -225,8 +235,8 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
 
   const std::string first(name.substr(0, name.find_first_of(".[")));
   if (Plan::descriptor()->FindFieldByName(first) != nullptr) return SetRooted("plan.", name, value, plan);
-  std::vector<std::string> known = {"pp",  "dp",    "tp",    "vpp",   "virtual", "mbs",     "gbs",
-                                    "seq", "waves", "lanes", "limit", "group",   "scaling", "freeze"};
+  std::vector<std::string> known = {"pp",  "dp",  "tp",    "x",     "y",     "z",     "vpp",     "virtual", "mbs",
+                                    "gbs", "seq", "waves", "lanes", "limit", "group", "scaling", "freeze"};
   for (const std::string& field : FieldNames(*Plan::descriptor())) known.push_back(field);
   std::vector<std::string> recipe_fields = FieldNames(*Recipe::descriptor());
   for (const std::string& field : recipe_fields) {

@@ -34,6 +34,13 @@ TEST(ApplySetting, AliasesOfMeshAxesKeepTheOrder) {
   EXPECT_EQ(a.Axes(), "x=1 data=2 pipe=4 ");
   EXPECT_EQ(a.Set("dp=8"), "");
   EXPECT_EQ(a.Axes(), "x=1 data=8 pipe=4 ");
+  EXPECT_EQ(a.Set("z=2"), "");
+  EXPECT_EQ(a.Set("y=3"), "");
+  EXPECT_EQ(a.Set("x=4"), "");
+  EXPECT_EQ(a.Axes(), "x=4 y=3 z=2 data=8 pipe=4 ");
+  // tp is x alone.
+  EXPECT_EQ(a.Set("tp=2"), "");
+  EXPECT_EQ(a.Axes(), "x=2 y=1 z=1 data=8 pipe=4 ");
   // A mesh that puts pipe innermost keeps its own order.
   Specs b;
   ASSERT_TRUE(

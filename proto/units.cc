@@ -24,6 +24,8 @@ int64_t DTypeBytes(DType dtype) {
     case BF16:
     case FP16:
       return 2;
+    case UINT8:
+      return 1;
     case EXACT192:
       return 24;
     default:
@@ -43,6 +45,8 @@ absl::string_view DTypeName(DType dtype) {
       return "fp16";
     case INT32:
       return "int32";
+    case UINT8:
+      return "uint8";
     case EXACT192:
       return "exact192";
     default:

@@ -40,6 +40,11 @@ TEST(UnitsTest, EveryDTypeHasASizeAndAName) {
   }
 }
 
+TEST(UnitsTest, MasksTakeOneByte) {
+  EXPECT_EQ(DTypeBytes(UINT8), 1);
+  EXPECT_EQ(DTypeName(UINT8), "uint8");
+}
+
 TEST(UnitsTest, RoundUpReachesTheNextMultiple) {
   EXPECT_EQ(RoundUp(0, 256), 0);
   EXPECT_EQ(RoundUp(1, 256), 256);

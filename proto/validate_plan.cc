@@ -11,6 +11,7 @@
 #include "proto/suggest.h"
 #include "proto/units.h"
 #include "proto/validate.h"
+#include "proto/validate_plan_parallel.h"
 
 namespace weft {
 namespace {
@@ -30,7 +31,10 @@ absl::Status ValidateMesh(const Mesh& mesh) {
   for (int i = 0; i < mesh.axes_size(); ++i) {
     const MeshAxis& axis = mesh.axes(i);
     const std::string path = absl::StrCat("plan.mesh.axes[", i, "]");
-    const std::string meant = axis.name() == "pp" ? "pipe" : axis.name() == "dp" ? "data" : "";
+    const std::string meant = axis.name() == "pp"   ? "pipe"
+                              : axis.name() == "dp" ? "data"
+                              : axis.name() == "tp" ? "x"
+                                                    : "";
     if (!meant.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ".name = '", axis.name(), "' is an alias of the command line; write '", meant, "'"));
@@ -41,10 +45,6 @@ absl::Status ValidateMesh(const Mesh& mesh) {
           absl::StrCat(path, ".name = '", axis.name(), "' is listed twice; an axis has one place in the mesh"));
     }
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".size"), axis.size(), 1, kMaxRanks));
-    if (axis.size() > 1 && axis.name().size() == 1) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ".size = ", axis.size(), " must be 1: tensor axis '",
-                                                     axis.name(), "' is not supported yet; supported: data, pipe"));
-    }
     ranks *= axis.size();
     WEFT_RETURN_IF_ERROR(CheckWithin("ranks of plan.mesh", ranks, 1, kMaxRanks));
   }
@@ -100,7 +100,8 @@ absl::Status ValidateRecompute(const Recompute& recompute) {
                                                    Recompute::Mode_Name(recompute.mode()), "; it needs mode ", mode));
   };
   if (!Recompute::Mode_IsValid(recompute.mode())) {
-    return BadField("plan.recompute.mode", static_cast<int>(recompute.mode()), "NONE, FULL, LAYERS or EVERY");
+    return BadField("plan.recompute.mode", static_cast<int>(recompute.mode()),
+                    "NONE, FULL, LAYERS, EVERY, SELECTIVE, AXONN or FIT");
   }
   if (recompute.layers_size() > 0 && recompute.mode() != Recompute::LAYERS) return needs("layers", "LAYERS");
   if (recompute.every() != 0 && recompute.mode() != Recompute::EVERY) return needs("every", "EVERY");
@@ -147,7 +148,7 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, " = FP16 is not supported yet (it needs loss scaling); supported: BF16 with FP32, FP32, FP64"));
     }
-    if (given[i] == INT32 || given[i] == EXACT192) {
+    if (given[i] == INT32 || given[i] == EXACT192 || given[i] == UINT8) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, BF16, FP64",
                        given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
@@ -208,7 +209,8 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
     return BadField("plan.transfer_placement", static_cast<int>(plan->transfer_placement()),
                     "EARLY, DEFERRED or FASTEST");
   }
-  return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(ValidateParallelism(*plan));
+  return RefuseUnbuilt(*plan);
 }
 
 absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster) {

@@ -1,0 +1,133 @@
+#include "proto/validate_plan_parallel.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/field_check.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+// What an arena may hold (proto/verify).
+constexpr int64_t kMaxBytes = int64_t{1} << 50;
+constexpr int64_t kMaxCount = int64_t{1} << 20;
+
+bool CutsTensors(const Plan& plan) {
+  return AxisSize(plan.mesh(), "x") > 1 || AxisSize(plan.mesh(), "y") > 1 || AxisSize(plan.mesh(), "z") > 1;
+}
+
+constexpr UnbuiltField kUnbuilt[] = {
+    {"plan.mesh with more than one rank on a tensor axis (x, y, z)", "axes data and pipe", CutsTensors,
+     "mesh { axes { name: 'x' size: 2 } }"},
+    {"plan.sequence_parallel = true", "false", [](const Plan& p) { return p.sequence_parallel(); },
+     "mesh { axes { name: 'x' size: 2 } } sequence_parallel: true"},
+    {"plan.zero.stage = 1", "0", [](const Plan& p) { return p.zero().stage() == 1; }, "zero { stage: 1 }"},
+    {"plan.zero.stage = 2", "0", [](const Plan& p) { return p.zero().stage() == 2; }, "zero { stage: 2 }"},
+    {"plan.zero.stage = 3", "0", [](const Plan& p) { return p.zero().stage() == 3; }, "zero { stage: 3 }"},
+    {"plan.overlap.gathered_cache_bytes", "0", [](const Plan& p) { return p.overlap().gathered_cache_bytes() != 0; },
+     "overlap { gathered_cache_bytes: 1 }"},
+    {"plan.offload.optimizer = true", "false", [](const Plan& p) { return p.offload().optimizer(); },
+     "offload { optimizer: true }"},
+    {"plan.offload.activation_layers", "0", [](const Plan& p) { return p.offload().activation_layers() != 0; },
+     "offload { activation_layers: 1 }"},
+    {"plan.loss_scale", "none", [](const Plan& p) { return p.loss_scale().ByteSizeLong() > 0; },
+     "loss_scale { fixed: 2 }"},
+    {"plan.attention = MATERIALIZED", "FUSED", [](const Plan& p) { return p.attention() == MATERIALIZED; },
+     "attention: MATERIALIZED"},
+    {"plan.recompute.mode = SELECTIVE", "NONE, FULL, LAYERS or EVERY",
+     [](const Plan& p) { return p.recompute().mode() == Recompute::SELECTIVE; },
+     "recompute { mode: SELECTIVE } attention: MATERIALIZED"},
+    {"plan.recompute.mode = AXONN", "NONE, FULL, LAYERS or EVERY",
+     [](const Plan& p) { return p.recompute().mode() == Recompute::AXONN; }, "recompute { mode: AXONN }"},
+    {"plan.recompute.mode = FIT", "NONE, FULL, LAYERS or EVERY",
+     [](const Plan& p) { return p.recompute().mode() == Recompute::FIT; }, "recompute { mode: FIT }"},
+};
+
+// "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".
+absl::Status CheckDivides(absl::string_view path, int64_t given, int64_t size, absl::string_view axis) {
+  if (size % given == 0) return absl::OkStatus();
+  int64_t below = given, above = given;
+  while (size % below != 0) --below;
+  while (above < size && size % above != 0) ++above;
+  return BadField(path, given,
+                  absl::StrCat("a divisor of the ", size, " ranks of mesh axis ", axis, "; nearest: ", below,
+                               above > size || size % above != 0 ? std::string() : absl::StrCat(" or ", above)));
+}
+
+absl::Status ValidateZero(const Plan& plan) {
+  const Zero& zero = plan.zero();
+  WEFT_RETURN_IF_ERROR(CheckWithin("plan.zero.stage", zero.stage(), 0, 3));
+  if (zero.group() == 0) return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.zero.group", zero.group(), 0));
+  if (zero.stage() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.zero.group = ", zero.group(),
+                                                   " is given, but plan.zero.stage is 0; it needs stage 1, 2 or 3"));
+  }
+  const int64_t data = AxisSize(plan.mesh(), "data");
+  if (zero.group() > data) {
+    return BadField("plan.zero.group", zero.group(), absl::StrCat("at most the ", data, " ranks of mesh axis data"));
+  }
+  return CheckDivides("plan.zero.group", zero.group(), data, "data");
+}
+
+absl::Status ValidateOffload(const Offload& offload) {
+  WEFT_RETURN_IF_ERROR(CheckWithin("plan.offload.bucket_elements", offload.bucket_elements(), 0, kMaxBytes / 8));
+  WEFT_RETURN_IF_ERROR(CheckWithin("plan.offload.buckets_per_reduce", offload.buckets_per_reduce(), 0, kMaxCount));
+  WEFT_RETURN_IF_ERROR(CheckWithin("plan.offload.activation_layers", offload.activation_layers(), 0, kMaxCount));
+  const char* needless = offload.bucket_elements() != 0      ? "bucket_elements"
+                         : offload.buckets_per_reduce() != 0 ? "buckets_per_reduce"
+                                                             : nullptr;
+  if (offload.optimizer() || needless == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan.offload.", needless, " is given, but plan.offload.optimizer is false; it needs true"));
+}
+
+absl::Status ValidateLossScale(const LossScale& scale) {
+  WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.fixed", scale.fixed()));
+  WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.initial", scale.initial()));
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.loss_scale.growth_interval", scale.growth_interval(), 0));
+  const char* dynamic = scale.initial() != 0 ? "initial" : scale.growth_interval() != 0 ? "growth_interval" : nullptr;
+  if (scale.fixed() == 0 || dynamic == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.loss_scale.", dynamic,
+                                                 " is given together with "
+                                                 "plan.loss_scale.fixed = ",
+                                                 scale.fixed(), "; a fixed scale does not grow"));
+}
+
+}  // namespace
+
+absl::Status ValidateParallelism(const Plan& plan) {
+  const int64_t x = AxisSize(plan.mesh(), "x"), y = AxisSize(plan.mesh(), "y");
+  if (plan.sequence_parallel() && (x == 1 || y > 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.sequence_parallel = true needs mesh axis x of at least 2 and axis y of 1; x is ", x,
+                     ", y is ", y, x == 1 && y > 1 ? "; rename axis y to x" : ""));
+  }
+  WEFT_RETURN_IF_ERROR(ValidateZero(plan));
+  WEFT_RETURN_IF_ERROR(
+      CheckWithin("plan.overlap.gathered_cache_bytes", plan.overlap().gathered_cache_bytes(), 0, kMaxBytes));
+  WEFT_RETURN_IF_ERROR(ValidateOffload(plan.offload()));
+  WEFT_RETURN_IF_ERROR(ValidateLossScale(plan.loss_scale()));
+  if (!AttentionForm_IsValid(plan.attention())) {
+    return BadField("plan.attention", static_cast<int>(plan.attention()), "FUSED or MATERIALIZED");
+  }
+  if (plan.recompute().mode() == Recompute::SELECTIVE && plan.attention() != MATERIALIZED) {
+    return absl::InvalidArgumentError(
+        "plan.recompute.mode = SELECTIVE needs plan.attention = MATERIALIZED; FUSED keeps no scores to compute again");
+  }
+  return absl::OkStatus();
+}
+
+absl::Span<const UnbuiltField> UnbuiltFields() { return kUnbuilt; }
+
+absl::Status RefuseUnbuilt(const Plan& plan) {
+  for (const UnbuiltField& entry : kUnbuilt) {
+    if (!entry.given(plan)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(entry.field, " is not supported yet; supported: ", entry.instead));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft
