@@ -30,8 +30,13 @@ struct StepContext {
   int64_t global_microbatch = 0;
   // Global sample of the run of its first sequence.
   int64_t first_sample = 0;
-  // Sequences of all microbatches that the step is for.
+  // Sequences that the rank computes of all microbatches that the step is for: its own samples on the axis z (rule P9).
   int64_t microbatch_sequences = 1;
+  // StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8).
+  int64_t column_shift = 0;
+  int64_t row_shift = 0;
+  // SQUARED_NORM: the rank's coordinate is 0 on every axis of counted_once.
+  bool writes_norm = true;
   const DataSource* data = nullptr;
 };
 
