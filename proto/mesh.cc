@@ -54,17 +54,38 @@ int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer) {
   return CoordinatesRank(mesh, coordinates);
 }
 
+std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own) {
+  if (subset.indices_size() > 0) return {subset.indices().begin(), subset.indices().end()};
+  int64_t begin = 0, end = size, step = 1;
+  if (subset.block() > 0) {
+    begin = own / subset.block() * subset.block();
+    end = begin + subset.block();
+  } else if (subset.stride() > 0) {
+    begin = own % subset.stride();
+    step = subset.stride();
+  }
+  std::vector<int64_t> coordinates;
+  for (int64_t c = begin; c < end; c += step) coordinates.push_back(c);
+  return coordinates;
+}
+
+int64_t SubsetSize(const AxisSubset& subset, int64_t size) {
+  if (subset.indices_size() > 0) return subset.indices_size();
+  if (subset.block() > 0) return subset.block();
+  return subset.stride() > 0 ? size / subset.stride() : size;
+}
+
 std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group) {
   std::vector<std::vector<int64_t>> members = {RankCoordinates(mesh, rank)};
   for (const AxisSubset& subset : group.axes()) {
     const int i = AxisIndex(mesh, subset.axis());
     if (i < 0) continue;
+    const std::vector<int64_t> coordinates = SubsetCoordinates(subset, mesh.axes(i).size(), members[0][i]);
     std::vector<std::vector<int64_t>> expanded;
-    const int64_t count = subset.indices_size() == 0 ? mesh.axes(i).size() : subset.indices_size();
     for (const std::vector<int64_t>& member : members) {
-      for (int64_t k = 0; k < count; ++k) {
+      for (const int64_t c : coordinates) {
         expanded.push_back(member);
-        expanded.back()[i] = subset.indices_size() == 0 ? k : subset.indices(k);
+        expanded.back()[i] = c;
       }
     }
     members = std::move(expanded);
@@ -74,6 +95,12 @@ std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& g
   for (const std::vector<int64_t>& member : members) ranks.push_back(CoordinatesRank(mesh, member));
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+int64_t GroupSize(const Mesh& mesh, const Group& group) {
+  int64_t size = 1;
+  for (const AxisSubset& subset : group.axes()) size *= SubsetSize(subset, AxisSize(mesh, subset.axis()));
+  return size;
 }
 
 bool TemplateMatches(const Mesh& mesh, const Template& t, int64_t rank) {

@@ -27,9 +27,16 @@ int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
 // The rank that `peer` names as seen from `rank`.
 int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 
+// The coordinates of an axis of `size` that take part, ascending, as seen from coordinate `own`; and how many they are.
+std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
+int64_t SubsetSize(const AxisSubset& subset, int64_t size);
+
 // The members of `group` as seen from `rank`, ascending. `rank` itself may be absent if the group lists coordinates
 // that are not its own.
 std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group);
+
+// How many they are, for any rank.
+int64_t GroupSize(const Mesh& mesh, const Group& group);
 
 // Whether `rank` has all pinned coordinates of `t`.
 bool TemplateMatches(const Mesh& mesh, const Template& t, int64_t rank);

@@ -74,6 +74,40 @@ TEST(MeshTest, GroupMembersAreInRankOrder) {
   EXPECT_THAT(GroupMembers(mesh, 3, Group()), ElementsAre(3));
 }
 
+TEST(MeshTest, BlocksAndStridesAreThoseOfTheCaller) {
+  const Mesh mesh = DataPipe(6, 2);
+  Group block, stride;
+  *block.add_axes() = Subset("data", {});
+  stride = block;
+  block.mutable_axes(0)->set_block(3);
+  stride.mutable_axes(0)->set_stride(2);
+  EXPECT_THAT(GroupMembers(mesh, 4, block), ElementsAre(3, 4, 5));
+  EXPECT_THAT(GroupMembers(mesh, 8, block), ElementsAre(6, 7, 8));
+  EXPECT_THAT(GroupMembers(mesh, 3, stride), ElementsAre(1, 3, 5));
+  EXPECT_THAT(GroupMembers(mesh, 10, stride), ElementsAre(6, 8, 10));
+  // A block of one is the rank alone; so is a stride of the whole axis.
+  block.mutable_axes(0)->set_block(1);
+  stride.mutable_axes(0)->set_stride(6);
+  EXPECT_THAT(GroupMembers(mesh, 4, block), ElementsAre(4));
+  EXPECT_THAT(GroupMembers(mesh, 4, stride), ElementsAre(4));
+}
+
+TEST(MeshTest, GroupSizeIsTheNumberOfMembers) {
+  const Mesh mesh = DataPipe(6, 4);
+  for (int64_t cut : {1, 2, 3, 6}) {
+    for (const bool stride : {false, true}) {
+      Group group;
+      *group.add_axes() = Subset("pipe", {0, 3});
+      *group.add_axes() = Subset("data", {});
+      stride ? group.mutable_axes(1)->set_stride(cut) : group.mutable_axes(1)->set_block(cut);
+      for (int64_t rank = 0; rank < MeshRanks(mesh); ++rank) {
+        EXPECT_EQ(GroupMembers(mesh, rank, group).size(), static_cast<size_t>(GroupSize(mesh, group)));
+      }
+    }
+  }
+  EXPECT_EQ(GroupSize(mesh, Group()), 1);
+}
+
 TEST(MeshTest, TemplateIsFoundByItsPins) {
   Program program;
   *program.mutable_mesh() = DataPipe(2, 2);
