@@ -22,6 +22,7 @@ void WeftDialect::initialize() {
   registerForwardOps();
   registerBackwardOps();
   registerOptimizerOps();
+  registerCollectiveOps();
   registerRankOps();
 }
 

@@ -35,6 +35,7 @@ def Weft_Dialect : Dialect {
     void registerForwardOps();
     void registerBackwardOps();
     void registerOptimizerOps();
+    void registerCollectiveOps();
     void registerRankOps();
   }];
 }
@@ -76,7 +77,9 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
     // What the input half of a backward keeps for the weight half.
     I32EnumAttrCase<"SavedGrad", 16, "saved_grad">,
     // Scratch of one action; rank level only.
-    I32EnumAttrCase<"Workspace", 17, "workspace">]> {
+    I32EnumAttrCase<"Workspace", 17, "workspace">,
+    // Scratch that detached steps of an action use beyond its end; rank level only.
+    I32EnumAttrCase<"Deferred", 18, "deferred">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -150,7 +153,10 @@ def Weft_Purpose : I32EnumAttr<"Purpose", "of a collective", [
     I32EnumAttrCase<"GradientSync", 1, "gradient_sync">,
     I32EnumAttrCase<"TiedSync", 2, "tied_sync">,
     I32EnumAttrCase<"NormSync", 3, "norm_sync">,
-    I32EnumAttrCase<"LossSync", 4, "loss_sync">]> {
+    I32EnumAttrCase<"LossSync", 4, "loss_sync">,
+    I32EnumAttrCase<"Tensor", 5, "tensor">,
+    I32EnumAttrCase<"GatherWeights", 6, "gather_weights">,
+    I32EnumAttrCase<"ScatterGradients", 7, "scatter_gradients">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -235,6 +241,8 @@ def Weft_Matrix : Type<And<[StaticShapeTensorOf<[Weft_Float]>.predicate, HasAnyR
                        "statically shaped matrix of floats", "::mlir::RankedTensorType">;
 def Weft_Vector : Type<And<[StaticShapeTensorOf<[Weft_Float]>.predicate, HasAnyRankOfPred<[1]>]>,
                        "statically shaped vector of floats", "::mlir::RankedTensorType">;
+def Weft_Addend : Type<StaticShapeTensorOf<[Weft_Float, Weft_Exact192Type]>.predicate,
+                       "statically shaped tensor of floats or exact192", "::mlir::RankedTensorType">;
 def Weft_FloatTensor : Type<StaticShapeTensorOf<[Weft_Float]>.predicate, "statically shaped tensor of floats",
                             "::mlir::RankedTensorType">;
 def Weft_Tokens : Type<And<[StaticShapeTensorOf<[I32]>.predicate, HasAnyRankOfPred<[1]>]>,

@@ -1,5 +1,6 @@
 // Derivatives: for every differentiable op the kernels of its reverse pass, and how tensor-parallel axes may split it.
 #include "ir/checks.h"
+#include "ir/gradients.h"
 #include "ir/graph_ops.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -10,15 +11,14 @@ namespace {
 using Gradients = llvm::SmallVector<mlir::Value>;
 using Requests = llvm::ArrayRef<GradientRequest>;
 
-// `gradient` as `request` wants it: of its type, added to its init.
+}  // namespace
+
 mlir::Value Deliver(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value gradient,
                     const GradientRequest& request) {
   if (request.init) return builder.create<AddOp>(loc, request.type, request.init, gradient, mlir::Value());
   if (gradient.getType() == request.type) return gradient;
   return builder.create<CastOp>(loc, request.type, gradient);
 }
-
-}  // namespace
 
 Gradients EmbeddingOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                      Requests requests) {

@@ -4,9 +4,6 @@
 
 include "ir/kernel_ops.td"
 
-def Weft_Addend : Type<StaticShapeTensorOf<[Weft_Float, Weft_Exact192Type]>.predicate,
-                       "statically shaped tensor of floats or exact192", "::mlir::RankedTensorType">;
-
 def Weft_LoadTokensOp : Weft_KernelOp<"load_tokens"> {
   let summary = "token ids of the microbatch";
   let results = (outs Weft_Tokens:$tokens);

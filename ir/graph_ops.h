@@ -1,4 +1,5 @@
-// Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops, optimizer_ops).
+// Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops,
+// optimizer_ops, collective_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
 
@@ -18,5 +19,7 @@
 #include "ir/backward_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/optimizer_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/collective_ops.h.inc"
 
 #endif  // WEFT_IR_GRAPH_OPS_H_

@@ -1,0 +1,211 @@
+// Registration, verifiers, costs and derivatives of collectives.
+#include "ir/checks.h"
+#include "ir/gradients.h"
+#include "ir/graph_ops.h"
+#include "ir/groups.h"
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/Builders.h"
+
+#define GET_OP_CLASSES
+#include "ir/collective_ops.cc.inc"
+
+namespace weft::ir {
+
+void WeftDialect::registerCollectiveOps() {
+  addOperations<
+#define GET_OP_LIST
+#include "ir/collective_ops.cc.inc"
+      >();
+}
+
+namespace {
+
+using Gradients = llvm::SmallVector<mlir::Value>;
+using Requests = llvm::ArrayRef<GradientRequest>;
+
+mlir::RankedTensorType TypeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
+
+// Elements of a tensor; saturates.
+int64_t Elements(mlir::Value value) {
+  int64_t elements = 1;
+  for (int64_t extent : ShapeOf(value)) elements = SaturatingMultiply(elements, extent);
+  return elements;
+}
+
+mlir::LogicalResult CheckPurpose(mlir::Operation* op, llvm::StringRef id, Purpose given,
+                                 llvm::ArrayRef<Purpose> allowed) {
+  if (llvm::is_contained(allowed, given)) return mlir::success();
+  mlir::InFlightDiagnostic error = op->emitOpError() << "[" << id << "] purpose must be ";
+  llvm::interleave(allowed, [&](Purpose purpose) { error << stringifyPurpose(purpose); }, [&] { error << " or "; });
+  return error << ", got " << stringifyPurpose(given);
+}
+
+mlir::LogicalResult CheckCounts(mlir::Operation* op, llvm::StringRef id, size_t inputs, size_t outputs) {
+  if (inputs > 0 && inputs == outputs) return mlir::success();
+  return op->emitOpError() << "[" << id << "] needs inputs and as many results, got " << inputs << " and " << outputs;
+}
+
+// `whole` has the elements of `members` parts.
+mlir::LogicalResult CheckParts(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, size_t index,
+                               mlir::Value whole, mlir::Value part, int64_t members) {
+  const int64_t expected = SaturatingMultiply(Elements(part), members);
+  if (Elements(whole) == expected && expected < kCostLimit) return mlir::success();
+  return op->emitOpError() << "[" << id << "] " << what << " " << index << " must have " << members << " x "
+                           << Elements(part) << " = " << expected << " elements, got " << Elements(whole);
+}
+
+mlir::LogicalResult CheckSameElement(mlir::Operation* op, llvm::StringRef id, size_t index, mlir::Value input,
+                                     mlir::Value output) {
+  if (TypeOf(input).getElementType() == TypeOf(output).getElementType()) return mlir::success();
+  return op->emitOpError() << "[" << id << "] result " << index << " must hold " << TypeOf(input).getElementType()
+                           << " like its input, got " << TypeOf(output).getElementType();
+}
+
+int64_t BytesOf(mlir::ValueRange values, mlir::ValueRange more) {
+  int64_t bytes = 0;
+  for (mlir::Value value : values) bytes = SaturatingAdd(bytes, BytesOfTensor(TypeOf(value)));
+  for (mlir::Value value : more) bytes = SaturatingAdd(bytes, BytesOfTensor(TypeOf(value)));
+  return bytes;
+}
+
+}  // namespace
+
+int64_t GroupAllReduceOp::bytes() { return BytesOf(getInputs(), getOutputs()); }
+int64_t GroupAllGatherOp::bytes() { return BytesOf(getInputs(), getOutputs()); }
+int64_t GroupReduceScatterOp::bytes() { return BytesOf(getInputs(), getOutputs()); }
+
+mlir::LogicalResult GroupAllReduceOp::verify() {
+  if (mlir::failed(CheckCounts(*this, "group_all_reduce_c1", getInputs().size(), getOutputs().size())) ||
+      mlir::failed(CheckOver(*this, "group_all_reduce_c2", getOver(), getMembers())) ||
+      mlir::failed(CheckPurpose(*this, "group_all_reduce_c3", getPurpose(), {Purpose::Tensor}))) {
+    return mlir::failure();
+  }
+  for (auto [input, output] : llvm::zip(getInputs(), getOutputs())) {
+    if (mlir::failed(ExpectType(*this, "group_all_reduce_c4", "result (like its input)", output, input.getType()))) {
+      return mlir::failure();
+    }
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult GroupAllGatherOp::verify() {
+  if (mlir::failed(CheckCounts(*this, "group_all_gather_c1", getInputs().size(), getOutputs().size())) ||
+      mlir::failed(CheckOver(*this, "group_all_gather_c2", getOver(), getMembers())) ||
+      mlir::failed(
+          CheckPurpose(*this, "group_all_gather_c3", getPurpose(), {Purpose::Tensor, Purpose::GatherWeights}))) {
+    return mlir::failure();
+  }
+  for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs())) {
+    if (mlir::failed(CheckSameElement(*this, "group_all_gather_c4", i, input, output)) ||
+        mlir::failed(CheckParts(*this, "group_all_gather_c5", "result", i, output, input, getMembers()))) {
+      return mlir::failure();
+    }
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult GroupReduceScatterOp::verify() {
+  if (mlir::failed(CheckCounts(*this, "group_reduce_scatter_c1", getInputs().size(), getOutputs().size())) ||
+      mlir::failed(CheckOver(*this, "group_reduce_scatter_c2", getOver(), getMembers())) ||
+      mlir::failed(
+          CheckPurpose(*this, "group_reduce_scatter_c3", getPurpose(), {Purpose::Tensor, Purpose::ScatterGradients}))) {
+    return mlir::failure();
+  }
+  for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs())) {
+    if (mlir::failed(CheckParts(*this, "group_reduce_scatter_c4", "input", i, input, output, getMembers()))) {
+      return mlir::failure();
+    }
+    if (mlir::isa<Exact192Type>(TypeOf(input).getElementType()) &&
+        TypeOf(input).getElementType() != TypeOf(output).getElementType()) {
+      return CheckSameElement(*this, "group_reduce_scatter_c5", i, input, output);
+    }
+  }
+  if (!getInits().empty() && getInits().getTypes() != getOutputs().getTypes()) {
+    return emitOpError("[group_reduce_scatter_c6] takes inits for all results, each of its type, or none");
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult FanOutOp::verify() {
+  if (mlir::failed(CheckOver(*this, "fan_out_c1", getOver(), getMembers()))) return mlir::failure();
+  return CheckPurpose(*this, "fan_out_c2", getPurpose(), {Purpose::Tensor});
+}
+
+// --- Derivatives ----------------------------------------------------------------------------------------------------
+// Gradients of all operands that want one come from one op, in one message, but where some are added to an init and
+// others are not.
+
+Gradients GroupAllReduceOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                          Requests requests) {
+  Gradients gradients(requests.size());
+  for (auto [gradient, result, request] : llvm::zip(gradients, resultGrads, requests)) {
+    if (result && request.type) gradient = Deliver(builder, getLoc(), result, request);
+  }
+  return gradients;
+}
+
+Gradients FanOutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                  Requests requests) {
+  if (!resultGrads[0] || !requests[0].type) return Gradients(1);
+  auto sum = builder.create<GroupAllReduceOp>(getLoc(), mlir::TypeRange{resultGrads[0].getType()}, resultGrads[0],
+                                              getOverAttr(), getMembersAttr(), getPurposeAttr(), getAlgorithmAttr(),
+                                              builder.getUnitAttr(), mlir::UnitAttr());
+  return {Deliver(builder, getLoc(), sum.getOutputs()[0], requests[0])};
+}
+
+Gradients GroupAllGatherOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                          Requests requests) {
+  Gradients gradients(requests.size());
+  const Purpose purpose = getPurpose() == Purpose::GatherWeights ? Purpose::ScatterGradients : getPurpose();
+  for (bool with_init : {true, false}) {
+    llvm::SmallVector<size_t> chosen;
+    llvm::SmallVector<mlir::Value> inputs, inits;
+    llvm::SmallVector<mlir::Type> types;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (!resultGrads[i] || !requests[i].type || static_cast<bool>(requests[i].init) != with_init) continue;
+      chosen.push_back(i);
+      inputs.push_back(resultGrads[i]);
+      types.push_back(requests[i].type);
+      if (with_init) inits.push_back(requests[i].init);
+    }
+    if (chosen.empty()) continue;
+    auto scatter = builder.create<GroupReduceScatterOp>(getLoc(), types, inputs, inits, getOverAttr(), getMembersAttr(),
+                                                        PurposeAttr::get(getContext(), purpose), getAlgorithmAttr(),
+                                                        builder.getUnitAttr(), mlir::UnitAttr());
+    for (auto [i, output] : llvm::zip(chosen, scatter.getOutputs())) gradients[i] = output;
+  }
+  return gradients;
+}
+
+Gradients GroupReduceScatterOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                              Requests requests) {
+  Gradients gradients(requests.size());
+  llvm::SmallVector<size_t> chosen;
+  llvm::SmallVector<mlir::Value> inputs;
+  llvm::SmallVector<mlir::Type> types;
+  for (size_t i = 0; i < getInputs().size(); ++i) {
+    if (!resultGrads[i] || !requests[i].type) continue;
+    chosen.push_back(i);
+    inputs.push_back(resultGrads[i]);
+    types.push_back(mlir::RankedTensorType::get(ShapeOf(getInputs()[i]), TypeOf(resultGrads[i]).getElementType()));
+  }
+  if (!chosen.empty()) {
+    const Purpose purpose = getPurpose() == Purpose::ScatterGradients ? Purpose::Tensor : getPurpose();
+    auto gather = builder.create<GroupAllGatherOp>(getLoc(), types, inputs, getOverAttr(), getMembersAttr(),
+                                                   PurposeAttr::get(getContext(), purpose), getAlgorithmAttr(),
+                                                   builder.getUnitAttr(), mlir::UnitAttr());
+    for (auto [i, output] : llvm::zip(chosen, gather.getOutputs())) {
+      gradients[i] = Deliver(builder, getLoc(), output, requests[i]);
+    }
+  }
+  // An init is added as it is.
+  for (size_t i = 0; i < getInits().size(); ++i) {
+    const size_t operand = getInputs().size() + i;
+    if (resultGrads[i] && requests[operand].type) {
+      gradients[operand] = Deliver(builder, getLoc(), resultGrads[i], requests[operand]);
+    }
+  }
+  return gradients;
+}
+
+}  // namespace weft::ir
