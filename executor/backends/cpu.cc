@@ -101,6 +101,22 @@ class CpuBackend : public Backend {
         return AdamW(call);
       case SGD_STEP:
         return SgdStep(call);
+      case BIAS_ADD:
+        return BiasAdd(call);
+      case CROSS_ENTROPY_PARTIAL:
+        return CrossEntropyPartial(call);
+      case CROSS_ENTROPY_COMBINE:
+        return CrossEntropyCombine(call);
+      case NORM_PARTIAL:
+        return NormPartial(call);
+      case NORM_COMBINE:
+        return NormCombine(call);
+      case NORM_APPLY:
+        return NormApply(call);
+      case NORM_BACKWARD_PARTIAL:
+        return NormBackwardPartial(call);
+      case NORM_BACKWARD_APPLY:
+        return NormBackwardApply(call);
       default:
         return absl::InvalidArgumentError(
             absl::StrCat("step '", step.name(), "': the CPU backend has no kernel ", static_cast<int>(step.kernel())));

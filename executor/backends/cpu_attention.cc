@@ -39,7 +39,7 @@ absl::Status CheckGeometry(const Call& call, const TensorView& qkv) {
                                                    Columns(qkv), " does not divide into sequences of ", sequence,
                                                    " and ", heads, " heads"));
   }
-  return CheckDropout(call, heads * sequence * sequence);
+  return CheckDropout(call, std::max(heads, call.attributes().whole_columns()) * sequence * sequence);
 }
 
 // One (sequence, head): its blocks of qkv-like tensors, and products on them.
@@ -88,7 +88,8 @@ class Head {
   // y = dropout(x) for the first n keys of a query.
   void Drop(int64_t query, const T* x, int64_t n, uint32_t* scratch, T* y) const {
     const double p = call_.attributes().dropout();
-    const int64_t first = (head_ * g_.sequence + query) * g_.sequence;
+    // Of the heads of the whole, where they are split over ranks.
+    const int64_t first = ((call_.context.column_shift + head_) * g_.sequence + query) * g_.sequence;
     loops_.mask(x, words_.Get(first, n, scratch), DropoutThreshold(p), static_cast<T>(1 / (1 - p)), n, y);
   }
 

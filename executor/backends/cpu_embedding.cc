@@ -1,4 +1,7 @@
 // LOAD_TOKENS, LOAD_TARGETS, token and position embeddings.
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu_kernel.h"
 #include "proto/status.h"
@@ -25,6 +28,8 @@ absl::Status LoadSamples(const Call& call, bool targets) {
 
 // The tokens of input 0, all of them rows of a table of `vocabulary` rows.
 absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
+  // Of a table that is split over ranks the others have the other rows.
+  if (call.attributes().has_column_shift()) vocabulary = std::numeric_limits<int32_t>::max();
   const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
   for (int64_t i = 0; i < Elements(call.in[0]); ++i) {
     if (tokens[i] < 0 || tokens[i] >= vocabulary) {
@@ -35,8 +40,15 @@ absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
   return absl::OkStatus();
 }
 
-// Adds rows of dy to rows of a table. Threads take columns, so that each element adds up in ascending row. A table that
-// is stored as T adds up in place; others in memory of the kernel's own, so that there is one rounding.
+// The row of the table for a token; negative if another rank has it.
+int64_t TableRow(const Call& call, int32_t token, int64_t table_rows) {
+  const int64_t row = token - call.context.column_shift;
+  return row < table_rows ? row : -1;
+}
+
+// Adds rows of dy to rows of a table, those with a row that is not negative. Threads take columns, so that each element
+// adds up in ascending row. A table that is stored as T adds up in place; others in memory of the kernel's own, so that
+// there is one rounding.
 template <typename T, typename RowOf>
 void ScatterRows(const Call& call, const TensorView& dy, RowOf row_of) {
   const Loops<T>& loops = GetLoops<T>(call);
@@ -53,7 +65,9 @@ void ScatterRows(const Call& call, const TensorView& dy, RowOf row_of) {
     }
     T buffer[kColumns];
     for (int64_t row = 0; row < rows; ++row) {
-      loops.accumulate(Read(call, dy, row * d + first, count, buffer), count, sums + row_of(row) * d + first);
+      const int64_t to = row_of(row);
+      if (to < 0) continue;
+      loops.accumulate(Read(call, dy, row * d + first, count, buffer), count, sums + to * d + first);
     }
   });
   if (in_place) return;
@@ -75,7 +89,14 @@ absl::Status Embedding(const Call& call) {
   const int64_t d = Columns(table);
   WithComputeType(call.in, [&]<typename T>() {
     ForRows(call, Rows(call.out[0]), d, [&](int64_t row, int thread) {
-      const T* x = Read(call, table, tokens[row] * d, d, call.workspace.thread[thread].Get<T>(d));
+      T* buffer = call.workspace.thread[thread].Get<T>(d);
+      const int64_t from = TableRow(call, tokens[row], Rows(table));
+      const T* x = buffer;
+      if (from < 0) {
+        std::fill_n(buffer, d, T(0));
+      } else {
+        x = Read(call, table, from * d, d, buffer);
+      }
       GetLoops<T>(call).store(x, StorageOf(call.out[0]), d, At(call.out[0], row * d));
     });
   });
@@ -86,8 +107,9 @@ absl::Status EmbeddingBackward(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b110, 0b1));
   WEFT_RETURN_IF_ERROR(CheckTokens(call, Rows(call.out[0])));
   const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
-  WithComputeType(call.in,
-                  [&]<typename T>() { ScatterRows<T>(call, call.in[1], [&](int64_t row) { return tokens[row]; }); });
+  WithComputeType(call.in, [&]<typename T>() {
+    ScatterRows<T>(call, call.in[1], [&](int64_t row) { return TableRow(call, tokens[row], Rows(call.out[0])); });
+  });
   return absl::OkStatus();
 }
 
@@ -96,7 +118,8 @@ absl::Status PositionEmbedding(const Call& call) {
   const int64_t sequence = call.attributes().sequence(), d = Columns(call.in[0]);
   WithComputeType(call.in, [&]<typename T>() {
     ForRows(call, Rows(call.out[0]), d, [&](int64_t row, int thread) {
-      const T* x = Read(call, call.in[0], row % sequence * d, d, call.workspace.thread[thread].Get<T>(d));
+      const T* x = Read(call, call.in[0], (call.context.row_shift + row) % sequence * d, d,
+                        call.workspace.thread[thread].Get<T>(d));
       GetLoops<T>(call).store(x, StorageOf(call.out[0]), d, At(call.out[0], row * d));
     });
   });
@@ -106,8 +129,9 @@ absl::Status PositionEmbedding(const Call& call) {
 absl::Status PositionEmbeddingBackward(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   const int64_t sequence = call.attributes().sequence();
-  WithComputeType(call.in,
-                  [&]<typename T>() { ScatterRows<T>(call, call.in[0], [&](int64_t row) { return row % sequence; }); });
+  WithComputeType(call.in, [&]<typename T>() {
+    ScatterRows<T>(call, call.in[0], [&](int64_t row) { return (call.context.row_shift + row) % sequence; });
+  });
   return absl::OkStatus();
 }
 

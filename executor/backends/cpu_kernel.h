@@ -210,6 +210,14 @@ absl::Status NormTotal(const Call& call);
 absl::Status ScaleTensor(const Call& call);
 absl::Status AdamW(const Call& call);
 absl::Status SgdStep(const Call& call);
+absl::Status BiasAdd(const Call& call);
+absl::Status CrossEntropyPartial(const Call& call);
+absl::Status CrossEntropyCombine(const Call& call);
+absl::Status NormPartial(const Call& call);
+absl::Status NormCombine(const Call& call);
+absl::Status NormApply(const Call& call);
+absl::Status NormBackwardPartial(const Call& call);
+absl::Status NormBackwardApply(const Call& call);
 
 }  // namespace weft::cpu
 

@@ -1,5 +1,7 @@
-// CROSS_ENTROPY and its backward, SQUARED_NORM, NORM_TOTAL.
+// CROSS_ENTROPY, whole and of columns that are split over ranks, and its backward.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu_kernel.h"
@@ -32,6 +34,17 @@ absl::Status CheckIndex(const Call& call, int64_t index, const TensorView& view,
                                             Elements(view), " elements"));
 }
 
+void StoreLoss(const Call& call, absl::Span<const double> losses) {
+  double total = 0;
+  for (double loss : losses) total += loss;
+  static_cast<double*>(call.out[1].data)[call.context.global_microbatch] = call.attributes().loss_weight() * total;
+}
+
+// How many of the `columns` columns that begin at column_shift are below the vocabulary.
+int64_t LocalVocabulary(const Call& call, int64_t columns) {
+  return std::clamp<int64_t>(call.attributes().vocabulary() - call.context.column_shift, 0, columns);
+}
+
 }  // namespace
 
 absl::Status CrossEntropy(const Call& call) {
@@ -53,9 +66,57 @@ absl::Status CrossEntropy(const Call& call) {
       losses[row] = targets[row] < 0 ? 0 : static_cast<double>(lse) - static_cast<double>(x[targets[row]]);
     });
   });
-  double total = 0;
-  for (int64_t row = 0; row < rows; ++row) total += losses[row];
-  static_cast<double*>(call.out[1].data)[call.context.global_microbatch] = call.attributes().loss_weight() * total;
+  StoreLoss(call, absl::MakeSpan(losses, rows));
+  return absl::OkStatus();
+}
+
+absl::Status CrossEntropyPartial(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b101, 0b10));
+  WEFT_RETURN_IF_ERROR(CheckTargets(call, call.in[1]));
+  const TensorView& logits = call.in[0];
+  const int64_t columns = Columns(logits), rows = Rows(logits), shift = call.context.column_shift;
+  const int64_t vocabulary = LocalVocabulary(call, columns);
+  const auto* targets = static_cast<const int32_t*>(call.in[1].data);
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, rows, columns, [&](int64_t row, int thread) {
+      const T* x = Read(call, logits, row * columns, columns, call.workspace.thread[thread].Get<T>(columns));
+      const int64_t target = targets[row] - shift;
+      const T pair[2] = {
+          vocabulary == 0 ? -std::numeric_limits<T>::infinity() : GetLoops<T>(call).log_sum_exp(x, vocabulary),
+          targets[row] >= 0 && target >= 0 && target < vocabulary ? x[target] : T(0)};
+      GetLoops<T>(call).store(pair, StorageOf(call.out[0]), 2, At(call.out[0], 2 * row));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CrossEntropyCombine(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 2, 0b1101, 0b10));
+  WEFT_RETURN_IF_ERROR(CheckFp64(call, call.out[1], "output 1"));
+  WEFT_RETURN_IF_ERROR(CheckIndex(call, call.context.global_microbatch, call.out[1], "global microbatch"));
+  const TensorView& partials = call.in[0];
+  const int64_t rows = Elements(call.in[1]), parts = Rows(partials) / std::max<int64_t>(rows, 1);
+  const auto* targets = static_cast<const int32_t*>(call.in[1].data);
+  double* losses = call.workspace.shared.Get<double>(rows);
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, rows, 2 * parts, [&](int64_t row, int thread) {
+      T* sums = call.workspace.thread[thread].Get<T>(parts);
+      T target = 0;
+      for (int64_t part = 0; part < parts; ++part) {
+        T pair[2];
+        GetLoops<T>(call).load(At(partials, 2 * (part * rows + row)), StorageOf(partials), 2, pair);
+        sums[part] = pair[0];
+        target += pair[1];
+      }
+      const T most = *std::max_element(sums, sums + parts);
+      T sum = 0;
+      for (int64_t part = 0; part < parts; ++part) sum += std::exp(sums[part] - most);
+      const T lse = most + std::log(sum);
+      GetLoops<T>(call).store(&lse, StorageOf(call.out[0]), 1, At(call.out[0], row));
+      losses[row] = targets[row] < 0 ? 0 : static_cast<double>(lse) - static_cast<double>(target);
+    });
+  });
+  StoreLoss(call, absl::MakeSpan(losses, rows));
   return absl::OkStatus();
 }
 
@@ -63,7 +124,8 @@ absl::Status CrossEntropyBackward(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 1, 0b1011, 0b100));
   WEFT_RETURN_IF_ERROR(CheckTargets(call, call.in[2]));
   const TensorView& logits = call.in[0];
-  const int64_t columns = Columns(logits), rows = Rows(logits), vocabulary = call.attributes().vocabulary();
+  const int64_t columns = Columns(logits), rows = Rows(logits);
+  const int64_t vocabulary = LocalVocabulary(call, columns), shift = call.context.column_shift;
   const auto* targets = static_cast<const int32_t*>(call.in[2].data);
   WithComputeType(call.in, [&]<typename T>() {
     const T weight = static_cast<T>(call.attributes().loss_weight());
@@ -77,54 +139,13 @@ absl::Status CrossEntropyBackward(const Call& call) {
         T lse;
         GetLoops<T>(call).load(At(call.in[1], row), StorageOf(call.in[1]), 1, &lse);
         GetLoops<T>(call).exp(x, T(1), lse, weight, vocabulary, dx);
-        dx[targets[row]] -= weight;
+        const int64_t target = targets[row] - shift;
+        if (target >= 0 && target < vocabulary) dx[target] -= weight;
         std::fill(dx + vocabulary, dx + columns, T(0));
       }
       Write(call, call.out[0], row * columns, columns, false, dx);
     });
   });
-  return absl::OkStatus();
-}
-
-// Sums of fixed pieces, added in order.
-absl::Status SquaredNorm(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  WEFT_RETURN_IF_ERROR(CheckFp64(call, call.out[0], "output 0"));
-  const int64_t slot = call.attributes().slot(), n = Elements(call.in[0]);
-  WEFT_RETURN_IF_ERROR(CheckIndex(call, slot, call.out[0], "slot"));
-  constexpr int64_t kPiece = 16 * kChunk;
-  const int64_t pieces = (n + kPiece - 1) / kPiece;
-  double* sums = call.workspace.shared.Get<double>(std::max<int64_t>(pieces, 1));
-  WithComputeType(call.in, [&]<typename T>() {
-    call.pool().Run(pieces, [&](int64_t piece, int) {
-      const int64_t end = std::min(n, (piece + 1) * kPiece);
-      double sum = 0;
-      for (int64_t first = piece * kPiece; first < end; first += kChunk) {
-        const int64_t count = std::min(kChunk, end - first);
-        T buffer[kChunk];
-        sum += GetLoops<T>(call).squared_norm(Read(call, call.in[0], first, count, buffer), count);
-      }
-      sums[piece] = sum;
-    });
-  });
-  double total = 0;
-  for (int64_t piece = 0; piece < pieces; ++piece) total += sums[piece];
-  static_cast<double*>(call.out[0].data)[slot] = total;
-  return absl::OkStatus();
-}
-
-absl::Status NormTotal(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  WEFT_RETURN_IF_ERROR(CheckFp64(call, call.in[0], "input 0"));
-  WEFT_RETURN_IF_ERROR(CheckFp64(call, call.out[0], "output 0"));
-  WEFT_RETURN_IF_ERROR(CheckIndex(call, 1, call.out[0], "element"));
-  const auto* norms = static_cast<const double*>(call.in[0].data);
-  auto* norm = static_cast<double*>(call.out[0].data);
-  double total = 0;
-  for (int64_t i = 0; i < Elements(call.in[0]); ++i) total += norms[i];
-  const double clip = call.attributes().clip_norm();
-  norm[0] = std::sqrt(total);
-  norm[1] = clip == 0 ? 1 : std::min(1.0, clip / (norm[0] + 1e-6));
   return absl::OkStatus();
 }
 
