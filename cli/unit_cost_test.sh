@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # The program of a plan, simulated with unit costs and free transfers, has the makespan, bubble and activations of its
 # schedule alone: for every schedule of the list, written to a file and read from there, so that the order of slots is
-# the same in both whatever costs schedules go by. With --all for every number of ranks and microbatches, else for some.
+# the same in both whatever costs schedules go by. With --all for all numbers of ranks and microbatches with gpipe and
+# 1f1b, and for some with the others; else for one.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
 cd "$TEST_TMPDIR" || exit 1
 
-all_ranks="4" all_microbatches="8"
-[ "${2:-}" = --all ] && all_ranks=$(seq 8) all_microbatches=$(seq 16)
 cat >config.json <<'END'
 {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 16, "n_head": 2, "n_layer": 33,
  "n_positions": 32, "vocab_size": 256, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}
@@ -20,6 +19,13 @@ each() { sed -n "s/^ \{3,\}\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | tr '\n' ' '; }
 
 refused=0
 for schedule in $("$WEFT" list schedules | cut -d' ' -f1); do
+  all_ranks=4 all_microbatches=8
+  if [ "${2:-}" = --all ]; then
+    case $schedule in
+      gpipe | 1f1b) all_ranks=$(seq 8) all_microbatches=$(seq 16) ;;
+      *) all_ranks="2 4 6 8" all_microbatches="4 8 16" ;;
+    esac
+  fi
   for ranks in $all_ranks; do
     for microbatches in $all_microbatches; do
       plan="$schedule with $ranks ranks and $microbatches microbatches"
