@@ -32,12 +32,21 @@ struct StepContext {
   int64_t first_sample = 0;
   // Sequences that the rank computes of all microbatches that the step is for: its own samples on the axis z (rule P9).
   int64_t microbatch_sequences = 1;
+  // Where the sequences of one microbatch are shared by the coordinates of z: how many of it are this rank's, and how
+  // far behind them the next microbatch's begin. 0 = all sequences of the step are neighbours.
+  int64_t own_sequences = 0;
+  int64_t sample_stride = 0;
   // StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8).
   int64_t column_shift = 0;
   int64_t row_shift = 0;
   // SQUARED_NORM: the rank's coordinate is 0 on every axis of counted_once.
   bool writes_norm = true;
   const DataSource* data = nullptr;
+
+  // Global sample of the run of the i-th sequence of the step.
+  int64_t SampleOf(int64_t i) const {
+    return own_sequences == 0 ? first_sample + i : first_sample + i / own_sequences * sample_stride + i % own_sequences;
+  }
 };
 
 class Backend {

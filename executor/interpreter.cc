@@ -386,9 +386,12 @@ class Interpreter::Impl {
     const PreparedStep& step = action.steps[head.step];
     action.context.global_microbatch = step.global_microbatch;
     action.context.microbatch_sequences = step.sequences;
-    action.context.first_sample =
-        action.context.step * program_.recipe().global_batch_sequences() +
-        step.microbatch_of_step * std::max<int64_t>(1, program_.recipe().microbatch_sequences());
+    action.context.first_sample = action.context.step * program_.recipe().global_batch_sequences() +
+                                  step.microbatch_of_step * prepared_->microbatch_sequences +
+                                  prepared_->first_own_sequence;
+    action.context.column_shift = step.column_shift;
+    action.context.row_shift = step.row_shift;
+    action.context.writes_norm = step.writes_norm;
     const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
     const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
     if (!status.ok()) {

@@ -91,6 +91,14 @@ class Preparer {
     t_ = &program_.templates(index);
     out_.rank_template = t_;
     out_.data_coordinate = AxisCoordinate(program_.mesh(), rank_, "data");
+    const int64_t depth = AxisSize(program_.mesh(), "z");
+    out_.microbatch_sequences = std::max<int64_t>(1, program_.recipe().microbatch_sequences());
+    if (out_.microbatch_sequences % depth != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("axis z of ", depth, " cannot share the ",
+                                                     out_.microbatch_sequences, " sequences of a microbatch equally"));
+    }
+    out_.own_sequences = out_.microbatch_sequences / depth;
+    out_.first_own_sequence = out_.own_sequences * AxisCoordinate(program_.mesh(), rank_, "z");
     channels_ = std::make_unique<ChannelMap>(program_.mesh(), rank_, *t_);
     out_.streams.resize(3);
     out_.streams[0].name = "compute";
@@ -153,7 +161,7 @@ class Preparer {
 
   // Sequences of the microbatches that a step is for: those of one, or in a wide action what its rows hold.
   int64_t Sequences(const Action& action, const Segment& segment, const Step& step) const {
-    const int64_t one = std::max<int64_t>(1, program_.recipe().microbatch_sequences());
+    const int64_t one = out_.own_sequences;
     const int64_t length = program_.recipe().sequence_length();
     if (action.width() <= 1 || length <= 0 || step.outputs().empty()) return one;
     const Value& value = segment.values(step.outputs(0));
@@ -168,6 +176,10 @@ class Preparer {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": its segment has no steps"));
     }
     prepared.context.seed = program_.recipe().seed();
+    if (out_.own_sequences < out_.microbatch_sequences) {
+      prepared.context.own_sequences = out_.own_sequences;
+      prepared.context.sample_stride = out_.microbatch_sequences;
+    }
     int last[3] = {-1, -1, -1};
     // Where the last steps stand in their streams' lists.
     size_t last_position[3] = {0, 0, 0};
@@ -186,6 +198,10 @@ class Preparer {
             out_.data_coordinate * per_step + (microbatch + step.attributes().microbatch_offset()) % per_step;
       }
       target.sequences = Sequences(action, segment, step);
+      const StepAttributes& attributes = step.attributes();
+      target.column_shift = ShiftAt(program_.mesh(), rank_, attributes.column_shift());
+      target.row_shift = ShiftAt(program_.mesh(), rank_, attributes.row_shift());
+      target.writes_norm = IsFirstOn(program_.mesh(), rank_, attributes.counted_once());
       const size_t first = out_.views.size();
       for (int value : step.inputs()) out_.views.push_back(View(action, segment, value));
       for (int value : step.outputs()) out_.views.push_back(View(action, segment, value));

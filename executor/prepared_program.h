@@ -30,6 +30,10 @@ struct PreparedStep {
   // The same within its optimizer step: not the same number in an asynchronous program (rule P14).
   int64_t microbatch_of_step = 0;
   int64_t sequences = 1;
+  // At the rank's coordinates (rule P8).
+  int64_t column_shift = 0;
+  int64_t row_shift = 0;
+  bool writes_norm = true;
   // Times that it has ended.
   int64_t done = 0;
 };
@@ -104,6 +108,10 @@ struct PreparedGroup {
 struct PreparedProgram {
   const Template* rank_template = nullptr;
   int64_t data_coordinate = 0;
+  // Rule P9: sequences of a microbatch, how many of them are this rank's, and which is the first.
+  int64_t microbatch_sequences = 1;
+  int64_t own_sequences = 1;
+  int64_t first_own_sequence = 0;
   // Prologue, body, epilogue.
   std::vector<PreparedAction> actions;
   // compute, d2h, h2d, then the others in order of first use. In a message-driven program `compute` is the queue of the

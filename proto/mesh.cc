@@ -103,6 +103,17 @@ int64_t GroupSize(const Mesh& mesh, const Group& group) {
   return size;
 }
 
+int64_t ShiftAt(const Mesh& mesh, int64_t rank, const Shift& shift) {
+  int64_t sum = 0;
+  for (const ShiftTerm& term : shift.terms()) sum += AxisCoordinate(mesh, rank, term.axis()) * term.stride();
+  return sum;
+}
+
+bool IsFirstOn(const Mesh& mesh, int64_t rank, const google::protobuf::RepeatedPtrField<std::string>& axes) {
+  return std::all_of(axes.begin(), axes.end(),
+                     [&](const std::string& axis) { return AxisCoordinate(mesh, rank, axis) == 0; });
+}
+
 bool TemplateMatches(const Mesh& mesh, const Template& t, int64_t rank) {
   return std::all_of(t.pins().begin(), t.pins().end(),
                      [&](const Coordinate& pin) { return AxisCoordinate(mesh, rank, pin.axis()) == pin.index(); });

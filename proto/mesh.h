@@ -4,6 +4,7 @@
 #define WEFT_PROTO_MESH_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -37,6 +38,12 @@ std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& g
 
 // How many they are, for any rank.
 int64_t GroupSize(const Mesh& mesh, const Group& group);
+
+// The value of `shift` at the coordinates of `rank`.
+int64_t ShiftAt(const Mesh& mesh, int64_t rank, const Shift& shift);
+
+// Whether `rank` has coordinate 0 on all of these axes.
+bool IsFirstOn(const Mesh& mesh, int64_t rank, const google::protobuf::RepeatedPtrField<std::string>& axes);
 
 // Whether `rank` has all pinned coordinates of `t`.
 bool TemplateMatches(const Mesh& mesh, const Template& t, int64_t rank);

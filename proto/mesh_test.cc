@@ -108,6 +108,25 @@ TEST(MeshTest, GroupSizeIsTheNumberOfMembers) {
   EXPECT_EQ(GroupSize(mesh, Group()), 1);
 }
 
+TEST(MeshTest, ShiftsAndFirstOnes) {
+  const Mesh mesh = DataPipe(6, 2);
+  Shift shift;
+  for (const auto& [axis, stride] : {std::pair("data", 10), std::pair("pipe", 100), std::pair("x", 7)}) {
+    ShiftTerm* term = shift.add_terms();
+    term->set_axis(axis);
+    term->set_stride(stride);
+  }
+  EXPECT_EQ(ShiftAt(mesh, 0, shift), 0);
+  EXPECT_EQ(ShiftAt(mesh, 4, shift), 40);
+  EXPECT_EQ(ShiftAt(mesh, 11, shift), 150);
+  StepAttributes attributes;
+  EXPECT_TRUE(IsFirstOn(mesh, 11, attributes.counted_once()));
+  attributes.add_counted_once("pipe");
+  attributes.add_counted_once("x");
+  EXPECT_TRUE(IsFirstOn(mesh, 5, attributes.counted_once()));
+  EXPECT_FALSE(IsFirstOn(mesh, 6, attributes.counted_once()));
+}
+
 TEST(MeshTest, TemplateIsFoundByItsPins) {
   Program program;
   *program.mutable_mesh() = DataPipe(2, 2);

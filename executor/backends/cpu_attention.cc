@@ -52,7 +52,7 @@ class Head {
         g_(geometry),
         sequence_(task / geometry.heads),
         head_(task % geometry.heads),
-        words_(call, call.context.first_sample + task / geometry.heads) {}
+        words_(call, call.context.SampleOf(task / geometry.heads)) {}
 
   // Element (0, 0) of this head's part of a tensor [rows, parts * width]: part 0, 1, 2 of qkv is q, k, v.
   int64_t Offset(int64_t part, int64_t stride) const {

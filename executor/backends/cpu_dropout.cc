@@ -30,7 +30,7 @@ absl::Status Dropout(const Call& call) {
         T buffer[2][kChunk];
         uint32_t scratch[kChunk + 8];
         const uint32_t* words =
-            DropoutWords(call, call.context.first_sample + row / sequence).Get(logical, count, scratch);
+            DropoutWords(call, call.context.SampleOf(row / sequence)).Get(logical, count, scratch);
         const T* x = Read(call, input, first, count, buffer[0]);
         T* y = Target(output, first, false, buffer[1]);
         GetLoops<T>(call).mask(x, words, DropoutThreshold(p), factor, count, y);

@@ -20,8 +20,7 @@ absl::Status LoadSamples(const Call& call, bool targets) {
   for (int64_t i = 0; i < context.microbatch_sequences; ++i) {
     const absl::Span<int32_t> wanted = absl::MakeSpan(out + i * sequence, sequence);
     const absl::Span<int32_t> none;
-    WEFT_RETURN_IF_ERROR(
-        context.data->Sample(context.first_sample + i, targets ? none : wanted, targets ? wanted : none));
+    WEFT_RETURN_IF_ERROR(context.data->Sample(context.SampleOf(i), targets ? none : wanted, targets ? wanted : none));
   }
   return absl::OkStatus();
 }
