@@ -67,6 +67,10 @@ absl::Status CheckForm(const CollectivePlan& plan) {
     return absl::InvalidArgumentError(
         absl::StrCat("members = ", plan.members, " and chunks = ", plan.chunks, " must be at least 1"));
   }
+  if (plan.kind != CollectiveKind::kAllReduce && plan.chunks != plan.members) {
+    return absl::InvalidArgumentError(absl::StrCat(CollectiveKindName(plan.kind), ": chunks = ", plan.chunks,
+                                                   ", must be one for each of ", plan.members, " members"));
+  }
   for (size_t round = 0; round < plan.rounds.size(); ++round) {
     const CollectiveStep* previous = nullptr;
     for (const CollectiveStep& step : plan.rounds[round]) {
@@ -97,18 +101,22 @@ absl::Status CheckForm(const CollectivePlan& plan) {
   return absl::OkStatus();
 }
 
-}  // namespace
+// What the members hold: held[member][chunk] = id of a sum.
+using Held = std::vector<std::vector<int>>;
 
-absl::Status CheckCollective(const CollectivePlan& plan) {
-  if (absl::Status status = CheckForm(plan); !status.ok()) return status;
-
-  // held[member][chunk] = id of a sum.
-  Sums sums(plan.members);
-  std::vector<std::vector<int>> held(plan.members);
-  for (int member = 0; member < plan.members; ++member) held[member].assign(plan.chunks, sums.Leaf(member));
-
-  for (const std::vector<CollectiveStep>& round : plan.rounds) {
-    const std::vector<std::vector<int>> before = held;
+// Runs a well-formed plan. InvalidArgument if a member sends or adds to what it does not have.
+absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
+  constexpr int kNothing = -1;
+  const bool gathers = plan.kind == CollectiveKind::kAllGather;
+  held.assign(plan.members, std::vector<int>(plan.chunks, kNothing));
+  for (int member = 0; member < plan.members; ++member) {
+    for (int chunk = 0; chunk < plan.chunks; ++chunk) {
+      if (!gathers || chunk == member) held[member][chunk] = sums.Leaf(member);
+    }
+  }
+  for (size_t r = 0; r < plan.rounds.size(); ++r) {
+    const std::vector<CollectiveStep>& round = plan.rounds[r];
+    const Held before = held;
     for (size_t i = 0; i < round.size();) {
       const CollectiveStep& first = round[i];
       // All that this chunk of this member receives, its own content at its own place.
@@ -119,14 +127,41 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
         copied = round[i].op == CollectiveOp::kCopy;
       }
       if (!copied) terms[first.destination] = before[first.destination][first.chunk];
-      int sum = -1;
-      for (const auto& [member, term] : terms) sum = sum < 0 ? term : sums.Add(sum, term);
+      int sum = kNothing;
+      for (const auto& [member, term] : terms) {
+        if (term == kNothing) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(Name(r, first), "member ", member, " does not have that chunk yet"));
+        }
+        sum = sum == kNothing ? term : sums.Add(sum, term);
+      }
       held[first.destination][first.chunk] = sum;
     }
   }
+  return absl::OkStatus();
+}
+
+// Whether the plan promises what `member` holds of `chunk` in the end.
+bool Promises(const CollectivePlan& plan, int member, int chunk) {
+  return plan.kind != CollectiveKind::kReduceScatter || member == chunk;
+}
+
+}  // namespace
+
+absl::Status CheckCollective(const CollectivePlan& plan) {
+  if (absl::Status status = CheckForm(plan); !status.ok()) return status;
+  Sums sums(plan.members);
+  Held held;
+  if (absl::Status status = Run(plan, sums, held); !status.ok()) return status;
 
   for (int chunk = 0; chunk < plan.chunks; ++chunk) {
     for (int member = 0; member < plan.members; ++member) {
+      if (!Promises(plan, member, chunk)) continue;
+      if (plan.kind == CollectiveKind::kAllGather) {
+        if (held[member][chunk] == sums.Leaf(chunk)) continue;
+        return absl::InvalidArgumentError(
+            absl::StrCat("member ", member, " does not end with chunk ", chunk, " of member ", chunk));
+      }
       const std::vector<int> counts = sums.Counts(held[member][chunk]);
       for (int other = 0; other < plan.members; ++other) {
         if (counts[other] != 1) {
@@ -135,7 +170,7 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
                                                          "; expected once"));
         }
       }
-      if (held[member][chunk] != held[0][chunk]) {
+      if (plan.kind == CollectiveKind::kAllReduce && held[member][chunk] != held[0][chunk]) {
         return absl::InvalidArgumentError(absl::StrCat("members 0 and ", member, " sum chunk ", chunk,
                                                        " in different orders: ", sums.Text(held[0][chunk]), " and ",
                                                        sums.Text(held[member][chunk])));
@@ -143,6 +178,13 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
     }
   }
   return absl::OkStatus();
+}
+
+std::string SumOrder(const CollectivePlan& plan, int member, int chunk) {
+  Sums sums(plan.members);
+  Held held;
+  if (absl::Status status = Run(plan, sums, held); !status.ok()) return std::string(status.message());
+  return sums.Text(held[member][chunk]);
 }
 
 }  // namespace weft

@@ -27,7 +27,7 @@ TEST(CheckCollective, MissingRound) {
 TEST(CheckCollective, ContributionTwice) {
   CollectivePlan plan = Ring3();
   plan.rounds.back()[0].op = kReduce;
-  EXPECT_THAT(Message(plan), HasSubstr("2 times in chunk 2; expected once"));
+  EXPECT_THAT(Message(plan), HasSubstr("2 times in chunk 1; expected once"));
 }
 
 TEST(CheckCollective, WrongChunk) {
@@ -45,6 +45,25 @@ TEST(CheckCollective, DifferentOrders) {
   EXPECT_EQ(Message(plan), "members 0 and 1 sum chunk 0 in different orders: ((0+1)+2) and (1+(0+2))");
   plan.rounds[1] = {{0, 1, 0, kCopy}, {0, 2, 0, kCopy}};
   EXPECT_EQ(CheckCollective(plan), absl::OkStatus());
+}
+
+TEST(CheckCollective, AllGather) {
+  CollectivePlan plan = *(*FindCollective("ring"))->Build(3, CollectiveKind::kAllGather);
+  CollectivePlan shorter = plan;
+  shorter.rounds.pop_back();
+  EXPECT_THAT(Message(shorter), HasSubstr("member 2 does not end with chunk 0 of member 0"));
+  std::swap(plan.rounds[0], plan.rounds[1]);
+  EXPECT_THAT(Message(plan), HasSubstr("does not have that chunk yet"));
+  plan.rounds.clear();
+  plan.chunks = 4;
+  EXPECT_THAT(Message(plan), HasSubstr("chunks = 4, must be one for each of 3 members"));
+}
+
+TEST(CheckCollective, ReduceScatter) {
+  CollectivePlan plan = *(*FindCollective("ring"))->Build(3, CollectiveKind::kReduceScatter);
+  EXPECT_EQ(SumOrder(plan, 0, 0), "(0+(1+2))");
+  plan.rounds.pop_back();
+  EXPECT_THAT(Message(plan), HasSubstr("0 times in chunk 0"));
 }
 
 TEST(CheckCollective, MalformedSteps) {

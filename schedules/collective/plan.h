@@ -1,10 +1,10 @@
 // Collectives as lists of messages: who sends which part of its buffer to whom, round by round. The executor runs these
 // lists, the simulator costs them.
 //
-// A plan depends on the number of members only. Its members are numbered 0..n-1 in member order (rule P8), and chunk
-// limits follow from the number of elements of a buffer by itself, so the order in which the contributions to one
-// element are summed depends only on algorithm, group size, member order and the element's position in its own buffer
-// (rule P10).
+// A plan depends on the kind and the number of members only. Its members are numbered 0..n-1 in member order (rule P8),
+// and chunk limits follow from the number of elements of a buffer by itself, so the order in which the contributions to
+// one element are summed depends only on algorithm, group size, member order and the element's position in its own
+// buffer (rule P10).
 #ifndef WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 #define WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 
@@ -18,6 +18,23 @@
 #include "absl/types/span.h"
 
 namespace weft {
+
+enum class CollectiveKind {
+  // Every member starts with its contribution in its buffer and ends with the sum in it.
+  kAllReduce,
+  // A buffer is cut into one chunk for each member. Member i starts with chunk i in its place and ends with all chunks.
+  kAllGather,
+  // A buffer is cut into one chunk for each member. Every member starts with its contribution; member i ends with the
+  // sum of chunk i, added in the same order as in the all-reduce of the same algorithm. What it holds of the other
+  // chunks in the end has no meaning.
+  kReduceScatter,
+};
+
+inline constexpr CollectiveKind kCollectiveKinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                                      CollectiveKind::kReduceScatter};
+
+// "all-reduce", "all-gather", "reduce-scatter".
+absl::string_view CollectiveKindName(CollectiveKind kind);
 
 enum class CollectiveOp {
   // The destination's chunk is replaced by the source's.
@@ -36,7 +53,7 @@ struct CollectiveStep {
   friend bool operator==(const CollectiveStep&, const CollectiveStep&) = default;
 };
 
-// An all-reduce over `members`. Every member starts with its contribution in its buffer and ends with the sum in it.
+// A collective of `kind` over `members`.
 //
 // Rounds run one after the other on each member. All messages of a round carry what their source held before the round.
 // The chunks that one member receives by kReduce in one round for one of its chunks are added in ascending member
@@ -44,8 +61,9 @@ struct CollectiveStep {
 // chunk of 2. In one round a chunk of a member receives either one kCopy or any number of kReduce, not both. Steps of a
 // round are sorted by (destination, chunk, source).
 struct CollectivePlan {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
   int members = 1;
-  // Into how many parts each buffer is cut.
+  // Into how many parts each buffer is cut: for all-gather and reduce-scatter as many as there are members.
   int chunks = 1;
   // Empty for one member.
   std::vector<std::vector<CollectiveStep>> rounds;
@@ -57,7 +75,8 @@ inline int64_t ChunkBegin(int64_t elements, int chunks, int chunk) {
   return elements / chunks * chunk + std::min<int64_t>(elements % chunks, chunk);
 }
 
-// What every member sends, without building the plan: the algorithms here load all members alike. A collective takes
+// What every member sends, without building the plan: the algorithms here load all members alike. `elements` are those
+// of the whole buffer: what a reduce-scatter starts from, what an all-gather ends with. A collective takes
 // `rounds` rounds; in each, a member sends `messages` messages and receives as many, each of one chunk, i.e. at most
 // ceil(elements / chunks) elements. All zero but `chunks` = 1 for one member.
 struct CollectiveTraffic {
@@ -70,9 +89,9 @@ struct CollectiveTraffic {
 inline constexpr int kMaximumPlanMembers = 1024;
 
 // The algorithm proper: 2 <= members <= kMaximumPlanMembers.
-using CollectiveBuildFn = CollectivePlan(int members);
+using CollectiveBuildFn = CollectivePlan(CollectiveKind kind, int members);
 // members >= 2.
-using CollectiveTrafficFn = CollectiveTraffic(int64_t members);
+using CollectiveTrafficFn = CollectiveTraffic(CollectiveKind kind, int64_t members);
 
 struct CollectiveEntry {
   absl::string_view name;
@@ -81,9 +100,9 @@ struct CollectiveEntry {
   absl::string_view source;
 
   // InvalidArgument unless 1 <= members <= kMaximumPlanMembers.
-  absl::StatusOr<CollectivePlan> Build(int64_t members) const;
+  absl::StatusOr<CollectivePlan> Build(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;
   // members < 2 gives no messages.
-  CollectiveTraffic Traffic(int64_t members) const;
+  CollectiveTraffic Traffic(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;
 };
 
 // All known algorithms, sorted by name.

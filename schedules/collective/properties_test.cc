@@ -31,13 +31,32 @@ TEST(Collectives, UnknownNameListsKnownAndNearest) {
               HasSubstr("unknown collective 'rings'; nearest: 'ring'; known: direct, ring"));
 }
 
-TEST(Collectives, EveryPlanIsAnAllReduce) {
+TEST(Collectives, EveryPlanIsWhatItSays) {
   for (const CollectiveEntry& entry : Collectives()) {
-    for (int members = 1; members <= 9; ++members) {
-      const absl::StatusOr<CollectivePlan> plan = entry.Build(members);
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      EXPECT_EQ(plan->members, members);
-      EXPECT_EQ(CheckCollective(*plan), absl::OkStatus()) << entry.name << " over " << members;
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      for (int members = 1; members <= 9; ++members) {
+        const absl::StatusOr<CollectivePlan> plan = entry.Build(members, kind);
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        EXPECT_EQ(plan->members, members);
+        EXPECT_EQ(plan->kind, kind);
+        EXPECT_EQ(CheckCollective(*plan), absl::OkStatus())
+            << entry.name << ", " << CollectiveKindName(kind) << " over " << members;
+      }
+    }
+  }
+}
+
+// Rule P10. Chunks of a reduce-scatter are ranges of members; an element's chunk in the all-reduce may be longer.
+TEST(Collectives, AReduceScatterSumsInTheOrderOfTheAllReduce) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (int members = 2; members <= 9; ++members) {
+      const CollectivePlan all = *entry.Build(members);
+      const CollectivePlan scatter = *entry.Build(members, CollectiveKind::kReduceScatter);
+      for (int member = 0; member < members; ++member) {
+        const int chunk = member * all.chunks / members;
+        EXPECT_EQ(SumOrder(scatter, member, member), SumOrder(all, 0, chunk))
+            << entry.name << " over " << members << ", member " << member;
+      }
     }
   }
 }
@@ -59,10 +78,12 @@ TEST(Collectives, ImpossibleSizesAreRefused) {
 
 TEST(Collectives, TrafficIsThatOfThePlan) {
   for (const CollectiveEntry& entry : Collectives()) {
-    for (int members = 1; members <= 9; ++members) {
-      SCOPED_TRACE(testing::Message() << entry.name << " over " << members);
-      const CollectivePlan plan = *entry.Build(members);
-      const CollectiveTraffic traffic = entry.Traffic(members);
+    for (int i = 0; i < 27; ++i) {
+      const int members = 1 + i % 9;
+      const CollectiveKind kind = kCollectiveKinds[i / 9];
+      SCOPED_TRACE(testing::Message() << entry.name << ", " << CollectiveKindName(kind) << " over " << members);
+      const CollectivePlan plan = *entry.Build(members, kind);
+      const CollectiveTraffic traffic = entry.Traffic(members, kind);
       EXPECT_EQ(traffic.rounds, plan.rounds.size());
       EXPECT_EQ(traffic.chunks, plan.chunks);
       for (const std::vector<CollectiveStep>& round : plan.rounds) {

@@ -24,6 +24,18 @@ constexpr CollectiveEntry kEntries[] = {
 
 }  // namespace
 
+absl::string_view CollectiveKindName(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "all-reduce";
+    case CollectiveKind::kAllGather:
+      return "all-gather";
+    case CollectiveKind::kReduceScatter:
+      return "reduce-scatter";
+  }
+  return "";
+}
+
 absl::Span<const CollectiveEntry> Collectives() { return kEntries; }
 
 std::vector<std::string> KnownCollectives() {
@@ -39,18 +51,18 @@ absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name) {
   return absl::NotFoundError(absl::StrCat("unknown collective ", Quoted(name), NameHelp(name, KnownCollectives())));
 }
 
-absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members) const {
+absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members, CollectiveKind kind) const {
   if (members < 1 || members > kMaximumPlanMembers) {
     return absl::InvalidArgumentError(absl::StrCat("collective '", name, "' over ", members, " members; allowed: 1 to ",
                                                    kMaximumPlanMembers,
                                                    ", nearest valid: ", members < 1 ? 1 : kMaximumPlanMembers));
   }
-  if (members == 1) return CollectivePlan{};
-  return build(static_cast<int>(members));
+  if (members == 1) return CollectivePlan{.kind = kind, .rounds = {}};
+  return build(kind, static_cast<int>(members));
 }
 
-CollectiveTraffic CollectiveEntry::Traffic(int64_t members) const {
-  return members < 2 ? CollectiveTraffic{} : traffic(members);
+CollectiveTraffic CollectiveEntry::Traffic(int64_t members, CollectiveKind kind) const {
+  return members < 2 ? CollectiveTraffic{} : traffic(kind, members);
 }
 
 }  // namespace weft

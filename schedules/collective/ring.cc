@@ -1,17 +1,18 @@
-// Ring all-reduce: reduce-scatter around the ring, then all-gather around the ring.
+// Ring: an all-reduce is a reduce-scatter around the ring, then an all-gather around the ring; each is also there
+// alone.
 //
 //   n = 3, chunks a b c; member i sends to i+1. Each cell: what the member receives in the round.
 //             round 0    round 1    round 2    round 3
-//   member 0  c += m2    b += m2    a  = m2    c  = m2
-//   member 1  a += m0    c += m0    b  = m0    a  = m0
-//   member 2  b += m1    a += m1    c  = m1    b  = m1
+//   member 0  b += m2    a += m2    c  = m2    b  = m2
+//   member 1  c += m0    b += m0    a  = m0    c  = m0
+//   member 2  a += m1    c += m1    b  = m1    a  = m1
 //             reduce-scatter ---    all-gather -------
 //
-// Chunk k starts at member k and is complete at member k+n-1 (mod n) after n-1 rounds. Its terms are added in the order
-// k, k+1, ..., k+n-1 (mod n): for each element one fixed order, computed once and then copied, so all members hold the
+// Chunk k starts at member k+1 and is complete at member k after n-1 rounds. Its terms are added in the order
+// k+1, k+2, ..., k+n (mod n): for each element one fixed order, computed once and then copied, so all members hold the
 // same bits.
-// Traffic: 2(n-1) rounds of one message of 1/n of the buffer per member: 2(n-1)/n of the buffer in total, which is the
-// least that any all-reduce can do.
+// Traffic: reduce-scatter and all-gather: n-1 rounds of one message of 1/n of the buffer per member each, so the
+// all-reduce moves 2(n-1)/n of the buffer, the least that any can do.
 // Source:  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2),
 //          2009, sec. 4.
 #include <vector>
@@ -20,24 +21,27 @@
 
 namespace weft {
 
-CollectivePlan BuildRing(int members) {
+CollectivePlan BuildRing(CollectiveKind kind, int members) {
   const int n = members;
-  CollectivePlan plan = {.members = n, .chunks = n, .rounds = {}};
-  for (int round = 0; round < 2 * (n - 1); ++round) {
-    const CollectiveOp op = round < n - 1 ? CollectiveOp::kReduce : CollectiveOp::kCopy;
-    std::vector<CollectiveStep>& steps = plan.rounds.emplace_back();
-    for (int destination = 0; destination < n; ++destination) {
-      const int source = (destination + n - 1) % n;
-      // The source passes on what it received in the round before: its own number minus the round.
-      const int chunk = (source - round % n + n) % n;
-      steps.push_back({source, destination, chunk, op});
+  CollectivePlan plan = {.kind = kind, .members = n, .chunks = n, .rounds = {}};
+  // `held` is the chunk, relative to its own number, that a member passes on in the first round; then what it received
+  // in the round before, which is one less every time.
+  const auto add_rounds = [&](CollectiveOp op, int held) {
+    for (int round = 0; round < n - 1; ++round) {
+      std::vector<CollectiveStep>& steps = plan.rounds.emplace_back();
+      for (int destination = 0; destination < n; ++destination) {
+        const int source = (destination + n - 1) % n;
+        steps.push_back({source, destination, (source + held - round + 2 * n) % n, op});
+      }
     }
-  }
+  };
+  if (kind != CollectiveKind::kAllGather) add_rounds(CollectiveOp::kReduce, -1);
+  if (kind != CollectiveKind::kReduceScatter) add_rounds(CollectiveOp::kCopy, 0);
   return plan;
 }
 
-CollectiveTraffic BuildRingTraffic(int64_t members) {
-  return {.rounds = 2 * (members - 1), .messages = 1, .chunks = members};
+CollectiveTraffic BuildRingTraffic(CollectiveKind kind, int64_t members) {
+  return {.rounds = (kind == CollectiveKind::kAllReduce ? 2 : 1) * (members - 1), .messages = 1, .chunks = members};
 }
 
 }  // namespace weft
