@@ -13,31 +13,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "proto/program.pb.h"
 #include "proto/units.h"
+#include "simulator/idle_reason.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
 
 namespace weft {
-
-// What the compute stream of a rank waited for while it was idle.
-enum class IdleReason : uint8_t {
-  kForwardInput,
-  kGradientInput,
-  kGradientSync,
-  kOtherSync,
-  kBufferReuse,
-  kHostCopy,
-  kInFlightLimit,
-  kComputeSlot,
-  kStepBarrier,
-  kEndOfRun,
-};
-inline constexpr int kIdleReasons = 10;
-
-// E.g. "waiting for forward input".
-absl::string_view IdleReasonName(IdleReason reason);
 
 struct EngineOptions {
   int32_t repetitions = 1;

@@ -260,7 +260,7 @@ TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {
         bool computes = false;
         bool communicates = false;
         for (const EngineEvent& event : engine->ranks[rank].events) {
-          const StreamClass kind = t.streams[event.stream].kind;
+          const StreamClass kind = t.streams[event.stream].key.kind;
           if (kind == StreamClass::kCompute) computes |= event.start.ps <= now && now < event.end.ps;
           if (kind >= StreamClass::kSend) communicates |= event.start.ps <= now && now < event.finish.ps;
         }

@@ -16,17 +16,6 @@ int64_t Links::Resolve(int64_t rank, const std::vector<int64_t>& coordinates) co
   return CoordinatesRank(mesh_, own);
 }
 
-std::vector<int64_t> Links::Members(int64_t rank, const std::vector<std::vector<int64_t>>& group) const {
-  Group spelled;
-  for (size_t i = 0; i < group.size(); ++i) {
-    if (group[i].empty()) continue;
-    AxisSubset* axis = spelled.add_axes();
-    axis->set_axis(mesh_.axes(i).name());
-    if (group[i].front() >= 0) axis->mutable_indices()->Add(group[i].begin(), group[i].end());
-  }
-  return GroupMembers(mesh_, rank, spelled);
-}
-
 int32_t Links::AddTransfer(int64_t rank, const ChannelView& view) {
   const int64_t peer = Resolve(rank, view.peer);
   const auto [at, inserted] = channel_of_.try_emplace(
@@ -36,15 +25,38 @@ int32_t Links::AddTransfer(int64_t rank, const ChannelView& view) {
   return at->second;
 }
 
-int32_t Links::AddCollective(int64_t rank, const StreamView& view, int32_t stream) {
-  // A group is known by its lowest member and the coordinates that it lists on each axis.
-  std::vector<int64_t> lowest(view.group.size(), -1);
+int32_t Links::AddCollective(int64_t rank, const StreamKey& key, int32_t stream) {
+  // A group is known by its lowest member and the coordinates that it takes on each axis; its members are looked at
+  // only the first time.
+  std::vector<int64_t> lowest = RankCoordinates(mesh_, rank);
   for (size_t i = 0; i < lowest.size(); ++i) {
-    if (!view.group[i].empty()) lowest[i] = std::max<int64_t>(view.group[i].front(), 0);
+    const AxisPart& part = key.group[i];
+    switch (part.kind) {
+      case AxisPart::kOwn:
+        break;
+      case AxisPart::kAll:
+        lowest[i] = 0;
+        break;
+      case AxisPart::kListed:
+        lowest[i] = part.listed.front();
+        break;
+      case AxisPart::kBlock:
+        lowest[i] -= lowest[i] % part.size;
+        break;
+      case AxisPart::kStride:
+        lowest[i] %= part.size;
+        break;
+    }
   }
-  const auto [at, inserted] = communicator_of_.try_emplace({view.purpose, Resolve(rank, lowest), view.group},
-                                                           static_cast<int32_t>(communicators.size()));
-  if (inserted) communicators.emplace_back().members = Members(rank, view.group);
+  const auto [at, inserted] =
+      communicator_of_.try_emplace({key.purpose, CoordinatesRank(mesh_, lowest), key.group}, -1);
+  if (inserted) {
+    // Templates with other pins may spell the same group in another way.
+    const auto [found, is_new] = communicator_of_members_.try_emplace(
+        {key.purpose, FormMembers(mesh_, rank, key.group)}, static_cast<int32_t>(communicators.size()));
+    if (is_new) communicators.emplace_back().members = found->first.second;
+    at->second = found->second;
+  }
   communicators[at->second].streams.push_back(stream);
   return at->second;
 }

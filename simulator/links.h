@@ -55,7 +55,7 @@ class Links {
   // The index of the channel that `view` is a side of for `rank`, or of the communicator that `stream` becomes a member
   // of. Ranks ascend.
   int32_t AddTransfer(int64_t rank, const ChannelView& view);
-  int32_t AddCollective(int64_t rank, const StreamView& view, int32_t stream);
+  int32_t AddCollective(int64_t rank, const StreamKey& key, int32_t stream);
 
   std::vector<Channel> channels;
   std::vector<Communicator> communicators;
@@ -63,12 +63,13 @@ class Links {
  private:
   // The rank with the coordinates given, those of `rank` where they are negative.
   int64_t Resolve(int64_t rank, const std::vector<int64_t>& coordinates) const;
-  std::vector<int64_t> Members(int64_t rank, const std::vector<std::vector<int64_t>>& group) const;
 
   const Mesh& mesh_;
   // By source, destination, lane, direction, skip, slot.
   std::map<std::tuple<int64_t, int64_t, int32_t, Direction, int32_t, int32_t>, int32_t> channel_of_;
-  std::map<std::tuple<Purpose, int64_t, std::vector<std::vector<int64_t>>>, int32_t> communicator_of_;
+  // By purpose, a member, and the group as that member's template has it; and by purpose and members.
+  std::map<std::tuple<Purpose, int64_t, GroupForm>, int32_t> communicator_of_;
+  std::map<std::pair<Purpose, std::vector<int64_t>>, int32_t> communicator_of_members_;
 };
 
 // Sets `channel->time` for a message, asking the network the first time.

@@ -197,8 +197,8 @@ Trace MakeTrace(const ProgramView& view, const EngineResult& result, int repetit
     std::vector<std::pair<int32_t, int32_t>> first_use;
     for (size_t s = 0; s < t.streams.size(); ++s) {
       // The two queues of compute are one stream to the reader.
-      const bool second_queue =
-          s > 0 && t.streams[s].queue == ComputeQueue::kBackwards && t.streams[s - 1].queue == ComputeQueue::kForwards;
+      const bool second_queue = s > 0 && t.streams[s].key.queue == ComputeQueue::kBackwards &&
+                                t.streams[s - 1].key.queue == ComputeQueue::kForwards;
       for (const Range& entries : t.streams[s].entries) {
         if (entries.empty() || second_queue) continue;
         first_use.push_back({t.entries[entries.begin].action, static_cast<int32_t>(s)});
@@ -213,7 +213,7 @@ Trace MakeTrace(const ProgramView& view, const EngineResult& result, int repetit
       name.push_back(t.streams[s].name);
     }
     for (size_t s = 1; s < t.streams.size(); ++s) {
-      if (t.streams[s].queue == ComputeQueue::kBackwards && place[s] < 0) place[s] = place[s - 1];
+      if (t.streams[s].key.queue == ComputeQueue::kBackwards && place[s] < 0) place[s] = place[s - 1];
     }
   }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
 #include "proto/units.h"
+#include "simulator/stream_key.h"
 
 namespace weft {
 
@@ -79,36 +80,11 @@ struct Entry {
   int32_t group = -1;
 };
 
-enum class StreamClass : uint8_t { kCompute, kD2h, kH2d, kSend, kRecv, kTransfers, kCollective };
-
-// Where the order of compute is chosen at run time, the compute stream is two queues (rule P6). Actions that are in
-// both are in that of the forwards here, and `ordering` waits keep them in order with the other.
-enum class ComputeQueue : uint8_t { kNone, kForwards, kBackwards };
-
 struct StreamView {
-  StreamClass kind = StreamClass::kCompute;
-  ComputeQueue queue = ComputeQueue::kNone;
+  StreamKey key;
   // In TemplateView::entries: prologue, body, epilogue.
   std::array<Range, 3> entries;
-  // Collectives: the coordinates that take part on each axis of the mesh, empty = the rank's own, {-1} = all.
-  std::vector<std::vector<int64_t>> group;
-  Purpose purpose = PURPOSE_UNSPECIFIED;
-  // E.g. "compute", "send pipe=1 towards_loss lane 0", "all_reduce data gradient_sync".
   std::string name;
-};
-
-// One side of what transfers match in (rule P4).
-struct ChannelView {
-  bool send = false;
-  // The peer's coordinate on each axis of the mesh, -1 = the rank's own.
-  std::vector<int64_t> peer;
-  int32_t lane = 0;
-  Direction direction = DIRECTION_UNSPECIFIED;
-  int32_t skip = 0;
-  // Of several in one group, which: those are under way at the same time. The partner's group has the same ones.
-  int32_t slot = 0;
-
-  friend auto operator<=>(const ChannelView&, const ChannelView&) = default;
 };
 
 // A transfer of a group.

@@ -1,0 +1,262 @@
+// The engine's state and how its parts call each other: engine.cc runs heads of streams from ready to finished,
+// engine_setup.cc makes the state of all ranks, engine_choice.cc is P6 and compute slots, engine_communication.cc is
+// P4.
+#ifndef WEFT_SIMULATOR_ENGINE_IMPL_H_
+#define WEFT_SIMULATOR_ENGINE_IMPL_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "simulator/compute_slots.h"
+#include "simulator/engine.h"
+#include "simulator/event_queue.h"
+#include "simulator/links.h"
+#include "simulator/rank_meter.h"
+
+namespace weft {
+
+struct StreamState {
+  const TemplateView* t = nullptr;
+  const StreamView* view = nullptr;
+  int32_t rank = 0;
+  // Of the rank, in Engine::counts_.
+  int32_t objects = 0;
+  // Of collectives.
+  int32_t communicator = -1;
+  // The head: list, repetition, entry, run; list 3 = done.
+  int32_t list = 0;
+  int32_t repetition = 0;
+  int32_t entry = 0;
+  int32_t run = 0;
+  // The first wait of the head that may still be open; beyond the entry's waits come the run's.
+  int32_t wait = 0;
+  // Next in the list of streams that wait for the same object, -1 = last.
+  int32_t next_waiter = -1;
+  StreamClass kind = StreamClass::kCompute;
+  ComputeQueue queue = ComputeQueue::kNone;
+  // Of a queue: its head could start and waits to be chosen.
+  bool candidate = false;
+  IdleReason reason = IdleReason::kEndOfRun;
+  int64_t ready = 0;
+};
+
+// Transfers of one rank that start together (rule P4).
+struct GroupState {
+  const GroupView* view = nullptr;
+  int32_t rank = 0;
+  // Streams whose part of the group heads them and waits for nothing but partners.
+  int32_t streams_ready = 0;
+  // Once all are: members whose partner is not ready.
+  int32_t partners_missing = 0;
+  // No partner is missing: members may start, if their partners' groups are open too.
+  bool open = false;
+  // Members that have not ended.
+  int32_t running = 0;
+};
+
+struct RankState {
+  const TemplateView* t = nullptr;
+  // Of the rank's objects, in Engine::counts_ and waiters_.
+  int32_t objects = 0;
+  // First of the rank's in Engine::streams_, channels_ and groups_.
+  int32_t streams = 0;
+  int32_t channels = 0;
+  int32_t groups = 0;
+  // In Engine::finish_times_.
+  int64_t finish_times = 0;
+  // Dynamic order: the queues' streams, -1 = there is none; whether an action of theirs is under way; whether the rank
+  // is in Engine::choosing_.
+  int32_t queues[2] = {-1, -1};
+  bool computing = false;
+  bool choosing = false;
+  RankMeter meter;
+};
+
+// Later than this nothing ends.
+inline constexpr int64_t kTimeLimit = int64_t{1} << 61;
+
+class Engine {
+ public:
+  Engine(const ProgramView& view, const NetworkModel& network, const EngineOptions& options)
+      : view_(view),
+        network_(network),
+        options_(options),
+        links_(view.program->mesh()),
+        slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node,
+               options.compute_turn.ps) {}
+
+  absl::StatusOr<EngineResult> Simulate();
+
+ private:
+  // ---- Setting up.
+
+  absl::Status Prepare();
+
+  // Whether the time that lies `duration` ahead can be told; if not, the run ends.
+  bool WithinLimit(int64_t duration) {
+    if (duration <= kTimeLimit - now_) return true;
+    status_ = absl::OutOfRangeError(
+        "simulated time passes 2^61 picoseconds (26 days); the cluster's rates or the program's work are out of "
+        "proportion");
+    return false;
+  }
+
+  void Push(int64_t duration, EventKind kind, uint32_t index, uint32_t detail = 0) {
+    if (WithinLimit(duration)) queue_.Push(now_ + duration, kind, index, detail);
+  }
+
+  void Handle(const Event& event);
+
+  // ---- The head of a stream.
+
+  const Entry& Head(const StreamState& stream) const { return stream.t->entries[stream.entry]; }
+
+  // Repetition of the head within its own list.
+  static int32_t OwnRepetition(const StreamState& stream) { return stream.list == 1 ? stream.repetition : 0; }
+
+  // Moves to the next entry, or to the first one.
+  void NextEntry(StreamState& stream, bool first);
+
+  // Checks what the head waits for; registers with the first thing that has not happened, or makes it ready.
+  void TryReady(int32_t s);
+
+  // ---- The order of compute that is chosen at run time (rule P6).
+
+  void BecomeCandidate(int32_t s);
+
+  // The rank may have to choose at this instant.
+  void NoteChoice(int32_t rank) {
+    RankState& state = ranks_[rank];
+    if (state.computing || state.choosing) return;
+    state.choosing = true;
+    choosing_.push_back(rank);
+  }
+
+  // All ranks that are free choose; whether there was one. Called when nothing is left to end at this instant, so a
+  // rank sees all that could run, and no choice sees what another one brings about.
+  bool Choose();
+
+  int32_t Candidate(int32_t s) const { return s >= 0 && streams_[s].candidate ? s : -1; }
+
+  bool ForwardFirst(int32_t forward, int32_t backward) const;
+
+  // What a head is chosen by: whether it waited for a RECV, and when the last of its dependencies was finished (-1: it
+  // has none).
+  std::pair<bool, int64_t> Arrival(const StreamState& stream) const;
+
+  int64_t FinishTime(const RankState& rank, int32_t action, int64_t repetition) const {
+    return rank.finish_times + int64_t{action} * options_.repetitions + repetition;
+  }
+
+  // ---- Waiting.
+
+  void WaitFor(int32_t s, int32_t object);
+  IdleReason Reason(const TemplateView& t, int32_t object) const;
+
+  // Counts one more completion of an object and looks again at all who wait for it.
+  void Complete(int32_t object) {
+    ++counts_[object];
+    int32_t waiter = std::exchange(waiters_[object], -1);
+    while (waiter >= 0) {
+      const int32_t next = std::exchange(streams_[waiter].next_waiter, -1);
+      TryReady(waiter);
+      waiter = next;
+    }
+  }
+
+  void Ready(int32_t s);
+
+  // Starts steps that keep their slot or are given a free one; whether there was one. A step that takes no time ends at
+  // this instant: it is the last to be granted before ends are looked at again.
+  bool Grant();
+
+  // ---- Starts.
+
+  static bool IsCommunication(ActionKind kind) { return kind == SEND || kind == RECV || kind == ALL_REDUCE; }
+
+  // Called once per action and stream when its first step there starts: the action's own start, if it has not started
+  // on another stream.
+  void StartAction(const StreamState& stream, int32_t index);
+  void StartRun(int32_t s);
+
+  // One side of a channel becomes ready.
+  void SideReady(int32_t c, const ChannelEnd& end, bool send);
+
+  // One more stream has its part of the group at its head, ready; with the last one the group is.
+  void GroupReady(int32_t g);
+
+  // All partners of the group are ready: each member starts unless its partner's own group is not open.
+  void Open(int32_t g);
+  bool MayStart(const ChannelEnd& end) const { return end.ready && (end.group < 0 || groups_[end.group].open); }
+
+  void StartTransfer(int32_t c);
+  void StartCollective(int32_t c);
+
+  void StartCommunication(const StreamState& stream, int32_t action, Time occupancy, Time latency);
+  void TraceRun(const StreamState& stream, const Run& run);
+
+  // ---- Ends.
+
+  void EndRun(int32_t s);
+
+  // The action of a queue has ended: the rank is free to choose.
+  void EndOfQueued(const StreamState& stream, const Entry& entry);
+  void EndTransfer(int32_t c);
+
+  void EndSide(const ChannelEnd& end, Time latency);
+  void EndCollective(int32_t c);
+
+  void EndCommunication(int32_t s, Time latency);
+
+  // A transfer or collective has ended and is finished `latency` later.
+  void FinishCommunication(int32_t rank, int32_t action, Time latency);
+  void FinishTail(int32_t rank, int32_t action, int32_t tail_object);
+
+  void FinishAction(int32_t rank, int32_t index);
+
+  // A microbatch comes back: what its forward held is released, of a wide one with its last.
+  void Unhold(RankState& state, const ActionView& action);
+  void EndRepetition();
+
+  EngineResult Finish();
+
+  // Internal unless all streams have come to their end.
+  absl::Status CheckDone() const;
+
+  const ProgramView& view_;
+  const NetworkModel& network_;
+  const EngineOptions& options_;
+
+  absl::Status status_;
+  bool steady_ = false;
+  int64_t now_ = 0;
+  EventQueue queue_;
+  Links links_;
+  ComputeSlots slots_;
+  std::vector<StreamState> streams_;
+  std::vector<RankState> ranks_;
+  // Channel of every side, by rank.
+  std::vector<int32_t> channels_;
+  std::vector<GroupState> groups_;
+  // Ranks that may have to choose at this instant.
+  std::vector<int32_t> choosing_;
+  bool dynamic_ = false;
+  // With ARRIVAL: by rank, action and repetition.
+  bool keeps_times_ = false;
+  std::vector<int64_t> finish_times_;
+  // Per object of every rank: how often it was completed, and the first stream that waits for it.
+  std::vector<int32_t> counts_;
+  std::vector<int32_t> waiters_;
+  // Per repetition, body actions that are not finished.
+  std::vector<int64_t> remaining_;
+  int32_t completed_ = 0;
+  std::vector<int32_t> barrier_;
+  EngineResult result_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_ENGINE_IMPL_H_

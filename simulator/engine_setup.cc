@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+#include "simulator/engine_impl.h"
+
+namespace weft {
+namespace {
+
+// Larger programs would end in the middle, when the machine has no more memory.
+constexpr int64_t kMostStateBytes = int64_t{1} << 32;
+// What a stream takes in Links, about.
+constexpr int64_t kLinkBytes = 96;
+
+}  // namespace
+
+absl::Status Engine::Prepare() {
+  const int64_t ranks = view_.template_of_rank.size();
+  int64_t total = 0, streams = 0, channels = 0, groups = 0, actions = 0;
+  for (const int32_t t : view_.template_of_rank) {
+    total += view_.templates[t].objects;
+    streams += view_.templates[t].streams.size();
+    channels += view_.templates[t].channels.size();
+    groups += view_.templates[t].groups.size();
+    actions += view_.templates[t].actions.size();
+  }
+  dynamic_ = view_.program->compute_order() != STATIC_ORDER;
+  keeps_times_ = view_.program->compute_order() == ARRIVAL;
+  const int64_t times = keeps_times_ ? actions * int64_t{options_.repetitions} : 0;
+  const int64_t bytes = total * (sizeof(counts_[0]) + sizeof(waiters_[0])) +
+                        streams * (sizeof(StreamState) + kLinkBytes) + channels * (sizeof(Channel) + kLinkBytes) +
+                        groups * sizeof(GroupState) + times * sizeof(finish_times_[0]) +
+                        ranks * (sizeof(RankState) + sizeof(RankResult));
+  // Indices of objects are int32: so many bytes hold fewer.
+  if (bytes > kMostStateBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
+                                                     " ranks; simulating them takes ", bytes >> 20,
+                                                     " MiB of memory, allowed are ", kMostStateBytes >> 20));
+  }
+  if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));
+  ranks_.reserve(ranks);
+  streams_.reserve(streams);
+  channels_.reserve(channels);
+  groups_.reserve(groups);
+  finish_times_.assign(times, 0);
+  result_.ranks.resize(ranks);
+  remaining_.assign(options_.repetitions, 0);
+  counts_.assign(total, 0);
+  waiters_.assign(total, -1);
+  int32_t objects = 0;
+  int64_t finish_times = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const TemplateView& t = view_.templates[view_.template_of_rank[rank]];
+    ranks_.push_back({.t = &t,
+                      .objects = objects,
+                      .streams = static_cast<int32_t>(streams_.size()),
+                      .channels = static_cast<int32_t>(channels_.size()),
+                      .groups = static_cast<int32_t>(groups_.size()),
+                      .finish_times = finish_times,
+                      .meter = RankMeter(t.persistent, &result_.ranks[rank])});
+    if (keeps_times_) finish_times += static_cast<int64_t>(t.actions.size()) * options_.repetitions;
+    for (const ChannelView& channel : t.channels) channels_.push_back(links_.AddTransfer(rank, channel));
+    for (const GroupView& group : t.groups) {
+      groups_.emplace_back();
+      groups_.back().view = &group;
+      groups_.back().rank = static_cast<int32_t>(rank);
+    }
+    for (int64_t& remaining : remaining_) remaining += t.body_actions;
+    for (const StreamView& view : t.streams) {
+      const int32_t s = streams_.size();
+      StreamState& stream = streams_.emplace_back();
+      stream.t = &t;
+      stream.view = &view;
+      stream.rank = rank;
+      stream.objects = objects;
+      stream.kind = view.key.kind;
+      stream.queue = view.key.queue;
+      if (view.key.queue != ComputeQueue::kNone) ranks_[rank].queues[view.key.queue == ComputeQueue::kBackwards] = s;
+      if (view.key.kind == StreamClass::kCollective) stream.communicator = links_.AddCollective(rank, view.key, s);
+    }
+    objects += t.objects;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions) {
+  int64_t once = 0, each = 0;
+  for (const int32_t t : view.template_of_rank) {
+    const std::array<int64_t, 3>& count = view.templates[t].step_count;
+    once += count[0] + count[2];
+    each += count[1];
+  }
+  const int64_t most = each == 0 ? 0 : std::max<int64_t>(0, kMostTraceSteps - once) / each;
+  if (once <= kMostTraceSteps && (each == 0 || repetitions <= most)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a trace of ", repetitions, repetitions == 1 ? " repetition" : " repetitions", " over ",
+                   view.template_of_rank.size(), " ranks has more than ", kMostTraceSteps, " steps; ",
+                   most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
+}
+
+}  // namespace weft

@@ -1,0 +1,30 @@
+#ifndef WEFT_SIMULATOR_IDLE_REASON_H_
+#define WEFT_SIMULATOR_IDLE_REASON_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace weft {
+
+// What the compute stream of a rank waited for while it was idle.
+enum class IdleReason : uint8_t {
+  kForwardInput,
+  kGradientInput,
+  kGradientSync,
+  kOtherSync,
+  kBufferReuse,
+  kHostCopy,
+  kInFlightLimit,
+  kComputeSlot,
+  kStepBarrier,
+  kEndOfRun,
+};
+inline constexpr int kIdleReasons = 10;
+
+// E.g. "waiting for forward input".
+absl::string_view IdleReasonName(IdleReason reason);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_IDLE_REASON_H_
