@@ -31,6 +31,11 @@ struct RandomProgramOptions {
   // stages per rank, collectives over some pipe coordinates and data, skip edges, all of Program.transfer_streams,
   // transfer groups, and all of Program.compute_order.
   bool schedules = false;
+  // Axes x, y and z as well, segments with collectives on streams of their own, some of them detached and waited for by
+  // later actions, groups of blocks and strides, all-gathers and reduce-scatters. At most `max_ranks` ranks then, or as
+  // many as max_pipe x max_data.
+  bool collectives = false;
+  int max_ranks = 16;
 };
 
 // The same program for the same seed and options on every machine.
