@@ -124,12 +124,11 @@ class TemplateExporter {
     buffer.set_use(role.getUse());
   }
 
-  // Compute actions share a stream, whose order needs no dependency; but a program that chooses its order has two
-  // queues.
+  // Compute actions share a stream, whose order needs no dependency; but a program that chooses its order goes by when
+  // the last of them was finished, be it in the same queue (rule P6).
   bool AreOrdered(mlir::Operation* before, mlir::Operation* op) const {
     if (!ir::IsCompute(before) || !ir::IsCompute(op)) return false;
-    return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op) ||
-           mlir::isa<ir::ForwardOp>(before) == mlir::isa<ir::ForwardOp>(op);
+    return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op);
   }
 
   // In a program that chooses its order, a backward that reads what its forward received waits for the forward only:
