@@ -182,19 +182,20 @@ absl::StatusOr<double> SmallAllReduce(int ranks) {
   constexpr int kUses = 200;
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
   WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective("direct"));
-  WEFT_ASSIGN_OR_RETURN(const CollectivePlan plan, entry->Build(ranks));
   std::vector<CollectivePeer> members;
   for (int rank = 0; rank < ranks; ++rank) members.push_back({rank, 0});
   std::vector<double> times;
   WEFT_RETURN_IF_ERROR(OnThreads(ranks, [&](int rank) -> absl::Status {
     double value = 0;
-    WEFT_ASSIGN_OR_RETURN(const auto reduce, AllReduce::Create(plan, members, rank, {{&value, &value, FP64, 1}}));
+    WEFT_ASSIGN_OR_RETURN(const auto communicator, Communicator::Create(members, rank));
+    WEFT_ASSIGN_OR_RETURN(const auto reduce, communicator->Prepare(*entry, CollectiveKind::kAllReduce,
+                                                                   {{&value, FP64, 1, &value, FP64, false}}));
     for (int use = 0; use < kUses; ++use) {
       value = 1;
       const int64_t start = MonotonicNanoseconds();
-      WEFT_RETURN_IF_ERROR(reduce->Start(*endpoints[rank]));
+      WEFT_RETURN_IF_ERROR(communicator->Start(*endpoints[rank], *reduce));
       while (true) {
-        WEFT_ASSIGN_OR_RETURN(const bool done, reduce->Advance(*endpoints[rank]));
+        WEFT_ASSIGN_OR_RETURN(const bool done, communicator->Advance(*endpoints[rank]));
         if (done) break;
         WEFT_RETURN_IF_ERROR(endpoints[rank]->WaitForProgress(std::chrono::milliseconds(100)).status());
       }
@@ -272,7 +273,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   device.set_name(absl::StrCat("cpu, ", options.threads_per_rank, " threads"));
   device.set_memory_bytes(memory / options.ranks);
   // Beside the arena (rule P7): messages of collectives, and the workspaces of kernels.
-  device.set_reserved_bytes(std::min(kReservedCollectives * AllReduce::kScratchBytes, device.memory_bytes() / 4));
+  device.set_reserved_bytes(std::min(kReservedCollectives * Communicator::kScratchBytes, device.memory_bytes() / 4));
 
   progress("compute slots");
   double handover = 0;

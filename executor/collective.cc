@@ -1,12 +1,13 @@
 #include "executor/collective.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/exact192.h"
+#include "executor/sum_parts.h"
+#include "proto/status.h"
 #include "proto/units.h"
 
 namespace weft {
@@ -14,258 +15,261 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-float FloatFromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-// To nearest, ties to even; a NaN stays one.
-uint16_t Bf16FromFloat(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-template <typename T>
-void SumAs(int64_t elements, absl::Span<const void* const> parts, void* destination) {
-  T* out = static_cast<T*>(destination);
-  if (parts.size() == 2) {
-    const T* a = static_cast<const T*>(parts[0]);
-    const T* b = static_cast<const T*>(parts[1]);
-    for (int64_t i = 0; i < elements; ++i) out[i] = a[i] + b[i];
-    return;
+absl::Status CheckBuffer(CollectiveKind kind, int64_t members, const CollectiveBuffer& buffer) {
+  const absl::string_view name = CollectiveKindName(kind);
+  const auto type = [](DType dtype) { return std::string(DTypeName(dtype)); };
+  if (DTypeBytes(buffer.dtype) <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": a source without a dtype"));
   }
-  for (int64_t i = 0; i < elements; ++i) {
-    T sum = static_cast<const T*>(parts[0])[i];
-    for (size_t p = 1; p < parts.size(); ++p) sum += static_cast<const T*>(parts[p])[i];
-    out[i] = sum;
+  if (kind != CollectiveKind::kAllGather && !HasSum(buffer.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": no sum of ", type(buffer.dtype), "; allowed: fp64, fp32, bf16, exact192"));
   }
-}
-
-void SumBf16(int64_t elements, absl::Span<const void* const> parts, void* destination) {
-  uint16_t* out = static_cast<uint16_t*>(destination);
-  for (int64_t i = 0; i < elements; ++i) {
-    float sum = FloatFromBf16(static_cast<const uint16_t*>(parts[0])[i]);
-    for (size_t p = 1; p < parts.size(); ++p) sum += FloatFromBf16(static_cast<const uint16_t*>(parts[p])[i]);
-    out[i] = Bf16FromFloat(sum);
-  }
-}
-
-void SumExact(int64_t elements, absl::Span<const void* const> parts, void* destination) {
-  const auto sum = absl::MakeSpan(static_cast<Exact192*>(destination), elements);
-  // Exact: the order is free, so the destination's own part is the start if it is there.
-  const bool in_place = std::find(parts.begin(), parts.end(), destination) != parts.end();
-  bool started = in_place;
-  for (const void* part : parts) {
-    if (part == destination) continue;
-    if (started) {
-      ExactMerge(absl::MakeConstSpan(static_cast<const Exact192*>(part), elements), sum);
-    } else {
-      std::memcpy(destination, part, elements * sizeof(Exact192));
-      started = true;
+  if (kind != CollectiveKind::kReduceScatter) {
+    if (buffer.destination_dtype != buffer.dtype || buffer.accumulate) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " of ", type(buffer.dtype), buffer.accumulate ? " is to be added" : "", " to ",
+                       type(buffer.destination_dtype), "; only a reduce-scatter adds or converts"));
     }
+    return absl::OkStatus();
   }
+  if (!CanAddTo(buffer.dtype, buffer.destination_dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", type(buffer.dtype), " cannot go to ", type(buffer.destination_dtype)));
+  }
+  if (buffer.elements % members != 0) {
+    const int64_t below = buffer.elements / members * members;
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", buffer.elements, " elements for ", members,
+                                                   " members; nearest multiples: ", below, ", ", below + members));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the members' contributions go to the destination one by one.
+bool OneByOne(CollectiveKind kind, const CollectiveBuffer& buffer) {
+  return kind == CollectiveKind::kReduceScatter && buffer.destination_dtype == EXACT192 && buffer.dtype != EXACT192;
 }
 
 }  // namespace
 
-bool SumParts(DType dtype, int64_t elements, absl::Span<const void* const> parts, void* destination) {
-  if (elements > 0 && parts.empty()) return false;
-  switch (dtype) {
-    case FP64:
-      SumAs<double>(elements, parts, destination);
-      return true;
-    case FP32:
-      SumAs<float>(elements, parts, destination);
-      return true;
-    case BF16:
-      SumBf16(elements, parts, destination);
-      return true;
-    case EXACT192:
-      SumExact(elements, parts, destination);
-      return true;
-    default:
-      return false;
+absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(std::vector<CollectivePeer> members, int self) {
+  if (self < 0 || self >= static_cast<int64_t>(members.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a communicator of ", members.size(), " members has no member ", self));
   }
-}
-
-absl::StatusOr<std::unique_ptr<AllReduce>> AllReduce::Create(CollectivePlan plan, std::vector<CollectivePeer> members,
-                                                             int self, std::vector<ReducedBuffer> buffers) {
-  if (plan.members != static_cast<int>(members.size()) || self < 0 || self >= plan.members) {
-    return absl::InvalidArgumentError(absl::StrCat("all-reduce: a plan of ", plan.members, " members for a group of ",
-                                                   members.size(), ", caller is number ", self));
-  }
-  for (const ReducedBuffer& buffer : buffers) {
-    if (buffer.dtype != FP64 && buffer.dtype != FP32 && buffer.dtype != BF16 && buffer.dtype != EXACT192) {
-      return absl::InvalidArgumentError(absl::StrCat("all-reduce: no sum of ", std::string(DTypeName(buffer.dtype)),
-                                                     "; allowed: fp64, fp32, bf16, exact192"));
-    }
-  }
-  std::unique_ptr<AllReduce> result(new AllReduce);
-  AllReduce& r = *result;
-  r.plan_ = std::move(plan);
-  r.members_ = std::move(members);
-  r.self_ = self;
-  r.buffers_ = std::move(buffers);
-  size_t messages = 0;
-  for (const auto& steps : r.plan_.rounds) {
-    Round& round = r.rounds_.emplace_back();
-    for (const CollectiveStep& step : steps) {
-      if (step.source == self) round.sends.push_back(step);
-      if (step.destination == self) round.receives.push_back(step);
-    }
-    std::sort(round.receives.begin(), round.receives.end(),
-              [](const auto& a, const auto& b) { return std::pair(a.chunk, a.source) < std::pair(b.chunk, b.source); });
-    messages = std::max(messages, round.sends.size() + round.receives.size());
-  }
-  r.CutIntoBatches();
-  size_t largest = 0;
-  int64_t scratch = 0;
-  for (const Batch& batch : r.batches_) {
-    largest = std::max(largest, batch.last - batch.first);
-    for (const Round& round : r.rounds_) {
-      int64_t needed = 0;
-      for (size_t p = batch.first; p < batch.last; ++p) {
-        const int64_t element = DTypeBytes(r.buffers_[r.pieces_[p].buffer].dtype);
-        for (const CollectiveStep& step : round.receives) {
-          needed += RoundUp(r.Elements(r.pieces_[p], step.chunk) * element, kAlignment);
-        }
-      }
-      scratch = std::max(scratch, needed);
-    }
-  }
-  if (scratch > 0) r.scratch_.resize(scratch + kAlignment);
-  r.transfers_ = std::make_unique<Transfer[]>(largest * messages);
-  r.parts_.reserve(r.members_.size());
+  std::unique_ptr<Communicator> result(new Communicator);
+  result->members_ = std::move(members);
+  result->self_ = self;
+  result->parts_.reserve(result->members_.size());
   return result;
 }
 
-void AllReduce::CutIntoBatches() {
-  // All members must cut alike, for messages match in order: by the member that receives most in one round.
-  int64_t receives = 1;
-  for (const auto& steps : plan_.rounds) {
-    std::vector<int64_t> of_member(plan_.members, 0);
-    for (const CollectiveStep& step : steps) receives = std::max(receives, ++of_member[step.destination]);
+absl::StatusOr<const CollectiveRoute*> Communicator::Route(const CollectiveEntry& algorithm, CollectiveKind kind) {
+  std::unique_ptr<CollectiveRoute>& route = routes_[{algorithm.name, kind}];
+  if (route == nullptr) {
+    WEFT_ASSIGN_OR_RETURN(const CollectivePlan plan, algorithm.Build(members(), kind));
+    WEFT_ASSIGN_OR_RETURN(CollectiveRoute made, RouteOfMember(plan, self_));
+    route = std::make_unique<CollectiveRoute>(std::move(made));
   }
-  const int64_t room = std::max((kScratchBytes - kAlignment) / receives / kAlignment * kAlignment, kAlignment);
-  int64_t used = 0;
-  for (size_t b = 0; b < buffers_.size(); ++b) {
-    const int64_t element = DTypeBytes(buffers_[b].dtype);
+  return route.get();
+}
+
+absl::StatusOr<std::unique_ptr<PreparedCollective>> Communicator::Prepare(const CollectiveEntry& algorithm,
+                                                                          CollectiveKind kind,
+                                                                          std::vector<CollectiveBuffer> buffers) {
+  for (const CollectiveBuffer& buffer : buffers) WEFT_RETURN_IF_ERROR(CheckBuffer(kind, members(), buffer));
+  auto result = std::make_unique<PreparedCollective>();
+  result->kind_ = kind;
+  result->buffers_ = std::move(buffers);
+  std::vector<size_t> whole, one_by_one;
+  for (size_t b = 0; b < result->buffers_.size(); ++b) {
+    (OneByOne(kind, result->buffers_[b]) ? one_by_one : whole).push_back(b);
+  }
+  if (!whole.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const CollectiveRoute* route, Route(algorithm, kind));
+    Cut(*result, *route, whole);
+  }
+  if (!one_by_one.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* direct, FindCollective("direct"));
+    WEFT_ASSIGN_OR_RETURN(const CollectiveRoute* route, Route(*direct, kind));
+    Cut(*result, *route, one_by_one);
+  }
+  MakeRoom(*result);
+  return result;
+}
+
+void Communicator::Cut(PreparedCollective& collective, const CollectiveRoute& route,
+                       absl::Span<const size_t> buffers) const {
+  // All members must cut alike, for messages match in order: by the one that needs most. What needs no slot goes whole.
+  int64_t room = INT64_MAX;
+  if (route.most_slots > 0) {
+    room = std::max((kScratchBytes - kAlignment) / route.most_slots / kAlignment * kAlignment, kAlignment);
+  }
+  std::vector<Batch>& batches = collective.batches_;
+  batches.push_back({&route, collective.pieces_.size(), collective.pieces_.size(), 0});
+  for (const size_t b : buffers) {
+    const CollectiveBuffer& buffer = collective.buffers_[b];
+    const int64_t element = DTypeBytes(buffer.dtype);
     // Chunks differ by at most one element; the first is of the longest.
-    const int64_t longest = (buffers_[b].elements + plan_.chunks - 1) / plan_.chunks;
+    const int64_t whole = collective.WholeElements(buffer, members());
+    const int64_t longest = whole / route.chunks + (whole % route.chunks != 0);
     for (int64_t from = 0; from < longest;) {
       const int64_t length = std::min(longest - from, room / element);
       const int64_t bytes = RoundUp(length * element, kAlignment);
-      if (batches_.empty() || used + bytes > room) {
-        batches_.push_back({pieces_.size(), pieces_.size()});
-        used = 0;
+      if (batches.back().slot_bytes > room - bytes) {
+        batches.push_back({&route, collective.pieces_.size(), collective.pieces_.size(), 0});
       }
-      pieces_.push_back({b, from, length});
-      batches_.back().last = pieces_.size();
-      used += bytes;
+      collective.pieces_.push_back({b, from, length, batches.back().slot_bytes});
+      batches.back().last = collective.pieces_.size();
+      batches.back().slot_bytes += bytes;
       from += length;
     }
   }
 }
 
-int64_t AllReduce::Elements(const Piece& piece, int chunk) const {
-  const int64_t all = buffers_[piece.buffer].elements;
-  const int64_t size = ChunkBegin(all, plan_.chunks, chunk + 1) - ChunkBegin(all, plan_.chunks, chunk);
-  return std::clamp<int64_t>(size - piece.from, 0, piece.length);
-}
-
-void* AllReduce::Data(const Piece& piece, int chunk) const {
-  const ReducedBuffer& buffer = buffers_[piece.buffer];
-  return static_cast<std::byte*>(buffer.destination) +
-         (ChunkBegin(buffer.elements, plan_.chunks, chunk) + piece.from) * DTypeBytes(buffer.dtype);
-}
-
-void AllReduce::CopySources() const {
-  for (const ReducedBuffer& buffer : buffers_) {
-    if (buffer.source != buffer.destination && buffer.elements > 0) {
-      std::memcpy(buffer.destination, buffer.source, buffer.elements * DTypeBytes(buffer.dtype));
+void Communicator::MakeRoom(const PreparedCollective& collective) {
+  int64_t scratch = 0;
+  size_t transfers = 0;
+  for (const Batch& batch : collective.batches_) {
+    if (batch.route->slots > 0) scratch = std::max(scratch, batch.slot_bytes * batch.route->slots + kAlignment);
+    for (const RouteRound& round : batch.route->rounds) {
+      transfers = std::max(transfers, (batch.last - batch.first) * (round.sends.size() + round.receives.size()));
     }
+  }
+  if (scratch > scratch_bytes()) scratch_.resize(scratch);
+  if (transfers > most_transfers_) {
+    transfers_ = std::make_unique<Transfer[]>(transfers);
+    most_transfers_ = transfers;
   }
 }
 
-absl::Status AllReduce::Start(Endpoint& endpoint) {
-  CopySources();
-  batch_ = 0;
+int64_t Communicator::Elements(const Piece& piece, int chunk) const {
+  const int chunks = current_->batches_[batch_].route->chunks;
+  const int64_t all = current_->WholeElements(current_->buffers_[piece.buffer], members());
+  const int64_t size = ChunkBegin(all, chunks, chunk + 1) - ChunkBegin(all, chunks, chunk);
+  return std::clamp<int64_t>(size - piece.from, 0, piece.length);
+}
+
+std::byte* Communicator::Slot(const Piece& piece, int slot) const {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(scratch_.data());
+  std::byte* aligned = const_cast<std::byte*>(scratch_.data()) + (kAlignment - begin % kAlignment) % kAlignment;
+  return aligned + slot * current_->batches_[batch_].slot_bytes + piece.offset;
+}
+
+std::byte* Communicator::Data(const Piece& piece, int chunk, int slot) const {
+  if (slot != kHome) return Slot(piece, slot);
+  const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
+  const int64_t all = current_->WholeElements(buffer, members());
+  const int64_t first = ChunkBegin(all, current_->batches_[batch_].route->chunks, chunk) + piece.from;
+  // The source of a reduce-scatter is sent from, never written.
+  void* home =
+      current_->kind_ == CollectiveKind::kReduceScatter ? const_cast<void*>(buffer.source) : buffer.destination;
+  return static_cast<std::byte*>(home) + first * DTypeBytes(buffer.dtype);
+}
+
+void Communicator::CopyOwn(const PreparedCollective& collective) const {
+  for (const CollectiveBuffer& buffer : collective.buffers_) {
+    const int64_t bytes = buffer.elements * DTypeBytes(buffer.dtype);
+    if (bytes == 0) continue;
+    if (collective.kind_ == CollectiveKind::kReduceScatter) {
+      if (members() > 1) continue;
+      AddTo(buffer.dtype, buffer.source, buffer.elements, buffer.accumulate, buffer.destination_dtype,
+            buffer.destination);
+      continue;
+    }
+    const int64_t offset = collective.kind_ == CollectiveKind::kAllGather ? self_ * bytes : 0;
+    std::byte* own = static_cast<std::byte*>(buffer.destination) + offset;
+    if (own != buffer.source) std::memcpy(own, buffer.source, bytes);
+  }
+}
+
+absl::Status Communicator::Start(Endpoint& endpoint, const PreparedCollective& collective) {
+  current_ = &collective;
+  CopyOwn(collective);
+  batch_ = members() > 1 ? 0 : collective.batches_.size();
   round_ = 0;
   start_ns_ = 0;
   used_transfers_ = 0;
-  if (rounds_.empty()) batch_ = batches_.size();
-  return batch_ < batches_.size() ? PostRound(endpoint) : absl::OkStatus();
+  return batch_ < collective.batches_.size() ? PostRound(endpoint) : absl::OkStatus();
 }
 
-absl::Status AllReduce::PostRound(Endpoint& endpoint) {
-  const Round& round = rounds_[round_];
+absl::Status Communicator::PostRound(Endpoint& endpoint) {
+  const Batch& batch = current_->batches_[batch_];
+  const RouteRound& round = batch.route->rounds[round_];
   used_transfers_ = 0;
-  std::byte* scratch = scratch_.data();
-  scratch += (kAlignment - reinterpret_cast<uintptr_t>(scratch) % kAlignment) % kAlignment;
-  auto post = [&](const Piece& piece, const CollectiveStep& step, bool send, void* data) {
+  const auto post = [&](const RouteMessage& message, const Piece& piece, bool send) -> absl::Status {
+    const int64_t elements = Elements(piece, message.chunk);
+    if (elements == 0) return absl::OkStatus();
     Transfer& transfer = transfers_[used_transfers_++];
-    const CollectivePeer& peer = members_[send ? step.destination : step.source];
-    transfer.data = data;
-    transfer.bytes = Elements(piece, step.chunk) * DTypeBytes(buffers_[piece.buffer].dtype);
+    const CollectivePeer& peer = members_[message.peer];
+    transfer.data = Data(piece, message.chunk, message.slot);
+    transfer.bytes = elements * DTypeBytes(current_->buffers_[piece.buffer].dtype);
     transfer.peer = peer.rank;
     transfer.channel = peer.channel;
     return send ? endpoint.PostSend(&transfer) : endpoint.PostRecv(&transfer);
   };
-  for (size_t p = batches_[batch_].first; p < batches_[batch_].last; ++p) {
-    const Piece& piece = pieces_[p];
-    for (const CollectiveStep& step : round.receives) {
-      const int64_t elements = Elements(piece, step.chunk);
-      if (elements == 0) continue;
-      // Everything is received beside its place: the chunk may be on its way out in the same round.
-      if (absl::Status status = post(piece, step, false, scratch); !status.ok()) return status;
-      scratch += RoundUp(elements * DTypeBytes(buffers_[piece.buffer].dtype), kAlignment);
-    }
-  }
-  for (size_t p = batches_[batch_].first; p < batches_[batch_].last; ++p) {
-    const Piece& piece = pieces_[p];
-    for (const CollectiveStep& step : round.sends) {
-      if (Elements(piece, step.chunk) == 0) continue;
-      if (absl::Status status = post(piece, step, true, Data(piece, step.chunk)); !status.ok()) return status;
+  for (const bool send : {false, true}) {
+    for (size_t p = batch.first; p < batch.last; ++p) {
+      for (const RouteMessage& message : send ? round.sends : round.receives) {
+        WEFT_RETURN_IF_ERROR(post(message, current_->pieces_[p], send));
+      }
     }
   }
   return absl::OkStatus();
 }
 
-void AllReduce::FinishRound() {
-  const Round& round = rounds_[round_];
-  // Receives were posted first, in this order.
-  const Transfer* transfer = transfers_.get();
-  for (size_t p = batches_[batch_].first; p < batches_[batch_].last; ++p) {
-    const Piece& piece = pieces_[p];
-    for (size_t i = 0; i < round.receives.size();) {
-      const int chunk = round.receives[i].chunk;
-      size_t end = i;
-      while (end < round.receives.size() && round.receives[end].chunk == chunk) ++end;
-      const int64_t elements = Elements(piece, chunk);
-      if (elements > 0) {
-        void* own = Data(piece, chunk);
-        if (round.receives[i].op == CollectiveOp::kCopy) {
-          std::memcpy(own, transfer->data, transfer->bytes);
-          ++transfer;
-        } else {
-          parts_.clear();
-          bool own_added = false;
-          for (size_t k = i; k < end; ++k, ++transfer) {
-            if (!own_added && round.receives[k].source > self_) {
-              parts_.push_back(own);
-              own_added = true;
-            }
-            parts_.push_back(transfer->data);
-          }
-          if (!own_added) parts_.push_back(own);
-          SumParts(buffers_[piece.buffer].dtype, elements, parts_, own);
-        }
-      }
-      i = end;
-    }
+void Communicator::FinishRound() {
+  const Batch& batch = current_->batches_[batch_];
+  const RouteRound& round = batch.route->rounds[round_];
+  for (size_t p = batch.first; p < batch.last; ++p) {
+    for (const RouteResult& result : round.results) FinishResult(current_->pieces_[p], round, result);
   }
 }
 
-absl::StatusOr<bool> AllReduce::Advance(Endpoint& endpoint) {
-  while (batch_ < batches_.size()) {
+void Communicator::FinishResult(const Piece& piece, const RouteRound& round, const RouteResult& result) {
+  const int chunk = round.receives[result.first].chunk;
+  const int64_t elements = Elements(piece, chunk);
+  if (elements == 0) return;
+  const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
+  const auto received = [&](size_t i) { return Data(piece, chunk, round.receives[i].slot); };
+  if (!result.reduces) {
+    std::byte* to = Data(piece, chunk, result.result_slot);
+    if (received(result.first) != to) std::memcpy(to, received(result.first), elements * DTypeBytes(buffer.dtype));
+    return;
+  }
+  // In member order, its own term at its own place.
+  parts_.clear();
+  const std::byte* own = Data(piece, chunk, result.own_slot);
+  bool own_added = false;
+  for (size_t i = result.first; i < result.last; ++i) {
+    if (!own_added && round.receives[i].peer > self_) {
+      parts_.push_back(own);
+      own_added = true;
+    }
+    parts_.push_back(received(i));
+  }
+  if (!own_added) parts_.push_back(own);
+  if (!result.completes) {
+    SumParts(buffer.dtype, elements, parts_, Data(piece, chunk, result.result_slot));
+    return;
+  }
+  std::byte* to = static_cast<std::byte*>(buffer.destination) + piece.from * DTypeBytes(buffer.destination_dtype);
+  if (OneByOne(current_->kind_, buffer)) {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      AddTo(buffer.dtype, parts_[i], elements, buffer.accumulate || i > 0, buffer.destination_dtype, to);
+    }
+  } else if (buffer.dtype == buffer.destination_dtype && !buffer.accumulate) {
+    SumParts(buffer.dtype, elements, parts_, to);
+  } else {
+    std::byte* sum = received(result.first);
+    SumParts(buffer.dtype, elements, parts_, sum);
+    AddTo(buffer.dtype, sum, elements, buffer.accumulate, buffer.destination_dtype, to);
+  }
+}
+
+absl::StatusOr<bool> Communicator::Advance(Endpoint& endpoint) {
+  if (current_ == nullptr) return true;
+  while (batch_ < current_->batches_.size()) {
     for (size_t i = 0; i < used_transfers_; ++i) {
       if (!transfers_[i].done.load(std::memory_order_acquire)) return false;
     }
@@ -275,18 +279,19 @@ absl::StatusOr<bool> AllReduce::Advance(Endpoint& endpoint) {
       if (used_transfers_ == 0) start_ns_ = 0;
     }
     FinishRound();
-    if (++round_ == rounds_.size()) {
+    if (++round_ == current_->batches_[batch_].route->rounds.size()) {
       round_ = 0;
       ++batch_;
     }
-    if (batch_ == batches_.size()) break;
-    if (absl::Status status = PostRound(endpoint); !status.ok()) return status;
+    if (batch_ == current_->batches_.size()) break;
+    WEFT_RETURN_IF_ERROR(PostRound(endpoint));
   }
   used_transfers_ = 0;
+  current_ = nullptr;
   return true;
 }
 
-int AllReduce::waiting_for() const {
+int Communicator::waiting_for() const {
   for (size_t i = 0; i < used_transfers_; ++i) {
     if (!transfers_[i].done.load(std::memory_order_acquire)) return transfers_[i].peer;
   }

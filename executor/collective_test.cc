@@ -14,40 +14,57 @@
 namespace weft {
 namespace {
 
-// Runs the all-reduce of `contributions[member]` on a thread per member, in place or not.
-template <typename T>
-std::vector<std::vector<std::vector<T>>> Reduce(absl::string_view algorithm, DType dtype,
-                                                const std::vector<std::vector<std::vector<T>>>& contributions,
-                                                bool in_place, int uses = 1) {
-  const int members = static_cast<int>(contributions.size());
+using ::testing::HasSubstr;
+
+// Runs `buffers(member)` through a collective on a thread per member, `uses` times.
+template <typename F>
+void RunMembers(absl::string_view algorithm, CollectiveKind kind, int members, F buffers, int uses = 1) {
   auto endpoints = *(*FindTransport("inproc"))->open(members);
   const CollectiveEntry* entry = *FindCollective(algorithm);
-  auto sources = contributions;
-  auto results = contributions;
   std::vector<std::thread> threads;
   for (int member = 0; member < members; ++member) {
     threads.emplace_back([&, member] {
       std::vector<CollectivePeer> peers;
       for (int i = 0; i < members; ++i) peers.push_back({i, 3});
-      std::vector<ReducedBuffer> buffers;
-      for (size_t b = 0; b < contributions[member].size(); ++b) {
-        auto& destination = results[member][b];
-        auto& source = in_place ? destination : sources[member][b];
-        if (!in_place) {
-          for (T& x : destination) std::memset(static_cast<void*>(&x), 0xAB, sizeof(T));
-        }
-        buffers.push_back({source.data(), destination.data(), dtype, static_cast<int64_t>(destination.size())});
-      }
-      auto reduce = *AllReduce::Create(*entry->Build(members), peers, member, buffers);
+      auto communicator = *Communicator::Create(peers, member);
+      auto collective = communicator->Prepare(*entry, kind, buffers(member));
+      ASSERT_TRUE(collective.ok()) << collective.status();
+      EXPECT_LE(communicator->scratch_bytes(), Communicator::kScratchBytes);
       for (int use = 0; use < uses; ++use) {
-        ASSERT_TRUE(reduce->Start(*endpoints[member]).ok());
-        while (!*reduce->Advance(*endpoints[member])) {
+        ASSERT_TRUE(communicator->Start(*endpoints[member], **collective).ok());
+        while (!*communicator->Advance(*endpoints[member])) {
           ASSERT_TRUE(endpoints[member]->WaitForProgress(std::chrono::milliseconds(100)).ok());
         }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Runs the all-reduce of `contributions[member]`, in place or not.
+template <typename T>
+std::vector<std::vector<std::vector<T>>> Reduce(absl::string_view algorithm, DType dtype,
+                                                const std::vector<std::vector<std::vector<T>>>& contributions,
+                                                bool in_place, int uses = 1) {
+  const int members = static_cast<int>(contributions.size());
+  auto sources = contributions;
+  auto results = contributions;
+  RunMembers(
+      algorithm, CollectiveKind::kAllReduce, members,
+      [&](int member) {
+        std::vector<CollectiveBuffer> buffers;
+        for (size_t b = 0; b < contributions[member].size(); ++b) {
+          auto& destination = results[member][b];
+          auto& source = in_place ? destination : sources[member][b];
+          if (!in_place) {
+            for (T& x : destination) std::memset(static_cast<void*>(&x), 0xAB, sizeof(T));
+          }
+          buffers.push_back(
+              {source.data(), dtype, static_cast<int64_t>(source.size()), destination.data(), dtype, false});
+        }
+        return buffers;
+      },
+      uses);
   if (!in_place) {
     for (int member = 0; member < members; ++member) {
       for (size_t b = 0; b < contributions[member].size(); ++b) {
@@ -169,10 +186,19 @@ TEST(AllReduceTest, ScratchIsBounded) {
     for (int members : {2, 3, 8, 50}) {
       std::vector<CollectivePeer> peers;
       for (int i = 0; i < members; ++i) peers.push_back({i, 0});
-      const auto reduce = *AllReduce::Create(*entry.Build(members), peers, members / 2,
-                                             {{&x, &x, EXACT192, 50257 * 768}, {&x, &x, FP32, 3}, {&x, &x, FP64, 1}});
-      EXPECT_LE(reduce->scratch_bytes(), AllReduce::kScratchBytes) << std::string(entry.name) << " " << members;
-      EXPECT_GT(reduce->scratch_bytes(), 0);
+      for (const CollectiveKind kind : kCollectiveKinds) {
+        float y = 0;
+        auto communicator = *Communicator::Create(peers, members / 2);
+        const int64_t table = int64_t{50257} * 768 * 600;
+        const auto collective = communicator->Prepare(entry, kind,
+                                                      {{&x, EXACT192, table, &y, EXACT192, false},
+                                                       {&x, FP32, 600, &y, FP32, false},
+                                                       {&x, FP64, 1200, &y, FP64, false}});
+        ASSERT_TRUE(collective.ok()) << collective.status();
+        EXPECT_LE(communicator->scratch_bytes(), Communicator::kScratchBytes) << entry.name << " " << members;
+        // What is gathered goes to its place at once.
+        EXPECT_EQ(communicator->scratch_bytes() > 0, kind != CollectiveKind::kAllGather);
+      }
     }
   }
 }
@@ -212,26 +238,155 @@ TEST(AllReduceTest, ExactSumsDoNotDependOnTheOrder) {
   }
 }
 
-TEST(AllReduceTest, Bf16RoundsToNearestEven) {
-  // 256 + 1 is half way between 256 and 258 in bf16: to even, 256. 258 + 1 goes to 260.
-  auto bf16 = [](float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); };
-  const std::vector<uint16_t> a = {bf16(256), bf16(258), bf16(1.5), bf16(INFINITY)};
-  const std::vector<uint16_t> b = {bf16(1), bf16(1), bf16(2), bf16(-INFINITY)};
-  std::vector<uint16_t> sum(4);
-  const void* parts[] = {a.data(), b.data()};
-  ASSERT_TRUE(SumParts(BF16, 4, parts, sum.data()));
-  EXPECT_EQ(sum[0], bf16(256));
-  EXPECT_EQ(sum[1], bf16(260));
-  EXPECT_EQ(sum[2], bf16(3.5));
-  EXPECT_TRUE(std::isnan(std::bit_cast<float>(static_cast<uint32_t>(sum[3]) << 16)));
+// What a reduce-scatter leaves on each member, with some type of destination.
+template <typename S, typename D>
+std::vector<std::vector<D>> Scatter(absl::string_view algorithm, DType from, DType to, bool accumulate,
+                                    const std::vector<std::vector<std::vector<S>>>& contributions, D old) {
+  const int members = static_cast<int>(contributions.size());
+  auto sources = contributions;
+  std::vector<std::vector<std::vector<D>>> results(members);
+  RunMembers(algorithm, CollectiveKind::kReduceScatter, members, [&](int member) {
+    std::vector<CollectiveBuffer> buffers;
+    for (auto& source : sources[member]) results[member].emplace_back(source.size() / members, old);
+    for (size_t b = 0; b < sources[member].size(); ++b) {
+      buffers.push_back({sources[member][b].data(), from, static_cast<int64_t>(sources[member][b].size()),
+                         results[member][b].data(), to, accumulate});
+    }
+    return buffers;
+  });
+  // By buffer: the ranges of all members, one after the other.
+  std::vector<std::vector<D>> whole(contributions[0].size());
+  for (int member = 0; member < members; ++member) {
+    for (size_t b = 0; b < whole.size(); ++b) {
+      whole[b].insert(whole[b].end(), results[member][b].begin(), results[member][b].end());
+      if (sources[member][b].empty()) continue;
+      EXPECT_EQ(std::memcmp(sources[member][b].data(), contributions[member][b].data(),
+                            sources[member][b].size() * sizeof(S)),
+                0)
+          << "a source was changed";
+    }
+  }
+  return whole;
 }
 
-TEST(AllReduceTest, RefusesWhatHasNoSum) {
-  int32_t x = 0;
-  const absl::Status status =
-      AllReduce::Create(*(*FindCollective("ring"))->Build(1), {{0, 0}}, 0, {{&x, &x, INT32, 1}}).status();
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("no sum of int32"));
-  EXPECT_FALSE(AllReduce::Create(*(*FindCollective("ring"))->Build(2), {{0, 0}}, 0, {}).ok());
+TEST(ReduceScatterTest, IsTheRangeOfTheAllReduce) {
+  int seed = 70;
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (int members : {1, 2, 3, 4, 5}) {
+      const auto contributions = RandomContributions<float>(members, {60, 0, 60 * 17, 60 * 300}, ++seed);
+      const auto sums = Reduce<float>(entry.name, FP32, contributions, false);
+      const auto ranges = Scatter<float, float>(entry.name, FP32, FP32, false, contributions, 3.0f);
+      for (size_t b = 0; b < ranges.size(); ++b) {
+        EXPECT_EQ(ranges[b], sums[0][b]) << std::string(entry.name) << " members " << members << " buffer " << b;
+      }
+      // Added to what is there, in another type.
+      const auto added = Scatter<float, double>(entry.name, FP32, FP64, true, contributions, 0.125);
+      for (size_t i = 0; i < added[2].size(); ++i) ASSERT_EQ(added[2][i], 0.125 + static_cast<double>(sums[0][2][i]));
+    }
+  }
+}
+
+TEST(ReduceScatterTest, PiecesChangeNoBit) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    const auto contributions = RandomContributions<double>(2, {(1 << 20) + 1002, 10}, 17);
+    const auto sums = Reduce<double>(entry.name, FP64, contributions, true);
+    const auto ranges = Scatter<double, double>(entry.name, FP64, FP64, false, contributions, 0.0);
+    for (size_t b = 0; b < ranges.size(); ++b) EXPECT_TRUE(ranges[b] == sums[0][b]) << std::string(entry.name);
+  }
+}
+
+TEST(ReduceScatterTest, AddsContributionsToAnAccumulatorOneByOne) {
+  int seed = 90;
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (int members : {1, 2, 3, 5}) {
+      const auto contributions = RandomContributions<float>(members, {30, 60 * 500}, ++seed);
+      const Exact192 old = {{1, 0, 0}};
+      for (const bool accumulate : {false, true}) {
+        const auto ranges = Scatter<float, Exact192>(entry.name, FP32, EXACT192, accumulate, contributions, old);
+        for (size_t b = 0; b < ranges.size(); ++b) {
+          std::vector<Exact192> expected(ranges[b].size(), accumulate ? old : Exact192{});
+          for (int m = members; m-- > 0;) {
+            ExactAccumulate(absl::MakeConstSpan(contributions[m][b]), absl::MakeSpan(expected));
+          }
+          EXPECT_TRUE(ranges[b] == expected) << std::string(entry.name) << " members " << members;
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceScatterTest, AccumulatorsAreSummedExactly) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    const auto terms = RandomContributions<double>(3, {30}, 5);
+    std::vector<std::vector<std::vector<Exact192>>> contributions(3);
+    std::vector<Exact192> expected(30, Exact192{{5, 0, 0}});
+    for (int m = 0; m < 3; ++m) {
+      auto& buffer = contributions[m].emplace_back(30, Exact192{});
+      ExactAccumulate(absl::MakeConstSpan(terms[m][0]), absl::MakeSpan(buffer));
+      ExactAccumulate(absl::MakeConstSpan(terms[m][0]), absl::MakeSpan(expected));
+    }
+    const auto ranges =
+        Scatter<Exact192, Exact192>(entry.name, EXACT192, EXACT192, true, contributions, Exact192{{5, 0, 0}});
+    EXPECT_TRUE(ranges[0] == expected) << std::string(entry.name);
+  }
+}
+
+TEST(AllGatherTest, MembersOneAfterTheOther) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (int members : {1, 2, 3, 5}) {
+      for (const bool in_place : {false, true}) {
+        const std::vector<int> sizes = {3, 0, 1, 30001};
+        const auto parts = RandomContributions<float>(members, sizes, members);
+        auto sources = parts;
+        std::vector<std::vector<std::vector<float>>> results(members);
+        RunMembers(
+            entry.name, CollectiveKind::kAllGather, members,
+            [&](int member) {
+              std::vector<CollectiveBuffer> buffers;
+              for (int size : sizes) results[member].emplace_back(size * members, -1.0f);
+              for (size_t b = 0; b < sizes.size(); ++b) {
+                float* whole = results[member][b].data();
+                const float* source = sources[member][b].data();
+                if (in_place) {
+                  std::copy(sources[member][b].begin(), sources[member][b].end(), whole + sizes[b] * member);
+                  source = whole + sizes[b] * member;
+                }
+                // Any type of four bytes: nothing is computed.
+                buffers.push_back({source, INT32, sizes[b], whole, INT32, false});
+              }
+              return buffers;
+            },
+            /*uses=*/2);
+        for (int member = 0; member < members; ++member) {
+          for (size_t b = 0; b < sizes.size(); ++b) {
+            std::vector<float> expected;
+            for (int m = 0; m < members; ++m) expected.insert(expected.end(), parts[m][b].begin(), parts[m][b].end());
+            EXPECT_TRUE(results[member][b] == expected) << std::string(entry.name) << " " << members << " buffer " << b;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CommunicatorTest, RefusesWhatCannotBe) {
+  int32_t x = 0, y = 0;
+  const CollectiveEntry& ring = **FindCollective("ring");
+  auto communicator = *Communicator::Create({{0, 0}, {1, 0}, {2, 0}}, 1);
+  const auto refusal = [&](CollectiveKind kind, DType from, int64_t elements, DType to, bool accumulate) {
+    return std::string(
+        communicator->Prepare(ring, kind, {{&x, from, elements, &y, to, accumulate}}).status().message());
+  };
+  EXPECT_THAT(refusal(CollectiveKind::kAllReduce, INT32, 1, INT32, false), HasSubstr("no sum of int32"));
+  EXPECT_THAT(refusal(CollectiveKind::kReduceScatter, FP32, 4, FP32, false),
+              HasSubstr("4 elements for 3 members; nearest multiples: 3, 6"));
+  EXPECT_THAT(refusal(CollectiveKind::kReduceScatter, EXACT192, 3, FP32, false),
+              HasSubstr("exact192 cannot go to fp32"));
+  EXPECT_THAT(refusal(CollectiveKind::kAllReduce, FP32, 1, FP64, false), HasSubstr("only a reduce-scatter"));
+  EXPECT_THAT(refusal(CollectiveKind::kAllGather, FP32, 1, FP32, true), HasSubstr("only a reduce-scatter"));
+  EXPECT_THAT(refusal(CollectiveKind::kAllGather, DTYPE_UNSPECIFIED, 1, FP32, false), HasSubstr("without a dtype"));
+  EXPECT_FALSE(Communicator::Create({{0, 0}}, 1).ok());
+  EXPECT_FALSE(Communicator::Create({}, 0).ok());
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/exact192.h"
 #include "executor/learning_rate.h"
 #include "executor/prepared_program.h"
 #include "proto/mesh.h"
@@ -213,18 +213,19 @@ class Interpreter::Impl {
           moved = true;
           continue;
         }
-        WEFT_RETURN_IF_ERROR(Post(head.action));
+        WEFT_RETURN_IF_ERROR(stream.type == StreamType::kCollective
+                                 ? stream.communicator->Start(endpoint_, *action.steps[head.step].collective)
+                                 : Post(head.action));
         state.active = true;
         moved = true;
       }
       const StreamStep& head = stream.steps[list_][state.position];
-      PreparedAction& action = prepared_->actions[head.action];
       int64_t start_ns = 0, end_ns = 0;
       if (stream.type == StreamType::kCollective) {
-        WEFT_ASSIGN_OR_RETURN(const bool done, action.all_reduce->Advance(endpoint_));
+        WEFT_ASSIGN_OR_RETURN(const bool done, stream.communicator->Advance(endpoint_));
         if (!done) return moved;
         end_ns = tracing_ ? MonotonicNanoseconds() : 0;
-        start_ns = action.all_reduce->start_ns();
+        start_ns = stream.communicator->start_ns();
       } else {
         const Transfer& transfer = transfers_[head.action];
         if (!transfer.done.load(std::memory_order_acquire)) return moved;
@@ -241,7 +242,6 @@ class Interpreter::Impl {
 
   absl::Status Post(int index) {
     PreparedAction& action = prepared_->actions[index];
-    if (action.all_reduce != nullptr) return action.all_reduce->Start(endpoint_);
     Transfer& transfer = transfers_[index];
     transfer.data = action.data;
     transfer.bytes = action.bytes;
@@ -422,10 +422,14 @@ class Interpreter::Impl {
 
   bool Satisfied(const PreparedAction& action, const PreparedDependency& dep, int64_t repetition) const {
     const PreparedAction& target = prepared_->actions[dep.action];
-    if (target.list == action.list) return target.finished > repetition - dep.distance;
-    // Prologue and epilogue are repetition 0 of their own lists; of the body, the last repetition counts.
-    const int64_t last = target.list == kBodyList ? body_repetitions_ - 1 : 0;
-    return target.finished > last - (target.list == kBodyList ? dep.distance : 0);
+    int64_t wanted = repetition - dep.distance;
+    if (target.list != action.list) {
+      // Prologue and epilogue are repetition 0 of their own lists; of the body, the last repetition counts.
+      wanted = target.list == kBodyList ? body_repetitions_ - 1 - dep.distance : 0;
+    }
+    if (target.finished <= wanted) return false;
+    return !dep.detached || std::all_of(target.last_detached.begin(), target.last_detached.end(),
+                                        [&](int step) { return target.steps[step].done > wanted; });
   }
 
   absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
@@ -454,7 +458,7 @@ class Interpreter::Impl {
       events_.push_back({repetition, action.action->id(), step.step, backwards ? 0 : static_cast<int32_t>(stream_index),
                          streams_[stream_index].ready_ns, start_ns, end_ns, end_ns});
     }
-    unblocked_ |= action.several_streams;
+    unblocked_ |= action.steps[step.step].awaited;
     if (step.last) {
       int64_t finished = action.steps[action.last_steps[0]].done;
       for (size_t i = 1; i < action.last_steps.size(); ++i) {
@@ -463,7 +467,8 @@ class Interpreter::Impl {
       if (finished > action.finished) {
         action.finished = finished;
         if (prepared_->backward_queue >= 0) {
-          const bool communicates = action.data != nullptr || action.all_reduce != nullptr;
+          const StreamType type = prepared_->streams[stream_index].type;
+          const bool communicates = type == StreamType::kTransfers || type == StreamType::kCollective;
           action.finished_ns = communicates && end_ns > 0 ? end_ns : MonotonicNanoseconds();
         }
         return Finish(action, repetition);
@@ -484,9 +489,7 @@ class Interpreter::Impl {
       }
     }
     if (action.writes_norm) {
-      results->norm = prepared_->norm != nullptr
-                          ? *prepared_->norm
-                          : std::sqrt(std::accumulate(prepared_->norms.begin(), prepared_->norms.end(), 0.0));
+      results->norm = prepared_->norm != nullptr ? *prepared_->norm : std::sqrt(SumOfNorms());
       WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
     }
     if (--left_[repetition - first_repetition_] == 0) {
@@ -513,6 +516,17 @@ class Interpreter::Impl {
     }
     for (size_t first = step * own; first + own <= prepared_->losses.size(); first += all) {
       for (const double loss : prepared_->losses.subspan(first, own)) sum += loss;
+    }
+    return sum;
+  }
+
+  // In ascending order of the tensors (rule P11).
+  double SumOfNorms() const {
+    const TensorView& norms = prepared_->norms;
+    double sum = 0;
+    for (int64_t i = 0; i < norms.shape[0]; ++i) {
+      sum += norms.dtype == EXACT192 ? ExactRound(static_cast<const Exact192*>(norms.data)[i], 53)
+                                     : static_cast<const double*>(norms.data)[i];
     }
     return sum;
   }
@@ -574,7 +588,7 @@ class Interpreter::Impl {
         index = prepared_->groups[group].actions[std::find(ended.begin(), ended.end(), false) - ended.begin()];
       }
       const PreparedAction& action = prepared_->actions[index];
-      const int peer = action.all_reduce != nullptr ? action.all_reduce->waiting_for() : action.peer;
+      const int peer = stream.communicator != nullptr ? stream.communicator->waiting_for() : action.peer;
       return absl::DeadlineExceededError(absl::StrCat(Where(action, streams_[i].repetition), " has waited for rank ",
                                                       peer, " for more than ", seconds, " s"));
     }

@@ -2,29 +2,18 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "executor/channels.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "schedules/collective/plan.h"
 
 namespace weft {
 namespace {
-
-// What tells apart the messages between two ranks: (0, lane, direction, {skip}) or (1, 0, purpose, members).
-using ChannelKey = std::tuple<int, int, int, std::vector<int64_t>>;
-
-bool IsTransfer(const Action& action) { return action.kind() == SEND || action.kind() == RECV; }
-
-ChannelKey KeyOf(const Mesh& mesh, int rank, const Action& action) {
-  if (IsTransfer(action)) return {0, action.lane(), static_cast<int>(action.direction()), {action.skip()}};
-  return {1, 0, static_cast<int>(action.purpose()), GroupMembers(mesh, rank, action.group())};
-}
 
 template <typename F>
 void ForEachAction(const Template& t, F f) {
@@ -33,51 +22,26 @@ void ForEachAction(const Template& t, F f) {
   for (const Action& action : t.epilogue()) f(action, kEpilogueList);
 }
 
-// Numbers the channels between `rank` and each peer: both ends see the same set of keys, so sorting it gives the same
-// numbers on both.
-class ChannelMap {
- public:
-  ChannelMap(const Mesh& mesh, int rank, const Template& t) {
-    std::map<int64_t, std::set<ChannelKey>> keys;
-    ForEachAction(t, [&](const Action& action, ActionList) {
-      const ChannelKey key = KeyOf(mesh, rank, action);
-      if (IsTransfer(action)) {
-        keys[PeerRank(mesh, rank, action.peer())].insert(key);
-      } else if (action.kind() == ALL_REDUCE) {
-        for (int64_t member : std::get<3>(key)) keys[member].insert(key);
-      }
-    });
-    for (const auto& [peer, set] : keys) {
-      int number = 0;
-      for (const ChannelKey& key : set) channels_[{peer, key}] = number++;
-    }
-  }
-  int Channel(int64_t peer, const ChannelKey& key) const { return channels_.at({peer, key}); }
-
- private:
-  std::map<std::pair<int64_t, ChannelKey>, int> channels_;
-};
-
 bool IsBackward(const Action& action) {
   return action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT || action.kind() == BACKWARD_WEIGHT;
 }
 
-std::string StreamName(TransferStreams sharing, const Action& action) {
-  const char* direction = action.direction() == TOWARDS_LOSS ? "towards_loss" : "from_loss";
-  if (IsTransfer(action)) {
-    if (sharing == SHARED) return "p2p";
-    if (sharing == PER_DIRECTION) return absl::StrCat("p2p ", direction);
-    std::vector<std::string> at;
-    for (const Coordinate& c : action.peer().at()) at.push_back(absl::StrCat(c.axis(), "=", c.index()));
-    return absl::StrCat(action.kind() == SEND ? "send " : "recv ", absl::StrJoin(at, ","), " ", direction, " lane ",
-                        action.lane(), action.skip() > 0 ? absl::StrCat(" skip ", action.skip()) : "");
-  }
-  std::vector<std::string> axes;
-  for (const AxisSubset& axis : action.group().axes()) {
-    axes.push_back(axis.indices().empty() ? axis.axis()
-                                          : absl::StrCat(axis.axis(), "=", absl::StrJoin(axis.indices(), "+")));
-  }
-  return absl::StrCat("all_reduce ", Purpose_Name(action.purpose()), " over ", absl::StrJoin(axes, ","));
+int64_t Product(const google::protobuf::RepeatedField<int64_t>& shape) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+CollectiveKind KindOf(const Action& action) {
+  return action.kind() == ALL_GATHER       ? CollectiveKind::kAllGather
+         : action.kind() == REDUCE_SCATTER ? CollectiveKind::kReduceScatter
+                                           : CollectiveKind::kAllReduce;
+}
+
+CollectiveKind KindOf(const Step& step) {
+  return step.kernel() == GROUP_ALL_GATHER       ? CollectiveKind::kAllGather
+         : step.kernel() == GROUP_REDUCE_SCATTER ? CollectiveKind::kReduceScatter
+                                                 : CollectiveKind::kAllReduce;
 }
 
 class Preparer {
@@ -99,7 +63,7 @@ class Preparer {
     }
     out_.own_sequences = out_.microbatch_sequences / depth;
     out_.first_own_sequence = out_.own_sequences * AxisCoordinate(program_.mesh(), rank_, "z");
-    channels_ = std::make_unique<ChannelMap>(program_.mesh(), rank_, *t_);
+    channels_ = std::make_unique<ChannelMap>(program_, rank_, *t_);
     out_.streams.resize(3);
     out_.streams[0].name = "compute";
     out_.streams[1].type = out_.streams[2].type = StreamType::kCopy;
@@ -132,13 +96,20 @@ class Preparer {
           return absl::InvalidArgumentError(
               absl::StrCat(Name(*action.action), " depends on action ", dep.action(), ", which does not exist"));
         }
-        action.deps.push_back({found->second, dep.distance()});
-        action.awaits_recv |= out_.actions[found->second].action->kind() == RECV;
-        out_.actions[found->second].awaited = true;
+        action.deps.push_back({found->second, dep.distance(), dep.detached()});
+        PreparedAction& target = out_.actions[found->second];
+        action.awaits_recv |= target.action->kind() == RECV;
+        target.awaited = true;
+        detached_awaited_.resize(out_.actions.size());
+        detached_awaited_[found->second] = detached_awaited_[found->second] || dep.detached();
       }
     }
     for (const PreparedStream& stream : out_.streams) {
       for (int list = 0; list < 3; ++list) out_.steps_of_list[list] += stream.steps[list].size();
+    }
+    for (size_t i = 0; i < detached_awaited_.size(); ++i) {
+      if (!detached_awaited_[i]) continue;
+      for (const int step : out_.actions[i].last_detached) out_.actions[i].steps[step].awaited = true;
     }
     if (out_.backward_queue >= 0) OrderQueues();
     FindResults();
@@ -146,7 +117,6 @@ class Preparer {
   }
 
  private:
-  static bool IsCompute(const Action& action) { return !IsTransfer(action) && action.kind() != ALL_REDUCE; }
   std::string Name(const Action& action) const {
     return absl::StrCat("rank ", rank_, ": action ", action.id(), " '", action.name(), "'");
   }
@@ -180,10 +150,17 @@ class Preparer {
       prepared.context.own_sequences = out_.own_sequences;
       prepared.context.sample_stride = out_.microbatch_sequences;
     }
-    int last[3] = {-1, -1, -1};
-    // Where the last steps stand in their streams' lists.
-    size_t last_position[3] = {0, 0, 0};
-    bool seen[3] = {false, false, false};
+    // Of each stream that its steps are on: the last step that is not detached, where that stands in the stream's list,
+    // and the last detached one.
+    struct Used {
+      int stream;
+      int last = -1;
+      size_t position = 0;
+      int last_detached = -1;
+    };
+    std::vector<Used> streams;
+    // Not moved while they are filled.
+    prepared.steps.reserve(segment.steps_size());
     for (int s = 0; s < segment.steps_size(); ++s) {
       const Step& step = segment.steps(s);
       PreparedStep& target = prepared.steps.emplace_back();
@@ -207,26 +184,114 @@ class Preparer {
       for (int value : step.outputs()) out_.views.push_back(View(action, segment, value));
       target.inputs = absl::MakeConstSpan(out_.views).subspan(first, step.inputs_size());
       target.outputs = absl::MakeConstSpan(out_.views).subspan(first + step.inputs_size(), step.outputs_size());
+      target.stream = static_cast<int>(step.stream());
+      if (IsCollective(step)) {
+        WEFT_ASSIGN_OR_RETURN(target.stream, StreamOf(step, action));
+        WEFT_RETURN_IF_ERROR(PrepareCollective(action, step, target));
+      }
       for (int dep : step.deps()) {
-        if (segment.steps(dep).stream() != step.stream()) target.deps.push_back(dep);
+        if (prepared.steps[dep].stream == target.stream) continue;
+        target.deps.push_back(dep);
+        prepared.steps[dep].awaited = true;
       }
-      const int stream = step.stream();
-      std::vector<StreamStep>& steps = StepsOf(action, stream, prepared.list);
-      steps.push_back({.action = index, .step = s, .first = !std::exchange(seen[stream], true)});
-      if (!step.detached()) {
-        last[stream] = s;
-        last_position[stream] = steps.size() - 1;
+      std::vector<StreamStep>& steps = StepsOf(action, target.stream, prepared.list);
+      auto used =
+          std::find_if(streams.begin(), streams.end(), [&](const Used& u) { return u.stream == target.stream; });
+      const bool is_new = used == streams.end();
+      if (is_new) used = streams.insert(streams.end(), Used{.stream = target.stream});
+      steps.push_back({.action = index, .step = s, .first = is_new});
+      if (step.detached()) {
+        used->last_detached = s;
+      } else {
+        used->last = s;
+        used->position = steps.size() - 1;
       }
     }
-    for (int stream = 0; stream < 3; ++stream) {
-      if (last[stream] < 0) continue;
-      prepared.last_steps.push_back(last[stream]);
-      StepsOf(action, stream, prepared.list)[last_position[stream]].last = true;
+    for (const Used& used : streams) {
+      if (used.last_detached >= 0) prepared.last_detached.push_back(used.last_detached);
+      if (used.last < 0) continue;
+      prepared.last_steps.push_back(used.last);
+      StepsOf(action, used.stream, prepared.list)[used.position].last = true;
     }
-    prepared.several_streams = seen[0] + seen[1] + seen[2] > 1;
     if (prepared.last_steps.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": all steps of its segment are detached"));
     }
+    return absl::OkStatus();
+  }
+
+  // The stream of a collective step; looked up once for all actions that run the segment.
+  absl::StatusOr<int> StreamOf(const Step& step, const Action& action) {
+    const auto found = stream_of_step_.find(&step);
+    if (found != stream_of_step_.end()) return found->second;
+    WEFT_ASSIGN_OR_RETURN(const int stream,
+                          CommunicatorStream(step.collective().group(), step.collective().purpose(), action));
+    return stream_of_step_[&step] = stream;
+  }
+
+  // Rule P3: that of the (group, purpose), made when it is met for the first time.
+  absl::StatusOr<int> CommunicatorStream(const Group& group, Purpose purpose, const Action& action) {
+    const ChannelKey key = CommunicatorKey(program_.mesh(), rank_, group, purpose);
+    const auto [found, is_new] = streams_.try_emplace({0, -1, false, key}, static_cast<int>(out_.streams.size()));
+    if (!is_new) return found->second;
+    std::vector<CollectivePeer> members;
+    int self = -1;
+    for (const int64_t member : std::get<3>(key)) {
+      if (member == rank_) self = static_cast<int>(members.size());
+      const int channel = channels_->Channel(member, key);
+      if (channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
+      members.push_back({static_cast<int>(member), channel});
+    }
+    if (self < 0) return absl::InvalidArgumentError(Name(action) + ": the rank is not in its own group");
+    PreparedStream& stream = out_.streams.emplace_back();
+    stream.type = StreamType::kCollective;
+    stream.name = CommunicatorName(group, purpose);
+    WEFT_ASSIGN_OR_RETURN(stream.communicator, Communicator::Create(std::move(members), self));
+    return found->second;
+  }
+
+  // `own` elements in the source and `whole` in the destination, or the other way round.
+  absl::Status CheckSizes(const Action& action, CollectiveKind kind, int64_t source, int64_t destination,
+                          int64_t members) const {
+    const int64_t expected = kind == CollectiveKind::kAllGather ? source * members : destination * members;
+    if (kind == CollectiveKind::kAllReduce   ? source == destination
+        : kind == CollectiveKind::kAllGather ? destination == expected
+                                             : source == expected) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(Name(action), ": ", CollectiveKindName(kind), " over ", members,
+                                                   " members from ", source, " to ", destination, " elements"));
+  }
+
+  absl::StatusOr<std::unique_ptr<PreparedCollective>> MakeCollective(const Action& action, int stream,
+                                                                     const std::string& algorithm, CollectiveKind kind,
+                                                                     std::vector<CollectiveBuffer> buffers) {
+    WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective(algorithm));
+    auto collective = out_.streams[stream].communicator->Prepare(*entry, kind, std::move(buffers));
+    if (collective.ok()) return collective;
+    return absl::Status(collective.status().code(), absl::StrCat(Name(action), ": ", collective.status().message()));
+  }
+
+  absl::Status PrepareCollective(const Action& action, const Step& step, PreparedStep& target) {
+    const CollectiveKind kind = KindOf(step);
+    if (target.inputs.size() != target.outputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(Name(action), ", step '", step.name(), "': ", target.inputs.size(),
+                                                     " inputs and ", target.outputs.size(),
+                                                     " outputs; a collective has as many of both"));
+    }
+    const auto elements = [](const TensorView& view) {
+      int64_t product = 1;
+      for (const int64_t extent : view.shape) product *= extent;
+      return product;
+    };
+    std::vector<CollectiveBuffer> buffers;
+    for (size_t i = 0; i < target.inputs.size(); ++i) {
+      const TensorView &from = target.inputs[i], &to = target.outputs[i];
+      WEFT_RETURN_IF_ERROR(
+          CheckSizes(action, kind, elements(from), elements(to), out_.streams[target.stream].communicator->members()));
+      buffers.push_back({from.data, from.dtype, elements(from), to.data, to.dtype, step.accumulate()});
+    }
+    WEFT_ASSIGN_OR_RETURN(target.collective, MakeCollective(action, target.stream, step.collective().algorithm(), kind,
+                                                            std::move(buffers)));
     return absl::OkStatus();
   }
 
@@ -267,64 +332,56 @@ class Preparer {
 
   absl::Status PrepareCommunication(int index) {
     PreparedAction& prepared = out_.actions[index];
-    const Action& action = *prepared.action;
-    const ChannelKey key = KeyOf(program_.mesh(), rank_, action);
-    prepared.steps.emplace_back();
+    PreparedStep& step = prepared.steps.emplace_back();
     prepared.last_steps = {0};
-    PreparedStream stream;
-    stream.name = StreamName(program_.transfer_streams(), action);
-    StreamKey stream_key = {0, -1, false, key};
-    if (IsTransfer(action)) {
-      const int64_t peer = PeerRank(program_.mesh(), rank_, action.peer());
-      stream.type = StreamType::kTransfers;
-      prepared.sends = action.kind() == SEND;
-      prepared.peer = static_cast<int>(peer);
-      prepared.channel = channels_->Channel(peer, key);
-      switch (program_.transfer_streams()) {
-        case SHARED:
-          stream_key = {1, -1, false, {}};
-          break;
-        case PER_DIRECTION:
-          stream_key = {2, action.direction(), false, {}};
-          break;
-        default:
-          stream_key = {3, peer, prepared.sends, key};
-      }
-      const int buffer = action.kind() == SEND ? action.sources(0) : action.destinations(0);
-      prepared.data = Data(buffer);
-      prepared.bytes = t_->buffers(buffer).bytes();
-      if (prepared.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
-    } else {
-      stream.type = StreamType::kCollective;
-      const std::vector<int64_t>& ranks = std::get<3>(key);
-      std::vector<CollectivePeer> members;
-      int self = -1;
-      for (int64_t member : ranks) {
-        if (member == rank_) self = static_cast<int>(members.size());
-        members.push_back({static_cast<int>(member), channels_->Channel(member, key)});
-      }
-      if (self < 0) return absl::InvalidArgumentError(Name(action) + ": the rank is not in its own group");
-      std::vector<ReducedBuffer> buffers;
-      for (int i = 0; i < action.sources_size(); ++i) {
-        const Buffer& source = t_->buffers(action.sources(i));
-        const int64_t element = DTypeBytes(source.dtype());
-        if (element == 0) return absl::InvalidArgumentError(Name(action) + ": a source without a dtype");
-        buffers.push_back({Data(action.sources(i)), Data(action.destinations(i)), source.dtype(), Elements(source)});
-      }
-      WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective(action.algorithm()));
-      WEFT_ASSIGN_OR_RETURN(CollectivePlan plan, entry->Build(static_cast<int64_t>(members.size())));
-      auto all_reduce = AllReduce::Create(std::move(plan), std::move(members), self, std::move(buffers));
-      if (!all_reduce.ok()) {
-        return absl::Status(all_reduce.status().code(),
-                            absl::StrCat(Name(action), ": ", all_reduce.status().message()));
-      }
-      prepared.all_reduce = *std::move(all_reduce);
-    }
+    WEFT_RETURN_IF_ERROR(IsTransfer(*prepared.action) ? PrepareTransfer(prepared, step)
+                                                      : PrepareCollectiveAction(*prepared.action, step));
+    out_.streams[step.stream].steps[prepared.list].push_back({.action = index, .step = 0, .first = true, .last = true});
+    if (IsTransfer(*prepared.action)) AddToGroup(index, step.stream);
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareTransfer(PreparedAction& prepared, PreparedStep& step) {
+    const Action& action = *prepared.action;
+    const ChannelKey key = TransferKey(action);
+    const int64_t peer = PeerRank(program_.mesh(), rank_, action.peer());
+    prepared.sends = action.kind() == SEND;
+    prepared.peer = static_cast<int>(peer);
+    prepared.channel = channels_->Channel(peer, key);
+    StreamKey stream_key = {3, peer, prepared.sends, key};
+    if (program_.transfer_streams() == SHARED) stream_key = {1, -1, false, {}};
+    if (program_.transfer_streams() == PER_DIRECTION) stream_key = {2, action.direction(), false, {}};
+    const int buffer = prepared.sends ? action.sources(0) : action.destinations(0);
+    prepared.data = Data(buffer);
+    prepared.bytes = t_->buffers(buffer).bytes();
+    if (prepared.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
     const auto [found, is_new] = streams_.try_emplace(stream_key, static_cast<int>(out_.streams.size()));
-    if (is_new) out_.streams.push_back(std::move(stream));
-    out_.streams[found->second].steps[prepared.list].push_back(
-        {.action = index, .step = 0, .first = true, .last = true});
-    if (IsTransfer(action)) AddToGroup(index, found->second);
+    if (is_new) {
+      PreparedStream& stream = out_.streams.emplace_back();
+      stream.type = StreamType::kTransfers;
+      stream.name = TransferStreamName(program_.transfer_streams(), action);
+    }
+    step.stream = found->second;
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareCollectiveAction(const Action& action, PreparedStep& step) {
+    WEFT_ASSIGN_OR_RETURN(step.stream, CommunicatorStream(action.group(), action.purpose(), action));
+    const CollectiveKind kind = KindOf(action);
+    if (action.sources_size() != action.destinations_size()) {
+      return absl::InvalidArgumentError(absl::StrCat(Name(action), ": ", action.sources_size(), " sources and ",
+                                                     action.destinations_size(), " destinations"));
+    }
+    std::vector<CollectiveBuffer> buffers;
+    for (int i = 0; i < action.sources_size(); ++i) {
+      const Buffer &from = t_->buffers(action.sources(i)), &to = t_->buffers(action.destinations(i));
+      WEFT_RETURN_IF_ERROR(CheckSizes(action, kind, Product(from.shape()), Product(to.shape()),
+                                      out_.streams[step.stream].communicator->members()));
+      buffers.push_back({Data(action.sources(i)), from.dtype(), Product(from.shape()), Data(action.destinations(i)),
+                         to.dtype(), false});
+    }
+    WEFT_ASSIGN_OR_RETURN(step.collective,
+                          MakeCollective(action, step.stream, action.algorithm(), kind, std::move(buffers)));
     return absl::OkStatus();
   }
 
@@ -355,12 +412,6 @@ class Preparer {
     }
   }
 
-  static int64_t Elements(const Buffer& buffer) {
-    int64_t elements = 1;
-    for (int64_t extent : buffer.shape()) elements *= extent;
-    return elements;
-  }
-
   // The body action that writes a buffer of the role last, and the buffer.
   const Buffer* FindWriter(BufferRole role, bool PreparedAction::* flag) {
     const Buffer* result = nullptr;
@@ -388,7 +439,8 @@ class Preparer {
     const Buffer* losses = FindWriter(LOSSES, &PreparedAction::writes_losses);
     if (losses == nullptr) losses = FindWriter(LOCAL_LOSSES, &PreparedAction::writes_losses);
     if (losses != nullptr) {
-      out_.losses = absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*losses)), Elements(*losses));
+      out_.losses =
+          absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*losses)), Product(losses->shape()));
     }
     const Buffer* norm = FindWriter(NORM, &PreparedAction::writes_norm);
     if (norm != nullptr) {
@@ -397,7 +449,8 @@ class Preparer {
     }
     const Buffer* norms = FindWriter(NORMS, &PreparedAction::writes_norm);
     if (norms != nullptr) {
-      out_.norms = absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*norms)), Elements(*norms));
+      out_.norms = {arena_.Data(*norms), norms->dtype(),
+                    absl::MakeConstSpan(norms->shape().data(), norms->shape_size())};
     }
   }
 
@@ -411,6 +464,10 @@ class Preparer {
   // Sort of stream, peer or direction, whether it sends, what it is of.
   using StreamKey = std::tuple<int, int64_t, bool, ChannelKey>;
   std::map<StreamKey, int> streams_;
+  // Of collective steps.
+  absl::flat_hash_map<const Step*, int> stream_of_step_;
+  // By action: whether one waits for its detached steps.
+  std::vector<bool> detached_awaited_;
   int last_transfer_stream_ = -1;
 };
 

@@ -19,8 +19,14 @@ namespace weft {
 enum ActionList { kPrologueList = 0, kBodyList = 1, kEpilogueList = 2 };
 
 struct PreparedStep {
-  // Null for communication.
+  // Null for communication that is an action.
   const Step* step = nullptr;
+  // Index into PreparedProgram.streams.
+  int stream = 0;
+  // On a communicator's stream.
+  std::unique_ptr<PreparedCollective> collective;
+  // Whether a step on another stream may wait for it.
+  bool awaited = false;
   absl::Span<const TensorView> inputs;
   absl::Span<const TensorView> outputs;
   // Earlier steps of the segment on other streams; those on its own stream are over anyway.
@@ -41,6 +47,8 @@ struct PreparedStep {
 struct PreparedDependency {
   int action = 0;
   int64_t distance = 0;
+  // The action's detached steps too.
+  bool detached = false;
 };
 
 struct PreparedAction {
@@ -50,14 +58,14 @@ struct PreparedAction {
   std::vector<PreparedStep> steps;
   // The last step on each of its streams that is not detached; the action is finished when all of them are done.
   std::vector<int> last_steps;
+  // The last detached step on each of its streams.
+  std::vector<int> last_detached;
   // Repetitions in which it is finished.
   int64_t finished = 0;
   // Whether an action on another stream may wait for it.
   bool awaited = false;
   bool writes_losses = false;
   bool writes_norm = false;
-  // Its steps run on more than one stream.
-  bool several_streams = false;
   // One of its dependencies is a RECV.
   bool awaits_recv = false;
   // In a message-driven program: when it was finished last.
@@ -70,7 +78,6 @@ struct PreparedAction {
   int channel = 0;
   int group = -1;
   StepContext context;
-  std::unique_ptr<AllReduce> all_reduce;
 };
 
 struct StreamStep {
@@ -92,6 +99,8 @@ enum class StreamType { kCompute, kCopy, kTransfers, kCollective };
 struct PreparedStream {
   StreamType type = StreamType::kCompute;
   std::string name;
+  // Of kCollective.
+  std::unique_ptr<Communicator> communicator;
   // By ActionList.
   std::vector<StreamStep> steps[3];
 };
@@ -124,7 +133,7 @@ struct PreparedProgram {
   // coordinates in turn. A rank that updates nothing has no NORM, but NORMS: the squares by tensor.
   absl::Span<const double> losses;
   const double* norm = nullptr;
-  absl::Span<const double> norms;
+  TensorView norms;
   // What PreparedStep's spans point into.
   std::vector<TensorView> views;
 };
