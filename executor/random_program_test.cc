@@ -89,6 +89,7 @@ TEST(RandomPrograms, EndTheSameForAnyTiming) {
   options.events = 20;
   options.max_elements = 64;
   options.schedules = true;
+  options.collectives = true;
   int dynamic = 0, filled = 0;
   for (uint64_t seed = 0; seed < 250; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
