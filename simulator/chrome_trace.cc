@@ -15,6 +15,7 @@
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "simulator/program_view.h"
+#include "simulator/view_actions.h"
 
 namespace weft {
 namespace {
@@ -111,12 +112,8 @@ class Writer {
     return absl::OkStatus();
   }
 
-  static bool Communicates(const Action& action) {
-    return action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
-  }
-
   int StepCount(const Action& action) const {
-    return Communicates(action) ? 1 : program_.segments(action.segment()).steps_size();
+    return IsCompute(action.kind()) ? program_.segments(action.segment()).steps_size() : 1;
   }
 
   void WriteSlice(const Slice& slice, absl::string_view name, absl::string_view category, absl::string_view arguments) {
@@ -134,9 +131,9 @@ class Writer {
     }
     std::string arguments = absl::StrCat("\"action\":", action.id(), ",\"repetition\":", events.front()->repetition(),
                                          ",\"ready_us\":", Microseconds(events.front()->ready_ps()));
-    if (Communicates(action)) {
+    if (!IsCompute(action.kind())) {
       absl::StrAppend(&arguments, ",\"finish_us\":", Microseconds(events.front()->finish_ps()));
-      if (action.kind() != ALL_REDUCE) {
+      if (IsTransfer(action.kind())) {
         const int64_t peer = PeerRank(program_.mesh(), rank, action.peer());
         const Edge edge = {action.kind() == SEND ? rank : peer, action.kind() == SEND ? peer : rank, action.lane(),
                            action.direction(), action.skip()};
@@ -144,13 +141,20 @@ class Writer {
       }
       return WriteSlice(whole, action.name(), kind, arguments);
     }
-    WriteSlice(whole, action.name(), kind, arguments);
     const Segment& segment = program_.segments(action.segment());
-    if (segment.steps_size() == 1) return;
+    // A communicator is idle between the collectives of an action: these stand for themselves.
+    const bool collectives = segment.steps(events.front()->step()).stream() == COLLECTIVE;
+    if (!collectives) WriteSlice(whole, action.name(), kind, arguments);
+    if (segment.steps_size() == 1 && !collectives) return;
     for (const TraceEvent* event : events) {
       const Step& step = segment.steps(event->step());
+      std::string own = absl::StrCat("\"step\":", event->step());
+      if (collectives) {
+        absl::StrAppend(&own, ",", arguments, ",\"of\":", JsonQuoted(action.name()),
+                        ",\"finish_us\":", Microseconds(event->finish_ps()));
+      }
       WriteSlice({rank, stream, event->start_ps(), event->end_ps()}, step.name(),
-                 absl::AsciiStrToLower(Kernel_Name(step.kernel())), absl::StrCat("\"step\":", event->step()));
+                 absl::AsciiStrToLower(Kernel_Name(step.kernel())), own);
     }
   }
 
@@ -162,7 +166,8 @@ class Writer {
     for (const TraceEvent& event : rank_trace.events()) {
       const int32_t index = index_of_id.at(event.action());
       const Action& action = *t.actions[index].action;
-      const bool detached = !Communicates(action) && program_.segments(action.segment()).steps(event.step()).detached();
+      const bool detached =
+          IsCompute(action.kind()) && program_.segments(action.segment()).steps(event.step()).detached();
       const auto [at, inserted] = spans.try_emplace({event.repetition(), index}, event.start_ps(), event.start_ps());
       at->second.first = std::min(at->second.first, event.start_ps());
       if (!detached) at->second.second = std::max(at->second.second, event.finish_ps());

@@ -40,7 +40,9 @@ void Engine::Handle(const Event& event) {
       return EndTransfer(event.index);
     case EventKind::kCollectiveEnd:
       return EndCollective(event.index);
-    case EventKind::kFinish:
+    case EventKind::kCollectiveFinish:
+      return FinishCollective(event.index);
+    case EventKind::kTransferFinish:
       ranks_[event.index].meter.ChangeCommunication(now_, -1);
       return FinishAction(event.index, event.detail);
   }
@@ -79,15 +81,16 @@ void Engine::TryReady(int32_t s) {
     for (; stream.wait < entry_waits; ++stream.wait) {
       const Wait& wait = stream.t->waits[entry.waits.begin + stream.wait];
       const int32_t count = (wait.body ? stream.repetition : 0) + 1 - wait.distance;
-      if (counts_[stream.objects + wait.object] < count) return WaitFor(s, wait.object);
+      if (counts_[stream.objects + wait.object] < count) return WaitFor(s, wait.object, wait.reason);
     }
   }
-  if (static_cast<int>(stream.kind) <= static_cast<int>(StreamClass::kH2d)) {
+  if (!entry.runs.empty()) {
     const Run& run = stream.t->runs[stream.run];
     stream.wait = std::max(stream.wait, entry_waits);
     for (; stream.wait - entry_waits < run.waits.end - run.waits.begin; ++stream.wait) {
-      const int32_t object = entry.named_base + stream.t->run_waits[run.waits.begin + stream.wait - entry_waits];
-      if (counts_[stream.objects + object] <= OwnRepetition(stream)) return WaitFor(s, object);
+      const RunWait& wait = stream.t->run_waits[run.waits.begin + stream.wait - entry_waits];
+      const int32_t object = entry.named_base + wait.named;
+      if (counts_[stream.objects + object] <= OwnRepetition(stream)) return WaitFor(s, object, wait.reason);
     }
   }
   if (stream.queue != ComputeQueue::kNone && stream.run == entry.runs.begin) return BecomeCandidate(s);
@@ -95,27 +98,11 @@ void Engine::TryReady(int32_t s) {
   Ready(s);
 }
 
-void Engine::WaitFor(int32_t s, int32_t object) {
+void Engine::WaitFor(int32_t s, int32_t object, IdleReason reason) {
   StreamState& stream = streams_[s];
-  stream.reason = Reason(*stream.t, object);
+  stream.reason = reason;
   stream.next_waiter = waiters_[stream.objects + object];
   waiters_[stream.objects + object] = s;
-}
-
-IdleReason Engine::Reason(const TemplateView& t, int32_t object) const {
-  if (object >= static_cast<int32_t>(t.actions.size())) return IdleReason::kHostCopy;
-  const Action& action = *t.actions[object].action;
-  switch (action.kind()) {
-    case RECV:
-      return action.direction() == FROM_LOSS ? IdleReason::kGradientInput : IdleReason::kForwardInput;
-    case SEND:
-      return IdleReason::kBufferReuse;
-    case ALL_REDUCE:
-      return action.purpose() == GRADIENT_SYNC || action.purpose() == TIED_SYNC ? IdleReason::kGradientSync
-                                                                                : IdleReason::kOtherSync;
-    default:
-      return dynamic_ && t.actions[object].start_object < 0 ? IdleReason::kInFlightLimit : IdleReason::kHostCopy;
-  }
 }
 
 void Engine::Ready(int32_t s) {
@@ -145,13 +132,14 @@ void Engine::Ready(int32_t s) {
 
 void Engine::StartAction(const StreamState& stream, int32_t index) {
   const ActionView& action = stream.t->actions[index];
-  if (action.allocates.empty()) return;
+  if (action.allocates.empty() && action.holds == 0) return;
   // Of the streams that the action has steps on, only the first to start counts.
   if (action.start_object >= 0) {
     int32_t& started = counts_[stream.objects + action.start_object];
     if (started > OwnRepetition(stream)) return;
     ++started;
   }
+  if (action.holds > 0) ranks_[stream.rank].meter.ChangeForwards(action.holds);
   for (int32_t i = action.allocates.begin; i < action.allocates.end; ++i) {
     ranks_[stream.rank].meter.ChangeLive(now_, stream.t->memory[i].buffer_class, stream.t->memory[i].bytes);
   }
@@ -163,10 +151,6 @@ void Engine::StartRun(int32_t s) {
   const Run& run = stream.t->runs[stream.run];
   if (stream.run == entry.runs.begin) StartAction(stream, entry.action);
   if (stream.kind == StreamClass::kCompute) {
-    if (stream.run == entry.runs.begin) {
-      const int32_t holds = stream.t->actions[entry.action].holds;
-      if (holds > 0) ranks_[stream.rank].meter.ChangeForwards(holds);
-    }
     ranks_[stream.rank].meter.StartCompute(now_, stream.ready, stream.reason, run.duration_ps);
   }
   result_.steps += run.steps.end - run.steps.begin;
@@ -199,24 +183,21 @@ void Engine::EndRun(int32_t s) {
     ranks_[stream.rank].meter.EndCompute(now_);
     if (slots_.limited()) slots_.End(stream.rank);
   }
-  const int32_t rank = stream.rank;
-  const int32_t action = entry.action;
-  const bool tail = run.is_tail;
-  if (++stream.run == entry.runs.end) {
-    NextEntry(stream, /*first=*/false);
-    if (stream.queue != ComputeQueue::kNone) EndOfQueued(stream, entry);
-  } else {
-    stream.wait = 0;
-  }
-  if (run.signal >= 0) Complete(stream.objects + entry.named_base + run.signal);
-  if (tail) {
-    if (entry.tail_object < 0) {
-      FinishAction(rank, action);
-    } else {
-      FinishTail(rank, action, entry.tail_object);
-    }
-  }
+  const bool last = stream.run + 1 == entry.runs.end;
+  Advance(stream);
+  if (last && stream.queue != ComputeQueue::kNone) EndOfQueued(stream, entry);
+  FinishRun(stream.rank, entry, run);
   TryReady(s);
+}
+
+void Engine::FinishRun(int32_t rank, const Entry& entry, const Run& run) {
+  if (run.signal >= 0) Complete(ranks_[rank], entry.named_base + run.signal);
+  if (!run.is_tail) return;
+  if (entry.tail_object < 0) {
+    FinishAction(rank, entry.action);
+  } else {
+    FinishTail(rank, entry.action, entry.tail_object);
+  }
 }
 
 void Engine::FinishTail(int32_t rank, int32_t action, int32_t tail_object) {
@@ -235,12 +216,11 @@ void Engine::FinishAction(int32_t rank, int32_t index) {
     state.meter.ChangeLive(now_, state.t->memory[i].buffer_class, -state.t->memory[i].bytes);
   }
   if (action.unholds > 0) Unhold(state, action);
-  if (keeps_times_) finish_times_[FinishTime(state, index, counts_[state.objects + index])] = now_;
   if (action.list == ListKind::kBody) {
     const int32_t repetition = counts_[state.objects + index];
     if (--remaining_[repetition] == 0) EndRepetition();
   }
-  Complete(state.objects + index);
+  Complete(state, index);
 }
 
 void Engine::Unhold(RankState& state, const ActionView& action) {

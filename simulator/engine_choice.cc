@@ -53,7 +53,7 @@ std::pair<bool, int64_t> Engine::Arrival(const StreamState& stream) const {
 void Engine::EndOfQueued(const StreamState& stream, const Entry& entry) {
   ranks_[stream.rank].computing = false;
   NoteChoice(stream.rank);
-  if (entry.end_object >= 0) Complete(stream.objects + entry.end_object);
+  if (entry.end_object >= 0) Complete(ranks_[stream.rank], entry.end_object);
 }
 
 bool Engine::Grant() {

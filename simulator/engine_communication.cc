@@ -1,4 +1,5 @@
 // Transfers, their groups, and collectives (rule P4).
+#include "absl/container/inlined_vector.h"
 #include "simulator/engine_impl.h"
 
 namespace weft {
@@ -56,8 +57,10 @@ void Engine::StartTransfer(int32_t c) {
   status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
   const TransferTime time = channel.time;
   if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
-  StartCommunication(send, channel.send.action, time.occupancy, Time{});
-  StartCommunication(recv, channel.recv.action, time.occupancy, time.latency);
+  StartAction(send, channel.send.action);
+  StartAction(recv, channel.recv.action);
+  StartCommunication(send, channel.send.action, /*step=*/0, {time.occupancy, {}});
+  StartCommunication(recv, channel.recv.action, /*step=*/0, time);
   Push(time.occupancy.ps, EventKind::kTransferEnd, c);
 }
 
@@ -66,30 +69,32 @@ void Engine::StartCollective(int32_t c) {
   if (communicator.ready < communicator.members.size()) return;
   communicator.ready = 0;
   const StreamState& first = streams_[communicator.streams.front()];
-  const int32_t action = Head(first).action;
-  status_.Update(SetCollectiveTime(network_, *first.t->proto, *first.t->actions[action].action, action, &communicator));
+  const int32_t call = first.t->runs[first.run].collective;
+  status_.Update(SetCollectiveTime(network_, first.t->collectives[call], call, &communicator));
   const TransferTime time = communicator.time;
   if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
   for (const int32_t s : communicator.streams) {
-    StartCommunication(streams_[s], Head(streams_[s]).action, time.occupancy, time.latency);
+    const StreamState& stream = streams_[s];
+    const Entry& entry = Head(stream);
+    if (stream.run == entry.runs.begin) StartAction(stream, entry.action);
+    StartCommunication(stream, entry.action, stream.t->steps[stream.t->runs[stream.run].steps.begin].step, time);
   }
   Push(time.occupancy.ps, EventKind::kCollectiveEnd, c);
 }
 
-void Engine::StartCommunication(const StreamState& stream, int32_t action, Time occupancy, Time latency) {
-  StartAction(stream, action);
+void Engine::StartCommunication(const StreamState& stream, int32_t action, int32_t step, TransferTime time) {
   ranks_[stream.rank].meter.ChangeCommunication(now_, +1);
   ++result_.steps;
   if (!options_.trace) return;
-  const Time end = {now_ + occupancy.ps};
+  const Time end = {now_ + time.occupancy.ps};
   result_.ranks[stream.rank].events.push_back({.repetition = OwnRepetition(stream),
                                                .action = action,
-                                               .step = 0,
+                                               .step = step,
                                                .stream = static_cast<int32_t>(stream.view - stream.t->streams.data()),
                                                .ready = {stream.ready},
                                                .start = {now_},
                                                .end = end,
-                                               .finish = end + latency});
+                                               .finish = end + time.latency});
 }
 
 void Engine::EndTransfer(int32_t c) {
@@ -116,12 +121,6 @@ void Engine::EndSide(const ChannelEnd& end, Time latency) {
   for (int32_t i = streams.begin; i < streams.end; ++i) TryReady(rank.streams + rank.t->group_streams[i]);
 }
 
-void Engine::EndCollective(int32_t c) {
-  const Communicator& communicator = links_.communicators[c];
-  const Time latency = communicator.time.latency;
-  for (const int32_t s : communicator.streams) EndCommunication(s, latency);
-}
-
 void Engine::EndCommunication(int32_t s, Time latency) {
   StreamState& stream = streams_[s];
   const int32_t action = Head(stream).action;
@@ -131,9 +130,36 @@ void Engine::EndCommunication(int32_t s, Time latency) {
 }
 
 void Engine::FinishCommunication(int32_t rank, int32_t action, Time latency) {
-  if (latency.ps > 0) return Push(latency.ps, EventKind::kFinish, rank, action);
+  if (latency.ps > 0) return Push(latency.ps, EventKind::kTransferFinish, rank, action);
   ranks_[rank].meter.ChangeCommunication(now_, -1);
   FinishAction(rank, action);
+}
+
+void Engine::EndCollective(int32_t c) {
+  Communicator& communicator = links_.communicators[c];
+  for (const int32_t s : communicator.streams) {
+    communicator.ended.push_back({streams_[s].entry, streams_[s].run});
+    Advance(streams_[s]);
+  }
+  if (communicator.time.latency.ps > 0) {
+    Push(communicator.time.latency.ps, EventKind::kCollectiveFinish, c);
+  } else {
+    FinishCollective(c);
+  }
+  for (const int32_t s : communicator.streams) TryReady(s);
+}
+
+void Engine::FinishCollective(int32_t c) {
+  Communicator& communicator = links_.communicators[c];
+  // What waits may end, and be finished, before this returns.
+  const size_t members = communicator.streams.size();
+  absl::InlinedVector<RunningRun, 16> finished(communicator.ended.begin(), communicator.ended.begin() + members);
+  communicator.ended.erase(communicator.ended.begin(), communicator.ended.begin() + members);
+  for (size_t i = 0; i < members; ++i) {
+    const StreamState& stream = streams_[communicator.streams[i]];
+    ranks_[stream.rank].meter.ChangeCommunication(now_, -1);
+    FinishRun(stream.rank, stream.t->entries[finished[i].entry], stream.t->runs[finished[i].run]);
+  }
 }
 
 }  // namespace weft

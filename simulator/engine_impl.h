@@ -147,19 +147,19 @@ class Engine {
   // has none).
   std::pair<bool, int64_t> Arrival(const StreamState& stream) const;
 
-  int64_t FinishTime(const RankState& rank, int32_t action, int64_t repetition) const {
-    return rank.finish_times + int64_t{action} * options_.repetitions + repetition;
+  int64_t FinishTime(const RankState& rank, int32_t object, int64_t repetition) const {
+    return rank.finish_times + int64_t{object} * options_.repetitions + repetition;
   }
 
   // ---- Waiting.
 
-  void WaitFor(int32_t s, int32_t object);
-  IdleReason Reason(const TemplateView& t, int32_t object) const;
+  void WaitFor(int32_t s, int32_t object, IdleReason reason);
 
   // Counts one more completion of an object and looks again at all who wait for it.
-  void Complete(int32_t object) {
-    ++counts_[object];
-    int32_t waiter = std::exchange(waiters_[object], -1);
+  void Complete(const RankState& rank, int32_t object) {
+    const int32_t count = counts_[rank.objects + object]++;
+    if (keeps_times_) finish_times_[FinishTime(rank, object, count)] = now_;
+    int32_t waiter = std::exchange(waiters_[rank.objects + object], -1);
     while (waiter >= 0) {
       const int32_t next = std::exchange(streams_[waiter].next_waiter, -1);
       TryReady(waiter);
@@ -174,8 +174,6 @@ class Engine {
   bool Grant();
 
   // ---- Starts.
-
-  static bool IsCommunication(ActionKind kind) { return kind == SEND || kind == RECV || kind == ALL_REDUCE; }
 
   // Called once per action and stream when its first step there starts: the action's own start, if it has not started
   // on another stream.
@@ -195,24 +193,31 @@ class Engine {
   void StartTransfer(int32_t c);
   void StartCollective(int32_t c);
 
-  void StartCommunication(const StreamState& stream, int32_t action, Time occupancy, Time latency);
+  void StartCommunication(const StreamState& stream, int32_t action, int32_t step, TransferTime time);
   void TraceRun(const StreamState& stream, const Run& run);
 
   // ---- Ends.
 
   void EndRun(int32_t s);
+  // To the next run of the head, or of the entry behind it.
+  void Advance(StreamState& stream) {
+    stream.wait = 0;
+    if (++stream.run == Head(stream).runs.end) NextEntry(stream, /*first=*/false);
+  }
+  // What waits for the run, or for its action, may go on.
+  void FinishRun(int32_t rank, const Entry& entry, const Run& run);
 
   // The action of a queue has ended: the rank is free to choose.
   void EndOfQueued(const StreamState& stream, const Entry& entry);
   void EndTransfer(int32_t c);
 
   void EndSide(const ChannelEnd& end, Time latency);
-  void EndCollective(int32_t c);
-
   void EndCommunication(int32_t s, Time latency);
-
-  // A transfer or collective has ended and is finished `latency` later.
+  // A transfer has ended and is finished `latency` later.
   void FinishCommunication(int32_t rank, int32_t action, Time latency);
+  void EndCollective(int32_t c);
+  // The first of those that have ended is finished.
+  void FinishCollective(int32_t c);
   void FinishTail(int32_t rank, int32_t action, int32_t tail_object);
 
   void FinishAction(int32_t rank, int32_t index);
@@ -243,8 +248,7 @@ class Engine {
   std::vector<GroupState> groups_;
   // Ranks that may have to choose at this instant.
   std::vector<int32_t> choosing_;
-  bool dynamic_ = false;
-  // With ARRIVAL: by rank, action and repetition.
+  // With ARRIVAL: by rank, object and repetition.
   bool keeps_times_ = false;
   std::vector<int64_t> finish_times_;
   // Per object of every rank: how often it was completed, and the first stream that waits for it.

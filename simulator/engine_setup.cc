@@ -10,23 +10,21 @@ namespace {
 // Larger programs would end in the middle, when the machine has no more memory.
 constexpr int64_t kMostStateBytes = int64_t{1} << 32;
 // What a stream takes in Links, about.
-constexpr int64_t kLinkBytes = 96;
+constexpr int64_t kLinkBytes = 192;
 
 }  // namespace
 
 absl::Status Engine::Prepare() {
   const int64_t ranks = view_.template_of_rank.size();
-  int64_t total = 0, streams = 0, channels = 0, groups = 0, actions = 0;
+  int64_t total = 0, streams = 0, channels = 0, groups = 0;
   for (const int32_t t : view_.template_of_rank) {
     total += view_.templates[t].objects;
     streams += view_.templates[t].streams.size();
     channels += view_.templates[t].channels.size();
     groups += view_.templates[t].groups.size();
-    actions += view_.templates[t].actions.size();
   }
-  dynamic_ = view_.program->compute_order() != STATIC_ORDER;
   keeps_times_ = view_.program->compute_order() == ARRIVAL;
-  const int64_t times = keeps_times_ ? actions * int64_t{options_.repetitions} : 0;
+  const int64_t times = keeps_times_ ? total * int64_t{options_.repetitions} : 0;
   const int64_t bytes = total * (sizeof(counts_[0]) + sizeof(waiters_[0])) +
                         streams * (sizeof(StreamState) + kLinkBytes) + channels * (sizeof(Channel) + kLinkBytes) +
                         groups * sizeof(GroupState) + times * sizeof(finish_times_[0]) +
@@ -58,7 +56,7 @@ absl::Status Engine::Prepare() {
                       .groups = static_cast<int32_t>(groups_.size()),
                       .finish_times = finish_times,
                       .meter = RankMeter(t.persistent, &result_.ranks[rank])});
-    if (keeps_times_) finish_times += static_cast<int64_t>(t.actions.size()) * options_.repetitions;
+    if (keeps_times_) finish_times += int64_t{t.objects} * options_.repetitions;
     for (const ChannelView& channel : t.channels) channels_.push_back(links_.AddTransfer(rank, channel));
     for (const GroupView& group : t.groups) {
       groups_.emplace_back();

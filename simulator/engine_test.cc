@@ -38,10 +38,11 @@ NaiveDurations RandomDurations(uint64_t seed) {
   durations.transfer = [=](int64_t source, int64_t destination, int64_t bytes) {
     return std::make_pair(Mix(seed, {2, source, destination, bytes}, 5), Mix(seed, {3, source, destination, bytes}, 3));
   };
-  durations.all_reduce = [=](const std::string& algorithm, const std::vector<int64_t>& members,
-                             const std::vector<int64_t>& bytes) {
-    const int64_t key = static_cast<int64_t>(algorithm.size()) + 10 * members.front() + 100 * members.back();
-    return std::make_pair(Mix(seed, {4, key, bytes.front()}, 7), Mix(seed, {5, key, bytes.front()}, 3));
+  durations.collective = [=](const NaiveCollective& c) {
+    const int64_t group = c.members.front() + 100 * c.members.back() + 10000 * static_cast<int64_t>(c.members.size());
+    const int64_t algorithm = static_cast<int64_t>(c.algorithm.size());
+    return std::make_pair(Mix(seed, {4, group, c.kind, algorithm, c.source_bytes.front()}, 7),
+                          Mix(seed, {5, group}, 3));
   };
   return durations;
 }
@@ -55,12 +56,17 @@ class TableNetwork : public NetworkModel {
     const auto [occupancy, latency] = durations_.transfer(source, destination, bytes);
     return TransferTime{{occupancy}, {latency}};
   }
-  absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry& algorithm, absl::Span<const int64_t> members,
-                                         absl::Span<const CollectivePart> parts) const override {
-    std::vector<int64_t> bytes;
-    for (const CollectivePart& part : parts) bytes.push_back(part.elements * part.element_bytes);
-    const auto [occupancy, latency] =
-        durations_.all_reduce(std::string(algorithm.name), {members.begin(), members.end()}, bytes);
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
+                                          absl::Span<const int64_t> members) const override {
+    NaiveCollective collective;
+    collective.kind = static_cast<NaiveCollective::Kind>(call.kind);
+    collective.algorithm = std::string(call.algorithm->name);
+    collective.members = {members.begin(), members.end()};
+    const int64_t parts = call.kind == CollectiveKind::kAllGather ? static_cast<int64_t>(members.size()) : 1;
+    for (const CollectivePart& part : call.parts) {
+      collective.source_bytes.push_back(part.elements * part.element_bytes / parts);
+    }
+    const auto [occupancy, latency] = durations_.collective(collective);
     return TransferTime{{occupancy}, {latency}};
   }
 
@@ -153,13 +159,39 @@ void ExpectAgreement(const Program& program, const NaiveDurations& durations, in
   EXPECT_EQ(peaks, naive.live_peak);
 }
 
+// Whether an action runs a segment with a collective of several ranks.
+bool UsesStepCollectives(const Program& program) {
+  for (const Template& t : program.templates()) {
+    for (const Action& action : t.body()) {
+      if (action.operands_size() == 0) continue;
+      for (const Step& step : program.segments(action.segment()).steps()) {
+        if (step.stream() == COLLECTIVE && GroupSize(program.mesh(), step.collective().group()) > 1) return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool WaitsForDetachedSteps(const Program& program) {
+  for (const Template& t : program.templates()) {
+    for (const Action& action : t.body()) {
+      for (const Dependency& dep : action.deps()) {
+        if (dep.detached()) return true;
+      }
+    }
+  }
+  return false;
+}
+
 TEST(EngineAgainstOracle, RandomEnginePrograms) {
-  int dynamic = 0, grouped = 0;
+  int dynamic = 0, grouped = 0, collectives = 0, detached = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Program program = RandomEngineProgram(seed);
     dynamic += program.compute_order() != STATIC_ORDER;
     grouped += program.DebugString().find("transfer_group") != std::string::npos;
+    collectives += UsesStepCollectives(program);
+    detached += WaitsForDetachedSteps(program);
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
@@ -177,6 +209,8 @@ TEST(EngineAgainstOracle, RandomEnginePrograms) {
   }
   EXPECT_GT(dynamic, 100);
   EXPECT_GT(grouped, 100);
+  EXPECT_GT(collectives, 100);
+  EXPECT_GT(detached, 100);
 }
 
 // Programs that the verifier accepts.
@@ -463,19 +497,22 @@ TEST(Engine, RefusesNoRepetitions) {
 }
 
 TEST(Engine, UnknownCollectiveIsRefused) {
-  Program program = RandomEngineProgram(3);
-  int collectives = 0;
-  for (Template& t : *program.mutable_templates()) {
-    for (Action& action : *t.mutable_body()) {
-      if (action.kind() != ALL_REDUCE) continue;
-      action.set_algorithm("rink");
-      ++collectives;
-    }
-  }
-  ASSERT_GT(collectives, 0);
-  const auto result = Simulate(program, RandomDurations(3), {}, true);
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr("ring"));
+  Program program = GPipeProgram(2, 1, 100);
+  Step* step = program.mutable_segments(0)->add_steps();
+  step->set_stream(COLLECTIVE);
+  step->set_kernel(GROUP_ALL_REDUCE);
+  step->mutable_collective()->set_algorithm("rink");
+  const auto of_step = Simulate(program, RandomDurations(3), {}, true);
+  EXPECT_EQ(of_step.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(of_step.status().message()), HasSubstr("ring"));
+  program = GPipeProgram(2, 1, 100);
+  Action* action = program.mutable_templates(0)->add_body();
+  action->set_id(100);
+  action->set_kind(REDUCE_SCATTER);
+  action->set_algorithm("rink");
+  const auto of_action = Simulate(program, RandomDurations(3), {}, true);
+  EXPECT_EQ(of_action.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(of_action.status().message()), HasSubstr("ring"));
 }
 
 TEST(ProgramView, NamesStreams) {

@@ -10,15 +10,15 @@
 
 namespace weft {
 
-enum class EventKind : uint32_t { kStreamEnd, kTransferEnd, kCollectiveEnd, kFinish };
+enum class EventKind : uint32_t { kStreamEnd, kTransferEnd, kTransferFinish, kCollectiveEnd, kCollectiveFinish };
 
 // What happens at a time, in 16 bytes. `index` is a stream, a channel, a communicator or a rank; `detail` is the action
-// of kFinish.
+// of kTransferFinish.
 struct Event {
   int64_t time = 0;
   uint32_t index = 0;
-  uint32_t kind : 2;
-  uint32_t detail : 30;
+  uint32_t kind : 3;
+  uint32_t detail : 29;
 
   // The order among events of one instant changes no result; it is fixed so that runs are repeatable.
   friend bool operator>(const Event& a, const Event& b) {

@@ -12,6 +12,12 @@ absl::string_view IdleReasonName(IdleReason reason) {
       return "waiting for gradient synchronisation";
     case IdleReason::kOtherSync:
       return "waiting for norm and loss synchronisation";
+    case IdleReason::kTensorCollective:
+      return "waiting for a tensor collective";
+    case IdleReason::kGatheredWeights:
+      return "waiting for gathered weights";
+    case IdleReason::kScatteredGradients:
+      return "waiting for scattered gradients";
     case IdleReason::kBufferReuse:
       return "waiting for a buffer to be free";
     case IdleReason::kHostCopy:
@@ -26,6 +32,22 @@ absl::string_view IdleReasonName(IdleReason reason) {
       return "end of step";
   }
   return "";
+}
+
+IdleReason CollectiveReason(Purpose purpose) {
+  switch (purpose) {
+    case GRADIENT_SYNC:
+    case TIED_SYNC:
+      return IdleReason::kGradientSync;
+    case TENSOR:
+      return IdleReason::kTensorCollective;
+    case GATHER_WEIGHTS:
+      return IdleReason::kGatheredWeights;
+    case SCATTER_GRADIENTS:
+      return IdleReason::kScatteredGradients;
+    default:
+      return IdleReason::kOtherSync;
+  }
 }
 
 }  // namespace weft

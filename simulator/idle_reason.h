@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "proto/program.pb.h"
 
 namespace weft {
 
@@ -13,6 +14,9 @@ enum class IdleReason : uint8_t {
   kGradientInput,
   kGradientSync,
   kOtherSync,
+  kTensorCollective,
+  kGatheredWeights,
+  kScatteredGradients,
   kBufferReuse,
   kHostCopy,
   kInFlightLimit,
@@ -20,10 +24,13 @@ enum class IdleReason : uint8_t {
   kStepBarrier,
   kEndOfRun,
 };
-inline constexpr int kIdleReasons = 10;
+inline constexpr int kIdleReasons = 13;
 
 // E.g. "waiting for forward input".
 absl::string_view IdleReasonName(IdleReason reason);
+
+// Of one who waits for a collective.
+IdleReason CollectiveReason(Purpose purpose);
 
 }  // namespace weft
 

@@ -7,6 +7,11 @@
 #include "proto/units.h"
 
 namespace weft {
+namespace {
+
+constexpr TransferTime kNotAsked = {{-1}, {-1}};
+
+}  // namespace
 
 int64_t Links::Resolve(int64_t rank, const std::vector<int64_t>& coordinates) const {
   std::vector<int64_t> own = RankCoordinates(mesh_, rank);
@@ -28,33 +33,17 @@ int32_t Links::AddTransfer(int64_t rank, const ChannelView& view) {
 int32_t Links::AddCollective(int64_t rank, const StreamKey& key, int32_t stream) {
   // A group is known by its lowest member and the coordinates that it takes on each axis; its members are looked at
   // only the first time.
-  std::vector<int64_t> lowest = RankCoordinates(mesh_, rank);
-  for (size_t i = 0; i < lowest.size(); ++i) {
-    const AxisPart& part = key.group[i];
-    switch (part.kind) {
-      case AxisPart::kOwn:
-        break;
-      case AxisPart::kAll:
-        lowest[i] = 0;
-        break;
-      case AxisPart::kListed:
-        lowest[i] = part.listed.front();
-        break;
-      case AxisPart::kBlock:
-        lowest[i] -= lowest[i] % part.size;
-        break;
-      case AxisPart::kStride:
-        lowest[i] %= part.size;
-        break;
-    }
-  }
+  const std::vector<int64_t> lowest = LowestCoordinates(key.group, RankCoordinates(mesh_, rank));
   const auto [at, inserted] =
       communicator_of_.try_emplace({key.purpose, CoordinatesRank(mesh_, lowest), key.group}, -1);
   if (inserted) {
     // Templates with other pins may spell the same group in another way.
     const auto [found, is_new] = communicator_of_members_.try_emplace(
         {key.purpose, FormMembers(mesh_, rank, key.group)}, static_cast<int32_t>(communicators.size()));
-    if (is_new) communicators.emplace_back().members = found->first.second;
+    if (is_new) {
+      communicators.emplace_back().members = found->first.second;
+      communicators.back().form = key.group;
+    }
     at->second = found->second;
   }
   communicators[at->second].streams.push_back(stream);
@@ -73,22 +62,18 @@ absl::Status SetTransferTime(const NetworkModel& network, int64_t source, int64_
   return absl::OkStatus();
 }
 
-absl::Status SetCollectiveTime(const NetworkModel& network, const Template& t, const Action& action, int32_t index,
+absl::Status SetCollectiveTime(const NetworkModel& network, const CollectiveCall& call, int32_t index,
                                Communicator* communicator) {
-  for (const auto& [known_index, time] : communicator->known) {
-    if (known_index != index) continue;
-    communicator->time = time;
-    return absl::OkStatus();
+  std::vector<TransferTime>& known = communicator->known;
+  if (static_cast<int32_t>(known.size()) <= index) known.resize(index + 1, kNotAsked);
+  if (known[index] == kNotAsked) {
+    WEFT_ASSIGN_OR_RETURN(known[index], network.Collective(call, communicator->form, communicator->members));
+    for (const TransferTime& other : known) {
+      if (other == kNotAsked || other.latency == known[index].latency) continue;
+      return absl::InternalError("the network model gives collectives of one group different latencies");
+    }
   }
-  WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* algorithm, FindCollective(action.algorithm()));
-  std::vector<CollectivePart> parts;
-  for (const int32_t source : action.sources()) {
-    const Buffer& buffer = t.buffers(source);
-    const int64_t element_bytes = std::max<int64_t>(DTypeBytes(buffer.dtype()), 1);
-    parts.push_back({.elements = buffer.bytes() / element_bytes, .element_bytes = element_bytes});
-  }
-  WEFT_ASSIGN_OR_RETURN(communicator->time, network.AllReduce(*algorithm, communicator->members, parts));
-  communicator->known.push_back({index, communicator->time});
+  communicator->time = known[index];
   return absl::OkStatus();
 }
 

@@ -37,15 +37,25 @@ struct Channel {
   std::vector<std::pair<int64_t, TransferTime>> known;
 };
 
+// A collective of a rank.
+struct RunningRun {
+  int32_t entry = 0;
+  int32_t run = 0;
+};
+
 // The streams of one (group, purpose).
 struct Communicator {
+  GroupForm form;
   std::vector<int64_t> members;
   // Streams of the members, by rank.
   std::vector<int32_t> streams;
   size_t ready = 0;
   TransferTime time;
-  // Times by action of the first member.
-  std::vector<std::pair<int32_t, TransferTime>> known;
+  // Times by index in TemplateView::collectives of the first member; negative = not asked yet.
+  std::vector<TransferTime> known;
+  // What has ended and is not finished, in order: of each collective the runs of its members. All have one latency, so
+  // they finish in this order.
+  std::vector<RunningRun> ended;
 };
 
 class Links {
@@ -76,8 +86,9 @@ class Links {
 absl::Status SetTransferTime(const NetworkModel& network, int64_t source, int64_t destination, int64_t bytes,
                              Channel* channel);
 
-// Sets `communicator->time` for the all-reduce `action`, the index-th of template `t`, of the first member.
-absl::Status SetCollectiveTime(const NetworkModel& network, const Template& t, const Action& action, int32_t index,
+// Sets `communicator->time` for the index-th collective of the first member's template. Internal if the network breaks
+// its promise that latency depends on the group alone.
+absl::Status SetCollectiveTime(const NetworkModel& network, const CollectiveCall& call, int32_t index,
                                Communicator* communicator);
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "proto/mesh.h"
+#include "simulator/view_actions.h"
 
 namespace weft {
 namespace {
@@ -27,8 +28,7 @@ double BodyFlops(const ProgramView& view) {
   for (const Template& t : program.templates()) {
     double flops = 0;
     for (const Action& action : t.body()) {
-      const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
-      if (!communicates) flops += segment_flops[action.segment()];
+      if (IsCompute(action.kind())) flops += segment_flops[action.segment()];
     }
     template_flops.push_back(flops);
   }

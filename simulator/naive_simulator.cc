@@ -17,6 +17,9 @@ struct Node {
   enum { kCompute, kCopy, kTransfer, kCollective } kind = kCompute;
   std::string stream;
   bool detached = false;
+  // A step of a segment, not an action that is one step.
+  bool of_segment = false;
+  NaiveCollective collective;
   const Template* t = nullptr;
   const Action* action = nullptr;
   // Rule P2: the step before on the stream must have ended (of a group: all of it); these must be finished.
@@ -107,8 +110,9 @@ class Naive {
     return RankOf(c);
   }
 
-  // P8: the ranks that agree with the caller on the axes that are not named and are listed on those that are.
-  std::vector<int64_t> MembersOf(int64_t rank, const Action& action) const {
+  // P8: the ranks that agree with the caller on the axes that are not named, and on those that are named are listed, in
+  // the caller's block, at its place in their blocks, or any.
+  std::vector<int64_t> MembersOf(int64_t rank, const Group& group) const {
     const Coordinates own = CoordinatesOf(rank);
     std::vector<int64_t> members;
     for (int64_t other = 0; other < ranks_; ++other) {
@@ -116,13 +120,17 @@ class Naive {
       bool member = true;
       for (const MeshAxis& axis : program_.mesh().axes()) {
         const AxisSubset* named = nullptr;
-        for (const AxisSubset& subset : action.group().axes()) {
+        for (const AxisSubset& subset : group.axes()) {
           if (subset.axis() == axis.name()) named = &subset;
         }
         if (named == nullptr) {
           member = member && c.at(axis.name()) == own.at(axis.name());
         } else if (named->indices_size() > 0) {
           member = member && std::count(named->indices().begin(), named->indices().end(), c.at(axis.name())) > 0;
+        } else if (named->block() > 0) {
+          member = member && c.at(axis.name()) / named->block() == own.at(axis.name()) / named->block();
+        } else if (named->stride() > 0) {
+          member = member && c.at(axis.name()) % named->stride() == own.at(axis.name()) % named->stride();
         }
       }
       if (member) members.push_back(other);
@@ -140,28 +148,50 @@ class Naive {
   }
 
   void AddAction(int64_t rank, const Template& t, const Action& action, int list, int repetition) {
-    const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
+    const bool collective =
+        action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
+    const bool communicates = action.kind() == SEND || action.kind() == RECV || collective;
     const int steps = communicates ? 1 : program_.segments(action.segment()).steps_size();
     int item = -1;
     for (int i = 0; i < steps; ++i) {
       Node node;
       node.t = &t;
       node.action = &action;
-      if (action.kind() == ALL_REDUCE) {
+      if (collective) {
         node.kind = Node::kCollective;
-        node.stream = "all_reduce " + std::to_string(action.purpose());
-        for (const int64_t member : MembersOf(rank, action)) node.stream += " " + std::to_string(member);
+        node.collective = {action.kind() == ALL_REDUCE   ? NaiveCollective::kAllReduce
+                           : action.kind() == ALL_GATHER ? NaiveCollective::kAllGather
+                                                         : NaiveCollective::kReduceScatter,
+                           action.algorithm(),
+                           MembersOf(rank, action.group()),
+                           {}};
+        for (const int source : action.sources()) node.collective.source_bytes.push_back(t.buffers(source).bytes());
+        node.stream = CommunicatorOf(action.purpose(), node.collective.members);
       } else if (communicates) {
         node.kind = Node::kTransfer;
         node.stream = StreamOf(rank, action);
         node.group = GroupOf(rank, action, list, repetition);
         groups_[node.group].push_back(static_cast<int>(nodes_.size()));
       } else {
-        const Step& step = program_.segments(action.segment()).steps(i);
-        node.kind = step.stream() == COMPUTE ? Node::kCompute : Node::kCopy;
-        node.stream = "step " + std::to_string(step.stream());
+        const Segment& segment = program_.segments(action.segment());
+        const Step& step = segment.steps(i);
         node.detached = step.detached();
-        node.occupancy = durations_.step(action.segment(), i, action.kind());
+        node.of_segment = true;
+        if (step.stream() == COLLECTIVE) {
+          node.kind = Node::kCollective;
+          node.collective = {step.kernel() == GROUP_ALL_REDUCE   ? NaiveCollective::kAllReduce
+                             : step.kernel() == GROUP_ALL_GATHER ? NaiveCollective::kAllGather
+                                                                 : NaiveCollective::kReduceScatter,
+                             step.collective().algorithm(),
+                             MembersOf(rank, step.collective().group()),
+                             {}};
+          for (const int input : step.inputs()) node.collective.source_bytes.push_back(BytesOf(segment.values(input)));
+          node.stream = CommunicatorOf(step.collective().purpose(), node.collective.members);
+        } else {
+          node.kind = step.stream() == COMPUTE ? Node::kCompute : Node::kCopy;
+          node.stream = "step " + std::to_string(step.stream());
+          node.occupancy = durations_.step(action.segment(), i, action.kind());
+        }
         if (node.kind == Node::kCompute && program_.compute_order() != STATIC_ORDER) {
           if (item < 0) item = node.item = NewItem(rank, t, action);
           items_[item].steps.push_back(static_cast<int>(nodes_.size()));
@@ -171,6 +201,23 @@ class Naive {
       result_.steps.push_back(
           {.rank = rank, .list = list, .repetition = repetition, .action_id = action.id(), .step = i});
     }
+  }
+
+  // P3: one stream for each group and purpose.
+  static std::string CommunicatorOf(Purpose purpose, const std::vector<int64_t>& members) {
+    std::string stream = "collective " + std::to_string(purpose);
+    for (const int64_t member : members) stream += " " + std::to_string(member);
+    return stream;
+  }
+
+  static int64_t BytesOf(const Value& value) {
+    int64_t bytes = value.dtype() == FP64                             ? 8
+                    : value.dtype() == FP32 || value.dtype() == INT32 ? 4
+                    : value.dtype() == EXACT192                       ? 24
+                    : value.dtype() == UINT8                          ? 1
+                                                                      : 2;
+    for (const int64_t extent : value.shape()) bytes *= extent;
+    return bytes;
   }
 
   // P3.
@@ -226,36 +273,39 @@ class Naive {
     }
     node.ready_with = node.group >= 0 ? groups_[node.group] : std::vector<int>{i};
     bool named = false;
-    const auto wait_for = [&](int list, int repetition, int action_id, int step_index) {
+    // Of an action its attached steps, with `detached` all; or the one step.
+    const auto wait_for = [&](int list, int repetition, int action_id, int step_index, bool detached) {
       for (size_t j = 0; j < nodes_.size(); ++j) {
         const NaiveStep& other = result_.steps[j];
         if (other.rank != step.rank || other.list != list || other.repetition != repetition ||
             other.action_id != action_id) {
           continue;
         }
-        if (step_index >= 0 ? other.step != step_index : nodes_[j].detached) continue;
+        if (step_index >= 0 ? other.step != step_index : nodes_[j].detached && !detached) continue;
         node.finished.push_back(j);
         if (named) node.named.push_back(j);
       }
     };
-    if (node.kind == Node::kCompute || node.kind == Node::kCopy) {
+    if (node.of_segment) {
       for (const int dep : program_.segments(node.action->segment()).steps(step.step).deps()) {
-        wait_for(step.list, step.repetition, step.action_id, dep);
+        wait_for(step.list, step.repetition, step.action_id, dep, false);
       }
     }
     named = true;
     for (const Dependency& dep : node.action->deps()) {
       for (const Action& action : node.t->prologue()) {
         // Repetition 0 of its own list is the only one.
-        if (action.id() == dep.action() && dep.distance() == 0) wait_for(kPrologue, 0, dep.action(), -1);
+        if (action.id() == dep.action() && dep.distance() == 0)
+          wait_for(kPrologue, 0, dep.action(), -1, dep.detached());
       }
       for (const Action& action : node.t->body()) {
         if (action.id() != dep.action()) continue;
         const int from = step.list == kEpilogue ? repetitions_ - 1 : step.repetition;
-        wait_for(kBody, from - dep.distance(), dep.action(), -1);
+        wait_for(kBody, from - dep.distance(), dep.action(), -1, dep.detached());
       }
       for (const Action& action : node.t->epilogue()) {
-        if (action.id() == dep.action() && dep.distance() == 0) wait_for(kEpilogue, 0, dep.action(), -1);
+        if (action.id() == dep.action() && dep.distance() == 0)
+          wait_for(kEpilogue, 0, dep.action(), -1, dep.detached());
       }
     }
     if (program_.step_barrier() && step.list == kBody && step.repetition > 0) {
@@ -305,12 +355,9 @@ class Naive {
       const std::vector<int>& first = lists.begin()->second;
       for (size_t i = 0; i < first.size(); ++i) {
         const Node& node = nodes_[first[i]];
-        const std::vector<int64_t> members = MembersOf(result_.steps[first[i]].rank, *node.action);
-        std::vector<int64_t> bytes;
-        for (const int source : node.action->sources()) bytes.push_back(node.t->buffers(source).bytes());
-        const auto [occupancy, latency] = durations_.all_reduce(node.action->algorithm(), members, bytes);
+        const auto [occupancy, latency] = durations_.collective(node.collective);
         std::vector<int> together;
-        for (const int64_t member : members) together.push_back(lists.at(member).at(i));
+        for (const int64_t member : node.collective.members) together.push_back(lists.at(member).at(i));
         for (const int j : together) {
           nodes_[j].together = together;
           nodes_[j].occupancy = occupancy;

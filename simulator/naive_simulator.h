@@ -14,13 +14,20 @@
 
 namespace weft {
 
+struct NaiveCollective {
+  enum Kind { kAllReduce, kAllGather, kReduceScatter };
+  Kind kind = kAllReduce;
+  std::string algorithm;
+  std::vector<int64_t> members;
+  std::vector<int64_t> source_bytes;
+};
+
 // All in picoseconds; pairs are (occupancy, latency).
 struct NaiveDurations {
   std::function<int64_t(int segment, int step, ActionKind kind)> step;
   std::function<std::pair<int64_t, int64_t>(int64_t source, int64_t destination, int64_t bytes)> transfer;
-  std::function<std::pair<int64_t, int64_t>(const std::string& algorithm, const std::vector<int64_t>& members,
-                                            const std::vector<int64_t>& source_bytes)>
-      all_reduce;
+  // The latency must be the same for all collectives of the same members.
+  std::function<std::pair<int64_t, int64_t>(const NaiveCollective& collective)> collective;
 };
 
 struct NaiveStep {

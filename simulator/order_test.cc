@@ -26,8 +26,8 @@ class ByteNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t bytes) const override {
     return TransferTime{{bytes}, {latency_}};
   }
-  absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry&, absl::Span<const int64_t>,
-                                         absl::Span<const CollectivePart>) const override {
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall&, const GroupForm&,
+                                          absl::Span<const int64_t>) const override {
     return TransferTime{};
   }
 

@@ -13,6 +13,7 @@
 #include "simulator/queue_order.h"
 #include "simulator/segment_runs.h"
 #include "simulator/view_actions.h"
+#include "simulator/view_calls.h"
 #include "simulator/view_memory.h"
 
 namespace weft {
@@ -33,6 +34,7 @@ class TemplateBuilder {
     view_.objects = view_.actions.size();
     view_.body_actions = template_.body_size();
     FindGroups();
+    named_base_.assign(view_.actions.size(), 0);
     for (int32_t i = 0; i < static_cast<int32_t>(view_.actions.size()); ++i) {
       const Action& action = *view_.actions[i].action;
       WEFT_RETURN_IF_ERROR(IsCompute(action.kind()) ? AddComputeAction(i) : AddCommunicationAction(i));
@@ -98,21 +100,17 @@ class TemplateBuilder {
       view_.objects += runs->tails;
       view_.actions[index].tail_objects = {tail_object, view_.objects};
     }
-    if (runs->streams > 1) view_.actions[index].start_object = view_.objects++;
-    for (int stream = 0; stream < kStepStreams; ++stream) {
-      if (runs->runs[stream].empty()) continue;
-      const auto kind = static_cast<StreamClass>(stream);
-      ComputeQueue queue = ComputeQueue::kNone;
-      if (kind == StreamClass::kCompute && program_.compute_order() != STATIC_ORDER) {
-        queue = IsBackward(action.kind()) ? ComputeQueue::kBackwards : ComputeQueue::kForwards;
+    if (runs->streams.size() > 1) view_.actions[index].start_object = view_.objects++;
+    named_base_[index] = named_base;
+    for (const SegmentStream& stream : runs->streams) {
+      StreamKey key = stream.key;
+      if (key.kind == StreamClass::kCompute && program_.compute_order() != STATIC_ORDER) {
+        key.queue = IsBackward(action.kind()) ? ComputeQueue::kBackwards : ComputeQueue::kForwards;
       }
-      StreamKey key;
-      key.kind = kind;
-      key.queue = queue;
       Entry& entry = AddEntry(index, key);
-      entry.runs = runs->runs[stream];
+      entry.runs = stream.runs;
       entry.named_base = named_base;
-      if (runs->tails > 1 && runs->has_tail[stream]) entry.tail_object = tail_object++;
+      if (runs->tails > 1 && stream.has_tail) entry.tail_object = tail_object++;
     }
     CountSteps(index, program_.segments(action.segment()).steps_size());
     return absl::OkStatus();
@@ -130,7 +128,8 @@ class TemplateBuilder {
     view_.actions[index].tails = 1;
     CountSteps(index, 1);
     if (IsCollective(action.kind())) {
-      AddEntry(index, CollectiveStream(program_.mesh(), template_, action.group(), action.purpose()));
+      Entry& entry = AddEntry(index, CollectiveStream(program_.mesh(), template_, action.group(), action.purpose()));
+      WEFT_ASSIGN_OR_RETURN(entry.runs, AddActionRun(action));
       return absl::OkStatus();
     }
     const int32_t group = group_of_[index];
@@ -159,6 +158,19 @@ class TemplateBuilder {
     std::vector<Entry>& entries = entries_[key];
     if (entries.empty() || entries.back().group != group) AddEntry(index, key).group = group;
     return absl::OkStatus();
+  }
+
+  // The one run of a collective action.
+  absl::StatusOr<Range> AddActionRun(const Action& action) {
+    Run run;
+    WEFT_ASSIGN_OR_RETURN(run.collective, AddActionCall(action, view_));
+    run.steps.begin = static_cast<int32_t>(view_.steps.size());
+    view_.steps.push_back({});
+    run.steps.end = static_cast<int32_t>(view_.steps.size());
+    run.is_tail = true;
+    view_.runs.push_back(run);
+    const int32_t end = static_cast<int32_t>(view_.runs.size());
+    return Range{end - 1, end};
   }
 
   void CountSteps(int32_t index, int64_t steps) {
@@ -238,24 +250,53 @@ class TemplateBuilder {
       if (dep.distance() < 0) return Error(action, absl::StrCat("distance ", dep.distance(), " is negative"));
       const int32_t target = found->second;
       view_.actions[index].awaits_recv |= view_.actions[target].action->kind() == RECV;
-      if (ImpliedByStream(target, entry, dep.distance(), stream)) continue;
-      view_.waits.push_back({.object = target,
-                             .distance = dep.distance(),
-                             .body = view_.actions[target].list == ListKind::kBody,
-                             .ordering = false});
+      Wait wait = {.object = target,
+                   .distance = dep.distance(),
+                   .body = view_.actions[target].list == ListKind::kBody,
+                   .ordering = false,
+                   .reason = Reason(view_.actions[target])};
+      if (!ImpliedByStream(target, entry, dep.distance(), stream)) view_.waits.push_back(wait);
+      const SegmentRuns* runs = RunsOf(view_.actions[target]);
+      if (!dep.detached() || runs == nullptr) continue;
+      for (const RunWait& detached : runs->detached) {
+        wait.object = named_base_[target] + detached.named;
+        wait.reason = detached.reason;
+        view_.waits.push_back(wait);
+      }
     }
     return absl::OkStatus();
+  }
+
+  // Of a compute action, else null.
+  const SegmentRuns* RunsOf(const ActionView& action) const {
+    if (!IsCompute(action.action->kind())) return nullptr;
+    return &runs_.at({action.action->segment(), action.action->kind()});
+  }
+
+  // Why a compute stream is idle that waits for the action.
+  IdleReason Reason(const ActionView& view) const {
+    const Action& action = *view.action;
+    if (action.kind() == SEND) return IdleReason::kBufferReuse;
+    if (action.kind() == RECV) {
+      return action.direction() == FROM_LOSS ? IdleReason::kGradientInput : IdleReason::kForwardInput;
+    }
+    if (IsCollective(action.kind())) return CollectiveReason(action.purpose());
+    // Of the rank's other compute actions only one whose turn is chosen need not come first on the stream.
+    if (program_.compute_order() != STATIC_ORDER && view.start_object < 0) return IdleReason::kInFlightLimit;
+    return RunsOf(view)->reason;
   }
 
   // Whether the action `target` is an earlier one that ends on the entry's own stream. In a queue the times of all
   // dependencies count.
   bool ImpliedByStream(int32_t target, const Entry& entry, int32_t distance, const StreamView& stream) const {
     const ActionView& action = view_.actions[target];
-    const int kind = static_cast<int>(stream.key.kind);
-    if (kind >= kStepStreams || !IsCompute(action.action->kind()) || action.tails != 1) return false;
+    const SegmentRuns* runs = RunsOf(action);
+    if (runs == nullptr || action.tails != 1 || entry.runs.empty()) return false;
     if (stream.key.queue != ComputeQueue::kNone || (target >= entry.action && distance == 0)) return false;
-    const SegmentRuns& runs = runs_.at({action.action->segment(), action.action->kind()});
-    return runs.has_tail[kind];
+    // What ends on a communicator is finished later.
+    return std::any_of(runs->streams.begin(), runs->streams.end(), [&](const SegmentStream& own) {
+      return own.has_tail && own.key.kind == stream.key.kind && own.key.kind != StreamClass::kCollective;
+    });
   }
 
   const Program& program_;
@@ -271,6 +312,8 @@ class TemplateBuilder {
   std::map<ChannelView, int32_t> slots_;
   // By action: the group of a transfer, or -1.
   std::vector<int32_t> group_of_;
+  // By compute action: its first named step.
+  std::vector<int32_t> named_base_;
   QueueOrder order_;
   // By TemplateView::group_members.
   std::vector<StreamKey> member_streams_;

@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
 #include "proto/units.h"
+#include "simulator/idle_reason.h"
+#include "simulator/network/collective_call.h"
 #include "simulator/stream_key.h"
 
 namespace weft {
@@ -40,17 +42,26 @@ struct StepRef {
 };
 
 // Steps of one action on one stream that nothing can come between: only the first may wait for steps of other streams,
-// only the last may be waited for. The engine treats them as one event.
+// only the last may be waited for. The engine treats them as one event. A collective is a run by itself.
 struct Run {
   int64_t duration_ps = 0;
   // In TemplateView::steps.
   Range steps;
-  // Named steps of the action to wait for: indices in TemplateView::run_waits, each relative to Entry::named_base.
+  // In TemplateView::run_waits.
   Range waits;
-  // The step's own index relative to Entry::named_base if other streams wait for it, else -1.
+  // The step's own index relative to Entry::named_base if others wait for it, else -1.
   int32_t signal = -1;
-  // The last step of the action on this stream that is not detached.
+  // The last step of the action on this stream that is not detached, unless what it takes to finish another stream's
+  // implies it.
   bool is_tail = false;
+  // In TemplateView::collectives, -1 = it is none. Its time depends on who takes part.
+  int32_t collective = -1;
+};
+
+// A run waits for a named step of its action, an index relative to Entry::named_base.
+struct RunWait {
+  int32_t named = 0;
+  IdleReason reason = IdleReason::kHostCopy;
 };
 
 // Waits for object `object` of the same rank. What is counted is how often the object was finished; an entry of
@@ -61,13 +72,14 @@ struct Wait {
   bool body = false;
   // It only keeps a queue in order (rule P6); it is none of the action's own dependencies.
   bool ordering = false;
+  IdleReason reason = IdleReason::kHostCopy;
 };
 
 // One action on one stream, or the transfers of one group on it (rule P4): then `action` is the first of them.
 struct Entry {
   int32_t action = 0;
   ListKind list = ListKind::kBody;
-  // Of compute, d2h and h2d streams; empty for transfers and collectives.
+  // Empty for transfers.
   Range runs;
   Range waits;
   int32_t named_base = 0;
@@ -139,8 +151,9 @@ struct TemplateView {
   std::vector<StreamView> streams;
   std::vector<Entry> entries;
   std::vector<Run> runs;
-  std::vector<int32_t> run_waits;
+  std::vector<RunWait> run_waits;
   std::vector<StepRef> steps;
+  std::vector<CollectiveCall> collectives;
   std::vector<Wait> waits;
   std::vector<ChannelView> channels;
   std::vector<GroupView> groups;

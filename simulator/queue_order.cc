@@ -49,7 +49,8 @@ QueueOrder OrderQueues(const Program& program, TemplateView& view) {
           order.waits[action].push_back({.object = order.end_object[target],
                                          .distance = distance,
                                          .body = other_list == static_cast<int>(ListKind::kBody),
-                                         .ordering = true});
+                                         .ordering = true,
+                                         .reason = IdleReason::kHostCopy});
           return true;
         };
         const int32_t all = static_cast<int32_t>(view.actions.size());

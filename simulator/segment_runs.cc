@@ -1,73 +1,199 @@
 #include "simulator/segment_runs.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
+#include "simulator/view_calls.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kTimeLimit = int64_t{1} << 62;
 
+class Builder {
+ public:
+  Builder(const Program& program, int segment, ActionKind kind, const StepDurationFn& duration,
+          const ProgramViewOptions& options, TemplateView& view)
+      : program_(program),
+        index_(segment),
+        segment_(program.segments(segment)),
+        kind_(kind),
+        duration_(duration),
+        options_(options),
+        view_(view),
+        named_(segment_.steps_size(), -1) {}
+
+  absl::StatusOr<SegmentRuns> Build() {
+    WEFT_RETURN_IF_ERROR(FindStreams());
+    FindTails();
+    NameSteps();
+    for (size_t s = 0; s < keys_.size(); ++s) {
+      SegmentStream stream = {.key = *keys_[s], .runs = {}, .has_tail = tails_[s] >= 0};
+      stream.runs.begin = static_cast<int32_t>(view_.runs.size());
+      WEFT_RETURN_IF_ERROR(AddRuns(static_cast<int>(s)));
+      stream.runs.end = static_cast<int32_t>(view_.runs.size());
+      result_.tails += stream.has_tail;
+      result_.streams.push_back(std::move(stream));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Streams are numbered in the order of their keys.
+  absl::Status FindStreams() {
+    std::vector<std::map<StreamKey, int32_t>::iterator> found;
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      const Step& step = segment_.steps(i);
+      StreamKey key;
+      switch (step.stream()) {
+        case COMPUTE:
+          key.kind = StreamClass::kCompute;
+          break;
+        case D2H:
+          key.kind = StreamClass::kD2h;
+          break;
+        case H2D:
+          key.kind = StreamClass::kH2d;
+          break;
+        case COLLECTIVE:
+          key = CollectiveStream(program_.mesh(), *view_.proto, step.collective().group(), step.collective().purpose());
+          break;
+        default:
+          return Error(i, absl::StrCat("unknown stream ", static_cast<int>(step.stream())));
+      }
+      for (const int32_t dep : step.deps()) {
+        if (dep < 0 || dep >= i) return Error(i, absl::StrCat("dep ", dep, " is not an earlier step"));
+      }
+      found.push_back(streams_.try_emplace(std::move(key), 0).first);
+    }
+    for (auto& [key, index] : streams_) {
+      index = static_cast<int32_t>(keys_.size());
+      keys_.push_back(&key);
+    }
+    for (const auto& stream : found) stream_of_.push_back(stream->second);
+    return absl::OkStatus();
+  }
+
+  absl::Status Error(int step, absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat("segment '", segment_.name(), "' step ", step, ": ", what));
+  }
+
+  // The last attached step of each stream. One that a step of another stream waits for, whose own last attached step
+  // is that one or comes behind it, need not be looked at to tell the end of the action.
+  void FindTails() {
+    last_attached_.assign(keys_.size(), -1);
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      if (!segment_.steps(i).detached()) last_attached_[stream_of_[i]] = i;
+    }
+    tails_ = last_attached_;
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      if (i > last_attached_[stream_of_[i]]) continue;
+      for (const int32_t dep : segment_.steps(i).deps()) {
+        const int32_t stream = stream_of_[dep];
+        if (stream != stream_of_[i] && dep == last_attached_[stream]) tails_[stream] = -1;
+      }
+    }
+    // Who waits for the action waits for what ends it beside computation, the last of such in the list.
+    int last = -1;
+    for (size_t s = 0; s < keys_.size(); ++s) {
+      if (keys_[s]->kind != StreamClass::kCompute) last = std::max(last, tails_[s]);
+    }
+    if (last >= 0) result_.reason = Reason(last);
+  }
+
+  void NameSteps() {
+    const auto name = [&](int step) {
+      if (named_[step] < 0) named_[step] = result_.named++;
+    };
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      for (const int32_t dep : segment_.steps(i).deps()) {
+        if (!ImpliedByStream(dep, i)) name(dep);
+      }
+    }
+    std::vector<int> last_detached(keys_.size(), -1);
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      if (segment_.steps(i).detached() && i > last_attached_[stream_of_[i]]) last_detached[stream_of_[i]] = i;
+    }
+    for (const int step : last_detached) {
+      if (step < 0) continue;
+      name(step);
+      result_.detached.push_back({named_[step], Reason(step)});
+    }
+  }
+
+  // On its own stream a step has ended before the next one starts; a collective is finished later.
+  bool ImpliedByStream(int dep, int step) const {
+    return stream_of_[dep] == stream_of_[step] && keys_[stream_of_[dep]]->kind != StreamClass::kCollective;
+  }
+
+  IdleReason Reason(int step) const {
+    const StreamKey& key = *keys_[stream_of_[step]];
+    return key.kind == StreamClass::kCollective ? CollectiveReason(key.purpose) : IdleReason::kHostCopy;
+  }
+
+  absl::Status AddRuns(int stream) {
+    bool open = false;
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      const Step& step = segment_.steps(i);
+      if (stream_of_[i] != stream) continue;
+      Range waits = {.begin = static_cast<int32_t>(view_.run_waits.size()), .end = 0};
+      for (const int32_t dep : step.deps()) {
+        if (!ImpliedByStream(dep, i)) view_.run_waits.push_back({named_[dep], Reason(dep)});
+      }
+      waits.end = static_cast<int32_t>(view_.run_waits.size());
+      const bool collective = keys_[stream]->kind == StreamClass::kCollective;
+      if (!open || !waits.empty() || !options_.join_steps || collective) {
+        const int32_t first = static_cast<int32_t>(view_.steps.size());
+        Run run;
+        run.steps = {first, first};
+        run.waits = waits;
+        view_.runs.push_back(run);
+      }
+      Run& run = view_.runs.back();
+      Time time = {};
+      if (collective) {
+        WEFT_ASSIGN_OR_RETURN(run.collective, AddStepCall(segment_, step, view_));
+      } else {
+        WEFT_ASSIGN_OR_RETURN(time, duration_(index_, i, kind_));
+      }
+      view_.steps.push_back({.step = i, .duration_ps = time.ps});
+      run.steps.end = static_cast<int32_t>(view_.steps.size());
+      run.duration_ps += std::min(time.ps, kTimeLimit - run.duration_ps);
+      run.signal = named_[i];
+      run.is_tail = i == tails_[stream];
+      open = run.signal < 0 && !run.is_tail;
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  const int index_;
+  const Segment& segment_;
+  const ActionKind kind_;
+  const StepDurationFn& duration_;
+  const ProgramViewOptions& options_;
+  TemplateView& view_;
+  std::map<StreamKey, int32_t> streams_;
+  // By stream.
+  std::vector<const StreamKey*> keys_;
+  std::vector<int> last_attached_;
+  std::vector<int> tails_;
+  // By step: its stream, and its index among those that others wait for, or -1.
+  std::vector<int32_t> stream_of_;
+  std::vector<int32_t> named_;
+  SegmentRuns result_;
+};
+
 }  // namespace
 
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
                                              const StepDurationFn& duration, const ProgramViewOptions& options,
                                              TemplateView& view) {
-  SegmentRuns result;
-  const Segment& proto = program.segments(segment);
-  const int count = proto.steps_size();
-  // Index of each step that another stream waits for, and the last attached step of each stream.
-  std::vector<int32_t> named(count, -1);
-  std::array<int, kStepStreams> tail = {-1, -1, -1};
-  for (int i = 0; i < count; ++i) {
-    const Step& step = proto.steps(i);
-    if (step.stream() < 0 || step.stream() >= kStepStreams) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("segment '", proto.name(), "' step ", i, ": unknown stream ", static_cast<int>(step.stream())));
-    }
-    if (!step.detached()) tail[step.stream()] = i;
-    for (const int32_t dep : step.deps()) {
-      if (dep < 0 || dep >= i) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("segment '", proto.name(), "' step ", i, ": dep ", dep, " is not an earlier step"));
-      }
-      if (proto.steps(dep).stream() != step.stream() && named[dep] < 0) named[dep] = result.named++;
-    }
-  }
-  for (int stream = 0; stream < kStepStreams; ++stream) {
-    result.tails += tail[stream] >= 0;
-    result.has_tail[stream] = tail[stream] >= 0;
-    result.runs[stream].begin = view.runs.size();
-    bool open = false;
-    for (int i = 0; i < count; ++i) {
-      const Step& step = proto.steps(i);
-      if (step.stream() != stream) continue;
-      Range waits = {.begin = static_cast<int32_t>(view.run_waits.size()), .end = 0};
-      for (const int32_t dep : step.deps()) {
-        if (proto.steps(dep).stream() != step.stream()) view.run_waits.push_back(named[dep]);
-      }
-      waits.end = view.run_waits.size();
-      if (!open || !waits.empty() || !options.join_steps) {
-        const int32_t first = view.steps.size();
-        view.runs.push_back(
-            {.duration_ps = 0, .steps = {first, first}, .waits = waits, .signal = -1, .is_tail = false});
-      }
-      WEFT_ASSIGN_OR_RETURN(const Time time, duration(segment, i, kind));
-      Run& run = view.runs.back();
-      view.steps.push_back({.step = i, .duration_ps = time.ps});
-      run.steps.end = view.steps.size();
-      run.duration_ps += std::min(time.ps, kTimeLimit - run.duration_ps);
-      run.signal = named[i];
-      run.is_tail = i == tail[stream];
-      open = run.signal < 0 && !run.is_tail;
-    }
-    result.runs[stream].end = view.runs.size();
-    result.streams += !result.runs[stream].empty();
-  }
-  return result;
+  return Builder(program, segment, kind, duration, options, view).Build();
 }
 
 }  // namespace weft

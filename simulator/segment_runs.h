@@ -2,8 +2,8 @@
 #ifndef WEFT_SIMULATOR_SEGMENT_RUNS_H_
 #define WEFT_SIMULATOR_SEGMENT_RUNS_H_
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
@@ -11,19 +11,28 @@
 
 namespace weft {
 
-inline constexpr int kStepStreams = 3;  // compute, d2h, h2d: StreamKind and the first three of StreamClass.
+struct SegmentStream {
+  StreamKey key;
+  // In TemplateView::runs.
+  Range runs;
+  // One of them is_tail.
+  bool has_tail = false;
+};
 
 // What the runs of a segment look like on its streams; shared by all actions of one kind on it.
 struct SegmentRuns {
-  std::array<Range, kStepStreams> runs;
-  std::array<bool, kStepStreams> has_tail = {};
-  // Steps that another stream waits for.
+  std::vector<SegmentStream> streams;
+  // Steps that others wait for.
   int32_t named = 0;
+  // Streams that have a tail; 0 if all steps are detached.
   int32_t tails = 0;
-  int32_t streams = 0;
+  // For whom waits for detached steps too: of every stream that ends with some, the last one.
+  std::vector<RunWait> detached;
+  // Of who waits for the action's end.
+  IdleReason reason = IdleReason::kHostCopy;
 };
 
-// Adds the runs, their waits and steps to `view`.
+// Adds the runs, their waits, steps and collectives to `view`.
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
                                              const StepDurationFn& duration, const ProgramViewOptions& options,
                                              TemplateView& view);

@@ -32,6 +32,16 @@ std::vector<int32_t> SegmentWidths(const Program& program) {
   return widths;
 }
 
+// By segment, its first step on the compute stream.
+std::vector<int> FirstComputeSteps(const Program& program) {
+  std::vector<int> first(program.segments_size(), 0);
+  for (int i = 0; i < program.segments_size(); ++i) {
+    const Segment& segment = program.segments(i);
+    while (first[i] < segment.steps_size() && segment.steps(first[i]).stream() != COMPUTE) ++first[i];
+  }
+  return first;
+}
+
 // A unit cost is of one microbatch on one whole rank; a stage is a part of that.
 Time OfOneStage(Time cost, int64_t ranks, int64_t stages) {
   if (stages <= 0 || ranks == stages) return cost;
@@ -73,10 +83,11 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
   const bool slots_limit = cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < devices_per_node;
   const CostOptions cost_options = OfOneStage(options.cost_options, program);
   const std::vector<int32_t> widths = SegmentWidths(program);
+  const std::vector<int> first_compute = FirstComputeSteps(program);
   const auto duration = [&](int segment, int step, ActionKind kind) {
     CostOptions wide = cost_options;
     wide.unit_forward = Times(wide.unit_forward, widths[segment]);
-    return cost->cost(program.segments(segment).steps(step), kind, step, cluster, wide);
+    return cost->cost(program.segments(segment).steps(step), kind, step - first_compute[segment], cluster, wide);
   };
   WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, duration, {.join_steps = !slots_limit}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));

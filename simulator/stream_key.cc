@@ -89,19 +89,6 @@ std::vector<int64_t> ResolvePeer(const Mesh& mesh, const Template& t, const Peer
   return resolved;
 }
 
-std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm& form) {
-  Group spelled;
-  for (size_t i = 0; i < form.size(); ++i) {
-    if (form[i].kind == AxisPart::kOwn) continue;
-    AxisSubset* axis = spelled.add_axes();
-    axis->set_axis(mesh.axes(static_cast<int>(i)).name());
-    if (form[i].kind == AxisPart::kBlock) axis->set_block(form[i].size);
-    if (form[i].kind == AxisPart::kStride) axis->set_stride(form[i].size);
-    axis->mutable_indices()->Add(form[i].listed.begin(), form[i].listed.end());
-  }
-  return GroupMembers(mesh, rank, spelled);
-}
-
 std::string StreamName(const Mesh& mesh, const StreamKey& key) {
   std::vector<std::string> parts;
   switch (key.kind) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/program.pb.h"
+#include "simulator/network/group_form.h"
 
 namespace weft {
 
@@ -16,21 +17,6 @@ enum class StreamClass : uint8_t { kCompute, kD2h, kH2d, kSend, kRecv, kTransfer
 // Where the order of compute is chosen at run time, the compute stream is two queues (rule P6). Actions that are in
 // both are in that of the forwards here, and `ordering` waits keep them in order with the other.
 enum class ComputeQueue : uint8_t { kNone, kForwards, kBackwards };
-
-// The coordinates on one axis of the mesh that take part in a group (rule P8).
-struct AxisPart {
-  enum Kind : uint8_t { kOwn, kAll, kListed, kBlock, kStride };
-  Kind kind = kOwn;
-  // Of kBlock and kStride.
-  int64_t size = 0;
-  // Of kListed, ascending.
-  std::vector<int64_t> listed;
-
-  friend auto operator<=>(const AxisPart&, const AxisPart&) = default;
-};
-
-// By axis of the mesh. Two groups have the same form iff they have the same members, for every rank of a template.
-using GroupForm = std::vector<AxisPart>;
 
 // One side of what transfers match in (rule P4).
 struct ChannelView {
@@ -56,7 +42,7 @@ struct StreamKey {
   int32_t lane = 0;
   Direction direction = DIRECTION_UNSPECIFIED;
   int32_t skip = 0;
-  // Of collectives.
+  // Of collectives: two groups have the same form iff they have the same members, for every rank of the template.
   GroupForm group;
   Purpose purpose = PURPOSE_UNSPECIFIED;
 
@@ -72,9 +58,6 @@ StreamKey CollectiveStream(const Mesh& mesh, const Template& t, const Group& gro
 // By axis of the mesh the peer's coordinate. One that is the rank's own by its pin is written as such, -1, so that one
 // peer has one form.
 std::vector<int64_t> ResolvePeer(const Mesh& mesh, const Template& t, const Peer& peer);
-
-// The members of a group as seen from `rank`, ascending.
-std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm& form);
 
 // E.g. "compute", "send pipe=1 towards_loss lane 0", "collective data gradient_sync".
 std::string StreamName(const Mesh& mesh, const StreamKey& key);

@@ -42,7 +42,58 @@ using Random = std::mt19937_64;
 // Uniform in [0, bound).
 int Below(Random& random, int bound) { return static_cast<int>(random() % bound); }
 
-Segment RandomSegment(Random& random, int index) {
+int64_t Size(const Mesh& mesh, const std::string& axis) {
+  for (const MeshAxis& candidate : mesh.axes()) {
+    if (candidate.name() == axis) return candidate.size();
+  }
+  return 1;
+}
+
+// A group over x, of all, blocks or places, or over data, or both; and how many members it has.
+std::pair<Group, int64_t> RandomStepGroup(Random& random, const Mesh& mesh) {
+  Group group;
+  int64_t members = 1;
+  const int choice = Below(random, 6);
+  if (choice < 4) {
+    const int64_t x = Size(mesh, "x");
+    AxisSubset* axis = group.add_axes();
+    axis->set_axis("x");
+    if (choice == 1 && x % 2 == 0) axis->set_block(2);
+    if (choice == 2 && x % 2 == 0) axis->set_stride(2);
+    members = axis->block() > 0 ? 2 : axis->stride() > 0 ? x / 2 : x;
+  }
+  if (choice >= 3) {
+    group.add_axes()->set_axis("data");
+    members *= Size(mesh, "data");
+  }
+  return {group, members};
+}
+
+// Of one or two buffers, on values that it adds.
+void MakeCollective(Random& random, const Mesh& mesh, Segment& segment, Step& step) {
+  int64_t members = 1;
+  std::tie(*step.mutable_collective()->mutable_group(), members) = RandomStepGroup(random, mesh);
+  step.set_stream(COLLECTIVE);
+  step.set_kernel(static_cast<Kernel>(GROUP_ALL_REDUCE + Below(random, 3)));
+  step.mutable_collective()->set_purpose(static_cast<Purpose>(TENSOR + Below(random, 3)));
+  step.mutable_collective()->set_algorithm(Below(random, 2) == 0 ? "ring" : "direct");
+  for (int i = 1 + Below(random, 2); i > 0; --i) {
+    const int64_t part = 1 + Below(random, 3);
+    const auto add_value = [&](int64_t rows) {
+      Value* value = segment.add_values();
+      value->set_dtype(Below(random, 2) == 0 ? FP32 : BF16);
+      value->add_shape(rows);
+      value->add_shape(part);
+      return segment.values_size() - 1;
+    };
+    step.add_inputs(add_value(step.kernel() == GROUP_ALL_GATHER ? 1 : members));
+    step.add_outputs(add_value(step.kernel() == GROUP_REDUCE_SCATTER ? 1 : members));
+    segment.mutable_values(step.outputs(step.outputs_size() - 1))
+        ->set_dtype(segment.values(step.inputs(step.inputs_size() - 1)).dtype());
+  }
+}
+
+Segment RandomSegment(Random& random, const Mesh& mesh, int index) {
   Segment segment;
   segment.set_name(absl::StrCat("segment", index));
   for (int i = 0; i < 2; ++i) {
@@ -50,13 +101,18 @@ Segment RandomSegment(Random& random, int index) {
     operand->set_name(absl::StrCat("operand", i));
     operand->set_access(i == 0 ? WRITE : READ_WRITE);
   }
-  const int steps = 1 + Below(random, 5);
-  // One segment in two is on the compute stream alone, as most are.
-  const int streams = index < 2 ? 1 : 3;
+  // Two segments are on the compute stream alone, as the queues of a dynamic order need.
+  const int streams = index < 2 ? 1 : index < 4 ? 3 : 5;
+  const int steps = 1 + Below(random, index < 4 ? 5 : 8);
   for (int i = 0; i < steps; ++i) {
     Step* step = segment.add_steps();
     step->set_name(absl::StrCat("step", i));
-    step->set_stream(static_cast<StreamKind>(Below(random, streams)));
+    const int stream = Below(random, streams);
+    if (stream < 3) {
+      step->set_stream(static_cast<StreamKind>(stream));
+    } else {
+      MakeCollective(random, mesh, segment, *step);
+    }
     for (int dep = 0; dep < i; ++dep) {
       if (Below(random, 3) == 0) step->add_deps(dep);
     }
@@ -73,16 +129,22 @@ class RandomBuilder {
   Program Build() {
     pipe_ = 1 + Below(random_, 3);
     data_ = 1 + Below(random_, 2);
+    // Few ranks: the oracle's time grows with the square of all steps.
+    x_ = pipe_ * data_ > 4 ? 1 : pipe_ * data_ > 2 ? 1 + Below(random_, 2) : 1 << Below(random_, 3);
     const bool data_inside = Below(random_, 2) == 0;
     for (const char* axis : {data_inside ? "data" : "pipe", data_inside ? "pipe" : "data"}) {
       MeshAxis* mesh_axis = program_.mutable_mesh()->add_axes();
       mesh_axis->set_name(axis);
       mesh_axis->set_size(axis[0] == 'd' ? data_ : pipe_);
     }
+    MeshAxis* x = program_.mutable_mesh()->add_axes();
+    x->set_name("x");
+    x->set_size(x_);
+    if (Below(random_, 2) == 0) program_.mutable_mesh()->mutable_axes()->SwapElements(0, 2);
     program_.set_step_barrier(Below(random_, 4) == 0);
     program_.set_compute_order(static_cast<ComputeOrder>(std::max(0, Below(random_, 4) - 1)));
     program_.set_transfer_streams(static_cast<TransferStreams>(std::max(0, Below(random_, 4) - 1)));
-    for (int i = 0; i < 4; ++i) *program_.add_segments() = RandomSegment(random_, i);
+    for (int i = 0; i < 7; ++i) *program_.add_segments() = RandomSegment(random_, program_.mesh(), i);
     for (int p = 0; p < pipe_; ++p) {
       Template* t = program_.add_templates();
       t->set_name(absl::StrCat("pipe", p));
@@ -147,20 +209,29 @@ class RandomBuilder {
     for (const Action& earlier : actions) {
       // What starts together cannot wait for each other.
       if (in_group_event_ && earlier.id() >= event_first_[p]) continue;
-      if (Below(random_, 6) == 0) AddDependency(action, earlier.id(), body ? Below(random_, 3) : 0);
+      if (Below(random_, 6) == 0) AddDependencyOn(action, earlier, body ? Below(random_, 3) : 0);
     }
     if (body) {
       if (Below(random_, 8) == 0) AddDependency(action, action.id(), 1);
       for (const Action& earlier : t.prologue()) {
-        if (Below(random_, 10) == 0) AddDependency(action, earlier.id(), 0);
+        if (Below(random_, 10) == 0) AddDependencyOn(action, earlier, 0);
       }
     } else if (t.body_size() > 0) {
       for (const Action& earlier : t.body()) {
-        if (Below(random_, 10) == 0) AddDependency(action, earlier.id(), 0);
+        if (Below(random_, 10) == 0) AddDependencyOn(action, earlier, 0);
       }
     }
     *actions.Add() = action;
     return *(actions.end() - 1);
+  }
+
+  // One in two waits for detached steps too, if there are any.
+  void AddDependencyOn(Action& action, const Action& earlier, int distance) {
+    AddDependency(action, earlier.id(), distance);
+    if (earlier.operands_size() == 0 || Below(random_, 2) == 0) return;
+    for (const Step& step : program_.segments(earlier.segment()).steps()) {
+      if (step.detached()) action.mutable_deps(action.deps_size() - 1)->set_detached(true);
+    }
   }
 
   void AddCompute(int p, List* (Template::*list)()) {
@@ -273,15 +344,27 @@ class RandomBuilder {
       group.add_axes()->set_axis("data");
       for (int i = 0; i < pipe_; ++i) members.push_back(i);
     }
-    const int64_t bytes = 1 + Below(random_, 100);
+    if (Below(random_, 4) == 0) group.add_axes()->set_axis("x");
+    int64_t ranks = static_cast<int64_t>(members.size());
+    for (const AxisSubset& axis : group.axes()) ranks *= axis.axis() == "x" ? x_ : axis.axis() == "data" ? data_ : 1;
+    const int64_t bytes = 4 * (1 + Below(random_, 100));
     const char* algorithm = Below(random_, 2) == 0 ? "ring" : "direct";
+    const ActionKind kind = static_cast<ActionKind>(
+        std::vector<int>{ALL_REDUCE, ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER}[Below(random_, 4)]);
     for (const int member : members) {
-      Action& action = NewAction(member, list, ALL_REDUCE, "all_reduce");
+      Action& action = NewAction(member, list, kind, "collective");
       *action.mutable_group() = group;
       action.set_purpose(purpose);
       action.set_algorithm(algorithm);
-      const int buffer = AddBuffer(*program_.mutable_templates(member), COMMUNICATION, bytes * 4, /*persistent=*/false);
-      action.add_sources(buffer);
+      Template& t = *program_.mutable_templates(member);
+      const int64_t source_bytes = kind == ALL_GATHER ? bytes : bytes * ranks;
+      const int buffer = AddBuffer(t, COMMUNICATION, bytes * ranks, /*persistent=*/false);
+      if (kind == ALL_REDUCE) {
+        action.add_sources(buffer);
+      } else {
+        action.add_sources(AddBuffer(t, COMMUNICATION, source_bytes, /*persistent=*/true));
+        t.mutable_buffers(buffer)->set_bytes(kind == ALL_GATHER ? bytes * ranks : bytes);
+      }
       action.add_destinations(buffer);
       action.add_releases(buffer);
     }
@@ -291,6 +374,7 @@ class RandomBuilder {
   Program program_;
   int pipe_ = 1;
   int data_ = 1;
+  int x_ = 1;
   int groups_ = 0;
   // While the transfers of a group are added: the first id of each template that belongs to them.
   bool in_group_event_ = false;

@@ -13,10 +13,10 @@ namespace weft {
 // Activations of `bytes` bytes go up, gradients down. Each microbatch keeps `bytes` from its forward to its backward.
 Program GPipeProgram(int ranks, int microbatches, int64_t bytes);
 
-// Ranks on axes pipe and data; prologue, body and epilogue; segments with steps on all streams, dependencies and
-// detached steps; transfers in two lanes, by skip edges, in groups, on shared streams; any order of compute;
-// all-reduces over either axis or a part of it; dependencies over repetitions; buffers of all classes. Free of deadlock
-// by construction.
+// Ranks on axes pipe, data and x; prologue, body and epilogue; segments with steps on all streams, collectives over all
+// or a part of x and data among them, dependencies and detached steps; transfers in two lanes, by skip edges, in
+// groups, on shared streams; any order of compute; collective actions over all or a part of the axes; dependencies over
+// repetitions, on detached steps too; buffers of all classes. Free of deadlock by construction.
 Program RandomEngineProgram(uint64_t seed);
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 namespace weft {
 
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
-inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE; }
+inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
 inline bool IsCompute(ActionKind kind) { return !IsTransfer(kind) && !IsCollective(kind); }
 inline bool IsBackward(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;

@@ -14,6 +14,7 @@
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/units.h"
+#include "simulator/view_actions.h"
 
 namespace weft {
 namespace {
@@ -115,14 +116,7 @@ std::map<int32_t, const Action*> ActionsById(const Template& t) {
 
 // Steps of an action; communication is one.
 int StepCount(const Program& program, const Action& action) {
-  switch (action.kind()) {
-    case SEND:
-    case RECV:
-    case ALL_REDUCE:
-      return 1;
-    default:
-      return program.segments(action.segment()).steps_size();
-  }
+  return IsCompute(action.kind()) ? program.segments(action.segment()).steps_size() : 1;
 }
 
 }  // namespace

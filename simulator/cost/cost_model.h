@@ -21,7 +21,8 @@ struct CostOptions {
   Time unit_pair = {0};
 };
 
-// Duration of `step`, the index-th of the segment that an action of `kind` runs, on a device of `cluster`.
+// Duration of `step`, which is no collective, on a device of `cluster`; in the segment that an action of `kind` runs it
+// is the index-th behind the first step on the compute stream (negative: before it).
 // FailedPrecondition, naming the step and the field, if the cluster lacks a figure that the step needs (say, a peak
 // for its dtype).
 using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Cluster& cluster,

@@ -2,13 +2,14 @@
 // leaves.
 //
 // Transfer of S bytes:          occupancy = overhead + S / B                                    finished latency later
-// All-reduce of n members, in `rounds` rounds of `messages` messages of c = sum over parts of ceil(elements / chunks)
-// elements each, in lock step:
+// Collective of n members, in rounds in lock step, each of `messages` messages of c bytes, the longest chunk of each
+// buffer (collective_call.h):
 //   ring (one message a round, to the next member):   each round max over links (overhead + c / B)
 //   direct (messages to all others, one by one):      each round max over nodes, g of the members being on it, of
 //                                                     (g-1) (overhead + c / B_intra) + (n-g) (overhead + g c / B)
 //   occupancy = rounds * round + (rounds - 1) * latency                                       finished latency later
-// For the ring that is 2(n-1) (overhead + latency) + 2(n-1)/n S / B, the bandwidth-optimal form of Thakur et al. 2005.
+// For the ring over S bytes that is (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter,
+// twice that for an all-reduce: the bandwidth-optimal forms of Thakur et al. 2005, Eq. 1 to 3 of the AxoNN-4D paper.
 //
 // Bandwidth B of a link that leaves a node: the node's NICs together, nics_per_node * inter_node.bytes_per_second,
 // divided by the number of process groups that cross the node's border at the same time. For axes i = 0, 1, ... from
@@ -21,7 +22,6 @@
 //          IJHPCA 19(1), 2005, sec. 4.
 #include <algorithm>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -59,63 +59,22 @@ class AnalyticNetwork : public NetworkModel {
                         FromSeconds(link.latency_seconds())};
   }
 
-  absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry& algorithm, absl::Span<const int64_t> members,
-                                         absl::Span<const CollectivePart> parts) const override {
-    const int64_t n = members.size();
-    const CollectiveTraffic traffic = algorithm.Traffic(n);
-    if (traffic.rounds == 0) return TransferTime{};
-
-    // Largest message of a round.
-    double bytes = 0;
-    for (const CollectivePart& part : parts) {
-      bytes += static_cast<double>(part.elements / traffic.chunks + (part.elements % traffic.chunks != 0)) *
-               static_cast<double>(part.element_bytes);
-    }
-
-    double round = 0;
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
+                                          absl::Span<const int64_t> members) const override {
+    double time = 0;
+    double rounds = 0;
     double latency = 0;
-    const GroupShape shape = Shape(members);
-    for (size_t begin = 0; begin < members.size();) {
-      size_t end = begin;
-      while (end < members.size() && Node(members[end]) == Node(members[begin])) ++end;
-      // `inside` members are on this node; the others are `outside`.
-      const int64_t inside = end - begin;
-      const int64_t outside = n - inside;
-      double bandwidth_out = 0;
-      if (inside > 1) {
-        WEFT_RETURN_IF_ERROR(CheckLink(/*crosses=*/false));
-        latency = std::max(latency, cluster_.intra_node().latency_seconds());
-      }
-      if (outside > 0) {
-        WEFT_RETURN_IF_ERROR(CheckLink(/*crosses=*/true));
-        latency = std::max(latency, cluster_.inter_node().latency_seconds());
-        const double sharing = static_cast<double>(GroupsAcross(Node(members[begin]), shape));
-        bandwidth_out = std::min(static_cast<double>(inside) * device_bandwidth_, node_bandwidth_ / sharing);
-      }
-      const double message_inside =
-          inside > 1 ? cluster_.intra_node().overhead_seconds() + bytes / cluster_.intra_node().bytes_per_second() : 0;
-      if (traffic.messages == 1) {
-        // One of the node's members sends out, the others to their neighbour on the node.
-        const double message_out = outside > 0 ? cluster_.inter_node().overhead_seconds() + bytes / bandwidth_out : 0;
-        round = std::max({round, message_inside, message_out});
-      } else {
-        // All of the node's members send out at the same time.
-        const double message_out =
-            outside > 0 ? cluster_.inter_node().overhead_seconds() + static_cast<double>(inside) * bytes / bandwidth_out
-                        : 0;
-        round = std::max(round,
-                         static_cast<double>(inside - 1) * message_inside + static_cast<double>(outside) * message_out);
-      }
-      begin = end;
+    for (const CollectivePhase& phase : CollectivePhases(call, static_cast<int64_t>(members.size()))) {
+      double round = 0;
+      WEFT_RETURN_IF_ERROR(AddNodes(phase, form, members, round, latency));
+      time += static_cast<double>(phase.rounds) * round;
+      rounds += static_cast<double>(phase.rounds);
     }
-    const double rounds = static_cast<double>(traffic.rounds);
-    return TransferTime{FromSeconds(rounds * round + (rounds - 1) * latency), FromSeconds(latency)};
+    if (rounds == 0) return TransferTime{};
+    return TransferTime{FromSeconds(time + (rounds - 1) * latency), FromSeconds(latency)};
   }
 
  private:
-  // The coordinates that a group's members have on each axis; a group is the product of these.
-  using GroupShape = std::vector<std::set<int64_t>>;
-
   int64_t Node(int64_t rank) const { return rank / devices_; }
 
   absl::Status CheckLink(bool crosses) const {
@@ -152,37 +111,52 @@ class AnalyticNetwork : public NetworkModel {
     return std::max<int64_t>(count, 1);
   }
 
-  GroupShape Shape(absl::Span<const int64_t> members) const {
-    GroupShape shape(mesh_.axes_size());
-    for (const int64_t member : members) {
-      const std::vector<int64_t> coordinates = RankCoordinates(mesh_, member);
-      for (size_t i = 0; i < coordinates.size(); ++i) shape[i].insert(coordinates[i]);
+  // Raises `round` to the time of a round of `phase` on the slowest node, `latency` to that of the slowest link.
+  absl::Status AddNodes(const CollectivePhase& phase, const GroupForm& form, absl::Span<const int64_t> members,
+                        double& round, double& latency) const {
+    for (size_t begin = 0; begin < members.size();) {
+      size_t end = begin;
+      while (end < members.size() && Node(members[end]) == Node(members[begin])) ++end;
+      // `inside` members are on this node; the others are `outside`.
+      const double inside = static_cast<double>(end - begin);
+      const double outside = static_cast<double>(members.size()) - inside;
+      double message_inside = 0;
+      if (inside > 1) {
+        WEFT_RETURN_IF_ERROR(CheckLink(/*crosses=*/false));
+        const Link& link = cluster_.intra_node();
+        latency = std::max(latency, link.latency_seconds());
+        message_inside = link.overhead_seconds() + phase.bytes / link.bytes_per_second();
+      }
+      double message_out = 0;
+      if (outside > 0) {
+        WEFT_RETURN_IF_ERROR(CheckLink(/*crosses=*/true));
+        latency = std::max(latency, cluster_.inter_node().latency_seconds());
+        const double sharing = static_cast<double>(GroupsAcross(Node(members[begin]), form));
+        const double bandwidth = std::min(inside * device_bandwidth_, node_bandwidth_ / sharing);
+        // Of one message a round one member of the node sends it out, of several all members do at the same time.
+        const double senders = phase.messages == 1 ? 1 : inside;
+        message_out = cluster_.inter_node().overhead_seconds() + senders * phase.bytes / bandwidth;
+      }
+      round = phase.messages == 1 ? std::max({round, message_inside, message_out})
+                                  : std::max(round, (inside - 1) * message_inside + outside * message_out);
+      begin = end;
     }
-    return shape;
+    return absl::OkStatus();
   }
 
-  // How many groups like this one, its translations along the axes on which its members agree, have a member on `node`
-  // and one elsewhere.
-  int64_t GroupsAcross(int64_t node, const GroupShape& shape) const {
-    std::set<std::vector<int64_t>> groups;
+  // How many groups like this one have a member on `node` and one elsewhere: those of the ranks with other coordinates
+  // on axes that the group does not list, and of other blocks.
+  int64_t GroupsAcross(int64_t node, const GroupForm& form) const {
+    std::set<int64_t> groups;
     const int64_t first = node * devices_;
     const int64_t last = std::min(first + devices_, ranks_);
     for (int64_t rank = first; rank < last; ++rank) {
-      std::vector<int64_t> low = RankCoordinates(mesh_, rank);
-      std::vector<int64_t> high = low;
-      bool member = true;
-      for (size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i].size() < 2) continue;
-        member = member && shape[i].count(low[i]) > 0;
-        low[i] = *shape[i].begin();
-        high[i] = *shape[i].rbegin();
-      }
-      // The extreme coordinates are the lowest and the highest rank of the group.
-      if (member && Node(CoordinatesRank(mesh_, low)) != Node(CoordinatesRank(mesh_, high))) {
-        groups.insert(std::move(low));
-      }
+      const std::vector<int64_t> own = RankCoordinates(mesh_, rank);
+      if (!TakesPart(form, own)) continue;
+      const int64_t lowest = CoordinatesRank(mesh_, LowestCoordinates(form, own));
+      if (Node(lowest) != Node(CoordinatesRank(mesh_, HighestCoordinates(mesh_, form, own)))) groups.insert(lowest);
     }
-    return std::max<int64_t>(groups.size(), 1);
+    return std::max<int64_t>(static_cast<int64_t>(groups.size()), 1);
   }
 
   const Mesh& mesh_;

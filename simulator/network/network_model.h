@@ -12,7 +12,8 @@
 #include "proto/cluster.pb.h"
 #include "proto/types.pb.h"
 #include "proto/units.h"
-#include "schedules/collective/plan.h"
+#include "simulator/network/collective_call.h"
+#include "simulator/network/group_form.h"
 
 namespace weft {
 
@@ -24,12 +25,6 @@ struct TransferTime {
   friend bool operator==(const TransferTime&, const TransferTime&) = default;
 };
 
-// One of the buffers that a collective reduces.
-struct CollectivePart {
-  int64_t elements = 0;
-  int64_t element_bytes = 0;
-};
-
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
@@ -37,9 +32,10 @@ class NetworkModel {
   // A message of `bytes` from one rank to another. FailedPrecondition, naming the field, if the cluster lacks a figure.
   virtual absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const = 0;
 
-  // An all-reduce of all `parts` over `members` (ascending ranks) by `algorithm`.
-  virtual absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry& algorithm, absl::Span<const int64_t> members,
-                                                 absl::Span<const CollectivePart> parts) const = 0;
+  // A collective over `members` (ascending ranks), which is the group of any of them by `form`. Its latency depends on
+  // the group alone.
+  virtual absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
+                                                  absl::Span<const int64_t> members) const = 0;
 };
 
 // A model of `cluster` with the ranks of `mesh` placed on it: rank r is device r mod devices_per_node of node

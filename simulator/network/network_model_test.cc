@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/mesh.h"
 
 namespace weft {
 namespace {
@@ -46,6 +47,11 @@ void ExpectMicroseconds(Time time, double expected) {
   EXPECT_LE(time.ps, static_cast<int64_t>(expected * 1e6 + 0.5) + 1);
 }
 
+const AxisPart kAll = {.kind = AxisPart::kAll, .size = 0, .listed = {}};
+AxisPart Listed(const std::vector<int64_t>& listed) { return {.kind = AxisPart::kListed, .size = 0, .listed = listed}; }
+AxisPart Block(int64_t size) { return {.kind = AxisPart::kBlock, .size = size, .listed = {}}; }
+AxisPart Stride(int64_t size) { return {.kind = AxisPart::kStride, .size = size, .listed = {}}; }
+
 class AnalyticTest : public ::testing::Test {
  protected:
   void Make(const Mesh& mesh, const Cluster& cluster) {
@@ -60,13 +66,30 @@ class AnalyticTest : public ::testing::Test {
     EXPECT_TRUE(time.ok()) << time.status();
     return time.value_or(TransferTime{});
   }
-  TransferTime AllReduce(const std::string& algorithm, const std::vector<int64_t>& members, int64_t elements) {
+  // Coordinates that take part, by axis; on axes that are not named the rank's own.
+  using Parts = std::vector<std::pair<std::string, AxisPart>>;
+  GroupForm Form(const Parts& parts) {
+    GroupForm form(mesh_.axes_size());
+    for (int i = 0; i < mesh_.axes_size(); ++i) {
+      for (const auto& [axis, part] : parts) {
+        if (axis == mesh_.axes(i).name()) form[i] = part;
+      }
+    }
+    return form;
+  }
+  TransferTime Collective(const std::string& algorithm, CollectiveKind kind, const Parts& parts, int64_t elements,
+                          int64_t rank = 0) {
     const auto entry = FindCollective(algorithm);
     EXPECT_TRUE(entry.ok());
-    const CollectivePart part = {.elements = elements, .element_bytes = 4};
-    const auto time = network_->AllReduce(**entry, members, {part});
+    const CollectiveCall call = {
+        .kind = kind, .algorithm = *entry, .parts = {{.elements = elements, .element_bytes = 4}}};
+    const GroupForm form = Form(parts);
+    const auto time = network_->Collective(call, form, FormMembers(mesh_, rank, form));
     EXPECT_TRUE(time.ok()) << time.status();
     return time.value_or(TransferTime{});
+  }
+  TransferTime AllReduce(const std::string& algorithm, const Parts& parts, int64_t elements) {
+    return Collective(algorithm, CollectiveKind::kAllReduce, parts, elements);
   }
 
   Mesh mesh_;
@@ -97,7 +120,7 @@ TEST_F(AnalyticTest, TransferAcrossNodesSharesTheNics) {
 TEST_F(AnalyticTest, RingClosedForm) {
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
   // 2(n-1) (overhead + latency) + 2(n-1)/n S/B with S = 4 MB: 6 * 3 + 60 us, of which the last latency comes after.
-  const TransferTime time = AllReduce("ring", {0, 1, 2, 3}, 1'000'000);
+  const TransferTime time = AllReduce("ring", {{"data", kAll}}, 1'000'000);
   ExpectMicroseconds(time.occupancy, 6 * (2 + 10) + 5 * 1);
   ExpectMicroseconds(time.latency, 1);
 }
@@ -106,49 +129,112 @@ TEST_F(AnalyticTest, RingTakesTheBandwidthOfEquation10) {
   // x = 2 inside, data = 4 outside, 4 devices a node: two rings over data share the node's NICs.
   // B = 4 * 10 GB/s / 2; each message is 1 MB.
   Make(MakeMesh({{"x", 2}, {"data", 4}}), TestCluster(4, 4));
-  ExpectMicroseconds(AllReduce("ring", {0, 2, 4, 6}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
+  ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
   // One group over all: the whole node bandwidth, 40 GB/s; 8 messages of 0.5 MB.
   Make(MakeMesh({{"data", 8}}), TestCluster(4, 4));
-  ExpectMicroseconds(AllReduce("ring", {0, 1, 2, 3, 4, 5, 6, 7}, 1'000'000).occupancy, 14 * (3 + 12.5) + 13 * 5);
+  ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 14 * (3 + 12.5) + 13 * 5);
   // Preceding axes larger than a node: at most G_node = 4 rings cross: 10 GB/s each.
   Make(MakeMesh({{"x", 8}, {"data", 2}}), TestCluster(4, 4));
-  ExpectMicroseconds(AllReduce("ring", {0, 8}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+  ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
   // One member per node and no other group: a device has no more than its own NIC.
   Make(MakeMesh({{"data", 2}}), TestCluster(1, 1));
-  ExpectMicroseconds(AllReduce("ring", {0, 1}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+  ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+}
+
+TEST_F(AnalyticTest, AllGatherAndReduceScatterAreHalfAnAllReduce) {
+  Make(MakeMesh({{"z", 4}}), TestCluster(4, 1));
+  for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+    // (n-1) (overhead + latency) + (n-1)/n S/B with S = 4 MB: 3 * 3 + 30 us.
+    const TransferTime ring = Collective("ring", kind, {{"z", kAll}}, 1'000'000);
+    ExpectMicroseconds(ring.occupancy, 3 * (2 + 10) + 2 * 1);
+    ExpectMicroseconds(ring.latency, 1);
+    // Directly in one round: three messages of a quarter.
+    ExpectMicroseconds(Collective("direct", kind, {{"z", kAll}}, 1'000'000).occupancy, 3 * (2 + 10));
+  }
+}
+
+TEST_F(AnalyticTest, EveryAxisSeesItsShareOfTheNics) {
+  // The paper's order x, y, z, data from the inside out on nodes of 8, 4 NICs of 10 GB/s: 40 GB/s. Messages of 1 MB.
+  Make(MakeMesh({{"x", 2}, {"y", 4}, {"z", 2}, {"data", 2}}), TestCluster(8, 4));
+  const auto message = [&](const std::string& axis, CollectiveKind kind) {
+    const int64_t elements = 250'000 * AxisSize(mesh_, axis);
+    return Collective("ring", kind, {{axis, kAll}}, elements).occupancy;
+  };
+  ExpectMicroseconds(message("x", CollectiveKind::kAllReduce), 2 * (2 + 10) + 1);
+  ExpectMicroseconds(message("y", CollectiveKind::kAllReduce), 6 * (2 + 10) + 5);
+  // Eight groups over z leave a node, and eight over data: 5 GB/s each.
+  ExpectMicroseconds(message("z", CollectiveKind::kAllGather), 3 + 200);
+  ExpectMicroseconds(message("data", CollectiveKind::kAllReduce), 2 * (3 + 200) + 5);
+  // z inside, x outside: now it is x that crosses, in 8 groups.
+  Make(MakeMesh({{"z", 2}, {"y", 4}, {"x", 2}}), TestCluster(8, 4));
+  ExpectMicroseconds(message("z", CollectiveKind::kAllGather), 2 + 10);
+  ExpectMicroseconds(message("x", CollectiveKind::kAllReduce), 2 * (3 + 200) + 5);
+  // y half inside: 2 groups of it cross, 20 GB/s each.
+  Make(MakeMesh({{"x", 2}, {"y", 8}}), TestCluster(8, 4));
+  ExpectMicroseconds(message("y", CollectiveKind::kReduceScatter), 7 * (3 + 50) + 6 * 5);
+}
+
+TEST_F(AnalyticTest, OtherBlocksCrossAtTheSameTime) {
+  // data = 6 on nodes of 3 x 1: blocks {0, 1}, {2, 3}, {4, 5}; of node {0, 1, 2} only the second crosses.
+  Make(MakeMesh({{"data", 6}}), TestCluster(3, 1));
+  ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Block(2)}}, 500'000, 2).occupancy,
+                     3 + 100);
+  ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Block(2)}}, 500'000, 0).occupancy,
+                     2 + 10);
+  // Places in blocks of 3: {0, 3}, {1, 4} and {2, 5} share the NIC.
+  ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Stride(3)}}, 500'000, 1).occupancy,
+                     3 + 300);
+}
+
+TEST_F(AnalyticTest, OneByOneTravelsDirectly) {
+  // Into exact accumulators: messages in the source's type, to every member its range, after the others.
+  Make(MakeMesh({{"z", 4}}), TestCluster(4, 1));
+  CollectiveCall call = {.kind = CollectiveKind::kReduceScatter,
+                         .algorithm = *FindCollective("ring"),
+                         .parts = {{.elements = 1'000'000, .element_bytes = 4, .one_by_one = true}}};
+  const GroupForm form = Form({{"z", kAll}});
+  ExpectMicroseconds(network_->Collective(call, form, {0, 1, 2, 3})->occupancy, 3 * (2 + 10));
+  call.parts.push_back({.elements = 2'000'000, .element_bytes = 4});
+  const auto both = network_->Collective(call, form, {0, 1, 2, 3});
+  // Three rounds of the ring, then one direct; between them three latencies.
+  ExpectMicroseconds(both->occupancy, 3 * (2 + 20) + 3 * (2 + 10) + 3 * 1);
+  ExpectMicroseconds(both->latency, 1);
 }
 
 TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
   // Tied copies on pipe 0 and 3 of each of two replicas; nodes hold {pipe 0, 1} and {pipe 2, 3} of both replicas.
   Make(MakeMesh({{"data", 2}, {"pipe", 4}}), TestCluster(4, 2));
   // Two groups cross: (0, 6) and (1, 7). NICs 20 GB/s / 2 = 10 GB/s; messages of 2 MB.
-  ExpectMicroseconds(AllReduce("ring", {0, 6}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
+  ExpectMicroseconds(AllReduce("ring", {{"pipe", Listed({0, 3})}}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
   // All of both: one group, 20 GB/s, messages of 1 MB.
-  ExpectMicroseconds(AllReduce("ring", {0, 1, 6, 7}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
+  ExpectMicroseconds(AllReduce("ring", {{"data", kAll}, {"pipe", Listed({0, 3})}}, 1'000'000).occupancy,
+                     6 * (3 + 50) + 5 * 5);
 }
 
 TEST_F(AnalyticTest, DirectClosedForm) {
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
-  ExpectMicroseconds(AllReduce("direct", {0, 1, 2, 3}, 250'000).occupancy, 3 * (2 + 10));
+  ExpectMicroseconds(AllReduce("direct", {{"data", kAll}}, 250'000).occupancy, 3 * (2 + 10));
   // Two nodes of two: one message inside (12 us), two out, while both members share one NIC: 1 MB at 5 GB/s.
   Make(MakeMesh({{"data", 4}}), TestCluster(2, 1));
-  const TransferTime time = AllReduce("direct", {0, 1, 2, 3}, 250'000);
+  const TransferTime time = AllReduce("direct", {{"data", kAll}}, 250'000);
   ExpectMicroseconds(time.occupancy, 12 + 2 * (3 + 200));
   ExpectMicroseconds(time.latency, 5);
 }
 
 TEST_F(AnalyticTest, GroupOfOneIsFreeAndNeedsNoFigures) {
   Make(MakeMesh({{"data", 1}}), Cluster());
-  EXPECT_EQ(AllReduce("ring", {0}, 1'000'000), TransferTime{});
-  EXPECT_EQ(AllReduce("direct", {0}, 1'000'000), TransferTime{});
+  EXPECT_EQ(AllReduce("ring", {{"data", kAll}}, 1'000'000), TransferTime{});
+  EXPECT_EQ(AllReduce("direct", {{"data", kAll}}, 1'000'000), TransferTime{});
 }
 
 TEST_F(AnalyticTest, PartsAreCutOneByOne) {
   // Parts of 5 and 3 elements over 4 members: chunks of ceil(5/4) + ceil(3/4) = 3 elements.
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
-  const CollectivePart parts[] = {{.elements = 5, .element_bytes = 1'000'000},
-                                  {.elements = 3, .element_bytes = 1'000'000}};
-  const auto time = network_->AllReduce(**FindCollective("ring"), {0, 1, 2, 3}, parts);
+  const CollectiveCall call = {
+      .kind = CollectiveKind::kAllReduce,
+      .algorithm = *FindCollective("ring"),
+      .parts = {{.elements = 5, .element_bytes = 1'000'000}, {.elements = 3, .element_bytes = 1'000'000}}};
+  const auto time = network_->Collective(call, Form({{"data", kAll}}), {0, 1, 2, 3});
   ASSERT_TRUE(time.ok());
   ExpectMicroseconds(time->occupancy, 6 * (2 + 30) + 5 * 1);
 }
@@ -160,7 +246,8 @@ TEST_F(AnalyticTest, MissingFiguresAreNamed) {
               HasSubstr("cluster.inter_node.bytes_per_second"));
   Make(MakeMesh({{"data", 4}}), Parse<Cluster>("devices_per_node: 2 inter_node { bytes_per_second: 1e9 }"));
   EXPECT_THAT(std::string(network_->Transfer(1, 2, 1).status().message()), HasSubstr("cluster.nics_per_node"));
-  EXPECT_THAT(std::string(network_->AllReduce(**FindCollective("ring"), {0, 1}, {}).status().message()),
+  const CollectiveCall call = {.algorithm = *FindCollective("ring"), .parts = {{.elements = 4, .element_bytes = 4}}};
+  EXPECT_THAT(std::string(network_->Collective(call, Form({{"data", Listed({0, 1})}}), {0, 1}).status().message()),
               HasSubstr("cluster.intra_node.bytes_per_second"));
 }
 
@@ -171,7 +258,7 @@ TEST(None, IsFree) {
   ASSERT_TRUE(entry.ok());
   const std::unique_ptr<NetworkModel> network = (*entry)->make(mesh, cluster);
   EXPECT_EQ(*network->Transfer(0, 1, 1 << 30), TransferTime{});
-  EXPECT_EQ(*network->AllReduce(**FindCollective("ring"), {0, 1}, {}), TransferTime{});
+  EXPECT_EQ(*network->Collective(CollectiveCall(), {}, {0, 1}), TransferTime{});
 }
 
 TEST(NetworkModels, RegistryIsSortedAndUnknownNamesAreRefused) {

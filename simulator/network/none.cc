@@ -9,8 +9,8 @@ class NoNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
     return TransferTime{};
   }
-  absl::StatusOr<TransferTime> AllReduce(const CollectiveEntry& algorithm, absl::Span<const int64_t> members,
-                                         absl::Span<const CollectivePart> parts) const override {
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
+                                          absl::Span<const int64_t> members) const override {
     return TransferTime{};
   }
 };

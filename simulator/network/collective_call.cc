@@ -1,0 +1,54 @@
+#include "simulator/network/collective_call.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+constexpr __int128 kMostBytes = INT64_MAX;
+
+// Of the parts of one sort, the longest chunk of each.
+__int128 MessageBytes(const CollectiveCall& call, bool one_by_one, int64_t chunks) {
+  __int128 bytes = 0;
+  for (const CollectivePart& part : call.parts) {
+    if (part.one_by_one != one_by_one) continue;
+    bytes += static_cast<__int128>(part.elements / chunks + (part.elements % chunks != 0)) * part.element_bytes;
+  }
+  return bytes;
+}
+
+CollectiveTraffic Traffic(const CollectiveCall& call, bool one_by_one, int64_t members) {
+  const bool used = std::any_of(call.parts.begin(), call.parts.end(),
+                                [&](const CollectivePart& part) { return part.one_by_one == one_by_one; });
+  if (!used) return {};
+  if (!one_by_one) return call.algorithm->Traffic(members, call.kind);
+  const auto direct = FindCollective("direct");
+  return direct.ok() ? (*direct)->Traffic(members, call.kind) : CollectiveTraffic{};
+}
+
+}  // namespace
+
+std::vector<CollectivePhase> CollectivePhases(const CollectiveCall& call, int64_t members) {
+  std::vector<CollectivePhase> phases;
+  for (const bool one_by_one : {false, true}) {
+    const CollectiveTraffic traffic = Traffic(call, one_by_one, members);
+    if (traffic.rounds == 0) continue;
+    phases.push_back({.rounds = traffic.rounds,
+                      .messages = traffic.messages,
+                      .bytes = static_cast<double>(MessageBytes(call, one_by_one, traffic.chunks))});
+  }
+  return phases;
+}
+
+int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members) {
+  __int128 sent = 0;
+  for (const bool one_by_one : {false, true}) {
+    const CollectiveTraffic traffic = Traffic(call, one_by_one, members);
+    const __int128 message = std::min(MessageBytes(call, one_by_one, traffic.chunks), kMostBytes);
+    const __int128 messages = std::min(static_cast<__int128>(traffic.rounds) * traffic.messages, kMostBytes);
+    sent = std::min(sent + message * messages, kMostBytes);
+  }
+  return static_cast<int64_t>(sent);
+}
+
+}  // namespace weft

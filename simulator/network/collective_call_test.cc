@@ -1,0 +1,70 @@
+#include "simulator/network/collective_call.h"
+
+#include <map>
+
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+// Elements that `member` sends according to the plan.
+int64_t SentByPlan(const CollectivePlan& plan, int member, int64_t elements) {
+  int64_t sent = 0;
+  for (const std::vector<CollectiveStep>& round : plan.rounds) {
+    for (const CollectiveStep& step : round) {
+      if (step.source != member) continue;
+      sent += ChunkBegin(elements, plan.chunks, step.chunk + 1) - ChunkBegin(elements, plan.chunks, step.chunk);
+    }
+  }
+  return sent;
+}
+
+TEST(CollectiveBytesSent, AreThoseOfThePlan) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      for (int members = 1; members <= 8; ++members) {
+        SCOPED_TRACE(testing::Message() << entry.name << " " << CollectiveKindName(kind) << " " << members);
+        const CollectivePlan plan = *entry.Build(members, kind);
+        const int64_t elements = 840;  // all sizes divide it
+        const CollectiveCall call = {
+            .kind = kind, .algorithm = &entry, .parts = {{.elements = elements, .element_bytes = 2}}};
+        for (int member = 0; member < members; ++member) {
+          EXPECT_EQ(CollectiveBytesSent(call, members), 2 * SentByPlan(plan, member, elements));
+        }
+      }
+    }
+  }
+}
+
+TEST(CollectiveBytesSent, RingsSendTheLeast) {
+  const auto sent = [](CollectiveKind kind) {
+    const CollectiveCall call = {
+        .kind = kind, .algorithm = *FindCollective("ring"), .parts = {{.elements = 1000, .element_bytes = 4}}};
+    return CollectiveBytesSent(call, 4);
+  };
+  EXPECT_EQ(sent(CollectiveKind::kAllReduce), 2 * 3 * 1000);
+  EXPECT_EQ(sent(CollectiveKind::kAllGather), 3 * 1000);
+  EXPECT_EQ(sent(CollectiveKind::kReduceScatter), 3 * 1000);
+}
+
+TEST(CollectiveBytesSent, PartsAddUpAndHugeOnesSaturate) {
+  CollectiveCall call = {.kind = CollectiveKind::kReduceScatter,
+                         .algorithm = *FindCollective("ring"),
+                         .parts = {{.elements = 8, .element_bytes = 4},
+                                   {.elements = 16, .element_bytes = 2, .one_by_one = true},
+                                   {.elements = 10, .element_bytes = 1}}};
+  // Chunks of 2 x 4 + 3 bytes in three rounds, and three direct messages of 4 x 2.
+  EXPECT_EQ(CollectiveBytesSent(call, 4), 3 * (8 + 3) + 3 * 8);
+  const std::vector<CollectivePhase> phases = CollectivePhases(call, 4);
+  ASSERT_EQ(phases.size(), 2u);
+  EXPECT_EQ(phases[0].rounds, 3);
+  EXPECT_EQ(phases[0].bytes, 11);
+  EXPECT_EQ(phases[1].rounds, 1);
+  EXPECT_EQ(phases[1].messages, 3);
+  EXPECT_TRUE(CollectivePhases(call, 1).empty());
+  call.parts = {{.elements = INT64_MAX, .element_bytes = 24}};
+  EXPECT_EQ(CollectiveBytesSent(call, 1 << 20), INT64_MAX);
+}
+
+}  // namespace
+}  // namespace weft
