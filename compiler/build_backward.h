@@ -49,13 +49,19 @@ class StageDifferentiator {
 
   bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
   static int64_t LayerOf(mlir::Operation* op) { return op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt(); }
+  // The group of layers that are computed again together and that `op` is of; -1 for none.
+  int64_t RecomputeGroupOf(mlir::Operation* op) const {
+    auto found = content_.recomputed.find(LayerOf(op));
+    return found == content_.recomputed.end() ? -1 : found->second;
+  }
   // Whether the backward computes `value`, made by the forward, again instead of reading what the forward saved. What
-  // one layer makes for another is the other's input and never recomputed.
+  // one group makes for another is the other's input and never recomputed.
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
-    if (mlir::isa<ir::CrossEntropyOp>(op) || content_.recomputed.count(LayerOf(op)) == 0) return false;
+    const int64_t group = RecomputeGroupOf(op);
+    if (mlir::isa<ir::CrossEntropyOp>(op) || group < 0) return false;
     return llvm::all_of(value.getUsers(),
-                        [&](mlir::Operation* user) { return !IsForward(user) || LayerOf(user) == LayerOf(op); });
+                        [&](mlir::Operation* user) { return !IsForward(user) || RecomputeGroupOf(user) == group; });
   }
   std::string SegmentName(llvm::StringRef kind) const {
     return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "compiler/passes.h"
+#include "compiler/recompute_groups.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 
@@ -40,8 +41,10 @@ struct BuildSegmentsPass : impl::BuildSegmentsBase<BuildSegmentsPass> {
   mlir::LogicalResult CollectStages(ir::GraphOp graph);
   mlir::LogicalResult FindBoundaries(ir::GraphOp graph);
   mlir::LogicalResult CheckCrossing(ir::GraphOp graph, mlir::Value value, int32_t from, int32_t to);
-  mlir::LogicalResult ChooseRecompute(ir::GraphOp graph);
   mlir::LogicalResult PlaceStages(ir::GraphOp graph);
+  RecomputeChoice Recomputed() {
+    return {recompute.getValue(), {recomputeLayers.begin(), recomputeLayers.end()}, recomputeEvery, recomputeInterval};
+  }
 
   std::vector<TensorInfo> tensors_;
   std::vector<StageContent> stages_;
@@ -161,46 +164,6 @@ mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
   return mlir::success();
 }
 
-mlir::LogicalResult BuildSegmentsPass::ChooseRecompute(ir::GraphOp graph) {
-  const std::string& mode = recompute.getValue();
-  if (mode == "none") return mlir::success();
-  if (mode != "full" && mode != "layers" && mode != "every") {
-    return graph.emitOpError() << "[build_segments_c11] recompute is '" << mode
-                               << "'; known: none, full, layers, every";
-  }
-  if (mode == "every" && recomputeEvery < 1) {
-    return graph.emitOpError() << "[build_segments_c12] recompute.every = " << recomputeEvery.getValue()
-                               << ", must be at least 1";
-  }
-  std::set<int64_t> listed(recomputeLayers.begin(), recomputeLayers.end());
-  std::set<int64_t> known;
-  for (StageContent& content : stages_) {
-    std::set<int64_t> layers;
-    std::set<int64_t> with_loss;
-    for (mlir::Operation* op : content.ops) {
-      layers.insert(IntegerOf(op, ir::kLayerAttr));
-      if (mlir::isa<ir::CrossEntropyOp>(op)) with_loss.insert(IntegerOf(op, ir::kLayerAttr));
-    }
-    known.insert(layers.begin(), layers.end());
-    int64_t position = 0;
-    for (int64_t layer : layers) {
-      if (mode == "layers") {
-        if (listed.count(layer) > 0) content.recomputed.insert(layer);
-      } else if (with_loss.count(layer) == 0) {
-        int64_t every = mode == "every" ? recomputeEvery.getValue() : 1;
-        if (position++ % every == 0) content.recomputed.insert(layer);
-      }
-    }
-  }
-  for (int64_t layer : listed) {
-    if (mode == "layers" && known.count(layer) == 0) {
-      return graph.emitOpError() << "[build_segments_c13] recompute.layers names layer " << layer
-                                 << "; the graph has layers 0 to " << *known.rbegin();
-    }
-  }
-  return mlir::success();
-}
-
 mlir::LogicalResult BuildSegmentsPass::PlaceStages(ir::GraphOp graph) {
   const size_t stages = stages_.size();
   std::vector<std::vector<int>> lanes;
@@ -235,7 +198,7 @@ void BuildSegmentsPass::runOnOperation() {
     training = *read;
   }
   if (mlir::failed(CollectTensors()) || mlir::failed(CollectStages(graph)) || mlir::failed(FindBoundaries(graph)) ||
-      (!evaluate && (mlir::failed(ChooseRecompute(graph)) || mlir::failed(PlaceStages(graph))))) {
+      (!evaluate && (mlir::failed(ChooseRecompute(graph, Recomputed(), stages_)) || mlir::failed(PlaceStages(graph))))) {
     return signalPassFailure();
   }
   mlir::OpBuilder builder(module.getContext());

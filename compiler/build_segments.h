@@ -29,8 +29,9 @@ struct StageContent {
   // first the one from the stage before or to the stage after (0; none at the ends), then skip connections.
   std::vector<Crossing> inputs;
   std::vector<Crossing> outputs;
-  // Layers whose forward runs again in the backward.
-  std::set<int64_t> recomputed;
+  // Layers whose forward runs again in the backward, and the group that each is of: what one layer of a group makes for
+  // another is computed again too.
+  std::map<int64_t, int64_t> recomputed;
   StageUses uses;
 };
 

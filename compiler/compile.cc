@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/asynchronous.h"
+#include "compiler/choose_recompute.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/export_program.h"
 #include "compiler/freeze_schedule.h"
@@ -288,6 +289,59 @@ absl::StatusOr<Program> CompileTraining(Context& context, const Inputs& inputs, 
   return program;
 }
 
+// Replaces modes of recompute that ask for a choice. The partition stays that of the first candidate.
+absl::Status ResolveRecompute(Inputs& inputs, const CostFn& cost, std::vector<std::string>* notes) {
+  const Recompute& asked = inputs.plan.recompute();
+  const bool fit = asked.mode() == Recompute::FIT;
+  if (!fit && (asked.mode() != Recompute::INTERVAL || asked.interval() != 0)) return absl::OkStatus();
+  if (inputs.asynchronous) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.recompute.", fit ? "mode = FIT" : "interval = 0", " is not for schedule '", inputs.plan.schedule().name(),
+        "', which updates the weights without a flush; give ", fit ? "another mode" : "an interval"));
+  }
+  Inputs tried = inputs;
+  if (tried.plan.transfer_placement() == FASTEST) tried.plan.set_transfer_placement(EARLY);
+  const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
+  const PlanArenas plan = [&](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
+    *tried.plan.mutable_recompute() = recompute;
+    Context context;
+    RankLevel training;
+    WEFT_ASSIGN_OR_RETURN(const Program program, CompileTraining(context, tried, cost, &training));
+    const std::vector<int32_t>& counts = training.segments.layers_per_stage;
+    tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
+    PlannedArenas arenas;
+    arenas.bytes.resize(ranks);
+    arenas.layers.resize(ranks);
+    for (const Template& t : program.templates()) {
+      int64_t rank = 0;
+      for (const Coordinate& pin : t.pins()) {
+        if (pin.axis() == "pipe") rank = pin.index();
+      }
+      arenas.bytes[rank] = t.device_arena_bytes();
+    }
+    for (const std::vector<int>& lane : inputs.schedule.placement) {
+      int32_t layer = 0;
+      for (size_t stage = 0; stage < counts.size(); ++stage) {
+        for (int32_t end = layer + counts[stage]; layer < end; ++layer) {
+          const bool loss = stage + 1 == counts.size() && layer + 1 == end;
+          if (!loss) arenas.layers[lane[stage]].push_back(layer);
+        }
+      }
+    }
+    for (std::vector<int32_t>& layers : arenas.layers) std::sort(layers.begin(), layers.end());
+    return arenas;
+  };
+  const Device& device = inputs.cluster.device();
+  // A device without a figure has room for everything.
+  const int64_t capacity =
+      device.memory_bytes() > 0 ? device.memory_bytes() - device.reserved_bytes() : std::numeric_limits<int64_t>::max();
+  WEFT_ASSIGN_OR_RETURN(RecomputeDecision decision, fit ? ChooseFit(plan, capacity) : ChooseInterval(plan));
+  *inputs.plan.mutable_recompute() = std::move(decision.recompute);
+  *inputs.plan.mutable_partition() = tried.plan.partition();
+  if (notes != nullptr) notes->push_back(std::move(decision.note));
+  return absl::OkStatus();
+}
+
 absl::Status VerifyForSimulation(const Program& program) {
   VerifyOptions verify;
   verify.allow_unfit = true;
@@ -417,6 +471,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
                                 const CompileOptions& options) {
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, options.notes));
   WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+  WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, options.notes));
   Program program;
   std::optional<FrozenSchedule> frozen;
   if (inputs.asynchronous) {
@@ -470,6 +525,7 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
   }
   if (level == "rank") {
     WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+    WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, nullptr));
     WEFT_RETURN_IF_ERROR(Freeze(inputs, cost).status());
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));
     WEFT_ASSIGN_OR_RETURN(RankLevel training, LowerTraining(context, inputs, cost));

@@ -49,7 +49,8 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
 
     *Saved values* are the forward values that the backward reads. Of a layer that is *recomputed* the forward saves
     nothing that another layer does not need; the backward runs again, right before they are needed, those ops of the
-    layer that it depends on. `full` and `every` never recompute the layer of the loss; a cross_entropy is never run
+    layer that it depends on; with `interval` = k and `axonn` k layers are as one. Only `layers` recomputes the layer of
+    the loss; a cross_entropy is never run
     again, its log-sum-exp (a number per row) is saved.
 
     *Halves of a backward*: backward_input runs all ops but those labelled `part = "weight"`, and everything that is
@@ -79,8 +80,10 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
-    Option<"recompute", "recompute", "std::string", /*default=*/"\"none\"", "none, full, layers or every">,
+    Option<"recompute", "recompute", "std::string", /*default=*/"\"none\"", "none, full, layers, every, interval or axonn">,
     ListOption<"recomputeLayers", "recompute-layers", "int32_t", "for layers: which">,
+    Option<"recomputeInterval", "recompute-interval", "int32_t", /*default=*/"1",
+           "for interval: how many layers are computed again together">,
     Option<"recomputeEvery", "recompute-every", "int32_t", /*default=*/"1",
            "for every: of each stage's layers without a loss, the first and then every this many">,
     Option<"wholeBackward", "whole-backward", "bool", /*default=*/"true", "a backward per stage">,

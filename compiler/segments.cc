@@ -27,8 +27,13 @@ absl::StatusOr<std::string> RecomputeMode(const Recompute& recompute) {
       return std::string("layers");
     case Recompute::EVERY:
       return std::string("every");
+    case Recompute::INTERVAL:
+      return std::string("interval");
+    case Recompute::AXONN:
+      return std::string("axonn");
     default:
-      return absl::InvalidArgumentError("plan.recompute.mode is unknown; allowed: NONE, FULL, LAYERS, EVERY");
+      return absl::InvalidArgumentError(
+          "plan.recompute.mode is unknown; allowed: NONE, FULL, LAYERS, EVERY, INTERVAL, AXONN");
   }
 }
 
@@ -85,11 +90,9 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
   MeasuredLayers measured;
   measured.layers.resize(layers, 0);
   measured.recompute.layers.resize(layers, 0);
-  const bool by_position = build.recompute == "full" || build.recompute == "every";
-  if (build.recompute == "every") {
-    measured.recompute.every = build.recomputeEvery;
-    build.recompute = "full";
-  }
+  const bool by_position = build.recompute != "none" && build.recompute != "layers";
+  if (build.recompute == "every") measured.recompute.every = build.recomputeEvery;
+  if (by_position) build.recompute = "full";
   build.wholeBackward = true;
   build.splitBackward = false;
   build.placement = {};
@@ -138,6 +141,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   std::vector<int32_t> layers(options.recompute.layers().begin(), options.recompute.layers().end());
   build.recomputeLayers = layers;
   build.recomputeEvery = options.recompute.every();
+  build.recomputeInterval = options.recompute.interval();
   build.evaluate = options.evaluation;
   build.wholeBackward = options.whole_backward;
   build.splitBackward = options.split_backward;

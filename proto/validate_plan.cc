@@ -101,10 +101,12 @@ absl::Status ValidateRecompute(const Recompute& recompute) {
   };
   if (!Recompute::Mode_IsValid(recompute.mode())) {
     return BadField("plan.recompute.mode", static_cast<int>(recompute.mode()),
-                    "NONE, FULL, LAYERS, EVERY, SELECTIVE, AXONN or FIT");
+                    "NONE, FULL, LAYERS, EVERY, SELECTIVE, AXONN, FIT or INTERVAL");
   }
   if (recompute.layers_size() > 0 && recompute.mode() != Recompute::LAYERS) return needs("layers", "LAYERS");
   if (recompute.every() != 0 && recompute.mode() != Recompute::EVERY) return needs("every", "EVERY");
+  if (recompute.interval() != 0 && recompute.mode() != Recompute::INTERVAL) return needs("interval", "INTERVAL");
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.recompute.interval", recompute.interval(), 0));
   if (recompute.mode() == Recompute::EVERY) {
     return CheckAtLeast("plan.recompute.every", recompute.every(), 1);
   }

@@ -36,13 +36,9 @@ constexpr UnbuiltField kUnbuilt[] = {
      "loss_scale { fixed: 2 }"},
     {"plan.attention = MATERIALIZED", "FUSED", [](const Plan& p) { return p.attention() == MATERIALIZED; },
      "attention: MATERIALIZED"},
-    {"plan.recompute.mode = SELECTIVE", "NONE, FULL, LAYERS or EVERY",
+    {"plan.recompute.mode = SELECTIVE", "NONE, FULL, LAYERS, EVERY, INTERVAL, AXONN or FIT",
      [](const Plan& p) { return p.recompute().mode() == Recompute::SELECTIVE; },
      "recompute { mode: SELECTIVE } attention: MATERIALIZED"},
-    {"plan.recompute.mode = AXONN", "NONE, FULL, LAYERS or EVERY",
-     [](const Plan& p) { return p.recompute().mode() == Recompute::AXONN; }, "recompute { mode: AXONN }"},
-    {"plan.recompute.mode = FIT", "NONE, FULL, LAYERS or EVERY",
-     [](const Plan& p) { return p.recompute().mode() == Recompute::FIT; }, "recompute { mode: FIT }"},
 };
 
 // "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".

@@ -26,7 +26,8 @@ absl::StatusOr<T> Parse(const std::string& text) {
 std::string TinyPlan::Name() const {
   return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, schedule_fields.empty() ? "" : " ", schedule_fields,
                       plan_fields.empty() ? "" : " ", plan_fields, " batch ", batch, recompute ? " recompute" : "",
-                      exact ? " exact" : "", bf16 ? " bf16" : "");
+                      recompute_fields.empty() ? "" : " recompute ", recompute_fields, exact ? " exact" : "",
+                      bf16 ? " bf16" : "");
 }
 
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
@@ -46,7 +47,10 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
       Parse<Plan>(absl::StrCat(
           "mesh { axes { name: 'data' size: ", plan.data, " } axes { name: 'pipe' size: ", plan.pipe,
           " } } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ", plan.plan_fields,
-          " recompute { mode: ", plan.recompute ? "FULL" : "NONE",
+          " recompute { ",
+          !plan.recompute_fields.empty() ? plan.recompute_fields
+          : plan.recompute               ? "mode: FULL"
+                                         : "mode: NONE",
           " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER",
           plan.bf16
               ? " precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"

@@ -27,6 +27,8 @@ struct TinyPlan {
   // Further fields of the plan's schedule, and of the plan, as text.
   std::string schedule_fields = "";
   std::string plan_fields = "";
+  // Instead of `recompute`: the fields of the plan's recompute.
+  std::string recompute_fields = "";
 
   std::string Name() const;
 };
