@@ -14,7 +14,8 @@ Draft& Generator::NewDraft(TemplateDraft& t, ActionKind kind, std::string stream
   draft.stream = std::move(stream);
   draft.action.set_kind(kind);
   draft.action.set_stage(random_.Below(program_.stages()));
-  if (kind != ALL_REDUCE) draft.action.set_microbatch(random_.Below(program_.microbatches()));
+  if (kind != ALL_REDUCE && kind != ALL_GATHER && kind != REDUCE_SCATTER)
+    draft.action.set_microbatch(random_.Below(program_.microbatches()));
   return draft;
 }
 

@@ -32,6 +32,9 @@ Program Generator::Run() {
 void Generator::MakeMesh() {
   pipe_ = 1 + static_cast<int>(random_.Below(options_.max_pipe));
   data_ = 1 + static_cast<int>(random_.Below(options_.max_data));
+  // With blocks and strides that are neither one nor all.
+  if (options_.collectives && options_.max_data > 1 && pipe_ * 4 <= options_.max_ranks && random_.Chance(0.3))
+    data_ = 4;
   const bool pipe_first = random_.Chance(0.5);
   for (const bool is_pipe : {pipe_first, !pipe_first}) {
     MeshAxis& axis = *program_.mutable_mesh()->add_axes();
@@ -41,7 +44,7 @@ void Generator::MakeMesh() {
   int64_t z = 1;
   if (options_.collectives) {
     for (const char* name : {"z", "y", "x"}) {
-      const int64_t size = 1 + random_.Below(3);
+      const int64_t size = 2 + random_.Below(3);
       if (random_.Chance(0.4) || MeshRanks(program_.mesh()) * size > options_.max_ranks) continue;
       MeshAxis& axis = *program_.mutable_mesh()->add_axes();
       axis.set_name(name);
@@ -64,6 +67,7 @@ void Generator::MakeMesh() {
   recipe.mutable_adamw();
   rows_ = recipe.sequence_length() * recipe.microbatch_sequences() / z;
   sizes_ = {rows_ * kColumns, 16 + random_.Below(std::max<int64_t>(1, options_.max_elements))};
+  if (options_.collectives) sizes_.push_back(kPart);
 }
 
 void Generator::MakeSchedule() {

@@ -1,4 +1,6 @@
 // Fields of actions one by one: ids, segments, operands, peers, groups and dependencies are in range (P1, P2, P8).
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "proto/suggest.h"
 #include "proto/units.h"
@@ -84,6 +86,7 @@ class TemplateCheck {
         }
         last = action.id();
         list_of_[action.id()] = list;
+        by_id_[action.id()] = &action;
         if (action.kind() == ACTION_UNSPECIFIED) Bad("P2.kind", action, "has no kind");
       }
     }
@@ -110,11 +113,12 @@ class TemplateCheck {
     // Only forwards are wide, and what they send.
     unused(kind != FORWARD && !IsTransfer(kind) && action.width() != 0, "width");
     unused(IsTransfer(kind) && action.direction() == FROM_LOSS && action.width() > 1, "width from the loss");
-    unused(kind != ALL_REDUCE && action.has_group(), "group");
-    unused(kind != ALL_REDUCE && action.purpose() != PURPOSE_UNSPECIFIED, "purpose");
-    unused(kind != ALL_REDUCE && !action.algorithm().empty(), "algorithm");
-    unused(kind != ALL_REDUCE && kind != SEND && action.sources_size() > 0, "sources");
-    unused(kind != ALL_REDUCE && kind != RECV && action.destinations_size() > 0, "destinations");
+    const bool collective = IsCollective(kind);
+    unused(!collective && action.has_group(), "group");
+    unused(!collective && action.purpose() != PURPOSE_UNSPECIFIED, "purpose");
+    unused(!collective && !action.algorithm().empty(), "algorithm");
+    unused(!collective && kind != SEND && action.sources_size() > 0, "sources");
+    unused(!collective && kind != RECV && action.destinations_size() > 0, "destinations");
     const bool per_microbatch = IsMicrobatch(kind) || IsTransfer(kind);
     CheckRange(action, "", action.stage(), action.microbatch(), action.lane(),
                per_microbatch ? program_.microbatches() : 1);
@@ -219,7 +223,17 @@ class TemplateCheck {
             kNames[from]);
       }
       if (dep.action() == action.id() && dep.distance() == 0) Bad("P1.deps", action, "depends on itself");
+      if (dep.detached() && !HasDetached(*by_id_.at(dep.action()))) {
+        Bad("P2.detached", action, "waits for the detached steps of ", Describe(*by_id_.at(dep.action())),
+            ", which has none");
+      }
     }
+  }
+
+  bool HasDetached(const Action& action) const {
+    if (!IsCompute(action.kind()) || action.segment() < 0 || action.segment() >= program_.segments_size()) return false;
+    const Segment& segment = program_.segments(action.segment());
+    return std::any_of(segment.steps().begin(), segment.steps().end(), [](const Step& s) { return s.detached(); });
   }
 
   void CheckCompute(const Action& action) {
@@ -250,6 +264,12 @@ class TemplateCheck {
     for (const Step& step : segment.steps()) {
       if (!CheckMicrobatches(action, segment, step)) break;
     }
+    if (segments_.insert(action.segment()).second) {
+      for (const Step& step : segment.steps()) {
+        if (step.has_collective())
+          CheckGroup(action, absl::StrCat("step '", step.name(), "': "), step.collective().group());
+      }
+    }
     if (IsMessageDriven(program_) && IsMicrobatch(action.kind())) {
       for (const Step& step : segment.steps()) {
         if (step.stream() == COMPUTE) continue;
@@ -263,10 +283,7 @@ class TemplateCheck {
   // The microbatches that the step is for are the action's.
   bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step) {
     const Kernel k = step.kernel();
-    if (k != LOAD_TOKENS && k != LOAD_TARGETS && k != CROSS_ENTROPY && k != DROPOUT &&
-        ((k != ATTENTION && k != ATTENTION_BACKWARD) || step.attributes().dropout() == 0)) {
-      return true;
-    }
+    if (!ReadsMicrobatch(step)) return true;
     const auto bad = [&](const auto&... parts) {
       Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k), ") ", parts...);
       return false;
@@ -277,12 +294,12 @@ class TemplateCheck {
     if (step.attributes().of_backward() && action.kind() != FORWARD_BACKWARD) {
       return bad("has of_backward, which only a step of a FORWARD_BACKWARD may have");
     }
-    const int64_t one =
-        std::max<int64_t>(1, program_.recipe().microbatch_sequences()) * program_.recipe().sequence_length();
+    const int64_t one = RowsOfMicrobatch(program_);
     const int64_t count = std::max<int64_t>(1, segment.values(step.outputs(0)).shape(0) / one);
     const int64_t offset = step.attributes().microbatch_offset();
     const int width = Width(action);
-    if (k == CROSS_ENTROPY && count > 1) return bad("has the rows of ", count, " microbatches, is for one");
+    if ((k == CROSS_ENTROPY || k == CROSS_ENTROPY_COMBINE) && count > 1)
+      return bad("has the rows of ", count, " microbatches, is for one");
     if (offset < 0 || offset > width - count) {
       return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);
     }
@@ -297,14 +314,17 @@ class TemplateCheck {
     return false;
   }
 
+  static bool IsMessage(DType dtype) { return dtype != INT32 && dtype != UINT8; }
+
   void CheckTransfer(const Action& action) {
     const bool send = action.kind() == SEND;
     const auto& buffers = send ? action.sources() : action.destinations();
     if (buffers.size() != 1) {
       Bad("P4.buffers", action, "must name one buffer, names ", buffers.size());
     } else if (MessageOk(action, send ? "sources" : "destinations", buffers.Get(0)) &&
-               t_.buffers(buffers.Get(0)).dtype() == INT32) {
-      Bad("P4.dtype", action, "moves ", DescribeBuffer(t_, buffers.Get(0)), " of int32; messages are floating point");
+               !IsMessage(t_.buffers(buffers.Get(0)).dtype())) {
+      Bad("P4.dtype", action, "moves ", DescribeBuffer(t_, buffers.Get(0)), " of ",
+          DTypeName(t_.buffers(buffers.Get(0)).dtype()), "; messages are floating point");
     }
     if (action.direction() == DIRECTION_UNSPECIFIED) Bad("P4.direction", action, "has no direction");
     absl::flat_hash_set<std::string> seen;
@@ -344,47 +364,38 @@ class TemplateCheck {
       const int s = action.sources(i), d = action.destinations(i);
       if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;
       const Buffer &a = t_.buffers(s), &b = t_.buffers(d);
-      if (a.dtype() == INT32 || a.dtype() == FP16) {
-        Bad("P4.dtype", action, "sums ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
-            "; sums are of fp64, fp32, bf16 or exact192");
+      const bool sums = action.kind() != ALL_GATHER;
+      if (!IsMessage(a.dtype()) || (sums && a.dtype() == FP16)) {
+        Bad("P4.dtype", action, sums ? "sums " : "gathers ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
+            sums ? "; sums are of fp64, fp32, bf16 or exact192" : "; messages are floating point");
       }
-      if (a.dtype() != b.dtype() || a.bytes() != b.bytes()) {
-        Bad("P4.shape", action, DescribeBuffer(t_, s), " is summed into ", DescribeBuffer(t_, d),
-            " of another dtype or size");
+      const int64_t size = GroupFault(program_, action.group()).empty() ? GroupSize(program_, action.group()) : 1;
+      const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,
+                    scatters = action.kind() == REDUCE_SCATTER ? size : 1;
+      // Arenas have at most 2^50 bytes, meshes 2^20 ranks.
+      const bool fits =
+          b.bytes() / gathers == a.bytes() / scatters && b.bytes() % gathers == 0 && a.bytes() % scatters == 0;
+      if (a.dtype() != b.dtype() || !fits) {
+        Bad("P4.shape", action, DescribeBuffer(t_, s), " of ", a.bytes(), " bytes is ",
+            gathers > 1 ? "gathered" : "summed", " into ", DescribeBuffer(t_, d), " of ", b.bytes(),
+            action.kind() == ALL_REDUCE ? " bytes, of another dtype or size"
+                                        : absl::StrCat(" bytes by ", size, " members, of another dtype or size"));
+      }
+      if (s == d && action.kind() != ALL_REDUCE) {
+        Bad("P4.buffers", action, DescribeBuffer(t_, s), " is source and destination; only an ALL_REDUCE is in place");
       }
       for (int x : {s, d}) {
         const auto [it, fresh] = role.emplace(x, i);
         if (!fresh && it->second != i) Bad("P4.buffers", action, DescribeBuffer(t_, x), " appears twice");
       }
     }
-    absl::flat_hash_set<std::string> seen;
-    for (const AxisSubset& subset : action.group().axes()) {
-      CheckSubset(action, subset);
-      if (!seen.insert(subset.axis()).second) Bad("P8.group", action, "group names axis ", subset.axis(), " twice");
-    }
+    CheckGroup(action, "", action.group());
   }
 
-  void CheckSubset(const Action& action, const AxisSubset& subset) {
-    const int axis = Axis(subset.axis());
-    if (axis < 0)
-      return Bad("P8.group", action, "group names axis '", subset.axis(), "', which the mesh does not have");
-    const int64_t size = program_.mesh().axes(axis).size();
-    int64_t last = -1;
-    for (int64_t i : subset.indices()) {
-      if (i <= last || i >= size) {
-        return Bad("P8.group", action, "indices of axis ", subset.axis(), " must be ascending and below ", size);
-      }
-      last = i;
-    }
-    if (subset.indices_size() == 0 || subset.indices_size() == size) return;
-    for (const Coordinate& pin : t_.pins()) {
-      if (pin.axis() != subset.axis()) continue;
-      if (std::find(subset.indices().begin(), subset.indices().end(), pin.index()) == subset.indices().end()) {
-        Bad("P8.group", action, "the rank itself, at ", pin.axis(), "=", pin.index(), ", is not in its group");
-      }
-      return;
-    }
-    Bad("P8.group", action, "group picks coordinates of axis ", subset.axis(), ", which the template does not pin");
+  void CheckGroup(const Action& action, const std::string& where, const Group& group) {
+    std::string fault = GroupFault(program_, group);
+    if (fault.empty()) fault = GroupFaultIn(program_, t_, group);
+    if (!fault.empty()) Bad("P8.group", action, where, fault);
   }
 
   const Program& program_;
@@ -392,6 +403,8 @@ class TemplateCheck {
   const Template& t_;
   Findings* findings_;
   absl::flat_hash_map<int, List> list_of_;
+  absl::flat_hash_map<int, const Action*> by_id_;
+  absl::flat_hash_set<int> segments_;  // Whose groups were checked.
 };
 
 }  // namespace

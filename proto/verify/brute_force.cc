@@ -25,6 +25,7 @@ struct Node {
   bool dynamic = false;          // Of a queue: the compute stream must be free as well.
   std::vector<int> after_nodes;  // Must be finished: steps of the same segment.
   int match = -1;                // Transfers and collectives: who starts with it.
+  std::string communicator;      // Of a collective.
   bool done = false;
   int64_t ready = 0, start = 0, end = 0, finish = 0;
 };
@@ -35,7 +36,7 @@ struct Instance {
   const Action* action = nullptr;
   int copy = 0;
   int first = 0, count = 0;
-  std::vector<int> deps;  // Instances.
+  std::vector<std::pair<int, bool>> deps;  // Instances; with detached steps?
 };
 
 struct Access {
@@ -99,7 +100,8 @@ class Run {
             instances_.push_back(instance);
             continue;
           }
-          const bool communicates = action.kind() == ALL_REDUCE;
+          const bool communicates =
+              action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
           instance.count = communicates ? 1 : p_.segments(action.segment()).steps_size();
           for (int s = 0; s < instance.count; ++s) {
             Node node;
@@ -107,14 +109,19 @@ class Run {
             node.instance = static_cast<int>(instances_.size());
             node.occupancy = Duration();
             std::vector<std::string> streams;
-            if (communicates) {
-              streams = {Collective(rank, action)};
-              node.latency = Duration();
-              sequences_[{rank, streams[0]}].push_back(static_cast<int>(nodes_.size()));
-            } else {
+            if (!communicates) {
               node.step = &p_.segments(action.segment()).steps(s);
               for (int dep : node.step->deps()) node.after_nodes.push_back(instance.first + dep);
               streams = {StreamKind_Name(node.step->stream())};
+            }
+            if (communicates || node.step->has_collective()) {
+              node.communicator =
+                  communicates ? Communicator(rank, action.group(), action.purpose())
+                               : Communicator(rank, node.step->collective().group(), node.step->collective().purpose());
+              streams = {node.communicator};
+              node.latency = Duration();
+              sequences_[{rank, streams[0]}].push_back(static_cast<int>(nodes_.size()));
+            } else {
               if (p_.compute_order() != STATIC_ORDER && node.step->stream() == COMPUTE) {
                 node.dynamic = true;
                 streams = Queues(action.kind());
@@ -144,7 +151,7 @@ class Run {
             copy = (copy == repetitions_ + 1 ? repetitions_ : copy) - dep.distance();
             if (copy < 1) continue;
           }
-          instances_[i].deps.push_back(by_id.at({dep.action(), copy}));
+          instances_[i].deps.emplace_back(by_id.at({dep.action(), copy}), dep.detached());
         }
       }
     }
@@ -195,9 +202,9 @@ class Run {
     unit_next_ = 0;
   }
 
-  std::string Collective(int rank, const Action& action) const {
-    std::string key = absl::StrCat("reduce ", action.purpose());
-    for (int64_t member : GroupMembers(p_.mesh(), rank, action.group())) absl::StrAppend(&key, " ", member);
+  std::string Communicator(int rank, const Group& group, Purpose purpose) const {
+    std::string key = absl::StrCat("communicator ", purpose);
+    for (int64_t member : GroupMembers(p_.mesh(), rank, group)) absl::StrAppend(&key, " ", member);
     return key;
   }
 
@@ -214,8 +221,9 @@ class Run {
         if (nodes_[list[i]].match >= 0) continue;
         const Action& action = *instances_[nodes_[list[i]].instance].action;
         std::vector<int> members;
-        if (action.kind() == ALL_REDUCE) {
-          for (int64_t member : GroupMembers(p_.mesh(), key.first, action.group())) {
+        if (const Step* step = nodes_[list[i]].step; !nodes_[list[i]].communicator.empty()) {
+          const Group& group = step != nullptr ? step->collective().group() : action.group();
+          for (int64_t member : GroupMembers(p_.mesh(), key.first, group)) {
             members.push_back(sequences_.at({static_cast<int>(member), key.second})[i]);
           }
         } else {
@@ -274,10 +282,10 @@ class Run {
     for (int other : node.after_nodes) {
       if (!wait(other)) return false;
     }
-    for (int dep : instances_[node.instance].deps) {
+    for (const auto& [dep, detached] : instances_[node.instance].deps) {
       for (int other = instances_[dep].first; other < instances_[dep].first + instances_[dep].count; ++other) {
         const Step* step = nodes_[other].step;
-        if (step != nullptr && step->detached()) continue;
+        if (step != nullptr && step->detached() && !detached) continue;
         if (!wait(other)) return false;
       }
     }
@@ -360,10 +368,16 @@ class Run {
         const Access &a = list[i], &b = list[j];
         if (a.node == b.node || a.place != b.place || !(a.write || b.write)) continue;
         if (Disjoint(a.begin, a.end, b.begin, b.end) || Disjoint(a.from, a.to, b.from, b.to)) continue;
+        if (InOrder(a.node, b.node)) continue;
         return absl::StrCat("race: ", Name(a.node), " and ", Name(b.node));
       }
     }
     return CheckLifetimes(rank, list);
+  }
+
+  // Collectives of one stream take effect in order.
+  bool InOrder(int a, int b) const {
+    return !nodes_[a].communicator.empty() && nodes_[a].communicator == nodes_[b].communicator;
   }
 
   struct Lifetime {
@@ -427,7 +441,8 @@ class Run {
     std::vector<std::pair<int64_t, int64_t>> writes;
     const int copy = instances_[nodes_[read.node].instance].copy;
     for (const Access& a : list) {
-      if (a.write && a.buffer == read.buffer && a.to <= read.from && instances_[nodes_[a.node].instance].copy == copy) {
+      const bool before = a.to <= read.from || (InOrder(a.node, read.node) && a.node < read.node);
+      if (a.write && a.buffer == read.buffer && before && instances_[nodes_[a.node].instance].copy == copy) {
         writes.emplace_back(a.begin, a.end);
       }
     }

@@ -4,9 +4,20 @@
 //
 // One repetition is enough: members of a rendezvous are in the same list (P4), so no edge leads from a repetition to an
 // earlier one, and within a repetition all repetitions are alike.
-// Roles are enough: peers and groups keep or take in whole unpinned axes, so a cycle of roles lifts to one of ranks.
+// Roles are enough: peers keep unpinned axes, and groups take them in whole or in equal parts, so ranks of one role are
+// at the same place at the same time, and a cycle of roles lifts to one of ranks and the other way round. A collective
+// step whose members are all of one role therefore waits for nobody else: it is a step like any other.
+//
+// Segments may have thousands of steps. So first a coarse graph: one node for all steps of an action, and one for all
+// actions that meet in collective steps of several roles. It has every edge that leads from one such node to another,
+// so a cycle of the full graph stays within a node if the coarse one has none; and there it cannot be: those actions
+// run one segment, one on each role, and meet in the same step each time (P4.collective), so every edge among them
+// leads to a later step, or from a member of a collective to the others, in the same step. Only if the coarse graph has
+// a cycle, or one role meets itself, the full graph decides.
 #include <algorithm>
+#include <map>
 
+#include "absl/container/flat_hash_set.h"
 #include "proto/verify/matching.h"
 
 namespace weft::verify {
@@ -14,28 +25,40 @@ namespace {
 
 class Graph {
  public:
-  Graph(const Index& index, const Matching& matching, List list) : index_(index), matching_(matching), list_(list) {
+  Graph(const Index& index, const Matching& matching, List list, bool coarse)
+      : index_(index), matching_(matching), list_(list), coarse_(coarse) {
     Number();
+    MeetInSteps();
     Connect();
   }
 
+  // The coarse graph says nothing.
+  bool Undecided() const { return undecided_; }
+
   // Kahn; false if a cycle is left.
   bool Sort() {
+    size_t nodes = 0;
     for (int n = 0; n < static_cast<int>(owner_.size()); ++n) {
-      if (waits_[n] == 0) sorted_.push_back(n);
+      nodes += RepresentativeOf(n) == n;
+      if (waits_[n] == 0 && RepresentativeOf(n) == n) sorted_.push_back(n);
     }
     for (size_t head = 0; head < sorted_.size(); ++head) {
       for (int e = edge_begin_[sorted_[head]]; e < edge_begin_[sorted_[head] + 1]; ++e) {
         if (--waits_[edges_[e]] == 0) sorted_.push_back(edges_[e]);
       }
     }
-    return sorted_.size() == owner_.size();
+    return sorted_.size() == nodes;
   }
 
   std::vector<RoleAction> Order() const {
     std::vector<RoleAction> order;
     for (int n : sorted_) {
       if (finish_[n]) order.push_back(owner_[n]);
+      const auto joined = joined_.find(n);
+      if (joined == joined_.end()) continue;
+      for (int m : joined->second) {
+        if (finish_[m]) order.push_back(owner_[m]);
+      }
     }
     return order;
   }
@@ -43,7 +66,7 @@ class Graph {
   // A cycle among the nodes that Sort left, in waiting order: each waits for the next.
   std::vector<RoleAction> Cycle() const {
     int start = 0;
-    while (waits_[start] == 0) ++start;
+    while (waits_[start] == 0 || RepresentativeOf(start) != start) ++start;
     // Predecessors that are left, one each.
     std::vector<int> pred(owner_.size(), -1);
     for (int n = static_cast<int>(owner_.size()) - 1; n >= 0; --n) {
@@ -61,7 +84,10 @@ class Graph {
     std::vector<RoleAction> cycle;
     for (size_t i = seen[start]; i < path.size(); ++i) {
       const RoleAction& a = owner_[path[i]];
-      if (cycle.empty() || cycle.back().role != a.role || cycle.back().action != a.action) cycle.push_back(a);
+      if (cycle.empty() || cycle.back().role != a.role || cycle.back().action != a.action ||
+          (a.part >= 0 && cycle.back().part != a.part)) {
+        cycle.push_back(a);
+      }
     }
     return cycle;
   }
@@ -70,6 +96,7 @@ class Graph {
   const TemplateIndex& TemplateOf(int role) const { return index_.templates[index_.role_template[role]]; }
 
   int Parts(const Action& action) const {
+    if (coarse_) return 1;
     return IsCompute(action.kind()) ? static_cast<int>(index_.segments[action.segment()].parts.size()) : 1;
   }
 
@@ -109,12 +136,45 @@ class Graph {
           }
           continue;
         }
-        const int parts = Parts(*t.actions[a].action);
-        first.push_back(NewNode({role, a}, parts == 1));
-        for (int p = 1; p < parts; ++p) NewNode({role, a}, false);
+        const Action& action = *t.actions[a].action;
+        const int parts = Parts(action);
+        const std::vector<Part>& all = index_.segments[action.segment()].parts;
+        for (int p = 0; p < parts; ++p) {
+          const int node = NewNode({role, a, !coarse_ && IsCollective(all[p]) ? p : -1}, parts == 1);
+          if (p == 0) first.push_back(node);
+        }
         if (parts > 1) NewNode({role, a}, true);
       }
     }
+  }
+
+  // The nodes of members of a collective step become one.
+  void MeetInSteps() {
+    representative_.resize(owner_.size());
+    for (size_t n = 0; n < owner_.size(); ++n) representative_[n] = static_cast<int>(n);
+    for (const Rendezvous& members : matching_.steps) {
+      if (TemplateOf(members[0].role).actions[members[0].action].list != list_) continue;
+      const auto node = [&](const RoleAction& at) {
+        const int first = first_[at.role][at.action - TemplateOf(at.role).list_begin[list_]];
+        return first + (coarse_ ? 0 : at.part);
+      };
+      for (const RoleAction& member : members) {
+        const int a = RepresentativeOf(node(members[0])), b = RepresentativeOf(node(member));
+        representative_[std::max(a, b)] = std::min(a, b);
+      }
+    }
+    for (int n = 0; n < static_cast<int>(owner_.size()); ++n) {
+      const int r = representative_[n] = RepresentativeOf(n);
+      if (r != n) joined_[r].push_back(n);
+    }
+    for (const auto& [r, nodes] : joined_) {
+      absl::flat_hash_set<int> roles = {owner_[r].role};
+      for (int n : nodes) undecided_ = undecided_ || (coarse_ && !roles.insert(owner_[n].role).second);
+    }
+  }
+  int RepresentativeOf(int n) const {
+    while (representative_[n] != n) n = representative_[n];
+    return n;
   }
 
   int AddToUnit(const RoleAction& at, int rendezvous, const std::vector<int>& units_of_role) {
@@ -180,8 +240,15 @@ class Graph {
           }
         } else {
           const std::vector<Part>& all = index_.segments[action.segment()].parts;
-          for (int p = 0; p < parts; ++p) {
-            streams.AddStep(action.kind(), all[p].stream, first + p, edge);
+          if (coarse_) {
+            std::vector<int> used;
+            for (const Part& part : all) used.push_back(t.StreamOf(action.segment(), part));
+            std::sort(used.begin(), used.end());
+            used.erase(std::unique(used.begin(), used.end()), used.end());
+            for (int stream : used) streams.AddStep(action.kind(), stream, first, edge);
+          }
+          for (int p = 0; p < parts && !coarse_; ++p) {
+            streams.AddStep(action.kind(), t.StreamOf(action.segment(), all[p]), first + p, edge);
             for (int dep : all[p].deps) pairs.emplace_back(first + dep, first + p);
             if (parts > 1 && !all[p].detached) pairs.emplace_back(first + p, first + parts);
           }
@@ -189,12 +256,23 @@ class Graph {
         for (const Dependency& dep : action.deps()) {
           const int on = t.by_id.at(dep.action());
           if (dep.distance() != 0 || t.actions[on].list != list_) continue;
-          const int on_parts = Parts(*t.actions[on].action);
-          const int finish = first_[role][on - base] + (on_parts > 1 ? on_parts : 0);
-          for (int p = 0; p < parts; ++p) pairs.emplace_back(finish, first + p);
+          const int on_parts = Parts(*t.actions[on].action), on_first = first_[role][on - base];
+          const int finish = on_first + (on_parts > 1 ? on_parts : 0);
+          // What starts first holds back the others.
+          std::vector<int> starts = {0};
+          if (parts > 1) starts = index_.segments[action.segment()].first_parts;
+          for (int p : starts) {
+            pairs.emplace_back(finish, first + p);
+            if (!dep.detached() || on_parts == 1) continue;
+            const std::vector<Part>& all = index_.segments[t.actions[on].action->segment()].parts;
+            for (int d = 0; d < on_parts; ++d) {
+              if (all[d].detached) pairs.emplace_back(on_first + d, first + p);
+            }
+          }
         }
       }
     }
+    for (auto& [a, b] : pairs) a = RepresentativeOf(a), b = RepresentativeOf(b);
     // Compressed rows.
     waits_.assign(owner_.size(), 0);
     edge_begin_.assign(owner_.size() + 1, 0);
@@ -208,6 +286,10 @@ class Graph {
   const Index& index_;
   const Matching& matching_;
   const List list_;
+  const bool coarse_;
+  bool undecided_ = false;
+  std::vector<int> representative_;
+  std::map<int, std::vector<int>> joined_;  // Representative -> the other nodes.
   std::vector<RoleAction> owner_;
   std::vector<bool> finish_;
   std::vector<std::vector<int>> first_;
@@ -222,16 +304,25 @@ class Graph {
 ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings* findings) {
   ListOrders orders;
   for (List list : {kPrologue, kBody, kEpilogue}) {
-    Graph graph(index, matching, list);
-    if (graph.Sort()) {
+    const auto sorted = [&](Graph& graph) {
+      if (!graph.Sort()) return false;
       if (list != kEpilogue) (list == kBody ? orders.body : orders.prologue) = graph.Order();
-      continue;
-    }
+      return true;
+    };
+    Graph coarse(index, matching, list, true);
+    if (!coarse.Undecided() && sorted(coarse)) continue;
+    Graph graph(index, matching, list, false);
+    if (sorted(graph)) continue;
     const std::vector<RoleAction> cycle = graph.Cycle();
     const auto name = [&](const RoleAction& a) -> std::string {
       const TemplateIndex& t = index.templates[index.role_template[a.role]];
       const int r = matching.of[a.role][a.action];
-      std::string text = Describe(*t.t, *t.actions[a.action].action);
+      const Action& action = *t.actions[a.action].action;
+      std::string text = Describe(*t.t, action);
+      if (a.part >= 0) {
+        const int step = index.segments[action.segment()].parts[a.part].first_step;
+        absl::StrAppend(&text, ", step '", index.program->segments(action.segment()).steps(step).name(), "'");
+      }
       if (r < 0 || !IsTransfer(t.actions[a.action].action->kind())) return text;
       // Both ends wait.
       for (const RoleAction& end : matching.rendezvous[r]) {

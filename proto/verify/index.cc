@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "absl/strings/str_join.h"
+#include "proto/mesh.h"
 #include "proto/units.h"
 
 namespace weft::verify {
@@ -36,12 +36,11 @@ std::vector<int> Index::GroupRoles(int role, const Group& group) const {
     const int axis = AxisIndex(subset.axis());
     const int position = PinnedPosition(axis);
     if (position < 0) continue;
+    const std::vector<int64_t> coordinates =
+        SubsetCoordinates(subset, program->mesh().axes(axis).size(), RoleCoordinate(role, position));
     std::vector<int> expanded;
-    const int64_t count = subset.indices_size() == 0 ? program->mesh().axes(axis).size() : subset.indices_size();
     for (int member : roles) {
-      for (int64_t k = 0; k < count; ++k) {
-        expanded.push_back(WithCoordinate(member, position, subset.indices_size() == 0 ? k : subset.indices(k)));
-      }
+      for (const int64_t c : coordinates) expanded.push_back(WithCoordinate(member, position, c));
     }
     roles = std::move(expanded);
   }
@@ -50,46 +49,56 @@ std::vector<int> Index::GroupRoles(int role, const Group& group) const {
 }
 
 bool Index::GroupCoversAxis(const Group& group, const std::string& axis) const {
-  if (AxisSize(axis) == 1) return true;
+  const int64_t size = AxisSize(axis);
+  if (size == 1) return true;
   for (const AxisSubset& subset : group.axes()) {
-    if (subset.axis() == axis) return subset.indices_size() == 0 || subset.indices_size() == AxisSize(axis);
+    if (subset.axis() == axis) return SubsetSize(subset, size) == size;
   }
   return false;
 }
 
 std::string StreamKey(const Program& program, const Template& t, const Action& action) {
-  std::string key;
-  if (IsTransfer(action.kind()) && program.transfer_streams() == SHARED) return "transfers";
-  if (IsTransfer(action.kind()) && program.transfer_streams() == PER_DIRECTION) {
-    return Direction_Name(action.direction());
-  }
+  if (!IsTransfer(action.kind())) return CommunicatorKey(program, action.group(), action.purpose());
+  if (program.transfer_streams() == SHARED) return "transfers";
+  if (program.transfer_streams() == PER_DIRECTION) return Direction_Name(action.direction());
   const auto own = [&](const std::string& axis, int64_t index) {
     return std::any_of(t.pins().begin(), t.pins().end(),
                        [&](const Coordinate& pin) { return pin.axis() == axis && pin.index() == index; });
   };
+  std::string key;
   for (const MeshAxis& axis : program.mesh().axes()) {
-    if (IsTransfer(action.kind())) {
-      for (const Coordinate& at : action.peer().at()) {
-        if (at.axis() == axis.name() && !own(at.axis(), at.index())) {
-          absl::StrAppend(&key, at.axis(), "=", at.index(), " ");
-        }
-      }
-    } else {
-      for (const AxisSubset& subset : action.group().axes()) {
-        if (subset.axis() != axis.name() || axis.size() == 1) continue;
-        if (subset.indices_size() == 0 || subset.indices_size() == axis.size()) {
-          absl::StrAppend(&key, subset.axis(), "=* ");
-        } else if (subset.indices_size() > 1) {
-          absl::StrAppend(&key, subset.axis(), "=", absl::StrJoin(subset.indices(), ","), " ");
-        }
+    for (const Coordinate& at : action.peer().at()) {
+      if (at.axis() == axis.name() && !own(at.axis(), at.index())) {
+        absl::StrAppend(&key, at.axis(), "=", at.index(), " ");
       }
     }
   }
-  if (IsTransfer(action.kind())) {
-    return absl::StrCat(key, Direction_Name(action.direction()), " lane ", action.lane(), " skip ", action.skip(), " ",
-                        ActionKind_Name(action.kind()));
+  return absl::StrCat(key, Direction_Name(action.direction()), " lane ", action.lane(), " skip ", action.skip(), " ",
+                      ActionKind_Name(action.kind()));
+}
+
+bool ReadsMicrobatch(const Step& step) {
+  switch (step.kernel()) {
+    case LOAD_TOKENS:
+    case LOAD_TARGETS:
+    case CROSS_ENTROPY:
+    case CROSS_ENTROPY_COMBINE:
+    case DROPOUT:
+      return true;
+    case ATTENTION:
+    case ATTENTION_BACKWARD:
+      return step.attributes().dropout() > 0;
+    default:
+      return false;
   }
-  return absl::StrCat(key, Purpose_Name(action.purpose()));
+}
+
+int64_t RowsOfMicrobatch(const Program& program) {
+  int64_t z = 1;
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    if (axis.name() == "z") z = axis.size();
+  }
+  return std::max<int64_t>(1, program.recipe().microbatch_sequences()) / z * program.recipe().sequence_length();
 }
 
 bool CheckRoles(Index* index, Findings* findings) {
@@ -197,17 +206,32 @@ bool BuildTemplates(Index* index, Findings* findings) {
     absl::flat_hash_map<std::string, int> streams;
     absl::flat_hash_map<std::pair<int, int>, int> clocks;  // (stream, which member of its group there)
     int64_t steps = 0;
+    const auto stream_of = [&](const std::string& key) {
+      const auto [it, fresh] = streams.emplace(key, ti.streams);
+      if (fresh) ++ti.streams;
+      return it->second;
+    };
+    const auto clock = [&](int stream, int nth) {
+      const auto [it, fresh] = clocks.emplace(std::pair(stream, nth), ti.clocks);
+      if (fresh) ++ti.clocks;
+      return it->second;
+    };
+    ti.channels.resize(index->segments.size());
     const auto add = [&](List list, const auto& actions) {
       ti.list_begin[list] = static_cast<int>(ti.actions.size());
       for (const Action& action : actions) {
         ti.by_id[action.id()] = static_cast<int>(ti.actions.size());
         int stream = -1;
         if (IsCompute(action.kind())) {
-          steps += index->segments[action.segment()].parts.size();
+          const SegmentUse& segment = index->segments[action.segment()];
+          steps += segment.parts.size();
+          std::vector<TemplateIndex::Channel>& channels = ti.channels[action.segment()];
+          for (size_t c = channels.size(); c < segment.communicators.size(); ++c) {
+            const int own = stream_of(segment.communicators[c]);
+            channels.push_back({own, clock(own, 0)});
+          }
         } else {
-          const auto [it, fresh] = streams.emplace(StreamKey(program, t, action), ti.streams);
-          if (fresh) ++ti.streams;
-          stream = it->second;
+          stream = stream_of(StreamKey(program, t, action));
           ++steps;
         }
         ti.actions.push_back({&action, list, stream});
@@ -218,11 +242,6 @@ bool BuildTemplates(Index* index, Findings* findings) {
     add(kBody, t.body());
     add(kEpilogue, t.epilogue());
     ti.list_begin[3] = static_cast<int>(ti.actions.size());
-    const auto clock = [&](int stream, int nth) {
-      const auto [it, fresh] = clocks.emplace(std::pair(stream, nth), ti.clocks);
-      if (fresh) ++ti.clocks;
-      return it->second;
-    };
     for (ActionRef& ref : ti.actions) {
       if (ref.stream >= 0 && ref.group < 0) ref.clock = clock(ref.stream, 0);
     }

@@ -47,7 +47,7 @@ struct Limits {
   // Of one dimension: BLAS counts in int.
   static constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
   static constexpr int64_t kRows = kExtent;
-  static constexpr int kParts = 4096;
+  static constexpr int kParts = 1 << 16;
   static constexpr int kDistance = 64;
   static constexpr int kLanes = 64;
   static constexpr int kWidth = 16;
@@ -59,13 +59,20 @@ struct Limits {
   static constexpr int64_t kExpandedSteps = int64_t{1} << 25;
 };
 
-// Steps of a segment that the order rules need not tell apart: the whole segment when it runs on one stream and has no
-// detached step, else one part per step.
+// Streams of a segment and of a template: COMPUTE, D2H and H2D are 0, 1 and 2; those of communicators are 3 + i in a
+// segment and come after 3 (the second queue of a message-driven program) in a template.
+constexpr int kStepStreams = 3;
+
+// Steps of a segment that the order rules need not tell apart: neighbours on one stream of which only the first waits
+// for another stream and only the last is waited for by one. A collective or detached step is a part by itself.
 struct Part {
-  StreamKind stream = COMPUTE;
+  int stream = 0;  // Of the segment.
   bool detached = false;
-  std::vector<int> deps;  // Earlier parts.
+  int first_step = 0;
+  std::vector<int> deps;     // Earlier parts that it waits for by name.
+  std::vector<int> waiters;  // Later parts that wait for it by name.
 };
+inline bool IsCollective(const Part& part) { return part.stream >= kStepStreams; }
 
 // How one segment uses one operand.
 struct OperandUse {
@@ -77,11 +84,17 @@ struct OperandUse {
   RangeSet token_writes, target_writes;  // What `writes` leaves there.
   int rewritten_by = -1;                 // The first step that writes bytes that an earlier step wrote.
   std::vector<int> parts;                // That touch it, ascending.
+  // Of those: every part starts behind one of the first, and is finished before one of the last.
+  std::vector<int> first_parts, last_parts;
 };
 
 struct SegmentUse {
   std::vector<Part> parts;
   std::vector<OperandUse> operands;
+  std::vector<int> first_parts, last_parts;  // Of all; the last ones without detached parts.
+  std::vector<std::string> communicators;    // Their keys: stream 3 + i is that of communicators[i].
+  std::vector<int> representative;           // Of each communicator: a step.
+  bool has_detached = false;
 };
 
 // The lists of a template.
@@ -115,6 +128,15 @@ struct TemplateIndex {
   int streams = 4;
   int clocks = 4;
   std::vector<TransferGroup> groups;
+  // Of the communicators of a segment that the template uses.
+  struct Channel {
+    int stream = 0, clock = 0;
+  };
+  std::vector<std::vector<Channel>> channels;  // [segment][communicator]
+
+  int StreamOf(int segment, const Part& part) const {
+    return IsCollective(part) ? channels[segment][part.stream - kStepStreams].stream : part.stream;
+  }
 };
 
 struct Index {
@@ -154,6 +176,14 @@ inline bool IsCompute(ActionKind kind) {
   return IsMicrobatch(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP;
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
+inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
+inline bool IsCollective(Kernel kernel) {
+  return kernel == GROUP_ALL_REDUCE || kernel == GROUP_ALL_GATHER || kernel == GROUP_REDUCE_SCATTER;
+}
+// Whether the step needs to know its microbatch (docs/kernels.md).
+bool ReadsMicrobatch(const Step& step);
+// Rows of one microbatch on a rank (P9).
+int64_t RowsOfMicrobatch(const Program& program);
 inline int Width(const Action& action) { return std::max(1, action.width()); }
 // Rule P14. Optimizer steps in a repetition; microbatches of one data replica in an optimizer step.
 inline bool IsAsynchronous(const Program& program) { return program.steps_per_repetition() > 0; }
@@ -183,7 +213,7 @@ class StreamOrder {
 
   // `edge(a, b)`: a ends before b starts. For a step of a compute action.
   template <typename Edge>
-  void AddStep(ActionKind kind, StreamKind stream, int node, Edge edge) {
+  void AddStep(ActionKind kind, int stream, int node, Edge edge) {
     if (stream != COMPUTE || !message_driven_) return Add(stream, node, node, edge);
     if (!IsBackward(kind)) Add(0, node, node, edge);
     if (!IsForward(kind)) Add(3, node, node, edge);
@@ -200,8 +230,8 @@ class StreamOrder {
   bool message_driven_;
   std::vector<int> last_;
 };
-// The clock of a step of a compute action.
-inline int ClockOf(bool message_driven, ActionKind kind, StreamKind stream) {
+// The clock of a step of a compute action that is no collective.
+inline int ClockOf(bool message_driven, ActionKind kind, int stream) {
   return message_driven && stream == COMPUTE && IsBackward(kind) ? 3 : stream;
 }
 
@@ -212,6 +242,13 @@ std::string Describe(const Action& action);
 // "buffer 7 'x.m0'"
 std::string DescribeBuffer(const Template& t, int buffer);
 
+// groups.cc, rule P8.group. What is wrong with a group, "" if nothing: by itself, and for the ranks of a template.
+std::string GroupFault(const Program& program, const Group& group);
+std::string GroupFaultIn(const Program& program, const Template& t, const Group& group);
+// A canonical text of whom a collective is with and what for: equal texts = same communicator, as seen from one rank.
+std::string CommunicatorKey(const Program& program, const Group& group, Purpose purpose);
+int64_t GroupSize(const Program& program, const Group& group);
+
 // A canonical text of whom the action exchanges with, as seen from its template: equal texts = same stream.
 std::string StreamKey(const Program& program, const Template& t, const Action& action);
 
@@ -219,12 +256,13 @@ std::string StreamKey(const Program& program, const Template& t, const Action& a
 void CheckMessage(const Program& program, Findings* findings);
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings);
 void CheckBuffers(const Program& program, Findings* findings);
-void CheckSegments(const Program& program, Findings* findings);
+void CheckSegments(const Program& program, const VerifyOptions& options, Findings* findings);
 void CheckActions(const Program& program, const VerifyOptions& options, Findings* findings);
 bool CheckRoles(Index* index, Findings* findings);
 void CheckSegmentOrder(Index* index, Findings* findings);
 bool BuildTemplates(Index* index, Findings* findings);
-void CheckStep(const Program& program, const Segment& segment, int step, Findings* findings);
+void CheckStep(const Program& program, const VerifyOptions& options, const Segment& segment, int step,
+               Findings* findings);
 
 }  // namespace weft::verify
 

@@ -1,129 +1,8 @@
 // Arity, shapes, dtypes and attributes of every kernel, as docs/kernels.md states them (rule P2.kernel), and that no
 // step writes what it reads except where that page says "in place" (P2.alias).
-#include <cmath>
-#include <initializer_list>
-
-#include "absl/strings/str_join.h"
-#include "proto/units.h"
-#include "proto/verify/index.h"
+#include "proto/verify/step_check.h"
 
 namespace weft::verify {
-namespace {
-
-using A = StepAttributes;
-
-// One step with its values, and the vocabulary of the checks below. Inputs and outputs exist once Arity has passed.
-class StepCheck {
- public:
-  StepCheck(const Program& program, const Segment& segment, int index, Findings* findings)
-      : program_(program), segment_(segment), index_(index), step_(segment.steps(index)), findings_(findings) {}
-
-  void Run();
-
- private:
-  template <typename... Parts>
-  void Bad(const char* rule, const Parts&... parts) {
-    ok_ = false;
-    findings_->Add(rule, "segment '", segment_.name(), "', step ", index_, " '", step_.name(), "' (",
-                   Kernel_Name(step_.kernel()), "): ", parts...);
-  }
-
-  const A& attributes() const { return step_.attributes(); }
-  const Value& In(int i) const { return segment_.values(step_.inputs(i)); }
-  const Value& Out(int i) const { return segment_.values(step_.outputs(i)); }
-  int inputs() const { return step_.inputs_size(); }
-  int outputs() const { return step_.outputs_size(); }
-
-  bool Arity(int in_low, int in_high, int out_low, int out_high) {
-    if (inputs() >= in_low && inputs() <= in_high && outputs() >= out_low && outputs() <= out_high) return true;
-    const auto range = [](int low, int high) {
-      return low == high ? absl::StrCat(low) : absl::StrCat(low, " to ", high);
-    };
-    Bad("P2.kernel", "has ", inputs(), " inputs and ", outputs(), " outputs, takes ", range(in_low, in_high), " and ",
-        range(out_low, out_high));
-    return false;
-  }
-
-  static std::string Text(const Value& v) {
-    return absl::StrCat("'", v.name(), "' ", DTypeName(v.dtype()), " [", absl::StrJoin(v.shape(), ","), "]");
-  }
-
-  void Shape(const Value& v, std::initializer_list<int64_t> want) {
-    if (std::equal(v.shape().begin(), v.shape().end(), want.begin(), want.end())) return;
-    Bad("P2.kernel", "value ", Text(v), " must have shape [", absl::StrJoin(want, ","), "]");
-  }
-  void SameShape(const Value& v, const Value& other) {
-    if (std::equal(v.shape().begin(), v.shape().end(), other.shape().begin(), other.shape().end())) return;
-    Bad("P2.kernel", "value ", Text(v), " must have the shape of ", Text(other));
-  }
-  bool Rank(const Value& v, int rank) {
-    if (v.shape_size() == rank) return true;
-    Bad("P2.kernel", "value ", Text(v), " must have ", rank, rank == 1 ? " dimension" : " dimensions");
-    return false;
-  }
-  void Is(const Value& v, std::initializer_list<DType> allowed) {
-    for (DType dtype : allowed) {
-      if (v.dtype() == dtype) return;
-    }
-    Bad("P2.kernel", "value ", Text(v), " must be ",
-        absl::StrJoin(allowed, " or ", [](std::string* s, DType d) { absl::StrAppend(s, std::string(DTypeName(d))); }));
-  }
-  void Floating(const Value& v) { Is(v, {FP32, FP64, BF16, FP16}); }
-  void AllFloating() {
-    for (int i = 0; i < inputs(); ++i) Floating(In(i));
-    for (int i = 0; i < outputs(); ++i) Floating(Out(i));
-  }
-  void Wide(const Value& v) { Is(v, {FP32, FP64}); }
-  // An attribute's range; the text says what is allowed.
-  void Require(bool ok, const char* attribute, double given, const char* allowed) {
-    if (!ok) Bad("P2.attribute", attribute, " is ", given, ", must be ", allowed);
-  }
-  // Only these fields of the attributes may be set.
-  void Attributes(std::initializer_list<int> allowed) {
-    std::vector<const google::protobuf::FieldDescriptor*> set;
-    if (step_.has_attributes()) attributes().GetReflection()->ListFields(attributes(), &set);
-    for (const auto* field : set) {
-      if (std::find(allowed.begin(), allowed.end(), field->number()) == allowed.end()) {
-        Bad("P2.attribute", "does not read attribute ", field->name(), ", which is set");
-      }
-    }
-  }
-  // Rows of a microbatch (docs/kernels.md).
-  int64_t Rows() const {
-    return std::max<int64_t>(1, program_.recipe().microbatch_sequences()) * program_.recipe().sequence_length();
-  }
-  // Those of one microbatch or of several neighbours; which, the action says.
-  void OfMicrobatches(const Value& v) {
-    if (v.shape(0) % Rows() == 0) return;
-    Bad("P2.kernel", "value ", Text(v), " must have the rows of whole microbatches, a multiple of ", Rows());
-  }
-  void Dropout() {
-    Require(attributes().dropout() >= 0 && attributes().dropout() < 1, "dropout", attributes().dropout(), "in [0, 1)");
-  }
-
-  // inputs[i] and outputs[o] must be the very same range.
-  void InPlace(int i, int o) {
-    const Value &in = In(i), &out = Out(o);
-    if (in.operand() != out.operand() || in.offset() != out.offset() || in.dtype() != out.dtype()) {
-      Bad("P2.alias", "output ", o, " '", out.name(), "' must be input ", i, " '", in.name(), "' (in place)");
-    }
-  }
-
-  void Matmul();
-  void LayerNorm();
-  void Attention();
-  void CrossEntropy();
-  void Optimizer();
-  void Kernels();
-  void Aliases();
-
-  const Program& program_;
-  const Segment& segment_;
-  const int index_;
-  const Step& step_;
-  Findings* findings_;
-  bool ok_ = true;
-};
 
 void StepCheck::Matmul() {
   Attributes({A::kTransposeAFieldNumber, A::kTransposeBFieldNumber});
@@ -139,6 +18,24 @@ void StepCheck::Matmul() {
   }
   Shape(Out(0), {m, n});
   if (inputs() == 3) Shape(In(2), {n});
+}
+
+void StepCheck::Embedding() {
+  Attributes({A::kColumnShiftFieldNumber});
+  if (!Arity(2, 2, 1, 1)) return;
+  const bool forward = step_.kernel() == EMBEDDING;
+  const Value& table = forward ? In(1) : Out(0);
+  const Value& y = forward ? Out(0) : In(1);
+  Is(In(0), {INT32});
+  Floating(table);
+  Floating(y);
+  if (!Rank(In(0), 1) || !Rank(table, 2)) return;
+  Shape(y, {In(0).shape(0), table.shape(1)});
+  // Of a split table the parts of all ranks together have a row for every token.
+  const int64_t rows = Largest(attributes().column_shift(), "column_shift") + table.shape(0);
+  if (rows < program_.vocabulary()) {
+    Bad("P2.kernel", "table ", Text(table), " has fewer rows than the vocabulary of ", program_.vocabulary());
+  }
 }
 
 void StepCheck::LayerNorm() {
@@ -185,7 +82,7 @@ void StepCheck::Attention() {
   const bool forward = step_.kernel() == ATTENTION;
   Attributes({A::kHeadsFieldNumber, A::kSequenceFieldNumber, A::kCausalFieldNumber, A::kScaleFieldNumber,
               A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
-              A::kOfBackwardFieldNumber});
+              A::kOfBackwardFieldNumber, A::kColumnShiftFieldNumber, A::kWholeColumnsFieldNumber});
   if (!(forward ? Arity(1, 1, 2, 2) : Arity(4, 4, 1, 1))) return;
   AllFloating();
   const Value& qkv = In(forward ? 0 : 1);
@@ -200,6 +97,8 @@ void StepCheck::Attention() {
     Bad("P2.kernel", "with dropout, rows and sequence must be those of microbatches, ", Rows(), " and ",
         program_.recipe().sequence_length(), "; they are ", rows, " and ", sequence);
   }
+  WholeColumns(heads);
+  Within(attributes().column_shift(), "column_shift", heads, std::max(heads, attributes().whole_columns()));
   const Value& o = forward ? Out(0) : In(2);
   const Value& lse = forward ? Out(1) : In(3);
   Shape(o, {rows, d});
@@ -211,13 +110,34 @@ void StepCheck::Attention() {
   }
 }
 
+void StepCheck::DropoutKernel() {
+  const A& a = attributes();
+  Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
+              A::kOfBackwardFieldNumber, A::kColumnShiftFieldNumber, A::kRowShiftFieldNumber,
+              A::kWholeColumnsFieldNumber});
+  if (!Arity(1, 1, 1, 1)) return;
+  AllFloating();
+  Dropout();
+  SameShape(Out(0), In(0));
+  if (!Rank(In(0), 2)) return;
+  const int64_t columns = In(0).shape(1);
+  WholeColumns(columns);
+  Within(a.column_shift(), "column_shift", columns, std::max(columns, a.whole_columns()));
+  // Elements are counted per sample.
+  if (Has(A::kRowShiftFieldNumber)) {
+    Within(a.row_shift(), "row_shift", In(0).shape(0), Rows());
+  } else {
+    OfMicrobatches(In(0));
+  }
+}
+
 void StepCheck::CrossEntropy() {
   const bool forward = step_.kernel() == CROSS_ENTROPY;
   if (step_.kernel() == CROSS_ENTROPY) {
     Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber, A::kMicrobatchOffsetFieldNumber,
                 A::kOfBackwardFieldNumber});
   } else {
-    Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber});
+    Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber, A::kColumnShiftFieldNumber});
   }
   if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 3, 1, 1))) return;
   const Value& logits = In(0);
@@ -230,8 +150,9 @@ void StepCheck::CrossEntropy() {
   Shape(targets, {logits.shape(0)});
   Shape(lse, {logits.shape(0)});
   // Targets lie in [-1, vocabulary).
-  Require(attributes().vocabulary() == program_.vocabulary() && attributes().vocabulary() <= logits.shape(1),
-          "vocabulary", attributes().vocabulary(), "the program's, and at most the columns of the logits");
+  const int64_t columns = Largest(attributes().column_shift(), "column_shift") + logits.shape(1);
+  Require(attributes().vocabulary() == program_.vocabulary() && attributes().vocabulary() <= columns, "vocabulary",
+          static_cast<double>(attributes().vocabulary()), "the program's, and at most the columns of the logits");
   Require(attributes().loss_weight() >= 0, "loss_weight", attributes().loss_weight(), "at least 0");
   if (!forward) {
     Floating(Out(0));
@@ -284,22 +205,8 @@ void StepCheck::Kernels() {
       if (Rank(Out(0), 1)) OfMicrobatches(Out(0));
       return;
     case EMBEDDING:
-    case EMBEDDING_BACKWARD: {
-      Attributes({});
-      if (!Arity(2, 2, 1, 1)) return;
-      const bool forward = step_.kernel() == EMBEDDING;
-      const Value& table = forward ? In(1) : Out(0);
-      const Value& y = forward ? Out(0) : In(1);
-      Is(In(0), {INT32});
-      Floating(table);
-      Floating(y);
-      if (!Rank(In(0), 1) || !Rank(table, 2)) return;
-      Shape(y, {In(0).shape(0), table.shape(1)});
-      if (table.shape(0) < program_.vocabulary()) {
-        Bad("P2.kernel", "table ", Text(table), " has fewer rows than the vocabulary of ", program_.vocabulary());
-      }
-      return;
-    }
+    case EMBEDDING_BACKWARD:
+      return Embedding();
     case POSITION_EMBEDDING:
     case POSITION_EMBEDDING_BACKWARD: {
       Attributes({A::kSequenceFieldNumber});
@@ -353,15 +260,7 @@ void StepCheck::Kernels() {
     case ATTENTION_BACKWARD:
       return Attention();
     case DROPOUT:
-      Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
-                  A::kOfBackwardFieldNumber});
-      if (!Arity(1, 1, 1, 1)) return;
-      AllFloating();
-      Dropout();
-      SameShape(Out(0), In(0));
-      // Elements are counted per sample.
-      if (Rank(In(0), 2)) OfMicrobatches(In(0));
-      return;
+      return DropoutKernel();
     case CROSS_ENTROPY:
     case CROSS_ENTROPY_BACKWARD:
       return CrossEntropy();
@@ -387,22 +286,37 @@ void StepCheck::Kernels() {
       return;
     }
     case SQUARED_NORM:
-      Attributes({A::kSlotFieldNumber});
-      if (!Arity(1, 1, 1, 1)) return;
-      AllFloating();
-      Is(Out(0), {FP64});
-      if (!Rank(Out(0), 1)) return;
-      Require(a.slot() >= 0 && a.slot() < Out(0).shape(0), "slot", a.slot(), "an element of the norms");
-      return;
+      return SquaredNorm();
     case NORM_TOTAL:
       Attributes({A::kClipNormFieldNumber});
       if (!Arity(1, 1, 1, 1)) return;
-      Is(In(0), {FP64});
+      Is(In(0), {FP64, EXACT192});
       Is(Out(0), {FP64});
       Rank(In(0), 1);
       Shape(Out(0), {2});
       Require(a.clip_norm() >= 0, "clip_norm", a.clip_norm(), "at least 0");
       return;
+    case GROUP_ALL_REDUCE:
+    case GROUP_ALL_GATHER:
+    case GROUP_REDUCE_SCATTER:
+      return Collectives();
+    case BIAS_ADD:
+      Attributes({});
+      if (!Arity(2, 2, 1, 1)) return;
+      AllFloating();
+      if (!Rank(In(0), 2)) return;
+      Shape(In(1), {In(0).shape(1)});
+      SameShape(Out(0), In(0));
+      return;
+    case CROSS_ENTROPY_PARTIAL:
+    case CROSS_ENTROPY_COMBINE:
+      return CrossEntropyParts();
+    case NORM_PARTIAL:
+    case NORM_COMBINE:
+    case NORM_APPLY:
+    case NORM_BACKWARD_PARTIAL:
+    case NORM_BACKWARD_APPLY:
+      return NormParts();
     case SCALE:
       Attributes({});
       if (!Arity(2, 2, 1, 1)) return;
@@ -428,6 +342,10 @@ void StepCheck::Aliases() {
     switch (step_.kernel()) {
       case ADD:
         return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
+      case BIAS_ADD:
+        return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
+      case GROUP_ALL_REDUCE:
+        return i == o && In(i).offset() == Out(o).offset();  // Of the same dtype and size.
       case SCALE:
         return i == 1 && In(1).offset() == Out(0).offset() && In(1).dtype() == Out(0).dtype();
       case ADAMW:
@@ -452,6 +370,13 @@ void StepCheck::Aliases() {
 }
 
 void StepCheck::Run() {
+  const bool collective = IsCollective(step_.kernel());
+  if ((step_.stream() == COLLECTIVE) != collective || step_.has_collective() != collective) {
+    Bad("P3.collective", "is on stream ", StreamKind_Name(step_.stream()),
+        step_.has_collective() ? " and has" : " without",
+        " a collective; steps of GROUP kernels, and only these, are on COLLECTIVE and have one");
+    return;
+  }
   Kernels();
   switch (step_.kernel()) {
     case EMBEDDING_BACKWARD:
@@ -461,6 +386,8 @@ void StepCheck::Run() {
     case BIAS_GRADIENT:
     case LAYER_NORM_BACKWARD:
     case LAYER_NORM_BACKWARD_WEIGHT:
+    case NORM_BACKWARD_APPLY:
+    case GROUP_REDUCE_SCATTER:
       break;
     default:
       if (step_.accumulate()) Bad("P2.attribute", "accumulate is set, which this kernel does not honour");
@@ -468,10 +395,9 @@ void StepCheck::Run() {
   if (ok_) Aliases();
 }
 
-}  // namespace
-
-void CheckStep(const Program& program, const Segment& segment, int step, Findings* findings) {
-  StepCheck(program, segment, step, findings).Run();
+void CheckStep(const Program& program, const VerifyOptions& options, const Segment& segment, int step,
+               Findings* findings) {
+  StepCheck(program, options, segment, step, findings).Run();
 }
 
 }  // namespace weft::verify

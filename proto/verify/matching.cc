@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/strings/str_join.h"
+#include "proto/mesh.h"
 #include "proto/units.h"
 
 namespace weft::verify {
@@ -28,38 +29,57 @@ class Matcher {
   }
 
  private:
-  // Action indices of one stream, per list.
-  using Sequence = std::vector<int>;
   struct Link {
-    Sequence sends, recvs;
+    std::vector<int> sends, recvs;  // Actions.
   };
+  // (action, part) of one stream, per list; part -1 = the action itself.
+  using Sequence = std::vector<std::pair<int, int>>;
   // (sender, receiver, lane, direction, skip, list)
   using LinkKey = std::tuple<int, int, int, int, int, int>;
   struct Communicator {
     std::map<int, Sequence> members;  // Role -> its collectives.
   };
   // (first member of the group, stream key, list)
-  using CommunicatorKey = std::tuple<int, std::string, int>;
+  using GroupKey = std::tuple<int, std::string, int>;
 
   const ActionRef& Ref(int role, int action) const {
     return index_.templates[index_.role_template[role]].actions[action];
   }
   const Template& TemplateOf(int role) const { return *index_.templates[index_.role_template[role]].t; }
   std::string Name(int role, int action) const { return Describe(TemplateOf(role), *Ref(role, action).action); }
+  const Step& StepOf(int role, std::pair<int, int> at) const {
+    const int segment = Ref(role, at.first).action->segment();
+    return index_.program->segments(segment).steps(index_.segments[segment].parts[at.second].first_step);
+  }
+  std::string Name(int role, std::pair<int, int> at) const {
+    const std::string action = Name(role, at.first);
+    return at.second < 0 ? action : absl::StrCat(action, ", step '", StepOf(role, at).name(), "'");
+  }
+  const Group& GroupOf(int role, std::pair<int, int> at) const {
+    return at.second < 0 ? Ref(role, at.first).action->group() : StepOf(role, at).collective().group();
+  }
 
   void Gather() {
-    std::vector<std::vector<std::string>> keys(index_.templates.size());
-    for (size_t t = 0; t < index_.templates.size(); ++t) {
-      keys[t].resize(index_.templates[t].streams);
-      for (const ActionRef& ref : index_.templates[t].actions) {
-        if (ref.stream >= 0 && keys[t][ref.stream].empty()) {
-          keys[t][ref.stream] = StreamKey(*index_.program, *index_.templates[t].t, *ref.action);
-        }
-      }
-    }
     for (int role = 0; role < static_cast<int>(index_.role_template.size()); ++role) {
-      const int t = index_.role_template[role];
-      const TemplateIndex& ti = index_.templates[t];
+      const TemplateIndex& ti = index_.templates[index_.role_template[role]];
+      struct Seen {
+        std::string key;
+        int leader = -1;
+        bool alone = false;  // All members are of this role, so at the same place of the same list.
+      };
+      std::vector<Seen> seen(ti.streams);
+      const auto join = [&](int stream, List list, std::pair<int, int> at) {
+        Seen& own = seen[stream];
+        if (own.leader < 0) {
+          const Group& group = GroupOf(role, at);
+          const Purpose purpose =
+              at.second < 0 ? Ref(role, at.first).action->purpose() : StepOf(role, at).collective().purpose();
+          own = {CommunicatorKey(*index_.program, group, purpose), Leader(role, group),
+                 index_.GroupRoles(role, group).size() == 1};
+        }
+        if (own.alone && at.second >= 0) return;
+        communicators_[{own.leader, own.key, list}].members[role].push_back(at);
+      };
       for (int a = 0; a < static_cast<int>(ti.actions.size()); ++a) {
         const Action& action = *ti.actions[a].action;
         const List list = ti.actions[a].list;
@@ -69,9 +89,14 @@ class Matcher {
           Link& link =
               links_[{send ? role : peer, send ? peer : role, action.lane(), action.direction(), action.skip(), list}];
           (send ? link.sends : link.recvs).push_back(a);
-        } else if (action.kind() == ALL_REDUCE) {
-          communicators_[{Leader(role, action.group()), keys[t][ti.actions[a].stream], list}].members[role].push_back(
-              a);
+        } else if (IsCollective(action.kind())) {
+          join(ti.actions[a].stream, list, {a, -1});
+        } else {
+          const SegmentUse& segment = index_.segments[action.segment()];
+          if (segment.communicators.empty()) continue;
+          for (int p = 0; p < static_cast<int>(segment.parts.size()); ++p) {
+            if (IsCollective(segment.parts[p])) join(ti.StreamOf(action.segment(), segment.parts[p]), list, {a, p});
+          }
         }
       }
     }
@@ -82,7 +107,9 @@ class Matcher {
     for (const AxisSubset& subset : group.axes()) {
       const int position = index_.PinnedPosition(index_.AxisIndex(subset.axis()));
       if (position >= 0)
-        role = index_.WithCoordinate(role, position, subset.indices_size() == 0 ? 0 : subset.indices(0));
+        role = index_.WithCoordinate(
+            role, position,
+            SubsetCoordinates(subset, index_.AxisSize(subset.axis()), index_.RoleCoordinate(role, position))[0]);
     }
     return role;
   }
@@ -150,7 +177,7 @@ class Matcher {
       if (findings_->full()) return;
       const auto& [leader, stream, list] = key;
       const auto& [first_role, first] = *communicator.members.begin();
-      const std::vector<int> roles = index_.GroupRoles(leader, Ref(first_role, first[0]).action->group());
+      const std::vector<int> roles = index_.GroupRoles(leader, GroupOf(first_role, first[0]));
       bool complete = true;
       for (int role : roles) {
         const auto it = communicator.members.find(role);
@@ -169,21 +196,41 @@ class Matcher {
         Rendezvous members;
         for (const auto& [role, sequence] : communicator.members) {
           CheckMember(first_role, first[i], role, sequence[i]);
-          members.push_back({role, sequence[i]});
+          members.push_back({role, sequence[i].first, sequence[i].second});
         }
-        Join(members);
+        if (first[i].second < 0) {
+          Join(members);
+        } else {
+          matching_.steps.push_back(members);
+        }
       }
     }
   }
 
-  void CheckMember(int first_role, int first, int role, int action) {
-    const Action& a = *Ref(first_role, first).action;
-    const Action& b = *Ref(role, action).action;
-    if (&a == &b || !pairs_.insert({&a, &b}).second) return;
+  void CheckMember(int first_role, std::pair<int, int> first, int role, std::pair<int, int> at) {
+    const Action& a = *Ref(first_role, first.first).action;
+    const Action& b = *Ref(role, at.first).action;
     const auto bad = [&](const char* what, const auto& x, const auto& y) {
-      findings_->Add("P4.collective", Name(first_role, first), " meets ", Name(role, action), ", but their ", what,
+      findings_->Add("P4.collective", Name(first_role, first), " meets ", Name(role, at), ", but their ", what,
                      " differ: ", x, " and ", y);
     };
+    if (first.second >= 0 && at.second >= 0) {
+      // All else follows.
+      const auto place = [&](const Action& action, int part) {
+        return absl::StrCat("segment ", action.segment(), " step ",
+                            index_.segments[action.segment()].parts[part].first_step);
+      };
+      if (a.segment() != b.segment() || first.second != at.second) {
+        bad("steps", place(a, first.second), place(b, at.second));
+      }
+      return;
+    }
+    if ((&a == &b && first == at) || !pairs_.insert({&a, &b}).second) return;
+    const auto kind = [&](int of, std::pair<int, int> member) {
+      return member.second < 0 ? ActionKind_Name(Ref(of, member.first).action->kind())
+                               : Kernel_Name(StepOf(of, member).kernel());
+    };
+    if (kind(first_role, first) != kind(role, at)) return bad("kinds", kind(first_role, first), kind(role, at));
     if (a.algorithm() != b.algorithm()) return bad("algorithms", a.algorithm(), b.algorithm());
     if (a.sources_size() != b.sources_size()) return bad("numbers of sources", a.sources_size(), b.sources_size());
     for (int i = 0; i < a.sources_size(); ++i) {
@@ -198,7 +245,7 @@ class Matcher {
   Findings* findings_;
   Matching matching_;
   std::map<LinkKey, Link> links_;
-  std::map<CommunicatorKey, Communicator> communicators_;
+  std::map<GroupKey, Communicator> communicators_;
   std::set<std::pair<const Action*, const Action*>> pairs_;
 };
 

@@ -9,19 +9,22 @@
 
 namespace weft::verify {
 
-// One action of one role.
+// One action of one role, or one collective step of it.
 struct RoleAction {
   int role = 0;
   int action = 0;  // Index into TemplateIndex::actions.
+  int part = -1;   // Of a step: the part of its segment.
 };
 
-// Actions that start together: a SEND and its RECV, or a collective on all its roles.
+// What starts together: a SEND and its RECV, or a collective on all its roles.
 using Rendezvous = std::vector<RoleAction>;
 
 struct Matching {
   std::vector<Rendezvous> rendezvous;
   // of[role][action] = index into rendezvous, -1 for compute.
   std::vector<std::vector<int>> of;
+  // Collective steps of several roles. One whose members are all of one role starts when that role is there.
+  std::vector<Rendezvous> steps;
 };
 
 Matching CheckMatching(const Index& index, Findings* findings);

@@ -15,9 +15,25 @@ bool AllNodes(const Order& order, const BufferAccess& access, Fn fn) {
                      [&](int part) { return fn(instance.first_node + part); });
 }
 
+// The same of those that start first, and of those that finish last.
+template <typename Fn>
+bool FirstNodes(const Order& order, const BufferAccess& access, Fn fn) {
+  const Order::Instance& instance = order.instances()[access.instance];
+  if (access.use == nullptr) return fn(instance.first_node);
+  return std::all_of(access.use->first_parts.begin(), access.use->first_parts.end(),
+                     [&](int part) { return fn(instance.first_node + part); });
+}
+template <typename Fn>
+bool LastNodes(const Order& order, const BufferAccess& access, Fn fn) {
+  const Order::Instance& instance = order.instances()[access.instance];
+  if (access.use == nullptr) return fn(instance.first_node);
+  return std::all_of(access.use->last_parts.begin(), access.use->last_parts.end(),
+                     [&](int part) { return fn(instance.first_node + part); });
+}
+
 int FirstRank(const Order& order, const BufferAccess& access) {
   int rank = 1 << 30;
-  AllNodes(order, access, [&](int node) {
+  FirstNodes(order, access, [&](int node) {
     rank = std::min(rank, order.Rank(node));
     return true;
   });
@@ -70,8 +86,14 @@ class TemplateMemory {
   }
 
   bool Ordered(const BufferAccess& a, const BufferAccess& b) const {
-    return AllNodes(order_, b,
-                    [&](int y) { return AllNodes(order_, a, [&](int x) { return order_.Before(a.instance, x, y); }); });
+    if (FirstNodes(order_, b, [&](int y) {
+          return LastNodes(order_, a, [&](int x) { return order_.Before(a.instance, x, y); });
+        })) {
+      return true;
+    }
+    // Collectives of one stream are ordered by pairs.
+    return AllNodes(
+        order_, b, [&](int y) { return AllNodes(order_, a, [&](int x) { return order_.Visible(a.instance, x, y); }); });
   }
 
   void CheckConflicts(int buffer) {
@@ -137,7 +159,8 @@ class TemplateMemory {
   int FirstRankOf(int instance) const {
     const Order::Instance& i = order_.instances()[instance];
     int rank = order_.Rank(i.first_node);
-    for (int node = i.first_node; node < i.first_node + i.nodes; ++node) rank = std::min(rank, order_.Rank(node));
+    if (i.segment == nullptr) return rank;
+    for (int part : i.segment->first_parts) rank = std::min(rank, order_.Rank(i.first_node + part));
     return rank;
   }
 
@@ -149,13 +172,16 @@ class TemplateMemory {
 
   // Each step that touches the buffer is finished when the releasing action is.
   bool UsedUntilRelease(const BufferAccess& access, const Order::Instance& r, int release) const {
-    return AllNodes(order_, access, [&](int node) {
+    // Detached parts are waited for one by one.
+    const bool all = access.use != nullptr && order_.instances()[access.instance].segment->has_detached;
+    const auto finished = [&](int node) {
       if (access.instance == release && !order_.Detached(node)) return true;
       for (int end = r.first_node; end < r.first_node + r.nodes; ++end) {
         if (!order_.Detached(end) && order_.Before(access.instance, node, end)) return true;
       }
       return false;
-    });
+    };
+    return all ? AllNodes(order_, access, finished) : LastNodes(order_, access, finished);
   }
 
   int ReleaseIn(int buffer, int copy) {

@@ -25,29 +25,40 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       instance.first_node = static_cast<int>(clock_of_.size());
       const ActionRef& ref = t.actions[a];
       const int id = static_cast<int>(instances_.size()) - 1;
-      const auto add = [&](int clock, bool detached, bool latent) {
+      const auto add = [&](int clock, bool detached, bool latent, bool collective) {
         clock_of_.push_back(clock);
         detached_.push_back(detached);
         latent_.push_back(latent);
+        collective_.push_back(collective);
         instance_.push_back(id);
       };
       if (IsCompute(ref.action->kind())) {
-        for (const Part& part : index.segments[ref.action->segment()].parts) {
-          add(ClockOf(message_driven, ref.action->kind(), part.stream), part.detached, false);
+        const int segment = ref.action->segment();
+        instance.segment = &index.segments[segment];
+        for (const Part& part : instance.segment->parts) {
+          const bool collective = IsCollective(part);
+          const int clock = collective ? t.channels[segment][part.stream - kStepStreams].clock
+                                       : ClockOf(message_driven, ref.action->kind(), part.stream);
+          add(clock, part.detached, collective, collective);
         }
       } else {
-        add(ref.clock, false, ref.action->kind() != SEND);
+        add(ref.clock, false, ref.action->kind() != SEND, IsCollective(ref.action->kind()));
       }
       instance.nodes = static_cast<int>(clock_of_.size()) - instance.first_node;
       instance.finish_node = instance.first_node;
       if (instance.nodes > 1) {
         instance.finish_node = static_cast<int>(clock_of_.size());
-        add(-1, false, false);
+        add(-1, false, false, false);
+      }
+      instance.all_node = instance.finish_node;
+      if (instance.segment != nullptr && instance.segment->has_detached) {
+        instance.all_node = static_cast<int>(clock_of_.size());
+        add(-1, false, false, false);
       }
       if (ref.group >= 0 && a == t.groups[ref.group].first) {
         group_node_[{ref.group, copy}] = static_cast<int>(clock_of_.size());
-        add(-1, false, false);  // All members may start.
-        add(-1, false, false);  // All have ended.
+        add(-1, false, false, false);  // All members may start.
+        add(-1, false, false, false);  // All have ended.
       }
     }
   }
@@ -73,11 +84,13 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
     // Nodes that start when what the action waits for has happened.
     int first_start = instance.first_node, starts = instance.nodes;
     if (IsCompute(action.kind())) {
-      const std::vector<Part>& parts = index.segments[action.segment()].parts;
+      const std::vector<Part>& parts = instance.segment->parts;
       for (int p = 0; p < instance.nodes; ++p) {
-        streams.AddStep(action.kind(), parts[p].stream, instance.first_node + p, edge);
-        for (int dep : parts[p].deps) edge(instance.first_node + dep, instance.first_node + p);
-        if (instance.nodes > 1 && !parts[p].detached) edge(instance.first_node + p, instance.finish_node);
+        const int node = instance.first_node + p;
+        streams.AddStep(action.kind(), t.StreamOf(action.segment(), parts[p]), node, edge);
+        for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
+        if (instance.nodes > 1 && !parts[p].detached) edge(node, instance.finish_node);
+        if (instance.all_node != instance.finish_node) edge(node, instance.all_node);
       }
     } else if (ref.group < 0) {
       streams.Add(ref.stream, instance.first_node, instance.first_node, edge);
@@ -98,10 +111,18 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       if (from == kBody && instance.copy == copies_ - 1) copy = copies_ - 2;  // The last repetition.
       if (from == kBody && copy < 1) continue;                                // Before the first: void.
       const int target = from == kEpilogue ? InstanceOf(on, copies_ - 1) : InstanceOf(on, copy);
-      std::vector<int>& dependents = instances_[target].dependents;
-      if (!dependents.empty() && dependents.back() == id) continue;
-      dependents.push_back(id);
-      for (int b = 0; b < starts; ++b) edge(instances_[target].finish_node, first_start + b);
+      const auto wait_for = [&](std::vector<int>& dependents, int node) {
+        if (!dependents.empty() && dependents.back() == id) return;
+        dependents.push_back(id);
+        if (IsCompute(action.kind())) {
+          // What starts first holds back the others.
+          for (int p : instance.segment->first_parts) edge(node, instance.first_node + p);
+        } else {
+          for (int b = 0; b < starts; ++b) edge(node, first_start + b);
+        }
+      };
+      wait_for(instances_[target].dependents, instances_[target].finish_node);
+      if (dep.detached()) wait_for(instances_[target].detached_dependents, instances_[target].all_node);
     }
   }
 
@@ -126,14 +147,21 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
   return static_cast<int>(ready.size()) == n;
 }
 
-// The finish of instance i is waited for by its dependents: it has happened once one of them has started.
-bool Order::DependentStarted(int i, int b) const {
-  for (int d : instances_[i].dependents) {
+// The finish of an instance is waited for by its dependents: it has happened once one of them has started.
+bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
+  for (int d : dependents) {
     const int first = instances_[d].first_member;
     for (int member = first; member < first + instances_[d].members; ++member) {
       const Instance& instance = instances_[member];
-      for (int node = instance.first_node; node < instance.first_node + instance.nodes; ++node) {
-        if (node == b || Ended(node, b)) return true;
+      const auto started = [&](int node) { return node == b || Ended(node, b); };
+      if (instance.segment == nullptr) {
+        if (started(instance.first_node)) return true;
+        continue;
+      }
+      // All parts wait, and one of the first starts before any other.
+      if (instance_[b] == member) return true;
+      for (int part : instance.segment->first_parts) {
+        if (started(instance.first_node + part)) return true;
       }
     }
   }
@@ -141,12 +169,22 @@ bool Order::DependentStarted(int i, int b) const {
 }
 
 bool Order::Before(int i, int a, int b) const {
-  if (latent_[a]) return instance_[b] != i && DependentStarted(i, b);
-  return a != b && Ended(a, b);
+  if (!latent_[a]) return a != b && Ended(a, b);
+  const Instance& instance = instances_[i];
+  if (instance.segment != nullptr) {
+    for (int w : instance.segment->parts[a - instance.first_node].waiters) {
+      if (instance.first_node + w == b || Ended(instance.first_node + w, b)) return true;
+    }
+  }
+  return instance_[b] != i && DependentStarted(detached_[a] ? instance.detached_dependents : instance.dependents, b);
 }
 
 bool Order::FinishedBefore(int i, int b) const {
   const Instance& instance = instances_[i];
+  if (instance.segment != nullptr) {
+    return std::all_of(instance.segment->last_parts.begin(), instance.segment->last_parts.end(),
+                       [&](int part) { return Before(i, instance.first_node + part, b); });
+  }
   for (int a = instance.first_node; a < instance.first_node + instance.nodes; ++a) {
     if (!detached_[a] && !Before(i, a, b)) return false;
   }
@@ -155,6 +193,10 @@ bool Order::FinishedBefore(int i, int b) const {
 
 bool Order::InstanceBefore(int i, int j) const {
   const Instance& later = instances_[j];
+  if (later.segment != nullptr) {
+    return std::all_of(later.segment->first_parts.begin(), later.segment->first_parts.end(),
+                       [&](int part) { return FinishedBefore(i, later.first_node + part); });
+  }
   for (int b = later.first_node; b < later.first_node + later.nodes; ++b) {
     if (!FinishedBefore(i, b)) return false;
   }

@@ -20,8 +20,11 @@ class Order {
     int copy = 0;        // 0 = prologue, 1.. = body repetitions, then epilogue.
     int first_node = 0;  // Its steps (parts) are nodes first_node .. first_node + nodes - 1.
     int nodes = 0;
-    int finish_node = 0;          // Reached when all non-detached nodes are finished.
-    std::vector<int> dependents;  // Instances that wait for this one's finish.
+    int finish_node = 0;                   // Reached when all non-detached nodes are finished.
+    int all_node = 0;                      // Reached when detached ones are too.
+    std::vector<int> dependents;           // Instances that wait for this one's finish.
+    std::vector<int> detached_dependents;  // Of those: with detached steps.
+    const SegmentUse* segment = nullptr;   // Of a compute action.
     // Of a transfer group the members, which all wait for what any of them waits for; else the instance alone.
     int first_member = 0, members = 1;
   };
@@ -36,6 +39,12 @@ class Order {
 
   // Whether node `a` of instance `i` is finished before node `b` starts, for any timing.
   bool Before(int i, int a, int b) const;
+  // The same as far as memory goes: two collectives of one stream are ordered, though the first may end before it is
+  // finished (P7).
+  bool Visible(int i, int a, int b) const {
+    return Before(i, a, b) ||
+           (latent_[a] && collective_[a] && clock_of_[b] == clock_of_[a] && position_[b] > position_[a]);
+  }
   // Whether all non-detached nodes of instance `i` are finished before node `b` starts.
   bool FinishedBefore(int i, int b) const;
   // Whether the whole of `i` (detached steps aside) is finished before any node of `j` starts.
@@ -47,7 +56,7 @@ class Order {
 
  private:
   bool Ended(int a, int b) const { return clock_[int64_t{b} * clocks_ + clock_of_[a]] >= position_[a]; }
-  bool DependentStarted(int i, int b) const;
+  bool DependentStarted(const std::vector<int>& dependents, int b) const;
 
   int clocks_ = 0;
   int copies_ = 0;
@@ -57,7 +66,7 @@ class Order {
   std::map<std::pair<int, int>, int> group_node_;
   // Per node; clock -1 = the finish of an action with several parts, the start or end of a transfer group.
   std::vector<int> clock_of_, position_, instance_, rank_;
-  std::vector<bool> detached_, latent_;
+  std::vector<bool> detached_, latent_, collective_;
   // clock_[node * clocks + c]: last position of clock c that has ended before the node starts, -1 = none.
   std::vector<int32_t> clock_;
 };

@@ -27,6 +27,8 @@ RandomProgramOptions Options(uint64_t seed) {
   options.data = seed % 3 == 0;
   options.events = 1 + static_cast<int>(seed % 40);
   options.schedules = seed % 4 != 0;
+  options.collectives = seed % 5 < 2;
+  options.max_ranks = 8;
   return options;
 }
 
@@ -95,6 +97,57 @@ TEST(RandomProgramTest, CoversSchedules) {
   for (const char* feature :
        {"ARRIVAL", "BACKWARD_FIRST", "PER_DIRECTION", "SHARED", "BACKWARD_INPUT", "BACKWARD_WEIGHT", "FORWARD_BACKWARD",
         "GRAD_NORM", "skip", "wide forward", "wide transfer", "group"}) {
+    EXPECT_GE(count[feature], 20) << feature;
+  }
+}
+
+TEST(RandomProgramTest, CoversCollectives) {
+  std::map<std::string, int> count;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    RandomProgramOptions options = Options(seed);
+    options.collectives = true;
+    options.max_ranks = 16;
+    const Program program = RandomProgram(seed, options);
+    EXPECT_LE(MeshRanks(program.mesh()), 16);
+    std::set<std::string> has;
+    for (const MeshAxis& axis : program.mesh().axes()) {
+      if (axis.size() > 1) has.insert(axis.name());
+    }
+    const auto group = [&](const Group& g) {
+      for (const AxisSubset& subset : g.axes()) {
+        const int64_t size = AxisSize(program.mesh(), subset.axis());
+        if (subset.block() > 1 && subset.block() < size) has.insert("block");
+        if (subset.stride() > 1 && subset.stride() < size) has.insert("stride");
+      }
+      if (GroupSize(program.mesh(), g) > 1) has.insert("group");
+    };
+    for (const Segment& segment : program.segments()) {
+      std::set<std::string> communicators;
+      for (const Step& step : segment.steps()) {
+        if (!step.has_collective()) continue;
+        has.insert(Kernel_Name(step.kernel()));
+        group(step.collective().group());
+        communicators.insert(step.collective().SerializeAsString());
+        if (step.detached()) has.insert("detached");
+        if (step.accumulate()) has.insert("accumulate");
+      }
+      if (communicators.size() > 1) has.insert("communicators");
+    }
+    for (const Template& t : program.templates()) {
+      for (const Action& action : t.body()) {
+        has.insert(ActionKind_Name(action.kind()));
+        for (const Dependency& dep : action.deps()) {
+          if (dep.detached())
+            has.insert(dep.distance() > 0 ? "detached wait of an earlier repetition" : "detached wait");
+        }
+      }
+    }
+    for (const std::string& feature : has) ++count[feature];
+  }
+  for (const char* feature :
+       {"x", "y", "z", "data", "pipe", "block", "stride", "group", "GROUP_ALL_REDUCE", "GROUP_ALL_GATHER",
+        "GROUP_REDUCE_SCATTER", "detached", "accumulate", "communicators", "ALL_REDUCE", "ALL_GATHER", "REDUCE_SCATTER",
+        "detached wait", "detached wait of an earlier repetition"}) {
     EXPECT_GE(count[feature], 20) << feature;
   }
 }

@@ -8,21 +8,6 @@
 namespace weft::verify {
 namespace {
 
-bool ReadsMicrobatch(const Step& step) {
-  switch (step.kernel()) {
-    case LOAD_TOKENS:
-    case LOAD_TARGETS:
-    case CROSS_ENTROPY:
-    case DROPOUT:
-      return true;
-    case ATTENTION:
-    case ATTENTION_BACKWARD:
-      return step.attributes().dropout() > 0;
-    default:
-      return false;
-  }
-}
-
 class Walk {
  public:
   Walk(const Segment& segment, int width, int64_t rows, SegmentFlow* flow)

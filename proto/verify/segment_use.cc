@@ -1,9 +1,9 @@
 // What a segment reads and writes of each operand, and that its steps agree with the declared access modes (P2.access)
 // and do not race with one another (P2.race).
-#include <array>
+#include <algorithm>
 
 #include "proto/units.h"
-#include "proto/verify/index.h"
+#include "proto/verify/segment_order.h"
 
 namespace weft::verify {
 namespace {
@@ -20,29 +20,41 @@ bool ReadsOutput(const Step& step, int output) {
     case EXACT_ACCUMULATE:
       return true;
     case LAYER_NORM_BACKWARD_WEIGHT:
+    case GROUP_REDUCE_SCATTER:
       return step.accumulate();
     default:
       return step.accumulate() && output == 0;
   }
 }
 
-// CROSS_ENTROPY and SQUARED_NORM write one element of this output and leave the others as they are.
+// CROSS_ENTROPY(_COMBINE) and SQUARED_NORM write one element of this output and leave the others as they are.
 bool WritesPartly(const Step& step, int output) {
-  return step.kernel() == SQUARED_NORM || (step.kernel() == CROSS_ENTROPY && output == 1);
+  return step.kernel() == SQUARED_NORM ||
+         ((step.kernel() == CROSS_ENTROPY || step.kernel() == CROSS_ENTROPY_COMBINE) && output == 1);
 }
 
 class SegmentWalk {
  public:
-  SegmentWalk(const Segment& segment, Findings* findings) : segment_(segment), findings_(findings) {
+  SegmentWalk(const Program& program, const Segment& segment, Findings* findings)
+      : program_(program), segment_(segment), findings_(findings) {
     use_.operands.resize(segment.operands_size());
     accesses_.resize(segment.operands_size());
   }
 
   SegmentUse Run() {
-    MakeParts();
+    if (!MakeParts(program_, segment_, &use_, &part_of_step_)) {
+      Bad("P13.limits", "has too many steps on several streams, more than ", Limits::kParts);
+      return std::move(use_);
+    }
     for (int i = 0; i < segment_.steps_size(); ++i) Visit(i);
     for (int o = 0; o < segment_.operands_size(); ++o) CheckMode(o);
-    if (use_.parts.size() > 1) CheckRaces();
+    for (OperandUse& use : use_.operands) {
+      std::sort(use.parts.begin(), use.parts.end());
+      use.parts.erase(std::unique(use.parts.begin(), use.parts.end()), use.parts.end());
+    }
+    const SegmentOrder order(use_);
+    if (use_.parts.size() > 1) CheckRaces(order);
+    FindEnds(order);
     return std::move(use_);
   }
 
@@ -53,27 +65,9 @@ class SegmentWalk {
   }
   std::string StepName(int i) const { return absl::StrCat("step ", i, " '", segment_.steps(i).name(), "'"); }
 
-  void MakeParts() {
-    bool one = true;
-    for (const Step& step : segment_.steps())
-      one = one && !step.detached() && step.stream() == segment_.steps(0).stream();
-    if (one) {
-      use_.parts.resize(1);
-      use_.parts[0].stream = segment_.steps(0).stream();
-      return;
-    }
-    split_ = true;
-    if (segment_.steps_size() > Limits::kParts) {
-      Bad("P13.limits", "has ", segment_.steps_size(), " steps on several streams, at most ", Limits::kParts);
-    }
-    for (const Step& step : segment_.steps()) {
-      use_.parts.push_back({step.stream(), step.detached(), {step.deps().begin(), step.deps().end()}});
-    }
-  }
-
   void Touch(int i, int value, bool write) {
     const Value& v = segment_.values(value);
-    const int part = split_ ? i : 0;
+    const int part = part_of_step_[i];
     const int64_t end = v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype());
     OperandUse& use = use_.operands[v.operand()];
     if (use.parts.empty() || use.parts.back() != part) use.parts.push_back(part);
@@ -148,41 +142,51 @@ class SegmentWalk {
     }
   }
 
-  // Conflicting steps must be ordered by streams and step dependencies.
-  void CheckRaces() {
-    const int n = static_cast<int>(use_.parts.size());
-    if (n > Limits::kParts) return;
-    // before[p][s]: the last part of stream s that ended before part p starts.
-    std::vector<std::array<int, 3>> before(n, {-1, -1, -1});
-    std::array<int, 3> last = {-1, -1, -1};
-    for (int p = 0; p < n; ++p) {
-      const auto after = [&](int q) {
-        for (int s = 0; s < 3; ++s) before[p][s] = std::max(before[p][s], before[q][s]);
-        before[p][use_.parts[q].stream] = std::max(before[p][use_.parts[q].stream], q);
-      };
-      if (last[use_.parts[p].stream] >= 0) after(last[use_.parts[p].stream]);
-      for (int q : use_.parts[p].deps) after(q);
-      last[use_.parts[p].stream] = p;
-    }
+  // Conflicting steps must be ordered by streams and step dependencies. `live`: what no later write has covered,
+  // finished before it, so a further access that is ordered behind that write is ordered behind them too.
+  void CheckRaces(const SegmentOrder& order) {
     for (int o = 0; o < segment_.operands_size(); ++o) {
-      const std::vector<Access>& list = accesses_[o];
-      for (size_t b = 0; b < list.size() && !findings_->full(); ++b) {
-        for (size_t a = 0; a < b; ++a) {
-          const Access &x = list[a], &y = list[b];
+      std::vector<Access> live;
+      for (const Access& y : accesses_[o]) {
+        for (const Access& x : live) {
           if (x.part == y.part || !(x.write || y.write) || x.begin >= y.end || y.begin >= x.end) continue;
-          if (before[y.part][use_.parts[x.part].stream] >= x.part) continue;
+          if (order.Ordered(x.part, y.part)) continue;
           Bad("P2.race", StepName(x.step), " and ", StepName(y.step), " touch the same bytes of operand '",
               segment_.operands(o).name(), "' and neither waits for the other");
           return;
         }
+        if (y.write) {
+          live.erase(std::remove_if(live.begin(), live.end(),
+                                    [&](const Access& x) {
+                                      return x.begin >= y.begin && x.end <= y.end &&
+                                             (x.part == y.part || order.Finished(x.part, y.part));
+                                    }),
+                     live.end());
+        }
+        live.push_back(y);
       }
     }
   }
 
+  void FindEnds(const SegmentOrder& order) {
+    std::vector<int> all, waited;
+    for (int p = 0; p < static_cast<int>(use_.parts.size()); ++p) {
+      all.push_back(p);
+      if (!use_.parts[p].detached) waited.push_back(p);
+    }
+    use_.first_parts = order.First(all);
+    use_.last_parts = order.Last(waited);
+    for (OperandUse& use : use_.operands) {
+      use.first_parts = order.First(use.parts);
+      use.last_parts = order.Last(use.parts);
+    }
+  }
+
+  const Program& program_;
   const Segment& segment_;
   Findings* findings_;
   SegmentUse use_;
-  bool split_ = false;
+  std::vector<int> part_of_step_;
   std::vector<std::vector<Access>> accesses_;
 };
 
@@ -191,7 +195,7 @@ class SegmentWalk {
 void CheckSegmentOrder(Index* index, Findings* findings) {
   for (const Segment& segment : index->program->segments()) {
     if (findings->full()) return;
-    index->segments.push_back(SegmentWalk(segment, findings).Run());
+    index->segments.push_back(SegmentWalk(*index->program, segment, findings).Run());
   }
 }
 

@@ -45,9 +45,14 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
     findings->Add("P13.recipe", "recipe.microbatch_sequences x recipe.sequence_length is ", sequences, " x ",
                   r.sequence_length(), ", more than ", Limits::kRows, " rows");
   }
-  int64_t data = 1;
+  int64_t data = 1, z = 1;
   for (const MeshAxis& axis : program.mesh().axes()) {
     if (axis.name() == "data") data = axis.size();
+    if (axis.name() == "z") z = axis.size();
+  }
+  if (sequences % z != 0) {
+    findings->Add("P9.batch", "recipe.microbatch_sequences is ", sequences, ", not a multiple of the ", z,
+                  " ranks of axis z, which share a microbatch");
   }
   // 2^20 each: the product and its bytes as fp64 stay below 2^43. Times the sequences it may leave int64.
   const int64_t microbatches = MicrobatchesPerStep(program) * data;
@@ -277,7 +282,7 @@ void CheckBuffers(const Program& program, Findings* findings) {
   }
 }
 
-void CheckSegments(const Program& program, Findings* findings) {
+void CheckSegments(const Program& program, const VerifyOptions& options, Findings* findings) {
   for (int s = 0; s < program.segments_size() && !findings->full(); ++s) {
     const Segment& segment = program.segments(s);
     const auto bad = [&](const char* rule, const auto&... parts) {
@@ -334,7 +339,7 @@ void CheckSegments(const Program& program, Findings* findings) {
         bad_step("work of ", work.flops(), " flops and ", work.bytes(), " bytes is out of range");
       }
       waited = waited || !step.detached();
-      if (indices_ok && values_ok) CheckStep(program, segment, i, findings);
+      if (indices_ok && values_ok) CheckStep(program, options, segment, i, findings);
     }
     if (!waited) bad("P2.step", "all steps are detached: the end of its actions would be undefined");
   }

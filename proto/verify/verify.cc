@@ -16,7 +16,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   verify::CheckMessage(program, findings);
   if (findings->empty()) verify::CheckStructure(program, options, findings);
   if (findings->empty()) verify::CheckBuffers(program, findings);
-  if (findings->empty()) verify::CheckSegments(program, findings);
+  if (findings->empty()) verify::CheckSegments(program, options, findings);
   if (findings->empty()) verify::CheckActions(program, options, findings);
   if (!findings->empty()) return;
   verify::Index index;
