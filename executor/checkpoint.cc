@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "executor/checkpoint_pieces.h"
 #include "executor/control.h"
 #include "executor/safetensors.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -36,7 +37,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormatVersion = 1;
+// 2 has pieces; without any, version 1 is written, which earlier versions of weft read.
+constexpr int kFormatVersion = 2;
 constexpr char kManifestName[] = "manifest.textproto";
 
 std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
@@ -124,9 +126,13 @@ struct WrittenFile {
   uint64_t crc32c = 0;
 };
 
+bool IsWhole(const TensorHolder& holder, const LogicalTensor& tensor) {
+  return holder.piece == WholePiece(tensor.shape());
+}
+
 std::string RankFileName(int rank) { return absl::StrFormat("rank-%04d.safetensors", rank); }
 
-// The part of this rank; no file and zero bytes if it is first holder of nothing.
+// What this rank is the first holder of; no file and zero bytes if that is nothing.
 absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program& program, const RankState& state,
                                           int rank) {
   std::vector<SafetensorsWriter::Declaration> declarations;
@@ -134,11 +140,18 @@ absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program
   for (int i = 0; i < program.tensors_size(); ++i) {
     const LogicalTensor& tensor = program.tensors(i);
     for (StatePart part : kStateParts) {
-      if (!state.Holds(i, part) || FirstHolder(program, i, part) != rank) continue;
-      declarations.push_back({absl::StrCat(tensor.name(), StatePartSuffix(part)),
-                              StateDType(program, i, part),
-                              {tensor.shape().begin(), tensor.shape().end()}});
-      parts.push_back({i, part});
+      if (!state.Holds(i, part)) continue;
+      WEFT_ASSIGN_OR_RETURN(const std::vector<TensorHolder> holders, Holders(program, i, part));
+      for (const TensorHolder& holder : holders) {
+        if (holder.rank != rank) continue;
+        const absl::string_view suffix = StatePartSuffix(part);
+        const bool whole = IsWhole(holder, tensor);
+        declarations.push_back({whole ? absl::StrCat(tensor.name(), suffix) : PieceEntryName(tensor.name(), suffix),
+                                holder.buffer->dtype(),
+                                whole ? std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())
+                                      : std::vector<int64_t>{holder.piece.count}});
+        parts.push_back({i, part});
+      }
     }
   }
   WrittenFile result;
@@ -208,10 +221,27 @@ absl::Status CleanUp(const std::string& directory) {
   return absl::OkStatus();
 }
 
+// Where the pieces of cut tensors are: what WriteRankFile does on each rank.
+absl::Status AddPieces(const Program& program, CheckpointManifest* manifest) {
+  for (int i = 0; i < program.tensors_size(); ++i) {
+    for (const StatePart part : kStateParts) {
+      WEFT_ASSIGN_OR_RETURN(const std::vector<TensorHolder> holders, Holders(program, i, part));
+      for (const TensorHolder& holder : holders) {
+        if (IsWhole(holder, program.tensors(i))) continue;
+        CheckpointPiece* piece = manifest->add_pieces();
+        piece->set_tensor(i);
+        piece->set_part(std::string(StatePartSuffix(part)));
+        piece->set_file(RankFileName(holder.rank));
+        SetPiece(holder.piece, piece);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Commit(const CheckpointOptions& options, const Program& program, int64_t step,
                     const std::vector<WrittenFile>& files, const std::string& temporary) {
   CheckpointManifest manifest;
-  manifest.set_format_version(kFormatVersion);
   manifest.set_step(step);
   manifest.set_next_sample(step * program.recipe().global_batch_sequences());
   manifest.set_seed(program.recipe().seed());
@@ -227,6 +257,8 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
     out->set_name(tensor.name());
     *out->mutable_shape() = tensor.shape();
   }
+  WEFT_RETURN_IF_ERROR(AddPieces(program, &manifest));
+  manifest.set_format_version(manifest.pieces().empty() ? 1 : kFormatVersion);
   for (size_t rank = 0; rank < files.size(); ++rank) {
     if (files[rank].bytes == 0) continue;
     CheckpointFile* file = manifest.add_files();
@@ -302,9 +334,9 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path) {
   CheckpointManifest manifest;
   WEFT_RETURN_IF_ERROR(ParseMessage(bytes, path, &manifest));
-  if (manifest.format_version() != kFormatVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": format_version = ", manifest.format_version(), ", this weft reads ", kFormatVersion));
+  if (manifest.format_version() < 1 || manifest.format_version() > kFormatVersion) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": format_version = ", manifest.format_version(),
+                                                   ", this weft reads 1 to ", kFormatVersion));
   }
   if (manifest.step() < 0) {
     return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), " must be at least 0"));
@@ -313,6 +345,9 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const 
     if (file.name().empty() || file.name().find('/') != std::string::npos) {
       return absl::DataLossError(absl::StrCat(path, ": files.name = ", Quoted(file.name()), " is no file name"));
     }
+  }
+  if (const absl::Status status = CheckPieces(manifest); !status.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
   }
   return manifest;
 }
@@ -405,6 +440,7 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
     const SafetensorsEntry* entry;
   };
   std::vector<std::unique_ptr<SafetensorsReader>> readers;
+  // Whole tensors by name, pieces by file and name.
   std::map<std::string, Place> places;
   for (const CheckpointFile& file : manifest.files()) {
     const std::string path = checkpoint + "/" + file.name();
@@ -415,24 +451,41 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
       return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, the manifest says ", file.bytes()));
     }
     WEFT_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(path));
-    for (const SafetensorsEntry& entry : reader->entries()) places[entry.name] = {readers.size(), &entry};
+    for (const SafetensorsEntry& entry : reader->entries()) {
+      places[entry.name] = {readers.size(), &entry};
+      places[file.name() + "/" + entry.name] = {readers.size(), &entry};
+    }
     readers.push_back(std::move(reader));
   }
+  std::map<std::pair<int, std::string>, std::vector<const CheckpointPiece*>> pieces;
+  for (const CheckpointPiece& piece : manifest.pieces()) pieces[{piece.tensor(), piece.part()}].push_back(&piece);
   std::vector<bool> checked(readers.size(), false);
+  const auto read = [&](const std::string& name, const std::string& missing_in) -> absl::StatusOr<TensorData> {
+    const auto found = places.find(name);
+    if (found == places.end()) {
+      return absl::DataLossError(absl::StrCat(checkpoint, ": tensor ", Quoted(name), " is ", missing_in));
+    }
+    const auto& [file, entry] = found->second;
+    if (!checked[file]) WEFT_RETURN_IF_ERROR(CheckFile(readers[file]->path(), manifest.files(file)));
+    checked[file] = true;
+    TensorData data{.dtype = entry->dtype, .shape = entry->shape, .bytes = {}};
+    WEFT_RETURN_IF_ERROR(readers[file]->Read(*entry, &data.bytes));
+    return data;
+  };
   for (int i = 0; i < program.tensors_size(); ++i) {
     for (StatePart part : kStateParts) {
       if (!state->Holds(i, part)) continue;
-      const std::string name = absl::StrCat(program.tensors(i).name(), StatePartSuffix(part));
-      const auto found = places.find(name);
-      if (found == places.end()) {
-        return absl::DataLossError(absl::StrCat(checkpoint, ": tensor ", Quoted(name), " is in none of its files"));
-      }
-      const auto& [file, entry] = found->second;
-      if (!checked[file]) WEFT_RETURN_IF_ERROR(CheckFile(readers[file]->path(), manifest.files(file)));
-      checked[file] = true;
-      TensorData data{.dtype = entry->dtype, .shape = entry->shape, .bytes = {}};
-      WEFT_RETURN_IF_ERROR(readers[file]->Read(*entry, &data.bytes));
-      const absl::Status status = state->Write(i, part, data);
+      const std::string& name = program.tensors(i).name();
+      const std::string suffix(StatePartSuffix(part));
+      const auto cut = pieces.find({i, suffix});
+      absl::StatusOr<TensorData> data =
+          cut == pieces.end() ? read(name + suffix, "in none of its files")
+                              : JoinPieces(manifest, cut->second, [&](const CheckpointPiece& piece) {
+                                  return read(absl::StrCat(piece.file(), "/", PieceEntryName(name, suffix)),
+                                              "not there, though the manifest names it");
+                                });
+      WEFT_RETURN_IF_ERROR(data.status());
+      const absl::Status status = state->Write(i, part, *data);
       if (!status.ok()) return absl::Status(status.code(), absl::StrCat(checkpoint, ": ", status.message()));
     }
   }

@@ -5,8 +5,8 @@
 //   DIR/.tmp-step-00000030/  being written, or left behind by a crash; never read
 //   DIR/.old-step-00000020/  what is being replaced; stands for step-00000020 while that is not there
 //
-// Each rank writes the tensors of which it is the first holder. The folder gets its final name when all of its files
-// are synced.
+// Each rank writes the tensors, or pieces of cut ones, of which it is the first holder. The folder gets its final name
+// when all of its files are synced.
 #ifndef WEFT_EXECUTOR_CHECKPOINT_H_
 #define WEFT_EXECUTOR_CHECKPOINT_H_
 

@@ -82,6 +82,44 @@ Program MakeProgram(int data, int pipe, bool bf16 = false, bool tied = false) {
   return program;
 }
 
+// The same tensors cut over x, z and data: blocks of rows, ranges of those, and an optimizer that is shared by
+// replicas; or by pairs of neighbouring ones.
+Program MakeCutProgram(int64_t x, int64_t z, int64_t data, int64_t shard_group = 0) {
+  Program program = MakeProgram(1, 1, /*bf16=*/true);
+  program.clear_mesh();
+  for (const auto& [name, size] :
+       {std::pair("x", x), std::pair("z", z), std::pair("data", data), std::pair("pipe", int64_t{1})}) {
+    MeshAxis* axis = program.mutable_mesh()->add_axes();
+    axis->set_name(name);
+    axis->set_size(size);
+  }
+  int64_t offset = 0;
+  for (Buffer& buffer : *program.mutable_templates(0)->mutable_buffers()) {
+    Shard& shard = *buffer.mutable_shard();
+    int64_t elements = 5;
+    if (buffer.tensor() == 0) {
+      shard.add_dimensions()->set_axis("x");
+      shard.add_ranges()->set_axis("z");
+      elements = (8 / x + z - 1) / z;
+    }
+    if (buffer.role() != PARAM) {
+      RangeCut* cut = shard.add_ranges();
+      cut->set_axis("data");
+      cut->set_block(shard_group);
+      const int64_t parts = shard_group > 0 ? shard_group : data;
+      elements = (elements + parts - 1) / parts;
+    }
+    if (!shard.ranges().empty()) {
+      buffer.clear_shape();
+      buffer.add_shape(elements);
+    }
+    buffer.set_bytes(elements * DTypeBytes(buffer.dtype()));
+    buffer.set_offset(offset);
+    offset += 256;
+  }
+  return program;
+}
+
 struct Job {
   explicit Job(Program p) : program(std::move(p)) {
     endpoints = *(*FindTransport("inproc"))->open(static_cast<int>(MeshRanks(program.mesh())));
@@ -143,10 +181,30 @@ struct Job {
       for (int t = 0; t < 2; ++t) {
         for (StatePart part : kStateParts) {
           if (!state->Holds(t, part)) continue;
-          EXPECT_TRUE(state->Read(t, part)->bytes == Expected(t, part, seed).bytes) << t << " seed " << seed;
+          EXPECT_TRUE(state->Read(t, part)->bytes == PieceOf(state.get(), t, part, Expected(t, part, seed)))
+              << t << " seed " << seed;
         }
       }
     }
+  }
+
+  // What the state's rank holds of a whole FP32 tensor.
+  std::vector<std::byte> PieceOf(const RankState* state, int tensor, StatePart part, const TensorData& whole) const {
+    size_t i = 0;
+    while (states[i].get() != state) ++i;
+    const Buffer* leading = nullptr;
+    for (const Buffer& buffer : program.templates(TemplateOfRank(program, i)).buffers()) {
+      if (buffer.tensor() != tensor) continue;
+      const bool is = part == StatePart::kWeight ? buffer.role() == MASTER || (buffer.role() == PARAM && !leading)
+                                                 : buffer.role() == (part == StatePart::kMoment1 ? MOMENT1 : MOMENT2);
+      if (is) leading = &buffer;
+    }
+    const TensorPiece piece = *PieceOfBuffer(program, i, *leading);
+    std::vector<std::byte> bytes(piece.count * 4);
+    for (const TensorRun& run : RunsOf(piece, whole.shape)) {
+      std::memcpy(bytes.data() + run.position * 4, whole.bytes.data() + run.logical * 4, run.count * 4);
+    }
+    return bytes;
   }
 
   Program program;
@@ -162,8 +220,10 @@ std::string FreshDirectory(const std::string& name) {
 }
 
 TEST(CheckpointTest, AnyPlanLoadsAnyOthers) {
-  const std::vector<Program> plans = {MakeProgram(1, 1), MakeProgram(1, 2), MakeProgram(2, 2, true),
-                                      MakeProgram(1, 2, false, true), MakeProgram(3, 1, true)};
+  const std::vector<Program> plans = {
+      MakeProgram(1, 1),         MakeProgram(1, 2),       MakeProgram(2, 2, true), MakeProgram(1, 2, false, true),
+      MakeProgram(3, 1, true),   MakeCutProgram(2, 2, 2), MakeCutProgram(1, 1, 2), MakeCutProgram(4, 1, 1),
+      MakeCutProgram(1, 3, 4, 2)};
   for (size_t from = 0; from < plans.size(); ++from) {
     Job writer(plans[from]);
     writer.Fill(3);
@@ -183,6 +243,72 @@ TEST(CheckpointTest, AnyPlanLoadsAnyOthers) {
   }
 }
 
+TEST(CheckpointTest, PiecesAreWrittenOnce) {
+  // 8 ranks; tensor 0 has 6 elements in a padded block of 4 by x, 2 by z, and for the optimizer one by data.
+  Job job(MakeCutProgram(2, 2, 2));
+  job.Fill(3);
+  const std::string directory = FreshDirectory("pieces");
+  ASSERT_TRUE(job.Save(directory, 1).ok());
+  const CheckpointManifest manifest = *ReadManifest(**FindCheckpoint(directory));
+  EXPECT_EQ(manifest.format_version(), 2);
+  // Weight (of the master copy), and two moments: 6 pieces of tensor 0 and 2 of tensor 1 each. Those that are nothing
+  // but padding are in no file.
+  EXPECT_EQ(manifest.pieces_size(), 3 * (6 + 2));
+  int64_t elements = 0;
+  for (const CheckpointPiece& piece : manifest.pieces()) elements += piece.count();
+  EXPECT_EQ(elements, 3 * (6 + 5));
+  // A plan that cuts nothing writes what earlier versions read.
+  Job whole(MakeProgram(1, 1));
+  whole.Fill(3);
+  ASSERT_TRUE(whole.Save(directory, 2).ok());
+  EXPECT_EQ(ReadManifest(**FindCheckpoint(directory))->format_version(), 1);
+}
+
+TEST(CheckpointTest, DamagedPieces) {
+  Job job(MakeCutProgram(2, 2, 2));
+  job.Fill(3);
+  const std::string directory = FreshDirectory("damaged_pieces");
+  ASSERT_TRUE(job.Save(directory, 1).ok());
+  const std::string checkpoint = **FindCheckpoint(directory);
+  const CheckpointManifest manifest = *ReadManifest(checkpoint);
+  const auto load = [&](const CheckpointManifest& changed) {
+    absl::Status status = ParseManifest(changed.SerializeAsString(), "manifest").status();
+    for (size_t i = 0; status.ok() && i < job.states.size(); ++i) {
+      status = LoadCheckpoint(checkpoint, changed, job.program, job.states[i].get());
+    }
+    return std::string(status.message());
+  };
+  EXPECT_EQ(load(manifest), "");
+  CheckpointManifest changed = manifest;
+  changed.mutable_pieces()->RemoveLast();
+  EXPECT_THAT(load(changed), HasSubstr("is in none of its pieces"));
+  changed = manifest;
+  *changed.add_pieces() = manifest.pieces(0);
+  EXPECT_THAT(load(changed), HasSubstr("is in two of its pieces"));
+  changed = manifest;
+  changed.mutable_pieces(0)->set_file("rank-0099.safetensors");
+  EXPECT_THAT(load(changed), HasSubstr("pieces[0].file = 'rank-0099.safetensors' is not in files"));
+  changed = manifest;
+  changed.mutable_pieces(0)->set_tensor(2);
+  EXPECT_THAT(load(changed), HasSubstr("pieces[0].tensor = 2, of 2 tensors"));
+  changed = manifest;
+  changed.mutable_pieces(1)->set_part("#moment3");
+  EXPECT_THAT(load(changed), HasSubstr("pieces[1].part = '#moment3'"));
+  changed = manifest;
+  changed.mutable_pieces(0)->mutable_dimensions(0)->set_end(0, 4);
+  EXPECT_THAT(load(changed), HasSubstr("pieces[0]: dimension 0"));
+  changed = manifest;
+  changed.mutable_pieces(0)->mutable_dimensions(0)->add_begin(4);
+  EXPECT_THAT(load(changed), HasSubstr("2 begins and 1 ends"));
+  // Another rank's file has an entry of that name, but not of that length.
+  changed = manifest;
+  for (CheckpointPiece& piece : *changed.mutable_pieces()) {
+    if (piece.tensor() == 1 && piece.part().empty())
+      piece.set_file(piece.file() == "rank-0000.safetensors" ? "rank-0004.safetensors" : "rank-0000.safetensors");
+  }
+  EXPECT_THAT(load(changed), HasSubstr("elements of fp32"));
+}
+
 TEST(CheckpointTest, PaddingIsZeroAndLowPrecisionCopiesAreRounded) {
   Job job(MakeProgram(1, 1, true));
   std::memset(job.arenas[0]->Data(job.program.templates(0).buffers(0)), 0xff, 16);
@@ -197,15 +323,18 @@ TEST(CheckpointTest, PaddingIsZeroAndLowPrecisionCopiesAreRounded) {
 }
 
 TEST(CheckpointTest, InitialValuesDoNotDependOnThePlan) {
-  Job one(MakeProgram(1, 1)), two(MakeProgram(2, 2, true, true));
-  for (Job* job : {&one, &two}) {
+  Job one(MakeProgram(1, 1)), two(MakeProgram(2, 2, true, true)), cut(MakeCutProgram(2, 3, 2));
+  for (Job* job : {&one, &two, &cut}) {
     for (auto& state : job->states) ASSERT_TRUE(state->Initialize().ok());
   }
   for (int t = 0; t < 2; ++t) {
     const TensorData expected = *one.states[0]->Read(t, StatePart::kWeight);
-    for (auto& state : two.states) {
-      if (!state->Holds(t, StatePart::kWeight)) continue;
-      EXPECT_TRUE(state->Read(t, StatePart::kWeight)->bytes == expected.bytes);
+    for (Job* job : {&two, &cut}) {
+      for (auto& state : job->states) {
+        if (!state->Holds(t, StatePart::kWeight)) continue;
+        EXPECT_TRUE(state->Read(t, StatePart::kWeight)->bytes ==
+                    job->PieceOf(state.get(), t, StatePart::kWeight, expected));
+      }
     }
   }
   float first = 0, constant = 0;
@@ -354,7 +483,7 @@ TEST(CheckpointTest, DamageIsNamed) {
   const std::string path = checkpoint + "/manifest.textproto";
   EXPECT_THAT(load_with(path, manifest.substr(0, manifest.size() / 2)), HasSubstr("manifest.textproto"));
   EXPECT_THAT(load_with(path, ""), HasSubstr("manifest.textproto"));
-  EXPECT_THAT(load_with(path, "format_version: 2"), HasSubstr("format_version = 2"));
+  EXPECT_THAT(load_with(path, "format_version: 3"), HasSubstr("format_version = 3"));
   std::string elsewhere = manifest;
   elsewhere.replace(elsewhere.find("rank-0000"), 4, "../x");
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backend.h"
+#include "executor/channels.h"
 #include "executor/compute_slots.h"
 #include "executor/control.h"
 #include "executor/safetensors.h"
@@ -223,27 +225,41 @@ class RankRun {
     return Barrier(endpoint_, options.timeout);
   }
 
-  // Rank 0 gets every logical tensor from its first holder, one after the other.
+  // Rank 0 gets every logical tensor from its holders, piece by piece.
   absl::Status CollectWeights() {
     const Program& program = shared_.program;
     const RunOptions& options = shared_.options;
     auto tensor = [&](int i) -> absl::StatusOr<TensorData> {
-      const int holder = FirstHolder(program, i, StatePart::kWeight);
-      if (holder < 0) return absl::InternalError(absl::StrCat("no rank holds ", program.tensors(i).name()));
-      if (holder == endpoint_.rank()) {
-        WEFT_ASSIGN_OR_RETURN(TensorData data, state_->Read(i, StatePart::kWeight));
-        if (endpoint_.rank() != 0) {
-          WEFT_RETURN_IF_ERROR(SendNow(endpoint_, 0, data.bytes.data(), data.bytes.size(), options.timeout));
-        }
-        return data;
+      WEFT_ASSIGN_OR_RETURN(const std::vector<TensorHolder> holders, Holders(program, i, StatePart::kWeight));
+      if (holders.empty()) return absl::InternalError(absl::StrCat("no rank holds ", program.tensors(i).name()));
+      TensorData whole;
+      if (endpoint_.rank() == 0) {
+        whole.dtype = holders[0].buffer->dtype();
+        whole.shape.assign(program.tensors(i).shape().begin(), program.tensors(i).shape().end());
+        whole.bytes.resize(ElementCount(whole.shape).value_or(0) * DTypeBytes(whole.dtype));
       }
-      TensorData data;
-      if (endpoint_.rank() != 0) return data;
-      data.dtype = StateDType(program, i, StatePart::kWeight);
-      data.shape.assign(program.tensors(i).shape().begin(), program.tensors(i).shape().end());
-      data.bytes.resize(ElementCount(data.shape).value_or(0) * DTypeBytes(data.dtype));
-      WEFT_RETURN_IF_ERROR(RecvNow(endpoint_, holder, data.bytes.data(), data.bytes.size(), options.timeout));
-      return data;
+      for (const TensorHolder& holder : holders) {
+        if (endpoint_.rank() != 0 && endpoint_.rank() != holder.rank) continue;
+        TensorData piece;
+        if (endpoint_.rank() == holder.rank) {
+          WEFT_ASSIGN_OR_RETURN(piece, state_->Read(i, StatePart::kWeight));
+        }
+        if (endpoint_.rank() != 0) {
+          WEFT_RETURN_IF_ERROR(SendNow(endpoint_, 0, piece.bytes.data(), piece.bytes.size(), options.timeout));
+          continue;
+        }
+        const int64_t size = DTypeBytes(whole.dtype);
+        if (holder.rank != 0) {
+          piece.bytes.resize(holder.piece.count * size);
+          WEFT_RETURN_IF_ERROR(
+              RecvNow(endpoint_, holder.rank, piece.bytes.data(), piece.bytes.size(), options.timeout));
+        }
+        for (const TensorRun& run : RunsOf(holder.piece, whole.shape)) {
+          std::memcpy(whole.bytes.data() + run.logical * size, piece.bytes.data() + run.position * size,
+                      run.count * size);
+        }
+      }
+      return whole;
     };
     const bool collects = options.collect_weights && endpoint_.rank() == 0;
     int next = 0;
@@ -346,8 +362,7 @@ absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repet
   for (const Template& t : program.templates()) {
     double steps = 0;
     for (const Action& action : t.body()) {
-      const bool communicates = action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE;
-      steps += communicates ? 1 : program.segments(action.segment()).steps_size();
+      steps += IsCompute(action) ? program.segments(action.segment()).steps_size() : 1;
     }
     steps_of_template.push_back(steps);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -48,13 +49,46 @@ absl::string_view StatePartSuffix(StatePart part) {
   return part == StatePart::kWeight ? "" : part == StatePart::kMoment1 ? "#moment1" : "#moment2";
 }
 
-int FirstHolder(const Program& program, int tensor, StatePart part) {
-  const int64_t ranks = MeshRanks(program.mesh());
-  for (int64_t rank = 0; rank < ranks; ++rank) {
+absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int tensor, StatePart part) {
+  const Mesh& mesh = program.mesh();
+  const auto buffer_of = [&](int64_t rank) -> const Buffer* {
     const int index = TemplateOfRank(program, rank);
-    if (index >= 0 && FindBuffer(program.templates(index), tensor, part) != nullptr) return static_cast<int>(rank);
+    return index < 0 ? nullptr : FindBuffer(program.templates(index), tensor, part);
+  };
+  std::vector<TensorHolder> holders;
+  int64_t first = 0;
+  const int64_t ranks = MeshRanks(mesh);
+  while (first < ranks && buffer_of(first) == nullptr) ++first;
+  if (first == ranks) return holders;
+  // The others differ from the first in their coordinates on the axes of its shard alone.
+  const Shard& shard = buffer_of(first)->shard();
+  std::set<std::string> axes;
+  for (const DimensionCut& cut : shard.dimensions()) axes.insert(cut.axis());
+  for (const RangeCut& cut : shard.ranges()) axes.insert(cut.axis());
+  std::vector<int64_t> members = {first};
+  for (const std::string& axis : axes) {
+    Group group;
+    group.add_axes()->set_axis(axis);
+    std::vector<int64_t> more;
+    for (const int64_t member : members) {
+      for (const int64_t other : GroupMembers(mesh, member, group)) more.push_back(other);
+    }
+    members = std::move(more);
   }
-  return -1;
+  std::sort(members.begin(), members.end());
+  for (const int64_t member : members) {
+    const Buffer* buffer = buffer_of(member);
+    if (buffer == nullptr || buffer->shard().SerializeAsString() != shard.SerializeAsString()) {
+      return absl::InvalidArgumentError(absl::StrCat("ranks ", first, " and ", member, " cut tensor '",
+                                                     program.tensors(tensor).name(), "' in different ways"));
+    }
+    WEFT_ASSIGN_OR_RETURN(TensorPiece piece, PieceOfBuffer(program, member, *buffer));
+    // Shard groups smaller than an axis hold each piece several times.
+    const bool known =
+        std::any_of(holders.begin(), holders.end(), [&](const TensorHolder& holder) { return holder.piece == piece; });
+    if (piece.count > 0 && !known) holders.push_back({static_cast<int>(member), buffer, std::move(piece)});
+  }
+  return holders;
 }
 
 DType StateDType(const Program& program, int tensor, StatePart part) {
@@ -65,7 +99,7 @@ DType StateDType(const Program& program, int tensor, StatePart part) {
 }
 
 RankState::RankState(const Program& program, int rank, const Arena* arena)
-    : program_(program), template_(&program.templates(TemplateOfRank(program, rank))), arena_(arena) {}
+    : program_(program), rank_(rank), template_(&program.templates(TemplateOfRank(program, rank))), arena_(arena) {}
 
 const Buffer* RankState::Find(int tensor, StatePart part) const { return FindBuffer(*template_, tensor, part); }
 
@@ -79,14 +113,18 @@ absl::Status RankState::Initialize() {
     }
     if (buffer.role() != PARAM && buffer.role() != MASTER) continue;
     const LogicalTensor& tensor = program_.tensors(buffer.tensor());
-    const int64_t elements = Elements(buffer.shape());
     const int64_t size = DTypeBytes(buffer.dtype());
-    for (int64_t first = 0; first < elements; first += kPiece) {
-      values.resize(std::min(kPiece, elements - first));
-      InitialValues(program_.recipe().seed(), buffer.tensor(), tensor, first, absl::MakeSpan(values));
-      WEFT_RETURN_IF_ERROR(ConvertFloats(
-          FP32, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)),
-          buffer.dtype(), absl::MakeSpan(arena_->Data(buffer) + first * size, values.size() * size)));
+    WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
+    std::byte* to = arena_->Data(buffer);
+    std::memset(to + piece.count * size, 0, buffer.bytes() - piece.count * size);
+    for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
+      for (int64_t done = 0; done < run.count; done += kPiece) {
+        values.resize(std::min(kPiece, run.count - done));
+        InitialValues(program_.recipe().seed(), buffer.tensor(), tensor, run.logical + done, absl::MakeSpan(values));
+        WEFT_RETURN_IF_ERROR(ConvertFloats(
+            FP32, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)),
+            buffer.dtype(), absl::MakeSpan(to + (run.position + done) * size, values.size() * size)));
+      }
     }
   }
   return absl::OkStatus();
@@ -96,34 +134,43 @@ absl::StatusOr<TensorData> RankState::Read(int tensor, StatePart part) const {
   const Buffer* buffer = Find(tensor, part);
   const LogicalTensor& logical = program_.tensors(tensor);
   if (buffer == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
+  WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, *buffer));
   TensorData data;
   data.dtype = buffer->dtype();
   data.shape.assign(logical.shape().begin(), logical.shape().end());
-  // Padding is at the end: it differs in dimension 0 only.
-  data.bytes.resize(Elements(logical.shape()) * DTypeBytes(data.dtype));
+  if (piece != WholePiece(logical.shape())) data.shape = {piece.count};
+  // The piece, then padding.
+  data.bytes.resize(piece.count * DTypeBytes(data.dtype));
   if (!data.bytes.empty()) std::memcpy(data.bytes.data(), arena_->Data(*buffer), data.bytes.size());
   return data;
 }
 
 absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data) {
   const LogicalTensor& logical = program_.tensors(tensor);
+  const Buffer* leading = Find(tensor, part);
+  if (leading == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
   if (!std::equal(data.shape.begin(), data.shape.end(), logical.shape().begin(), logical.shape().end())) {
     return absl::InvalidArgumentError(absl::StrCat("tensor '", logical.name(), "' has shape [",
                                                    absl::StrJoin(data.shape, ", "), "], the program expects [",
                                                    absl::StrJoin(logical.shape(), ", "), "]"));
   }
-  const Buffer* leading = Find(tensor, part);
-  if (leading == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
   // What the leading copy holds; the other copies are roundings of that, as the optimizer makes them.
-  std::vector<std::byte> leading_bytes(Elements(logical.shape()) * DTypeBytes(leading->dtype()));
+  const int64_t leading_size = DTypeBytes(leading->dtype());
+  std::vector<std::byte> leading_bytes(Elements(logical.shape()) * leading_size);
   WEFT_RETURN_IF_ERROR(ConvertFloats(data.dtype, data.bytes, leading->dtype(), absl::MakeSpan(leading_bytes)));
   const std::vector<BufferRole> roles = RolesOf(part);
   for (const Buffer& buffer : template_->buffers()) {
     if (buffer.tensor() != tensor || std::find(roles.begin(), roles.end(), buffer.role()) == roles.end()) continue;
-    const int64_t bytes = Elements(logical.shape()) * DTypeBytes(buffer.dtype());
+    WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
+    const int64_t size = DTypeBytes(buffer.dtype());
     std::byte* to = arena_->Data(buffer);
-    WEFT_RETURN_IF_ERROR(ConvertFloats(leading->dtype(), leading_bytes, buffer.dtype(), absl::MakeSpan(to, bytes)));
-    std::memset(to + bytes, 0, buffer.bytes() - bytes);
+    for (const TensorRun& run : RunsOf(piece, logical.shape())) {
+      WEFT_RETURN_IF_ERROR(ConvertFloats(
+          leading->dtype(),
+          absl::MakeConstSpan(leading_bytes).subspan(run.logical * leading_size, run.count * leading_size),
+          buffer.dtype(), absl::MakeSpan(to + run.position * size, run.count * size)));
+    }
+    std::memset(to + piece.count * size, 0, buffer.bytes() - piece.count * size);
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// Logical tensors in a rank's buffers: initial values, reading and writing them whole and unpadded. Checkpoints, weight
-// files and tests speak of logical tensors only, so that any plan reads what any other wrote.
+// Logical tensors in a rank's buffers: initial values, and reading and writing them unpadded, whole or in pieces.
+// Checkpoints, weight files and tests speak of logical tensors only, so that any plan reads what any other wrote.
 #ifndef WEFT_EXECUTOR_STATE_H_
 #define WEFT_EXECUTOR_STATE_H_
 
@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "executor/arena.h"
+#include "executor/tensor_piece.h"
 #include "proto/program.pb.h"
 
 namespace weft {
@@ -29,8 +30,16 @@ struct TensorData {
   std::vector<std::byte> bytes;
 };
 
-// The lowest rank that holds this part of the tensor, or -1.
-int FirstHolder(const Program& program, int tensor, StatePart part);
+// A rank and the piece of a tensor that it holds.
+struct TensorHolder {
+  int rank = -1;
+  const Buffer* buffer = nullptr;
+  TensorPiece piece;
+};
+
+// The lowest rank of each piece of this part of the tensor, ascending; one rank if it is not cut. Together they hold
+// all of it, each element once. Empty if no rank has it. Errors: InvalidArgument for shards that do not fit the tensor.
+absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int tensor, StatePart part);
 
 // The dtype in which the part is kept (of the weight: the optimizer's copy); DTYPE_UNSPECIFIED if no rank has it.
 DType StateDType(const Program& program, int tensor, StatePart part);
@@ -43,16 +52,19 @@ class RankState {
   // Sets all weights to their initial values (docs/kernels.md) and all moments to zero.
   absl::Status Initialize();
 
+  // All of the tensor or a piece of it.
   bool Holds(int tensor, StatePart part) const { return Find(tensor, part) != nullptr; }
+  // What the rank holds of it: in the tensor's shape if that is all, else the elements of its piece in one dimension.
   absl::StatusOr<TensorData> Read(int tensor, StatePart part) const;
-  // Into all copies on this rank, converted and padded with zeros. InvalidArgument, naming the tensor, for another
-  // shape.
+  // The whole tensor, of which each copy on this rank takes its piece, converted and padded with zeros.
+  // InvalidArgument, naming the tensor, for another shape.
   absl::Status Write(int tensor, StatePart part, const TensorData& data);
 
  private:
   const Buffer* Find(int tensor, StatePart part) const;
 
   const Program& program_;
+  const int rank_;
   const Template* template_;
   const Arena* arena_;
 };

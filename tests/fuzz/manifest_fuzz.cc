@@ -2,8 +2,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include "executor/checkpoint.h"
+#include "executor/checkpoint_pieces.h"
 #include "proto/io.h"
 
 namespace {
@@ -39,6 +41,35 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(!file.name().empty() && file.name().find('/') == std::string::npos);
   }
   Require(weft::ParseManifest(manifest->SerializeAsString(), "again").ok());
+  for (const weft::CheckpointPiece& piece : manifest->pieces()) {
+    const auto& shape = manifest->tensors(piece.tensor()).shape();
+    int64_t elements = 1;
+    for (const int64_t extent : shape) elements *= extent;
+    if (elements > 100000) continue;
+    // Every run lies within the tensor, and they are the piece.
+    int64_t next = 0;
+    for (const weft::TensorRun& run : weft::RunsOf(weft::GetPiece(piece), shape)) {
+      Require(run.position == next && run.count > 0 && run.logical >= 0 && run.logical + run.count <= elements);
+      next += run.count;
+    }
+    Require(next == piece.count());
+  }
+  std::vector<const weft::CheckpointPiece*> all;
+  for (const weft::CheckpointPiece& piece : manifest->pieces()) {
+    if (piece.tensor() == manifest->pieces(0).tensor()) all.push_back(&piece);
+  }
+  int64_t elements = 0;
+  if (!all.empty()) {
+    elements = 1;
+    for (const int64_t extent : manifest->tensors(all[0]->tensor()).shape()) elements *= extent;
+  }
+  if (!all.empty() && elements <= 100000) {
+    const auto joined = weft::JoinPieces(*manifest, all, [](const weft::CheckpointPiece& piece) {
+      return absl::StatusOr<weft::TensorData>(
+          weft::TensorData{weft::FP32, {piece.count()}, std::vector<std::byte>(piece.count() * 4)});
+    });
+    if (joined.ok()) Require(static_cast<int64_t>(joined->bytes.size()) == elements * 4);
+  }
   const absl::Status continues = weft::CheckContinues(*manifest, "fuzz", SmallProgram());
   if (continues.ok()) Require(manifest->tensors_size() == 1 && manifest->tensors(0).name() == "wte");
   return 0;

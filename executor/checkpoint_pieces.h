@@ -1,0 +1,35 @@
+// Pieces of cut tensors in checkpoints: what the manifest says of them, and putting tensors together again.
+#ifndef WEFT_EXECUTOR_CHECKPOINT_PIECES_H_
+#define WEFT_EXECUTOR_CHECKPOINT_PIECES_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/checkpoint.pb.h"
+#include "executor/state.h"
+#include "executor/tensor_piece.h"
+
+namespace weft {
+
+// Name of the entry that holds a piece of a tensor and part.
+std::string PieceEntryName(const std::string& tensor, absl::string_view part);
+
+void SetPiece(const TensorPiece& piece, CheckpointPiece* out);
+TensorPiece GetPiece(const CheckpointPiece& piece);
+
+// InvalidArgument, naming the field, for a piece of a tensor, part or file that the manifest does not have, or that is
+// no piece of the tensor's shape.
+absl::Status CheckPieces(const CheckpointManifest& manifest);
+
+// A whole tensor from its pieces; `read` gives the content of one. The manifest has passed CheckPieces. DataLoss if
+// they are not the tensor, each element once, or differ in dtype.
+absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
+                                      absl::Span<const CheckpointPiece* const> pieces,
+                                      const std::function<absl::StatusOr<TensorData>(const CheckpointPiece&)>& read);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_CHECKPOINT_PIECES_H_
