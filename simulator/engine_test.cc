@@ -274,6 +274,37 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
   for (const auto& [feature, count] : seen) EXPECT_GT(count, 20) << feature;
 }
 
+// With collectives in segments, on all axes.
+TEST(EngineAgainstOracle, VerifiableProgramsWithCollectives) {
+  RandomProgramOptions options;
+  options.max_pipe = 2;
+  options.max_data = 2;
+  options.events = 12;
+  options.collectives = true;
+  options.max_ranks = 8;
+  int steps = 0, detached = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    options.schedules = seed % 2 == 0;
+    const Program program = RandomProgram(seed, options);
+    steps += UsesStepCollectives(program);
+    detached += WaitsForDetachedSteps(program);
+    const NaiveDurations durations = RandomDurations(seed);
+    const int repetitions = 1 + static_cast<int>(seed % 2);
+    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
+    ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
+    const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
+      const int t = TemplateOfRank(program, static_cast<int64_t>(rank));
+      EXPECT_LE(engine->ranks[rank].live_peak, program.templates(t).device_arena_bytes());
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(steps, 60);
+  EXPECT_GT(detached, 20);
+}
+
 // Exposed communication from the definition: instants at which a transfer or collective is under way and nothing is
 // computed.
 TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {

@@ -1,6 +1,7 @@
 #include "simulator/metrics.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "proto/mesh.h"
+#include "simulator/sent_bytes.h"
 #include "simulator/view_actions.h"
 
 namespace weft {
@@ -128,8 +130,19 @@ double StagesPerRank(const Program& program) {
   return program.stages() > 0 ? static_cast<double>(program.stages()) / static_cast<double>(ranks) : 1;
 }
 
+void AddSent(const std::map<std::string, int64_t>& sent, google::protobuf::RepeatedPtrField<SentBytes>& rows) {
+  for (const auto& [purpose, bytes] : sent) {
+    SentBytes* row = rows.Add();
+    row->set_purpose(purpose);
+    row->set_bytes(bytes);
+  }
+}
+
 void AddRanks(const ProgramView& view, const EngineResult& isolated, const EngineResult& steady,
               SimulationReport& report) {
+  std::vector<std::map<std::string, int64_t>> sent_by_template;
+  for (const TemplateView& t : view.templates) sent_by_template.push_back(BytesSent(view.program->mesh(), t));
+  std::map<std::string, int64_t> sent;
   double idle = 0;
   for (size_t rank = 0; rank < isolated.ranks.size(); ++rank) {
     const RankResult& result = isolated.ranks[rank];
@@ -150,7 +163,11 @@ void AddRanks(const ProgramView& view, const EngineResult& isolated, const Engin
       cause->set_seconds(ToSeconds(result.idle[reason]));
     }
     idle += row->idle_seconds();
+    const std::map<std::string, int64_t>& own = sent_by_template[view.template_of_rank[rank]];
+    AddSent(own, *row->mutable_sent());
+    for (const auto& [purpose, bytes] : own) sent[purpose] = AddBytes(sent[purpose], bytes);
   }
+  AddSent(sent, *report.mutable_sent());
   report.set_bubble_ratio(Ratio(idle, report.makespan_seconds() * static_cast<double>(report.ranks())));
 }
 

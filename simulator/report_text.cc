@@ -88,6 +88,16 @@ std::string IdleText(const SimulationReport& report) {
   return Table(rows);
 }
 
+// Empty if nothing is sent.
+std::string SentText(const SimulationReport& report) {
+  if (report.sent_size() == 0) return "";
+  std::vector<std::vector<std::string>> rows = {{"sent, mean per rank", "bytes"}};
+  for (const SentBytes& row : report.sent()) {
+    rows.push_back({row.purpose(), Bytes(row.bytes() / std::max<int64_t>(report.ranks(), 1))});
+  }
+  return Table(rows) + "\n";
+}
+
 std::string RankText(const SimulationReport& report) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "busy", "exposed communication", "idle", "activations", "live peak", "planned"}};
@@ -158,7 +168,7 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
                          {"MFU (attention in full)", Percent(report.mfu())},
                          {"MFU (causal)", Percent(report.mfu_causal())},
                          {"HFU (with recompute)", Percent(report.hfu())}}));
-  absl::StrAppend(&text, "\n", MemoryText(report), "\n", IdleText(report), "\n", RankText(report));
+  absl::StrAppend(&text, "\n", MemoryText(report), "\n", IdleText(report), "\n", SentText(report), RankText(report));
   if (verbose) text += RankIdleText(report);
   return text;
 }

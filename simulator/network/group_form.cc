@@ -61,6 +61,30 @@ bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates) {
   return true;
 }
 
+int64_t FormSize(const Mesh& mesh, const GroupForm& form) {
+  int64_t members = 1;
+  for (size_t i = 0; i < form.size(); ++i) {
+    const int64_t size = mesh.axes(static_cast<int>(i)).size();
+    switch (form[i].kind) {
+      case AxisPart::kOwn:
+        break;
+      case AxisPart::kAll:
+        members *= size;
+        break;
+      case AxisPart::kListed:
+        members *= static_cast<int64_t>(form[i].listed.size());
+        break;
+      case AxisPart::kBlock:
+        members *= form[i].size;
+        break;
+      case AxisPart::kStride:
+        members *= size / form[i].size;
+        break;
+    }
+  }
+  return members;
+}
+
 std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm& form) {
   Group spelled;
   for (size_t i = 0; i < form.size(); ++i) {

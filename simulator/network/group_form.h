@@ -33,6 +33,9 @@ std::vector<int64_t> HighestCoordinates(const Mesh& mesh, const GroupForm& form,
 // Whether a rank with these coordinates is in a group of this form: they are in all lists.
 bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates);
 
+// How many members a group has.
+int64_t FormSize(const Mesh& mesh, const GroupForm& form);
+
 // The members of the group of `rank`, ascending.
 std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm& form);
 
