@@ -212,6 +212,13 @@ class ListWriter {
         }
         return value;
       }
+      case Role::Deferred: {
+        // Two in turn: an action waits for the detached steps of the one before the previous.
+        auto [turn, added] = deferred_.try_emplace(operand.getType(), 2 * static_cast<int>(deferred_.size()), 0);
+        auto& [first, actions] = turn->second;
+        auto own = ir::RoleAttr::get(builder_.getContext(), role, -1, first + actions++ % 2);
+        return persistent_.Get(own, operand.getType());
+      }
       default:
         return persistent_.Get(operand.getRole(), operand.getType());
     }
@@ -222,6 +229,8 @@ class ListWriter {
   const std::map<SegmentKey, ir::SignatureOp>& signatures_;
   const Forwards& forwards_;
   mlir::OpBuilder builder_;
+  // Of the operand `deferred`: the `use` of the first of its two buffers, and how many actions have taken one.
+  llvm::DenseMap<mlir::Type, std::pair<int, int>> deferred_;
   // (role, use, lane, stage, microbatch); of a wide forward its first microbatch.
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
   // Of (stage, microbatch): its forward, and the last part of its backward so far.

@@ -62,6 +62,8 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
   if (!differentiable) {
     return op->emitOpError("[build_segments_c15] has no derivative, but a parameter's gradient depends on it");
   }
+  // Its gradient, a reduce-scatter, adds to an accumulator by itself: the members' contributions one by one (P10).
+  const bool scatters = mlir::isa<ir::GroupAllGatherOp>(op);
   llvm::SmallVector<ir::GradientRequest> requests;
   for (mlir::OpOperand& operand : op->getOpOperands()) {
     ir::GradientRequest request;
@@ -71,7 +73,13 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
       request.type = tensors_[tensor].Type(training_->grads);
       if (training_->accumulation == IN_ORDER) {
         request.init = both.Argument(both.Role(ir::Role::Grad, tensor, use), request.type);
+      } else if (scatters) {
+        request.type = tensors_[tensor].Type(ir::Exact192Type::get(builder.getContext()));
+        request.init = both.Argument(both.Role(ir::Role::GradAccumulator, tensor, use), request.type);
       }
+    } else if (IsGatheredWeight(operand.get())) {
+      auto type = mlir::cast<mlir::RankedTensorType>(operand.get().getType());
+      request.type = mlir::RankedTensorType::get(type.getShape(), training_->grads);
     } else if (needs_gradient_.contains(operand.get())) {
       request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType());
     }
@@ -96,11 +104,13 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     if (!gradient) continue;
     auto parameter = parameters_.find(&operand);
     if (parameter == parameters_.end()) {
-      if (is_new(gradient.getDefiningOp())) label(gradient.getDefiningOp(), "input", ".dx");
+      const bool weight = IsGatheredWeight(operand.get());
+      const llvm::StringRef part = weight ? "weight" : "input", suffix = weight ? ".dw" : ".dx";
+      if (is_new(gradient.getDefiningOp())) label(gradient.getDefiningOp(), part, suffix);
       mlir::Value& sum = gradients_[operand.get()];
       if (sum) {
         auto add = builder.create<ir::AddOp>(op->getLoc(), sum.getType(), sum, gradient, mlir::Value());
-        label(add, "input", ".dx_sum");
+        label(add, part, (suffix + "_sum").str());
         sum = add;
       } else {
         sum = gradient;
@@ -109,9 +119,15 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     }
     if (is_new(gradient.getDefiningOp())) {
       label(gradient.getDefiningOp(), "weight",
-            mlir::isa<ir::BiasGradientOp>(gradient.getDefiningOp()) ? ".db" : ".dw");
+            mlir::isa<ir::BiasGradientOp>(gradient.getDefiningOp()) ? ".db"
+            : scatters                                              ? ".scatter"
+                                                                    : ".dw");
     }
     auto [tensor, use] = parameter->second;
+    if (scatters && training_->accumulation != IN_ORDER) {
+      backward_results_.push_back({both.Role(ir::Role::GradAccumulator, tensor, use), gradient});
+      continue;
+    }
     if (training_->accumulation == IN_ORDER) {
       backward_results_.push_back({both.Role(ir::Role::Grad, tensor, use), gradient});
       continue;
@@ -170,6 +186,24 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
   return mlir::success();
 }
 
+void StageDifferentiator::FoldFanOuts() {
+  std::vector<mlir::Operation*> kept;
+  for (mlir::Operation* op : forward_) {
+    auto fan_out = mlir::dyn_cast<ir::FanOutOp>(op);
+    if (!fan_out) {
+      kept.push_back(op);
+      continue;
+    }
+    for (Crossing& output : outputs_) {
+      if (output.value == fan_out.getResult()) output.value = fan_out.getX();
+    }
+    fan_out.getResult().replaceAllUsesWith(fan_out.getX());
+    position_.erase(op);
+    op->erase();
+  }
+  forward_ = std::move(kept);
+}
+
 mlir::LogicalResult StageDifferentiator::Run() {
   mlir::LogicalResult result = mlir::success();
   SegmentBuilder both(module_builder_, SegmentName("both"), ir::SegmentKind::Forward, content_.stage);
@@ -180,6 +214,7 @@ mlir::LogicalResult StageDifferentiator::Run() {
     result = BuildBackward(both);
     for (mlir::Operation* op = last->getNextNode(); op; op = op->getNextNode()) backward_.push_back(op);
   }
+  FoldFanOuts();
   if (mlir::succeeded(result)) {
     FindSaved();
     EmitForward();

@@ -47,6 +47,15 @@ class StageDifferentiator {
                  llvm::DenseSet<mlir::Operation*>& done);
   void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
 
+  // Whether all-gathers of parameters made it, so that its gradient is one of weights.
+  static bool IsGatheredWeight(mlir::Value value) {
+    auto gather = value.getDefiningOp<ir::GroupAllGatherOp>();
+    return gather && gather.getPurpose() == ir::Purpose::GatherWeights &&
+           llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); });
+  }
+  // weft.fan_out has done its part once the gradients are there.
+  void FoldFanOuts();
+
   bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
   static int64_t LayerOf(mlir::Operation* op) { return op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt(); }
   // The group of layers that are computed again together and that `op` is of; -1 for none.
@@ -58,6 +67,8 @@ class StageDifferentiator {
   // one group makes for another is the other's input and never recomputed.
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
+    // A weight is gathered again: saving it would undo that it is cut (weft-cache-gathered may).
+    if (IsGatheredWeight(value)) return true;
     const int64_t group = RecomputeGroupOf(op);
     if (mlir::isa<ir::CrossEntropyOp>(op) || group < 0) return false;
     return llvm::all_of(value.getUsers(),

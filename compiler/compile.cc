@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/asynchronous.h"
 #include "compiler/choose_recompute.h"
+#include "compiler/collective_cost.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/export_program.h"
 #include "compiler/freeze_schedule.h"
@@ -150,12 +151,13 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
 
 using CostFn = std::function<absl::StatusOr<int64_t>(const Step& step, ActionKind kind)>;
 
-absl::StatusOr<CostFn> Costs(const Cluster& cluster) {
+absl::StatusOr<CostFn> Costs(const Inputs& inputs) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel("roofline"));
-  return CostFn([model, &cluster](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
+  auto compute = [model, &cluster = inputs.cluster](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
     WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, kind, 0, cluster, {}));
     return time.ps;
-  });
+  };
+  return WithCollectives(compute, inputs.plan.mesh(), inputs.cluster);
 }
 
 RankProgramOptions RankOptions(const Inputs& inputs, const SlotCosts& costs, bool evaluation) {
@@ -182,6 +184,8 @@ SegmentOptions OptionsOfSegments(const Inputs& inputs, const CostFn& cost) {
   options.layers_per_stage = {inputs.plan.partition().layers_per_stage().begin(),
                               inputs.plan.partition().layers_per_stage().end()};
   options.recompute = inputs.plan.recompute();
+  options.overlap = inputs.plan.overlap();
+  options.in_flight = MicrobatchesInFlight(inputs.schedule);
   options.cost = cost;
   return options;
 }
@@ -470,7 +474,7 @@ absl::StatusOr<Program> CompileAsynchronous(const Inputs& inputs, const CostFn& 
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                 const CompileOptions& options) {
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, Resolve(model, recipe, plan, cluster, options.notes));
-  WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+  WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs));
   WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, options.notes));
   Program program;
   std::optional<FrozenSchedule> frozen;
@@ -524,7 +528,7 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     return stream.str();
   }
   if (level == "rank") {
-    WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs.cluster));
+    WEFT_ASSIGN_OR_RETURN(CostFn cost, Costs(inputs));
     WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, nullptr));
     WEFT_RETURN_IF_ERROR(Freeze(inputs, cost).status());
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));

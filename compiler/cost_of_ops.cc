@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/group_of.h"
 #include "compiler/training.h"
 #include "proto/status.h"
 
@@ -71,6 +72,14 @@ Step MakeStep(mlir::Operation* op) {
   step.mutable_work()->set_bytes(cost.bytes());
   step.mutable_work()->set_dtype(WorkDType(op));
   step.set_stream(COMPUTE);
+  auto over = op->getAttrOfType<mlir::DictionaryAttr>("over");
+  if (!over) return step;
+  step.set_stream(COLLECTIVE);
+  step.set_detached(op->hasAttr("detached"));
+  Collective* collective = step.mutable_collective();
+  *collective->mutable_group() = GroupOf(over);
+  collective->set_purpose(static_cast<Purpose>(op->getAttrOfType<ir::PurposeAttr>("purpose").getValue()));
+  collective->set_algorithm(op->getAttrOfType<mlir::StringAttr>("algorithm").str());
   return step;
 }
 
@@ -92,15 +101,16 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
   mlir::Block scratch;
   mlir::OpBuilder builder(graph.getContext());
   for (mlir::Operation& op : graph.getBody().front()) {
-    if (!mlir::isa<ir::KernelInterface>(op)) continue;
+    auto differentiable = mlir::dyn_cast<ir::DifferentiableInterface>(op);
+    // What costs nothing in the forward may in the backward.
+    if (!mlir::isa<ir::KernelInterface>(op) && !differentiable) continue;
     auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
     if (!layer || layer.getInt() < 0 || layer.getInt() > (1 << 24)) {
       return absl::InvalidArgumentError(
           absl::StrCat("an op ", op.getName().getStringRef().str(), " has no layer between 0 and 2^24"));
     }
     if (layer.getInt() >= static_cast<int64_t>(costs.layers.size())) costs.layers.resize(layer.getInt() + 1, 0);
-    WEFT_RETURN_IF_ERROR(add(&op, layer.getInt(), FORWARD));
-    auto differentiable = mlir::dyn_cast<ir::DifferentiableInterface>(op);
+    if (mlir::isa<ir::KernelInterface>(op)) WEFT_RETURN_IF_ERROR(add(&op, layer.getInt(), FORWARD));
     if (!differentiable) continue;
     builder.setInsertionPointToEnd(&scratch);
     llvm::SmallVector<mlir::Value> gradients;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/group_of.h"
 #include "compiler/rank_util.h"
 #include "compiler/training.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -71,9 +72,13 @@ class TemplateExporter {
       } else if (auto release = mlir::dyn_cast<ir::ReleaseOp>(op)) {
         ActionOf(release.getWith())->add_releases(buffers_.at(release.getBuffer()));
       } else if (auto repeat = mlir::dyn_cast<ir::RepeatAfterOp>(op)) {
+        const auto [late, detached] = WaitedFor(repeat.getLate());
         Dependency& dependency = *ActionOf(repeat.getEarly())->add_deps();
-        dependency.set_action(ActionOf(repeat.getLate())->id());
+        dependency.set_action(out_.body(actions_.at(late)).id());
         dependency.set_distance(1);
+        dependency.set_detached(detached);
+      } else if (mlir::isa<ir::DetachedOp>(op)) {
+        continue;
       } else {
         return absl::FailedPreconditionError(
             absl::StrCat("template ", out_.name(), " still holds ", View(op.getName().getStringRef())));
@@ -116,6 +121,8 @@ class TemplateExporter {
       bool known = role.getTensor() < static_cast<int>(segments_.tensors.size());
       absl::StrAppend(&name, " ", known ? segments_.tensors[role.getTensor()].name() : absl::StrCat(role.getTensor()));
       if (role.getUse() > 0) absl::StrAppend(&name, " use ", role.getUse());
+    } else if (role.getRole() == ir::Role::Deferred) {
+      absl::StrAppend(&name, " ", role.getUse());
     }
     Buffer& buffer = AddBuffer(op.getBuffer(), std::move(name), op.getOffset().value_or(0));
     buffer.set_persistent(true);
@@ -124,10 +131,18 @@ class TemplateExporter {
     buffer.set_use(role.getUse());
   }
 
+  // The action behind an operand (none: the op itself), and whether its detached steps are meant too.
+  static std::pair<mlir::Operation*, bool> WaitedFor(mlir::Value operand) {
+    if (auto detached = operand.getDefiningOp<ir::DetachedOp>()) return {detached.getAction().getDefiningOp(), true};
+    return {operand.getDefiningOp(), false};
+  }
+
   // Compute actions share a stream, whose order needs no dependency; but a program that chooses its order goes by when
-  // the last of them was finished, be it in the same queue (rule P6).
-  bool AreOrdered(mlir::Operation* before, mlir::Operation* op) const {
+  // the last of them was finished, be it in the same queue (rule P6), and an action whose segment holds collectives
+  // waits where a token says so (weft-plan-memory).
+  bool AreOrdered(mlir::Operation* before, mlir::Operation* op, bool by_token) const {
     if (!ir::IsCompute(before) || !ir::IsCompute(op)) return false;
+    if (by_token && (SignatureOf(before).getCollectives() || SignatureOf(op).getCollectives())) return false;
     return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op);
   }
 
@@ -141,17 +156,21 @@ class TemplateExporter {
 
   // Dependencies on the actions behind tokens and behind buffers of other streams.
   void AddDependencies(mlir::Operation* op, Action& action) {
-    std::vector<int> ids;
+    // By id, and whether the wait is for detached steps too.
+    std::map<int, bool> ids;
     for (mlir::Value operand : op->getOperands()) {
-      mlir::Operation* before = operand.getDefiningOp();
+      const auto [before, detached] = WaitedFor(operand);
       auto found = actions_.find(before);
       if (found == actions_.end()) continue;
-      if (AreOrdered(before, op) || IsSeenByForward(before, op)) continue;
-      ids.push_back(out_.body(found->second).id());
+      const bool by_token = mlir::isa<ir::TokenType>(operand.getType());
+      if (!detached && (AreOrdered(before, op, by_token) || IsSeenByForward(before, op))) continue;
+      ids[out_.body(found->second).id()] |= detached;
     }
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    for (int id : ids) action.add_deps()->set_action(id);
+    for (const auto& [id, detached] : ids) {
+      Dependency& dependency = *action.add_deps();
+      dependency.set_action(id);
+      dependency.set_detached(detached);
+    }
   }
 
   absl::Status AddAction(mlir::Operation* op) {
@@ -195,7 +214,9 @@ class TemplateExporter {
           action.add_destinations(buffers_.at(recv.getDestination()));
           return absl::OkStatus();
         })
-        .Case([&](ir::AllReduceOp reduce) { return AddReduction(reduce, action); })
+        .Case([&](ir::AllReduceOp) { return AddCollective(op, ALL_REDUCE, action); })
+        .Case([&](ir::AllGatherOp) { return AddCollective(op, ALL_GATHER, action); })
+        .Case([&](ir::ReduceScatterOp) { return AddCollective(op, REDUCE_SCATTER, action); })
         .Default([](mlir::Operation*) { return absl::OkStatus(); });
   }
 
@@ -271,32 +292,36 @@ class TemplateExporter {
     return absl::OkStatus();
   }
 
-  absl::Status AddReduction(ir::AllReduceOp reduce, Action& action) {
-    action.set_kind(ALL_REDUCE);
-    action.set_purpose(static_cast<Purpose>(reduce.getPurpose()));
-    action.set_algorithm(reduce.getAlgorithm().str());
-    for (mlir::StringAttr axis : mesh_.getNames()) {
-      auto indices = mlir::dyn_cast_or_null<mlir::DenseI64ArrayAttr>(reduce.getOver().get(axis));
-      if (!indices) continue;
-      AxisSubset& subset = *action.mutable_group()->add_axes();
-      subset.set_axis(axis.str());
-      for (int64_t index : indices.asArrayRef()) subset.add_indices(index);
-    }
-    action.mutable_group();
-    for (mlir::Value source : reduce.getSources()) action.add_sources(buffers_.at(source));
-    for (mlir::Value destination : reduce.getDestinations()) action.add_destinations(buffers_.at(destination));
-    switch (reduce.getPurpose()) {
+  absl::Status AddCollective(mlir::Operation* op, ActionKind kind, Action& action) {
+    const ir::CollectiveView view = ir::ViewOf(op);
+    action.set_kind(kind);
+    action.set_purpose(static_cast<Purpose>(view.purpose));
+    action.set_algorithm(view.algorithm.str());
+    *action.mutable_group() = GroupOf(view.over, mesh_.getNames());
+    for (mlir::Value source : view.sources) action.add_sources(buffers_.at(source));
+    for (mlir::Value destination : view.destinations) action.add_destinations(buffers_.at(destination));
+    const std::string& first = out_.buffers(action.sources(0)).name();
+    switch (view.purpose) {
       case ir::Purpose::GradientSync:
         action.set_name(absl::StrCat("gradient sync s", action.stage(), " bucket ", buckets_[action.stage()]++));
         break;
       case ir::Purpose::TiedSync:
-        action.set_name(absl::StrCat("tied sync ", out_.buffers(action.sources(0)).name()));
+        action.set_name(absl::StrCat("tied sync ", first));
         break;
       case ir::Purpose::NormSync:
         action.set_name("norm sync");
         break;
       case ir::Purpose::LossSync:
         action.set_name("loss sync");
+        break;
+      case ir::Purpose::Tensor:
+        action.set_name(absl::StrCat("tensor sync ", first));
+        break;
+      case ir::Purpose::GatherWeights:
+        action.set_name(absl::StrCat("gather ", first));
+        break;
+      case ir::Purpose::ScatterGradients:
+        action.set_name(absl::StrCat("scatter ", first));
         break;
     }
     return absl::OkStatus();

@@ -1,8 +1,10 @@
 // weft.segment ops as messages: which value lies where, and the steps.
 //
 // A result that is tied to an operand lies where the operand lies; a result that is returned lies in the operand of its
-// role; the rest shares the workspace, planned by the steps between definition and last use. What may go wrong with
-// storage that is used again (a value read after something else took its place) is checked step by step.
+// role; the rest shares the workspace, planned by the steps between definition and last use, or where a collective runs
+// beside other steps until one waits for it. What detached steps touch of the rest lies in `deferred`, each value in
+// bytes of its own. What may go wrong with storage that is used again (a value read after something else took its
+// place) is checked step by step.
 #include "compiler/export_segment.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/arena.h"
 #include "compiler/cost_of_ops.h"
+#include "compiler/step_order.h"
 #include "compiler/training.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -35,10 +38,19 @@ struct Storage {
   bool written = false;
   int first_step = -1;
   int last_step = -1;
+  // Touched by detached steps, and by others.
+  bool detached = false;
+  bool attached = false;
   int operand = -1;
   int64_t offset = 0;
   int value = -1;
 };
+
+// What an action may leave to detached steps beyond its end: it lives for the whole run.
+bool OutlivesActions(ir::Role role) {
+  return role == ir::Role::Deferred || role == ir::Role::Param || role == ir::Role::Master || role == ir::Role::Grad ||
+         role == ir::Role::GradAccumulator;
+}
 
 bool HasLayout(ir::Role role) { return role == ir::Role::Saved || role == ir::Role::SavedGrad; }
 
@@ -55,7 +67,13 @@ class SegmentExporter {
  private:
   mlir::LogicalResult PlaceValues();
   mlir::LogicalResult PlaceReturned(mlir::Value value, ir::RoleAttr role);
+  // The operand whose storage a collective may put result `index` into, as nothing reads it afterwards; -1 if none.
+  int InPlaceOperand(mlir::Operation& op, unsigned index);
+  void DeferDetached();
+  mlir::LogicalResult CheckDetached();
   mlir::LogicalResult WalkSteps();
+  std::vector<OrderedStep> OrderedSteps();
+  void ExtendLives();
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
   mlir::LogicalResult MakeOperands();
   mlir::LogicalResult PlaceInOperand(Storage& storage, SegmentOperand& operand);
@@ -134,8 +152,9 @@ mlir::LogicalResult SegmentExporter::PlaceValues() {
     auto name = op.getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
     std::string text = name ? name.str() : op.getName().stripDialect().str();
     for (mlir::OpResult result : op.getResults()) {
-      int tied = kernel.getTiedOperand(result.getResultNumber());
       unsigned number = result.getResultNumber();
+      int tied = kernel.getTiedOperand(number);
+      if (tied < 0) tied = InPlaceOperand(op, number);
       storage_of_[result] = tied >= 0 ? storage_of_.lookup(op.getOperand(tied))
                                       : AddStorage(result, number > 0 ? absl::StrCat(text, " #", number) : text, {});
     }
@@ -144,6 +163,53 @@ mlir::LogicalResult SegmentExporter::PlaceValues() {
   for (auto [index, value] : llvm::enumerate(ret_.getValues())) {
     if (mlir::failed(PlaceReturned(value, segment_.getResultRole(index)))) return mlir::failure();
   }
+  return mlir::success();
+}
+
+int SegmentExporter::InPlaceOperand(mlir::Operation& op, unsigned index) {
+  if (!mlir::isa<ir::GroupAllReduceOp>(op)) return -1;
+  mlir::Value operand = op.getOperand(index);
+  mlir::Operation* maker = operand.getDefiningOp();
+  if (!maker || storages_[storage_of_.lookup(operand)].role) return -1;
+  if (llvm::count(op.getOperands(), operand) > 1) return -1;
+  // Of storage that is updated in place this is the last value, or it would be read in vain.
+  const bool last = llvm::all_of(operand.getUsers(),
+                                 [&](mlir::Operation* user) { return user == &op || user->isBeforeInBlock(&op); });
+  return last ? static_cast<int>(index) : -1;
+}
+
+void SegmentExporter::DeferDetached() {
+  auto role = ir::RoleAttr::get(segment_.getContext(), ir::Role::Deferred);
+  for (mlir::Operation* op : steps_) {
+    if (!op->hasAttr("detached")) continue;
+    auto defer = [&](mlir::Value value) {
+      Storage& storage = StorageOf(value);
+      if (!storage.role) storage.role = role;
+    };
+    for (mlir::Value operand : op->getOperands()) defer(operand);
+    for (mlir::Value result : op->getResults()) defer(result);
+  }
+}
+
+mlir::LogicalResult SegmentExporter::CheckDetached() {
+  for (mlir::Operation* op : steps_) {
+    const bool detached = op->hasAttr("detached");
+    auto touch = [&](mlir::Value value) -> mlir::LogicalResult {
+      Storage& storage = StorageOf(value);
+      (detached ? storage.detached : storage.attached) = true;
+      if (!detached || OutlivesActions(storage.role.getRole())) return mlir::success();
+      return op->emitOpError() << "[export_segments_c14] is detached, but touches '" << storage.name
+                               << "', which may end with the action; copy it with weft.cast";
+    };
+    for (mlir::Value operand : op->getOperands()) {
+      if (mlir::failed(touch(operand))) return mlir::failure();
+    }
+    for (mlir::Value result : op->getResults()) {
+      if (mlir::failed(touch(result))) return mlir::failure();
+    }
+  }
+  const bool all = !steps_.empty() && llvm::all_of(steps_, [](mlir::Operation* op) { return op->hasAttr("detached"); });
+  if (all) return segment_.emitOpError("[export_segments_c15] has detached steps only; its action would have no end");
   return mlir::success();
 }
 
@@ -168,6 +234,7 @@ mlir::LogicalResult SegmentExporter::Touch(mlir::Operation* op, int step) {
     for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
       if (static_cast<int>(index) == tied || &StorageOf(operand) != &storage) continue;
       if (mlir::isa<ir::AddOp>(op) && index == 0) continue;
+      if (mlir::isa<ir::GroupAllReduceOp>(op) && index == result.getResultNumber()) continue;
       return op->emitOpError() << "[export_segments_c4] would write over its operand " << index << ", '" << storage.name
                                << "'";
     }
@@ -195,6 +262,46 @@ mlir::LogicalResult SegmentExporter::WalkSteps() {
     }
   }
   return mlir::success();
+}
+
+// Streams by communicator. Before values have places each storage is a space of its own.
+std::vector<OrderedStep> SegmentExporter::OrderedSteps() {
+  std::map<std::pair<const void*, int>, int> streams;
+  std::vector<OrderedStep> ordered;
+  for (mlir::Operation* op : steps_) {
+    OrderedStep& step = ordered.emplace_back();
+    if (auto over = op->getAttrOfType<mlir::DictionaryAttr>("over")) {
+      const auto purpose = op->getAttrOfType<ir::PurposeAttr>("purpose").getValue();
+      const int next = static_cast<int>(streams.size()) + 1;
+      step.stream = streams.try_emplace({over.getAsOpaquePointer(), static_cast<int>(purpose)}, next).first->second;
+      step.blocking = op->hasAttr("blocking");
+    }
+    auto access = [&](mlir::Value value, bool writes) {
+      const Storage& storage = StorageOf(value);
+      if (storage.operand < 0) {
+        step.accesses.push_back({Find(storage_of_.lookup(value)), 0, 1, writes});
+      } else {
+        step.accesses.push_back(
+            {storage.operand, storage.offset, storage.offset + ir::BytesOfTensor(storage.type), writes});
+      }
+    };
+    for (mlir::Value operand : op->getOperands()) access(operand, false);
+    for (mlir::Value result : op->getResults()) access(result, true);
+  }
+  return ordered;
+}
+
+// What a collective touches stays where it is until a compute step waits for the collective.
+void SegmentExporter::ExtendLives() {
+  const std::vector<OrderedStep> ordered = OrderedSteps();
+  const StepOrder order(ordered);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (ordered[i].stream == 0) continue;
+    const int last = order.WaitedForBy(static_cast<int>(i)) - 1;
+    for (const StepAccess& access : ordered[i].accesses) {
+      storages_[access.space].last_step = std::max(storages_[access.space].last_step, last);
+    }
+  }
 }
 
 // Gives `storage` its offset in `operand`, which is not the workspace.
@@ -253,7 +360,7 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
   for (int i : order) {
     Storage& storage = storages_[i];
     ir::Role role = storage.role ? storage.role.getRole() : ir::Role::Workspace;
-    bool shared = HasLayout(role) || role == ir::Role::Workspace;
+    bool shared = HasLayout(role) || role == ir::Role::Workspace || role == ir::Role::Deferred;
     int64_t bytes = ir::BytesOfTensor(storage.type);
     if (!shared || result_.operands.empty() || result_.operands.back().role != role) {
       SegmentOperand& operand = result_.operands.emplace_back();
@@ -271,6 +378,9 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     storage.operand = static_cast<int>(result_.operands.size()) - 1;
     if (role == ir::Role::Workspace) {
       storage.offset = arena->offsets[next_item++];
+    } else if (role == ir::Role::Deferred) {
+      storage.offset = operand.bytes;
+      operand.bytes = bytes > kLargestOperand ? bytes : operand.bytes + RoundUp(bytes, kValueAlignment);
     } else if (mlir::failed(PlaceInOperand(storage, operand))) {
       return mlir::failure();
     }
@@ -280,6 +390,8 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     bool reads = operand.access == READ || operand.access == READ_WRITE || storage.read_first;
     bool writes = operand.access == WRITE || operand.access == READ_WRITE || storage.written;
     operand.access = reads && writes ? READ_WRITE : writes ? WRITE : READ;
+    const bool others = operand.detached == 2 || (storage.attached && storage.detached);
+    if (storage.detached) operand.detached = others ? 2 : 1;
   }
   for (size_t i = 0; i < result_.operands.size(); ++i) {
     Operand* operand = result_.segment.mutable_operands(static_cast<int>(i));
@@ -300,7 +412,8 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
 }
 
 void SegmentExporter::MakeSteps() {
-  for (mlir::Operation* op : steps_) {
+  const StepOrder order(OrderedSteps());
+  for (auto [number, op] : llvm::enumerate(steps_)) {
     auto kernel = mlir::cast<ir::KernelInterface>(op);
     Step* step = result_.segment.add_steps();
     *step = MakeStep(op);
@@ -308,6 +421,7 @@ void SegmentExporter::MakeSteps() {
       if (kernel.isStepInput(index)) step->add_inputs(StorageOf(operand).value);
     }
     for (mlir::Value result : op->getResults()) step->add_outputs(StorageOf(result).value);
+    for (int on : order.deps(static_cast<int>(number))) step->add_deps(on);
   }
 }
 
@@ -316,9 +430,11 @@ mlir::FailureOr<StageSegment> SegmentExporter::Run() {
   result_.stage = static_cast<int32_t>(segment_.getStage());
   if (ir::IsOfRank(result_.kind)) result_.rank = static_cast<int32_t>(RankOf(segment_));
   result_.segment.set_name(segment_.getSymName().str());
-  if (mlir::failed(PlaceValues()) || mlir::failed(WalkSteps()) || mlir::failed(MakeOperands())) {
-    return mlir::failure();
-  }
+  if (mlir::failed(PlaceValues())) return mlir::failure();
+  DeferDetached();
+  if (mlir::failed(CheckDetached()) || mlir::failed(WalkSteps())) return mlir::failure();
+  ExtendLives();
+  if (mlir::failed(MakeOperands())) return mlir::failure();
   MakeSteps();
   return std::move(result_);
 }

@@ -95,6 +95,105 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   ];
 }
 
+def CacheGathered : Pass<"weft-cache-gathered", "::mlir::ModuleOp"> {
+  let summary = "Keeps gathered weights from a forward for its backward, as far as memory is given";
+  let description = [{
+    Without it a backward gathers its weights again (weft-build-segments). A gather of the forward that the stage's
+    backward repeats becomes a saved value instead, for each microbatch that is under way (`in-flight`, by stage). Which:
+    those that together save most time within `bytes` on the rank (compiler/knapsack.h). The time of a gather is its
+    attribute `cost` (picoseconds, removed here); without, its bytes. Of a stage with several holders, what all of them
+    choose.
+
+    Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-D.
+
+    ```mlir
+    // weft-opt --weft-cache-gathered=bytes=64
+    weft.segment @f forward stage 0 (..., %p: tensor<8xf32> as <param tensor 0>) -> (<output>) {
+      %w = weft.group_all_gather (%p) ...
+      ...
+    weft.segment @b backward stage 0 (..., %p: tensor<8xf32> as <param tensor 0>) -> (<input_grad>) {
+      %w = weft.group_all_gather (%p) ...
+    // becomes
+    weft.segment @f forward stage 0 (..., %p: tensor<8xf32> as <param tensor 0>) -> (<output>, <saved>) {
+      %w = weft.group_all_gather (%p) ...
+      ...
+    weft.segment @b backward stage 0 (%w: tensor<4x4xf32> as <saved>, ...) -> (<input_grad>) {
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+  let options = [
+    Option<"bytes", "bytes", "int64_t", /*default=*/"0", "most bytes to keep on a rank">,
+    ListOption<"inFlight", "in-flight", "int32_t", "by stage, microbatches between forward and backward; empty = 1">,
+    ListOption<"placement", "placement", "int32_t",
+               "pipe rank of each stage, one lane after the other; empty = rank i holds stage i">,
+  ];
+}
+
+def PrefetchAllGather : Pass<"weft-prefetch-all-gather", "::mlir::ModuleOp"> {
+  let summary = "Issues the gather of a weight before the op that reads the previous one";
+  let description = [{
+    Gathers of weights are put in the order in which they are first read, each in front of the reader of the one before
+    it, so that at most two gathered weights are there at a time; the first stands at the head of the segment. They are
+    no longer blocking, but where nothing is computed in between.
+
+    Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-C.
+
+    ```mlir
+    // weft-opt --weft-prefetch-all-gather
+    %w1 = weft.group_all_gather (%p1) ... {blocking}
+    %a = weft.matmul %x, %w1
+    %w2 = weft.group_all_gather (%p2) ... {blocking}
+    %b = weft.matmul %a, %w2
+    // becomes
+    %w1 = weft.group_all_gather (%p1) ... {blocking}
+    %w2 = weft.group_all_gather (%p2) ...
+    %a = weft.matmul %x, %w1
+    %b = weft.matmul %a, %w2
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
+def OverlapAllReduce : Pass<"weft-overlap-all-reduce", "::mlir::ModuleOp"> {
+  let summary = "Issues the sum of an input's gradient before the product that makes the weight's";
+  let description = [{
+    In backwards, a blocking all-reduce or reduce-scatter of purpose `tensor` moves right behind what makes its operands
+    and is no longer blocking, if something is computed between there and its old place. What reads the sum waits for it.
+
+    Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-A.
+
+    ```mlir
+    // weft-opt --weft-overlap-all-reduce
+    %dx = weft.matmul %dy, %w {transpose_b}
+    %dw = weft.matmul %x, %dy {transpose_a}
+    %sum = weft.group_all_reduce (%dx) ... {blocking}
+    // becomes
+    %dx = weft.matmul %dy, %w {transpose_b}
+    %sum = weft.group_all_reduce (%dx) ...
+    %dw = weft.matmul %x, %dy {transpose_a}
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
+def DeferReduceScatter : Pass<"weft-defer-reduce-scatter", "::mlir::ModuleOp"> {
+  let summary = "Detaches the reduce-scatters of gradients: nothing waits for them until the gradients are needed";
+  let description = [{
+    A reduce-scatter of purpose `scatter_gradients` that adds to a gradient which nothing else of the segment reads
+    becomes `detached` (rule P2). What it reads must be scratch of the segment.
+
+    Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-B.
+
+    ```mlir
+    // weft-opt --weft-defer-reduce-scatter
+    %g1 = weft.group_reduce_scatter (%dw) init (%g) ... {blocking}
+    // becomes
+    %g1 = weft.group_reduce_scatter (%dw) init (%g) ... {detached}
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
 def PrintSegments : Pass<"weft-print-segments", "::mlir::ModuleOp"> {
   let summary = "Prints the segments as the messages that a program holds; for tests and for reading";
   let description = [{

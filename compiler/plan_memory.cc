@@ -20,6 +20,12 @@
 // way, `limit`, and whatever writes the i-th of a kind waits for the release of the (i - limit)-th. Workspaces need one
 // place, as each list runs one action at a time.
 //
+// Collectives in segments run on streams of their own, so that an action's end is not that of its compute: an action
+// with some waits for the compute action before it, and the one behind it for it. Detached steps may run on beyond
+// that. They count as an action of their own behind the one that they are of (its *tail*), finished when both are; to
+// wait for it is to wait with `detached` (rule P2). Tails of one segment add to gradients in the order of their stream,
+// without waits.
+//
 // Persistent buffers never share; conflicting accesses to them are ordered by waits where streams do not do it.
 #include <algorithm>
 #include <limits>
@@ -31,6 +37,7 @@
 
 #include "compiler/arena.h"
 #include "compiler/message_moments.h"
+#include "compiler/persistent_order.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
 #include "compiler/repetition_order.h"
@@ -69,14 +76,30 @@ class TemplatePlanner {
         moments_(moments),
         template_(t),
         dynamic_(program.getComputeOrder() != ir::ComputeOrder::StaticOrder),
-        actions_(Actions(t)),
-        builder_(t.getContext()) {}
+        builder_(t.getContext()) {
+    for (mlir::Operation* op : Actions(t)) {
+      actions_.push_back(op);
+      is_tail_.push_back(false);
+      if (!ir::IsCompute(op)) continue;
+      collectives_ |= SignatureOf(op).getCollectives();
+      if (!SignatureOf(op).hasDetached()) continue;
+      actions_.push_back(op);
+      is_tail_.push_back(true);
+    }
+  }
 
   mlir::LogicalResult Plan() {
+    if (dynamic_ && collectives_) {
+      return template_.emitOpError(
+          "[memory_c3] runs forwards and backwards in an order chosen while running (rule P6), but they hold "
+          "collectives; "
+          "use a schedule with a static order");
+    }
     AddActions();
+    OrderComputeActions();
     FindTransients();
     RequireDataOrder();
-    RequirePersistentOrder();
+    RequirePersistentOrder(actions_, is_tail_, &order_);
     if (dynamic_) ShareByLimit();
     RequireRepetitionOrder();
     order_.Resolve();
@@ -88,15 +111,25 @@ class TemplatePlanner {
 
  private:
   void AddActions() {
-    order_.AddStream(true);
+    order_.AddStream(!collectives_);
     if (dynamic_) {
       order_.AddStream(true);
       order_.AddStream(true);
       by_stream_.resize(kStepStream + 1);
     }
     std::map<std::string, int> streams;
+    int tails = -1;
     for (size_t i = 0; i < actions_.size(); ++i) {
       mlir::Operation* op = actions_[i];
+      if (is_tail_[i]) {
+        if (tails < 0) {
+          tails = order_.AddStream(false);
+          by_stream_.resize(tails + 1);
+        }
+        order_.AddAction(tails);
+        order_.Given(static_cast<int>(i) - 1, static_cast<int>(i));
+        continue;
+      }
       index_[op] = static_cast<int>(i);
       if (ir::IsCompute(op)) {
         order_.AddAction(ComputeStreamOf(op));
@@ -112,7 +145,10 @@ class TemplatePlanner {
             text << op->getName() << transfer.getPeer() << stringifyDirection(transfer.getDirection())
                  << transfer.getLane() << " " << transfer.getSkip();
           })
-          .Case([&](ir::AllReduceOp reduce) { text << reduce.getOver() << stringifyPurpose(reduce.getPurpose()); });
+          .Default([&](mlir::Operation* collective) {
+            const ir::CollectiveView view = ir::ViewOf(collective);
+            text << view.over << stringifyPurpose(view.purpose);
+          });
       auto [stream, added] = streams.try_emplace(text.str(), 0);
       if (added) {
         stream->second = order_.AddStream(mlir::isa<ir::SendOp>(op));
@@ -120,6 +156,20 @@ class TemplatePlanner {
       }
       order_.AddAction(stream->second);
       by_stream_[stream->second].push_back(static_cast<int>(i));
+    }
+  }
+
+  // With collectives in segments the compute stream does not say what is finished.
+  void OrderComputeActions() {
+    if (!collectives_ || computes_.empty()) return;
+    auto has_collectives = [&](int compute) { return SignatureOf(actions_[compute]).getCollectives(); };
+    for (size_t i = 0; i < computes_.size(); ++i) {
+      const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];
+      if (has_collectives(before) || has_collectives(after)) {
+        order_.Require(before, after, i == 0 ? 1 : 0);
+      } else {
+        order_.Given(before, after, i == 0 ? 1 : 0);
+      }
     }
   }
 
@@ -158,6 +208,7 @@ class TemplatePlanner {
   // Non-persistent buffers in the order of their writers.
   void FindTransients() {
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      if (is_tail_[i]) continue;
       for (mlir::Value result : actions_[i]->getResults()) {
         if (!mlir::isa<ir::BufferType>(result.getType())) continue;
         Transient transient{result, i, i};
@@ -179,59 +230,13 @@ class TemplatePlanner {
   // Users of buffers after their writers, and what earlier passes asked for.
   void RequireDataOrder() {
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      if (is_tail_[i]) continue;
       for (mlir::Value operand : actions_[i]->getOperands()) {
-        auto found = index_.find(operand.getDefiningOp());
-        if (found != index_.end()) order_.Require(found->second, i);
-      }
-    }
-  }
-
-  // How an action uses persistent buffers.
-  std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operation* op) {
-    std::vector<std::pair<mlir::Value, ir::Access>> accesses;
-    if (ir::IsCompute(op)) {
-      ir::SignatureOp signature = SignatureOf(op);
-      std::vector<mlir::Value> buffers = BoundBuffers(op, signature);
-      for (unsigned i = 0; i < signature.size(); ++i) {
-        if (buffers[i].getDefiningOp<ir::PersistentOp>()) {
-          accesses.emplace_back(buffers[i], signature.getOperand(i).getAccess());
-        }
-      }
-    } else if (auto reduce = mlir::dyn_cast<ir::AllReduceOp>(op)) {
-      for (mlir::Value source : reduce.getSources()) accesses.emplace_back(source, ir::Access::Read);
-      for (mlir::Value destination : reduce.getDestinations()) accesses.emplace_back(destination, ir::Access::Write);
-    }
-    return accesses;
-  }
-
-  // Writes of a persistent buffer after earlier uses, reads after earlier writes, around the repetition.
-  void RequirePersistentOrder() {
-    struct Uses {
-      // Since the last write, the write itself included; per stream only the last compute action is kept.
-      std::vector<std::pair<int, bool>> recent;  // action, writes
-    };
-    llvm::DenseMap<mlir::Value, Uses> uses;
-    for (int repetition = 0; repetition < 2; ++repetition) {
-      for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
-        for (auto [buffer, access] : PersistentAccesses(actions_[i])) {
-          const bool writes = access != ir::Access::Read;
-          auto& recent = uses[buffer].recent;
-          for (auto [other, other_writes] : recent) {
-            // In the second round, `recent` entries at or behind i are those of the repetition before.
-            const bool before = other >= i;
-            if ((!writes && !other_writes) || (other == i && repetition == 0)) continue;
-            if (before && repetition == 0) continue;
-            if (!before && repetition == 1) continue;
-            order_.Require(other, i, before ? 1 : 0);
-          }
-          if (writes) std::erase_if(recent, [&, i = i](const auto& use) { return use.first != i; });
-          if (!writes && ir::IsCompute(actions_[i])) {
-            std::erase_if(recent, [&, i = i](const auto& use) {
-              return !use.second && order_.Stream(use.first) == order_.Stream(i);
-            });
-          }
-          recent.emplace_back(i, writes);
-        }
+        auto detached = operand.getDefiningOp<ir::DetachedOp>();
+        auto found = index_.find(detached ? detached.getAction().getDefiningOp() : operand.getDefiningOp());
+        if (found == index_.end()) continue;
+        const bool tail = detached && is_tail_[found->second + 1];
+        order_.Require(found->second + (tail ? 1 : 0), i);
       }
     }
   }
@@ -392,7 +397,10 @@ class TemplatePlanner {
     return mlir::success();
   }
 
-  bool IsOperandOf(int before, int after) {
+  // Between compute actions the flow of buffers counts as ordered anyway.
+  bool ImpliedByOperand(int before, int after) {
+    if (is_tail_[before]) return false;
+    if (collectives_ && ir::IsCompute(actions_[before]) && ir::IsCompute(actions_[after])) return false;
     return llvm::any_of(actions_[after]->getOperands(), [&](mlir::Value operand) {
       return mlir::isa<ir::BufferType>(operand.getType()) && operand.getDefiningOp() == actions_[before];
     });
@@ -403,16 +411,27 @@ class TemplatePlanner {
     builder_.setInsertionPointToEnd(&template_.getBody().front());
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
       llvm::SmallVector<mlir::Value> after;
+      if (is_tail_[i]) continue;
       for (const RepetitionOrder::Wait& wait : order_.waits(i)) {
-        mlir::Value token = ir::DoneToken(actions_[wait.on]);
+        mlir::Value token = is_tail_[wait.on] ? DetachedToken(wait.on) : ir::DoneToken(actions_[wait.on]);
         if (wait.distance == 1) {
           builder_.create<ir::RepeatAfterOp>(template_.getLoc(), ir::DoneToken(actions_[i]), token);
-        } else if (!IsOperandOf(wait.on, i)) {
+        } else if (!ImpliedByOperand(wait.on, i)) {
           after.push_back(token);
         }
       }
       ir::AfterTokens(actions_[i]).assign(after);
     }
+  }
+
+  // The token of a tail.
+  mlir::Value DetachedToken(int tail) {
+    mlir::Value& token = detached_tokens_[tail];
+    if (token) return token;
+    mlir::OpBuilder builder(builder_.getContext());
+    builder.setInsertionPointAfter(actions_[tail]);
+    return token = builder.create<ir::DetachedOp>(template_.getLoc(), ir::TokenType::get(builder.getContext()),
+                                                  ir::DoneToken(actions_[tail]));
   }
 
   void WriteReleases() {
@@ -432,7 +451,12 @@ class TemplatePlanner {
   ir::TemplateOp template_;
   // The order of compute is chosen while running.
   const bool dynamic_;
+  // Some have collectives in their segments.
+  bool collectives_ = false;
+  // An action with detached steps is there twice; the second stands for its tail.
   std::vector<mlir::Operation*> actions_;
+  std::vector<bool> is_tail_;
+  std::map<int, mlir::Value> detached_tokens_;
   mlir::OpBuilder builder_;
   RepetitionOrder order_;
   llvm::DenseMap<mlir::Operation*, int> index_;

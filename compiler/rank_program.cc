@@ -33,6 +33,7 @@ ir::BufferClass ClassOf(ir::Role role) {
     case ir::Role::Norm:
       return ir::BufferClass::Communication;
     case ir::Role::Workspace:
+    case ir::Role::Deferred:
       return ir::BufferClass::Workspace;
   }
   return ir::BufferClass::Workspace;
@@ -45,7 +46,8 @@ ir::OperandAttr MakeOperand(const SegmentOperand& operand, mlir::MLIRContext* co
   }
   auto type = ir::BufferType::get(context, ClassOf(operand.role), operand.bytes, content);
   auto role = ir::RoleAttr::get(context, operand.role, operand.tensor, operand.use);
-  return ir::OperandAttr::get(context, role, static_cast<ir::Access>(operand.access), type, operand.half);
+  return ir::OperandAttr::get(context, role, static_cast<ir::Access>(operand.access), type, operand.half,
+                              operand.detached);
 }
 
 // Those parameters of the schedule that are set.
@@ -112,9 +114,11 @@ mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, c
   for (const StageSegment& segment : segments.segments) {
     llvm::SmallVector<mlir::Attribute> operands;
     for (const SegmentOperand& operand : segment.operands) operands.push_back(MakeOperand(operand, context));
-    builder.create<ir::SignatureOp>(location, segment.segment.name(), segment.kind, segment.stage,
-                                    builder.getArrayAttr(operands), segment.width, segment.part, segment.rank,
-                                    segment.backward_stage);
+    auto signature = builder.create<ir::SignatureOp>(location, segment.segment.name(), segment.kind, segment.stage,
+                                                     builder.getArrayAttr(operands), segment.width, segment.part,
+                                                     segment.rank, segment.backward_stage);
+    signature.setCollectives(
+        llvm::any_of(segment.segment.steps(), [](const Step& s) { return s.stream() != COMPUTE; }));
   }
   return module;
 }

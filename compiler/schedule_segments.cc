@@ -1,5 +1,6 @@
 #include "compiler/schedule_segments.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -118,6 +119,22 @@ BackwardKinds BackwardKindsOf(const PipelineSchedule& schedule) {
     }
   }
   return kinds;
+}
+
+std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule) {
+  std::vector<int32_t> most(schedule.stages, 1);
+  for (const std::vector<Slot>& order : schedule.order) {
+    std::vector<int32_t> now(schedule.stages, 0);
+    // Before the first repetition an asynchronous rank has run these.
+    for (const Slot& slot : order) now[slot.stage] += slot.ahead > 0 ? slot.width : 0;
+    for (const Slot& slot : order) {
+      if (slot.kind == SlotKind::kForward) now[slot.stage] += slot.width;
+      most[slot.stage] = std::max(most[slot.stage], now[slot.stage]);
+      if (slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardWeight) --now[slot.stage];
+    }
+  }
+  if (schedule.message_driven) std::fill(most.begin(), most.end(), schedule.message_driven->limit);
+  return most;
 }
 
 absl::Status SelectSegments(const PipelineSchedule& schedule, const StepCost& cost, SegmentSet* set) {

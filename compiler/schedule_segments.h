@@ -2,6 +2,9 @@
 #ifndef WEFT_COMPILER_SCHEDULE_SEGMENTS_H_
 #define WEFT_COMPILER_SCHEDULE_SEGMENTS_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "compiler/segments.h"
 #include "schedules/pipeline/schedule.h"
@@ -14,6 +17,10 @@ struct BackwardKinds {
   bool split = false;
 };
 BackwardKinds BackwardKindsOf(const PipelineSchedule& schedule);
+
+// By stage: the most microbatches that one rank has between the beginning of their forward and the end of their backward
+// (of both halves).
+std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule);
 
 // Replaces the segments of stages by those that `schedule` runs: wide forwards, the backwards of their parts, and pairs
 // (interleaved by `cost`) are made of the ones there; what no slot runs is left out. `set` has a segment of every kind

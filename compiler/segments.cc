@@ -8,6 +8,7 @@
 #include "compiler/cost_of_ops.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/import_graph.h"
+#include "compiler/overlap_util.h"
 #include "compiler/passes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -120,6 +121,59 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
   return measured;
 }
 
+// Picoseconds of every gather of weights, for the choice of those that are kept.
+absl::Status SetGatherCosts(mlir::ModuleOp module, const StepCost& cost) {
+  mlir::Builder builder(module.getContext());
+  for (ir::SegmentOp segment : module.getOps<ir::SegmentOp>()) {
+    if (segment.getKind() != ir::SegmentKind::Forward) continue;
+    for (mlir::Operation& op : segment.getBody().front()) {
+      if (!GatherOfWeights(&op)) continue;
+      WEFT_ASSIGN_OR_RETURN(const int64_t picoseconds, cost(MakeStep(&op), BACKWARD));
+      op.setAttr(kCostAttr, builder.getI64IntegerAttr(picoseconds));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The passes of docs/overlap.md that the plan asks for.
+absl::Status OverlapCollectives(mlir::ModuleOp module, const SegmentOptions& options,
+                                const std::vector<int32_t>& placement, const StepCost& cost) {
+  const Overlap& overlap = options.overlap;
+  if (overlap.gathered_cache_bytes() > 0) {
+    WEFT_RETURN_IF_ERROR(SetGatherCosts(module, cost));
+    CacheGatheredOptions cache;
+    cache.bytes = overlap.gathered_cache_bytes();
+    cache.inFlight = options.in_flight;
+    cache.placement = placement;
+    WEFT_RETURN_IF_ERROR(RunPass(module, createCacheGathered(cache)));
+  }
+  auto asked = [](bool given, bool value) { return !given || value; };
+  if (asked(overlap.has_all_gather(), overlap.all_gather())) {
+    WEFT_RETURN_IF_ERROR(RunPass(module, createPrefetchAllGather()));
+  }
+  if (asked(overlap.has_all_reduce(), overlap.all_reduce())) {
+    WEFT_RETURN_IF_ERROR(RunPass(module, createOverlapAllReduce()));
+  }
+  if (asked(overlap.has_reduce_scatter(), overlap.reduce_scatter())) {
+    WEFT_RETURN_IF_ERROR(RunPass(module, createDeferReduceScatter()));
+  }
+  return absl::OkStatus();
+}
+
+// Lists of asynchronous programs go by what the compute stream orders.
+absl::Status RefuseCollectives(const SegmentSet& set) {
+  for (const StageSegment& segment : set.segments) {
+    for (const Step& step : segment.segment.steps()) {
+      if (step.stream() != COLLECTIVE) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "segment '", segment.segment.name(), "', step '", step.name(),
+          "' is a collective; schedules that never flush (rule P14) run stages without: leave the axes x, y "
+          "and z of plan.mesh at 1, or use a schedule that flushes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
@@ -172,8 +226,10 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   build.placement = placement;
   std::vector<StageUses> uses = UsesPerStage(module);
   WEFT_RETURN_IF_ERROR(RunPass(module, createBuildSegments(build)));
+  WEFT_RETURN_IF_ERROR(OverlapCollectives(module, options, placement, cost));
 
   WEFT_ASSIGN_OR_RETURN(SegmentSet set, ExportSegments(module));
+  if (options.steps_per_repetition > 0) WEFT_RETURN_IF_ERROR(RefuseCollectives(set));
   for (size_t stage = 0; options.split_backward && !options.evaluation && stage < set.stages.size(); ++stage) {
     if (set.stages[stage].backward_weight >= 0) continue;
     return absl::InvalidArgumentError(

@@ -24,7 +24,12 @@ namespace weft {
 //
 // A boundary tensor (input, output, output_grad, input_grad) and a persistent tensor are an operand each. All saved
 // values of a stage are one operand `saved`, with the same layout in forward (WRITE) and backwards (READ). Everything
-// that lives only inside the segment is one operand `workspace` (WRITE).
+// that lives only inside the segment is one operand `workspace` (WRITE), but for what a detached step touches: that is
+// one operand `deferred` (WRITE), which must be left alone until the action is finished with its detached steps.
+//
+// Steps are in the order of the segment's ops. Those of collectives are on stream COLLECTIVE; a step waits for earlier
+// ones of other streams, and for collectives of its own, that touch the same bytes, one of the two to write. A
+// collective also waits for the compute step before it; a blocking one is waited for by the compute step behind it.
 //
 // A backward in two halves: BackwardInput writes `input_grad` (not in stage 0) and `saved_grad`, one operand with
 // everything made there (gradients, what was computed again, and a copy of `output_grad`) that BackwardWeight reads;
@@ -43,6 +48,8 @@ struct SegmentOperand {
   std::vector<int64_t> shape;
   // Of a ForwardBackward: 0 = of the forward, 1 = of the backward. A tensor that both read is there once, with 0.
   int32_t half = 0;
+  // Who touches it: 0 = no detached step, 1 = detached steps only, 2 = those and others (rule P2).
+  int32_t detached = 0;
 };
 
 struct StageSegment {
@@ -111,8 +118,8 @@ struct SegmentSet {
   std::vector<int32_t> layers_per_stage;
 };
 
-// Cost of a step (its work, kernel and attributes are set, not its operands) in a forward or backward action, in
-// picoseconds.
+// Cost of a step (its work, kernel, attributes and collective are set, not its operands) in a forward or backward
+// action, in picoseconds.
 using StepCost = std::function<absl::StatusOr<int64_t>(const Step& step, ActionKind kind)>;
 
 struct SegmentOptions {
@@ -132,6 +139,11 @@ struct SegmentOptions {
   // Of an asynchronous program (rule P14): optimizer steps in a repetition; optimizer_step always has MASTER, and there
   // is no grad_norm. 0 = it is synchronous.
   int32_t steps_per_repetition = 0;
+  // Which collectives run beside computation (docs/overlap.md); what is absent is as plan.proto says.
+  Overlap overlap;
+  // By stage: most microbatches on one rank between their forward and the last of their backward, for
+  // overlap.gathered_cache_bytes; empty = 1.
+  std::vector<int32_t> in_flight;
   StepCost cost;
 };
 

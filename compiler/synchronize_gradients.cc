@@ -188,7 +188,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     }
     if (place == nullptr || (previous != nullptr && place->isBeforeInBlock(previous))) place = previous;
     // Sums that share a place keep their order.
-    while (place != nullptr && place->getNextNode() != nullptr && mlir::isa<ir::AllReduceOp>(place->getNextNode())) {
+    while (place != nullptr && place->getNextNode() != nullptr && ir::IsCollective(place->getNextNode())) {
       place = place->getNextNode();
     }
     if (place != nullptr) {

@@ -53,12 +53,17 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
     case POSITION_EMBEDDING:
       if (per_token == 0) return Rows::kPerToken;
       return Error(step, "its table is made of tokens");
+    case GROUP_ALL_GATHER:
+      if (per_token == 0) return Rows::kNone;
+      return Error(step, "gathers rows or statistics of tokens");
     case GELU:
     case CAST:
     case ADD:
+    case GROUP_ALL_REDUCE:
       if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
       return per_token > 0 ? Rows::kPerToken : Rows::kNone;
     case MATMUL:
+    case BIAS_ADD:
     case LAYER_NORM:
     case EMBEDDING: {
       if (per_token == 0 && step.kernel() != EMBEDDING) return Rows::kNone;
@@ -159,7 +164,10 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   if (rows[step->outputs(0)] != Rows::kPerToken) return absl::OkStatus();
   int64_t once = 0;
   for (int input : step->inputs()) {
-    if (rows[input] == Rows::kPerToken || (step->kernel() != MATMUL && step->kernel() != LAYER_NORM)) continue;
+    if (rows[input] == Rows::kPerToken ||
+        (step->kernel() != MATMUL && step->kernel() != LAYER_NORM && step->kernel() != BIAS_ADD)) {
+      continue;
+    }
     WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(before.values(input)));
     once += bytes;
   }

@@ -228,11 +228,18 @@ def Weft_OperandAttr : Weft_Attr<"Operand", "operand"> {
   let summary = "what an action passes to a segment in one place: role, access, and the type of buffer";
   let description = [{
     Example: `#weft.operand<<grad tensor 3 use 1>, read_write, !weft.buffer<gradient, 64, tensor<4x4xf32>>>`. In a
-    forward_backward, `half 1` marks the operands of the backward.
+    forward_backward, `half 1` marks the operands of the backward. `detached 1` marks what only detached steps touch
+    (rule P2), `detached 2` what others do too.
   }];
   let parameters = (ins "::weft::ir::RoleAttr":$role, EnumParameter<Weft_Access>:$access,
-                        "::weft::ir::BufferType":$type, DefaultValuedParameter<"int32_t", "0">:$half);
-  let assemblyFormat = "`<` $role `,` $access `,` $type (`,` `half` $half^)? `>`";
+                        "::weft::ir::BufferType":$type, DefaultValuedParameter<"int32_t", "0">:$half,
+                        DefaultValuedParameter<"int32_t", "0">:$detached);
+  let builders = [AttrBuilder<(ins "RoleAttr":$role, "Access":$access, "BufferType":$type,
+                                   CArg<"int32_t", "0">:$half, CArg<"int32_t", "0">:$detached), [{
+    return $_get($_ctxt, role, access, type, half, detached);
+  }]>];
+  let skipDefaultBuilders = 1;
+  let assemblyFormat = "`<` $role `,` $access `,` $type (`,` `half` $half^)? (`detached` $detached^)? `>`";
 }
 
 // Tensors of the graph level.

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ir/checks.h"
+#include "ir/groups.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
@@ -42,14 +43,24 @@ bool IsMicrobatch(mlir::Operation* op) {
   return mlir::isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, ForwardBackwardOp>(op);
 }
 
-bool IsAction(mlir::Operation* op) { return IsCompute(op) || mlir::isa<SendOp, RecvOp, AllReduceOp>(op); }
+bool IsCollective(mlir::Operation* op) { return mlir::isa<AllReduceOp, AllGatherOp, ReduceScatterOp>(op); }
+
+bool IsAction(mlir::Operation* op) { return IsCompute(op) || IsCollective(op) || mlir::isa<SendOp, RecvOp>(op); }
 
 mlir::Value DoneToken(mlir::Operation* action) { return action->getResult(action->getNumResults() - 1); }
 
 mlir::MutableOperandRange AfterTokens(mlir::Operation* action) {
   return llvm::TypeSwitch<mlir::Operation*, mlir::MutableOperandRange>(action)
       .Case<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, ForwardBackwardOp, GradNormOp, ScaleGradientsOp,
-            OptimizerStepOp, SendOp, RecvOp, AllReduceOp>([](auto op) { return op.getAfterMutable(); });
+            OptimizerStepOp, SendOp, RecvOp, AllReduceOp, AllGatherOp, ReduceScatterOp>(
+          [](auto op) { return op.getAfterMutable(); });
+}
+
+CollectiveView ViewOf(mlir::Operation* collective) {
+  return llvm::TypeSwitch<mlir::Operation*, CollectiveView>(collective)
+      .Case<AllReduceOp, AllGatherOp, ReduceScatterOp>([](auto op) {
+        return CollectiveView{op.getSources(), op.getDestinations(), op.getOver(), op.getPurpose(), op.getAlgorithm()};
+      });
 }
 
 namespace {
@@ -210,32 +221,64 @@ mlir::LogicalResult RecvOp::verify() {
   return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch(), getWidth());
 }
 
-mlir::LogicalResult AllReduceOp::verify() {
-  if (getSources().empty() || getSources().getTypes() != getDestinations().getTypes()) {
-    return emitOpError() << "[all_reduce_c1] needs sources, each with a destination of its type";
-  }
-  mlir::DictionaryAttr pins = (*this)->getParentOfType<TemplateOp>().getPins();
-  MeshAttr mesh = ProgramOf(*this).getMesh();
-  for (mlir::NamedAttribute entry : getOver()) {
-    auto indices = mlir::dyn_cast<mlir::DenseI64ArrayAttr>(entry.getValue());
-    int64_t size = mesh.getSize(entry.getName());
+namespace {
+
+// `over` of a collective against the mesh; the ids of the op's checks are `prefix`_c2 and `prefix`_c3.
+mlir::LogicalResult CheckGroup(mlir::Operation* op, llvm::StringRef prefix, mlir::DictionaryAttr over) {
+  mlir::DictionaryAttr pins = op->getParentOfType<TemplateOp>().getPins();
+  MeshAttr mesh = ProgramOf(op).getMesh();
+  for (mlir::NamedAttribute entry : over) {
+    AxisGroup group;
+    const int64_t size = mesh.getSize(entry.getName());
     int64_t previous = -1;
-    bool valid = static_cast<bool>(indices);
-    for (int64_t index : valid ? indices.asArrayRef() : llvm::ArrayRef<int64_t>()) {
+    bool valid = ReadAxisGroup(entry.getValue(), &group);
+    for (int64_t index : group.indices) {
       valid &= index > previous && index < size;
       previous = index;
     }
     if (!valid) {
-      return emitOpError() << "[all_reduce_c2] coordinates on axis " << entry.getName()
-                           << " must ascend from 0 to at most " << size - 1 << ", got " << entry.getValue();
+      return op->emitOpError() << "[" << prefix << "_c2] coordinates on axis " << entry.getName()
+                               << " must ascend from 0 to at most " << size - 1 << ", got " << entry.getValue();
+    }
+    for (int64_t divisor : {group.block, group.stride}) {
+      if (divisor > 0 && size % divisor != 0) {
+        return op->emitOpError() << "[" << prefix << "_c4] block and stride on axis " << entry.getName()
+                                 << " must divide its size " << size << ", got " << divisor;
+      }
     }
     auto pin = mlir::dyn_cast_or_null<mlir::IntegerAttr>(pins.get(entry.getName()));
-    if (pin && !indices.empty() && !llvm::is_contained(indices.asArrayRef(), pin.getInt())) {
-      return emitOpError() << "[all_reduce_c3] its own coordinate " << pin.getInt() << " on axis " << entry.getName()
-                           << " is not in the group";
+    if (pin && !group.indices.empty() && !llvm::is_contained(group.indices, pin.getInt())) {
+      return op->emitOpError() << "[" << prefix << "_c3] its own coordinate " << pin.getInt() << " on axis "
+                               << entry.getName() << " is not in the group";
     }
   }
   return mlir::success();
+}
+
+template <typename Op>
+mlir::LogicalResult CheckPairs(Op op, llvm::StringRef id) {
+  if (!op.getSources().empty() && op.getSources().size() == op.getDestinations().size()) return mlir::success();
+  return op.emitOpError() << "[" << id << "] needs sources, each with a destination, got " << op.getSources().size()
+                          << " and " << op.getDestinations().size();
+}
+
+}  // namespace
+
+mlir::LogicalResult AllReduceOp::verify() {
+  if (getSources().empty() || getSources().getTypes() != getDestinations().getTypes()) {
+    return emitOpError() << "[all_reduce_c1] needs sources, each with a destination of its type";
+  }
+  return CheckGroup(*this, "all_reduce", getOver());
+}
+
+mlir::LogicalResult AllGatherOp::verify() {
+  if (mlir::failed(CheckPairs(*this, "all_gather_c1"))) return mlir::failure();
+  return CheckGroup(*this, "all_gather", getOver());
+}
+
+mlir::LogicalResult ReduceScatterOp::verify() {
+  if (mlir::failed(CheckPairs(*this, "reduce_scatter_c1"))) return mlir::failure();
+  return CheckGroup(*this, "reduce_scatter", getOver());
 }
 
 mlir::LogicalResult ReleaseOp::verify() {

@@ -19,10 +19,21 @@ bool IsDefinedByAction(OperandAttr operand);
 
 // An op of a template that becomes an Action: it has a token as its last result.
 bool IsAction(mlir::Operation* op);
-// Whether it runs a segment on the compute stream.
+// Whether it runs a segment.
 bool IsCompute(mlir::Operation* op);
 // Whether it is a compute action of a microbatch: all but the end of the step.
 bool IsMicrobatch(mlir::Operation* op);
+// Whether it is an all_reduce, all_gather or reduce_scatter.
+bool IsCollective(mlir::Operation* op);
+struct CollectiveView {
+  mlir::OperandRange sources;
+  mlir::OperandRange destinations;
+  mlir::DictionaryAttr over;
+  Purpose purpose;
+  llvm::StringRef algorithm;
+};
+// What all collectives have.
+CollectiveView ViewOf(mlir::Operation* collective);
 // The token of an action's finish.
 mlir::Value DoneToken(mlir::Operation* action);
 // The tokens that an action waits for.

@@ -81,10 +81,18 @@ def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
                        // Pipe rank of grad_norm, scale_gradients and optimizer_step.
                        DefaultValuedAttr<SI32Attr, "-1">:$rank,
                        // Of a forward_backward: the backward's.
-                       DefaultValuedAttr<SI32Attr, "-1">:$backward_stage);
+                       DefaultValuedAttr<SI32Attr, "-1">:$backward_stage,
+                       // It has steps on other streams than compute.
+                       UnitAttr:$collectives);
   let assemblyFormat = "$sym_name `` $kind `stage` $stage $operands_ attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    // Whether it has detached steps (rule P2).
+    bool hasDetached() {
+      return ::llvm::any_of(getOperands_(), [](::mlir::Attribute operand) {
+        return ::mlir::cast<OperandAttr>(operand).getDetached() > 0;
+      });
+    }
     OperandAttr getOperand(unsigned index) { return ::mlir::cast<OperandAttr>(getOperands_()[index]); }
     unsigned size() { return getOperands_().size(); }
   }];
@@ -225,17 +233,8 @@ def Weft_RecvOp : Weft_RankOp<"recv"> {
   let hasVerifier = 1;
 }
 
-def Weft_AllReduceOp : Weft_RankOp<"all_reduce", [AttrSizedOperandSegments]> {
-  let summary = "sums each source over a group of ranks into its destination";
-  let description = [{
-    `over` maps an axis to the coordinates that take part, empty for all of them; on other axes the rank's own takes
-    part (rule P8). A destination may be its source.
-
-    ```mlir
-    %t = weft.all_reduce (%g) into (%g) over {data = array<i64>} gradient_sync "ring" stage 1
-        : (!weft.buffer<gradient, 64>) -> (!weft.buffer<gradient, 64>)
-    ```
-  }];
+// Sources and destinations, `over` whom, and how.
+class Weft_CollectiveOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOperandSegments]> {
   let arguments = (ins Variadic<Weft_BufferType>:$sources, Variadic<Weft_BufferType>:$destinations,
                        DictionaryAttr:$over, Weft_PurposeAttr:$purpose, StrAttr:$algorithm, I32Attr:$stage,
                        Variadic<Weft_TokenType>:$after);
@@ -245,6 +244,58 @@ def Weft_AllReduceOp : Weft_RankOp<"all_reduce", [AttrSizedOperandSegments]> {
     attr-dict `:` functional-type($sources, $destinations)
   }];
   let hasVerifier = 1;
+}
+
+def Weft_AllReduceOp : Weft_CollectiveOp<"all_reduce"> {
+  let summary = "sums each source over a group of ranks into its destination";
+  let description = [{
+    `over` maps an axis to who takes part (rule P8): `array<i64: 0, 2>` those coordinates, `array<i64>` all,
+    `{block = n : i64}` those in the caller's block of n neighbours, `{stride = n : i64}` those at the caller's place in
+    their blocks of n; on other axes the rank's own takes part. A destination may be its source.
+
+    ```mlir
+    %t = weft.all_reduce (%g) into (%g) over {data = array<i64>} gradient_sync "ring" stage 1
+        : (!weft.buffer<gradient, 64>) -> (!weft.buffer<gradient, 64>)
+    ```
+  }];
+}
+
+def Weft_AllGatherOp : Weft_CollectiveOp<"all_gather"> {
+  let summary = "each destination holds the members' sources one after the other";
+  let description = [{
+    Ranges are equal, in member order. Attributes as those of all_reduce.
+
+    ```mlir
+    %t = weft.all_gather (%part) into (%w) over {data = {block = 2 : i64}} gather_weights "ring" stage 1
+        : (!weft.buffer<optimizer, 64>) -> (!weft.buffer<parameter, 128>)
+    ```
+  }];
+}
+
+def Weft_ReduceScatterOp : Weft_CollectiveOp<"reduce_scatter"> {
+  let summary = "each destination is the rank's own range of the sum of the sources";
+  let description = [{
+    Ranges are equal, in member order. Attributes as those of all_reduce.
+
+    ```mlir
+    %t = weft.reduce_scatter (%g) into (%part) over {data = array<i64>} scatter_gradients "ring" stage 1
+        : (!weft.buffer<gradient, 128>) -> (!weft.buffer<gradient, 64>)
+    ```
+  }];
+}
+
+def Weft_DetachedOp : Weft_RankOp<"detached"> {
+  let summary = "the finish of an action with its detached steps (rule P2)";
+  let description = [{
+    An action that takes the result waits for the detached steps of the action behind `action` too.
+
+    ```mlir
+    %all = weft.detached %done
+    ```
+  }];
+  let arguments = (ins Weft_TokenType:$action);
+  let results = (outs Weft_TokenType:$done);
+  let assemblyFormat = "$action attr-dict";
 }
 
 def Weft_ReleaseOp : Weft_RankOp<"release"> {

@@ -109,3 +109,19 @@ weft.segment @s forward_backward stage 0 () -> (<output>) {
   %0 = weft.fill {value = 0.0 : f64} : tensor<4xf32>
   weft.return %0 : tensor<4xf32>
 }
+
+// -----
+
+weft.segment @s backward stage 0 (%dy: tensor<4xf32> as <output_grad>, %g: tensor<2xf32> as <grad tensor 0>) -> (<grad tensor 0>) {
+  // expected-error@+1 {{[export_segments_c14] is detached, but touches 'output_grad', which may end with the action; copy it with weft.cast}}
+  %0 = weft.group_reduce_scatter (%dy) init (%g) over {z = array<i64>} members 2 scatter_gradients "ring" {detached} : (tensor<4xf32>, tensor<2xf32>) -> tensor<2xf32>
+  weft.return %0 : tensor<2xf32>
+}
+
+// -----
+
+// expected-error@+1 {{[export_segments_c15] has detached steps only; its action would have no end}}
+weft.segment @s backward stage 0 (%w: tensor<4xf32> as <param tensor 0>, %g: tensor<2xf32> as <grad tensor 0>) -> (<grad tensor 0>) {
+  %0 = weft.group_reduce_scatter (%w) init (%g) over {z = array<i64>} members 2 scatter_gradients "ring" {detached} : (tensor<4xf32>, tensor<2xf32>) -> tensor<2xf32>
+  weft.return %0 : tensor<2xf32>
+}

@@ -28,6 +28,15 @@ weft.program @p mesh<data = 2, pipe = 2> stages 2 microbatches 1 schedule "1f1b"
         : (!weft.buffer<parameter, 64, tensor<4x4xf32>>) -> (!weft.buffer<parameter, 64, tensor<4x4xf32>>)
     // CHECK: weft.repeat_after %[[DONE]] waits
     weft.repeat_after %t0 waits %t3
+    // CHECK: %[[ALL:.*]] = weft.detached %[[DONE]]
+    %t4 = weft.detached %t0
+    // CHECK: weft.reduce_scatter(%[[W]]) into(%{{.*}}) over {data = {block = 2 : i64}} scatter_gradients "ring" stage 0 after %[[ALL]]
+    %h = weft.persistent <master tensor 0> : <optimizer, 32, tensor<8xf32>>
+    %t5 = weft.reduce_scatter (%w) into (%h) over {data = {block = 2 : i64}} scatter_gradients "ring" stage 0 after %t4
+        : (!weft.buffer<parameter, 64, tensor<4x4xf32>>) -> (!weft.buffer<optimizer, 32, tensor<8xf32>>)
+    // CHECK: weft.all_gather(%{{.*}}) into(%[[W]]) over {data = {stride = 1 : i64}} gather_weights "ring" stage 0
+    %t6 = weft.all_gather (%h) into (%w) over {data = {stride = 1 : i64}} gather_weights "ring" stage 0
+        : (!weft.buffer<optimizer, 32, tensor<8xf32>>) -> (!weft.buffer<parameter, 64, tensor<4x4xf32>>)
   }
   // CHECK: weft.template @pipe1 at {pipe = 1 : i64} {
   weft.template @pipe1 at {pipe = 1 : i64} {

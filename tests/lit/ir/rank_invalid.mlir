@@ -270,3 +270,45 @@ weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
     weft.release %a with %t : <workspace, 8>
   }
 }
+
+// -----
+
+weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
+  weft.template @a at {pipe = 0 : i64} {
+    %a = weft.persistent <norms> : <communication, 8>
+    // expected-error @+1 {{[all_reduce_c2] coordinates on axis "pipe" must ascend from 0 to at most 1, got {rank = 2 : i64}}}
+    %t = weft.all_reduce (%a) into (%a) over {pipe = {rank = 2 : i64}} norm_sync "direct" stage 0
+        : (!weft.buffer<communication, 8>) -> (!weft.buffer<communication, 8>)
+  }
+}
+
+// -----
+
+weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
+  weft.template @a at {pipe = 0 : i64} {
+    %a = weft.persistent <norms> : <communication, 8>
+    // expected-error @+1 {{[all_reduce_c4] block and stride on axis "data" must divide its size 4, got 3}}
+    %t = weft.all_reduce (%a) into (%a) over {data = {block = 3 : i64}} norm_sync "direct" stage 0
+        : (!weft.buffer<communication, 8>) -> (!weft.buffer<communication, 8>)
+  }
+}
+
+// -----
+
+weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
+  weft.template @a at {pipe = 0 : i64} {
+    %a = weft.persistent <norms> : <communication, 8>
+    // expected-error @+1 {{[all_gather_c1] needs sources, each with a destination, got 1 and 0}}
+    %t = weft.all_gather (%a) into () over {data = array<i64>} norm_sync "direct" stage 0
+        : (!weft.buffer<communication, 8>) -> ()
+  }
+}
+
+// -----
+
+weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
+  weft.template @a at {pipe = 0 : i64} {
+    // expected-error @+1 {{[reduce_scatter_c1] needs sources, each with a destination, got 0 and 0}}
+    %t = weft.reduce_scatter () into () over {data = array<i64>} norm_sync "direct" stage 0 : () -> ()
+  }
+}

@@ -1,0 +1,184 @@
+// The pass cache-gathered: weights that a forward has gathered and its backward would gather again are saved instead.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "compiler/knapsack.h"
+#include "compiler/overlap_util.h"
+#include "compiler/passes.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_CACHEGATHERED
+#include "compiler/passes.h.inc"
+
+namespace {
+
+constexpr int64_t kValueAlignment = 64;
+// Results are returned as such a role, behind those that are there.
+constexpr ir::Role kKept = ir::Role::Saved;
+
+// What gathers in two segments of a stage must have in common to make the same values.
+struct GatherKey {
+  std::vector<const void*> parts;
+
+  static GatherKey Of(ir::SegmentOp segment, ir::GroupAllGatherOp gather) {
+    GatherKey key;
+    for (mlir::Value input : gather.getInputs()) {
+      const unsigned number = mlir::cast<mlir::BlockArgument>(input).getArgNumber();
+      key.parts.push_back(segment.getArgRole(number).getAsOpaquePointer());
+    }
+    for (mlir::Type type : gather.getResultTypes()) key.parts.push_back(type.getAsOpaquePointer());
+    key.parts.push_back(gather.getOverAttr().getAsOpaquePointer());
+    return key;
+  }
+  friend bool operator==(const GatherKey&, const GatherKey&) = default;
+};
+
+// A gather of a forward and those that repeat it.
+struct Candidate {
+  ir::SegmentOp forward;
+  ir::GroupAllGatherOp gather;
+  std::vector<std::pair<ir::SegmentOp, ir::GroupAllGatherOp>> again;
+  int stage = 0;
+  KnapsackItem item;
+};
+
+void EraseUnusedArguments(ir::SegmentOp segment) {
+  llvm::SmallVector<mlir::Attribute> roles;
+  for (unsigned i = segment.getBody().getNumArguments(); i-- > 0;) {
+    if (segment.getBody().getArgument(i).use_empty()) {
+      segment.getBody().eraseArgument(i);
+    } else {
+      roles.push_back(segment.getArgRole(i));
+    }
+  }
+  std::reverse(roles.begin(), roles.end());
+  segment.setArgRolesAttr(mlir::ArrayAttr::get(segment.getContext(), roles));
+}
+
+struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
+  using CacheGatheredBase::CacheGatheredBase;
+
+  void runOnOperation() override {
+    std::vector<Candidate> candidates = FindCandidates();
+    for (int chosen : Choose(candidates)) Keep(candidates[chosen]);
+    for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
+      for (mlir::Operation& op : segment.getBody().front()) op.removeAttr(kCostAttr);
+    }
+  }
+
+  std::vector<Candidate> FindCandidates() {
+    std::vector<Candidate> candidates;
+    for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
+      if (segment.getKind() != ir::SegmentKind::Forward) continue;
+      for (mlir::Operation& op : segment.getBody().front()) {
+        if (ir::GroupAllGatherOp gather = GatherOfWeights(&op)) candidates.push_back(CandidateOf(segment, gather));
+      }
+    }
+    for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
+      if (segment.getKind() != ir::SegmentKind::Backward && segment.getKind() != ir::SegmentKind::BackwardInput) {
+        continue;
+      }
+      for (mlir::Operation& op : segment.getBody().front()) {
+        ir::GroupAllGatherOp gather = GatherOfWeights(&op);
+        if (!gather) continue;
+        const GatherKey key = GatherKey::Of(segment, gather);
+        for (Candidate& candidate : candidates) {
+          if (candidate.stage != static_cast<int>(segment.getStage())) continue;
+          if (!(GatherKey::Of(candidate.forward, candidate.gather) == key)) continue;
+          candidate.again.emplace_back(segment, gather);
+          break;
+        }
+      }
+    }
+    std::erase_if(candidates, [](const Candidate& candidate) { return candidate.again.empty(); });
+    return candidates;
+  }
+
+  Candidate CandidateOf(ir::SegmentOp segment, ir::GroupAllGatherOp gather) {
+    Candidate candidate;
+    candidate.forward = segment;
+    candidate.gather = gather;
+    candidate.stage = static_cast<int>(segment.getStage());
+    const size_t stage = segment.getStage();
+    const int64_t copies = stage < inFlight.size() ? std::max(1, inFlight[stage]) : 1;
+    for (mlir::Type type : gather.getResultTypes()) {
+      const int64_t bytes = ir::BytesOfTensor(mlir::cast<mlir::RankedTensorType>(type));
+      candidate.item.bytes =
+          ir::SaturatingAdd(candidate.item.bytes,
+                            ir::SaturatingMultiply(copies, ir::SaturatingAdd(bytes, -bytes & (kValueAlignment - 1))));
+    }
+    auto cost = gather->getAttrOfType<mlir::IntegerAttr>(kCostAttr);
+    candidate.item.value = cost ? cost.getInt() : gather.bytes();
+    return candidate;
+  }
+
+  // Stages on each pipe rank.
+  std::vector<std::vector<int>> StagesOfRanks() {
+    int stages = 0;
+    for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
+      if (!ir::IsOfRank(segment.getKind())) stages = std::max(stages, static_cast<int>(segment.getStage()) + 1);
+    }
+    std::vector<std::vector<int>> ranks;
+    auto add = [&](int rank, int stage) {
+      if (rank < 0) return;
+      if (rank >= static_cast<int>(ranks.size())) ranks.resize(rank + 1);
+      ranks[rank].push_back(stage);
+    };
+    for (int stage = 0; placement.empty() && stage < stages; ++stage) add(stage, stage);
+    for (size_t i = 0; i < placement.size(); ++i) add(placement[i], static_cast<int>(i) % stages);
+    return ranks;
+  }
+
+  std::vector<int> Choose(const std::vector<Candidate>& candidates) {
+    std::vector<bool> kept(candidates.size(), bytes > 0);
+    for (const std::vector<int>& rank : StagesOfRanks()) {
+      std::vector<int> index;
+      std::vector<KnapsackItem> items;
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        const int64_t held = llvm::count(rank, candidates[i].stage);
+        if (held == 0) continue;
+        index.push_back(static_cast<int>(i));
+        items.push_back({ir::SaturatingMultiply(held, candidates[i].item.bytes), candidates[i].item.value});
+      }
+      std::vector<bool> chosen(items.size(), false);
+      for (int i : ChooseItems(items, bytes)) chosen[i] = true;
+      for (size_t i = 0; i < index.size(); ++i) kept[index[i]] = kept[index[i]] && chosen[i];
+    }
+    std::vector<int> result;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i]) result.push_back(static_cast<int>(i));
+    }
+    return result;
+  }
+
+  void Keep(Candidate& candidate) {
+    mlir::MLIRContext* context = &getContext();
+    int32_t use = 0;
+    llvm::SmallVector<mlir::Attribute> roles(candidate.forward.getResultRoles().getValue());
+    for (mlir::Attribute role : roles) {
+      auto known = mlir::cast<ir::RoleAttr>(role);
+      if (known.getRole() == kKept) use = std::max(use, known.getUse() + 1);
+    }
+    ir::ReturnOp ret = candidate.forward.getReturn();
+    for (auto [index, result] : llvm::enumerate(candidate.gather.getOutputs())) {
+      auto role = ir::RoleAttr::get(context, kKept, -1, use++);
+      ret.getValuesMutable().append(result);
+      roles.push_back(role);
+      for (auto [segment, again] : candidate.again) {
+        mlir::BlockArgument kept = segment.addArgument(role, result.getType(), again.getLoc());
+        again.getOutputs()[index].replaceAllUsesWith(kept);
+      }
+    }
+    candidate.forward.setResultRolesAttr(mlir::ArrayAttr::get(context, roles));
+    for (auto [segment, again] : candidate.again) {
+      again.erase();
+      EraseUnusedArguments(segment);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace weft

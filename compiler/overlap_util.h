@@ -1,0 +1,37 @@
+// What the overlap passes share (docs/overlap.md).
+#ifndef WEFT_COMPILER_OVERLAP_UTIL_H_
+#define WEFT_COMPILER_OVERLAP_UTIL_H_
+
+#include "ir/graph_ops.h"
+
+namespace weft {
+
+inline constexpr llvm::StringLiteral kBlockingAttr = "blocking";
+// Picoseconds of a gather, for weft-cache-gathered.
+inline constexpr llvm::StringLiteral kCostAttr = "cost";
+
+inline bool IsCollectiveOp(mlir::Operation* op) {
+  return mlir::isa<ir::GroupAllReduceOp, ir::GroupAllGatherOp, ir::GroupReduceScatterOp>(op);
+}
+
+// Whether something is computed between two ops of a block, without these.
+inline bool ComputesBetween(mlir::Operation* first, mlir::Operation* last) {
+  for (mlir::Operation* op = first->getNextNode(); op && op != last; op = op->getNextNode()) {
+    if (!IsCollectiveOp(op)) return true;
+  }
+  return false;
+}
+
+// The all-gather of weights that `op` is, if it gathers parameters of the segment; else null.
+inline ir::GroupAllGatherOp GatherOfWeights(mlir::Operation* op) {
+  auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op);
+  if (!gather || gather.getPurpose() != ir::Purpose::GatherWeights) return {};
+  for (mlir::Value input : gather.getInputs()) {
+    if (!mlir::isa<mlir::BlockArgument>(input)) return {};
+  }
+  return gather;
+}
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_OVERLAP_UTIL_H_

@@ -1,0 +1,49 @@
+// Gathered weights that are kept: those that save most time. 128 bytes hold two of the three where one microbatch is
+// under way, and one where two are.
+// RUN: weft-opt %s --weft-cache-gathered="bytes=128" | FileCheck %s
+// RUN: weft-opt %s --weft-cache-gathered="bytes=128 in-flight=2" | FileCheck %s --check-prefix=TWO
+// RUN: weft-opt %s --weft-cache-gathered | FileCheck %s --check-prefix=NONE
+
+// CHECK-LABEL: weft.segment @stage0.forward
+// CHECK-SAME: -> (<output>, <saved>, <saved use 1>)
+// CHECK: %[[W1:.*]] = weft.group_all_gather({{.*}}name = "w1"
+// CHECK: weft.group_all_gather({{.*}}name = "w2"
+// CHECK: %[[W3:.*]] = weft.group_all_gather({{.*}}name = "w3"
+// CHECK: weft.return %{{.*}}, %[[W1]], %[[W3]] :
+// TWO-LABEL: weft.segment @stage0.forward
+// TWO-SAME: -> (<output>, <saved>)
+// NONE-LABEL: weft.segment @stage0.forward
+// NONE-SAME: -> (<output>)
+// NONE-NOT: cost
+weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p1: tensor<8xf32> as <param tensor 0>,
+    %p2: tensor<8xf32> as <param tensor 1>, %p3: tensor<8xf32> as <param tensor 2>) -> (<output>) {
+  %w1 = weft.group_all_gather (%p1) over {z = array<i64>} members 2 gather_weights "ring" {cost = 30 : i64, name = "w1"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %x, %w1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w2 = weft.group_all_gather (%p2) over {z = array<i64>} members 2 gather_weights "ring" {cost = 10 : i64, name = "w2"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %b = weft.matmul %a, %w2 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w3 = weft.group_all_gather (%p3) over {z = array<i64>} members 2 gather_weights "ring" {cost = 20 : i64, name = "w3"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %c = weft.matmul %b, %w3 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %c : tensor<4x4xf32>
+}
+
+// CHECK-LABEL: weft.segment @stage0.backward
+// CHECK-SAME: (%{{.*}}: tensor<4x4xf32> as <output_grad>, %{{.*}}: tensor<8xf32> as <param tensor 1>, %[[W1:.*]]: tensor<4x4xf32> as <saved>, %[[W3:.*]]: tensor<4x4xf32> as <saved use 1>)
+// CHECK-NEXT: weft.matmul %{{.*}}, %[[W3]]
+// CHECK-NEXT: %[[W2:.*]] = weft.group_all_gather({{.*}}name = "w2"
+// CHECK-NEXT: weft.matmul %{{.*}}, %[[W2]]
+// CHECK-NEXT: weft.matmul %{{.*}}, %[[W1]]
+// The first is worth most.
+// TWO-LABEL: weft.segment @stage0.backward
+// TWO: weft.group_all_gather({{.*}}name = "w3"
+// TWO: weft.group_all_gather({{.*}}name = "w2"
+// TWO-NOT: weft.group_all_gather
+weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_grad>, %p1: tensor<8xf32> as <param tensor 0>,
+    %p2: tensor<8xf32> as <param tensor 1>, %p3: tensor<8xf32> as <param tensor 2>) -> (<input_grad>) {
+  %w3 = weft.group_all_gather (%p3) over {z = array<i64>} members 2 gather_weights "ring" {name = "w3"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %c = weft.matmul %dy, %w3 {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w2 = weft.group_all_gather (%p2) over {z = array<i64>} members 2 gather_weights "ring" {name = "w2"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %b = weft.matmul %c, %w2 {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w1 = weft.group_all_gather (%p1) over {z = array<i64>} members 2 gather_weights "ring" {name = "w1"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %b, %w1 {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %a : tensor<4x4xf32>
+}

@@ -1,0 +1,43 @@
+// RUN: weft-opt %s --weft-print-segments -o /dev/null | FileCheck %s
+
+weft.tensor @w index 0 shape [8] : tensor<8xf32>
+
+// The first gather is blocking, the second runs beside the first product: its bytes are free of others from its place in
+// the list to the product that waits for it. The sum takes the place of what it sums.
+// CHECK: name: "stage0.forward"
+// CHECK-SAME: operands { name: "workspace" bytes: 768 access: WRITE }
+// CHECK-SAME: values { name: "w1" operand: 3 dtype
+// CHECK-SAME: values { name: "w2" operand: 3 offset: 256 dtype
+// CHECK-SAME: values { name: "a" operand: 3 offset: 512 dtype
+// CHECK-SAME: steps { name: "w1" kernel: GROUP_ALL_GATHER inputs: [{{[0-9, ]+}}] outputs: [{{[0-9]+}}] work { bytes: 96 dtype: FP32 } stream: COLLECTIVE collective { group { axes { axis: "z" } } purpose: GATHER_WEIGHTS algorithm: "ring" } }
+// CHECK-SAME: steps { name: "w2" kernel: GROUP_ALL_GATHER inputs: [{{[0-9, ]+}}] outputs: [{{[0-9]+}}] work { bytes: 96 dtype: FP32 } stream: COLLECTIVE collective { group { axes { axis: "z" } } purpose: GATHER_WEIGHTS algorithm: "ring" } }
+// CHECK-SAME: steps { name: "a" kernel: MATMUL inputs: [{{[0-9, ]+}}] outputs: [{{[0-9]+}}] work { flops: 128 bytes: 192 dtype: FP32 } deps: [0] }
+// CHECK-SAME: steps { name: "b" kernel: MATMUL inputs: [{{[0-9, ]+}}] outputs: [1] work { flops: 128 bytes: 192 dtype: FP32 } deps: [1] }
+// CHECK-SAME: steps { name: "sum" kernel: GROUP_ALL_REDUCE inputs: [1] outputs: [1] work { bytes: 128 dtype: FP32 } stream: COLLECTIVE deps: [3] collective { group { axes { axis: "data" block: 2 } axes { axis: "x" } } purpose: TENSOR algorithm: "tree" } }
+weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p: tensor<8xf32> as <param tensor 0>)
+    -> (<output>) {
+  %w1 = weft.group_all_gather (%p) over {z = array<i64>} members 2 gather_weights "ring" {name = "w1", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %w2 = weft.group_all_gather (%p) over {z = array<i64>} members 2 gather_weights "ring" {name = "w2"} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %x, %w1 {name = "a"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = weft.matmul %a, %w2 {name = "b"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %sum = weft.group_all_reduce (%b) over {data = {block = 2 : i64}, x = array<i64>} members 4 tensor "tree" {name = "sum", blocking} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %sum : tensor<4x4xf32>
+}
+
+// What a detached step reads is not in the workspace, and only it touches the gradient.
+// CHECK: name: "stage0.backward"
+// CHECK-SAME: operands { name: "grad w" bytes: 32 access: READ_WRITE }
+// CHECK-SAME: operands { name: "workspace" bytes: 512 access: WRITE }
+// CHECK-SAME: operands { name: "deferred" bytes: 64 access: WRITE }
+// CHECK-SAME: values { name: "dw2" operand: 4 offset: 256 dtype
+// CHECK-SAME: values { name: "dw" operand: 5 dtype
+// CHECK-SAME: steps { name: "scatter" kernel: GROUP_REDUCE_SCATTER inputs: [{{[0-9, ]+}}] outputs: [{{[0-9]+}}] accumulate: true work { bytes: 96 dtype: FP32 } stream: COLLECTIVE deps: [1] detached: true
+weft.segment @stage0.backward backward stage 0 (%x: tensor<4x4xf32> as <input>, %dy: tensor<4x4xf32> as <output_grad>,
+    %g: tensor<8xf32> as <grad tensor 0>) -> (<input_grad>, <grad tensor 0>) {
+  %t = weft.gelu %dy {name = "t"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %dw = weft.matmul %x, %t {name = "dw", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %g1 = weft.group_reduce_scatter (%dw) init (%g) over {z = array<i64>} members 2 scatter_gradients "ring" {name = "scatter", detached} : (tensor<4x4xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %dw2 = weft.gelu %t {name = "dw2"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %dx = weft.gelu %dw2 {name = "dx"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %dx, %g1 : tensor<4x4xf32>, tensor<8xf32>
+}

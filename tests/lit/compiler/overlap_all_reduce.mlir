@@ -1,0 +1,31 @@
+// The sum of an input's gradient runs beside the product that makes the weight's.
+// RUN: weft-opt %s --weft-overlap-all-reduce | FileCheck %s
+
+// CHECK-LABEL: weft.segment @stage0.backward
+// CHECK: %[[DX:.*]] = weft.matmul {{.*}}name = "dx"
+// CHECK-NEXT: %[[SUM:.*]] = weft.group_all_reduce(%[[DX]]) over {x = array<i64>} members 2 tensor "ring" {name = "sum"}
+// CHECK-NEXT: weft.matmul {{.*}}name = "dw"
+// CHECK-NEXT: weft.gelu_backward %[[SUM]]
+// Nothing stands between this sum and what it sums.
+// CHECK-NEXT: weft.group_all_reduce{{.*}} {blocking, name = "last"}
+weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_grad>, %x: tensor<4x4xf32> as <saved>,
+    %w: tensor<4x4xf32> as <param tensor 0>, %g: tensor<4x4xf32> as <grad tensor 0>) -> (<input_grad>, <grad tensor 0>) {
+  %dx = weft.matmul %dy, %w {name = "dx", transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %dw = weft.matmul %x, %dy init %g {name = "dw", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %sum = weft.group_all_reduce (%dx) over {x = array<i64>} members 2 tensor "ring" {name = "sum", blocking} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %dz = weft.gelu_backward %sum, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %last = weft.group_all_reduce (%dz) over {x = array<i64>} members 2 tensor "ring" {name = "last", blocking} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %last, %dw : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// A forward stays as it is.
+// CHECK-LABEL: weft.segment @stage0.forward
+// CHECK: weft.gelu
+// CHECK: weft.gelu
+// CHECK: weft.group_all_reduce{{.*}} {blocking}
+weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>) -> (<output>, <saved>) {
+  %a = weft.gelu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = weft.gelu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = weft.group_all_reduce (%a) over {x = array<i64>} members 2 tensor "ring" {blocking} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %s, %b : tensor<4x4xf32>, tensor<4x4xf32>
+}

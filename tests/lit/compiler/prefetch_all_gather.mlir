@@ -1,0 +1,32 @@
+// Each weight is gathered while the op that reads the one before it runs.
+// RUN: weft-opt %s --weft-prefetch-all-gather | FileCheck %s
+
+// CHECK-LABEL: weft.segment @stage0.forward
+// CHECK: weft.group_all_gather{{.*}} {name = "w1"}
+// CHECK-NEXT: weft.gelu
+// CHECK-NEXT: weft.group_all_gather{{.*}} {name = "w2"}
+// CHECK-NEXT: weft.matmul {{.*}}name = "a"
+// CHECK-NEXT: weft.group_all_gather{{.*}} {name = "w3"}
+// CHECK-NEXT: weft.matmul {{.*}}name = "b"
+// CHECK-NEXT: weft.matmul {{.*}}name = "c"
+weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p1: tensor<8xf32> as <param tensor 0>,
+    %p2: tensor<8xf32> as <param tensor 1>, %p3: tensor<8xf32> as <param tensor 2>) -> (<output>) {
+  %n = weft.gelu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w1 = weft.group_all_gather (%p1) over {z = array<i64>} members 2 gather_weights "ring" {name = "w1", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %n, %w1 {name = "a"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w2 = weft.group_all_gather (%p2) over {z = array<i64>} members 2 gather_weights "ring" {name = "w2", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %b = weft.matmul %a, %w2 {name = "b"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w3 = weft.group_all_gather (%p3) over {z = array<i64>} members 2 gather_weights "ring" {name = "w3", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %c = weft.matmul %b, %w3 {name = "c"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %c : tensor<4x4xf32>
+}
+
+// What is read first has nothing to hide behind.
+// CHECK-LABEL: weft.segment @stage1.forward
+// CHECK-NEXT: weft.group_all_gather{{.*}} {blocking, name = "w"}
+// CHECK-NEXT: weft.matmul
+weft.segment @stage1.forward forward stage 1 (%x: tensor<4x4xf32> as <input>, %p: tensor<8xf32> as <param tensor 3>) -> (<output>) {
+  %w = weft.group_all_gather (%p) over {z = array<i64>} members 2 gather_weights "ring" {name = "w", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %a : tensor<4x4xf32>
+}
