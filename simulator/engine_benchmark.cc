@@ -5,7 +5,13 @@
 // The program is a pipeline of 8 ranks with 64 microbatches and segments of 240 steps, the size of GPT-2 124M's.
 // Single: every step is an event. Joined: steps that nothing can come between share one, as `weft simulate` does.
 // Slots: 4 of 8 devices compute at a time, which orders every step against the others of its node.
+//
+// Tensor: the shape of GPT-3 175B on 1024 ranks (tensor 8, data 16, pipe 8; Narayanan et al. 2021, arXiv:2104.04473):
+// 96 layers, 16 microbatches, two blocking all-reduces over the tensor axis in each layer forward and backward, an
+// all-reduce of gradients over data at the end.
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "benchmark/benchmark.h"
 #include "simulator/engine.h"
@@ -23,12 +29,71 @@ Program LargeProgram() {
   return program;
 }
 
-void RunBenchmark(benchmark::State& state, bool join_steps, int slots) {
-  const Program program = LargeProgram();
+Collective OverAxis(const std::string& axis, Purpose purpose) {
+  Collective collective;
+  collective.mutable_group()->add_axes()->set_axis(axis);
+  collective.set_purpose(purpose);
+  collective.set_algorithm("ring");
+  return collective;
+}
+
+// `layers` times `compute` steps in two halves, each half followed by an all-reduce over x that blocks.
+void AddLayers(Segment& segment, int layers, int compute) {
+  segment.clear_steps();
+  segment.add_values()->set_dtype(BF16);
+  segment.mutable_values(0)->add_shape(int64_t{2048} * 12288);
+  for (int half = 0; half < 2 * layers; ++half) {
+    for (int i = 0; i < compute / 2; ++i) {
+      Step* step = segment.add_steps();
+      step->set_name("step");
+      if (i == 0 && half > 0) step->add_deps(segment.steps_size() - 2);
+    }
+    Step* reduce = segment.add_steps();
+    reduce->set_name("all_reduce");
+    reduce->set_kernel(GROUP_ALL_REDUCE);
+    reduce->set_stream(COLLECTIVE);
+    reduce->add_deps(segment.steps_size() - 2);
+    reduce->add_inputs(0);
+    reduce->add_outputs(0);
+    *reduce->mutable_collective() = OverAxis("x", TENSOR);
+  }
+}
+
+Program TensorProgram() {
+  Program program = GPipeProgram(/*ranks=*/8, /*microbatches=*/16, /*bytes=*/1 << 20);
+  const MeshAxis pipe = program.mesh().axes(0);
+  program.mutable_mesh()->clear_axes();
+  for (const auto& [name, size] : {std::pair<const char*, int64_t>{"x", 8}, {"data", 16}}) {
+    program.mutable_mesh()->add_axes()->set_name(name);
+    program.mutable_mesh()->mutable_axes(program.mesh().axes_size() - 1)->set_size(size);
+  }
+  *program.mutable_mesh()->add_axes() = pipe;
+  AddLayers(*program.mutable_segments(0), /*layers=*/12, /*compute=*/12);
+  AddLayers(*program.mutable_segments(1), /*layers=*/12, /*compute=*/24);
+  for (Template& t : *program.mutable_templates()) {
+    const Collective over = OverAxis("data", GRADIENT_SYNC);
+    Action action;
+    action.set_id(t.body(t.body_size() - 1).id() + 1);
+    action.set_kind(ALL_REDUCE);
+    action.add_deps()->set_action(action.id() - 1);
+    action.add_sources(0);
+    action.add_destinations(0);
+    *action.mutable_group() = over.group();
+    action.set_purpose(over.purpose());
+    action.set_algorithm(over.algorithm());
+    *t.add_body() = action;
+  }
+  return program;
+}
+
+void RunBenchmark(benchmark::State& state, const Program& program, bool join_steps, int slots) {
   Cluster cluster;
   cluster.set_devices_per_node(8);
+  cluster.set_nics_per_node(8);
   cluster.mutable_intra_node()->set_bytes_per_second(2e11);
   cluster.mutable_intra_node()->set_latency_seconds(3e-6);
+  cluster.mutable_inter_node()->set_bytes_per_second(2.5e10);
+  cluster.mutable_inter_node()->set_latency_seconds(5e-6);
   const std::unique_ptr<NetworkModel> network = (*FindNetworkModel("analytic"))->make(program.mesh(), cluster);
   const auto duration = [](int segment, int step, ActionKind kind) -> absl::StatusOr<Time> {
     return Time{20'000'000 + 1'000'000 * (step % 7) * (kind == BACKWARD ? 2 : 1)};
@@ -44,9 +109,14 @@ void RunBenchmark(benchmark::State& state, bool join_steps, int slots) {
   state.counters["steps/s"] = benchmark::Counter(static_cast<double>(steps), benchmark::Counter::kIsRate);
 }
 
-void BM_Single(benchmark::State& state) { RunBenchmark(state, /*join_steps=*/false, /*slots=*/0); }
-void BM_Joined(benchmark::State& state) { RunBenchmark(state, /*join_steps=*/true, /*slots=*/0); }
-void BM_Slots(benchmark::State& state) { RunBenchmark(state, /*join_steps=*/false, /*slots=*/4); }
+void BM_Single(benchmark::State& state) { RunBenchmark(state, LargeProgram(), /*join_steps=*/false, /*slots=*/0); }
+void BM_Joined(benchmark::State& state) { RunBenchmark(state, LargeProgram(), /*join_steps=*/true, /*slots=*/0); }
+void BM_Slots(benchmark::State& state) { RunBenchmark(state, LargeProgram(), /*join_steps=*/false, /*slots=*/4); }
+
+void BM_Tensor(benchmark::State& state) { RunBenchmark(state, TensorProgram(), /*join_steps=*/true, /*slots=*/0); }
+void BM_TensorSingle(benchmark::State& state) {
+  RunBenchmark(state, TensorProgram(), /*join_steps=*/false, /*slots=*/0);
+}
 
 // What a simulation of a new program needs once.
 void BM_View(benchmark::State& state) {
@@ -58,6 +128,8 @@ void BM_View(benchmark::State& state) {
 BENCHMARK(BM_Single)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Joined)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Slots)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Tensor)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_TensorSingle)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_View)->Unit(benchmark::kMillisecond);
 
 }  // namespace
