@@ -23,6 +23,7 @@
 #include "compiler/schedule_segments.h"
 #include "compiler/segments.h"
 #include "compiler/slot_costs.h"
+#include "compiler/ways_out.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "mlir/IR/MLIRContext.h"
@@ -469,6 +470,22 @@ absl::StatusOr<Program> CompileAsynchronous(const Inputs& inputs, const CostFn& 
   return program;
 }
 
+// Adds changes of recipe and plan, as the user gave them, with which the program fits.
+absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, const Plan& plan, const Inputs& inputs) {
+  constexpr int kWanted = 3;
+  const int layers = inputs.model.ops_size() == 0 ? 1 : inputs.model.ops(inputs.model.ops_size() - 1).layer() + 1;
+  const Device& device = inputs.cluster.device();
+  const auto planned = [&](const Recipe& r, const Plan& p) -> absl::StatusOr<int64_t> {
+    CompileOptions options;
+    options.ways_out = false;
+    WEFT_ASSIGN_OR_RETURN(const Program program, Compile(inputs.model, r, p, inputs.cluster, options));
+    return PlannedDeviceBytes(program);
+  };
+  const std::vector<WayOut> ways = FindWaysOut(recipe, plan, inputs.cluster, layers,
+                                               device.memory_bytes() - device.reserved_bytes(), kWanted, planned);
+  return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeWaysOut(ways)));
+}
+
 }  // namespace
 
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
@@ -486,7 +503,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options));
   }
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
-    if (!options.allow_oom) return fits;
+    if (!options.allow_oom) return options.ways_out ? WithWaysOut(fits, recipe, plan, inputs) : fits;
     if (options.notes != nullptr) options.notes->push_back(std::string(fits.message()));
     program.set_does_not_fit(true);
     if (program.has_evaluation()) program.mutable_evaluation()->set_does_not_fit(true);

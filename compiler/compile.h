@@ -26,6 +26,9 @@ struct CompileOptions {
   bool allow_oom = false;
   // Also compile the evaluation program.
   bool evaluation = true;
+  // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs up to kMostTries
+  // compilations.
+  bool ways_out = true;
   // If not null, receives what the user should know: one sentence each.
   std::vector<std::string>* notes = nullptr;
 };

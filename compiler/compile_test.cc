@@ -372,7 +372,7 @@ TEST(CompileTest, AProgramThatDoesNotFitIsRefusedOrMarked) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()),
               testing::AllOf(HasSubstr("does not fit d"), HasSubstr("template pipe0"), HasSubstr("parameter"),
-                             HasSubstr("what helps")));
+                             HasSubstr("it fits with --set ")));
   CompileOptions options;
   options.allow_oom = true;
   auto marked = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, options);

@@ -53,18 +53,6 @@ std::map<BufferClass, int64_t> FullestMoment(const Template& t) {
   return fullest;
 }
 
-std::string Advice(BufferClass largest) {
-  switch (largest) {
-    case SAVED_ACTIVATION:
-    case IN_FLIGHT_ACTIVATION:
-      return "recompute { mode: FULL }, the 1f1b schedule, a smaller recipe.microbatch_sequences or more pipe stages";
-    case WORKSPACE:
-      return "a smaller recipe.microbatch_sequences, or more pipe stages";
-    default:
-      return "more pipe stages, or bf16 in precision.grads and precision.moments";
-  }
-}
-
 }  // namespace
 
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
@@ -99,8 +87,7 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
       absl::StrJoin(order, ", ",
                     [&](std::string* out, int b) {
                       absl::StrAppend(out, fullest->buffers(b).name(), " ", Gib(fullest->buffers(b).bytes()));
-                    }),
-      "; what helps: ", Advice(classes.empty() ? PARAMETER : classes.front().second)));
+                    })));
 }
 
 }  // namespace weft

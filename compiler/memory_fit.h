@@ -9,7 +9,7 @@
 namespace weft {
 
 // ResourceExhausted if arena and reserve exceed the device's memory (0 = unknown, always fits): by how much, the
-// classes and buffers that take the most, and what to change.
+// classes and the buffers that take the most.
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
 
 }  // namespace weft

@@ -1,0 +1,149 @@
+#include "compiler/ways_out.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "proto/mesh.h"
+
+namespace weft {
+namespace {
+
+// A recipe and a plan with something changed.
+struct Variant {
+  Recipe recipe;
+  Plan plan;
+  std::string change;
+};
+using Change = std::function<std::optional<Variant>(Variant variant)>;
+
+Variant With(Variant variant, absl::string_view change) {
+  absl::StrAppend(&variant.change, variant.change.empty() ? "--set " : " --set ", change);
+  return variant;
+}
+
+void SetAxis(Mesh& mesh, absl::string_view name, int64_t size) {
+  for (MeshAxis& axis : *mesh.mutable_axes()) {
+    if (axis.name() == name) return axis.set_size(size);
+  }
+  MeshAxis& axis = *mesh.add_axes();
+  axis.set_name(std::string(name));
+  axis.set_size(size);
+}
+
+Change RecomputeMode(Recompute::Mode mode) {
+  return [mode](Variant variant) -> std::optional<Variant> {
+    const Recompute::Mode now = variant.plan.recompute().mode();
+    // A flag changes one field: others that go with another mode would stay.
+    if (now != Recompute::NONE && now != Recompute::SELECTIVE && now != Recompute::FIT) return std::nullopt;
+    if (now == mode) return std::nullopt;
+    variant.plan.mutable_recompute()->set_mode(mode);
+    return With(std::move(variant), absl::StrCat("recompute.mode=", Recompute::Mode_Name(mode)));
+  };
+}
+
+// Fewer microbatches in flight.
+std::optional<Variant> OneForwardOneBackward(Variant variant) {
+  PlanSchedule& schedule = *variant.plan.mutable_schedule();
+  PlanSchedule bare;
+  bare.set_name(schedule.name());
+  if (schedule.SerializeAsString() != bare.SerializeAsString()) return std::nullopt;
+  if (schedule.name() == "1f1b" || schedule.name().empty()) return std::nullopt;
+  if (variant.plan.partition().layers_per_stage_size() > 0) return std::nullopt;
+  schedule.set_name("1f1b");
+  return With(std::move(variant), "schedule=1f1b");
+}
+
+// Microbatches of 1/`part`, at least `part` sequences.
+Change SmallerMicrobatches(int64_t part) {
+  return [part](Variant variant) -> std::optional<Variant> {
+    const int64_t now = std::max<int64_t>(1, variant.recipe.microbatch_sequences());
+    if (now < part || now % part != 0) return std::nullopt;
+    variant.recipe.set_microbatch_sequences(now / part);
+    return With(std::move(variant), absl::StrCat("mbs=", now / part));
+  };
+}
+
+Change ZeroStage(int32_t stage) {
+  return [stage](Variant variant) -> std::optional<Variant> {
+    if (AxisSize(variant.plan.mesh(), "data") < 2 || variant.plan.zero().stage() >= stage) return std::nullopt;
+    variant.plan.mutable_zero()->set_stage(stage);
+    return With(std::move(variant), absl::StrCat("zero.stage=", stage));
+  };
+}
+
+// `factor` times the ranks on `axis` for a replica: those of as many replicas, or else more ranks if the cluster has
+// them.
+Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
+  return [axis, factor, &cluster, layers](Variant variant) -> std::optional<Variant> {
+    Mesh& mesh = *variant.plan.mutable_mesh();
+    const int64_t now = AxisSize(mesh, axis), replicas = AxisSize(mesh, "data");
+    if (axis == "pipe" && (now * factor > layers || variant.plan.partition().layers_per_stage_size() > 0)) {
+      return std::nullopt;
+    }
+    std::string change = absl::StrCat(axis == "x" ? "tp" : "pp", "=", now * factor);
+    if (replicas % factor == 0) {
+      SetAxis(mesh, "data", replicas / factor);
+      absl::StrAppend(&change, " --set dp=", replicas / factor);
+    } else {
+      const int64_t devices = int64_t{cluster.nodes()} * cluster.devices_per_node();
+      if (devices < factor || MeshRanks(mesh) > devices / factor) return std::nullopt;
+    }
+    SetAxis(mesh, axis, now * factor);
+    return With(std::move(variant), change);
+  };
+}
+
+}  // namespace
+
+std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
+                                int64_t capacity, int wanted, const PlannedBytesOf& planned_bytes) {
+  std::vector<Change> changes = {RecomputeMode(Recompute::FIT), RecomputeMode(Recompute::FULL), OneForwardOneBackward};
+  for (int64_t part : {2, 4, 8}) changes.push_back(SmallerMicrobatches(part));
+  for (int32_t stage : {1, 2, 3}) changes.push_back(ZeroStage(stage));
+  for (int64_t factor : {2, 4, 8}) {
+    changes.push_back(MoreRanks("pipe", factor, cluster, layers));
+    changes.push_back(MoreRanks("x", factor, cluster, layers));
+  }
+  const Change full = RecomputeMode(Recompute::FULL);
+  std::vector<WayOut> ways;
+  int tries = 0;
+  const auto done = [&] { return static_cast<int>(ways.size()) >= wanted || tries >= kMostTries; };
+  // Whether the variant exists and fits.
+  const auto attempt = [&](const std::optional<Variant>& variant) {
+    if (!variant || done()) return false;
+    ++tries;
+    const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
+    if (!bytes.ok() || *bytes > capacity) return false;
+    ways.push_back({variant->change, *bytes});
+    return true;
+  };
+  // What does not help enough by itself may with everything recomputed.
+  std::vector<size_t> failed;
+  bool recompute_fits = false;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    // One way of a kind is enough.
+    if (recompute_fits && i == 1) continue;
+    const bool fits = attempt(changes[i]({recipe, plan, ""}));
+    if (i == 0) recompute_fits = fits;
+    if (!fits && i > 1) failed.push_back(i);
+  }
+  for (const size_t i : failed) {
+    if (std::optional<Variant> variant = full({recipe, plan, ""})) attempt(changes[i](*std::move(variant)));
+  }
+  return ways;
+}
+
+std::string DescribeWaysOut(const std::vector<WayOut>& ways) {
+  if (ways.empty()) return "no change of recompute, microbatches, ZeRO or mesh that was tried makes it fit";
+  return absl::StrCat("it fits with ", absl::StrJoin(ways, ", or with ", [](std::string* out, const WayOut& way) {
+                        absl::StrAppendFormat(out, "%s (%.2f GiB)", way.change,
+                                              static_cast<double>(way.planned_bytes) / (int64_t{1} << 30));
+                      }));
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// What to change in a plan that does not fit the devices' memory: changes that were compiled and do fit.
+#ifndef WEFT_COMPILER_WAYS_OUT_H_
+#define WEFT_COMPILER_WAYS_OUT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+struct WayOut {
+  // As flags, e.g. "--set recompute.mode=FULL --set mbs=2".
+  std::string change;
+  int64_t planned_bytes = 0;
+};
+
+// Planned bytes of the fullest rank; an error for what cannot be compiled.
+using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recipe, const Plan& plan)>;
+
+// Up to `wanted` changes after which the fullest rank needs at most `capacity` bytes, gentler ones first: recompute,
+// the schedule, smaller microbatches, states cut over replicas, more of the same ranks for a replica, then two of these
+// at once. Each was tried; no more than kMostTries are. `recipe` and `plan` are as the user gave them, `layers` bounds
+// the stages.
+inline constexpr int kMostTries = 24;
+std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
+                                int64_t capacity, int wanted, const PlannedBytesOf& planned_bytes);
+
+// "it fits with --set recompute.mode=FULL (61.20 GiB), or with --set mbs=1 (70.00 GiB)"; or that nothing was found.
+std::string DescribeWaysOut(const std::vector<WayOut>& ways);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_WAYS_OUT_H_

@@ -1,0 +1,110 @@
+#include "compiler/ways_out.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/set_field.h"
+
+namespace weft {
+namespace {
+
+Plan PlanOf(int64_t pipe, int64_t data, const std::string& schedule) {
+  Plan plan;
+  for (const auto& [name, size] : {std::pair("data", data), std::pair("pipe", pipe)}) {
+    MeshAxis& axis = *plan.mutable_mesh()->add_axes();
+    axis.set_name(name);
+    axis.set_size(size);
+  }
+  plan.mutable_schedule()->set_name(schedule);
+  return plan;
+}
+
+Recipe RecipeOf(int64_t microbatch) {
+  Recipe recipe;
+  recipe.set_microbatch_sequences(microbatch);
+  return recipe;
+}
+
+Cluster ClusterOf(int64_t devices) {
+  Cluster cluster;
+  cluster.set_nodes(1);
+  cluster.set_devices_per_node(devices);
+  return cluster;
+}
+
+// 600 of states and 400 of activations of a microbatch, both over the ranks of a replica.
+absl::StatusOr<int64_t> Bytes(const Recipe& recipe, const Plan& plan) {
+  const int64_t ranks = AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "x");
+  const int64_t kept = plan.schedule().name() == "gpipe" ? 2 : 1;
+  const int64_t activations = plan.recompute().mode() == Recompute::NONE ? 400 : 100;
+  if (plan.zero().stage() > 0) return absl::InvalidArgumentError("not built");
+  return (600 + kept * activations * std::max<int64_t>(1, recipe.microbatch_sequences()) / 4) / ranks;
+}
+
+// Every way is what it says, applied by the flags that it prints, and fits.
+void ExpectTrue(const std::vector<WayOut>& ways, const Recipe& recipe, const Plan& plan, int64_t capacity) {
+  for (const WayOut& way : ways) {
+    Recipe changed = recipe;
+    Plan changed_plan = plan;
+    for (absl::string_view setting : absl::StrSplit(absl::StripPrefix(way.change, "--set "), " --set ")) {
+      ASSERT_TRUE(ApplySetting(setting, &changed, &changed_plan).ok()) << way.change;
+    }
+    EXPECT_EQ(*Bytes(changed, changed_plan), way.planned_bytes) << way.change;
+    EXPECT_LE(way.planned_bytes, capacity);
+  }
+}
+
+TEST(FindWaysOut, GivesWhatFits) {
+  const Recipe recipe = RecipeOf(4);
+  const Plan plan = PlanOf(1, 2, "gpipe");
+  // 1400 as it is.
+  const auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, 3, Bytes);
+  ASSERT_EQ(ways.size(), 3u);
+  EXPECT_EQ(ways[0].change, "--set recompute.mode=FIT");
+  EXPECT_EQ(ways[1].change, "--set schedule=1f1b");
+  EXPECT_EQ(ways[2].change, "--set mbs=2");
+  ExpectTrue(ways, recipe, plan, 1000);
+  EXPECT_EQ(
+      DescribeWaysOut(ways),
+      "it fits with --set recompute.mode=FIT (0.00 GiB), or with --set schedule=1f1b (0.00 GiB), or with --set mbs=2 "
+      "(0.00 GiB)");
+}
+
+TEST(FindWaysOut, TradesReplicasAndJoinsChanges) {
+  const Recipe recipe = RecipeOf(4);
+  const Plan plan = PlanOf(1, 2, "1f1b");
+  // Less than the states of one rank: two ranks a replica, or with recompute more.
+  auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 500, 2, Bytes);
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_EQ(ways[0].change, "--set pp=2 --set dp=1");
+  EXPECT_EQ(ways[1].change, "--set tp=2 --set dp=1");
+  ExpectTrue(ways, recipe, plan, 500);
+  ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 350, 2, Bytes);
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_EQ(ways[0].change, "--set recompute.mode=FULL --set pp=2 --set dp=1");
+  ExpectTrue(ways, recipe, plan, 350);
+}
+
+TEST(FindWaysOut, StopsTrying) {
+  int tries = 0;
+  const auto never = [&](const Recipe&, const Plan&) -> absl::StatusOr<int64_t> {
+    ++tries;
+    return 1000;
+  };
+  EXPECT_TRUE(FindWaysOut(RecipeOf(64), PlanOf(1, 64, "gpipe"), ClusterOf(64), 64, 999, 3, never).empty());
+  EXPECT_GT(tries, 10);
+  EXPECT_LE(tries, kMostTries);
+  EXPECT_THAT(DescribeWaysOut({}), testing::HasSubstr("no change"));
+  // No stage without a layer, no more ranks than devices, no part of a sequence.
+  for (const WayOut& way : FindWaysOut(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 999, 3, Bytes)) {
+    EXPECT_THAT(way.change, testing::Not(testing::AnyOf(testing::HasSubstr("pp"), testing::HasSubstr("tp"),
+                                                        testing::HasSubstr("mbs"))));
+  }
+}
+
+}  // namespace
+}  // namespace weft
