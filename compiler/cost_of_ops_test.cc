@@ -74,6 +74,39 @@ TEST_F(CostOfOps, Attention) {
   EXPECT_EQ(cost.maskedFlops() * 16, cost.flops() * 6);
 }
 
+// Heads of keys and values that are shared change what is read, not what is multiplied; a window hides more than the
+// causal mask.
+TEST_F(CostOfOps, GroupedAttentionWithAWindow) {
+  Step step = StepOf(R"(
+    %q = weft.parameter 0 : tensor<16x4xf32>
+    %k = weft.parameter 1 : tensor<16x2xf32>
+    %0:2 = weft.attention %q, %k, %k {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.25 : f64, sequence = 8 : i64, window = 3 : i64} : (tensor<16x4xf32>, tensor<16x2xf32>, tensor<16x2xf32>) -> (tensor<16x4xf32>, tensor<16x2xf32>))");
+  EXPECT_EQ(step.work().flops(), 4 * 16 * 8 * 4);
+  EXPECT_EQ(step.work().bytes(), 4 * 16 * (4 + 2 + 2 + 4 + 2));
+  EXPECT_EQ(step.attributes().kv_heads(), 1);
+  EXPECT_EQ(step.attributes().window(), 3);
+  auto cost = mlir::cast<ir::CostInterface>(
+      module_->lookupSymbol<ir::GraphOp>("g").getBody().front().getTerminator()->getPrevNode());
+  // Queries see 1, 2, 3, 3, ... of 8 keys: 21 of 64 scores.
+  EXPECT_EQ(cost.maskedFlops() * 64, cost.flops() * (64 - 21));
+}
+
+TEST_F(CostOfOps, RopeTakesItsAttributesAlong) {
+  Step step = StepOf(R"(
+    %x = weft.parameter 0 : tensor<6x8xf32>
+    %0 = weft.rope %x {base = 500000.0 : f64, factor = 8.0 : f64, head_size = 4 : i64, inverse, magnitude = 1.5 : f64, ramp_high = 4.0 : f64, ramp_low = 1.0 : f64, ramp_positions = 8192.0 : f64, sequence = 3 : i64} : (tensor<6x8xf32>) -> tensor<6x8xf32>)");
+  EXPECT_EQ(step.kernel(), ROPE);
+  EXPECT_EQ(step.work().flops(), 0);
+  EXPECT_EQ(step.attributes().base(), 500000);
+  EXPECT_EQ(step.attributes().factor(), 8);
+  EXPECT_EQ(step.attributes().head_size(), 4);
+  EXPECT_TRUE(step.attributes().inverse());
+  EXPECT_EQ(step.attributes().magnitude(), 1.5);
+  EXPECT_EQ(step.attributes().ramp_low(), 1);
+  EXPECT_EQ(step.attributes().ramp_high(), 4);
+  EXPECT_EQ(step.attributes().ramp_positions(), 8192);
+}
+
 TEST_F(CostOfOps, BackwardCountsTwiceTheProducts) {
   ir::GraphOp graph = Graph(R"(
     %x = weft.parameter 0 {layer = 0 : i32} : tensor<4x4xf32>

@@ -1,46 +1,18 @@
 #include "compiler/gpt2_graph.h"
 
 #include <cmath>
-#include <initializer_list>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/graph_builder.h"
 
 namespace weft {
 namespace {
 
-// Appends ops of one graph. Every op has one output, which bears the op's name.
-class Builder {
+class Builder : public GraphBuilder {
  public:
-  Builder(const Gpt2Shape& shape, absl::string_view name) : shape_(shape) {
-    graph_.set_name(std::string(name));
-    graph_.set_vocabulary(shape.vocabulary);
-    graph_.set_maximum_positions(shape.positions);
-  }
-
-  std::string Op(absl::string_view name, absl::string_view kind, std::initializer_list<std::string> inputs,
-                 const OpAttributes& attributes = {}) {
-    GraphOp& op = *graph_.add_ops();
-    op.set_name(std::string(name));
-    op.set_kind(std::string(kind));
-    for (const std::string& input : inputs) op.add_inputs(input);
-    op.add_outputs(std::string(name));
-    op.set_layer(layer_);
-    if (attributes.ByteSizeLong() > 0) *op.mutable_attributes() = attributes;
-    return std::string(name);
-  }
-
-  std::string Weight(absl::string_view name, std::initializer_list<int64_t> extents, double normal) {
-    GraphParameter& parameter = AddParameter(name, extents);
-    parameter.mutable_init()->set_normal(normal);
-    return parameter.name();
-  }
-
-  std::string Constant(absl::string_view name, int64_t extent, double value) {
-    GraphParameter& parameter = AddParameter(name, {extent});
-    parameter.mutable_init()->set_constant(value);
-    return parameter.name();
-  }
+  Builder(const Gpt2Shape& shape, absl::string_view name)
+      : GraphBuilder(name, shape.vocabulary, shape.positions), shape_(shape) {}
 
   std::string Norm(absl::string_view name, const std::string& x) {
     std::string full = absl::StrCat("transformer.", name);
@@ -52,22 +24,16 @@ class Builder {
   }
 
   // Weight [from, to], rows are inputs.
-  std::string Linear(absl::string_view name, const std::string& x, int64_t from, int64_t to, double normal) {
+  std::string Conv1d(absl::string_view name, const std::string& x, int64_t from, int64_t to, double normal) {
     std::string full = absl::StrCat("transformer.", name);
     std::string weight = Weight(absl::StrCat(full, ".weight"), {from, to}, normal);
     std::string bias = Constant(absl::StrCat(full, ".bias"), to, 0);
     return Op(name, "matmul", {x, weight, bias});
   }
 
-  std::string Dropout(absl::string_view name, const std::string& x, double probability) {
-    OpAttributes attributes;
-    attributes.set_dropout(probability);
-    return Op(name, "dropout", {x}, attributes);
-  }
-
   std::string Embeddings() {
     std::string wte = Weight("transformer.wte.weight", {shape_.vocabulary, shape_.width}, shape_.init);
-    graph_.mutable_parameters(0)->set_vocabulary_rows(true);
+    HasVocabularyRows();
     std::string wpe = Weight("transformer.wpe.weight", {shape_.positions, shape_.width}, shape_.init);
     std::string tokens = Op("tokens", "tokens", {});
     std::string x = Op("wte", "embedding", {tokens, wte});
@@ -88,17 +54,17 @@ class Builder {
     attention.set_scale(scale);
 
     std::string qkv =
-        Linear(absl::StrCat(h, "attn.c_attn"), Norm(absl::StrCat(h, "ln_1"), x), width, 3 * width, shape_.init);
+        Conv1d(absl::StrCat(h, "attn.c_attn"), Norm(absl::StrCat(h, "ln_1"), x), width, 3 * width, shape_.init);
     std::string heads = Op(absl::StrCat(h, "attn.attention"), "attention", {qkv}, attention);
-    std::string y = Linear(absl::StrCat(h, "attn.c_proj"), heads, width, width, residual);
+    std::string y = Conv1d(absl::StrCat(h, "attn.c_proj"), heads, width, width, residual);
     y = Dropout(absl::StrCat(h, "attn.resid_dropout"), y, shape_.residual_dropout);
     std::string middle = Op(absl::StrCat(h, "attn.residual"), "add", {x, y});
 
     std::string wide =
-        Linear(absl::StrCat(h, "mlp.c_fc"), Norm(absl::StrCat(h, "ln_2"), middle), width, shape_.inner, shape_.init);
+        Conv1d(absl::StrCat(h, "mlp.c_fc"), Norm(absl::StrCat(h, "ln_2"), middle), width, shape_.inner, shape_.init);
     OpAttributes gelu;
     gelu.set_tanh_approximation(shape_.tanh_approximation);
-    y = Linear(absl::StrCat(h, "mlp.c_proj"), Op(absl::StrCat(h, "mlp.act"), "gelu", {wide}, gelu), shape_.inner, width,
+    y = Conv1d(absl::StrCat(h, "mlp.c_proj"), Op(absl::StrCat(h, "mlp.act"), "gelu", {wide}, gelu), shape_.inner, width,
                residual);
     y = Dropout(absl::StrCat(h, "mlp.dropout"), y, shape_.residual_dropout);
     return Op(absl::StrCat(h, "mlp.residual"), "add", {middle, y});
@@ -109,37 +75,24 @@ class Builder {
     std::string weight = "transformer.wte.weight";
     if (!shape_.tied_head) {
       weight = Weight("lm_head.weight", {shape_.vocabulary, shape_.width}, shape_.init);
-      graph_.mutable_parameters(graph_.parameters_size() - 1)->set_vocabulary_rows(true);
+      HasVocabularyRows();
     }
-    OpAttributes transpose;
-    transpose.set_transpose_b(true);
-    std::string logits = Op("lm_head", "matmul", {normed, weight}, transpose);
-    std::string targets = Op("targets", "targets", {});
-    graph_.set_loss(Op("loss", "cross_entropy", {logits, targets}));
+    Loss("lm_head", {normed, weight});
   }
 
   ModelGraph Build() {
     std::string x = Embeddings();
     for (int64_t block = 0; block < shape_.layers; ++block) {
-      ++layer_;
+      NextLayer();
       x = Block(block, x);
     }
-    ++layer_;
+    NextLayer();
     Head(x);
-    return std::move(graph_);
+    return Take();
   }
 
  private:
-  GraphParameter& AddParameter(absl::string_view name, std::initializer_list<int64_t> extents) {
-    GraphParameter& parameter = *graph_.add_parameters();
-    parameter.set_name(std::string(name));
-    for (int64_t extent : extents) parameter.add_shape(extent);
-    return parameter;
-  }
-
   const Gpt2Shape& shape_;
-  ModelGraph graph_;
-  int layer_ = 0;
 };
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "compiler/import_graph.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/diagnostic_status.h"
+#include "compiler/graph_importer.h"
 #include "compiler/training.h"
 #include "ir/graph_ops.h"
 #include "mlir/IR/Verifier.h"
@@ -75,57 +74,9 @@ Training TrainingOf(mlir::MLIRContext* context, const Recipe& recipe, const Impo
   return training;
 }
 
-class Importer {
- public:
-  Importer(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe, const ImportOptions& options)
-      : context_(context), graph_(graph), recipe_(recipe), options_(options), builder_(context) {}
+}  // namespace
 
-  absl::StatusOr<ImportedGraph> Run();
-
- private:
-  absl::Status CheckSettings();
-  absl::Status AddTensors();
-  absl::Status AddOp(const GraphOp& op);
-
-  template <typename... Parts>
-  absl::Status Bad(const Parts&... parts) const {
-    return absl::InvalidArgumentError(absl::StrCat("model graph: ", where_, parts...));
-  }
-
-  // Input `index` of `op`: an earlier op's output, or one more use of a parameter. `rank` is what it must have.
-  absl::StatusOr<mlir::Value> Input(const GraphOp& op, int index, int rank);
-  absl::Status CheckArity(const GraphOp& op, int least, int most);
-
-  mlir::RankedTensorType Activation(int64_t columns) { return mlir::RankedTensorType::get({rows_, columns}, compute_); }
-  static int64_t Dim(mlir::Value value, unsigned index) {
-    return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(index);
-  }
-  double DropoutProbability() const { return !options_.evaluation && recipe_.has_dropout() ? recipe_.dropout() : 0.0; }
-
-  mlir::MLIRContext* context_;
-  const ModelGraph& graph_;
-  const Recipe& recipe_;
-  const ImportOptions& options_;
-  mlir::OpBuilder builder_;
-  // "op 'h.0.mlp': ", for messages.
-  std::string where_;
-  int64_t rows_ = 0;
-  int64_t batches_ = 0;
-  mlir::Type compute_;
-  mlir::Type params_;
-  mlir::Type statistics_;
-  // Losses of the microbatches, threaded through the ops that write them.
-  mlir::Value losses_;
-  std::map<std::string, mlir::Value> values_;
-  std::map<std::string, int> parameters_;
-  std::vector<LogicalTensor> tensors_;
-  int32_t sites_ = 0;
-  // Trace name and layer of ops, by op.
-  std::string name_;
-  int32_t layer_ = 0;
-};
-
-absl::Status Importer::CheckSettings() {
+absl::Status GraphImporter::CheckSettings() {
   auto check = [&](DType dtype, const char* name) {
     if (dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -160,7 +111,7 @@ absl::Status Importer::CheckSettings() {
   return absl::OkStatus();
 }
 
-absl::Status Importer::AddTensors() {
+absl::Status GraphImporter::AddTensors() {
   // The recipe's standard deviation stands for the largest of the graph's; the others keep their ratio to it.
   double largest = 0;
   for (const GraphParameter& parameter : graph_.parameters()) largest = std::max(largest, parameter.init().normal());
@@ -199,147 +150,7 @@ absl::Status Importer::AddTensors() {
   return absl::OkStatus();
 }
 
-absl::Status Importer::CheckArity(const GraphOp& op, int least, int most) {
-  if (op.inputs_size() < least || op.inputs_size() > most) {
-    return Bad("has ", op.inputs_size(), " inputs, kind ", op.kind(), " takes ", least,
-               least == most ? "" : absl::StrCat(" to ", most));
-  }
-  if (op.outputs_size() != 1) return Bad("has ", op.outputs_size(), " outputs, must have 1");
-  return absl::OkStatus();
-}
-
-absl::StatusOr<mlir::Value> Importer::Input(const GraphOp& op, int index, int rank) {
-  const std::string& name = op.inputs(index);
-  mlir::Value value;
-  if (auto found = values_.find(name); found != values_.end()) {
-    value = found->second;
-  } else if (auto parameter = parameters_.find(name); parameter != parameters_.end()) {
-    LogicalTensor& tensor = tensors_[parameter->second];
-    llvm::SmallVector<int64_t> shape(tensor.padded_shape().begin(), tensor.padded_shape().end());
-    auto use =
-        builder_.create<ir::ParameterOp>(mlir::NameLoc::get(builder_.getStringAttr(name)),
-                                         mlir::RankedTensorType::get(shape, params_), parameter->second, tensor.uses());
-    use->setAttr(ir::kLayerAttr, builder_.getI32IntegerAttr(layer_));
-    tensor.set_uses(tensor.uses() + 1);
-    value = use;
-  } else {
-    return Bad("reads ", Quoted(name), ", which is neither a parameter nor an earlier op's output");
-  }
-  if (mlir::cast<mlir::RankedTensorType>(value.getType()).getRank() != rank) {
-    return Bad("input ", index, " ", Quoted(name), " must have ", rank, rank == 1 ? " dimension" : " dimensions");
-  }
-  return value;
-}
-
-absl::Status Importer::AddOp(const GraphOp& op) {
-  where_ = absl::StrCat("op ", Quoted(op.name()), ": ");
-  if (values_.empty() && op.layer() != 0) return Bad("is the first op and must be in layer 0, not ", op.layer());
-  if (op.layer() < layer_) return Bad("layer ", op.layer(), " comes after layer ", layer_, "; layers must ascend");
-  if (op.layer() > layer_ + 1) return Bad("layer ", op.layer(), " comes after layer ", layer_, "; none may be skipped");
-  layer_ = op.layer();
-  const std::string& kind = op.kind();
-  mlir::Location loc = mlir::NameLoc::get(builder_.getStringAttr(op.name()));
-  const OpAttributes& a = op.attributes();
-  mlir::Type i64 = builder_.getI64Type();
-  mlir::IntegerAttr sequence = builder_.getIntegerAttr(i64, recipe_.sequence_length());
-  mlir::RankedTensorType statistics = mlir::RankedTensorType::get({rows_}, statistics_);
-  mlir::RankedTensorType ids = mlir::RankedTensorType::get({rows_}, builder_.getI32Type());
-  mlir::Value result;
-  if (kind == "tokens" || kind == "targets") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 0, 0));
-    result = kind == "tokens" ? builder_.create<ir::LoadTokensOp>(loc, ids).getResult()
-                              : builder_.create<ir::LoadTargetsOp>(loc, ids).getResult();
-  } else if (kind == "embedding") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value tokens, Input(op, 0, 1));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value table, Input(op, 1, 2));
-    result = builder_.create<ir::EmbeddingOp>(loc, Activation(Dim(table, 1)), tokens, table);
-  } else if (kind == "position_embedding") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 1, 1));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value table, Input(op, 0, 2));
-    result = builder_.create<ir::PositionEmbeddingOp>(loc, Activation(Dim(table, 1)), table, sequence);
-  } else if (kind == "add") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value left, Input(op, 0, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value right, Input(op, 1, 2));
-    result = builder_.create<ir::AddOp>(loc, Activation(Dim(left, 1)), left, right, mlir::Value());
-  } else if (kind == "matmul") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 3));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value weight, Input(op, 1, 2));
-    mlir::Value bias;
-    if (op.inputs_size() == 3) {
-      WEFT_ASSIGN_OR_RETURN(bias, Input(op, 2, 1));
-    }
-    result = builder_.create<ir::MatmulOp>(loc, Activation(Dim(weight, a.transpose_b() ? 0 : 1)), x, weight, bias,
-                                           mlir::Value(), false, a.transpose_b());
-  } else if (kind == "layer_norm") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 3, 3));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value gamma, Input(op, 1, 1));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value beta, Input(op, 2, 1));
-    result = builder_
-                 .create<ir::LayerNormOp>(loc, Activation(Dim(x, 1)), statistics, statistics, x, gamma, beta,
-                                          builder_.getF64FloatAttr(a.epsilon()))
-                 .getResult();
-  } else if (kind == "gelu") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 1, 1));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
-    result = builder_.create<ir::GeluOp>(loc, x.getType(), x, a.tanh_approximation());
-  } else if (kind == "attention") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 1, 1));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value qkv, Input(op, 0, 2));
-    int64_t d = Dim(qkv, 1) / 3;
-    if (a.heads() <= 0 || Dim(qkv, 1) % 3 != 0 || d % a.heads() != 0) {
-      return Bad("heads = ", a.heads(), " must divide a third of the input's ", Dim(qkv, 1), " columns");
-    }
-    double scale = a.scale() != 0 ? a.scale() : 1 / std::sqrt(static_cast<double>(d / a.heads()));
-    result =
-        builder_
-            .create<ir::AttentionOp>(loc, Activation(d), mlir::RankedTensorType::get({rows_, a.heads()}, statistics_),
-                                     qkv, builder_.getIntegerAttr(i64, a.heads()), sequence,
-                                     a.causal() ? builder_.getUnitAttr() : mlir::UnitAttr(),
-                                     builder_.getF64FloatAttr(scale), builder_.getF64FloatAttr(DropoutProbability()),
-                                     builder_.getI32IntegerAttr(DropoutProbability() > 0 ? sites_ : 0))
-            .getResult();
-    ++sites_;
-  } else if (kind == "dropout") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 1, 1));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
-    result = x;
-    if (DropoutProbability() > 0) {
-      result = builder_.create<ir::DropoutOp>(loc, x.getType(), x, builder_.getF64FloatAttr(DropoutProbability()),
-                                              builder_.getI32IntegerAttr(sites_));
-    }
-    ++sites_;
-  } else if (kind == "cross_entropy") {
-    WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value logits, Input(op, 0, 2));
-    WEFT_ASSIGN_OR_RETURN(mlir::Value targets, Input(op, 1, 1));
-    double tokens =
-        static_cast<double>(recipe_.global_batch_sequences()) * static_cast<double>(recipe_.sequence_length());
-    auto loss = builder_.create<ir::CrossEntropyOp>(loc, statistics, losses_.getType(), logits, targets, losses_,
-                                                    builder_.getIntegerAttr(i64, graph_.vocabulary()),
-                                                    builder_.getF64FloatAttr(1 / tokens));
-    result = losses_ = loss.getNewLosses();
-  } else {
-    return Bad("unknown kind ", Quoted(kind),
-               NameHelp(kind, {"tokens", "targets", "embedding", "position_embedding", "add", "matmul", "layer_norm",
-                               "gelu", "attention", "dropout", "cross_entropy"}));
-  }
-  if (parameters_.count(op.outputs(0)) > 0 || !values_.emplace(op.outputs(0), result).second) {
-    return Bad("writes ", Quoted(op.outputs(0)), ", which exists already");
-  }
-  mlir::Operation* made = result.getDefiningOp();
-  // An op that was left out has made nothing.
-  if (!made->hasAttr(ir::kNameAttr)) {
-    made->setAttr(ir::kNameAttr, builder_.getStringAttr(op.name()));
-    made->setAttr(ir::kLayerAttr, builder_.getI32IntegerAttr(layer_));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ImportedGraph> Importer::Run() {
+absl::StatusOr<ImportedGraph> GraphImporter::Run() {
   WEFT_RETURN_IF_ERROR(CheckSettings());
   WEFT_RETURN_IF_ERROR(AddTensors());
   mlir::Location unknown = builder_.getUnknownLoc();
@@ -379,11 +190,9 @@ absl::StatusOr<ImportedGraph> Importer::Run() {
   return imported;
 }
 
-}  // namespace
-
 absl::StatusOr<ImportedGraph> ImportGraph(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe,
                                           const ImportOptions& options) {
-  return Importer(context, graph, recipe, options).Run();
+  return GraphImporter(context, graph, recipe, options).Run();
 }
 
 }  // namespace weft

@@ -129,7 +129,11 @@ TEST(ImportHfTest, VariantsChangeTheGraph) {
 
 TEST(ImportHfTest, RefusesByName) {
   EXPECT_THAT(Error(With(R"("n_layers": 3)")), testing::AllOf(HasSubstr("n_layers"), HasSubstr("n_layer?")));
-  EXPECT_THAT(Error(Replace("\"gpt2\"", "\"llama\"")), HasSubstr("model_type = 'llama'; 'gpt2' is supported"));
+  EXPECT_THAT(Error(Replace("\"gpt2\"", "\"gpt3\"")),
+              HasSubstr("model_type = 'gpt3'; weft has no importer for it; nearest: 'gpt2'; known: gpt2, llama"));
+  // Another family: the first field that it does not have.
+  EXPECT_THAT(Error(Replace("\"gpt2\"", "\"llama\"")),
+              HasSubstr("architectures = 'GPT2LMHeadModel'; 'LlamaForCausalLM'"));
   EXPECT_THAT(Error(Replace("GPT2LMHeadModel", "GPT2ForSequenceClassification")), HasSubstr("architectures"));
   EXPECT_THAT(Error(Replace("gelu_new", "relu")), HasSubstr("activation_function = 'relu'; gelu_new"));
   EXPECT_THAT(Error(Replace("\"n_head\": 4", "\"n_head\": 5")), HasSubstr("n_head = 5; it must divide n_embd = 32"));

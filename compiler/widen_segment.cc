@@ -58,6 +58,7 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
       return Error(step, "gathers rows or statistics of tokens");
     case GELU:
     case CAST:
+    case SWIGLU:
     case ADD:
     case GROUP_ALL_REDUCE:
       if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
@@ -65,6 +66,7 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
     case MATMUL:
     case BIAS_ADD:
     case LAYER_NORM:
+    case RMS_NORM:
     case EMBEDDING: {
       if (per_token == 0 && step.kernel() != EMBEDDING) return Rows::kNone;
       const bool first_alone = per_token == 1 && In(step, 0) == Rows::kPerToken;
@@ -72,6 +74,7 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
       return Error(step, "mixes tokens of different rows");
     }
     case ATTENTION:
+    case ROPE:
     case DROPOUT:
       if (per_token == step.inputs_size()) return Rows::kPerToken;
       return Error(step, "is not applied to tokens");
@@ -165,7 +168,8 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   int64_t once = 0;
   for (int input : step->inputs()) {
     if (rows[input] == Rows::kPerToken ||
-        (step->kernel() != MATMUL && step->kernel() != LAYER_NORM && step->kernel() != BIAS_ADD)) {
+        (step->kernel() != MATMUL && step->kernel() != LAYER_NORM && step->kernel() != RMS_NORM &&
+         step->kernel() != BIAS_ADD)) {
       continue;
     }
     WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(before.values(input)));

@@ -112,6 +112,27 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
       result.step.mutable_attributes()->set_tanh_approximation(true);
       return result;
     }
+    case RMS_NORM: {
+      KernelCase result = Case(kernel, {x, row}, {x, column});
+      result.step.mutable_attributes()->set_epsilon(1e-5);
+      return result;
+    }
+    case RMS_NORM_BACKWARD:
+      return Case(kernel, {x, x, row, column}, {x});
+    case RMS_NORM_BACKWARD_WEIGHT:
+      return Accumulating(Case(kernel, {x, x, column}, {row}));
+    case ROPE: {
+      KernelCase result = Case(kernel, {x}, {x});
+      result.step.mutable_attributes()->set_sequence(kSequence);
+      result.step.mutable_attributes()->set_head_size(64);
+      result.step.mutable_attributes()->set_base(10000);
+      result.step.mutable_attributes()->set_magnitude(1);
+      return result;
+    }
+    case SWIGLU:
+      return Case(kernel, {x, x}, {x});
+    case SWIGLU_BACKWARD:
+      return Case(kernel, {x, x, x}, {x, x});
     case DROPOUT: {
       KernelCase result = Case(kernel, {x}, {x});
       result.step.mutable_attributes()->set_dropout(0.1);
@@ -176,6 +197,11 @@ class CountingData : public DataSource {
 
 }  // namespace
 
+bool HasCases(Kernel kernel) {
+  return kernel == MATMUL || kernel == ATTENTION || kernel == ATTENTION_BACKWARD ||
+         Elementwise(kernel, kExtents[0]).step.kernel() == kernel;
+}
+
 std::vector<KernelFamily> KernelFamilies() {
   std::vector<KernelFamily> families;
   auto matmuls = [](DType dtype, bool peak_only) {
@@ -191,6 +217,7 @@ std::vector<KernelFamily> KernelFamilies() {
   };
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
     const Kernel kernel = static_cast<Kernel>(k);
+    if (!HasCases(kernel)) continue;
     if (kernel == MATMUL) {
       families.push_back(matmuls(FP32, false));
       families.push_back(matmuls(FP64, true));

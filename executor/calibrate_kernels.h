@@ -39,7 +39,10 @@ struct KernelFamily {
   std::vector<std::vector<KernelCase>> sizes;
 };
 
-// Every kernel of program.proto, in its order, on shapes of small GPT models.
+// Whether a kernel can be measured by itself, as all can but those that work on parts of split tensors.
+bool HasCases(Kernel kernel);
+
+// Every kernel of program.proto that can, in its order, on shapes of small GPT models.
 std::vector<KernelFamily> KernelFamilies();
 
 // The smallest step there is: what is left is the cost of starting one.

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "executor/weight_names.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -18,25 +14,8 @@
 namespace weft {
 namespace {
 
-std::string WithoutPrefix(absl::string_view name) {
-  absl::ConsumePrefix(&name, "transformer.");
-  return std::string(name);
-}
-
-// Buffers that published GPT-2 files carry: "h.<layer>.attn.bias" and "h.<layer>.attn.masked_bias".
-bool IsCausalMask(const std::string& name) {
-  const std::vector<std::string> parts = absl::StrSplit(name, '.');
-  return parts.size() == 4 && parts[0] == "h" && !parts[1].empty() &&
-         std::all_of(parts[1].begin(), parts[1].end(), absl::ascii_isdigit) && parts[2] == "attn" &&
-         (parts[3] == "bias" || parts[3] == "masked_bias");
-}
-
-constexpr char kHead[] = "lm_head.weight";
-constexpr char kTable[] = "wte.weight";
-
-// A file may hold the output matrix beside the embedding that the program uses for both; then it must be the same.
-absl::Status CheckTiedHead(const SafetensorsReader& reader, const SafetensorsEntry& head,
-                           const SafetensorsEntry* table) {
+// A file may hold a tensor beside the one that the program uses for both; then it must be the same.
+absl::Status CheckTied(const SafetensorsReader& reader, const SafetensorsEntry& head, const SafetensorsEntry* table) {
   const std::string refusal = absl::StrCat(reader.path(), ": tensor ", Quoted(head.name));
   if (table == nullptr) return absl::InvalidArgumentError(refusal + " does not belong to the program");
   const std::string tied =
@@ -59,20 +38,20 @@ absl::Status CheckTiedHead(const SafetensorsReader& reader, const SafetensorsEnt
   return values[0] == values[1] ? absl::OkStatus() : absl::InvalidArgumentError(refusal + tied);
 }
 
-// MatchWeights; `head` receives an output matrix that the program does not have.
+// MatchWeights; `copies` receives tensors that the program uses another in place of.
 absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsReader& reader, const Program& program,
-                                                           const SafetensorsEntry** head) {
+                                                           std::vector<const SafetensorsEntry*>* copies) {
   std::map<std::string, const SafetensorsEntry*> entries;
   for (const SafetensorsEntry& entry : reader.entries()) {
-    if (!entries.emplace(WithoutPrefix(entry.name), &entry).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name), " is there with and without 'transformer.'"));
+    if (!entries.emplace(CanonicalWeightName(entry.name), &entry).second) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name),
+                                                     " is there with and without its model's prefix"));
     }
   }
   std::vector<const SafetensorsEntry*> result;
   std::vector<std::string> missing;
   for (const LogicalTensor& tensor : program.tensors()) {
-    const auto found = entries.find(WithoutPrefix(tensor.name()));
+    const auto found = entries.find(CanonicalWeightName(tensor.name()));
     if (found == entries.end()) {
       missing.push_back(tensor.name());
       continue;
@@ -92,9 +71,9 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsRead
   }
   std::vector<std::string> unknown;
   for (const auto& [name, entry] : entries) {
-    if (name == kHead) {
-      *head = entry;
-    } else if (!IsCausalMask(name)) {
+    if (!TiedTo(name).empty()) {
+      copies->push_back(entry);
+    } else if (!IsNoParameter(name)) {
       unknown.push_back(entry->name);
     }
   }
@@ -117,20 +96,23 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsRead
 
 absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
                                                                   const Program& program) {
-  const SafetensorsEntry* head = nullptr;
-  WEFT_ASSIGN_OR_RETURN(auto result, Match(reader, program, &head));
-  if (head == nullptr) return result;
-  const SafetensorsEntry* table = nullptr;
-  for (const SafetensorsEntry* entry : result) {
-    if (WithoutPrefix(entry->name) == kTable) table = entry;
+  std::vector<const SafetensorsEntry*> copies;
+  WEFT_ASSIGN_OR_RETURN(auto result, Match(reader, program, &copies));
+  for (const SafetensorsEntry* copy : copies) {
+    const std::vector<std::string> originals = TiedTo(CanonicalWeightName(copy->name));
+    const SafetensorsEntry* original = nullptr;
+    for (const SafetensorsEntry* entry : result) {
+      const std::string name = CanonicalWeightName(entry->name);
+      if (std::find(originals.begin(), originals.end(), name) != originals.end()) original = entry;
+    }
+    WEFT_RETURN_IF_ERROR(CheckTied(reader, *copy, original));
   }
-  WEFT_RETURN_IF_ERROR(CheckTiedHead(reader, *head, table));
   return result;
 }
 
 absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state) {
-  const SafetensorsEntry* head = nullptr;
-  WEFT_ASSIGN_OR_RETURN(const std::vector<const SafetensorsEntry*> entries, Match(reader, program, &head));
+  std::vector<const SafetensorsEntry*> copies;
+  WEFT_ASSIGN_OR_RETURN(const std::vector<const SafetensorsEntry*> entries, Match(reader, program, &copies));
   for (int i = 0; i < program.tensors_size(); ++i) {
     if (!state->Holds(i, StatePart::kWeight)) continue;
     TensorData data{.dtype = entries[i]->dtype, .shape = entries[i]->shape, .bytes = {}};

@@ -1,4 +1,4 @@
-// Weight files with Hugging Face's names for GPT-2.
+// Weight files with Hugging Face's names.
 #ifndef WEFT_EXECUTOR_WEIGHTS_H_
 #define WEFT_EXECUTOR_WEIGHTS_H_
 
@@ -14,11 +14,11 @@
 
 namespace weft {
 
-// For each logical tensor of the program the entry of the file that holds it. Names match with or without the prefix
-// "transformer."; what published files hold besides parameters is ignored: causal masks ("h.0.attn.bias",
-// "h.0.attn.masked_bias") and, where the head is tied to the embedding, "lm_head.weight". Anything else that is
-// missing, unknown, of another shape or not of a floating-point type is an error that names it; so is a head that is not
-// equal to the embedding, for it would be lost.
+// For each logical tensor of the program the entry of the file that holds it. Names match with or without the prefix of
+// their model; what published files hold besides parameters is ignored (weight_names.h), and so is a tensor that the
+// program uses another in place of (a tied head), if the two are equal. Anything else that is missing, unknown, of
+// another shape or not of a floating-point type is an error that names it; so is a head that is not equal to the
+// embedding, for it would be lost.
 absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
                                                                   const Program& program);
 

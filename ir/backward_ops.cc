@@ -94,18 +94,35 @@ mlir::LogicalResult GeluBackwardOp::verify() {
 mlir::LogicalResult AttentionBackwardOp::verify() {
   int64_t rows = Dim(getQkv(), 0);
   int64_t columns = Dim(getQkv(), 1);
+  int64_t d = columns / (getKv().empty() ? 3 : 1);
   int64_t heads = getHeadsAttr().getInt();
   int64_t sequence = getSequenceAttr().getInt();
-  if (heads <= 0 || columns % 3 != 0 || columns / 3 % heads != 0) {
+  if (getKv().empty() && (heads <= 0 || columns % 3 != 0 || d % heads != 0)) {
     return emitOpError() << "[attention_backward_c1] columns of qkv must be 3 x heads x head size, got " << columns
                          << " columns and " << heads << " heads";
+  }
+  if (mlir::failed(VerifyHeads(*this, "attention_backward_c8", getQkv(), getKv(), heads, getKvHeadsAttr().getInt()))) {
+    return mlir::failure();
+  }
+  if (getDkv().size() != getKv().size()) {
+    return emitOpError() << "[attention_backward_c9] has " << getDkv().size() + 1 << " results for "
+                         << getKv().size() + 1 << " inputs of attention";
+  }
+  for (auto [gradient, value] : llvm::zip(getDkv(), getKv())) {
+    if (mlir::failed(
+            ExpectShape(*this, "attention_backward_c9", "gradient of k and v (like them)", gradient, ShapeOf(value)))) {
+      return mlir::failure();
+    }
+  }
+  if (getWindowAttr().getInt() < 0 || (getWindowAttr().getInt() > 0 && !getCausal())) {
+    return emitOpError() << "[attention_backward_c10] window = " << getWindowAttr().getInt()
+                         << " must not be negative, and needs causal";
   }
   if (sequence <= 0 || rows % sequence != 0) {
     return emitOpError() << "[attention_backward_c2] sequence = " << sequence << " must divide qkv's rows, " << rows;
   }
-  if (mlir::failed(ExpectShape(*this, "attention_backward_c3", "dout (like out)", getDout(), {rows, columns / 3})) ||
-      mlir::failed(ExpectShape(*this, "attention_backward_c3", "out (rows x a third of qkv's columns)", getOut(),
-                               {rows, columns / 3})) ||
+  if (mlir::failed(ExpectShape(*this, "attention_backward_c3", "dout (like out)", getDout(), {rows, d})) ||
+      mlir::failed(ExpectShape(*this, "attention_backward_c3", "out (rows x columns of q)", getOut(), {rows, d})) ||
       mlir::failed(ExpectShape(*this, "attention_backward_c4", "lse (rows x heads)", getLse(), {rows, heads})) ||
       mlir::failed(ExpectStatistics(*this, "attention_backward_c5", "lse", getLse(), getQkv())) ||
       mlir::failed(ExpectShape(*this, "attention_backward_c6", "result (like qkv)", getDqkv(), {rows, columns}))) {
@@ -119,7 +136,7 @@ mlir::LogicalResult AttentionBackwardOp::verify() {
 int64_t AttentionBackwardOp::flops() { return SaturatingMultiply(10, AttentionVolume(getOut(), getSequence())); }
 int64_t AttentionBackwardOp::modelFlops() { return SaturatingMultiply(8, AttentionVolume(getOut(), getSequence())); }
 int64_t AttentionBackwardOp::maskedFlops() {
-  return getCausal() ? SaturatingMultiply(4, AttentionVolume(getOut(), getSequence() - 1)) : 0;
+  return getCausal() ? SaturatingMultiply(4, HiddenAttentionVolume(getOut(), getSequence(), getWindow())) : 0;
 }
 
 mlir::LogicalResult CrossEntropyBackwardOp::verify() {

@@ -65,16 +65,16 @@ def Weft_GeluBackwardOp : Weft_KernelOp<"gelu_backward"> {
 }
 
 def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
-  let summary = "gradient of attention's input";
+  let summary = "gradients of attention's inputs";
   let description = [{
     flops: five products (scores again, dv, dp, dq, dk) where the forward has two, 10 * rows * S * d; masked as there.
     The scores were the forward's already, so the model's flops are those of four products, 8 * rows * S * d, and with
     the forward 12 * S * d per token: Narayanan et al. 2021, arXiv:2104.04473, and Chowdhery et al. 2022,
     arXiv:2204.02311, appendix B.
   }];
-  let arguments = !con((ins Weft_Matrix:$dout, Weft_Matrix:$qkv, Weft_Matrix:$out, Weft_Matrix:$lse),
-                       Weft_AttentionAttributes);
-  let results = (outs Weft_Matrix:$dqkv);
+  let arguments = !con((ins Weft_Matrix:$dout, Weft_Matrix:$qkv, Variadic<Weft_Matrix>:$kv, Weft_Matrix:$out,
+                            Weft_Matrix:$lse), Weft_AttentionAttributes);
+  let results = (outs Weft_Matrix:$dqkv, Variadic<Weft_Matrix>:$dkv);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let kernelMethods = "int64_t flops(); int64_t modelFlops(); int64_t maskedFlops();";

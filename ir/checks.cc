@@ -1,5 +1,7 @@
 #include "ir/checks.h"
 
+#include <algorithm>
+
 #include "ir/interfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/IR/Builders.h"
@@ -51,6 +53,35 @@ mlir::LogicalResult ExpectStatistics(mlir::Operation* op, llvm::StringRef id, ll
 
 int64_t AttentionVolume(mlir::Value out, int64_t sequence) {
   return SaturatingMultiply(SaturatingMultiply(Dim(out, 0), Dim(out, 1)), sequence);
+}
+
+// A query i of S sees min(i + 1, W) of S keys: in all W (2S - W + 1) / 2, for W = S (no window) S (S + 1) / 2.
+int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window) {
+  const int64_t width = window > 0 && window < sequence ? window : sequence;
+  const int64_t rest = sequence - width;
+  // 2 S^2 - W (2S - W + 1) = S (S - 1) + (S - W) (S - W + 1), over S once per row: S - 1 + (S - W) (S - W + 1) / S.
+  const int64_t causal = AttentionVolume(out, sequence - 1);
+  if (rest == 0) return causal;
+  const int64_t sequences = Dim(out, 0) / std::max<int64_t>(1, sequence);
+  const int64_t beyond = SaturatingMultiply(SaturatingMultiply(rest, rest + 1), Dim(out, 1));
+  return SaturatingAdd(causal, SaturatingMultiply(beyond, sequences));
+}
+
+mlir::LogicalResult VerifyHeads(mlir::Operation* op, llvm::StringRef id, mlir::Value q, mlir::ValueRange kv,
+                                int64_t heads, int64_t kv_heads) {
+  if (kv.empty()) {
+    return Expect(op, kv_heads == 0, id, "kv_heads is " + llvm::Twine(kv_heads) + "; it needs k and v as operands");
+  }
+  if (kv.size() != 2) return op->emitOpError() << "[" << id << "] takes qkv, or q, k and v";
+  if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0 || Dim(q, 1) % heads != 0) {
+    return op->emitOpError() << "[" << id << "] heads = " << heads << " must divide q's " << Dim(q, 1)
+                             << " columns, and kv_heads = " << kv_heads << " must divide heads";
+  }
+  const int64_t columns = Dim(q, 1) / heads * kv_heads;
+  if (mlir::failed(ExpectShape(op, id, "k (rows x kv_heads * head size)", kv[0], {Dim(q, 0), columns}))) {
+    return mlir::failure();
+  }
+  return ExpectShape(op, id, "v (like k)", kv[1], {Dim(q, 0), columns});
 }
 
 }  // namespace weft::ir

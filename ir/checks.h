@@ -38,6 +38,13 @@ inline int64_t Dim(mlir::Value value, unsigned index) { return ShapeOf(value)[in
 
 // rows * sequence * d of attention's output, the unit of its flops: 4 of it forward, 10 backward.
 int64_t AttentionVolume(mlir::Value out, int64_t sequence);
+// Twice the part of it that a causal mask hides, and a window of `window` > 0 keys.
+int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window);
+
+// With `kv` = k and v: `q` has `heads` heads, k and v `kv_heads` of the same size, a divisor of `heads`. Without:
+// `kv_heads` is 0.
+mlir::LogicalResult VerifyHeads(mlir::Operation* op, llvm::StringRef id, mlir::Value q, mlir::ValueRange kv,
+                                int64_t heads, int64_t kv_heads);
 
 }  // namespace weft::ir
 

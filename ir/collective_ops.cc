@@ -20,9 +20,6 @@ void WeftDialect::registerCollectiveOps() {
 
 namespace {
 
-using Gradients = llvm::SmallVector<mlir::Value>;
-using Requests = llvm::ArrayRef<GradientRequest>;
-
 mlir::RankedTensorType TypeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
 
 // Elements of a tensor; saturates.

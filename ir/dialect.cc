@@ -21,6 +21,7 @@ void WeftDialect::initialize() {
   registerStructureOps();
   registerForwardOps();
   registerBackwardOps();
+  registerTransformerOps();
   registerOptimizerOps();
   registerCollectiveOps();
   registerRankOps();

@@ -34,6 +34,7 @@ def Weft_Dialect : Dialect {
     void registerStructureOps();
     void registerForwardOps();
     void registerBackwardOps();
+    void registerTransformerOps();
     void registerOptimizerOps();
     void registerCollectiveOps();
     void registerRankOps();

@@ -6,18 +6,16 @@
 
 namespace weft::ir {
 
-namespace {
-
-using Gradients = llvm::SmallVector<mlir::Value>;
-using Requests = llvm::ArrayRef<GradientRequest>;
-
-}  // namespace
-
 mlir::Value Deliver(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value gradient,
                     const GradientRequest& request) {
   if (request.init) return builder.create<AddOp>(loc, request.type, request.init, gradient, mlir::Value());
   if (gradient.getType() == request.type) return gradient;
   return builder.create<CastOp>(loc, request.type, gradient);
+}
+
+mlir::Type PlainGradientType(mlir::Value operand, const GradientRequest& request) {
+  if (request.type && !request.init) return request.type;
+  return operand.getType();
 }
 
 Gradients EmbeddingOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
@@ -114,12 +112,23 @@ Gradients GeluOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::V
 
 Gradients AttentionOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                      Requests requests) {
-  if (!resultGrads[0] || !requests[0].type) return Gradients(1);
-  mlir::Type type = requests[0].init ? getQkv().getType() : requests[0].type;
-  mlir::Value dqkv = builder.create<AttentionBackwardOp>(getLoc(), type, resultGrads[0], getQkv(), getResult(),
-                                                         getLse(), getHeadsAttr(), getSequenceAttr(), getCausalAttr(),
-                                                         getScaleAttr(), getDropoutAttr(), getDropoutSiteAttr());
-  return {Deliver(builder, getLoc(), dqkv, requests[0])};
+  Gradients gradients(requests.size());
+  if (!resultGrads[0] || llvm::none_of(requests, [](const GradientRequest& request) { return request.type; })) {
+    return gradients;
+  }
+  // One kernel makes the gradients of q, k and v, wanted or not.
+  llvm::SmallVector<mlir::Type> types;
+  for (auto [operand, request] : llvm::zip((*this)->getOperands(), requests)) {
+    types.push_back(PlainGradientType(operand, request));
+  }
+  auto made = builder.create<AttentionBackwardOp>(
+      getLoc(), types[0], llvm::ArrayRef(types).drop_front(), resultGrads[0], getQkv(), getKv(), getResult(), getLse(),
+      getHeadsAttr(), getSequenceAttr(), getCausalAttr(), getScaleAttr(), getDropoutAttr(), getDropoutSiteAttr(),
+      getKvHeadsAttr(), getWindowAttr());
+  for (auto [gradient, result, request] : llvm::zip(gradients, made->getResults(), requests)) {
+    if (request.type) gradient = Deliver(builder, getLoc(), result, request);
+  }
+  return gradients;
 }
 
 Gradients DropoutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
@@ -153,7 +162,9 @@ namespace {
 
 using Axes = llvm::SmallVector<ShardAxis>;
 
-ShardingRule Elementwise(mlir::Operation* op) {
+}  // namespace
+
+ShardingRule ElementwiseRule(mlir::Operation* op) {
   ShardingRule rule;
   auto axes = [](mlir::Value value) {
     Axes result(ShapeOf(value).size(), ShardAxis::kNone);
@@ -166,12 +177,21 @@ ShardingRule Elementwise(mlir::Operation* op) {
   return rule;
 }
 
-}  // namespace
+ShardingRule AddOp::getShardingRule() { return ElementwiseRule(*this); }
+ShardingRule GeluOp::getShardingRule() { return ElementwiseRule(*this); }
+ShardingRule DropoutOp::getShardingRule() { return ElementwiseRule(*this); }
+ShardingRule CastOp::getShardingRule() { return ElementwiseRule(*this); }
 
-ShardingRule AddOp::getShardingRule() { return Elementwise(*this); }
-ShardingRule GeluOp::getShardingRule() { return Elementwise(*this); }
-ShardingRule DropoutOp::getShardingRule() { return Elementwise(*this); }
-ShardingRule CastOp::getShardingRule() { return Elementwise(*this); }
+ShardingRule AttentionOp::getShardingRule() {
+  // Columns of q, k, v and the result, and of the log-sum-exp, are split by whole heads, rows by whole sequences. A
+  // fused qkv holds three of these splits side by side, which no split of its columns is.
+  ShardingRule rule = ElementwiseRule(*this);
+  if (!getKv().empty()) return rule;
+  for (auto* tensors : {&rule.operands, &rule.results}) {
+    for (Axes& axes : *tensors) axes.back() = ShardAxis::kNone;
+  }
+  return rule;
+}
 
 ShardingRule EmbeddingOp::getShardingRule() {
   return {{{ShardAxis::kZ}, {ShardAxis::kNone, ShardAxis::kY}}, {{ShardAxis::kZ, ShardAxis::kY}}, {}};

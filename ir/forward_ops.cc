@@ -26,6 +26,26 @@ bool IsProbability(const llvm::APFloat& p) { return p.convertToDouble() >= 0 && 
 
 }  // namespace
 
+// Attributes of masked loading; `id` names the rule.
+static mlir::LogicalResult VerifyMasking(mlir::Operation* op, llvm::StringRef id, int64_t rows, int64_t masked,
+                                         int64_t mask_token, int64_t vocabulary) {
+  if (masked == 0 && mask_token == 0 && vocabulary == 0) return mlir::success();
+  return Expect(op, masked >= 1 && masked <= rows && vocabulary >= 1 && mask_token >= 0 && mask_token < vocabulary, id,
+                "masked must be between 1 and the rows, " + llvm::Twine(rows) +
+                    ", and mask_token below vocabulary; got masked = " + llvm::Twine(masked) +
+                    ", mask_token = " + llvm::Twine(mask_token) + ", vocabulary = " + llvm::Twine(vocabulary));
+}
+
+mlir::LogicalResult LoadTokensOp::verify() {
+  return VerifyMasking(*this, "load_tokens_c1", Dim(getTokens(), 0), getMaskedAttr().getInt(),
+                       getMaskTokenAttr().getInt(), getVocabularyAttr().getInt());
+}
+
+mlir::LogicalResult LoadTargetsOp::verify() {
+  return VerifyMasking(*this, "load_targets_c1", Dim(getTargets(), 0), getMaskedAttr().getInt(),
+                       getMaskTokenAttr().getInt(), getVocabularyAttr().getInt());
+}
+
 mlir::LogicalResult EmbeddingOp::verify() {
   return ExpectShape(*this, "embedding_c1", "result (tokens x columns of the table)", getResult(),
                      {Dim(getTokens(), 0), Dim(getTable(), 1)});
@@ -112,14 +132,20 @@ mlir::LogicalResult GeluOp::verify() {
 
 mlir::LogicalResult AttentionOp::verify() {
   int64_t rows = Dim(getQkv(), 0);
-  int64_t d = Dim(getQkv(), 1) / 3;
+  int64_t d = Dim(getQkv(), 1) / (getKv().empty() ? 3 : 1);
   int64_t heads = getHeadsAttr().getInt();
-  if (heads <= 0 || Dim(getQkv(), 1) % 3 != 0 || d % heads != 0) {
+  if (getKv().empty() && (heads <= 0 || Dim(getQkv(), 1) % 3 != 0 || d % heads != 0)) {
     return emitOpError() << "[attention_c1] columns of qkv must be 3 x heads x head size, got " << Dim(getQkv(), 1)
                          << " columns and " << heads << " heads";
   }
-  if (mlir::failed(
-          ExpectShape(*this, "attention_c2", "result (rows x a third of qkv's columns)", getResult(), {rows, d})) ||
+  if (mlir::failed(VerifyHeads(*this, "attention_c7", getQkv(), getKv(), heads, getKvHeadsAttr().getInt()))) {
+    return mlir::failure();
+  }
+  if (getWindowAttr().getInt() < 0 || (getWindowAttr().getInt() > 0 && !getCausal())) {
+    return emitOpError() << "[attention_c8] window = " << getWindowAttr().getInt()
+                         << " must not be negative, and needs causal";
+  }
+  if (mlir::failed(ExpectShape(*this, "attention_c2", "result (rows x columns of q)", getResult(), {rows, d})) ||
       mlir::failed(ExpectShape(*this, "attention_c3", "lse (rows x heads)", getLse(), {rows, heads})) ||
       mlir::failed(ExpectStatistics(*this, "attention_c4", "lse", getLse(), getQkv()))) {
     return mlir::failure();
@@ -136,7 +162,7 @@ mlir::LogicalResult AttentionOp::verify() {
 int64_t AttentionOp::flops() { return SaturatingMultiply(4, AttentionVolume(getResult(), getSequence())); }
 int64_t AttentionOp::maskedFlops() {
   if (!getCausal()) return 0;
-  return SaturatingMultiply(2, AttentionVolume(getResult(), getSequence() - 1));
+  return SaturatingMultiply(2, HiddenAttentionVolume(getResult(), getSequence(), getWindow()));
 }
 
 mlir::LogicalResult DropoutOp::verify() {

@@ -6,14 +6,23 @@ include "ir/kernel_ops.td"
 
 def Weft_LoadTokensOp : Weft_KernelOp<"load_tokens"> {
   let summary = "token ids of the microbatch";
+  let description = [{
+    With `masked` > 0, that many positions of every sequence hold `mask_token`, a random token of `vocabulary` or what
+    they held (docs/kernels.md): the input of a masked language model.
+  }];
+  let arguments = Weft_MaskingAttributes;
   let results = (outs Weft_Tokens:$tokens);
   let assemblyFormat = "attr-dict `:` type($tokens)";
+  let hasVerifier = 1;
 }
 
 def Weft_LoadTargetsOp : Weft_KernelOp<"load_targets"> {
   let summary = "the next token at every position, -1 where it does not count";
+  let description = "With `masked` > 0: the token at every masked position, -1 at all others.";
+  let arguments = Weft_MaskingAttributes;
   let results = (outs Weft_Tokens:$targets);
   let assemblyFormat = "attr-dict `:` type($targets)";
+  let hasVerifier = 1;
 }
 
 def Weft_EmbeddingOp : Weft_KernelOp<"embedding", [Weft_Differentiable, Weft_Shardable]> {
@@ -84,13 +93,17 @@ def Weft_GeluOp : Weft_KernelOp<"gelu", [Weft_Differentiable, Weft_Shardable]> {
   let hasVerifier = 1;
 }
 
-def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable]> {
+def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "multi-head attention, and the log-sum-exp of every row of scores";
   let description = [{
-    flops: two products of [S, d/h] by [d/h, S] size per head and sequence, 4 * rows * S * d; a causal mask makes all but
-    (S + 1) / 2S of it unnecessary.
+    Of one matrix `qkv`, or of q (in its place), k and v, where `kv_heads` heads of k and v serve heads / kv_heads heads
+    of q each. With a `window`, a query sees that many keys at most, its own the last.
+
+    flops: two products of [S, d/h] by [d/h, S] size per head and sequence, 4 * rows * S * d with d the columns of q,
+    whatever the heads of k and v; a causal mask makes all but (S + 1) / 2S of it unnecessary, a window of W < S all but
+    W (2S - W + 1) / 2S^2.
   }];
-  let arguments = !con((ins Weft_Matrix:$qkv), Weft_AttentionAttributes);
+  let arguments = !con((ins Weft_Matrix:$qkv, Variadic<Weft_Matrix>:$kv), Weft_AttentionAttributes);
   let results = (outs Weft_Matrix:$result, Weft_Matrix:$lse);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -1,5 +1,5 @@
 // Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops,
-// optimizer_ops, collective_ops).
+// transformer_ops, optimizer_ops, collective_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
 
@@ -17,6 +17,8 @@
 #include "ir/forward_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/backward_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/transformer_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/optimizer_ops.h.inc"
 #define GET_OP_CLASSES

@@ -24,6 +24,12 @@ weft.graph @g {
   %d = weft.dropout %c {dropout = 0.1 : f64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %e = weft.cast %d : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %f = weft.add %e, %x : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %g, %rstd = weft.rms_norm %f, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>)
+  %h = weft.rope %g {base = 100.0 : f64, magnitude = 1.0 : f64, head_size = 2 : i64, sequence = 3 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %i = weft.swiglu %g, %h : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %qkv = weft.parameter 3 : tensor<6x12xf32>
+  %j, %lse = weft.attention %qkv {heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x12xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
+  %k, %lse2 = weft.attention %h, %i, %i {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
   weft.yield %losses : tensor<1xf64>
 })";
 
@@ -48,7 +54,7 @@ class Interfaces : public testing::Test {
 TEST_F(Interfaces, ShardingRulesFitTheirOps) {
   ASSERT_TRUE(module_);
   auto ops = Ops<ShardableInterface>();
-  EXPECT_EQ(ops.size(), 8);
+  EXPECT_EQ(ops.size(), 13);
   for (ShardableInterface op : ops) {
     ShardingRule rule = op.getShardingRule();
     ASSERT_EQ(rule.operands.size(), op->getNumOperands()) << op->getName().getStringRef().str();
@@ -78,6 +84,18 @@ TEST_F(Interfaces, ProductsArePartialOverTheirInnerAxis) {
     ASSERT_EQ(rule.partial.size(), 1);
     EXPECT_EQ(rule.partial[0], ShardAxis::kY);
   }
+}
+
+// Heads of q, k, v and the result are split alike; a fused input is not split by columns.
+TEST_F(Interfaces, AttentionIsSplitByHeads) {
+  auto attentions = Ops<AttentionOp>();
+  ASSERT_EQ(attentions.size(), 2);
+  const ShardingRule fused = attentions[0].getShardingRule(), apart = attentions[1].getShardingRule();
+  EXPECT_EQ(fused.operands[0][1], ShardAxis::kNone);
+  EXPECT_EQ(fused.results[0][1], ShardAxis::kNone);
+  for (const auto& axes : apart.operands) EXPECT_EQ(axes[1], apart.results[0][1]);
+  EXPECT_EQ(apart.results[0][1], ShardAxis::kY);
+  EXPECT_EQ(apart.results[1][1], ShardAxis::kY);
 }
 
 // A tied result has its operand's type, and only an operand that is updated is no input of the step.

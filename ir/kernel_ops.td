@@ -28,6 +28,12 @@ class Weft_AccumulatingOp<string mnemonic, list<Trait> traits = []> : Weft_Kerne
 // The attributes that attention and its backward share.
 defvar Weft_AttentionAttributes = (ins I64Attr:$heads, I64Attr:$sequence, UnitAttr:$causal, F64Attr:$scale,
                                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                                       DefaultValuedAttr<I32Attr, "0">:$dropout_site);
+                                       DefaultValuedAttr<I32Attr, "0">:$dropout_site,
+                                       DefaultValuedAttr<I64Attr, "0">:$kv_heads,
+                                       DefaultValuedAttr<I64Attr, "0">:$window);
+// Of what loads tokens and targets.
+defvar Weft_MaskingAttributes = (ins DefaultValuedAttr<I64Attr, "0">:$masked,
+                                     DefaultValuedAttr<I64Attr, "0">:$mask_token,
+                                     DefaultValuedAttr<I64Attr, "0">:$vocabulary);
 
 #endif  // WEFT_IR_KERNEL_OPS_TD_

@@ -2,6 +2,7 @@
 include "ir/structure_ops.td"
 include "ir/forward_ops.td"
 include "ir/backward_ops.td"
+include "ir/transformer_ops.td"
 include "ir/optimizer_ops.td"
 include "ir/collective_ops.td"
 include "ir/rank_ops.td"

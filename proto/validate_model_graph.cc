@@ -59,15 +59,23 @@ struct OpKind {
 const std::vector<OpKind>& OpKinds() {
   constexpr Kind kTokens = Kind::kTokens, kTargets = Kind::kTargets, kX = Kind::kMatrix, kW = Kind::kParameter;
   static const auto* kinds = new std::vector<OpKind>{
-      {"tokens", {}, 0, kTokens, {}},
-      {"targets", {}, 0, kTargets, {}},
+      {"tokens", {}, 0, kTokens, {"masked_fraction", "mask_token"}},
+      {"targets", {}, 0, kTargets, {"masked_fraction", "mask_token"}},
       {"embedding", {kTokens, kW}, 0, kX, {}},
       {"position_embedding", {kW}, 0, kX, {}},
+      {"type_embedding", {kW}, 0, kX, {}},
       {"add", {kX, kX}, 0, kX, {}},
       {"matmul", {kX, kW, kW}, 1, kX, {"transpose_b"}},
       {"layer_norm", {kX, kW, kW}, 0, kX, {"epsilon"}},
+      {"rms_norm", {kX, kW}, 0, kX, {"epsilon"}},
+      {"rope",
+       {kX},
+       0,
+       kX,
+       {"head_size", "base", "factor", "ramp_low", "ramp_high", "ramp_positions", "magnitude", "dynamic_positions"}},
       {"gelu", {kX}, 0, kX, {"tanh_approximation"}},
-      {"attention", {kX}, 0, kX, {"heads", "causal", "scale", "dropout"}},
+      {"swiglu", {kX, kX}, 0, kX, {}},
+      {"attention", {kX, kX, kX}, 2, kX, {"heads", "causal", "scale", "dropout", "kv_heads", "window"}},
       {"dropout", {kX}, 0, kX, {"dropout"}},
       {"cross_entropy", {kX, kTargets}, 0, Kind::kLoss, {}},
   };
@@ -197,12 +205,72 @@ class GraphValidator {
                                                  : absl::StrCat("; known: ", absl::StrJoin(kind.attributes, ", "))));
       }
     }
-    if (kind.name == "layer_norm") WEFT_RETURN_IF_ERROR(CheckPositive(path + ".epsilon", attributes.epsilon()));
+    if (kind.name == "layer_norm" || kind.name == "rms_norm") {
+      WEFT_RETURN_IF_ERROR(CheckPositive(path + ".epsilon", attributes.epsilon()));
+    }
     if (kind.name == "attention") {
       WEFT_RETURN_IF_ERROR(CheckWithin(path + ".heads", attributes.heads(), 1, kMaxInt32));
       WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".scale", attributes.scale()));
+      WEFT_RETURN_IF_ERROR(CheckWithin(path + ".window", attributes.window(), 0, kMaxInt32));
+      if (attributes.window() > 0 && !attributes.causal()) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ".window = ", attributes.window(), " needs causal: true"));
+      }
     }
+    if (kind.name == "rope") WEFT_RETURN_IF_ERROR(CheckRope(path, attributes));
+    if (kind.name == "tokens" || kind.name == "targets") WEFT_RETURN_IF_ERROR(CheckMasking(path, op));
     return CheckProbability(path + ".dropout", attributes.dropout());
+  }
+
+  static absl::Status CheckRope(const std::string& path, const OpAttributes& attributes) {
+    WEFT_RETURN_IF_ERROR(CheckWithin(path + ".head_size", attributes.head_size(), 2, kMaxInt32));
+    if (attributes.head_size() % 2 != 0) return BadField(path + ".head_size", attributes.head_size(), "even");
+    WEFT_RETURN_IF_ERROR(CheckFinite(path + ".base", attributes.base()));
+    if (!(attributes.base() > 1)) return BadField(path + ".base", attributes.base(), "above 1");
+    WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".factor", attributes.factor()));
+    WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".ramp_positions", attributes.ramp_positions()));
+    WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".magnitude", attributes.magnitude()));
+    WEFT_RETURN_IF_ERROR(CheckFinite(path + ".ramp_low", attributes.ramp_low()));
+    WEFT_RETURN_IF_ERROR(CheckFinite(path + ".ramp_high", attributes.ramp_high()));
+    WEFT_RETURN_IF_ERROR(CheckWithin(path + ".dynamic_positions", attributes.dynamic_positions(), 0, kMaxInt32));
+    const bool dynamic = attributes.dynamic_positions() > 0;
+    if (dynamic && (!(attributes.factor() >= 1) || attributes.head_size() == 2)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".dynamic_positions = ", attributes.dynamic_positions(),
+                                                     " needs a factor of at least 1 and a head_size above 2; they are ",
+                                                     attributes.factor(), " and ", attributes.head_size()));
+    }
+    const bool ramp = attributes.ramp_low() != 0 || attributes.ramp_high() != 0 || attributes.ramp_positions() != 0;
+    if (dynamic || attributes.factor() == 0) {
+      if (!ramp) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ramp_low, ramp_high and ramp_positions need a factor, and no dynamic_positions"));
+    }
+    if (attributes.ramp_low() < attributes.ramp_high()) return absl::OkStatus();
+    return BadField(path + ".ramp_low", attributes.ramp_low(),
+                    absl::StrCat("below ramp_high = ", attributes.ramp_high()));
+  }
+
+  // Tokens and targets are masked alike or not at all.
+  absl::Status CheckMasking(const std::string& path, const GraphOp& op) const {
+    const OpAttributes& attributes = op.attributes();
+    if (!(attributes.masked_fraction() >= 0 && attributes.masked_fraction() <= 1)) {
+      return BadField(path + ".masked_fraction", attributes.masked_fraction(), "from 0 (off) to 1");
+    }
+    WEFT_RETURN_IF_ERROR(CheckWithin(path + ".mask_token", attributes.mask_token(), 0, graph_.vocabulary() - 1));
+    if (attributes.masked_fraction() == 0 && attributes.mask_token() != 0) {
+      return BadField(path + ".mask_token", attributes.mask_token(), "0 where masked_fraction is 0");
+    }
+    for (const GraphOp& other : graph_.ops()) {
+      if (&other == &op) break;
+      if (other.kind() != "tokens" && other.kind() != "targets") continue;
+      if (other.attributes().masked_fraction() == attributes.masked_fraction() &&
+          other.attributes().mask_token() == attributes.mask_token()) {
+        continue;
+      }
+      return absl::InvalidArgumentError(absl::StrCat(path, ": masked_fraction and mask_token must be those of ",
+                                                     Quoted(other.name()), ", ", other.attributes().masked_fraction(),
+                                                     " and ", other.attributes().mask_token()));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status FindInputs(const GraphOp& op, const OpKind& kind) {
@@ -274,10 +342,16 @@ class GraphValidator {
       *columns = parameter(0).shape(1);
       return absl::OkStatus();
     }
+    if (kind == "type_embedding") {
+      if (parameter(0).shape_size() != 2) return BadShape(op, 0, "shape [types, columns]");
+      *columns = parameter(0).shape(1);
+      return absl::OkStatus();
+    }
     const int64_t in = inputs_[0]->columns;
     *columns = in;
-    if (kind == "add" && inputs_[1]->columns != in)
+    if ((kind == "add" || kind == "swiglu") && inputs_[1]->columns != in) {
       return BadShape(op, 1, absl::StrCat(in, " columns, like the first"));
+    }
     if (kind == "matmul") {
       const bool transposed = op.attributes().transpose_b();
       if (parameter(1).shape_size() != 2 || parameter(1).shape(transposed ? 1 : 0) != in) {
@@ -290,19 +364,46 @@ class GraphValidator {
       WEFT_RETURN_IF_ERROR(CheckVector(op, 1, in));
       WEFT_RETURN_IF_ERROR(CheckVector(op, 2, in));
     }
-    if (kind == "attention") {
-      const int64_t heads = op.attributes().heads();
-      if (in % 3 != 0 || in / 3 % heads != 0) {
-        return BadShape(op, 0, absl::StrCat("a multiple of 3 * heads = ", 3 * heads, " columns (q, k and v)"));
-      }
-      *columns = in / 3;
+    if (kind == "rms_norm") WEFT_RETURN_IF_ERROR(CheckVector(op, 1, in));
+    if (kind == "rope" && in % op.attributes().head_size() != 0) {
+      return BadShape(op, 0, absl::StrCat("a multiple of head_size = ", op.attributes().head_size(), " columns"));
     }
+    if (kind == "attention") return InferAttention(op, columns);
     if (kind == "cross_entropy") {
       if (in != graph_.vocabulary()) {
         return BadShape(op, 0, absl::StrCat("model_graph.vocabulary = ", graph_.vocabulary(), " columns"));
       }
       *columns = 0;
     }
+    return absl::OkStatus();
+  }
+
+  // Of one input with q, k and v side by side, or of three.
+  absl::Status InferAttention(const GraphOp& op, int64_t* columns) const {
+    const int64_t in = inputs_[0]->columns, heads = op.attributes().heads(), kv_heads = op.attributes().kv_heads();
+    const std::string path = path_ + ".attributes.kv_heads";
+    if (inputs_.size() == 1) {
+      if (in % 3 != 0 || in / 3 % heads != 0) {
+        return BadShape(op, 0, absl::StrCat("a multiple of 3 * heads = ", 3 * heads, " columns (q, k and v)"));
+      }
+      if (kv_heads != 0) return BadField(path, kv_heads, "0 unless k and v are inputs of their own");
+      *columns = in / 3;
+      return absl::OkStatus();
+    }
+    if (inputs_.size() == 2) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ".inputs has 2 names; attention takes 1 or 3"));
+    }
+    if (in % heads != 0) return BadShape(op, 0, absl::StrCat("a multiple of heads = ", heads, " columns"));
+    if (kv_heads < 1 || heads % kv_heads != 0) {
+      return BadField(path, kv_heads, absl::StrCat("a divisor of heads = ", heads));
+    }
+    for (int i : {1, 2}) {
+      const int64_t wanted = in / heads * kv_heads;
+      if (inputs_[i]->columns != wanted) {
+        return BadShape(op, i, absl::StrCat(wanted, " columns: kv_heads times q's head size"));
+      }
+    }
+    *columns = in;
     return absl::OkStatus();
   }
 

@@ -17,6 +17,10 @@ const char kGraph[] = R"(
   parameters { name: "b" shape: 8 init { constant: 0 } }
   parameters { name: "w" shape: [8, 24] init { normal: 0.02 } }
   parameters { name: "wb" shape: 24 init { constant: 0 } }
+  parameters { name: "types" shape: [2, 8] init { normal: 0.02 } }
+  parameters { name: "rg" shape: 8 init { constant: 1 } }
+  parameters { name: "wq" shape: [8, 8] init { normal: 0.02 } }
+  parameters { name: "wk" shape: [8, 4] init { normal: 0.02 } }
   ops { name: "tokens" kind: "tokens" outputs: "ids" }
   ops { name: "e" kind: "embedding" inputs: ["ids", "wte"] outputs: "e" }
   ops { name: "p" kind: "position_embedding" inputs: "wpe" outputs: "p" }
@@ -26,7 +30,16 @@ const char kGraph[] = R"(
   ops { name: "a" kind: "attention" inputs: "qkv" outputs: "a" layer: 1 attributes { heads: 2 causal: true } }
   ops { name: "d" kind: "dropout" inputs: "a" outputs: "d" layer: 1 attributes { dropout: 0.1 } }
   ops { name: "act" kind: "gelu" inputs: "d" outputs: "act" layer: 1 attributes { tanh_approximation: true } }
-  ops { name: "head" kind: "matmul" inputs: ["act", "wte"] outputs: "logits" layer: 2 attributes { transpose_b: true } }
+  ops { name: "type" kind: "type_embedding" inputs: "types" outputs: "type" layer: 1 }
+  ops { name: "gate" kind: "swiglu" inputs: ["act", "type"] outputs: "gate" layer: 1 }
+  ops { name: "rms" kind: "rms_norm" inputs: ["gate", "rg"] outputs: "rms" layer: 1 attributes { epsilon: 1e-6 } }
+  ops { name: "q" kind: "matmul" inputs: ["rms", "wq"] outputs: "q" layer: 1 }
+  ops { name: "k" kind: "matmul" inputs: ["rms", "wk"] outputs: "k" layer: 1 }
+  ops { name: "turn" kind: "rope" inputs: "q" outputs: "turned" layer: 1 attributes {
+    head_size: 4 base: 10000 factor: 8 ramp_low: 1 ramp_high: 4 ramp_positions: 512 magnitude: 1.5 } }
+  ops { name: "group" kind: "attention" inputs: ["turned", "k", "k"] outputs: "group" layer: 1 attributes {
+    heads: 2 kv_heads: 1 causal: true window: 4 } }
+  ops { name: "head" kind: "matmul" inputs: ["group", "wte"] outputs: "logits" layer: 2 attributes { transpose_b: true } }
   ops { name: "targets" kind: "targets" outputs: "targets" layer: 2 }
   ops { name: "loss" kind: "cross_entropy" inputs: ["logits", "targets"] outputs: "loss" layer: 2 }
 )";
@@ -64,7 +77,7 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"parameters.init.normal", "parameters[0].init.normal=-1", "model_graph.parameters[0].init.normal = -1"},
       {"parameters.init.normal", "parameters { name: \"q\" shape: 1 init { normal: nan } }", "init.normal = nan"},
       {"parameters.init.constant", "parameters { name: \"q\" shape: 1 init { constant: inf } }", "init.constant = inf"},
-      {"parameters.init.constant", "parameters { name: \"q\" shape: 1 }", "model_graph.parameters[6].init is missing"},
+      {"parameters.init.constant", "parameters { name: \"q\" shape: 1 }", "model_graph.parameters[10].init is missing"},
       {"parameters.vocabulary_rows", "parameters[1].vocabulary_rows=true", "as vocabulary_rows says"},
       {"parameters.name", "parameters { name: \"q\" shape: 1 init { normal: 0 } }", "= 'q' is read by no op"},
       {"ops.name", "ops[2].name=", "model_graph.ops[2].name is missing"},
@@ -76,11 +89,11 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.inputs", "ops[6].inputs=qvk", "nearest: 'qkv'"},
       {"ops.inputs", "ops[3].inputs=e,logits", "'logits' is neither a parameter nor the output of an earlier op"},
       {"ops.inputs", "ops[1].inputs=wpe,wte", "'wpe' is a parameter; it must be the ids of a tokens op"},
-      {"ops.inputs", "ops[11].inputs=logits,ids",
+      {"ops.inputs", "ops[18].inputs=logits,ids",
        "'ids' is the ids of a tokens op; it must be the ids of a targets op"},
       {"ops.inputs", "ops[8].inputs=a", "= 'd' is read by no op"},
       {"ops.inputs", "ops[1].inputs=ids,wpe", "must have shape [model_graph.vocabulary = 50, columns]"},
-      {"ops.inputs", "ops[11].inputs=act,targets", "'act' has 8 columns; it must have model_graph.vocabulary = 50"},
+      {"ops.inputs", "ops[18].inputs=act,targets", "'act' has 8 columns; it must have model_graph.vocabulary = 50"},
       {"ops.outputs", "ops[3].outputs=", "(add 'x').outputs has 0 names; it must have 1"},
       {"ops.outputs", "ops[3].outputs=x,y", "(add 'x').outputs has 2 names; it must have 1"},
       {"ops.outputs", "ops[3].outputs=e", "(add 'x').outputs[0] = 'e' is taken"},
@@ -89,7 +102,7 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.layer", "ops[4].layer=2", "(layer_norm 'n').layer = 2 must be 0 or 1"},
       {"ops.layer", "ops[6].layer=0", "(attention 'a').layer = 0 must be 1 or 2"},
       {"ops.layer", "ops[6].layer=-1", "(attention 'a').layer = -1 must be"},
-      {"ops.attributes.transpose_b", "ops[9].attributes.transpose_b=false",
+      {"ops.attributes.transpose_b", "ops[16].attributes.transpose_b=false",
        "(matmul 'head').inputs[1] = 'wte' has shape [50, 8]; it must have shape [8, n]"},
       {"ops.attributes.transpose_b", "ops[3].attributes.transpose_b=true",
        "(add 'x').attributes.transpose_b is no attribute of add; it has none"},
@@ -102,6 +115,37 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.attributes.dropout", "ops[7].attributes.dropout=1", "(dropout 'd').attributes.dropout = 1"},
       {"ops.attributes.dropout", "ops[6].attributes.dropout=-0.5", "(attention 'a').attributes.dropout = -0.5"},
       {"ops.attributes.tanh_approximation", "ops[7].attributes.tanh_approximation=true", "is no attribute of dropout"},
+      {"parameters.shape", "parameters[7].shape=9", "(rms_norm 'rms').inputs[1] = 'rg' has shape [9]"},
+      {"parameters.shape", "parameters[6].shape=16", "(type_embedding 'type').inputs[0] = 'types' has shape [16]"},
+      {"parameters.shape", "parameters[6].shape=2,7",
+       "(swiglu 'gate').inputs[1] = 'type' has 7 columns; it must have 8"},
+      {"parameters.shape", "parameters[9].shape=8,5",
+       "(attention 'group').inputs[1] = 'k' has 5 columns; it must have 4"},
+      {"ops.inputs", "ops[15].inputs=turned,k", "attention takes 1 or 3"},
+      {"ops.attributes.epsilon", "ops[11].attributes.epsilon=-1", "(rms_norm 'rms').attributes.epsilon = -1"},
+      {"ops.attributes.heads", "ops[15].attributes.heads=3",
+       "'turned' has 8 columns; it must have a multiple of heads = 3"},
+      {"ops.attributes.kv_heads", "ops[15].attributes.kv_heads=0", "kv_heads = 0 must be a divisor of heads = 2"},
+      {"ops.attributes.kv_heads", "ops[6].attributes.kv_heads=2", "kv_heads = 2 must be 0 unless k and v"},
+      {"ops.attributes.window", "ops[15].attributes.window=-1", "attributes.window = -1"},
+      {"ops.attributes.window", "ops[15].attributes.causal=false", "attributes.window = 4 needs causal: true"},
+      {"ops.attributes.head_size", "ops[14].attributes.head_size=3", "attributes.head_size = 3 must be even"},
+      {"ops.attributes.head_size", "ops[14].attributes.head_size=6", "a multiple of head_size = 6 columns"},
+      {"ops.attributes.head_size", "ops[14].attributes.head_size=0", "attributes.head_size = 0 must be at least 2"},
+      {"ops.attributes.base", "ops[14].attributes.base=1", "attributes.base = 1 must be above 1"},
+      {"ops.attributes.factor", "ops[14].attributes.factor=-1", "attributes.factor = -1"},
+      {"ops.attributes.factor", "ops[14].attributes.factor=0", "ramp_positions need a factor"},
+      {"ops.attributes.ramp_low", "ops[14].attributes.ramp_low=4", "ramp_low = 4 must be below ramp_high = 4"},
+      {"ops.attributes.ramp_high", "ops[14].attributes.ramp_high=0.5", "must be below ramp_high = 0.5"},
+      {"ops.attributes.ramp_positions", "ops[14].attributes.ramp_positions=-2", "attributes.ramp_positions = -2"},
+      {"ops.attributes.magnitude", "ops[14].attributes.magnitude=-2", "attributes.magnitude = -2"},
+      {"ops.attributes.dynamic_positions", "ops[14].attributes.dynamic_positions=8", "and no dynamic_positions"},
+      {"ops.attributes.masked_fraction", "ops[0].attributes.masked_fraction=1.5",
+       "masked_fraction = 1.5 must be from 0"},
+      {"ops.attributes.masked_fraction", "ops[17].attributes.masked_fraction=0.5",
+       "must be those of 'tokens', 0 and 0"},
+      {"ops.attributes.mask_token", "ops[0].attributes.mask_token=50", "mask_token = 50"},
+      {"ops.attributes.mask_token", "ops[0].attributes.mask_token=3", "mask_token = 3 must be 0 where masked_fraction"},
       {"ops.kind", "ops { name: \"z\" kind: \"gelu\" inputs: \"x\" outputs: \"z\" layer: 2 }", "comes after the loss"},
   };
   CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, {}, [](ModelGraph* g) { return Validate(*g); });

@@ -77,6 +77,18 @@ class CpuBackend : public Backend {
         return Attention(call);
       case ATTENTION_BACKWARD:
         return AttentionBackward(call);
+      case RMS_NORM:
+        return RmsNorm(call);
+      case RMS_NORM_BACKWARD:
+        return RmsNormBackward(call);
+      case RMS_NORM_BACKWARD_WEIGHT:
+        return RmsNormBackwardWeight(call);
+      case ROPE:
+        return Rope(call);
+      case SWIGLU:
+        return Swiglu(call);
+      case SWIGLU_BACKWARD:
+        return SwigluBackward(call);
       case DROPOUT:
         return Dropout(call);
       case CROSS_ENTROPY:

@@ -1,4 +1,4 @@
-// ATTENTION and ATTENTION_BACKWARD: one task per (sequence, head), queries in blocks.
+// ATTENTION and ATTENTION_BACKWARD: one task per (sequence, head), backward per head of k and v; queries in blocks.
 //
 // A block of queries has its scores in scratch memory, whole rows: softmax is exact, not online. With a causal mask a
 // block multiplies only the keys up to its last query. The block size is a constant, so that sums over keys and queries
@@ -16,53 +16,93 @@ namespace {
 constexpr int64_t kQueries = 48;
 static_assert(kQueries <= kRowBlock);
 
-struct Geometry {
-  int64_t sequence, heads, width, head_width, sequences;
-  // Of qkv: elements between rows.
-  int64_t stride() const { return 3 * width; }
+// q, k, v or a gradient of one of them: a tensor, or some columns of one.
+struct Part {
+  TensorView view;
+  int64_t first_column = 0;
+
+  int64_t stride() const { return Columns(view); }
 };
 
-Geometry GeometryOf(const Call& call, const TensorView& qkv) {
-  Geometry g;
-  g.sequence = call.attributes().sequence();
-  g.heads = call.attributes().heads();
-  g.width = Columns(qkv) / 3;
-  g.head_width = g.width / g.heads;
-  g.sequences = Rows(qkv) / g.sequence;
-  return g;
-}
+// The three of `views`: one tensor with all of them side by side, or one each.
+struct Parts {
+  explicit Parts(absl::Span<const TensorView> views) {
+    if (views.size() == 3) {
+      for (int i = 0; i < 3; ++i) part[i] = {views[i], 0};
+    } else {
+      for (int i = 0; i < 3; ++i) part[i] = {views[0], i * (Columns(views[0]) / 3)};
+    }
+  }
+  const Part& q() const { return part[0]; }
+  const Part& k() const { return part[1]; }
+  const Part& v() const { return part[2]; }
 
-absl::Status CheckGeometry(const Call& call, const TensorView& qkv) {
+  Part part[3];
+};
+
+struct Geometry {
+  Geometry(const Call& call, absl::Span<const TensorView> views)
+      : sequence(call.attributes().sequence()),
+        heads(call.attributes().heads()),
+        kv_heads(views.size() == 3 ? call.attributes().kv_heads() : heads),
+        width(Columns(views[0]) / (views.size() == 3 ? 1 : 3)),
+        head_width(width / heads),
+        sequences(Rows(views[0]) / sequence),
+        causal(call.attributes().causal()),
+        window(call.attributes().window() > 0 ? call.attributes().window() : sequence) {}
+
+  // Heads of q that share one of k and v.
+  int64_t group() const { return heads / kv_heads; }
+  // Keys that a block of queries multiplies, and that one query sees: [FirstKey, Visible).
+  int64_t Reach(int64_t first, int64_t queries) const { return causal ? first + queries : sequence; }
+  int64_t FirstKey(int64_t query) const { return causal ? std::max<int64_t>(0, query + 1 - window) : 0; }
+  int64_t Visible(int64_t query) const { return causal ? query + 1 : sequence; }
+
+  int64_t sequence, heads, kv_heads, width, head_width, sequences;
+  bool causal;
+  int64_t window;
+};
+
+absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views) {
   const int64_t sequence = call.attributes().sequence(), heads = call.attributes().heads();
-  if (sequence < 1 || heads < 1 || Columns(qkv) % (3 * heads) != 0 || Rows(qkv) % sequence != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': qkv of ", Rows(qkv), " x ",
-                                                   Columns(qkv), " does not divide into sequences of ", sequence,
-                                                   " and ", heads, " heads"));
+  const int64_t kv_heads = call.attributes().kv_heads(), rows = Rows(views[0]), columns = Columns(views[0]);
+  bool good = sequence >= 1 && heads >= 1 && rows % sequence == 0;
+  if (views.size() == 1) {
+    good = good && columns % (3 * heads) == 0;
+  } else {
+    good = good && kv_heads >= 1 && heads % kv_heads == 0 && columns % heads == 0;
+    for (int i = 1; i < 3 && good; ++i) {
+      good = Rows(views[i]) == rows && Columns(views[i]) == columns / heads * kv_heads;
+    }
+  }
+  if (!good) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step '", call.step.name(), "': ", views.size() == 1 ? "qkv" : "q, k and v", " of ", rows, " x ", columns,
+        " do not divide into sequences of ", sequence, ", ", heads, " heads and ", kv_heads, " of keys and values"));
   }
   return CheckDropout(call, std::max(heads, call.attributes().whole_columns()) * sequence * sequence);
 }
 
-// One (sequence, head): its blocks of qkv-like tensors, and products on them.
+// One (sequence, head): its blocks of tensors, and products on them.
 template <typename T>
 class Head {
  public:
-  Head(const Call& call, const Geometry& geometry, int64_t task)
+  Head(const Call& call, const Geometry& geometry, int64_t sequence, int64_t head)
       : call_(call),
         loops_(GetLoops<T>(call)),
         g_(geometry),
-        sequence_(task / geometry.heads),
-        head_(task % geometry.heads),
-        words_(call, call.context.SampleOf(task / geometry.heads)) {}
+        sequence_(sequence),
+        head_(head),
+        words_(call, call.context.SampleOf(sequence)) {}
 
-  // Element (0, 0) of this head's part of a tensor [rows, parts * width]: part 0, 1, 2 of qkv is q, k, v.
-  int64_t Offset(int64_t part, int64_t stride) const {
-    return sequence_ * g_.sequence * stride + part * g_.width + head_ * g_.head_width;
+  // First element of a row of this head in q or something like it, and of its head of k and v.
+  int64_t Query(const Part& part, int64_t row) const { return Element(part, row, head_); }
+  int64_t Key(const Part& part, int64_t row) const { return Element(part, row, head_ / g_.group()); }
+
+  static Matrix At(const Part& part, int64_t element, bool transposed) {
+    return {cpu::At(part.view, element), StorageOf(part.view), part.stride(), transposed};
   }
-  Matrix Part(const TensorView& view, int64_t part, int64_t stride, int64_t row, bool transposed) const {
-    return {At(view, Offset(part, stride) + row * stride), StorageOf(view), stride, transposed};
-  }
-  int64_t FirstRow() const { return sequence_ * g_.sequence; }
-  int64_t head() const { return head_; }
+  int64_t StatisticsElement(int64_t row) const { return (sequence_ * g_.sequence + row) * g_.heads + head_; }
 
   // c [rows, columns] (+)= a * panels, where the panels were packed with panel_k rows.
   void Multiply(const Matrix& a, int64_t rows, int64_t k, const T* panels, int64_t panel_k, int64_t columns, void* c,
@@ -85,15 +125,19 @@ class Head {
     }
   }
 
-  // y = dropout(x) for the first n keys of a query.
-  void Drop(int64_t query, const T* x, int64_t n, uint32_t* scratch, T* y) const {
+  // y = dropout(x) for the n keys of a query from `key`.
+  void Drop(int64_t query, int64_t key, const T* x, int64_t n, uint32_t* scratch, T* y) const {
     const double p = call_.attributes().dropout();
     // Of the heads of the whole, where they are split over ranks.
-    const int64_t first = ((call_.context.column_shift + head_) * g_.sequence + query) * g_.sequence;
+    const int64_t first = ((call_.context.column_shift + head_) * g_.sequence + query) * g_.sequence + key;
     loops_.mask(x, words_.Get(first, n, scratch), DropoutThreshold(p), static_cast<T>(1 / (1 - p)), n, y);
   }
 
  private:
+  int64_t Element(const Part& part, int64_t row, int64_t head) const {
+    return (sequence_ * g_.sequence + row) * part.stride() + part.first_column + head * g_.head_width;
+  }
+
   const Call& call_;
   const Loops<T>& loops_;
   const Geometry& g_;
@@ -120,12 +164,22 @@ class Arena {
   char* next_;
 };
 
+// What a query does not see of the `reach` keys of its block.
+template <typename T>
+void FillHidden(const Geometry& g, int64_t query, int64_t reach, T* row) {
+  std::fill(row, row + g.FirstKey(query), T(0));
+  std::fill(row + g.Visible(query), row + reach, T(0));
+}
+
 template <typename T>
 void Forward(const Call& call) {
-  const TensorView &qkv = call.in[0], &o = call.out[0], &lse = call.out[1];
-  const Geometry g = GeometryOf(call, qkv);
+  const Parts in(call.in);
+  const Geometry g(call, call.in);
+  const Part out{call.out[0], 0};
+  const TensorView& lse = call.out[1];
   const Loops<T>& loops = GetLoops<T>(call);
-  const StepAttributes& attributes = call.attributes();
+  const T scale = static_cast<T>(call.attributes().scale());
+  const Storage stored_t = sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32;
   const int64_t key_panels = PanelElements(g.head_width, g.sequence);
   const int64_t value_panels = PanelElements(g.sequence, g.head_width);
   const int64_t products =
@@ -140,39 +194,42 @@ void Forward(const Call& call) {
     T* scratch = arena.Take<T>(products);
     T* scores = arena.Take<T>(kQueries * g.sequence);
     uint32_t* words = arena.Take<uint32_t>(DropoutWords::Scratch(g.sequence));
-    const Head<T> head(call, g, task);
-    loops.pack(head.Part(qkv, 1, g.stride(), 0, true), g.head_width, 0, g.sequence, keys);
-    loops.pack(head.Part(qkv, 2, g.stride(), 0, false), g.sequence, 0, g.head_width, values);
+    const Head<T> head(call, g, task / g.heads, task % g.heads);
+    loops.pack(Head<T>::At(in.k(), head.Key(in.k(), 0), true), g.head_width, 0, g.sequence, keys);
+    loops.pack(Head<T>::At(in.v(), head.Key(in.v(), 0), false), g.sequence, 0, g.head_width, values);
     for (int64_t first = 0; first < g.sequence; first += kQueries) {
       const int64_t queries = std::min(kQueries, g.sequence - first);
-      const int64_t reach = attributes.causal() ? first + queries : g.sequence;
-      head.Multiply(head.Part(qkv, 0, g.stride(), first, false), queries, g.head_width, keys, g.head_width, reach,
-                    scores, sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32, reach, false, scratch);
+      const int64_t reach = g.Reach(first, queries);
+      head.Multiply(Head<T>::At(in.q(), head.Query(in.q(), first), false), queries, g.head_width, keys, g.head_width,
+                    reach, scores, stored_t, reach, false, scratch);
       for (int64_t i = 0; i < queries; ++i) {
+        const int64_t query = first + i, from = g.FirstKey(query), count = g.Visible(query) - from;
         T* row = scores + i * reach;
-        const int64_t visible = attributes.causal() ? first + i + 1 : reach;
-        const T row_lse = loops.softmax(row, static_cast<T>(attributes.scale()), visible);
-        loops.store(&row_lse, StorageOf(lse), 1, At(lse, (head.FirstRow() + first + i) * g.heads + head.head()));
-        if (attributes.dropout() > 0) head.Drop(first + i, row, visible, words, row);
-        std::fill(row + visible, row + reach, T(0));
+        const T row_lse = loops.softmax(row + from, scale, count);
+        loops.store(&row_lse, StorageOf(lse), 1, At(lse, head.StatisticsElement(query)));
+        if (call.attributes().dropout() > 0) head.Drop(query, from, row + from, count, words, row + from);
+        FillHidden(g, query, reach, row);
       }
-      const Matrix probabilities = {scores, sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32, reach, false};
+      const Matrix probabilities = {scores, stored_t, reach, false};
       head.Multiply(probabilities, queries, reach, values, g.sequence, g.head_width,
-                    At(o, head.Offset(0, g.width) + first * g.width), StorageOf(o), g.width, false, scratch);
+                    At(out.view, head.Query(out, first)), StorageOf(out.view), out.stride(), false, scratch);
     }
   });
 }
 
 // With p = softmax(scale * q k^T), r = dropout(p), o = r v:
-//   dv = r^T do,  dr = do v^T,  dp = dropout(dr),  ds = p * (dp - sum(do * o)) * scale,  dq = ds k,  dk = ds^T q.
+//   dv = r^T do,  dr = do v^T,  dp = dropout(dr),  ds = p * (dp - sum(do * o)) * scale,  dq = ds k,  dk = ds^T q,
+// dk and dv summed over the heads of q that share them, in ascending order.
 template <typename T>
 void Backward(const Call& call) {
-  const TensorView &d_o = call.in[0], &qkv = call.in[1], &o = call.in[2], &lse = call.in[3], &dqkv = call.out[0];
-  const Geometry g = GeometryOf(call, qkv);
+  const auto views = call.in.subspan(1, call.in.size() - 3);
+  const Parts in(views), gradients(call.out);
+  const Geometry g(call, views);
+  const Part d_o{call.in[0], 0}, o{call.in[call.in.size() - 2], 0};
+  const TensorView& lse = call.in[call.in.size() - 1];
   const Loops<T>& loops = GetLoops<T>(call);
-  const StepAttributes& attributes = call.attributes();
-  const bool drops = attributes.dropout() > 0;
-  const T scale = static_cast<T>(attributes.scale());
+  const bool drops = call.attributes().dropout() > 0;
+  const T scale = static_cast<T>(call.attributes().scale());
   const Storage stored_t = sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32;
   const int64_t by_width = PanelElements(g.head_width, g.sequence);
   const int64_t by_sequence = PanelElements(g.sequence, g.head_width);
@@ -185,7 +242,7 @@ void Backward(const Call& call) {
   const int64_t bytes = 2 * Arena::Bytes<T>(by_width) + Arena::Bytes<T>(by_sequence) + Arena::Bytes<T>(block_panels) +
                         Arena::Bytes<T>(products) + 3 * Arena::Bytes<T>(tile) + 2 * Arena::Bytes<T>(sums) +
                         2 * Arena::Bytes<T>(g.head_width) + Arena::Bytes<uint32_t>(DropoutWords::Scratch(g.sequence));
-  call.pool().Run(g.sequences * g.heads, [&](int64_t task, int thread) {
+  call.pool().Run(g.sequences * g.kv_heads, [&](int64_t task, int thread) {
     Arena arena(call.workspace.thread[thread].Get(bytes));
     T* keys_transposed = arena.Take<T>(by_width);
     T* values_transposed = arena.Take<T>(by_width);
@@ -200,52 +257,57 @@ void Backward(const Call& call) {
     T* row_do = arena.Take<T>(g.head_width);
     T* row_o = arena.Take<T>(g.head_width);
     uint32_t* words = arena.Take<uint32_t>(DropoutWords::Scratch(g.sequence));
-    const Head<T> head(call, g, task);
-    loops.pack(head.Part(qkv, 1, g.stride(), 0, true), g.head_width, 0, g.sequence, keys_transposed);
-    loops.pack(head.Part(qkv, 2, g.stride(), 0, true), g.head_width, 0, g.sequence, values_transposed);
-    loops.pack(head.Part(qkv, 1, g.stride(), 0, false), g.sequence, 0, g.head_width, keys);
+    const int64_t sequence = task / g.kv_heads, first_head = task % g.kv_heads * g.group();
+    const Head<T> shared(call, g, sequence, first_head);
+    loops.pack(Head<T>::At(in.k(), shared.Key(in.k(), 0), true), g.head_width, 0, g.sequence, keys_transposed);
+    loops.pack(Head<T>::At(in.v(), shared.Key(in.v(), 0), true), g.head_width, 0, g.sequence, values_transposed);
+    loops.pack(Head<T>::At(in.k(), shared.Key(in.k(), 0), false), g.sequence, 0, g.head_width, keys);
     std::fill(dk, dk + sums, T(0));
     std::fill(dv, dv + sums, T(0));
-    for (int64_t first = 0; first < g.sequence; first += kQueries) {
+    // Block by block of one head's queries.
+    const auto add_queries = [&](const Head<T>& head, int64_t first) {
       const int64_t queries = std::min(kQueries, g.sequence - first);
-      const int64_t reach = attributes.causal() ? first + queries : g.sequence;
-      const Matrix q = head.Part(qkv, 0, g.stride(), first, false);
-      const Matrix d_out = head.Part(d_o, 0, g.width, first, false);
+      const int64_t reach = g.Reach(first, queries);
+      const Matrix q = Head<T>::At(in.q(), head.Query(in.q(), first), false);
+      const Matrix d_out = Head<T>::At(d_o, head.Query(d_o, first), false);
       head.Multiply(q, queries, g.head_width, keys_transposed, g.head_width, reach, p, stored_t, reach, false, scratch);
       head.Multiply(d_out, queries, g.head_width, values_transposed, g.head_width, reach, dp, stored_t, reach, false,
                     scratch);
       for (int64_t i = 0; i < queries; ++i) {
-        const int64_t visible = attributes.causal() ? first + i + 1 : reach;
-        const int64_t at = head.Offset(0, g.width) + (first + i) * g.width;
-        const T shift =
-            loops.dot(Read(call, d_o, at, g.head_width, row_do), Read(call, o, at, g.head_width, row_o), g.head_width);
+        const int64_t query = first + i, from = g.FirstKey(query), count = g.Visible(query) - from;
+        const T shift = loops.dot(Read(call, d_o.view, head.Query(d_o, query), g.head_width, row_do),
+                                  Read(call, o.view, head.Query(o, query), g.head_width, row_o), g.head_width);
         T row_lse;
-        loops.load(At(lse, (head.FirstRow() + first + i) * g.heads + head.head()), StorageOf(lse), 1, &row_lse);
+        loops.load(At(lse, head.StatisticsElement(query)), StorageOf(lse), 1, &row_lse);
         T *row_p = p + i * reach, *row_r = r + i * reach, *row_dp = dp + i * reach;
-        loops.exp(row_p, scale, row_lse, T(1), visible, row_p);
+        loops.exp(row_p + from, scale, row_lse, T(1), count, row_p + from);
         if (drops) {
-          head.Drop(first + i, row_p, visible, words, row_r);
-          head.Drop(first + i, row_dp, visible, words, row_dp);
+          head.Drop(query, from, row_p + from, count, words, row_r + from);
+          head.Drop(query, from, row_dp + from, count, words, row_dp + from);
         }
-        loops.softmax_backward(row_p, shift, scale, visible, row_dp);
-        std::fill(row_r + visible, row_r + reach, T(0));
-        std::fill(row_dp + visible, row_dp + reach, T(0));
+        loops.softmax_backward(row_p + from, shift, scale, count, row_dp + from);
+        FillHidden(g, query, reach, row_r);
+        FillHidden(g, query, reach, row_dp);
       }
+      const Part& dq = gradients.q();
       const Matrix ds = {dp, stored_t, reach, false};
-      head.Multiply(ds, queries, reach, keys, g.sequence, g.head_width,
-                    At(dqkv, head.Offset(0, g.stride()) + first * g.stride()), StorageOf(dqkv), g.stride(), false,
-                    scratch);
+      head.Multiply(ds, queries, reach, keys, g.sequence, g.head_width, At(dq.view, head.Query(dq, first)),
+                    StorageOf(dq.view), dq.stride(), false, scratch);
       loops.pack(q, queries, 0, g.head_width, block);
       head.Multiply({dp, stored_t, reach, true}, reach, queries, block, queries, g.head_width, dk, stored_t,
                     g.head_width, true, scratch);
       loops.pack(d_out, queries, 0, g.head_width, block);
       head.Multiply({r, stored_t, reach, true}, reach, queries, block, queries, g.head_width, dv, stored_t,
                     g.head_width, true, scratch);
+    };
+    for (int64_t h = first_head; h < first_head + g.group(); ++h) {
+      const Head<T> head(call, g, sequence, h);
+      for (int64_t first = 0; first < g.sequence; first += kQueries) add_queries(head, first);
     }
     for (int64_t i = 0; i < g.sequence; ++i) {
-      const int64_t at = i * g.stride();
-      loops.store(dk + i * g.head_width, StorageOf(dqkv), g.head_width, At(dqkv, head.Offset(1, g.stride()) + at));
-      loops.store(dv + i * g.head_width, StorageOf(dqkv), g.head_width, At(dqkv, head.Offset(2, g.stride()) + at));
+      const Part &to_k = gradients.k(), &to_v = gradients.v();
+      loops.store(dk + i * g.head_width, StorageOf(to_k.view), g.head_width, At(to_k.view, shared.Key(to_k, i)));
+      loops.store(dv + i * g.head_width, StorageOf(to_v.view), g.head_width, At(to_v.view, shared.Key(to_v, i)));
     }
   });
 }
@@ -253,15 +315,17 @@ void Backward(const Call& call) {
 }  // namespace
 
 absl::Status Attention(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 2, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in[0]));
+  const size_t parts = call.in.size() == 3 ? 3 : 1;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 2, (1u << (parts + 2)) - 1));
+  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in));
   WithComputeType(call.in, [&]<typename T>() { Forward<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 4, 1, 0b11111));
-  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in[1]));
+  const size_t parts = call.in.size() == 6 ? 3 : 1;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 3, parts, (1u << (2 * parts + 3)) - 1));
+  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in.subspan(1, parts)));
   WithComputeType(call.in, [&]<typename T>() { Backward<T>(call); });
   return absl::OkStatus();
 }

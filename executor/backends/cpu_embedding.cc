@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu_kernel.h"
+#include "executor/backends/cpu_masking.h"
 #include "proto/status.h"
 
 namespace weft::cpu {
@@ -17,10 +18,18 @@ absl::Status LoadSamples(const Call& call, bool targets) {
   }
   const int64_t sequence = Elements(call.out[0]) / context.microbatch_sequences;
   auto* out = static_cast<int32_t*>(call.out[0].data);
+  const bool masked = call.attributes().masked() != 0;
+  if (masked) WEFT_RETURN_IF_ERROR(CheckMasking(call, sequence));
   for (int64_t i = 0; i < context.microbatch_sequences; ++i) {
     const absl::Span<int32_t> wanted = absl::MakeSpan(out + i * sequence, sequence);
     const absl::Span<int32_t> none;
-    WEFT_RETURN_IF_ERROR(context.data->Sample(context.SampleOf(i), targets ? none : wanted, targets ? wanted : none));
+    const int64_t sample = context.SampleOf(i);
+    if (masked) {
+      WEFT_RETURN_IF_ERROR(context.data->Sample(sample, wanted, none));
+      targets ? MaskTargets(call, sample, wanted) : MaskTokens(call, sample, wanted);
+    } else {
+      WEFT_RETURN_IF_ERROR(context.data->Sample(sample, targets ? none : wanted, targets ? wanted : none));
+    }
   }
   return absl::OkStatus();
 }

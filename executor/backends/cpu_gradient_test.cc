@@ -161,6 +161,79 @@ TEST_F(GradientTest, Attention) {
   }
 }
 
+// q, k and v of their own: heads in groups, with and without a window.
+TEST_F(GradientTest, GroupedAttention) {
+  for (int flags = 0; flags < 6; ++flags) {
+    const int64_t sequences = 2, sequence = 53, heads = 4, kv_heads = flags % 2 == 0 ? 2 : 1, width = 6;
+    const int64_t rows = sequences * sequence;
+    Step step;
+    step.set_kernel(ATTENTION);
+    StepAttributes& attributes = *step.mutable_attributes();
+    attributes.set_heads(heads);
+    attributes.set_kv_heads(kv_heads);
+    attributes.set_sequence(sequence);
+    attributes.set_causal(flags >= 2);
+    attributes.set_window(flags >= 4 ? 7 : 0);
+    attributes.set_dropout(flags % 2 == 0 ? 0.25 : 0);
+    attributes.set_scale(0.4);
+    StepContext context;
+    context.seed = 5;
+    context.microbatch_sequences = sequences;
+    const Tensors outputs = {Tensor(FP64, {rows, heads * width}), Tensor(FP64, {rows, heads})};
+    const Tensors x = {Normal(FP64, {rows, heads * width}, random_), Normal(FP64, {rows, kv_heads * width}, random_),
+                       Normal(FP64, {rows, kv_heads * width}, random_)};
+    Check(
+        "ATTENTION of groups", x, [&](Tensors in) { return Run(step, in, outputs, context)[0]; },
+        [&](const Tensor& dy) {
+          const Tensors forward = Run(step, x, outputs, context);
+          Step backward = step;
+          backward.set_kernel(ATTENTION_BACKWARD);
+          return Run(backward, {dy, x[0], x[1], x[2], forward[0], forward[1]}, x, context);
+        });
+  }
+}
+
+TEST_F(GradientTest, RmsNorm) {
+  const int64_t rows = 6, d = 37;
+  Step step;
+  step.set_kernel(RMS_NORM);
+  step.mutable_attributes()->set_epsilon(1e-3);
+  const Tensors outputs = {Tensor(FP64, {rows, d}), Tensor(FP64, {rows})};
+  const Tensors x = {Normal(FP64, {rows, d}, random_), Normal(FP64, {d}, random_)};
+  Check(
+      "RMS_NORM", x, [&](Tensors in) { return Run(step, in, outputs)[0]; },
+      [&](const Tensor& dy) {
+        const Tensors forward = Run(step, x, outputs);
+        return Tensors{Run(RMS_NORM_BACKWARD, {dy, x[0], x[1], forward[1]}, {Tensor(FP64, {rows, d})})[0],
+                       Run(RMS_NORM_BACKWARD_WEIGHT, {dy, x[0], forward[1]}, {Tensor(FP64, {d})})[0]};
+      });
+}
+
+TEST_F(GradientTest, Rope) {
+  Step step;
+  step.set_kernel(ROPE);
+  StepAttributes& attributes = *step.mutable_attributes();
+  attributes.set_sequence(5);
+  attributes.set_head_size(6);
+  attributes.set_base(100);
+  attributes.set_magnitude(1.25);
+  const Tensors x = {Normal(FP64, {10, 18}, random_)};
+  Check(
+      "ROPE", x, [&](Tensors in) { return Run(step, in, {Tensor(FP64, {10, 18})})[0]; },
+      [&](const Tensor& dy) {
+        Step backward = step;
+        backward.mutable_attributes()->set_inverse(true);
+        return Run(backward, {dy}, {Tensor(FP64, {10, 18})});
+      });
+}
+
+TEST_F(GradientTest, Swiglu) {
+  const Tensors x = {Normal(FP64, {500}, random_, 2), Normal(FP64, {500}, random_, 2)};
+  Check(
+      "SWIGLU", x, [&](Tensors in) { return Run(SWIGLU, in, {Tensor(FP64, {500})})[0]; },
+      [&](const Tensor& dy) { return Run(SWIGLU_BACKWARD, {dy, x[0], x[1]}, {x[0], x[1]}); });
+}
+
 TEST_F(GradientTest, Embeddings) {
   const int64_t rows = 12, vocabulary = 5, d = 70, sequence = 4;
   Tensor tokens(INT32, {rows});

@@ -50,6 +50,15 @@ class Scratch {
   int64_t size_ = 0;
 };
 
+// What decides about the table of angles that the last ROPE made: bytes of an element, then its attributes.
+struct RopeKey {
+  size_t element = 0;
+  int64_t sequence = 0, head_size = 0;
+  double base = 0, factor = 0, ramp_low = 0, ramp_high = 0, ramp_positions = 0, magnitude = 0;
+
+  bool operator==(const RopeKey&) const = default;
+};
+
 // Lives as long as the backend.
 struct Workspace {
   explicit Workspace(int threads, const LoopTable& table) : pool(threads), loops(table), thread(threads) {}
@@ -60,6 +69,9 @@ struct Workspace {
   Scratch shared;
   // One per thread of the pool.
   std::vector<Scratch> thread;
+  // Angles are kept from one ROPE to the next: those of a model are all alike.
+  Scratch rope;
+  RopeKey rope_key;
 };
 
 struct Call {
@@ -198,6 +210,12 @@ absl::Status Gelu(const Call& call);
 absl::Status GeluBackward(const Call& call);
 absl::Status Attention(const Call& call);
 absl::Status AttentionBackward(const Call& call);
+absl::Status RmsNorm(const Call& call);
+absl::Status RmsNormBackward(const Call& call);
+absl::Status RmsNormBackwardWeight(const Call& call);
+absl::Status Rope(const Call& call);
+absl::Status Swiglu(const Call& call);
+absl::Status SwigluBackward(const Call& call);
 absl::Status Dropout(const Call& call);
 absl::Status CrossEntropy(const Call& call);
 absl::Status CrossEntropyBackward(const Call& call);

@@ -101,6 +101,17 @@ struct Loops {
   void (*layer_norm)(const T* x, const T* gamma, const T* beta, int64_t n, T epsilon, T* y, T* mean, T* rstd);
   void (*layer_norm_backward)(const T* dy, const T* x, const T* gamma, T mean, T rstd, int64_t n, T* dx);
 
+  // rstd = 1 / sqrt(mean(x * x) + epsilon), y = x * rstd * gamma.
+  void (*rms_norm)(const T* x, const T* gamma, int64_t n, T epsilon, T* y, T* rstd);
+  void (*rms_norm_backward)(const T* dy, const T* x, const T* gamma, T rstd, int64_t n, T* dx);
+
+  // y = gate * sigmoid(gate) * up.
+  void (*swiglu)(const T* gate, const T* up, int64_t n, T* y);
+  void (*swiglu_backward)(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup);
+
+  // Rotates the pairs (x[i], x[i + half]) of one head by angles of these cosines and sines; backwards for sign = -1.
+  void (*rotate)(const T* x, const T* cosines, const T* sines, T sign, int64_t half, T* y);
+
   // log(sum(exp(x))).
   T (*log_sum_exp)(const T* x, int64_t n);
   // y = factor * exp(scale * x - shift).

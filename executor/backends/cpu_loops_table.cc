@@ -2,6 +2,7 @@
 #include "executor/backends/cpu_loops.h"
 #include "executor/backends/cpu_loops_gemm.h"
 #include "executor/backends/cpu_loops_math.h"
+#include "executor/backends/cpu_loops_transformer.h"
 
 namespace weft::cpu {
 namespace {
@@ -22,6 +23,11 @@ constexpr Loops<T> MakeLoops() {
       .gelu_backward = GeluBackward<T>,
       .layer_norm = LayerNorm<T>,
       .layer_norm_backward = LayerNormBackward<T>,
+      .rms_norm = RmsNorm<T>,
+      .rms_norm_backward = RmsNormBackward<T>,
+      .swiglu = Swiglu<T>,
+      .swiglu_backward = SwigluBackward<T>,
+      .rotate = Rotate<T>,
       .log_sum_exp = LogSumExp<T>,
       .exp = ExpLoop<T>,
       .softmax = Softmax<T>,

@@ -78,38 +78,6 @@ void StepCheck::LayerNorm() {
   }
 }
 
-void StepCheck::Attention() {
-  const bool forward = step_.kernel() == ATTENTION;
-  Attributes({A::kHeadsFieldNumber, A::kSequenceFieldNumber, A::kCausalFieldNumber, A::kScaleFieldNumber,
-              A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
-              A::kOfBackwardFieldNumber, A::kColumnShiftFieldNumber, A::kWholeColumnsFieldNumber});
-  if (!(forward ? Arity(1, 1, 2, 2) : Arity(4, 4, 1, 1))) return;
-  AllFloating();
-  const Value& qkv = In(forward ? 0 : 1);
-  if (!Rank(qkv, 2)) return;
-  const int64_t rows = qkv.shape(0), d = qkv.shape(1) / 3;
-  const int64_t heads = attributes().heads(), sequence = attributes().sequence();
-  if (qkv.shape(1) % 3 != 0) Bad("P2.kernel", "columns of ", Text(qkv), " must be a multiple of 3");
-  Require(heads >= 1 && d % std::max<int64_t>(1, heads) == 0, "heads", heads, "a divisor of the columns of q");
-  Require(sequence >= 1 && rows % std::max<int64_t>(1, sequence) == 0, "sequence", sequence, "a divisor of the rows");
-  Dropout();
-  if (attributes().dropout() > 0 && (rows % Rows() != 0 || sequence != program_.recipe().sequence_length())) {
-    Bad("P2.kernel", "with dropout, rows and sequence must be those of microbatches, ", Rows(), " and ",
-        program_.recipe().sequence_length(), "; they are ", rows, " and ", sequence);
-  }
-  WholeColumns(heads);
-  Within(attributes().column_shift(), "column_shift", heads, std::max(heads, attributes().whole_columns()));
-  const Value& o = forward ? Out(0) : In(2);
-  const Value& lse = forward ? Out(1) : In(3);
-  Shape(o, {rows, d});
-  Shape(lse, {rows, heads});
-  Wide(lse);
-  if (!forward) {
-    Shape(In(0), {rows, d});
-    SameShape(Out(0), qkv);
-  }
-}
-
 void StepCheck::DropoutKernel() {
   const A& a = attributes();
   Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
@@ -199,11 +167,7 @@ void StepCheck::Kernels() {
   switch (step_.kernel()) {
     case LOAD_TOKENS:
     case LOAD_TARGETS:
-      Attributes({A::kMicrobatchOffsetFieldNumber, A::kOfBackwardFieldNumber});
-      if (!Arity(0, 0, 1, 1)) return;
-      Is(Out(0), {INT32});
-      if (Rank(Out(0), 1)) OfMicrobatches(Out(0));
-      return;
+      return Load();
     case EMBEDDING:
     case EMBEDDING_BACKWARD:
       return Embedding();
@@ -256,6 +220,15 @@ void StepCheck::Kernels() {
       SameShape(Out(0), In(0));
       return;
     }
+    case RMS_NORM:
+    case RMS_NORM_BACKWARD:
+    case RMS_NORM_BACKWARD_WEIGHT:
+      return RmsNorm();
+    case ROPE:
+      return Rope();
+    case SWIGLU:
+    case SWIGLU_BACKWARD:
+      return Swiglu();
     case ATTENTION:
     case ATTENTION_BACKWARD:
       return Attention();
@@ -385,6 +358,8 @@ void StepCheck::Run() {
     case MATMUL:
     case BIAS_GRADIENT:
     case LAYER_NORM_BACKWARD:
+    case RMS_NORM_BACKWARD:
+    case RMS_NORM_BACKWARD_WEIGHT:
     case LAYER_NORM_BACKWARD_WEIGHT:
     case NORM_BACKWARD_APPLY:
     case GROUP_REDUCE_SCATTER:

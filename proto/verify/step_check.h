@@ -130,11 +130,17 @@ class StepCheck {
   void NormParts();
   void SquaredNorm();
 
+  // kernels_transformer.cc
+  void Load();
+  void Attention();
+  void RmsNorm();
+  void Rope();
+  void Swiglu();
+
   // kernels.cc
   void Matmul();
   void Embedding();
   void LayerNorm();
-  void Attention();
   void DropoutKernel();
   void CrossEntropy();
   void Optimizer();

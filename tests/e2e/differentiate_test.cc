@@ -116,6 +116,46 @@ std::vector<Case> Cases() {
                                   ": f64, sequence = 3 : i64",
                                   attributes, "} : (tensor<6x12xf64>) -> (tensor<6x4xf64>, tensor<6x2xf64>)")});
   }
+  // Grouped heads of three inputs, turned and not, with and without a window.
+  for (const char* attributes : {"", ", window = 2 : i64"}) {
+    cases.push_back(
+        {absl::StrCat("attention_grouped", attributes),
+         {"8x4xf64", "4x4xf64", "4x4xf64", "4x8xf64"},
+         absl::StrCat(
+             "%q = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<8x4xf64>) -> tensor<6x8xf64>\n"
+             "%k = weft.matmul %x, %p2 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
+             "%v = weft.matmul %x, %p3 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
+             "%r = weft.rope %q {L, sequence = 3 : i64, head_size = 4 : i64, base = 10.0 : f64, magnitude = 1.25 : "
+             "f64} : (tensor<6x8xf64>) -> tensor<6x8xf64>\n"
+             "%o, %rows = weft.attention %r, %k, %v {L, causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.7 : "
+             "f64, sequence = 3 : i64",
+             attributes,
+             "} : (tensor<6x8xf64>, tensor<6x4xf64>, tensor<6x4xf64>) -> (tensor<6x8xf64>, tensor<6x2xf64>)\n"
+             "%y = weft.matmul %o, %p4 {L, transpose_b} : (tensor<6x8xf64>, tensor<4x8xf64>) -> " +
+                 m)});
+  }
+  // One value as keys and as values.
+  cases.push_back({"attention_shared",
+                   {},
+                   "%y, %rows = weft.attention %x, %x, %x {L, heads = 2 : i64, kv_heads = 2 : i64, scale = 0.7 : f64, "
+                   "sequence = 3 : i64} : (tensor<6x4xf64>, tensor<6x4xf64>, tensor<6x4xf64>) -> (tensor<6x4xf64>, "
+                   "tensor<6x2xf64>)"});
+  cases.push_back(
+      {"rms_norm",
+       {"4xf64"},
+       "%y, %rstd = weft.rms_norm %x, %p1 {L, epsilon = 1.0e-5 : f64} : (tensor<6x4xf64>, tensor<4xf64>) -> "
+       "(tensor<6x4xf64>, tensor<6xf64>)"});
+  cases.push_back(
+      {"rope",
+       {},
+       "%y = weft.rope %x {L, sequence = 3 : i64, head_size = 2 : i64, base = 10.0 : f64, magnitude = 1.5 : "
+       "f64, factor = 4.0 : f64, ramp_low = 0.0 : f64, ramp_high = 1.0 : f64} : (tensor<6x4xf64>) -> " +
+           m});
+  cases.push_back({"swiglu",
+                   {"4x4xf64"},
+                   "%g = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
+                   "%y = weft.swiglu %g, %x {L} : " +
+                       mm});
   cases.push_back(
       {"dropout",
        {},

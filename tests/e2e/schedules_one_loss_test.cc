@@ -3,16 +3,15 @@
 //
 // Bit for bit in order where a stage has one replica and its backwards are in ascending microbatch order; bit for bit
 // under exact accumulation always; within 1e-5 elsewhere.
-#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/run.h"
 #include "gtest/gtest.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule.h"
+#include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
@@ -65,54 +64,6 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-struct Outcome {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<std::byte>> weights;
-};
-
-absl::StatusOr<Outcome> Train(const TinyPlan& plan) {
-  static const std::string path = [] {
-    const std::string file = ::testing::TempDir() + "/tiny.txt";
-    EXPECT_TRUE(WriteTinyText(file).ok());
-    return file;
-  }();
-  const absl::StatusOr<Program> program = CompileTiny(plan);
-  if (!program.ok()) return program.status();
-  const auto data = OpenTinyText(path, *program);
-  if (!data.ok()) return data.status();
-  RunOptions options;
-  options.collect_weights = true;
-  const absl::StatusOr<RunResult> result = RunInProcess(*program, **data, options);
-  if (!result.ok()) return result.status();
-  Outcome outcome;
-  for (const RunStep& step : result->report.steps()) {
-    outcome.losses.push_back(step.loss());
-    outcome.norms.push_back(step.grad_norm());
-  }
-  for (const TensorData& tensor : result->weights) outcome.weights.push_back(tensor.bytes);
-  return outcome;
-}
-
-bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
-}
-
-void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what) {
-  EXPECT_TRUE(SameBits(a.losses, b.losses))
-      << what << ": losses, the first " << a.losses[0] << " against " << b.losses[0];
-  EXPECT_TRUE(SameBits(a.norms, b.norms)) << what << ": norms, the first " << a.norms[0] << " against " << b.norms[0];
-  ASSERT_EQ(a.weights.size(), b.weights.size()) << what;
-  for (size_t i = 0; i < a.weights.size(); ++i) EXPECT_TRUE(a.weights[i] == b.weights[i]) << what << ": tensor " << i;
-}
-
-void ExpectClose(const Outcome& a, const Outcome& b, const std::string& what) {
-  ASSERT_EQ(a.losses.size(), b.losses.size()) << what;
-  for (size_t i = 0; i < a.losses.size(); ++i) {
-    EXPECT_NEAR(a.losses[i], b.losses[i], 1e-5 * b.losses[i]) << what << " step " << i;
-    EXPECT_NEAR(a.norms[i], b.norms[i], 1e-4 * b.norms[i]) << what << " step " << i;
-  }
-}
-
 TinyPlan PlanOf(const Case& c, bool exact) {
   TinyPlan plan{.pipe = c.pipe, .schedule = c.schedule, .exact = exact};
   plan.steps = 4;
@@ -137,7 +88,7 @@ class References {
   const Outcome& Get(int microbatches, bool exact) {
     auto [found, added] = outcomes_.try_emplace({microbatches, exact});
     if (added) {
-      const auto outcome = Train(PlanOf({"gpipe", 1, microbatches}, exact));
+      const auto outcome = TrainTiny(PlanOf({"gpipe", 1, microbatches}, exact));
       EXPECT_TRUE(outcome.ok()) << outcome.status();
       found->second = *outcome;
     }
@@ -162,7 +113,7 @@ TEST(SchedulesOneLossTest, EverySynchronousScheduleTrainsAlike) {
     for (const bool exact : {false, true}) {
       if (!exact && !CheckAccumulationOrder(*BuildSchedule(**FindSchedule(c.schedule), c.params)).ok()) continue;
       const TinyPlan plan = PlanOf(c, exact);
-      const auto outcome = Train(plan);
+      const auto outcome = TrainTiny(plan);
       ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
       if (exact || KeepsOrder(c)) {
         ExpectSame(*outcome, references.Get(c.microbatches, exact), plan.Name());
@@ -184,7 +135,7 @@ TEST(SchedulesOneLossTest, ReplicatedStagesAndDataReplicasTogether) {
     TinyPlan plan = PlanOf(c, true);
     plan.data = 2;
     plan.batch = 8;
-    const auto outcome = Train(plan);
+    const auto outcome = TrainTiny(plan);
     ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
     ExpectSame(*outcome, references.Get(8, true), plan.Name());
   }
@@ -199,7 +150,7 @@ TEST(SchedulesOneLossTest, PlacementOfCommunicationDoesNotMatter) {
     for (const char* schedule : {"1f1b", "chimera", "interleaved", "hanayo", "axonn"}) {
       TinyPlan plan = PlanOf({schedule, 2, 4}, true);
       plan.plan_fields = fields;
-      const auto outcome = Train(plan);
+      const auto outcome = TrainTiny(plan);
       ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
       ExpectSame(*outcome, references.Get(4, true), plan.Name());
     }
@@ -213,7 +164,7 @@ TEST(SchedulesOneLossTest, FrozenSchedulesTrainAlike) {
     for (const int pipe : {2, 4}) {
       TinyPlan plan = PlanOf({"axonn", pipe, 8}, exact);
       plan.schedule_fields = "freeze: true limit: 3";
-      const auto outcome = Train(plan);
+      const auto outcome = TrainTiny(plan);
       ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
       ExpectSame(*outcome, references.Get(8, exact), plan.Name());
     }
@@ -228,7 +179,7 @@ TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
     TinyPlan halves{.pipe = 1, .schedule = "gpipe", .exact = exact};
     halves.steps = 4;
     halves.layers = 6;
-    const auto expected = Train(halves);
+    const auto expected = TrainTiny(halves);
     ASSERT_TRUE(expected.ok()) << expected.status();
     for (const int pipe : {2, 4}) {
       for (const char* schedule : {"chimera", "chimera-wave"}) {
@@ -237,7 +188,7 @@ TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
         plan.schedule = schedule;
         plan.microbatch = 2;
         plan.schedule_fields = "scaling: BACKWARD_HALVING";
-        const auto outcome = Train(plan);
+        const auto outcome = TrainTiny(plan);
         ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
         if (exact || std::string(schedule) == "chimera-wave") {
           ExpectSame(*outcome, *expected, plan.Name());

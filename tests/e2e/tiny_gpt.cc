@@ -21,22 +21,43 @@ absl::StatusOr<T> Parse(const std::string& text) {
   return message;
 }
 
+// All but the number of layers, which is the last field.
+absl::StatusOr<std::string> Config(const std::string& family) {
+  if (family == "gpt2") {
+    return std::string(R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 32, "n_head": 2,)"
+                       R"( "n_layer": )");
+  }
+  if (family == "bert") {
+    return std::string(
+        R"({"model_type": "bert", "vocab_size": 257, "mask_token_id": 256, "max_position_embeddings": 32,)"
+        R"( "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": )");
+  }
+  const std::string llama = absl::StrCat(
+      R"({"model_type": ")", family, R"(", "vocab_size": 256, "hidden_size": 32, "intermediate_size": 48,)",
+      R"( "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32,)");
+  const char kLayers[] = R"( "num_hidden_layers": )";
+  if (family == "llama") {
+    return absl::StrCat(llama, R"( "tie_word_embeddings": true, "rope_scaling": {"type": "yarn", "factor": 2.0},)",
+                        kLayers);
+  }
+  if (family == "mistral") return absl::StrCat(llama, R"( "sliding_window": 9,)", kLayers);
+  if (family == "qwen2") return absl::StrCat(llama, kLayers);
+  return absl::InternalError("no family " + family);
+}
+
 }  // namespace
 
 std::string TinyPlan::Name() const {
-  return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, schedule_fields.empty() ? "" : " ", schedule_fields,
-                      plan_fields.empty() ? "" : " ", plan_fields, " batch ", batch, recompute ? " recompute" : "",
-                      recompute_fields.empty() ? "" : " recompute ", recompute_fields, exact ? " exact" : "",
-                      bf16 ? " bf16" : "");
+  return absl::StrCat(family, " pipe ", pipe, " data ", data, " ", schedule, schedule_fields.empty() ? "" : " ",
+                      schedule_fields, plan_fields.empty() ? "" : " ", plan_fields, " batch ", batch,
+                      recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ", recompute_fields,
+                      exact ? " exact" : "", bf16 ? " bf16" : "");
 }
 
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
-  WEFT_ASSIGN_OR_RETURN(
-      const ModelGraph model,
-      ImportHuggingFaceConfig(
-          absl::StrCat(R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 32, "n_head": 2,)",
-                       R"( "n_layer": )", plan.layers, "}"),
-          "tiny"));
+  WEFT_ASSIGN_OR_RETURN(const std::string config, Config(plan.family));
+  WEFT_ASSIGN_OR_RETURN(const ModelGraph model,
+                        ImportHuggingFaceConfig(absl::StrCat(config, plan.layers, "}"), "tiny"));
   WEFT_ASSIGN_OR_RETURN(
       const Recipe recipe,
       Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch, " microbatch_sequences: ",

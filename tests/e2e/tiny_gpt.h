@@ -1,4 +1,5 @@
-// A GPT-2 of a few thousand parameters, compiled for any small plan, and text to train it on.
+// A model of a few thousand parameters, GPT-2 unless another family is asked for, compiled for any small plan, and text
+// to train it on.
 #ifndef WEFT_TESTS_E2E_TINY_GPT_H_
 #define WEFT_TESTS_E2E_TINY_GPT_H_
 
@@ -29,6 +30,8 @@ struct TinyPlan {
   std::string plan_fields = "";
   // Instead of `recompute`: the fields of the plan's recompute.
   std::string recompute_fields = "";
+  // gpt2, llama (grouped heads, tied head), mistral (a window shorter than the sequence), qwen2 (biases) or bert.
+  std::string family = "gpt2";
 
   std::string Name() const;
 };

@@ -18,9 +18,9 @@
 namespace weft {
 namespace {
 
-const char kFolder[] = "tests/golden/gpt2_tiny";
-
 struct Setting {
+  // Of tests/golden.
+  const char* model;
   DType dtype;
   int64_t pipe;
   int64_t microbatch;
@@ -30,11 +30,12 @@ struct Setting {
 class GoldenTest : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
-    absl::StatusOr<Golden> golden = LoadGolden(kFolder);
+    folder_ = absl::StrCat("tests/golden/", GetParam().model);
+    absl::StatusOr<Golden> golden = LoadGolden(folder_);
     ASSERT_TRUE(golden.ok()) << golden.status();
     golden_ = *std::move(golden);
     DataOptions data;
-    data.path = absl::StrCat(kFolder, "/text.txt");
+    data.path = "tests/golden/gpt2_tiny/text.txt";
     data.sequence_length = static_cast<int64_t>(golden_.numbers.at("sequence_length"));
     data.vocabulary = 256;
     data.seed = static_cast<uint64_t>(golden_.numbers.at("seed"));
@@ -54,7 +55,7 @@ class GoldenTest : public testing::TestWithParam<Setting> {
   }
 
   Program CompileFor(const Recipe& recipe) const {
-    absl::StatusOr<ModelGraph> model = LoadModel(absl::StrCat(kFolder, "/config.json"));
+    absl::StatusOr<ModelGraph> model = LoadModel(absl::StrCat(folder_, "/config.json"));
     EXPECT_TRUE(model.ok()) << model.status();
     Plan plan;
     MeshAxis* axis = plan.mutable_mesh()->add_axes();
@@ -116,6 +117,7 @@ class GoldenTest : public testing::TestWithParam<Setting> {
     return values;
   }
 
+  std::string folder_;
   Golden golden_;
   std::unique_ptr<DataSource> data_;
 };
@@ -132,7 +134,7 @@ TEST_P(GoldenFp64Test, Gradients) {
   recipe.mutable_lr()->set_peak(1);
   recipe.set_clip_norm(0);
   const Program program = CompileFor(recipe);
-  const RunResult result = Train(program, absl::StrCat(kFolder, "/initial.safetensors"));
+  const RunResult result = Train(program, absl::StrCat(folder_, "/initial.safetensors"));
   ASSERT_EQ(result.report.steps_size(), 1);
   EXPECT_NEAR(result.report.steps(0).loss(), golden_.numbers.at("loss_fp64"), 1e-12);
   EXPECT_NEAR(result.report.steps(0).grad_norm(), golden_.grad_norms_fp64[0], 1e-10);
@@ -148,9 +150,12 @@ TEST_P(GoldenFp64Test, Gradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, GoldenFp64Test,
-                         testing::Values(Setting{FP64, 1, 8, IN_ORDER}, Setting{FP64, 2, 2, IN_ORDER},
-                                         Setting{FP64, 2, 1, EXACT}));
+INSTANTIATE_TEST_SUITE_P(
+    Plans, GoldenFp64Test,
+    testing::Values(Setting{"gpt2_tiny", FP64, 1, 8, IN_ORDER}, Setting{"gpt2_tiny", FP64, 2, 2, IN_ORDER},
+                    Setting{"gpt2_tiny", FP64, 2, 1, EXACT}, Setting{"llama_tiny", FP64, 1, 8, IN_ORDER},
+                    Setting{"llama_tiny", FP64, 2, 1, EXACT}, Setting{"bert_tiny", FP64, 1, 8, IN_ORDER},
+                    Setting{"bert_tiny", FP64, 2, 1, EXACT}));
 
 TEST_P(GoldenTrainingTest, LossesAndWeights) {
   Recipe recipe = BaseRecipe();
@@ -181,14 +186,18 @@ TEST_P(GoldenTrainingTest, LossesAndWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, GoldenTrainingTest,
-                         testing::Values(Setting{FP32, 1, 8, IN_ORDER}, Setting{FP32, 2, 2, IN_ORDER},
-                                         Setting{FP32, 2, 1, EXACT}, Setting{FP64, 1, 4, IN_ORDER}));
+INSTANTIATE_TEST_SUITE_P(
+    Plans, GoldenTrainingTest,
+    testing::Values(Setting{"gpt2_tiny", FP32, 1, 8, IN_ORDER}, Setting{"gpt2_tiny", FP32, 2, 2, IN_ORDER},
+                    Setting{"gpt2_tiny", FP32, 2, 1, EXACT}, Setting{"gpt2_tiny", FP64, 1, 4, IN_ORDER},
+                    Setting{"llama_tiny", FP32, 1, 8, IN_ORDER}, Setting{"llama_tiny", FP32, 4, 2, IN_ORDER},
+                    Setting{"llama_tiny", FP64, 2, 4, IN_ORDER}, Setting{"bert_tiny", FP32, 1, 8, IN_ORDER},
+                    Setting{"bert_tiny", FP32, 4, 2, IN_ORDER}, Setting{"bert_tiny", FP64, 2, 4, IN_ORDER}));
 
 // The initial values that the script found from docs/kernels.md are those of the C++ code, to the last bit but for
 // the last bits of two different libraries' logarithms and cosines.
 TEST(Golden, InitialValues) {
-  absl::StatusOr<Golden> golden = LoadGolden(kFolder);
+  absl::StatusOr<Golden> golden = LoadGolden("tests/golden/gpt2_tiny");
   ASSERT_TRUE(golden.ok()) << golden.status();
   LogicalTensor wte;
   wte.add_shape(256);

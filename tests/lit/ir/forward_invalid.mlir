@@ -164,7 +164,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[attention_c2] result (rows x a third of qkv's columns) must be 6x4, got 6x12}}
+  // expected-error@+1 {{[attention_c2] result (rows x columns of q) must be 6x4, got 6x12}}
   %0:2 = weft.attention %x {causal, heads = 2 : i64, scale = 1.0 : f64, sequence = 3 : i64} : (tensor<6x12xf32>) -> (tensor<6x12xf32>, tensor<6x2xf32>)
   weft.return
 }

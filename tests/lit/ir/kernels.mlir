@@ -27,6 +27,16 @@ weft.segment @forward evaluate stage 0 (
   %qkv2 = weft.matmul %n, %w bias %bias init %qkv : (tensor<6x4xf32>, tensor<4x12xf32>, tensor<12xf32>, tensor<6x12xf32>) -> tensor<6x12xf32>
   // CHECK: weft.attention %{{.*}} {causal, dropout = 1.000000e-01 : f64, dropout_site = 3 : i32, heads = 2 : i64, scale = 5.000000e-01 : f64, sequence = 3 : i64}
   %o, %lse = weft.attention %qkv2 {causal, dropout = 0.1 : f64, dropout_site = 3 : i32, heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x12xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
+  // CHECK: weft.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 5.000000e-01 : f64, sequence = 3 : i64, window = 2 : i64} : (tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>)
+  %o2, %lse2 = weft.attention %o, %lse, %lse {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.5 : f64, sequence = 3 : i64, window = 2 : i64} : (tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
+  // CHECK: weft.rms_norm %{{.*}}, %{{.*}} {epsilon = 1.000000e-05 : f64}
+  %r, %rstd = weft.rms_norm %o2, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>)
+  // CHECK: weft.rope %{{.*}} {base = 1.000000e+04 : f64, factor = 8.000000e+00 : f64, head_size = 2 : i64, inverse, magnitude = 1.000000e+00 : f64, ramp_high = 4.000000e+00 : f64, ramp_low = 1.000000e+00 : f64, ramp_positions = 8.192000e+03 : f64, sequence = 3 : i64}
+  %t = weft.rope %r {base = 10000.0 : f64, factor = 8.0 : f64, head_size = 2 : i64, inverse, magnitude = 1.0 : f64, ramp_high = 4.0 : f64, ramp_low = 1.0 : f64, ramp_positions = 8192.0 : f64, sequence = 3 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  // CHECK: weft.swiglu %{{.*}}, %{{.*}} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %s = weft.swiglu %t, %r : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  // CHECK: weft.load_tokens {mask_token = 7 : i64, masked = 1 : i64, vocabulary = 8 : i64} : tensor<6xi32>
+  %masked = weft.load_tokens {mask_token = 7 : i64, masked = 1 : i64, vocabulary = 8 : i64} : tensor<6xi32>
   // CHECK: weft.gelu %{{.*}} {tanh_approximation}
   %g = weft.gelu %o {tanh_approximation} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   // CHECK: weft.dropout %{{.*}} {dropout = 2.500000e-01 : f64, dropout_site = 4 : i32}
@@ -63,6 +73,14 @@ weft.segment @backward backward stage 1 (
   %6 = weft.gelu_backward %dy, %x {tanh_approximation} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   // CHECK: weft.attention_backward %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {heads = 2 : i64, scale = 5.000000e-01 : f64, sequence = 3 : i64} :
   %7 = weft.attention_backward %dy, %qkv, %x, %lse {heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x12xf32>, tensor<6x4xf32>, tensor<6x2xf32>) -> tensor<6x12xf32>
+  // CHECK: weft.attention_backward %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {heads = 2 : i64, kv_heads = 1 : i64, scale = 5.000000e-01 : f64, sequence = 3 : i64} :
+  %9:3 = weft.attention_backward %dy, %x, %lse, %lse, %x, %lse {heads = 2 : i64, kv_heads = 1 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>, tensor<6x4xf32>, tensor<6x2xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>)
+  // CHECK: weft.rms_norm_backward %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} init %{{.*}} :
+  %10 = weft.rms_norm_backward %dy, %x, %gamma, %mean init %dy : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<4xf32>, tensor<6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  // CHECK: weft.rms_norm_backward_weight %{{.*}}, %{{.*}}, %{{.*}} init %{{.*}} :
+  %11 = weft.rms_norm_backward_weight %dy, %x, %mean init %dgamma : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: weft.swiglu_backward %{{.*}}, %{{.*}}, %{{.*}} :
+  %12:2 = weft.swiglu_backward %dy, %x, %x : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>)
   // CHECK: weft.cross_entropy_backward %{{.*}}, %{{.*}}, %{{.*}} {loss_weight = 5.000000e-01 : f64, vocabulary = 7 : i64} :
   %8 = weft.cross_entropy_backward %logits, %mean, %tokens {loss_weight = 0.5 : f64, vocabulary = 7 : i64} : (tensor<6x8xf32>, tensor<6xf32>, tensor<6xi32>) -> tensor<6x8xf32>
   weft.return

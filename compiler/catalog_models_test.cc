@@ -1,0 +1,54 @@
+// Every model of the catalog is read, and has as many parameters as are published with its weights.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "catalog/catalog.h"
+#include "compiler/load_model.h"
+#include "gtest/gtest.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+int64_t Elements(const ModelGraph& graph) {
+  int64_t sum = 0;
+  for (const GraphParameter& parameter : graph.parameters()) sum += ElementCount(parameter.shape()).value_or(0);
+  return sum;
+}
+
+TEST(CatalogModelsTest, ParametersAreThePublishedOnes) {
+  // Totals of the published safetensors files (the model cards show them); of BERT those of its masked-LM model, whose
+  // files hold 109514298 and 335174458 parameters without pooler and next-sentence head. GPT-2: 124439808, 354823168,
+  // 774030080, 1557611200.
+  const std::map<std::string, int64_t> published = {
+      {"gpt2", 124439808},
+      {"gpt2-medium", 354823168},
+      {"gpt2-large", 774030080},
+      {"gpt2-xl", 1557611200},
+      {"llama-2-7b", 6738415616},
+      {"llama-3.1-8b", 8030261248},
+      {"llama-3.1-70b", 70553706496},
+      {"llama-3.1-405b", 405853388800},
+      {"mistral-7b", 7241732096},
+      {"qwen2-7b", 7615616512},
+      {"qwen2.5-7b", 7615616512},
+      {"bert-base", 109514298},
+      {"bert-large", 335174458},
+  };
+  for (const auto& [name, parameters] : published) {
+    const absl::StatusOr<ModelGraph> graph = LoadModel(name);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(Elements(*graph), parameters) << name;
+  }
+}
+
+TEST(CatalogModelsTest, AllAreRead) {
+  for (const std::string& name : CatalogNames("models")) {
+    const absl::StatusOr<ModelGraph> graph = LoadModel(name);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,211 @@
+#include "compiler/hf_config.h"
+
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+using google::protobuf::Struct;
+using google::protobuf::Value;
+
+// Sorted by name: those that PretrainedConfig writes for any model.
+constexpr HfField kCommon[] = {
+    {"_attn_implementation_autoset", HfUse::kNoEffect},
+    {"_name_or_path", HfUse::kNoEffect},
+    {"_num_labels", HfUse::kNoEffect},
+    {"add_cross_attention", HfUse::kRead},
+    {"architectures", HfUse::kRead},
+    {"bos_token_id", HfUse::kNoEffect},
+    {"chunk_size_feed_forward", HfUse::kRead},
+    {"cross_attention_hidden_size", HfUse::kNoEffect},
+    {"dtype", HfUse::kNoEffect},
+    {"eos_token_id", HfUse::kNoEffect},
+    {"finetuning_task", HfUse::kNoEffect},
+    {"gradient_checkpointing", HfUse::kNoEffect},
+    {"id2label", HfUse::kNoEffect},
+    {"is_decoder", HfUse::kRead},
+    {"is_encoder_decoder", HfUse::kRead},
+    {"label2id", HfUse::kNoEffect},
+    {"model_type", HfUse::kRead},
+    {"output_attentions", HfUse::kNoEffect},
+    {"output_hidden_states", HfUse::kNoEffect},
+    {"output_past", HfUse::kNoEffect},
+    {"pad_token_id", HfUse::kNoEffect},
+    {"problem_type", HfUse::kNoEffect},
+    {"pruned_heads", HfUse::kRead},
+    {"return_dict", HfUse::kNoEffect},
+    {"sep_token_id", HfUse::kNoEffect},
+    {"task_specific_params", HfUse::kNoEffect},
+    {"tie_word_embeddings", HfUse::kRead},
+    {"tokenizer_class", HfUse::kNoEffect},
+    {"torch_dtype", HfUse::kNoEffect},
+    {"torchscript", HfUse::kNoEffect},
+    {"transformers_version", HfUse::kNoEffect},
+    {"use_bfloat16", HfUse::kNoEffect},
+    {"use_cache", HfUse::kNoEffect},
+    {"vocab_size", HfUse::kRead},
+};
+
+// The first field by alphabet that is not in `known`; the map has no order.
+std::string FirstUnknown(const Struct& fields, const std::vector<std::string>& known) {
+  std::string unknown;
+  for (const auto& [name, value] : fields.fields()) {
+    bool found = false;
+    for (const std::string& candidate : known) found |= candidate == name;
+    if (!found && (unknown.empty() || name < unknown)) unknown = name;
+  }
+  return unknown;
+}
+
+std::string DidYouMean(const std::string& unknown, const std::vector<std::string>& known) {
+  const std::string nearest = Nearest(unknown, known);
+  return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
+}
+
+}  // namespace
+
+absl::StatusOr<Struct> ParseHfConfig(absl::string_view json) {
+  Struct fields;
+  auto status =
+      google::protobuf::util::JsonStringToMessage(google::protobuf::StringPiece(json.data(), json.size()), &fields);
+  if (!status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("config.json is not a JSON object: ",
+                                                   std::string(status.message().data(), status.message().size())));
+  }
+  return fields;
+}
+
+absl::Status RefuseHf(absl::string_view field, absl::string_view given, absl::string_view allowed) {
+  return absl::InvalidArgumentError(absl::StrCat("config.json: ", field, " = ", given, "; ", allowed));
+}
+
+std::string ShowHf(const Value& value) {
+  switch (value.kind_case()) {
+    case Value::kNullValue:
+      return "null";
+    case Value::kNumberValue:
+      return absl::StrFormat("%.17g", value.number_value());
+    case Value::kStringValue:
+      return absl::StrCat("'", value.string_value(), "'");
+    case Value::kBoolValue:
+      return value.bool_value() ? "true" : "false";
+    case Value::kStructValue:
+      return "an object";
+    case Value::kListValue:
+      return "a list";
+    case Value::KIND_NOT_SET:
+      break;
+  }
+  return "nothing";
+}
+
+const Value* HfConfig::Find(absl::string_view name) const {
+  auto it = fields_.fields().find(std::string(name));
+  if (it == fields_.fields().end() || it->second.kind_case() == Value::kNullValue) return nullptr;
+  return &it->second;
+}
+
+absl::Status HfConfig::Refuse(absl::string_view name, absl::string_view given, absl::string_view allowed) const {
+  return RefuseHf(absl::StrCat(path_, name), given, allowed);
+}
+
+absl::StatusOr<int64_t> HfConfig::Size(absl::string_view name, int64_t limit, int64_t absent) const {
+  const Value* value = Find(name);
+  std::string allowed = absl::StrCat("a whole number from 1 to ", limit, " is required");
+  if (value == nullptr) {
+    if (absent == 0) return Refuse(name, "nothing", allowed);
+    return absent;
+  }
+  double number = value->number_value();
+  if (value->kind_case() != Value::kNumberValue || !(number >= 1) || number > static_cast<double>(limit) ||
+      number != std::floor(number)) {
+    return Refuse(name, ShowHf(*value), allowed);
+  }
+  return static_cast<int64_t>(number);
+}
+
+absl::StatusOr<double> HfConfig::Number(absl::string_view name, double low, bool open, double high,
+                                        double absent) const {
+  const Value* value = Find(name);
+  if (value == nullptr) return absent;
+  double number = value->number_value();
+  bool in_range = (open ? number > low : number >= low) && number < high;
+  if (value->kind_case() != Value::kNumberValue || !in_range) {
+    return Refuse(name, ShowHf(*value),
+                  absl::StrFormat("a number in %s%g, %g) is allowed", open ? "(" : "[", low, high));
+  }
+  return number;
+}
+
+absl::StatusOr<bool> HfConfig::Flag(absl::string_view name, bool absent) const {
+  const Value* value = Find(name);
+  if (value == nullptr) return absent;
+  if (value->kind_case() != Value::kBoolValue) return Refuse(name, ShowHf(*value), "true or false is allowed");
+  return value->bool_value();
+}
+
+absl::StatusOr<std::string> HfConfig::Text(absl::string_view name, absl::string_view absent) const {
+  const Value* value = Find(name);
+  if (value == nullptr) return std::string(absent);
+  if (value->kind_case() != Value::kStringValue) return Refuse(name, ShowHf(*value), "a string is allowed");
+  return value->string_value();
+}
+
+absl::Status HfConfig::CheckNames(absl::Span<const HfField> own, absl::string_view family) const {
+  std::vector<std::string> known;
+  for (const HfField& field : own) known.emplace_back(field.name);
+  for (const HfField& field : kCommon) known.emplace_back(field.name);
+  const std::string unknown = FirstUnknown(fields_, known);
+  if (unknown.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("config.json: ", Quoted(unknown), " is not a field of a ", family,
+                                                 " config that weft knows", DidYouMean(unknown, known),
+                                                 " (a field without effect may be removed)"));
+}
+
+absl::Status HfConfig::CheckExactNames(absl::Span<const absl::string_view> names) const {
+  std::vector<std::string> known;
+  for (absl::string_view name : names) known.emplace_back(name);
+  const std::string unknown = FirstUnknown(fields_, known);
+  if (unknown.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("config.json: ", path_, unknown, " is not known here; known: ",
+                                                 absl::StrJoin(known, ", "), DidYouMean(unknown, known)));
+}
+
+absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {
+  const Value* value = Find("architectures");
+  if (value == nullptr) return absl::OkStatus();
+  bool found = value->kind_case() == Value::kListValue && value->list_value().values_size() == 0;
+  std::vector<std::string> given;
+  for (const Value& entry : value->list_value().values()) {
+    given.push_back(ShowHf(entry));
+    found |= absl::string_view(entry.string_value()) == architecture;
+  }
+  if (found) return absl::OkStatus();
+  return Refuse("architectures", absl::StrJoin(given, ", "), absl::StrCat("'", architecture, "' is supported"));
+}
+
+absl::Status HfConfig::CheckCommonVariants() const {
+  for (absl::string_view name : {"add_cross_attention", "is_encoder_decoder"}) {
+    WEFT_ASSIGN_OR_RETURN(bool on, Flag(name, false));
+    if (on) return Refuse(name, "true", "only false is supported: the model stands on its own");
+  }
+  if (const Value* value = Find("pruned_heads");
+      value != nullptr && (value->kind_case() != Value::kStructValue || value->struct_value().fields_size() > 0)) {
+    return Refuse("pruned_heads", ShowHf(*value), "only an empty object is supported");
+  }
+  if (const Value* value = Find("chunk_size_feed_forward");
+      value != nullptr && (value->kind_case() != Value::kNumberValue || value->number_value() != 0)) {
+    return Refuse("chunk_size_feed_forward", ShowHf(*value), "only 0 is supported");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

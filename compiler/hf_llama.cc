@@ -1,0 +1,162 @@
+// Llama, Mistral and Qwen2: one graph (llama_graph.h), three sets of fields. Residual projections start divided by
+// sqrt(2 L), as the recipe's default has it; published configs only state initializer_range.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/hf_families.h"
+#include "compiler/hf_rope.h"
+#include "compiler/llama_graph.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+constexpr double kNoLimit = 1e300;
+
+// Sorted by name, as all below. What the three families have in common.
+constexpr HfField kShared[] = {
+    {"attention_dropout", HfUse::kRead},   {"hidden_act", HfUse::kRead},
+    {"hidden_size", HfUse::kRead},         {"initializer_range", HfUse::kRead},
+    {"intermediate_size", HfUse::kRead},   {"max_position_embeddings", HfUse::kRead},
+    {"num_attention_heads", HfUse::kRead}, {"num_hidden_layers", HfUse::kRead},
+    {"num_key_value_heads", HfUse::kRead}, {"rms_norm_eps", HfUse::kRead},
+    {"rope_parameters", HfUse::kRead},     {"rope_scaling", HfUse::kRead},
+    {"rope_theta", HfUse::kRead},
+};
+constexpr HfField kLlama[] = {
+    {"attention_bias", HfUse::kRead},
+    {"head_dim", HfUse::kRead},
+    {"mlp_bias", HfUse::kRead},
+    {"pretraining_tp", HfUse::kRead},
+};
+constexpr HfField kMistral[] = {
+    {"head_dim", HfUse::kRead},
+    {"sliding_window", HfUse::kRead},
+};
+constexpr HfField kQwen2[] = {
+    {"head_dim", HfUse::kRead},       {"layer_types", HfUse::kRead}, {"max_window_layers", HfUse::kRead},
+    {"sliding_window", HfUse::kRead}, {"use_mrope", HfUse::kRead},   {"use_sliding_window", HfUse::kRead},
+};
+
+// What differs where a field is absent.
+struct Defaults {
+  // 0 = as many as heads.
+  int64_t kv_heads;
+  int64_t positions;
+};
+
+absl::Status CheckFields(const HfConfig& config, absl::Span<const HfField> own, absl::string_view family,
+                         absl::string_view architecture) {
+  std::vector<HfField> fields(std::begin(kShared), std::end(kShared));
+  fields.insert(fields.end(), own.begin(), own.end());
+  WEFT_RETURN_IF_ERROR(config.CheckArchitecture(architecture));
+  WEFT_RETURN_IF_ERROR(config.CheckCommonVariants());
+  return config.CheckNames(fields, family);
+}
+
+absl::StatusOr<LlamaShape> ReadShape(const HfConfig& config, const Defaults& defaults) {
+  LlamaShape shape;
+  WEFT_ASSIGN_OR_RETURN(shape.vocabulary, config.Size("vocab_size", kHfLimit, 0));
+  WEFT_ASSIGN_OR_RETURN(shape.width, config.Size("hidden_size", kHfLimit, 0));
+  WEFT_ASSIGN_OR_RETURN(shape.inner, config.Size("intermediate_size", kHfLimit, 0));
+  WEFT_ASSIGN_OR_RETURN(shape.layers, config.Size("num_hidden_layers", kHfLayerLimit, 0));
+  WEFT_ASSIGN_OR_RETURN(shape.heads, config.Size("num_attention_heads", kHfLimit, 0));
+  const bool as_many = defaults.kv_heads == 0 || config.IsNull("num_key_value_heads");
+  const int64_t kv_heads = as_many ? shape.heads : defaults.kv_heads;
+  WEFT_ASSIGN_OR_RETURN(shape.kv_heads, config.Size("num_key_value_heads", kHfLimit, kv_heads));
+  if (shape.heads % shape.kv_heads != 0) {
+    return config.Refuse("num_key_value_heads", absl::StrCat(shape.kv_heads),
+                         absl::StrCat("it must divide num_attention_heads = ", shape.heads));
+  }
+  if (!config.Has("head_dim") && shape.width % shape.heads != 0) {
+    return config.Refuse("num_attention_heads", absl::StrCat(shape.heads),
+                         absl::StrCat("it must divide hidden_size = ", shape.width, ", or head_dim be given"));
+  }
+  WEFT_ASSIGN_OR_RETURN(shape.head_size,
+                        config.Size("head_dim", kHfLimit, std::max<int64_t>(1, shape.width / shape.heads)));
+  WEFT_ASSIGN_OR_RETURN(const int64_t positions, config.Size("max_position_embeddings", kHfLimit, defaults.positions));
+  WEFT_ASSIGN_OR_RETURN(shape.rope, ReadRope(config, shape.head_size, positions));
+  WEFT_ASSIGN_OR_RETURN(const std::string activation, config.Text("hidden_act", "silu"));
+  if (activation != "silu" && activation != "swish") {
+    return config.Refuse("hidden_act", Quoted(activation), "'silu' is supported");
+  }
+  WEFT_ASSIGN_OR_RETURN(shape.epsilon, config.Number("rms_norm_eps", 0, true, 1, 1e-6));
+  WEFT_ASSIGN_OR_RETURN(shape.init, config.Number("initializer_range", 0, true, kNoLimit, 0.02));
+  WEFT_ASSIGN_OR_RETURN(shape.attention_dropout, config.Number("attention_dropout", 0, false, 1, 0));
+  WEFT_ASSIGN_OR_RETURN(shape.tied_head, config.Flag("tie_word_embeddings", false));
+  return shape;
+}
+
+// Which layers of a Qwen2 see a window only: those that layer_types says, else those from max_window_layers on.
+absl::StatusOr<std::vector<int64_t>> Qwen2Windows(const HfConfig& config, int64_t layers) {
+  WEFT_ASSIGN_OR_RETURN(const bool use, config.Flag("use_sliding_window", false));
+  WEFT_ASSIGN_OR_RETURN(const int64_t window, config.Size("sliding_window", kHfLimit, 4096));
+  // The first layer with a window; none has one before it, so 0 is allowed.
+  WEFT_ASSIGN_OR_RETURN(const double first, config.Number("max_window_layers", 0, false, kHfLayerLimit + 1, 28));
+  if (first != static_cast<double>(static_cast<int64_t>(first))) {
+    return config.Refuse("max_window_layers", absl::StrCat(first), "a whole number is required");
+  }
+  std::vector<int64_t> windows;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    windows.push_back(use && static_cast<double>(layer) >= first ? window : 0);
+  }
+  const google::protobuf::Value* types = config.Find("layer_types");
+  if (types == nullptr) return windows;
+  if (types->kind_case() != google::protobuf::Value::kListValue || types->list_value().values_size() != layers) {
+    return config.Refuse("layer_types", ShowHf(*types), absl::StrCat("a list of ", layers, " names is required"));
+  }
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const std::string& type = types->list_value().values(static_cast<int>(layer)).string_value();
+    const std::string field = absl::StrCat("layer_types[", layer, "]");
+    if (type == "full_attention") {
+      windows[layer] = 0;
+    } else if (type != "sliding_attention") {
+      return config.Refuse(field, ShowHf(types->list_value().values(static_cast<int>(layer))),
+                           "'full_attention' and 'sliding_attention' are supported");
+    } else if (!use) {
+      return config.Refuse(field, Quoted(type), "it needs use_sliding_window = true");
+    } else {
+      windows[layer] = window;
+    }
+  }
+  return windows;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelGraph> ImportLlama(const HfConfig& config, absl::string_view name) {
+  WEFT_RETURN_IF_ERROR(CheckFields(config, kLlama, "Llama", "LlamaForCausalLM"));
+  WEFT_ASSIGN_OR_RETURN(const int64_t slices, config.Size("pretraining_tp", kHfLimit, 1));
+  if (slices != 1) {
+    return config.Refuse("pretraining_tp", absl::StrCat(slices), "only 1 is supported: products are computed whole");
+  }
+  WEFT_ASSIGN_OR_RETURN(LlamaShape shape, ReadShape(config, {0, 2048}));
+  WEFT_ASSIGN_OR_RETURN(shape.qkv_bias, config.Flag("attention_bias", false));
+  shape.output_bias = shape.qkv_bias;
+  WEFT_ASSIGN_OR_RETURN(shape.mlp_bias, config.Flag("mlp_bias", false));
+  return BuildLlamaGraph(shape, name);
+}
+
+absl::StatusOr<ModelGraph> ImportMistral(const HfConfig& config, absl::string_view name) {
+  WEFT_RETURN_IF_ERROR(CheckFields(config, kMistral, "Mistral", "MistralForCausalLM"));
+  WEFT_ASSIGN_OR_RETURN(LlamaShape shape, ReadShape(config, {8, 4096 * 32}));
+  if (!config.IsNull("sliding_window")) {
+    WEFT_ASSIGN_OR_RETURN(const int64_t window, config.Size("sliding_window", kHfLimit, 4096));
+    shape.windows.assign(static_cast<size_t>(shape.layers), window);
+  }
+  return BuildLlamaGraph(shape, name);
+}
+
+absl::StatusOr<ModelGraph> ImportQwen2(const HfConfig& config, absl::string_view name) {
+  WEFT_RETURN_IF_ERROR(CheckFields(config, kQwen2, "Qwen2", "Qwen2ForCausalLM"));
+  WEFT_ASSIGN_OR_RETURN(const bool multimodal, config.Flag("use_mrope", false));
+  if (multimodal) return config.Refuse("use_mrope", "true", "only false is supported: the model reads text");
+  WEFT_ASSIGN_OR_RETURN(LlamaShape shape, ReadShape(config, {32, 32768}));
+  shape.qkv_bias = true;
+  WEFT_ASSIGN_OR_RETURN(shape.windows, Qwen2Windows(config, shape.layers));
+  return BuildLlamaGraph(shape, name);
+}
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// Rotary positions of a Hugging Face config: rope_theta and rope_scaling (newer files: rope_parameters).
+#ifndef WEFT_COMPILER_HF_ROPE_H_
+#define WEFT_COMPILER_HF_ROPE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "compiler/hf_config.h"
+#include "proto/model_graph.pb.h"
+
+namespace weft {
+
+struct RopeShape {
+  // head_size, base, and what scales the frequencies.
+  OpAttributes attributes;
+  // The longest sequence: the config's, or what it was trained with times the factor if that is more.
+  int64_t positions = 0;
+};
+
+// Types: default, linear, dynamic, yarn, llama3; others are refused by name.
+absl::StatusOr<RopeShape> ReadRope(const HfConfig& config, int64_t head_size, int64_t positions);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_HF_ROPE_H_

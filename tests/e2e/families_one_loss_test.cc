@@ -1,0 +1,96 @@
+// N plans, one loss, for the families of models besides GPT-2: losses, gradient norms and weights are those of one
+// rank, bit for bit in order where a stage has one replica, and bit for bit under exact accumulation always.
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+class FamiliesOneLossTest : public testing::TestWithParam<std::string> {
+ protected:
+  TinyPlan Base(bool exact) const {
+    TinyPlan plan{.pipe = 1, .schedule = "gpipe", .exact = exact};
+    plan.steps = 4;
+    plan.layers = 6;
+    plan.family = GetParam();
+    return plan;
+  }
+  Outcome Reference(bool exact) const {
+    const absl::StatusOr<Outcome> outcome = TrainTiny(Base(exact));
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    return outcome.ok() ? *outcome : Outcome();
+  }
+};
+
+TEST_P(FamiliesOneLossTest, InOrder) {
+  const Outcome reference = Reference(false);
+  ASSERT_FALSE(reference.losses.empty());
+  EXPECT_LT(reference.losses.back(), reference.losses.front());
+  struct Case {
+    int pipe;
+    std::string schedule, fields;
+    bool recompute;
+  };
+  const std::vector<Case> cases = {
+      {2, "1f1b", "", false}, {4, "1f1b", "", true},  {2, "interleaved", "virtual_stages: 2", false},
+      {4, "zb-h1", "", true}, {2, "zb-v", "", false}, {2, "axonn", "", false}};
+  for (const Case& c : cases) {
+    TinyPlan plan = Base(false);
+    plan.pipe = c.pipe;
+    plan.schedule = c.schedule;
+    plan.schedule_fields = c.fields;
+    plan.recompute = c.recompute;
+    const absl::StatusOr<Outcome> outcome = TrainTiny(plan);
+    ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+    ExpectSame(*outcome, reference, plan.Name());
+  }
+}
+
+// Replicas of stages, two microbatches in one forward (which doubles rows), pairs of a forward and a backward, data
+// replicas.
+TEST_P(FamiliesOneLossTest, Exact) {
+  const Outcome reference = Reference(true);
+  ASSERT_FALSE(reference.losses.empty());
+  struct Case {
+    int pipe, data;
+    std::string schedule, fields;
+  };
+  const std::vector<Case> cases = {{1, 4, "gpipe", ""},
+                                   {2, 2, "1f1b", ""},
+                                   {2, 1, "chimera", "scaling: FORWARD_DOUBLING"},
+                                   {2, 1, "dualpipe", ""},
+                                   {2, 1, "dualpipev", ""}};
+  for (const Case& c : cases) {
+    TinyPlan plan = Base(true);
+    plan.pipe = c.pipe;
+    plan.data = c.data;
+    plan.schedule = c.schedule;
+    plan.schedule_fields = c.fields;
+    const absl::StatusOr<Outcome> outcome = TrainTiny(plan);
+    ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+    ExpectSame(*outcome, reference, plan.Name());
+  }
+}
+
+// What is lost to bf16 is the same on every plan too.
+TEST_P(FamiliesOneLossTest, HalfPrecision) {
+  TinyPlan plan = Base(false);
+  plan.bf16 = true;
+  const absl::StatusOr<Outcome> reference = TrainTiny(plan);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  plan.pipe = 2;
+  plan.schedule = "zb-h1";
+  const absl::StatusOr<Outcome> outcome = TrainTiny(plan);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  ExpectSame(*outcome, *reference, plan.Name());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamiliesOneLossTest, testing::Values("llama", "mistral", "qwen2", "bert"),
+                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+
+}  // namespace
+}  // namespace weft
