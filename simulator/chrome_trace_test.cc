@@ -104,6 +104,42 @@ TEST(ChromeTrace, StepsOfASegmentAreNested) {
   EXPECT_THAT(json, Not(HasSubstr("backward step")));
 }
 
+TEST(ChromeTrace, CollectivesOfASegmentStandForThemselves) {
+  Program program = GPipeProgram(1, 1, 100);
+  MeshAxis* axis = program.mutable_mesh()->add_axes();
+  axis->set_name("x");
+  axis->set_size(2);
+  Segment& forward = *program.mutable_segments(0);
+  Value* value = forward.add_values();
+  value->set_dtype(FP32);
+  value->add_shape(500);
+  for (int i = 0; i < 2; ++i) {
+    Step* sum = forward.add_steps();
+    sum->set_name(i == 0 ? "first sum" : "second sum");
+    sum->set_stream(COLLECTIVE);
+    sum->set_kernel(GROUP_ALL_REDUCE);
+    sum->add_deps(0);
+    sum->add_inputs(0);
+    sum->add_outputs(0);
+    sum->mutable_collective()->mutable_group()->add_axes()->set_axis("x");
+    sum->mutable_collective()->set_purpose(TENSOR);
+    sum->mutable_collective()->set_algorithm("ring");
+  }
+  const std::string json = ChromeJson(program, 1);
+  EXPECT_THAT(json, HasSubstr("\"collective x tensor\""));
+  // Two messages of 1000 bytes at 1 GB/s and the latency of 3 ps between and behind them, after 1 us of forward.
+  EXPECT_THAT(json, HasSubstr("\"ts\":1.000000,\"dur\":2.000003,\"name\":\"first sum\",\"cat\":\"group_all_reduce\""));
+  EXPECT_THAT(json, HasSubstr("\"of\":\"F s0 m0\",\"finish_us\":3.000006"));
+  EXPECT_THAT(json, HasSubstr("\"ts\":3.000003,\"dur\":2.000003,\"name\":\"second sum\""));
+  // The action's own slice is on the compute stream alone, on two ranks.
+  size_t count = 0;
+  for (size_t at = json.find("\"name\":\"F s0 m0\""); at != std::string::npos;
+       at = json.find("\"name\":\"F s0 m0\"", at + 1)) {
+    ++count;
+  }
+  EXPECT_EQ(count, 2u);
+}
+
 TEST(ChromeTrace, RefusesATraceOfSomethingElse) {
   const Program program = GPipeProgram(1, 1, 100);
   Trace trace;

@@ -279,6 +279,70 @@ TEST(Simulate, UnitTimesAreOfAWholeRank) {
   EXPECT_DOUBLE_EQ(Report(program, TestCluster(), options).makespan_seconds(), 10e-6);
 }
 
+// The weights of every forward are gathered over z, its output is summed over x.
+Program TensorProgram() {
+  Program program = TestProgram(2, 4);
+  for (const char* axis : {"x", "z"}) {
+    program.mutable_mesh()->add_axes()->set_name(axis);
+    program.mutable_mesh()->mutable_axes(program.mesh().axes_size() - 1)->set_size(2);
+  }
+  Segment& forward = *program.mutable_segments(0);
+  const Step compute = forward.steps(0);
+  forward.clear_steps();
+  for (const int64_t extent : {50, 100}) {
+    forward.add_values()->set_dtype(FP32);
+    forward.mutable_values(forward.values_size() - 1)->add_shape(extent);
+  }
+  const auto collective = [&](Kernel kernel, const char* axis, Purpose purpose, int input) {
+    Step* step = forward.add_steps();
+    step->set_stream(COLLECTIVE);
+    step->set_kernel(kernel);
+    step->add_inputs(input);
+    step->add_outputs(1);
+    step->mutable_collective()->mutable_group()->add_axes()->set_axis(axis);
+    step->mutable_collective()->set_purpose(purpose);
+    step->mutable_collective()->set_algorithm("ring");
+    return step;
+  };
+  collective(GROUP_ALL_GATHER, "z", GATHER_WEIGHTS, 0);
+  *forward.add_steps() = compute;
+  forward.mutable_steps(1)->add_deps(0);
+  collective(GROUP_ALL_REDUCE, "x", TENSOR, 1)->add_deps(1);
+  return program;
+}
+
+TEST(Simulate, CollectivesOfSegments) {
+  Cluster cluster = TestCluster();
+  cluster.set_devices_per_node(8);
+  const SimulationReport free = Report(TensorProgram(), cluster, {.cost = "unit", .network = "none"});
+  // The first compute step has the unit cost, whatever stands before it.
+  EXPECT_DOUBLE_EQ(free.makespan_seconds(), 15e-6);
+  const SimulationReport report = Report(TensorProgram(), cluster, {.cost = "unit"});
+  EXPECT_EQ(report.ranks(), 8);
+  // Rank 0 begins with a gather, 200 bytes at 1 GB/s; each of its sums, 2 messages of 200 bytes, comes behind the
+  // forward, and the next gather with it.
+  double gathered = 0, tensor = 0;
+  for (const IdleCause& cause : report.per_rank(0).idle_causes()) {
+    if (cause.cause() == "waiting for gathered weights") gathered += cause.seconds();
+    if (cause.cause() == "waiting for a tensor collective") tensor += cause.seconds();
+  }
+  EXPECT_GT(gathered, 0.2e-6 - 1e-12);
+  EXPECT_LT(tensor, 4 * 0.4e-6);
+  // In one repetition: four microbatches, of a gather half of 400 bytes, of a sum all; messages between stages.
+  ASSERT_EQ(report.per_rank(0).sent_size(), 3);
+  EXPECT_EQ(report.per_rank(0).sent(0).purpose(), "gather_weights");
+  EXPECT_EQ(report.per_rank(0).sent(0).bytes(), 4 * 200);
+  EXPECT_EQ(report.per_rank(0).sent(1).purpose(), "tensor");
+  EXPECT_EQ(report.per_rank(0).sent(1).bytes(), 4 * 400);
+  EXPECT_EQ(report.per_rank(0).sent(2).purpose(), "transfer");
+  EXPECT_EQ(report.per_rank(0).sent(2).bytes(), 4 * 100);
+  ASSERT_EQ(report.sent_size(), 3);
+  EXPECT_EQ(report.sent(1).bytes(), 8 * 4 * 400);
+  EXPECT_THAT(ReportToText(report), HasSubstr("gather_weights         800 B\n"));
+  // The first run is of 8 ranks with 4 x (3 + 1) steps of segments and 4 x 2 transfers.
+  EXPECT_GT(report.simulated_steps(), 3 * 8 * (4 * 4 + 4 * 2));
+}
+
 TEST(ReportText, LongReportsAreCut) {
   SimulationReport report;
   for (int rank = 0; rank < 40; ++rank) report.add_per_rank()->set_rank(rank);
