@@ -107,6 +107,8 @@ std::string Doing(const Program& program, const Template& t, const Action& actio
       return absl::StrCat("from rank ", PeerRank(program.mesh(), rank, action.peer()), TransferDetails(program, action),
                           ": ", Names(t, action.destinations()));
     case ALL_REDUCE:
+    case ALL_GATHER:
+    case REDUCE_SCATTER:
       return absl::StrCat(action.algorithm(), " over ranks ",
                           absl::StrJoin(GroupMembers(program.mesh(), rank, action.group()), " "), " (",
                           Lower(Purpose_Name(action.purpose())), "): ", Names(t, action.sources()));
@@ -124,7 +126,8 @@ void AppendList(const Program& program, const Template& t, int64_t rank, absl::s
                           action.name(), Doing(program, t, action, rank));
     if (action.deps_size() > 0) {
       absl::StrAppend(text, "; after ", absl::StrJoin(action.deps(), " ", [](std::string* out, const Dependency& d) {
-                        absl::StrAppend(out, d.action(), d.distance() == 0 ? "" : absl::StrCat("^-", d.distance()));
+                        absl::StrAppend(out, d.action(), d.distance() == 0 ? "" : absl::StrCat("^-", d.distance()),
+                                        d.detached() ? " (and what it detached)" : "");
                       }));
     }
     if (action.releases_size() > 0) absl::StrAppend(text, "; releases ", Names(t, action.releases()));

@@ -17,7 +17,9 @@ using ::testing::HasSubstr;
 TEST(ProgramText, ShowsEverySafeProgram) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Program program = RandomProgram(seed);
+    RandomProgramOptions options;
+    options.collectives = seed % 2 == 1;
+    const Program program = RandomProgram(seed, options);
     ASSERT_EQ(VerifyProgram(program, {.allow_unfit = true, .completeness = false}), absl::OkStatus());
     const std::string summary = ProgramSummary(program);
     for (const Segment& segment : program.segments()) EXPECT_THAT(summary, HasSubstr(segment.name()));
@@ -81,6 +83,29 @@ TEST(TraceTimeline, DrawsEveryKindOfCompute) {
             "  rank 0 f0 P0 I0 W0\n"
             "  one column = 1 ns; f forward, I input gradient, W weight gradient, P forward and backward in one, o end "
             "of step\n");
+}
+
+TEST(RankListing, CollectivesAndWaitsForDetachedSteps) {
+  Program program;
+  program.mutable_mesh()->add_axes()->set_name("data");
+  program.mutable_mesh()->mutable_axes(0)->set_size(4);
+  Template* t = program.add_templates();
+  t->add_buffers()->set_name("shard");
+  Action* gather = t->add_body();
+  gather->set_id(1);
+  gather->set_kind(ALL_GATHER);
+  gather->set_algorithm("ring");
+  gather->set_purpose(GATHER_WEIGHTS);
+  gather->add_sources(0);
+  AxisSubset* data = gather->mutable_group()->add_axes();
+  data->set_axis("data");
+  data->set_block(2);
+  Dependency* dep = gather->add_deps();
+  dep->set_action(0);
+  dep->set_distance(1);
+  dep->set_detached(true);
+  EXPECT_THAT(RankListing(program, 3),
+              HasSubstr("ring over ranks 2 3 (gather weights): shard; after 0^-1 (and what it detached)"));
 }
 
 TEST(RankListing, TellsTransfersApart) {
