@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/exact192.h"
+#include "executor/event_recorder.h"
 #include "executor/learning_rate.h"
 #include "executor/prepared_program.h"
+#include "executor/printed_figures.h"
+#include "executor/rank_note.h"
+#include "executor/stream_heads.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 
@@ -18,14 +21,6 @@ namespace weft {
 namespace {
 
 constexpr auto kLongestSleep = std::chrono::milliseconds(200);
-
-struct RecordedEvent {
-  int64_t repetition;
-  int32_t action;
-  int32_t step;
-  int32_t stream;
-  int64_t ready_ns, start_ns, end_ns, finish_ns;
-};
 
 }  // namespace
 
@@ -40,12 +35,11 @@ class Interpreter::Impl {
         prepared_(std::move(prepared)),
         vote_(*endpoint, options.stop),
         steps_per_repetition_(std::max(1, program.steps_per_repetition())),
-        streams_(prepared_->streams.size()),
+        streams_(*prepared_),
         groups_(prepared_->groups.size()) {}
 
   // Runs `count` more repetitions of a list.
   absl::StatusOr<int64_t> RunList(ActionList list, int64_t first_step, int64_t count) {
-    list_ = list;
     first_repetition_ = list == kBodyList ? body_repetitions_ : 0;
     end_repetition_ = first_repetition_ + count;
     first_step_ = first_step;
@@ -56,13 +50,13 @@ class Interpreter::Impl {
     tracing_ = options_.trace_repetitions > 0;
     if (tracing_) {
       const int64_t traced = list == kBodyList ? options_.trace_repetitions - first_repetition_ : 1;
-      events_.reserve(events_.size() + std::clamp<int64_t>(traced, 0, count) * prepared_->steps_of_list[list]);
+      events_.Reserve(std::clamp<int64_t>(traced, 0, count) * prepared_->steps_of_list[list]);
     }
-    for (StreamState& stream : streams_) stream = {.repetition = first_repetition_};
+    streams_.Begin(list, first_repetition_, body_repetitions_);
     for (GroupState& group : groups_) group = {};
     queue_ = prepared_->backward_queue < 0 ? 0 : -1;
     votes_ = list == kBodyList && options_.stop != nullptr;
-    allowed_ = votes_ ? first_repetition_ + 1 : end_repetition_;
+    streams_.Allow(votes_ ? first_repetition_ + 1 : end_repetition_);
     next_vote_ = first_repetition_;
     steps_left_ = prepared_->steps_of_list[list] * count;
     WEFT_RETURN_IF_ERROR(Drive());
@@ -92,42 +86,9 @@ class Interpreter::Impl {
   std::vector<StepResult>& results() { return results_; }
   int64_t steps_executed() const { return steps_executed_; }
 
-  RankTrace TakeTrace() const {
-    RankTrace trace;
-    trace.set_rank(endpoint_.rank());
-    trace.set_template_name(prepared_->rank_template->name());
-    std::vector<int> number(prepared_->streams.size(), -1);
-    auto ps = [&](int64_t ns) { return (ns - options_.trace_epoch_ns) * 1000; };
-    for (const RecordedEvent& event : events_) {
-      if (number[event.stream] < 0) {
-        number[event.stream] = trace.streams_size();
-        trace.add_streams(prepared_->streams[event.stream].name);
-      }
-      TraceEvent* out = trace.add_events();
-      out->set_repetition(static_cast<int32_t>(event.repetition));
-      out->set_action(event.action);
-      out->set_step(event.step);
-      out->set_stream(number[event.stream]);
-      out->set_ready_ps(ps(event.ready_ns));
-      out->set_start_ps(ps(event.start_ns));
-      out->set_end_ps(ps(event.end_ns));
-      out->set_finish_ps(ps(event.finish_ns));
-    }
-    return trace;
-  }
+  RankTrace TakeTrace() const { return events_.Trace(*prepared_, endpoint_.rank(), options_.trace_epoch_ns); }
 
  private:
-  // Where a stream stands: the step at `position` of `repetition` is its head.
-  struct StreamState {
-    int64_t repetition = 0;
-    size_t position = 0;
-    // The head's waits are over; for a transfer, it has been posted.
-    bool active = false;
-    // The head waits for nothing but a compute slot.
-    bool ready = false;
-    int64_t ready_ns = 0;
-  };
-
   // Of a group of transfers.
   struct GroupState {
     bool posted = false;
@@ -144,9 +105,9 @@ class Interpreter::Impl {
 
   // The optimizer step with which the repetition begins.
   int64_t StepOf(int64_t repetition) const {
-    if (list_ == kBodyList) return first_step_ + (repetition - first_repetition_) * steps_per_repetition_;
+    if (streams_.list() == kBodyList) return first_step_ + (repetition - first_repetition_) * steps_per_repetition_;
     // Rule P14: the prologue is the repetition before the first.
-    const bool before = list_ == kPrologueList && program_.steps_per_repetition() > 0;
+    const bool before = streams_.list() == kPrologueList && program_.steps_per_repetition() > 0;
     return first_step_ - (before ? steps_per_repetition_ : 0);
   }
 
@@ -195,16 +156,16 @@ class Interpreter::Impl {
     StreamState& state = streams_[index];
     bool moved = false;
     while (true) {
-      if (const int group = GroupAtHead(stream, state); group >= 0) {
+      if (const int group = streams_.GroupAtHead(index); group >= 0) {
         WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
         moved |= group_moved;
         // It goes on behind the group.
-        if (!group_moved || GroupAtHead(stream, state) == group) return moved;
+        if (!group_moved || streams_.GroupAtHead(index) == group) return moved;
         continue;
       }
       if (!state.active) {
-        if (!HeadReady(stream, state)) return moved;
-        const StreamStep& head = stream.steps[list_][state.position];
+        if (!streams_.Ready(index)) return moved;
+        const StreamStep& head = streams_.Head(index);
         PreparedAction& action = prepared_->actions[head.action];
         state.ready_ns = MonotonicNanoseconds();
         WEFT_RETURN_IF_ERROR(MaybeFail(action, state.repetition));
@@ -219,7 +180,7 @@ class Interpreter::Impl {
         state.active = true;
         moved = true;
       }
-      const StreamStep& head = stream.steps[list_][state.position];
+      const StreamStep& head = streams_.Head(index);
       int64_t start_ns = 0, end_ns = 0;
       if (stream.type == StreamType::kCollective) {
         WEFT_ASSIGN_OR_RETURN(const bool done, stream.communicator->Advance(endpoint_));
@@ -250,13 +211,6 @@ class Interpreter::Impl {
     return action.sends ? endpoint_.PostSend(&transfer) : endpoint_.PostRecv(&transfer);
   }
 
-  // The group of transfers that heads the stream, or -1.
-  int GroupAtHead(const PreparedStream& stream, const StreamState& state) const {
-    const std::vector<StreamStep>& steps = stream.steps[list_];
-    if (stream.type != StreamType::kTransfers || steps.empty() || state.repetition >= allowed_) return -1;
-    return prepared_->actions[steps[state.position].action].group;
-  }
-
   // Posts the members of a group that is ready, all at once, and looks for those that have ended. A member is not held
   // up by its partner's group: that changes times, never results.
   absl::StatusOr<bool> AdvanceGroup(int index) {
@@ -266,12 +220,12 @@ class Interpreter::Impl {
     if (!state.posted) {
       const int64_t repetition = streams_[group.streams[0]].repetition;
       for (const int s : group.streams) {
-        if (streams_[s].repetition != repetition || GroupAtHead(prepared_->streams[s], streams_[s]) != index) {
+        if (streams_[s].repetition != repetition || streams_.GroupAtHead(s) != index) {
           return false;
         }
       }
       for (const int member : group.actions) {
-        if (!DependenciesSatisfied(prepared_->actions[member], repetition)) return false;
+        if (!streams_.DependenciesSatisfied(prepared_->actions[member], repetition)) return false;
       }
       const int64_t now = MonotonicNanoseconds();
       state = {.posted = true, .ended = std::vector<bool>(group.actions.size()), .left = group.actions.size()};
@@ -300,33 +254,33 @@ class Interpreter::Impl {
     // Its streams were held until now.
     state.posted = false;
     for (const int s : group.streams) streams_[s].active = false;
-    for (const int s : group.stream_of) NextStep(s);
+    for (const int s : group.stream_of) streams_.Next(s);
     unblocked_ = true;
     return true;
   }
 
   // Runs at most one compute step, so that transfers are looked at between two.
   absl::StatusOr<bool> AdvanceCompute() {
-    if (queue_ < 0 && (queue_ = ChooseQueue()) < 0) return false;
+    if (queue_ < 0 && (queue_ = streams_.ChooseQueue(program_.compute_order())) < 0) return false;
     const size_t index = queue_;
     const PreparedStream& stream = prepared_->streams[index];
     StreamState& state = streams_[index];
     if (!state.ready) {
-      if (!HeadReady(stream, state)) return false;
+      if (!streams_.Ready(index)) return false;
       state.ready = true;
       if (options_.slots != nullptr || tracing_) state.ready_ns = MonotonicNanoseconds();
-      const StreamStep& head = stream.steps[list_][state.position];
+      const StreamStep& head = streams_.Head(index);
       if (head.first) WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[head.action], state.repetition));
     }
     if (options_.slots != nullptr && !holds_slot_) {
       if (!options_.slots->Acquire(endpoint_.rank(), state.ready_ns)) return false;
       holds_slot_ = true;
     }
-    const StreamStep head = stream.steps[list_][state.position];
+    const StreamStep head = streams_.Head(index);
     state.ready = false;
     const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
     // Which action comes next is seen when this one's last step has ended.
-    if (prepared_->backward_queue >= 0 && stream.steps[list_][state.position].first) queue_ = -1;
+    if (prepared_->backward_queue >= 0 && streams_.Head(index).first) queue_ = -1;
     if (holds_slot_ && !(status.ok() && ComputeReady() && options_.slots->Keep(endpoint_.rank()))) {
       holds_slot_ = false;
       options_.slots->Release(endpoint_.rank());
@@ -337,41 +291,8 @@ class Interpreter::Impl {
 
   // Whether a compute step could run now.
   bool ComputeReady() const {
-    if (queue_ < 0) return ChooseQueue() >= 0;
-    return HeadReady(prepared_->streams[queue_], streams_[queue_]);
-  }
-
-  // Rule P6: which of the two queues runs next, as a stream; -1 if no head is ready.
-  int ChooseQueue() const {
-    const int backwards = prepared_->backward_queue;
-    const bool forward_ready = QueueReady(0, backwards), backward_ready = QueueReady(backwards, 0);
-    if (!forward_ready || !backward_ready) return forward_ready ? 0 : backward_ready ? backwards : -1;
-    if (program_.compute_order() != ARRIVAL) return backwards;
-    return Arrival(0) <= Arrival(backwards) ? 0 : backwards;
-  }
-
-  bool QueueReady(int queue, int other) const {
-    const PreparedStream& stream = prepared_->streams[queue];
-    const StreamState& state = streams_[queue];
-    if (!HeadReady(stream, state)) return false;
-    const StreamStep& head = stream.steps[list_][state.position];
-    if (head.other_position < 0) return true;
-    const StreamState& at = streams_[other];
-    return std::make_pair(at.repetition, static_cast<int64_t>(at.position)) >=
-           std::make_pair(state.repetition + head.other_repetition, static_cast<int64_t>(head.other_position));
-  }
-
-  // Whether the head of the queue waited for a RECV, and when what it waited for was finished.
-  std::pair<bool, int64_t> Arrival(int queue) const {
-    const StreamState& state = streams_[queue];
-    const PreparedAction& action = prepared_->actions[prepared_->streams[queue].steps[list_][state.position].action];
-    int64_t latest = -1;
-    for (const PreparedDependency& dep : action.deps) {
-      const PreparedAction& target = prepared_->actions[dep.action];
-      if (target.list == action.list && state.repetition < dep.distance) continue;
-      latest = std::max(latest, target.finished_ns);
-    }
-    return {action.awaits_recv, latest};
+    if (queue_ < 0) return streams_.ChooseQueue(program_.compute_order()) >= 0;
+    return streams_.Ready(queue_);
   }
 
   absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
@@ -401,49 +322,11 @@ class Interpreter::Impl {
     return EndStep(&stream - prepared_->streams.data(), head, start_ns, tracing_ ? MonotonicNanoseconds() : 0);
   }
 
-  // Whether the head of the stream waits for nothing any more (rule P2).
-  bool HeadReady(const PreparedStream& stream, const StreamState& state) const {
-    if (state.repetition >= allowed_ || stream.steps[list_].empty()) return false;
-    const StreamStep& head = stream.steps[list_][state.position];
-    const PreparedAction& action = prepared_->actions[head.action];
-    if (head.first && !DependenciesSatisfied(action, state.repetition)) return false;
-    for (int dep : action.steps[head.step].deps) {
-      if (action.steps[dep].done <= state.repetition) return false;
-    }
-    return true;
-  }
-
-  bool DependenciesSatisfied(const PreparedAction& action, int64_t repetition) const {
-    for (const PreparedDependency& dep : action.deps) {
-      if (!Satisfied(action, dep, repetition)) return false;
-    }
-    return true;
-  }
-
-  bool Satisfied(const PreparedAction& action, const PreparedDependency& dep, int64_t repetition) const {
-    const PreparedAction& target = prepared_->actions[dep.action];
-    int64_t wanted = repetition - dep.distance;
-    if (target.list != action.list) {
-      // Prologue and epilogue are repetition 0 of their own lists; of the body, the last repetition counts.
-      wanted = target.list == kBodyList ? body_repetitions_ - 1 - dep.distance : 0;
-    }
-    if (target.finished <= wanted) return false;
-    return !dep.detached || std::all_of(target.last_detached.begin(), target.last_detached.end(),
-                                        [&](int step) { return target.steps[step].done > wanted; });
-  }
-
   absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
     const StreamStep step = head;
     const int64_t repetition = streams_[stream_index].repetition;
-    NextStep(stream_index);
+    streams_.Next(stream_index);
     return RecordStep(stream_index, repetition, step, start_ns, end_ns);
-  }
-
-  void NextStep(size_t stream_index) {
-    StreamState& state = streams_[stream_index];
-    if (++state.position < prepared_->streams[stream_index].steps[list_].size()) return;
-    state.position = 0;
-    ++state.repetition;
   }
 
   absl::Status RecordStep(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t start_ns,
@@ -452,11 +335,11 @@ class Interpreter::Impl {
     ++action.steps[step.step].done;
     --steps_left_;
     ++steps_executed_;
-    if (tracing_ && (list_ != kBodyList || repetition < options_.trace_repetitions)) {
+    if (tracing_ && (streams_.list() != kBodyList || repetition < options_.trace_repetitions)) {
       // The two queues of compute are one stream to the reader.
       const bool backwards = static_cast<int>(stream_index) == prepared_->backward_queue;
-      events_.push_back({repetition, action.action->id(), step.step, backwards ? 0 : static_cast<int32_t>(stream_index),
-                         streams_[stream_index].ready_ns, start_ns, end_ns, end_ns});
+      events_.Record({repetition, action.action->id(), step.step, backwards ? 0 : static_cast<int32_t>(stream_index),
+                      streams_[stream_index].ready_ns, start_ns, end_ns, end_ns});
     }
     unblocked_ |= action.steps[step.step].awaited;
     if (step.last) {
@@ -480,16 +363,16 @@ class Interpreter::Impl {
   // The action is finished in `repetition`.
   absl::Status Finish(PreparedAction& action, int64_t repetition) {
     unblocked_ |= action.awaited;
-    if (list_ != kBodyList) return absl::OkStatus();
+    if (streams_.list() != kBodyList) return absl::OkStatus();
     StepResult* results = &results_[repetition * steps_per_repetition_];
     if (action.writes_losses) {
       for (int64_t u = 0; u < steps_per_repetition_; ++u) {
-        results[u].loss = LossOf(u);
+        results[u].loss = LossOfStep(*prepared_, program_.microbatches(), steps_per_repetition_, u);
         WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the loss", results[u].loss));
       }
     }
     if (action.writes_norm) {
-      results->norm = prepared_->norm != nullptr ? *prepared_->norm : std::sqrt(SumOfNorms());
+      results->norm = GradientNorm(*prepared_);
       WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
     }
     if (--left_[repetition - first_repetition_] == 0) {
@@ -504,31 +387,6 @@ class Interpreter::Impl {
       }
     }
     return absl::OkStatus();
-  }
-
-  // Of one optimizer step of a repetition: its microbatches follow one another on every data coordinate.
-  double LossOf(int64_t step) const {
-    const int64_t all = program_.microbatches(), own = all / steps_per_repetition_;
-    double sum = 0;
-    if (steps_per_repetition_ == 1) {
-      for (const double loss : prepared_->losses) sum += loss;
-      return sum;
-    }
-    for (size_t first = step * own; first + own <= prepared_->losses.size(); first += all) {
-      for (const double loss : prepared_->losses.subspan(first, own)) sum += loss;
-    }
-    return sum;
-  }
-
-  // In ascending order of the tensors (rule P11).
-  double SumOfNorms() const {
-    const TensorView& norms = prepared_->norms;
-    double sum = 0;
-    for (int64_t i = 0; i < norms.shape[0]; ++i) {
-      sum += norms.dtype == EXACT192 ? ExactRound(static_cast<const Exact192*>(norms.data)[i], 53)
-                                     : static_cast<const double*>(norms.data)[i];
-    }
-    return sum;
   }
 
   absl::Status CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what, double value) {
@@ -561,10 +419,10 @@ class Interpreter::Impl {
       if (progress) {
         ++next_vote_;
         if (vote_.stop()) {
-          steps_left_ -= (end_repetition_ - next_vote_) * prepared_->steps_of_list[list_];
+          steps_left_ -= (end_repetition_ - next_vote_) * prepared_->steps_of_list[streams_.list()];
           end_repetition_ = next_vote_;
         }
-        allowed_ = std::min(end_repetition_, next_vote_ + 1);
+        streams_.Allow(std::min(end_repetition_, next_vote_ + 1));
       }
     }
     return progress;
@@ -574,15 +432,14 @@ class Interpreter::Impl {
   absl::Status CheckQuiet(int64_t since_ns) {
     Endpoint::LastNote note;
     if (absl::Status status = endpoint_.CheckPeers(&note); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(status.message(), " in step ", note.step, ", action ",
-                                                      note.action, ActionNameOf(note)));
+      return absl::Status(status.code(), absl::StrCat(status.message(), " in ", DescribeNote(program_, note)));
     }
     if (MonotonicNanoseconds() - since_ns < options_.timeout.count()) return absl::OkStatus();
     const double seconds = std::chrono::duration<double>(options_.timeout).count();
     for (size_t i = 0; i < streams_.size(); ++i) {
       const PreparedStream& stream = prepared_->streams[i];
       if (!streams_[i].active) continue;
-      int index = stream.steps[list_][streams_[i].position].action;
+      int index = streams_.Head(i).action;
       if (const int group = prepared_->actions[index].group; group >= 0) {
         const std::vector<bool>& ended = groups_[group].ended;
         index = prepared_->groups[group].actions[std::find(ended.begin(), ended.end(), false) - ended.begin()];
@@ -596,19 +453,6 @@ class Interpreter::Impl {
         absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds, " s"));
   }
 
-  // " 'F s1 m3'"; empty if the note names no action of this program.
-  std::string ActionNameOf(const Endpoint::LastNote& note) const {
-    const int index = TemplateOfRank(program_, note.rank);
-    if (index < 0) return "";
-    const Template& t = program_.templates(index);
-    for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
-      for (const Action& action : *list) {
-        if (action.id() == note.action) return absl::StrCat(" '", action.name(), "'");
-      }
-    }
-    return "";
-  }
-
   const Program& program_;
   Endpoint& endpoint_;
   Backend& backend_;
@@ -617,7 +461,7 @@ class Interpreter::Impl {
   StopVote vote_;
   // Optimizer steps, at least 1.
   const int64_t steps_per_repetition_;
-  std::vector<StreamState> streams_;
+  StreamHeads streams_;
   std::vector<GroupState> groups_;
   // By action, for sends and receives.
   std::unique_ptr<Transfer[]> transfers_ = std::make_unique<Transfer[]>(prepared_->actions.size());
@@ -625,16 +469,14 @@ class Interpreter::Impl {
   int queue_ = 0;
   bool holds_slot_ = false;
   std::vector<StepResult> results_;
-  std::vector<RecordedEvent> events_;
+  EventRecorder events_;
   // Actions of each repetition of this RunList that are not finished.
   std::vector<int64_t> left_;
 
-  ActionList list_ = kBodyList;
   int64_t first_step_ = 0;
-  // Repetitions [first, end) of the list; those below `allowed_` may begin.
+  // Repetitions [first, end) of the list.
   int64_t first_repetition_ = 0;
   int64_t end_repetition_ = 0;
-  int64_t allowed_ = 0;
   bool tracing_ = false;
   // Whether the ranks vote after each repetition.
   bool votes_ = false;
