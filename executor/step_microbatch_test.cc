@@ -9,6 +9,7 @@
 #include "executor/interpreter.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/mesh.h"
 
 namespace weft {
 namespace {
@@ -38,7 +39,7 @@ struct Field {
 // What a microbatch needs, in the order of buffers and operands.
 const std::vector<Field>& Fields() {
   static const auto* fields = new std::vector<Field>{{"table", kVocabulary * 12 * 4, false},
-                                                     {"losses", 4 * 8, false},
+                                                     {"losses", 8 * 8, false},
                                                      {"tokens", 4, true},
                                                      {"y", 48, true},
                                                      {"z", 48, true},
@@ -54,7 +55,7 @@ std::string Shape(int field, int64_t rows) {
     case 0:
       return "dtype: FP32 shape: 4 shape: 12";
     case 1:
-      return "dtype: FP64 shape: 4";
+      return "dtype: FP64 shape: 8";
     case 2:
     case 7:
       return absl::StrCat("dtype: INT32 shape: ", rows);
@@ -112,19 +113,20 @@ std::string SegmentText(int width, int at_once) {
   return absl::StrCat("segments { ", operands, values, steps, " }\n");
 }
 
-// Four microbatches of forwards on one rank, `width` at once.
-Program ForwardProgram(int width, int at_once) {
+// Microbatches of forwards, `width` at once, on one rank or on `depth` that share the samples of each: two sequences of
+// a microbatch on a rank in any case.
+Program ForwardProgram(int width, int at_once, int depth = 1, int microbatches = 4) {
   std::string buffers, actions;
   int64_t offset = 0;
   const auto add_buffer = [&](const Field& field) {
     const int64_t bytes = field.rows ? field.bytes * 2 * kSequence * width : field.bytes;
     absl::StrAppend(&buffers, "buffers { name: '", field.name, "' persistent: true bytes: ", bytes, " offset: ", offset,
-                    field.name == "losses" ? " role: LOSSES dtype: FP64 shape: 4" : "", " }\n");
+                    field.name == "losses" ? " role: LOSSES dtype: FP64 shape: 8" : "", " }\n");
     offset += (bytes + 255) / 256 * 256;
   };
   int next = 0;
   for (; next < 2; ++next) add_buffer(Fields()[next]);
-  for (int m = 0; m < 4; m += width) {
+  for (int m = 0; m < microbatches; m += width) {
     absl::StrAppend(&actions, "body { id: ", m, " kind: FORWARD segment: 0 microbatch: ", m, " width: ", width,
                     " operands: 0 operands: 1");
     for (int f = 2; f < 9; ++f) {
@@ -135,9 +137,10 @@ Program ForwardProgram(int width, int at_once) {
   }
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      absl::StrCat("mesh { axes { name: 'pipe' size: 1 } } microbatches: 4 vocabulary: 4\n",
-                   "recipe { seed: 99 sequence_length: 16 microbatch_sequences: 2 global_batch_sequences: 8 }\n",
-                   SegmentText(width, at_once), "templates { ", buffers, actions, "device_arena_bytes: ", offset, " }"),
+      absl::StrCat("mesh { axes { name: 'z' size: ", depth, " } } microbatches: ", microbatches, " vocabulary: 4\n",
+                   "recipe { seed: 99 sequence_length: 16 microbatch_sequences: ", 2 * depth,
+                   " global_batch_sequences: ", 2 * depth * microbatches, " }\n", SegmentText(width, at_once),
+                   "templates { ", buffers, actions, "device_arena_bytes: ", offset, " }"),
       &program));
   return program;
 }
@@ -148,10 +151,10 @@ struct Outcome {
   std::string o;
 };
 
-Outcome RunForwards(const Program& program) {
+Outcome RunForwards(const Program& program, int rank = 0) {
   Outcome outcome;
   const Template& t = program.templates(0);
-  const auto endpoints = *(*FindTransport("inproc"))->open(1);
+  const auto endpoints = *(*FindTransport("inproc"))->open(static_cast<int>(MeshRanks(program.mesh())));
   const auto arena = *Arena::Allocate(t.device_arena_bytes(), 0);
   for (int i = 0; i < 48; ++i)
     reinterpret_cast<float*>(arena->Data(t.buffers(0)))[i] = 0.1f * static_cast<float>(i % 7);
@@ -159,7 +162,7 @@ Outcome RunForwards(const Program& program) {
   InterpreterOptions options;
   options.data = &data;
   const auto backend = MakeCpuBackend(1);
-  auto interpreter = Interpreter::Create(program, endpoints[0].get(), backend.get(), arena.get(), options);
+  auto interpreter = Interpreter::Create(program, endpoints[rank].get(), backend.get(), arena.get(), options);
   EXPECT_TRUE(interpreter.ok()) << interpreter.status();
   const auto ran = (*interpreter)->RunBody(5, 3);
   EXPECT_TRUE(ran.ok()) << ran.status();
@@ -186,6 +189,23 @@ TEST(StepMicrobatchTest, AWideForwardIsSeveralNarrowOnes) {
     const Outcome wide = RunForwards(ForwardProgram(2, at_once));
     EXPECT_EQ(wide.losses, narrow.losses) << at_once;
     EXPECT_TRUE(wide.o == narrow.o) << at_once;
+  }
+}
+
+// Rule P9: the coordinates of z compute the samples of a microbatch one after the other, so what two ranks make of four
+// microbatches is what one makes of eight half as large: tokens, targets and both kinds of dropout.
+TEST(StepMicrobatchTest, CoordinatesOfZShareTheSamples) {
+  const Outcome one = RunForwards(ForwardProgram(1, 1, 1, 8));
+  const size_t size = one.o.size() / 8;
+  for (const auto& [width, at_once] : {std::pair(1, 1), {2, 1}, {2, 2}}) {
+    for (int z = 0; z < 2; ++z) {
+      const Outcome part = RunForwards(ForwardProgram(width, at_once, 2), z);
+      ASSERT_EQ(part.o.size(), 4 * size);
+      for (int m = 0; m < 4; ++m) {
+        EXPECT_TRUE(part.o.substr(m * size, size) == one.o.substr((2 * m + z) * size, size))
+            << "z " << z << " microbatch " << m << " width " << width << " at once " << at_once;
+      }
+    }
   }
 }
 

@@ -6,8 +6,8 @@ for ranks in 2 4; do
   output=$(tools/run_mpi.sh "$ranks" "$1" 2>&1)
   echo "$output"
   passed=$(grep -c ': ok$' <<<"$output")
-  if [[ $passed -ne 7 ]] || grep -q ', rank [0-9]*: ' <<<"$output"; then
-    echo "FAILED with $ranks ranks: $passed of 7 cases"
+  if [[ $passed -ne 8 ]] || grep -q ', rank [0-9]*: ' <<<"$output"; then
+    echo "FAILED with $ranks ranks: $passed of 8 cases"
     exit 1
   fi
 done

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "executor/transport.h"
+#include "executor/transports/collective_conformance.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -236,6 +237,7 @@ inline std::vector<ConformanceCase> ConformanceCases() {
           {"big messages", BigMessagesConform},
           {"rendezvous", RendezvousConforms},
           {"wake", WakeConforms},
+          {"collectives", AllCollectivesConform},
           {"abort", AbortConforms}};
 }
 

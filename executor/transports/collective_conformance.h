@@ -1,0 +1,92 @@
+// Collectives over a transport: all kinds and algorithms, on several communicators at the same time. Called like the
+// cases of transport_conformance.h.
+#ifndef WEFT_EXECUTOR_TRANSPORTS_COLLECTIVE_CONFORMANCE_H_
+#define WEFT_EXECUTOR_TRANSPORTS_COLLECTIVE_CONFORMANCE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "executor/collective.h"
+#include "executor/transport.h"
+#include "proto/status.h"
+
+namespace weft {
+
+// Of `members` ranks: an all-reduce, an all-gather and a reduce-scatter of float buffers of `share` elements per
+// member, all under way at once.
+inline absl::Status CollectivesConform(Endpoint& endpoint, const CollectiveEntry& algorithm, int64_t share) {
+  const int members = endpoint.size(), self = endpoint.rank();
+  struct Job {
+    CollectiveKind kind;
+    std::vector<float> source, destination, expected;
+    std::unique_ptr<Communicator> communicator;
+    std::unique_ptr<PreparedCollective> collective;
+    bool done = false;
+  };
+  // Small integers, whose sums are exact in any order.
+  const auto value = [](int member, int64_t i) { return static_cast<float>(member * 1000 + i % 997); };
+  const auto sum = [&](int64_t i) {
+    float total = 0;
+    for (int m = 0; m < members; ++m) total += value(m, i);
+    return total;
+  };
+  std::vector<Job> jobs;
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    Job& job = jobs.emplace_back();
+    job.kind = kind;
+    const int64_t elements = kind == CollectiveKind::kAllGather ? share : share * members;
+    for (int64_t i = 0; i < elements; ++i) job.source.push_back(value(self, i));
+    for (int64_t i = 0; i < share * members; ++i) {
+      if (kind == CollectiveKind::kAllReduce) job.expected.push_back(sum(i));
+      if (kind == CollectiveKind::kAllGather) job.expected.push_back(value(static_cast<int>(i / share), i % share));
+      if (kind == CollectiveKind::kReduceScatter && i / share == self) job.expected.push_back(sum(i) + 5);
+    }
+    job.destination.assign(job.expected.size(), 5);
+    std::vector<CollectivePeer> peers;
+    for (int m = 0; m < members; ++m) peers.push_back({m, 20 + static_cast<int>(jobs.size())});
+    WEFT_ASSIGN_OR_RETURN(job.communicator, Communicator::Create(std::move(peers), self));
+    WEFT_ASSIGN_OR_RETURN(job.collective,
+                          job.communicator->Prepare(algorithm, kind,
+                                                    {{job.source.data(), FP32, elements, job.destination.data(), FP32,
+                                                      kind == CollectiveKind::kReduceScatter}}));
+  }
+  // Every rank begins with another one.
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Job& job = jobs[(i + self) % jobs.size()];
+    WEFT_RETURN_IF_ERROR(job.communicator->Start(endpoint, *job.collective));
+  }
+  const int64_t deadline = MonotonicNanoseconds() + int64_t{60} * 1000 * 1000 * 1000;
+  for (size_t left = jobs.size(); left > 0;) {
+    for (Job& job : jobs) {
+      if (job.done) continue;
+      WEFT_ASSIGN_OR_RETURN(job.done, job.communicator->Advance(endpoint));
+      left -= job.done;
+    }
+    if (left == 0) break;
+    WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(100)).status());
+    if (MonotonicNanoseconds() > deadline) return absl::DeadlineExceededError("collectives not done after 60 s");
+  }
+  for (const Job& job : jobs) {
+    if (job.destination == job.expected) continue;
+    return absl::DataLossError(absl::StrCat("rank ", self, ": ", CollectiveKindName(job.kind), " by '", algorithm.name,
+                                            "' of ", share, " elements per member is wrong"));
+  }
+  return absl::OkStatus();
+}
+
+inline absl::Status AllCollectivesConform(Endpoint& endpoint) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (const int64_t share : {1, 1000, 70001}) {
+      WEFT_RETURN_IF_ERROR(CollectivesConform(endpoint, entry, share));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_TRANSPORTS_COLLECTIVE_CONFORMANCE_H_
