@@ -26,6 +26,8 @@ std::vector<Broken> BrokenActions();
 std::vector<Broken> BrokenTraining();
 // What schedules bring: halves, pairs, width, replicas, dynamic order, transfer streams and groups, skip edges.
 std::vector<Broken> BrokenSchedules();
+// What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.
+std::vector<Broken> BrokenSplit();
 
 }  // namespace weft
 

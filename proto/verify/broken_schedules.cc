@@ -312,7 +312,7 @@ std::vector<Broken> BrokenReplicas() {
        [](Program* p) {
          ForBoth(p, [&](int t) { FindAction(p, t, "sync w1 0")->mutable_group()->mutable_axes()->RemoveLast(); });
        },
-       {"'w1'", "of pipe 0,1, summed over data 0 times"},
+       {"'w1'", "of pipe 0,1, summed over nothing"},
        [] {
          ScheduleSpec spec = Replicas();
          spec.data = 2;

@@ -170,13 +170,13 @@ std::vector<Broken> BrokenTraining() {
            AddDep(p, t, "tied sync", "B1");
          });
        },
-       {"'norm'", "'wte'", "0 times"}},
+       {"'norm'", "'wte'", "summed over nothing"}},
       {"P9.sync",
        "synchronised_twice",
        [](Program* p) {
          ForBoth(p, [&](int t) { FindAction(p, t, "tied sync")->mutable_group()->add_axes()->set_axis("data"); });
        },
-       {"'norm'", "'wte'", "2 times"}},
+       {"'tied sync'", "'wte'", "over data, which it is summed over already"}},
       {"P9.gradient",
        "not_accumulated",
        [](Program* p) { FindStep(p, "B0", "embed backward")->set_accumulate(false); },

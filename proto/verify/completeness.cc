@@ -209,12 +209,30 @@ class Completeness {
           findings_->Add("P13.complete", Describe(*t.t, action), ": the ", weight ? "input half" : "forward",
                          " of stage ", work.stage, ", microbatch ", work.microbatch % index_.program->microbatches(),
                          " is not on this rank");
-        } else if (!order.InstanceBefore(it->second, i)) {
+        } else if (!Follows(order, it->second, i)) {
           findings_->Add("P13.order", Describe(*t.t, action), " does not wait for ",
                          Describe(*t.actions[order.instances()[it->second].action].action));
         }
       }
     }
+  }
+
+  // Whether `j` waits for `i`; of segments with collectives, the compute steps for the compute steps: a backward may
+  // gather weights before its forward is done, and what it reads of that is ordered as all memory is (P7).
+  static bool Follows(const Order& order, int i, int j) {
+    const Order::Instance &earlier = order.instances()[i], &later = order.instances()[j];
+    if (earlier.segment == nullptr || later.segment == nullptr ||
+        (earlier.segment->communicators.empty() && later.segment->communicators.empty())) {
+      return order.InstanceBefore(i, j);
+    }
+    int last = -1, first = -1;
+    for (int p = 0; p < earlier.nodes; ++p) {
+      if (earlier.segment->parts[p].stream == COMPUTE) last = earlier.first_node + p;
+    }
+    for (int p = later.nodes - 1; p >= 0; --p) {
+      if (later.segment->parts[p].stream == COMPUTE) first = later.first_node + p;
+    }
+    return last >= 0 && first >= 0 ? order.Before(i, last, first) : order.InstanceBefore(i, j);
   }
 
   const Index& index_;

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/verify/cuts.h"
 #include "proto/verify/index.h"
 #include "proto/verify/matching.h"
+#include "proto/verify/part_flow.h"
 #include "proto/verify/segment_flow.h"
 #include "proto/verify/symbols.h"
 
@@ -33,9 +35,10 @@ class Dataflow {
       : index_(index), matching_(matching), training_(training), findings_(findings) {
     const Recipe& recipe = index.program->recipe();
     clip_ = recipe.has_clip_norm() ? recipe.clip_norm() : 1.0;
-    data_ = index.AxisSize("data");
-    const int axis = index.AxisIndex("data");
-    data_position_ = axis < 0 ? -1 : index.PinnedPosition(axis);
+    for (int i = 0; i < index.program->mesh().axes_size(); ++i) {
+      const MeshAxis& axis = index.program->mesh().axes(i);
+      if (axis.size() > 1 && (axis.name() == "data" || axis.name() == "z")) sample_axes_.push_back(i);
+    }
     const int pipe = index.AxisIndex("pipe");
     pipe_position_ = pipe < 0 ? -1 : index.PinnedPosition(pipe);
     for (const SkipEdge& skip : index.program->skips()) {
@@ -46,6 +49,12 @@ class Dataflow {
       for (auto& [stage, others] : *ends) {
         std::sort(others.begin(), others.end());
         others.erase(std::unique(others.begin(), others.end()), others.end());
+      }
+    }
+    dimensions_.resize(index.program->tensors_size());
+    for (const TemplateIndex& t : index.templates) {
+      for (const Buffer& buffer : t.t->buffers()) {
+        if (buffer.role() == PARAM) dimensions_[buffer.tensor()] = DimensionCuts(*index.program, buffer.shard());
       }
     }
     for (int t : index.role_template) {
@@ -108,6 +117,8 @@ class Dataflow {
           Transfer(at);
           break;
         case ALL_REDUCE:
+        case ALL_GATHER:
+        case REDUCE_SCATTER:
           Reduce(matching_.rendezvous[matching_.of[at.role][at.action]]);
           break;
         default:
@@ -181,31 +192,45 @@ class Dataflow {
   void CheckVersions(const RoleAction& at, const Action& action, const StageWork& work);
   // A backward adds to (or starts) the gradient of the buffer's use.
   void CheckOnce(const RoleAction& at, const Action& action, int o);
-  void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates);
+  void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held);
+  // What the segment reads of cut parameters, and over whom what it writes is summed.
+  const PartFlow& FlowOfParts(const RoleAction& at, const Action& action);
+
+  // dataflow_reduce.cc: collective actions.
+  std::optional<Symbol> OfMembers(const Rendezvous& members, int source);
+  // Of a buffer of weights: the new ones, or nothing known if they are not updated. Nothing if it is another buffer.
+  std::optional<Symbol> WeightsIn(int role, int b) const;
+  void Reduce(const Rendezvous& members);
+  void Deliver(const RoleAction& member, int i, const Symbol& result);
+  Symbol Gathered(const RoleAction& at, const GroupCuts& group, Symbol symbol);
+  void SumGradient(const RoleAction& at, const GroupCuts& group, ActionKind kind, Symbol* symbol);
+  void SumNorms(const RoleAction& at, const GroupCuts& group, Symbol* symbol);
+  // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
+  void AddAxes(const RoleAction& at, const GroupCuts& group, Symbol& sum);
+  void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum);
 
   // dataflow.cc: transfers and sums.
   void Transfer(const RoleAction& at);
   int Coordinate(int role, int position) const;
-  void Reduce(const Rendezvous& members);
-  // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
-  void AddAxes(const RoleAction& at, const Group& group, Symbol& sum);
-  void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum);
   Symbol Sum(const RoleAction& at, const Symbol& a, const Symbol& b);
   Symbol SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b);
 
   // dataflow_step.cc: the end of the step.
   // GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP: step by step.
   void EndOfStep(const RoleAction& at, const Action& action);
-  // A parameter that compute reads may be a cast of its master copy.
-  void CopyParam(const RoleAction& at, const Action& action, int from, int to);
+  // A parameter that compute reads may be a cast of its master copy, or of what was gathered of it.
+  void CopyParam(const RoleAction& at, int from, int to, const Symbol& content);
   std::string Explain(const Symbol& symbol) const;
   // Whether the symbol is the whole gradient of the tensor; else reports.
   bool WholeGradient(const RoleAction& at, int tensor, const Symbol& symbol);
   Symbol Scale(const RoleAction& at, const Symbol& norm, Symbol gradient);
   Symbol Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms);
+  // What is missing in the norms, "" if they are the global ones.
+  std::string NormsFault(const Symbol& norms) const;
   Symbol Total(const RoleAction& at, const Step& step, const Symbol& norms);
-  void Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
-              const Symbol& gradient);
+  // The symbol is of the new weights.
+  Symbol Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
+                const Symbol& gradient);
   void CheckEnd(int role);
   // Every tensor has a copy in every pipeline.
   void CheckHolders();
@@ -215,12 +240,15 @@ class Dataflow {
   const bool training_;
   Findings* findings_;
   double clip_ = 1;
-  int64_t data_ = 1;
-  int data_position_ = -1, pipe_position_ = -1;
+  std::vector<int> sample_axes_;  // On which ranks have different samples, if there are several.
+  int pipe_position_ = -1;
   // Stages at the other end of skip edges: from a stage, and to a stage.
   std::map<int, std::vector<int>> skips_from_, skips_to_;
   // Of (segment, what its operands hold).
   std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
+  std::map<std::pair<int, std::vector<Cuts>>, PartFlow> part_flows_;
+  // Of each tensor: the axes that cut its dimensions.
+  std::vector<Cuts> dimensions_;
   std::vector<std::vector<BufferState>> state_;  // [role][buffer]
   int repetition_ = 0;
   // Of (role, lane, stage, microbatch) under way: the version of the weights that the forward used.

@@ -131,9 +131,8 @@ const SegmentFlow& Dataflow::Flow(const Action& action, int width, const std::ve
   }
   const auto [it, fresh] = flows_.try_emplace(std::pair(action.segment(), std::move(key)));
   if (fresh) {
-    const Recipe& recipe = index_.program->recipe();
-    const int64_t rows = std::max<int64_t>(1, recipe.microbatch_sequences()) * recipe.sequence_length();
-    it->second = FollowSegment(index_.program->segments(action.segment()), width, rows, shares);
+    it->second =
+        FollowSegment(index_.program->segments(action.segment()), width, RowsOfMicrobatch(*index_.program), shares);
   }
   return it->second;
 }
@@ -158,6 +157,8 @@ void Dataflow::Microbatch(const RoleAction& at, const Action& action) {
 void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
                             const SegmentFlow* flow) {
   const SegmentUse& use = index_.segments[action.segment()];
+  const PartFlow& parts = FlowOfParts(at, action);
+  if (!parts.fault.empty()) Bad("P8.gather", at, parts.fault);
   for (int o = 0; o < action.operands_size(); ++o) {
     const int b = action.operands(o);
     const Buffer& buffer = BufferOf(at.role, b);
@@ -172,7 +173,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
         SetWhole(at.role, b, {});
       } else {
         CheckOnce(at, action, o);
-        Contribute(at, work, b, reads);
+        Contribute(at, work, b, reads, parts.written[o]);
         for (const auto& [begin, end] : use.operands[o].writes.ranges()) {
           if (flow == nullptr || works.size() < 2) break;
           flow->operands[o].ForEach(begin, end, [&](int64_t, int64_t, Share share) {
@@ -240,7 +241,9 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   std::set<int> microbatches;
   int cross_entropies = 0;
   for (const Step& step : segment.steps()) {
-    if (step.kernel() != CROSS_ENTROPY || step.attributes().of_backward()) continue;
+    if ((step.kernel() != CROSS_ENTROPY && step.kernel() != CROSS_ENTROPY_COMBINE) || step.attributes().of_backward()) {
+      continue;
+    }
     ++cross_entropies;
     microbatches.insert(forward.microbatch + static_cast<int>(step.attributes().microbatch_offset()));
   }
@@ -272,15 +275,32 @@ void Dataflow::CheckOnce(const RoleAction& at, const Action& action, int o) {
   }
 }
 
-void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates) {
+const PartFlow& Dataflow::FlowOfParts(const RoleAction& at, const Action& action) {
+  std::vector<Cuts> ranges(action.operands_size());
+  for (int o = 0; o < action.operands_size(); ++o) {
+    const Buffer& buffer = BufferOf(at.role, action.operands(o));
+    if (buffer.role() == PARAM) ranges[o] = RangeCuts(*index_.program, buffer.shard());
+  }
+  const auto [it, fresh] = part_flows_.try_emplace(std::pair(action.segment(), std::move(ranges)));
+  if (fresh) it->second = FollowParts(*index_.program, index_.program->segments(action.segment()), it->first.second);
+  return it->second;
+}
+
+void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held) {
   const Buffer& buffer = BufferOf(at.role, b);
   const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
   Symbol symbol = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
   if (symbol.kind == Symbol::kZero) {
     symbol = Of(Symbol::kGradient);
-    symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, 0, 0}};
+    symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
-  if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].synced > 0 ||
+  const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
+  if (held.mixed || held.ranges != ranges) {
+    Bad("P9.scatter", at, "writes to ", what, ", which holds a range cut over ", DescribeCuts(*index_.program, ranges),
+        ", what is cut over ", held.mixed ? "different axes" : DescribeCuts(*index_.program, held.ranges));
+    return;
+  }
+  if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].sums != held.sums ||
       !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.parts[0].tensor != buffer.tensor() ||
       symbol.parts[0].use != buffer.use()) {
     Bad("P9.sync", at, "adds to ", what, " after it was synchronised or changed");

@@ -28,8 +28,8 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
     switch (step.kernel()) {
       case CAST:
       case EXACT_ROUND:
-        out[0] = get(step.inputs(0));
-        CopyParam(at, action, buffer_of(step.inputs(0)), buffer_of(step.outputs(0)));
+        out[0] = WeightsIn(at.role, buffer_of(step.inputs(0))).value_or(get(step.inputs(0)));
+        CopyParam(at, buffer_of(step.inputs(0)), buffer_of(step.outputs(0)), out[0]);
         break;
       case ADD:
         out[0] = Sum(at, get(step.inputs(0)), get(step.inputs(1)));
@@ -51,9 +51,15 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         out[0] = Total(at, step, get(step.inputs(0)));
         break;
       case ADAMW:
-      case SGD_STEP:
-        Update(at, action, segment, step, get(step.inputs(0)));
+      case SGD_STEP: {
+        const Symbol weights = Update(at, action, segment, step, get(step.inputs(0)));
+        // The copy for compute may go to a buffer of its own, from which it is gathered.
+        const int copy = step.outputs(step.outputs_size() - 1);
+        if (step.outputs_size() == step.inputs_size() && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
+          state_[at.role][buffer_of(copy)].content.Set(segment.values(copy).offset(), end_of(copy), weights);
+        }
         continue;
+      }
       default:
         break;
     }
@@ -70,13 +76,15 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
   }
 }
 
-void Dataflow::CopyParam(const RoleAction& at, const Action& action, int from, int to) {
+void Dataflow::CopyParam(const RoleAction& at, int from, int to, const Symbol& content) {
   const Buffer &a = BufferOf(at.role, from), &b = BufferOf(at.role, to);
   if (b.role() != PARAM) return;
   if (IsAsynchronous(*index_.program)) {
     Bad("P14.version", at, "casts the new weights; the optimizer's kernel writes them");
   }
-  if (a.role() != MASTER || a.tensor() != b.tensor() || state_[at.role][from].updates != 1) {
+  const bool updated = a.role() == NO_ROLE || (a.role() == MASTER && state_[at.role][from].updates == 1);
+  if (!updated || content.kind != Symbol::kWeights || content.tensor != b.tensor() ||
+      content.ranges != RangeCuts(*index_.program, b.shard())) {
     Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, to),
         ", which is not from its updated master copy");
   }
@@ -90,7 +98,9 @@ std::string Dataflow::Explain(const Symbol& symbol) const {
   for (const Part_& part : symbol.parts) {
     parts.push_back(absl::StrCat(TensorName(part.tensor), " use ", part.use, " of ", part.microbatches, " microbatches",
                                  part.pipes.empty() ? "" : absl::StrCat(" of pipe ", absl::StrJoin(part.pipes, ",")),
-                                 data_ > 1 ? absl::StrCat(", summed over data ", part.synced, " times") : ""));
+                                 sample_axes_.empty() && part.sums.empty()
+                                     ? ""
+                                     : absl::StrCat(", summed over ", DescribeCuts(*index_.program, part.sums))));
   }
   return absl::StrJoin(parts, " + ");
 }
@@ -103,13 +113,19 @@ bool Dataflow::WholeGradient(const RoleAction& at, int tensor, const Symbol& sym
     const Part_& part = symbol.parts[i];
     all = part.tensor == tensor && part.use == static_cast<int>(i) &&
           part.microbatches == MicrobatchesPerStep(*index_.program);
-    synced = synced && part.synced == (data_ > 1 ? 1 : 0);
+    // Ranks with other samples, each once; not those with other parts.
+    for (int axis : sample_axes_) synced = synced && SumsAll(part.sums, axis);
+    for (const AxisCut& cut : dimensions_[tensor]) synced = synced && !SumsAny(part.sums, cut.axis);
+    all = all && part.ranges == symbol.parts[0].ranges;
   }
   if (!all) {
     Bad("P9.gradient", at, "needs the gradient of ", TensorName(tensor), " (", uses, " uses, ",
         MicrobatchesPerStep(*index_.program), " microbatches), but reads ", Explain(symbol));
   } else if (!synced) {
-    Bad("P9.sync", at, "the gradient of ", TensorName(tensor), " must be summed over data exactly once; it is ",
+    std::vector<std::string> axes;
+    for (int axis : sample_axes_) axes.push_back(index_.program->mesh().axes(axis).name());
+    Bad("P9.sync", at, "the gradient of ", TensorName(tensor), " must be summed over ", absl::StrJoin(axes, " and "),
+        axes.empty() ? "no axis that cuts it" : " exactly once, and over no axis that cuts it", "; it is ",
         Explain(symbol));
   }
   return all && synced;
@@ -130,27 +146,53 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
     Bad("P11.norm", at, "step '", step.name(), "' writes slot ", tensor, " of ", index_.program->tensors_size());
     return norms;
   }
-  if (WholeGradient(at, tensor, gradient) && gradient.scaled) {
-    Bad("P11.norm", at, "the norm of ", TensorName(tensor), " is taken after clipping");
-  }
+  const bool whole = WholeGradient(at, tensor, gradient);
+  if (whole && gradient.scaled) Bad("P11.norm", at, "the norm of ", TensorName(tensor), " is taken after clipping");
   Symbol one = Of(Symbol::kNorms);
-  one.elements = {tensor};
+  NormPart part{tensor, dimensions_[tensor], {}};
+  if (whole) part.cuts.insert(part.cuts.end(), gradient.parts[0].ranges.begin(), gradient.parts[0].ranges.end());
+  for (const std::string& axis : step.attributes().counted_once()) {
+    if (index_.AxisSize(axis) > 1) part.counted.push_back(index_.AxisIndex(axis));
+  }
+  std::sort(part.counted.begin(), part.counted.end());
+  one.norms = {part};
   return Sum(at, norms, one);
 }
 
-Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& norms) {
-  if (norms.kind != Symbol::kNorms || static_cast<int>(norms.elements.size()) != index_.program->tensors_size()) {
-    Bad("P11.norm", at, "the global norm needs ", index_.program->tensors_size(),
-        " tensors, summed over the pipeline; it has ", norms.kind == Symbol::kNorms ? norms.elements.size() : 0);
+std::string Dataflow::NormsFault(const Symbol& norms) const {
+  const int tensors = index_.program->tensors_size();
+  const int has = norms.kind == Symbol::kNorms ? static_cast<int>(norms.norms.size()) : 0;
+  if (has != tensors) return absl::StrCat("needs ", tensors, " tensors, summed over the pipeline; it has ", has);
+  for (const NormPart& part : norms.norms) {
+    // Each was checked against the others when it was summed.
+    for (const AxisCut& cut : part.cuts) {
+      if (std::find(norms.sums.begin(), norms.sums.end(), cut) == norms.sums.end()) {
+        return absl::StrCat("lacks parts of ", TensorName(part.tensor), ": it is cut over ",
+                            DescribeCuts(*index_.program, part.cuts), ", the norms are summed over ",
+                            DescribeCuts(*index_.program, norms.sums));
+      }
+    }
+    for (int axis : part.counted) {
+      if (!SumsAll(norms.sums, axis)) {
+        return absl::StrCat("is without ", TensorName(part.tensor), " on most ranks: it is counted once on ",
+                            index_.program->mesh().axes(axis).name(), ", the norms are summed over ",
+                            DescribeCuts(*index_.program, norms.sums));
+      }
+    }
   }
+  return "";
+}
+
+Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& norms) {
+  if (const std::string fault = NormsFault(norms); !fault.empty()) Bad("P11.norm", at, "the global norm ", fault);
   if (step.attributes().clip_norm() != clip_) {
     Bad("P11.clip", at, "clips at ", step.attributes().clip_norm(), ", the recipe says ", clip_);
   }
   return Of(Symbol::kNormTotal);
 }
 
-void Dataflow::Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
-                      const Symbol& gradient) {
+Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
+                        const Symbol& gradient) {
   if (action.kind() != OPTIMIZER_STEP) Bad("P11.update", at, "step '", step.name(), "' belongs into an OPTIMIZER_STEP");
   const auto buffer_of = [&](int value) { return action.operands(segment.values(value).operand()); };
   const int w = buffer_of(step.outputs(0));
@@ -158,8 +200,11 @@ void Dataflow::Update(const RoleAction& at, const Action& action, const Segment&
   if (weight.role() != PARAM && weight.role() != MASTER) {
     Bad("P11.update", at, "step '", step.name(), "' updates ", DescribeBuffer(*TemplateOf(at.role).t, w),
         ", which is no parameter");
-    return;
+    return {};
   }
+  Symbol result = Of(Symbol::kWeights);
+  result.tensor = weight.tensor();
+  result.ranges = RangeCuts(*index_.program, weight.shard());
   const int tensor = weight.tensor();
   const int states = step.inputs_size() - 1;
   for (int k = 1; k < states; ++k) {
@@ -169,8 +214,15 @@ void Dataflow::Update(const RoleAction& at, const Action& action, const Segment&
           DescribeBuffer(*TemplateOf(at.role).t, buffer_of(step.outputs(k))));
     }
   }
-  if (WholeGradient(at, tensor, gradient) && clip_ > 0 && !gradient.scaled) {
-    Bad("P11.clip", at, "the gradient of ", TensorName(tensor), " is not scaled, but the recipe clips at ", clip_);
+  if (WholeGradient(at, tensor, gradient)) {
+    if (clip_ > 0 && !gradient.scaled) {
+      Bad("P11.clip", at, "the gradient of ", TensorName(tensor), " is not scaled, but the recipe clips at ", clip_);
+    }
+    if (gradient.parts[0].ranges != result.ranges) {
+      Bad("P9.scatter", at, "updates ", DescribeBuffer(*TemplateOf(at.role).t, w), ", whose ranges are cut over ",
+          DescribeCuts(*index_.program, result.ranges), ", with a gradient that is cut over ",
+          DescribeCuts(*index_.program, gradient.parts[0].ranges));
+    }
   }
   ++state_[at.role][w].updates;
   if (IsAsynchronous(*index_.program)) {
@@ -178,7 +230,7 @@ void Dataflow::Update(const RoleAction& at, const Action& action, const Segment&
     const int now = repetition_ * StepsPerRepetition(*index_.program) + action.step();
     if (weight.role() != MASTER || step.outputs_size() == states) {
       Bad("P14.version", at, "step '", step.name(), "' must update MASTER and write the new weights to a PARAM");
-      return;
+      return result;
     }
     if (master.version != now || (gradient.kind == Symbol::kGradient && gradient.parts[0].step != now)) {
       Bad("P14.step", at, "is of optimizer step ", now, ", but ", TensorName(tensor), " has had ", master.version,
@@ -189,13 +241,16 @@ void Dataflow::Update(const RoleAction& at, const Action& action, const Segment&
   }
   if (step.outputs_size() > states) {
     const int p = buffer_of(step.outputs(states));
-    if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor) {
+    if (BufferOf(at.role, p).role() == NO_ROLE) return result;
+    if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor ||
+        RangeCuts(*index_.program, BufferOf(at.role, p).shard()) != result.ranges) {
       Bad("P11.update", at, "step '", step.name(), "' writes the new ", TensorName(tensor), " to ",
           DescribeBuffer(*TemplateOf(at.role).t, p));
     }
     ++state_[at.role][p].updates;
     state_[at.role][p].version = state_[at.role][w].version;
   }
+  return result;
 }
 
 void Dataflow::CheckEnd(int role) {
@@ -219,9 +274,8 @@ void Dataflow::CheckEnd(int role) {
       bad("P9.zero", DescribeBuffer(t, b), " is added to before it is written, but is not zero at the end of a step");
     }
     if (what == NORMS && training_) {
-      const Symbol norms = Whole(role, b);
-      if (norms.kind != Symbol::kNorms || static_cast<int>(norms.elements.size()) != index_.program->tensors_size()) {
-        bad("P11.norm", DescribeBuffer(t, b), " does not get the norms of all tensors");
+      if (const std::string fault = NormsFault(Whole(role, b)); !fault.empty()) {
+        bad("P11.norm", DescribeBuffer(t, b), " does not get the norms of all tensors: ", fault);
       }
     }
   }

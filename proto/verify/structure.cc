@@ -1,6 +1,10 @@
 // Sizes, names and ranges of everything but actions: mesh, recipe, tensors, templates, buffers, segments (P7, P8, P13).
+#include <map>
+
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_join.h"
 #include "proto/units.h"
+#include "proto/verify/cuts.h"
 #include "proto/verify/index.h"
 
 namespace weft::verify {
@@ -181,6 +185,7 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
                "); PARAM of asynchronous programs has");
   }
   if (!of_use && buffer.use() != 0) return bad("belongs to no use, but use is ", buffer.use());
+  if (!of_tensor && buffer.has_shard()) return bad("belongs to no tensor, but has a shard");
   if (buffer.role() == NO_ROLE) return;
   if (!buffer.persistent()) bad("needs a persistent buffer");
   if (of_tensor) {
@@ -191,9 +196,18 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
     if (of_use && (buffer.use() < 0 || buffer.use() >= tensor.uses())) {
       bad("names use ", buffer.use(), ", tensor '", tensor.name(), "' has ", tensor.uses());
     }
-    if (!std::equal(buffer.shape().begin(), buffer.shape().end(), tensor.padded_shape().begin(),
-                    tensor.padded_shape().end())) {
-      bad("has not the padded shape of tensor '", tensor.name(), "'");
+    const std::string fault = ShardFault(program, tensor, buffer.shard());
+    if (!fault.empty()) {
+      findings->Add("P8.shard", "template '", t.name(), "', ", DescribeBuffer(t, b), ": tensor '", tensor.name(), "' ",
+                    fault);
+      return;
+    }
+    const std::vector<int64_t> want = ShardShape(program, tensor, buffer.shard());
+    if (!std::equal(buffer.shape().begin(), buffer.shape().end(), want.begin(), want.end())) {
+      bad("has not the ",
+          buffer.has_shard() ? absl::StrCat("shape of its part, [", absl::StrJoin(want, ","), "],")
+                             : std::string("padded shape"),
+          " of tensor '", tensor.name(), "'");
     }
     const bool floating =
         buffer.dtype() == FP64 || buffer.dtype() == FP32 || buffer.dtype() == BF16 || buffer.dtype() == FP16;
@@ -212,7 +226,10 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
   }
   const bool losses = buffer.role() == LOCAL_LOSSES || buffer.role() == LOSSES;
   const int64_t elements = losses ? program.microbatches() * data : buffer.role() == NORM ? 2 : program.tensors_size();
-  if (buffer.dtype() != FP64 || !shape_is({elements})) bad("must be fp64 [", elements, "]");
+  // Exact norms do not depend on how tensors are cut (P11).
+  const bool norms = buffer.role() == LOCAL_NORMS || buffer.role() == NORMS;
+  const DType dtype = norms && program.accumulation() == EXACT && buffer.dtype() == EXACT192 ? EXACT192 : FP64;
+  if (buffer.dtype() != dtype || !shape_is({elements})) bad("must be ", DTypeName(dtype), " [", elements, "]");
 }
 
 void CheckTemplateBuffers(const Program& program, const Template& t, Findings* findings) {
@@ -249,6 +266,44 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
   }
 }
 
+// The parts of a tensor that buffers of different roles and ranks hold go together: the same dimensions are cut, and of
+// two lists of ranges one continues the other; PARAM, MASTER and moments are cut alike everywhere.
+void CheckShards(const Program& program, Findings* findings) {
+  struct First {
+    const Template* t = nullptr;
+    int buffer = 0;
+  };
+  std::vector<std::map<int, First>> first(program.tensors_size());  // Role -> a buffer.
+  const auto family = [](BufferRole role) {
+    return role == MOMENT1 || role == MOMENT2 ? static_cast<int>(MASTER) : static_cast<int>(role);
+  };
+  for (const Template& t : program.templates()) {
+    for (int b = 0; b < t.buffers_size() && !findings->full(); ++b) {
+      const Buffer& buffer = t.buffers(b);
+      if (!BelongsToTensor(buffer.role())) continue;
+      for (const auto& [role, other] : first[buffer.tensor()]) {
+        const Shard &x = buffer.shard(), &y = other.t->buffers(other.buffer).shard();
+        const Cuts a = RangeCuts(program, x), c = RangeCuts(program, y);
+        const bool continues = std::equal(a.begin(), a.begin() + std::min(a.size(), c.size()), c.begin(),
+                                          c.begin() + std::min(a.size(), c.size()));
+        const bool runs = std::equal(x.dimensions().begin(), x.dimensions().end(), y.dimensions().begin(),
+                                     y.dimensions().end(), [](const DimensionCut& p, const DimensionCut& q) {
+                                       return p.SerializeAsString() == q.SerializeAsString();
+                                     });
+        if (runs && continues && (role != family(buffer.role()) || a == c)) continue;
+        findings->Add("P8.shard", "template '", t.name(), "', ", DescribeBuffer(t, b),
+                      " holds another part of tensor '", program.tensors(buffer.tensor()).name(), "' than ",
+                      DescribeBuffer(*other.t, other.buffer), " of template '", other.t->name(),
+                      "': ", runs ? "ranges" : "dimensions", " are cut over ",
+                      DescribeCuts(program, runs ? a : DimensionCuts(program, x)), " and over ",
+                      DescribeCuts(program, runs ? c : DimensionCuts(program, y)));
+        break;
+      }
+      first[buffer.tensor()].emplace(family(buffer.role()), First{&t, b});
+    }
+  }
+}
+
 }  // namespace
 
 std::string DescribeBuffer(const Template& t, int buffer) {
@@ -280,6 +335,7 @@ void CheckBuffers(const Program& program, Findings* findings) {
     }
     CheckTemplateBuffers(program, t, findings);
   }
+  if (findings->empty()) CheckShards(program, findings);
 }
 
 void CheckSegments(const Program& program, const VerifyOptions& options, Findings* findings) {

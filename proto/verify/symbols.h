@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "proto/verify/cuts.h"
+
 namespace weft::verify {
 
 // The gradient of one use of one tensor.
@@ -20,14 +22,24 @@ struct Part_ {
   int microbatches = 0;    // How many backwards have added to it.
   int last = -1;           // The last of them.
   std::vector<int> pipes;  // Pipe coordinates whose backwards they are, ascending; empty = the rank's own.
-  int synced = 0;          // All-reduces over `data`.
+  Cuts sums;               // Over which ranks it is summed, ascending; without pipe.
+  Cuts ranges;             // Which ranges of its tensor it is of, outermost first.
   int step = 0;            // Of an asynchronous program: the optimizer step of its microbatches.
 
   friend auto operator<=>(const Part_&, const Part_&) = default;
 };
 
+// The squared norm of one tensor's gradient.
+struct NormPart {
+  int tensor = 0;
+  Cuts cuts;                 // Each rank has that of its part.
+  std::vector<int> counted;  // Axes on which only coordinate 0 has it, ascending.
+
+  friend auto operator<=>(const NormPart&, const NormPart&) = default;
+};
+
 struct Symbol {
-  enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses };
+  enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses, kWeights };
   Kind kind = kUnknown;
   // kActivation: made by (backward?, stage, microbatch). With a width it is of any or all of so many microbatches.
   bool backward = false;
@@ -35,10 +47,16 @@ struct Symbol {
   // kGradient.
   std::vector<Part_> parts;  // Sorted.
   bool scaled = false;
-  // kNorms: logical tensors. kLosses: microbatches. Sorted.
+  // kNorms: of which tensors, ascending, and over which ranks they are summed.
+  std::vector<NormPart> norms;
+  Cuts sums;
+  // kLosses: microbatches. Sorted.
   std::vector<int> elements;
   // kLosses: the axes of more than one rank over which they are summed.
-  bool over_pipe = false, over_data = false;
+  bool over_pipe = false, over_data = false, over_z = false;
+  // kWeights: the new ones of a tensor, and which ranges of it.
+  int tensor = 0;
+  Cuts ranges;
 
   bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
 

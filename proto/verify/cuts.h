@@ -1,0 +1,52 @@
+// Parts of axes: over which ranks something is summed, and which part of a tensor a rank holds (P8). Internal to the
+// verifier.
+#ifndef WEFT_PROTO_VERIFY_CUTS_H_
+#define WEFT_PROTO_VERIFY_CUTS_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/program.pb.h"
+
+namespace weft::verify {
+
+// All coordinates of a mesh axis, those of the rank's block of neighbours, or those at its place in their blocks.
+struct AxisCut {
+  int axis = 0;
+  int64_t block = 0, stride = 0;
+
+  friend auto operator<=>(const AxisCut&, const AxisCut&) = default;
+};
+using Cuts = std::vector<AxisCut>;
+
+std::string DescribeCuts(const Program& program, const Cuts& cuts);
+
+// Who takes part in a group, apart from pipe: outermost axis first, without axes of one member.
+struct GroupCuts {
+  Cuts cuts;
+  bool pipe = false;
+  // An axis of which it lists coordinates that are no block and no stride; else empty.
+  std::string odd;
+};
+GroupCuts CutsOf(const Program& program, const Group& group);
+
+// Adds a sum over `cut` to those that there are: a block and the strides of such blocks make the whole axis. False if
+// something would be summed twice.
+bool AddSum(AxisCut cut, Cuts* sums);
+// Whether it is summed over the whole axis.
+bool SumsAll(const Cuts& sums, int axis);
+bool SumsAny(const Cuts& sums, int axis);
+
+// rule P8.shard. What is wrong with it, "" if nothing.
+std::string ShardFault(const Program& program, const LogicalTensor& tensor, const Shard& shard);
+// Of a valid one: what the buffer's shape is.
+std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& tensor, const Shard& shard);
+// Axes of more than one rank that cut dimensions, ascending; and that cut ranges, in order.
+Cuts DimensionCuts(const Program& program, const Shard& shard);
+Cuts RangeCuts(const Program& program, const Shard& shard);
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_CUTS_H_

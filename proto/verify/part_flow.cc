@@ -1,0 +1,124 @@
+#include "proto/verify/part_flow.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace weft::verify {
+namespace {
+
+class Walk {
+ public:
+  Walk(const Program& program, const Segment& segment, const std::vector<Cuts>& ranges)
+      : program_(program), segment_(segment), content_(segment.operands_size()) {
+    flow_.written.resize(segment.operands_size());
+    written_.resize(segment.operands_size(), false);
+    for (int o = 0; o < segment.operands_size(); ++o) {
+      if (!ranges[o].empty()) content_[o].Set(0, segment.operands(o).bytes(), {ranges[o], {}, false});
+    }
+  }
+
+  PartFlow Run() {
+    for (const Step& step : segment_.steps()) Visit(step);
+    return std::move(flow_);
+  }
+
+ private:
+  static bool ByElement(Kernel kernel) {
+    return kernel == CAST || kernel == ADD || kernel == SCALE || kernel == EXACT_ACCUMULATE || kernel == EXACT_ROUND;
+  }
+  // Optimizers and norms work on ranges too; what is read of these, dataflow_step.cc follows.
+  static bool TakesRanges(Kernel kernel) {
+    return ByElement(kernel) || IsCollective(kernel) || kernel == SQUARED_NORM || kernel == ADAMW || kernel == SGD_STEP;
+  }
+
+  Held Get(int v) const {
+    const Value& value = segment_.values(v);
+    std::optional<Held> held;
+    content_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const Held& one) {
+      if (held && !(*held == one)) held->mixed = true;
+      if (!held) held = one;
+      return !held->mixed;
+    });
+    return held.value_or(Held());
+  }
+
+  void Set(int v, const Held& held) {
+    const Value& value = segment_.values(v);
+    content_[value.operand()].Set(value.offset(), EndOf(value), held);
+    Held& all = flow_.written[value.operand()];
+    if (written_[value.operand()] && !(all == held)) all.mixed = true;
+    if (!written_[value.operand()]) all = held;
+    written_[value.operand()] = true;
+  }
+
+  template <typename... Parts>
+  void Fault(const Step& step, const Parts&... parts) {
+    if (flow_.fault.empty()) flow_.fault = absl::StrCat("step '", step.name(), "' ", parts...);
+  }
+
+  Held Collected(const Step& step, int i) {
+    Held held = Get(step.inputs(i));
+    const GroupCuts group = CutsOf(program_, step.collective().group());
+    const std::string& name = segment_.values(step.inputs(i)).name();
+    if (step.kernel() == GROUP_ALL_GATHER) {
+      // Rows or columns of other ranks, if it is no range.
+      if (held.ranges.empty()) return held;
+      const size_t n = group.cuts.size();
+      if (held.mixed || group.pipe || !group.odd.empty() || held.ranges.size() < n ||
+          !std::equal(group.cuts.begin(), group.cuts.end(), held.ranges.end() - static_cast<int64_t>(n))) {
+        Fault(step, "gathers '", name, "' over ", DescribeCuts(program_, group.cuts), ", but its ranges are cut over ",
+              DescribeCuts(program_, held.ranges));
+        held.mixed = true;
+        return held;
+      }
+      held.ranges.resize(held.ranges.size() - n);
+      return held;
+    }
+    for (const AxisCut& cut : group.cuts) {
+      if (AddSum(cut, &held.sums)) continue;
+      Fault(step, "sums '", name, "' over ", DescribeCuts(program_, {cut}), ", which it is summed over already");
+    }
+    const bool whole_cuts = std::all_of(group.cuts.begin(), group.cuts.end(), [](AxisCut c) { return c.stride == 0; });
+    if (!group.odd.empty() || group.pipe) held.mixed = true;
+    if (step.kernel() != GROUP_REDUCE_SCATTER) return held;
+    held.ranges.insert(held.ranges.end(), group.cuts.begin(), group.cuts.end());
+    held.mixed = held.mixed || !whole_cuts;
+    return held;
+  }
+
+  void Visit(const Step& step) {
+    std::vector<Held> out(step.outputs_size());
+    if (IsCollective(step.kernel())) {
+      for (int i = 0; i < step.outputs_size(); ++i) out[i] = Collected(step, i);
+    } else if (ByElement(step.kernel())) {
+      // The scale of SCALE is no tensor.
+      const int first = step.kernel() == SCALE ? 1 : 0;
+      out[0] = Get(step.inputs(first));
+      for (int i = first + 1; i < step.inputs_size(); ++i) {
+        if (!(Get(step.inputs(i)) == out[0])) out[0].mixed = true;
+      }
+    } else if (!TakesRanges(step.kernel())) {
+      for (int v : step.inputs()) {
+        const Held held = Get(v);
+        if (held.ranges.empty() && !held.mixed) continue;
+        Fault(step, "reads '", segment_.values(v).name(), "', a range cut over ", DescribeCuts(program_, held.ranges),
+              " that was not gathered");
+      }
+    }
+    for (int i = 0; i < step.outputs_size(); ++i) Set(step.outputs(i), out[i]);
+  }
+
+  const Program& program_;
+  const Segment& segment_;
+  std::vector<RangeMap<Held>> content_;
+  std::vector<bool> written_;
+  PartFlow flow_;
+};
+
+}  // namespace
+
+PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<Cuts>& ranges) {
+  return Walk(program, segment, ranges).Run();
+}
+
+}  // namespace weft::verify
