@@ -33,11 +33,11 @@ const char kGraph[] = R"(
   ops { name: "type" kind: "type_embedding" inputs: "types" outputs: "type" layer: 1 }
   ops { name: "gate" kind: "swiglu" inputs: ["act", "type"] outputs: "gate" layer: 1 }
   ops { name: "rms" kind: "rms_norm" inputs: ["gate", "rg"] outputs: "rms" layer: 1 attributes { epsilon: 1e-6 } }
-  ops { name: "q" kind: "matmul" inputs: ["rms", "wq"] outputs: "q" layer: 1 }
-  ops { name: "k" kind: "matmul" inputs: ["rms", "wk"] outputs: "k" layer: 1 }
-  ops { name: "turn" kind: "rope" inputs: "q" outputs: "turned" layer: 1 attributes {
+  ops { name: "query" kind: "matmul" inputs: ["rms", "wq"] outputs: "query" layer: 1 }
+  ops { name: "key" kind: "matmul" inputs: ["rms", "wk"] outputs: "key" layer: 1 }
+  ops { name: "turn" kind: "rope" inputs: "query" outputs: "turned" layer: 1 attributes {
     head_size: 4 base: 10000 factor: 8 ramp_low: 1 ramp_high: 4 ramp_positions: 512 magnitude: 1.5 } }
-  ops { name: "group" kind: "attention" inputs: ["turned", "k", "k"] outputs: "group" layer: 1 attributes {
+  ops { name: "group" kind: "attention" inputs: ["turned", "key", "key"] outputs: "group" layer: 1 attributes {
     heads: 2 kv_heads: 1 causal: true window: 4 } }
   ops { name: "head" kind: "matmul" inputs: ["group", "wte"] outputs: "logits" layer: 2 attributes { transpose_b: true } }
   ops { name: "targets" kind: "targets" outputs: "targets" layer: 2 }
@@ -120,8 +120,8 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"parameters.shape", "parameters[6].shape=2,7",
        "(swiglu 'gate').inputs[1] = 'type' has 7 columns; it must have 8"},
       {"parameters.shape", "parameters[9].shape=8,5",
-       "(attention 'group').inputs[1] = 'k' has 5 columns; it must have 4"},
-      {"ops.inputs", "ops[15].inputs=turned,k", "attention takes 1 or 3"},
+       "(attention 'group').inputs[1] = 'key' has 5 columns; it must have 4"},
+      {"ops.inputs", "ops[15].inputs=turned,key", "attention takes 1 or 3"},
       {"ops.attributes.epsilon", "ops[11].attributes.epsilon=-1", "(rms_norm 'rms').attributes.epsilon = -1"},
       {"ops.attributes.heads", "ops[15].attributes.heads=3",
        "'turned' has 8 columns; it must have a multiple of heads = 3"},
