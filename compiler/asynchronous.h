@@ -28,8 +28,9 @@ struct AsynchronousPlan {
   int32_t steps_per_repetition = 1;
 };
 
-// Nothing for a schedule that flushes. `recipe.steps` 0 is any number. `choice.params.microbatches` is that of one optimizer step. InvalidArgument
-// names what a recipe or plan asks that such a program cannot do, with the nearest valid value.
+// Nothing for a schedule that flushes. `recipe.steps` 0 is any number. `choice.params.microbatches` is that of one
+// optimizer step. InvalidArgument names what a recipe or plan asks that such a program cannot do, with the nearest
+// valid value.
 absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleChoice& choice, const Recipe& recipe,
                                                                const Plan& plan);
 

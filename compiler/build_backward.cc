@@ -51,7 +51,7 @@ void StageDifferentiator::BuildForward(SegmentBuilder& both) {
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
   mlir::OpBuilder& builder = both.builder();
   llvm::SmallVector<mlir::Value> result_gradients;
-  bool reached = mlir::isa<ir::CrossEntropyOp>(op);
+  bool reached = ir::IsLoss(op);
   for (mlir::Value result : op->getResults()) {
     result_gradients.push_back(gradients_.lookup(result));
     reached |= static_cast<bool>(result_gradients.back());
@@ -62,24 +62,24 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
   if (!differentiable) {
     return op->emitOpError("[build_segments_c15] has no derivative, but a parameter's gradient depends on it");
   }
-  // Its gradient, a reduce-scatter, adds to an accumulator by itself: the members' contributions one by one (P10).
-  const bool scatters = mlir::isa<ir::GroupAllGatherOp>(op);
+  const bool gathers = op->getNumResults() > 0 && ir::IsGatheredWeight(op->getResult(0));
   llvm::SmallVector<ir::GradientRequest> requests;
   for (mlir::OpOperand& operand : op->getOpOperands()) {
     ir::GradientRequest request;
     auto parameter = parameters_.find(&operand);
     if (parameter != parameters_.end()) {
       auto [tensor, use] = parameter->second;
-      request.type = tensors_[tensor].Type(training_->grads);
+      request.type = tensors_[tensor].GradType(training_->grads);
       if (training_->accumulation == IN_ORDER) {
         request.init = both.Argument(both.Role(ir::Role::Grad, tensor, use), request.type);
-      } else if (scatters) {
-        request.type = tensors_[tensor].Type(ir::Exact192Type::get(builder.getContext()));
+      } else if (gathers) {
+        // The sum over the group adds to the accumulator itself: every rank's contribution by itself (rule P10).
+        request.type = tensors_[tensor].GradType(ir::Exact192Type::get(builder.getContext()));
         request.init = both.Argument(both.Role(ir::Role::GradAccumulator, tensor, use), request.type);
       }
-    } else if (IsGatheredWeight(operand.get())) {
-      auto type = mlir::cast<mlir::RankedTensorType>(operand.get().getType());
-      request.type = mlir::RankedTensorType::get(type.getShape(), training_->grads);
+    } else if (ir::IsGatheredWeight(operand.get())) {
+      // Not in the type of the weight: it is the message of a sum of gradients.
+      request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType()).clone(training_->grads);
     } else if (needs_gradient_.contains(operand.get())) {
       request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType());
     }
@@ -104,7 +104,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     if (!gradient) continue;
     auto parameter = parameters_.find(&operand);
     if (parameter == parameters_.end()) {
-      const bool weight = IsGatheredWeight(operand.get());
+      const bool weight = ir::IsGatheredWeight(operand.get());
       const llvm::StringRef part = weight ? "weight" : "input", suffix = weight ? ".dw" : ".dx";
       if (is_new(gradient.getDefiningOp())) label(gradient.getDefiningOp(), part, suffix);
       mlir::Value& sum = gradients_[operand.get()];
@@ -119,12 +119,12 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     }
     if (is_new(gradient.getDefiningOp())) {
       label(gradient.getDefiningOp(), "weight",
-            mlir::isa<ir::BiasGradientOp>(gradient.getDefiningOp()) ? ".db"
-            : scatters                                              ? ".scatter"
-                                                                    : ".dw");
+            gathers                                                   ? ".scatter"
+            : mlir::isa<ir::BiasGradientOp>(gradient.getDefiningOp()) ? ".db"
+                                                                      : ".dw");
     }
     auto [tensor, use] = parameter->second;
-    if (scatters && training_->accumulation != IN_ORDER) {
+    if (gathers && training_->accumulation != IN_ORDER) {
       backward_results_.push_back({both.Role(ir::Role::GradAccumulator, tensor, use), gradient});
       continue;
     }
@@ -133,7 +133,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
       continue;
     }
     ir::RoleAttr role = both.Role(ir::Role::GradAccumulator, tensor, use);
-    auto type = tensors_[tensor].Type(ir::Exact192Type::get(builder.getContext()));
+    auto type = tensors_[tensor].GradType(ir::Exact192Type::get(builder.getContext()));
     auto sum = builder.create<ir::ExactAccumulateOp>(op->getLoc(), type, gradient, both.Argument(role, type));
     label(sum, "weight", (".exact" + llvm::Twine(tensor)).str());
     backward_results_.push_back({role, sum});
@@ -150,7 +150,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
 }
 
 mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
-  if (outputs_.empty() && (!losses_ || !losses_.getDefiningOp<ir::CrossEntropyOp>())) {
+  if (outputs_.empty() && (!losses_ || !losses_.getDefiningOp() || !ir::IsLoss(losses_.getDefiningOp()))) {
     return forward_.back()->emitOpError("[build_segments_c16] the graph must yield the losses of a cross_entropy op");
   }
   // As within a stage, gradients are added last reader first: the furthest stage's, then nearer ones'.

@@ -47,12 +47,6 @@ class StageDifferentiator {
                  llvm::DenseSet<mlir::Operation*>& done);
   void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
 
-  // Whether all-gathers of parameters made it, so that its gradient is one of weights.
-  static bool IsGatheredWeight(mlir::Value value) {
-    auto gather = value.getDefiningOp<ir::GroupAllGatherOp>();
-    return gather && gather.getPurpose() == ir::Purpose::GatherWeights &&
-           llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); });
-  }
   // weft.fan_out has done its part once the gradients are there.
   void FoldFanOuts();
 
@@ -68,9 +62,9 @@ class StageDifferentiator {
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
     // A weight is gathered again: saving it would undo that it is cut (weft-cache-gathered may).
-    if (IsGatheredWeight(value)) return true;
+    if (ir::IsGatheredWeight(value)) return true;
     const int64_t group = RecomputeGroupOf(op);
-    if (mlir::isa<ir::CrossEntropyOp>(op) || group < 0) return false;
+    if (ir::IsLoss(op) || group < 0) return false;
     return llvm::all_of(value.getUsers(),
                         [&](mlir::Operation* user) { return !IsForward(user) || RecomputeGroupOf(user) == group; });
   }

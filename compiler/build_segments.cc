@@ -198,7 +198,8 @@ void BuildSegmentsPass::runOnOperation() {
     training = *read;
   }
   if (mlir::failed(CollectTensors()) || mlir::failed(CollectStages(graph)) || mlir::failed(FindBoundaries(graph)) ||
-      (!evaluate && (mlir::failed(ChooseRecompute(graph, Recomputed(), stages_)) || mlir::failed(PlaceStages(graph))))) {
+      (!evaluate &&
+       (mlir::failed(ChooseRecompute(graph, Recomputed(), stages_)) || mlir::failed(PlaceStages(graph))))) {
     return signalPassFailure();
   }
   mlir::OpBuilder builder(module.getContext());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "compiler/rank_content.h"
@@ -38,8 +39,19 @@ struct StageContent {
 // A tensor's declaration.
 struct TensorInfo {
   ir::TensorOp op;
-  mlir::RankedTensorType Type(mlir::Type element = {}) {
-    auto stored = mlir::cast<mlir::RankedTensorType>(op.getType());
+  // As forward and backward read it: the rank's part.
+  mlir::RankedTensorType Type(mlir::Type element = {}) { return Stored(op.getType(), element); }
+  // Of gradients, and of what the optimizer keeps.
+  mlir::RankedTensorType GradType(mlir::Type element) {
+    return Stored(op.getGradType().value_or(op.getType()), element);
+  }
+  mlir::RankedTensorType StateType(mlir::Type element) {
+    return Stored(op.getStateType().value_or(op.getType()), element);
+  }
+
+ private:
+  static mlir::RankedTensorType Stored(mlir::Type type, mlir::Type element) {
+    auto stored = mlir::cast<mlir::RankedTensorType>(type);
     return element ? mlir::RankedTensorType::get(stored.getShape(), element) : stored;
   }
 };
@@ -90,6 +102,10 @@ struct Backwards {
 mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
                                             std::vector<TensorInfo>& tensors, const Training* training,
                                             const Backwards& backwards);
+
+// Mesh axes that cut the gradient of a tensor, and those that cut some gradient: norms are summed over these.
+std::set<std::string> GradientAxes(ir::TensorOp tensor);
+std::set<std::string> NormAxes(std::vector<TensorInfo>& tensors);
 
 // Adds grad_norm, scale_gradients and optimizer_step of a rank of the pipeline.
 void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content,

@@ -5,6 +5,21 @@
 
 namespace weft {
 
+std::set<std::string> GradientAxes(ir::TensorOp tensor) {
+  std::set<std::string> axes;
+  if (mlir::DictionaryAttr cuts = tensor.getCutsAttr()) {
+    for (mlir::NamedAttribute cut : cuts) axes.insert(cut.getName().str());
+  }
+  for (mlir::StringAttr axis : tensor.getGradRanges().getAsRange<mlir::StringAttr>()) axes.insert(axis.str());
+  return axes;
+}
+
+std::set<std::string> NormAxes(std::vector<TensorInfo>& tensors) {
+  std::set<std::string> axes;
+  for (TensorInfo& tensor : tensors) axes.merge(GradientAxes(tensor.op));
+  return axes;
+}
+
 namespace {
 
 class StepSegments {
@@ -23,7 +38,14 @@ class StepSegments {
     return SegmentBuilder(builder_, name, kind, content_.stages.front(), rank_);
   }
   std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
-  mlir::RankedTensorType GradType(int32_t tensor) { return tensors_[tensor].Type(training_.grads); }
+  mlir::RankedTensorType GradType(int32_t tensor) { return tensors_[tensor].GradType(training_.grads); }
+  // Exact accumulation sums the norms exactly too: they do not depend on how tensors are cut.
+  mlir::RankedTensorType NormsType() {
+    mlir::Type element = builder_.getF64Type();
+    if (training_.accumulation == EXACT) element = ir::Exact192Type::get(builder_.getContext());
+    return mlir::RankedTensorType::get({static_cast<int64_t>(tensors_.size())}, element);
+  }
+  mlir::ArrayAttr CountedOnce(int32_t tensor);
   mlir::RankedTensorType Vector(int64_t size) { return mlir::RankedTensorType::get({size}, builder_.getF64Type()); }
   mlir::Value NormTotal(SegmentBuilder& segment);
   void Zero(SegmentBuilder& segment, ir::RoleAttr role, mlir::Type type, llvm::StringRef name) {
@@ -38,19 +60,30 @@ class StepSegments {
   const Training& training_;
 };
 
+// Ranks that differ on an axis over which norms are summed, but not in their part of this gradient.
+mlir::ArrayAttr StepSegments::CountedOnce(int32_t tensor) {
+  const std::set<std::string> cut = GradientAxes(tensors_[tensor].op);
+  std::vector<std::string> copies;
+  for (const std::string& axis : NormAxes(tensors_)) {
+    if (cut.count(axis) == 0) copies.push_back(axis);
+  }
+  llvm::SmallVector<llvm::StringRef> names(copies.begin(), copies.end());
+  return builder_.getStrArrayAttr(names);
+}
+
 void StepSegments::GradNorm() {
   SegmentBuilder segment = Begin(ir::SegmentKind::GradNorm);
   mlir::OpBuilder& ops = segment.builder();
   mlir::Location loc = segment.loc();
   ir::RoleAttr norms = segment.Role(ir::Role::LocalNorms);
-  mlir::RankedTensorType norms_type = Vector(static_cast<int64_t>(tensors_.size()));
+  mlir::RankedTensorType norms_type = NormsType();
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     bool exact = training_.accumulation == EXACT;
     if (!exact && uses.size() == 1 && !writes_norm) continue;
     // Sum over uses, in model order.
     ir::Role held = exact ? ir::Role::GradAccumulator : ir::Role::Grad;
     mlir::RankedTensorType type =
-        exact ? tensors_[tensor].Type(ir::Exact192Type::get(builder_.getContext())) : GradType(tensor);
+        exact ? tensors_[tensor].GradType(ir::Exact192Type::get(builder_.getContext())) : GradType(tensor);
     mlir::Value sum = segment.Current(segment.Role(held, tensor, uses.front()), type);
     for (size_t i = 1; i < uses.size(); ++i) {
       mlir::Value other = segment.Current(segment.Role(held, tensor, uses[i]), type);
@@ -66,14 +99,14 @@ void StepSegments::GradNorm() {
     if (exact || uses.size() > 1) segment.SetResult(grad, sum);
     if (!writes_norm) continue;
     auto square = ops.create<ir::SquaredNormOp>(loc, norms_type, sum, segment.Current(norms, norms_type),
-                                                ops.getI64IntegerAttr(tensor));
+                                                ops.getI64IntegerAttr(tensor), CountedOnce(tensor));
     segment.SetResult(norms, segment.Named(square, "norm of " + Name(tensor)));
   }
   segment.Finish();
 }
 
 mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
-  mlir::Value norms = segment.Argument(segment.Role(ir::Role::Norms), Vector(static_cast<int64_t>(tensors_.size())));
+  mlir::Value norms = segment.Argument(segment.Role(ir::Role::Norms), NormsType());
   auto total = segment.builder().create<ir::NormTotalOp>(segment.loc(), Vector(2), norms,
                                                          segment.builder().getF64FloatAttr(training_.clip_norm));
   segment.SetResult(segment.Role(ir::Role::Norm), segment.Named(total, "norm"));
@@ -107,8 +140,8 @@ void StepSegments::OptimizerStep() {
     ir::RoleAttr moment1 = segment.Role(ir::Role::Moment1, tensor);
     ir::RoleAttr moment2 = segment.Role(ir::Role::Moment2, tensor);
     mlir::Value grad = segment.Argument(segment.Role(ir::Role::Grad, tensor, uses.front()), GradType(tensor));
-    mlir::Value weight = segment.Argument(updated, info.Type(training_.master));
-    mlir::Type moments = info.Type(training_.moments);
+    mlir::Value weight = segment.Argument(updated, info.StateType(training_.master));
+    mlir::Type moments = info.StateType(training_.moments);
     mlir::Type param_type = has_master ? mlir::Type(info.Type()) : mlir::Type();
     auto number = [&](double value) { return ops.getF64FloatAttr(value); };
     mlir::FloatAttr decay = info.op.getWeightDecayAttr();

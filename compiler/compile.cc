@@ -142,6 +142,8 @@ absl::StatusOr<Inputs> Resolve(const ModelGraph& model, const Recipe& recipe, co
   }
   WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
+  WEFT_RETURN_IF_ERROR(
+      CheckTensorParallel(inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
@@ -178,6 +180,13 @@ SegmentOptions OptionsOfSegments(const Inputs& inputs, const CostFn& cost) {
   options.accumulation = inputs.plan.accumulation();
   options.stages = inputs.schedule.stages;
   options.placement = inputs.schedule.placement;
+  const Mesh& mesh = inputs.plan.mesh();
+  options.tensor_parallel.x = AxisSize(mesh, "x");
+  options.tensor_parallel.y = AxisSize(mesh, "y");
+  options.tensor_parallel.z = AxisSize(mesh, "z");
+  if (inputs.plan.zero().stage() == 3) options.tensor_parallel.zero = AxisSize(mesh, "data");
+  options.tensor_parallel.sequence_parallel = inputs.plan.sequence_parallel();
+  options.tensor_parallel.algorithm = inputs.plan.collective();
   if (inputs.asynchronous) options.steps_per_repetition = inputs.asynchronous->steps_per_repetition;
   const BackwardKinds backwards = BackwardKindsOf(inputs.schedule);
   options.whole_backward = backwards.whole;

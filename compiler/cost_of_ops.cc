@@ -21,7 +21,20 @@ void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
     mlir::Attribute value = op->getAttr(field->name());
     if (!value) continue;
     using Field = google::protobuf::FieldDescriptor;
-    if (field->cpp_type() == Field::CPPTYPE_BOOL) {
+    if (field->is_repeated()) {
+      for (mlir::Attribute name : mlir::cast<mlir::ArrayAttr>(value)) {
+        reflection->AddString(attributes, field, mlir::cast<mlir::StringAttr>(name).str());
+      }
+    } else if (field->cpp_type() == Field::CPPTYPE_MESSAGE) {
+      auto terms = mlir::cast<mlir::DictionaryAttr>(value);
+      if (terms.empty()) continue;
+      auto* shift = static_cast<Shift*>(reflection->MutableMessage(attributes, field));
+      for (mlir::NamedAttribute term : terms) {
+        ShiftTerm& added = *shift->add_terms();
+        added.set_axis(term.getName().str());
+        added.set_stride(mlir::cast<mlir::IntegerAttr>(term.getValue()).getInt());
+      }
+    } else if (field->cpp_type() == Field::CPPTYPE_BOOL) {
       reflection->SetBool(attributes, field, true);
     } else if (auto number = mlir::dyn_cast<mlir::FloatAttr>(value)) {
       reflection->SetDouble(attributes, field, number.getValueAsDouble());

@@ -128,7 +128,16 @@ class TemplateExporter {
     buffer.set_persistent(true);
     buffer.set_role(RoleOf(role.getRole()));
     buffer.set_tensor(std::max(0, role.getTensor()));
+    if (role.getTensor() >= 0 && role.getTensor() < static_cast<int>(segments_.shards.size())) {
+      const Shard& shard = ShardOf(segments_.shards[role.getTensor()], role.getRole());
+      if (shard.ByteSizeLong() > 0) *buffer.mutable_shard() = shard;
+    }
     buffer.set_use(role.getUse());
+  }
+
+  static const Shard& ShardOf(const TensorShards& shards, ir::Role role) {
+    if (role == ir::Role::Param) return shards.param;
+    return role == ir::Role::Grad || role == ir::Role::GradAccumulator ? shards.grad : shards.state;
   }
 
   // The action behind an operand (none: the op itself), and whether its detached steps are meant too.

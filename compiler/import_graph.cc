@@ -136,7 +136,7 @@ absl::Status GraphImporter::AddTensors() {
       if (parameter.shape(0) != graph_.vocabulary()) {
         return Bad("has vocabulary_rows, but ", parameter.shape(0), " rows; the vocabulary is ", graph_.vocabulary());
       }
-      tensor.set_padded_shape(0, RoundUp(parameter.shape(0), kVocabularyAlignment));
+      tensor.set_padded_shape(0, RoundUp(parameter.shape(0), kVocabularyAlignment * options_.vocabulary_shards));
     }
     tensor.set_init_normal(parameter.init().normal() * factor);
     tensor.set_init_constant(parameter.init().constant());

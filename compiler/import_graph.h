@@ -3,7 +3,7 @@
 // Activations and logits have the type precision.compute, parameters precision.params; the loss is fp64. A dropout
 // probability is the recipe's for every dropout and attention op (0 = the op is left out); sites are numbered in model
 // order whether they are left out or not. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple
-// of 128.
+// of 128 times the ranks that it is cut over.
 //
 // Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW; the first override of AdamW
 // whose pattern matches decides for the others. A standard deviation in the recipe stands for the largest one of the
@@ -29,6 +29,8 @@ struct ImportOptions {
   AccumulationMode accumulation = IN_ORDER;
   // Without dropout.
   bool evaluation = false;
+  // Ranks that the vocabulary is cut over.
+  int64_t vocabulary_shards = 1;
   // Of an asynchronous program (rule P14); 0 = it is synchronous.
   int32_t steps_per_repetition = 0;
 };

@@ -83,11 +83,9 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
       "the plan does not fit ", cluster.device().name(), ": template ", fullest->name(), " needs ",
       Gib(fullest->device_arena_bytes()), " (", fullest->device_arena_bytes(), " bytes) besides a reserve of ",
       Gib(reserve), ", the device has ", Gib(capacity), "; at the fullest moment: ", absl::StrJoin(shares, ", "),
-      "; largest buffers: ",
-      absl::StrJoin(order, ", ",
-                    [&](std::string* out, int b) {
-                      absl::StrAppend(out, fullest->buffers(b).name(), " ", Gib(fullest->buffers(b).bytes()));
-                    })));
+      "; largest buffers: ", absl::StrJoin(order, ", ", [&](std::string* out, int b) {
+        absl::StrAppend(out, fullest->buffers(b).name(), " ", Gib(fullest->buffers(b).bytes()));
+      })));
 }
 
 }  // namespace weft

@@ -4,6 +4,42 @@
 
 include "mlir/Pass/PassBase.td"
 
+def Shard : Pass<"weft-shard", "::mlir::ModuleOp"> {
+  let summary = "Splits the ops of the whole graph over the mesh axes x, y and z";
+  let description = [{
+    Leaves the graph of one rank: parts instead of whole tensors, and the collectives between them
+    (docs/tensor_parallelism.md). Every op says itself what becomes of it (ShardableInterface). weft.tensor gets the
+    rank's part of each parameter, and the axes over which its gradients stay partial sums.
+
+    With `zero` parameters are cut over data too. Those of a layer come together in one collective.
+
+    Precondition: one weft.graph, as imported. With x = y = z = zero = 1 nothing changes.
+
+    ```mlir
+    // weft-opt --weft-shard="x=2 z=2"
+    %y = weft.matmul %x, %w {name = "up"} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    // becomes
+    %w = weft.parameter 0 : tensor<6xf32>
+    %0 = weft.group_all_gather (%w) over {z = array<i64>} members 2 gather_weights "ring" {blocking, name = "up.gather"}
+        : (tensor<6xf32>) -> tensor<4x3xf32>
+    %1 = weft.fan_out %x over {x = array<i64>} members 2 tensor "ring" {name = "up.fan_out"} : tensor<4x4xf32>
+    %y = weft.matmul %1, %0 {name = "up"} : (tensor<4x4xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+  let options = [
+    Option<"x", "x", "int64_t", /*default=*/"1", "size of the axis x">,
+    Option<"y", "y", "int64_t", /*default=*/"1", "size of the axis y">,
+    Option<"z", "z", "int64_t", /*default=*/"1", "size of the axis z">,
+    Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
+           "rows of layout A are split over x; needs y = 1">,
+    Option<"zero", "zero", "int64_t", /*default=*/"1",
+           "ZeRO stage 3: data replicas that parameters are cut over; 1 = they are whole on each">,
+    Option<"sequence", "sequence", "int64_t", /*default=*/"0", "rows of a sequence; for sequence-parallel">,
+    Option<"collective", "collective", "std::string", /*default=*/"\"ring\"", "algorithm of the collectives">,
+  ];
+}
+
 def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
   let summary = "Gives every op of the graph the stage of its layer";
   let description = [{

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/mesh.h"
 #include "schedules/pipeline/schedule_text.h"
 
 namespace weft {
@@ -31,6 +32,42 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
       absl::StrCat("plan.schedule.freeze is given, but schedule '", plan.name(),
                    "' is not message-driven: there is nothing to freeze; those that are: ", absl::StrJoin(names, ", "),
                    ", and definitions with 'message-driven:'"));
+}
+
+absl::Status CheckTensorParallel(const Plan& plan, const Recipe& recipe, const PipelineSchedule& schedule,
+                                 bool asynchronous) {
+  const Mesh& mesh = plan.mesh();
+  const int64_t z = AxisSize(mesh, "z");
+  if (AxisSize(mesh, "x") == 1 && AxisSize(mesh, "y") == 1 && z == 1) return absl::OkStatus();
+  const int64_t sequences = std::max<int64_t>(1, recipe.microbatch_sequences());
+  if (sequences % z != 0) {
+    const int64_t below = sequences / z * z;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "recipe.microbatch_sequences = ", sequences, " must be a multiple of the ", z,
+        " ranks of mesh axis z, which share a microbatch; nearest valid: ", below > 0 ? absl::StrCat(below, ", ") : "",
+        below + z));
+  }
+  const absl::string_view name = plan.schedule().name();
+  if (asynchronous) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", name,
+                     "' updates the weights without a flush; mesh axes x, y and z must have size 1 "
+                     "with it, or use a schedule that flushes"));
+  }
+  if (schedule.message_driven) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", name,
+                     "' is message-driven: its ranks choose while they run, but the members of a "
+                     "collective must agree; mesh axes x, y and z must have size 1 with it, or use "
+                     "a static schedule"));
+  }
+  if (plan.schedule().scaling() == PlanSchedule::FORWARD_DOUBLING &&
+      z < MeshRanks(mesh) / AxisSize(mesh, "data") / AxisSize(mesh, "pipe")) {
+    return absl::InvalidArgumentError(
+        "plan.schedule.scaling = FORWARD_DOUBLING computes two microbatches at once, but what mesh axes x and y gather "
+        "of rows is of one; set these axes to 1, or scaling to CONCATENATION");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages) {

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "proto/model_graph.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft {
@@ -16,6 +17,10 @@ absl::Status CheckScheduleName(const PlanSchedule& plan);
 
 // Freezing of a schedule that is static already, unless plan.freeze made it so; the message names those that are not.
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule);
+
+// What the tensor axes x, y and z ask of the recipe and of the schedule.
+absl::Status CheckTensorParallel(const Plan& plan, const Recipe& recipe, const PipelineSchedule& schedule,
+                                 bool asynchronous);
 
 // More stages than the model has layers.
 absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages);

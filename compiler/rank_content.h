@@ -59,8 +59,8 @@ constexpr int kMaximumPipeRank = (1 << 20) - 1;
 using StageUses = std::map<int32_t, std::vector<int32_t>>;
 
 // placement[lane][stage] = pipe rank, as PipelineSchedule has it. `ranks` has 0 to the largest, some perhaps without a
-// stage; ranks above that hold nothing either. InvalidArgument if a lane does not place every stage, if there is none, or
-// if a rank is below 0 or above kMaximumPipeRank.
+// stage; ranks above that hold nothing either. InvalidArgument if a lane does not place every stage, if there is none,
+// or if a rank is below 0 or above kMaximumPipeRank.
 absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement, absl::Span<const StageUses> uses);
 
 // The placement of as many stages as ranks in order: rank i holds stage i.

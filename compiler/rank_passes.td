@@ -29,14 +29,15 @@ def InsertTransfers : WeftRankPass<"weft-insert-transfers"> {
 def SynchronizeGradients : WeftRankPass<"weft-synchronize-gradients"> {
   let summary = "adds the end of the step: gradient, tied, norm and loss sync, clipping, optimizer";
   let description = [{
-    Replicas of a stage, over `data` and on several pipe ranks, sum its gradients (accumulators, if it has those) in one
+    Replicas of a stage, over `data` (`sync_axes`: and where else the gradient of a tensor is a partial sum) and on
+    several pipe ranks, sum its gradients (accumulators, if it has those) in one
     all-reduce per bucket; the operands of the ranks' step segments say who holds what. `gradient_sync` says when:
     `eager` behind the stage's last backward, `lazy` behind the last backward of the rank, `eager_opt` behind the stage's
     last backward where the rank waits for something after it, else behind the rank's. All ranks of a group run its sums
     in one order.
 
     Then, at the end of the list, the sums over ranks that share a tensor, the norms of the rank's gradients, the sums of
-    norms over `pipe` and of losses over `pipe` and then `data`, the scaling if gradients are clipped, and the optimizer.
+    norms over `pipe` and `norm_axes` and of losses over `pipe`, `z` and then `data`, the scaling if gradients are clipped, and the optimizer.
     Norm and loss sums are there for groups of one too: they fill the buffers that are read at the end of the step.
 
     Source of `eager_opt`: Li and Hoefler 2021, arXiv:2107.06925, sec. 3.2.

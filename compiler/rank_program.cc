@@ -64,6 +64,11 @@ mlir::DictionaryAttr ParametersOf(mlir::OpBuilder& builder, const PlanSchedule& 
   return parameters.empty() ? mlir::DictionaryAttr() : builder.getDictionaryAttr(parameters);
 }
 
+mlir::ArrayAttr Strings(mlir::OpBuilder& builder, const std::vector<std::string>& strings) {
+  llvm::SmallVector<llvm::StringRef> views(strings.begin(), strings.end());
+  return builder.getStrArrayAttr(views);
+}
+
 // The parts of the plan that passes read.
 void SetPlan(mlir::OpBuilder& builder, ir::ProgramOp program, const RankProgramOptions& options) {
   const Plan& plan = options.plan;
@@ -109,6 +114,14 @@ mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, c
   llvm::SmallVector<int64_t> skips;
   for (const SkipTensor& skip : segments.skips) skips.append({skip.from_stage, skip.to_stage});
   if (!skips.empty()) program.setSkips(skips);
+  const bool beside_data = llvm::any_of(
+      segments.shards, [](const TensorShards& s) { return s.sync_axes != std::vector<std::string>{"data"}; });
+  if (beside_data) {
+    llvm::SmallVector<mlir::Attribute> by_tensor;
+    for (const TensorShards& shards : segments.shards) by_tensor.push_back(Strings(builder, shards.sync_axes));
+    program.setSyncAxesAttr(builder.getArrayAttr(by_tensor));
+  }
+  if (!segments.norm_axes.empty()) program.setNormAxesAttr(Strings(builder, segments.norm_axes));
   program.getBody().emplaceBlock();
   builder.setInsertionPointToEnd(&program.getBody().front());
   for (const StageSegment& segment : segments.segments) {

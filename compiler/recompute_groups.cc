@@ -20,7 +20,7 @@ StageLayers LayersOf(const StageContent& content) {
   for (mlir::Operation* op : content.ops) {
     const int64_t layer = op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt();
     layers.all.insert(layer);
-    if (mlir::isa<ir::CrossEntropyOp>(op)) layers.with_loss.insert(layer);
+    if (ir::IsLoss(op)) layers.with_loss.insert(layer);
     auto cost = mlir::dyn_cast<ir::CostInterface>(op);
     if (cost && cost.flops() > 0) layers.with_product.insert(layer);
   }

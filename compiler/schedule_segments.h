@@ -18,8 +18,8 @@ struct BackwardKinds {
 };
 BackwardKinds BackwardKindsOf(const PipelineSchedule& schedule);
 
-// By stage: the most microbatches that one rank has between the beginning of their forward and the end of their backward
-// (of both halves).
+// By stage: the most microbatches that one rank has between the beginning of their forward and the end of their
+// backward (of both halves).
 std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule);
 
 // Replaces the segments of stages by those that `schedule` runs: wide forwards, the backwards of their parts, and pairs

@@ -10,6 +10,7 @@
 #include "compiler/import_graph.h"
 #include "compiler/overlap_util.h"
 #include "compiler/passes.h"
+#include "compiler/tensor_shards.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "proto/status.h"
@@ -115,7 +116,7 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
       int64_t& sum = (again ? measured.recompute.layers : measured.layers)[layer.getInt()];
       sum = ir::SaturatingAdd(sum, std::max<int64_t>(0, picoseconds));
       // Positions are counted without the layer of the loss.
-      if (mlir::isa<ir::CrossEntropyOp>(op)) measured.recompute.layers[layer.getInt()] = -1;
+      if (ir::IsLoss(&op)) measured.recompute.layers[layer.getInt()] = -1;
     }
   }
   return measured;
@@ -185,11 +186,19 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   import_options.accumulation = options.accumulation;
   import_options.evaluation = options.evaluation;
   import_options.steps_per_repetition = options.steps_per_repetition;
+  import_options.vocabulary_shards = options.tensor_parallel.x;
   WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
   mlir::ModuleOp module = *imported.module;
 
   const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
   WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
+  // Of the whole model, whatever a rank has of it.
+  const int64_t model_flops = costs.flops, model_flops_masked = costs.flops_masked;
+  if (IsSharded(options.tensor_parallel)) {
+    WEFT_RETURN_IF_ERROR(
+        RunPass(module, createShard(OptionsOfShard(options.tensor_parallel, recipe.sequence_length()))));
+    WEFT_ASSIGN_OR_RETURN(costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
+  }
   BuildSegmentsOptions build;
   WEFT_ASSIGN_OR_RETURN(build.recompute, RecomputeMode(options.recompute));
   std::vector<int32_t> layers(options.recompute.layers().begin(), options.recompute.layers().end());
@@ -240,8 +249,9 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   WEFT_ASSIGN_OR_RETURN(set.holdings, HoldingsOf(lanes, uses));
   if (!options.evaluation) set.ranks.resize(set.holdings.ranks.size());
   set.tensors = std::move(imported.tensors);
-  set.model_flops = costs.flops;
-  set.model_flops_masked = costs.flops_masked;
+  DescribeShards(module, &set);
+  set.model_flops = model_flops;
+  set.model_flops_masked = model_flops_masked;
   set.layers_per_stage = std::move(layers_per_stage);
   return set;
 }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/rank_content.h"
 #include "ir/dialect.h"
+#include "ir/tensor_parallel.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "proto/model_graph.pb.h"
@@ -99,6 +100,16 @@ struct SkipTensor {
   std::vector<int64_t> shape;
 };
 
+// How the buffers of a logical tensor are cut over ranks (rule P8); an empty Shard is the whole tensor.
+struct TensorShards {
+  Shard param;
+  Shard grad;
+  // Master weights and moments.
+  Shard state;
+  // Axes over which gradients of backwards stay partial sums, which the gradient sync completes: `data` among them.
+  std::vector<std::string> sync_axes;
+};
+
 struct SegmentSet {
   // Those of stages, ordered by stage and kind; then those of ranks, ordered by rank and kind.
   std::vector<StageSegment> segments;
@@ -110,8 +121,12 @@ struct SegmentSet {
   std::vector<SkipTensor> skips;
   // LogicalTensors of the program, in model order.
   std::vector<LogicalTensor> tensors;
-  // One microbatch, forward and backward without recompute: matrix-product flops as MFU counts them (the scores that
-  // the backward of attention computes again are not), and those a causal mask removes.
+  // By tensor.
+  std::vector<TensorShards> shards;
+  // Mesh axes that cut some gradient: squared norms are summed over these.
+  std::vector<std::string> norm_axes;
+  // One microbatch of the whole model, forward and backward without recompute: matrix-product flops as MFU counts them
+  // (the scores that the backward of attention computes again are not), and those a causal mask removes.
   int64_t model_flops = 0;
   int64_t model_flops_masked = 0;
   // How many layers each stage has got.
@@ -136,6 +151,8 @@ struct SegmentOptions {
   std::vector<std::vector<int>> placement;
   // Segments of kind Evaluate only (StageIndex.forward): no dropout, nothing saved.
   bool evaluation = false;
+  // Sizes of x, y and z.
+  ir::TensorParallel tensor_parallel;
   // Of an asynchronous program (rule P14): optimizer steps in a repetition; optimizer_step always has MASTER, and there
   // is no grad_norm. 0 = it is synchronous.
   int32_t steps_per_repetition = 0;

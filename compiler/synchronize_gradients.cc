@@ -38,6 +38,8 @@ struct StageSum {
   std::vector<ir::OperandAttr> gradients;
   // Pipe ranks, ascending.
   std::vector<int64_t> holders;
+  // Over which they are summed, besides `pipe`.
+  std::vector<llvm::StringRef> axes;
 };
 
 class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<SynchronizeGradientsPass> {
@@ -120,17 +122,23 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     };
     std::vector<Ready> ready;
     for (const auto& [stage, gradients] : stage_gradients_) {
-      Ready r{0, {stage, {}, {}}};
+      // Groups of gradients that are summed over the same axes, in the order of their first.
+      std::vector<StageSum> sums;
       for (ir::OperandAttr gradient : gradients) {
         const Use use = {gradient.getRole().getTensor(), gradient.getRole().getUse()};
         if (every_use_.contains(use)) continue;
-        r.sum.gradients.push_back(gradient);
-        r.sum.holders.assign(holders_[use].begin(), holders_[use].end());
+        const std::vector<llvm::StringRef> axes = SyncAxes(use.first);
+        auto sum = llvm::find_if(sums, [&](const StageSum& other) { return other.axes == axes; });
+        if (sum == sums.end()) sum = sums.insert(sums.end(), StageSum{stage, {}, {}, axes});
+        sum->gradients.push_back(gradient);
+        sum->holders.assign(holders_[use].begin(), holders_[use].end());
       }
-      if (r.sum.gradients.empty()) continue;
-      if (r.sum.holders.size() < 2 && program_.getMesh().getSize("data") == 1) continue;
-      for (int64_t rank : r.sum.holders) r.time = std::max(r.time, Launch(TemplateAt(rank), stage, times).time.end);
-      ready.push_back(std::move(r));
+      for (StageSum& sum : sums) {
+        if (sum.holders.size() < 2 && sum.axes.empty()) continue;
+        int64_t time = 0;
+        for (int64_t rank : sum.holders) time = std::max(time, Launch(TemplateAt(rank), stage, times).time.end);
+        ready.push_back({time, std::move(sum)});
+      }
     }
     std::stable_sort(ready.begin(), ready.end(), [](const Ready& a, const Ready& b) { return a.time < b.time; });
     for (const Ready& r : ready) {
@@ -178,7 +186,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     mlir::OpBuilder builder(&getContext());
     PersistentBuffers persistent(t);
     const Last launch = Launch(t, sum.stage, times);
-    mlir::DictionaryAttr over = Over({"data"});
+    mlir::DictionaryAttr over = Over(sum.axes);
     if (sum.holders.size() > 1) over = With(over, "pipe", sum.holders);
     mlir::Operation*& previous = last_sum_[{t.getOperation(), over.getAsOpaquePointer()}];
     mlir::Operation* place = launch.backward;
@@ -227,8 +235,13 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     SumShared(t, builder, persistent);
     RunSegment<ir::GradNormOp>(t, SegmentKind::GradNorm, builder, persistent);
     if (!program_.getEvaluation() && norms_type_) {
-      Reduce(builder, persistent.Get(RoleOf(Role::LocalNorms), norms_type_),
-             persistent.Get(RoleOf(Role::Norms), norms_type_), Over({"pipe"}), ir::Purpose::NormSync, kDirect, 0);
+      mlir::Value norms = persistent.Get(RoleOf(Role::Norms), norms_type_);
+      Reduce(builder, persistent.Get(RoleOf(Role::LocalNorms), norms_type_), norms, Over({"pipe"}),
+             ir::Purpose::NormSync, kDirect, 0);
+      for (mlir::StringAttr axis : program_.getNormAxes().getAsRange<mlir::StringAttr>()) {
+        if (program_.getMesh().getSize(axis) == 1) continue;
+        Reduce(builder, norms, norms, Over({axis}), ir::Purpose::NormSync, kDirect, 0);
+      }
     }
     if (losses_type_) {
       // Axis by axis, because a round of messages or a ring over the whole mesh would grow with its size. Each element
@@ -236,6 +249,10 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
       mlir::Value losses = persistent.Get(RoleOf(Role::Losses), losses_type_);
       Reduce(builder, persistent.Get(RoleOf(Role::LocalLosses), losses_type_), losses, Over({"pipe"}),
              ir::Purpose::LossSync, kDirect, 0);
+      // Its ranks have other samples of each microbatch, so here an element has several contributors.
+      if (program_.getMesh().getSize("z") > 1) {
+        Reduce(builder, losses, losses, Over({"z"}), ir::Purpose::LossSync, kDirect, 0);
+      }
       if (program_.getMesh().getSize("data") > 1) {
         Reduce(builder, losses, losses, Over({"data"}), ir::Purpose::LossSync, program_.getCollective(), 0);
       }
@@ -258,11 +275,26 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
         // One use per rank, ascending: then the sum over the group is in model order.
         mlir::DictionaryAttr over =
-            With(sum.over_ranks ? builder.getDictionaryAttr({}) : Over({"data"}), "pipe", sum.ranks);
+            With(sum.over_ranks ? builder.getDictionaryAttr({}) : Over(SyncAxes(tensor)), "pipe", sum.ranks);
         Reduce(builder, buffer, buffer, over, ir::Purpose::TiedSync,
                sum.over_ranks ? llvm::StringRef(kDirect) : program_.getCollective(), stage->second);
       }
     }
+  }
+
+  // Axes of more than one rank over which the gradients of a tensor's uses are summed.
+  std::vector<llvm::StringRef> SyncAxes(int tensor) {
+    std::vector<llvm::StringRef> axes;
+    auto add = [&](llvm::StringRef axis) {
+      if (program_.getMesh().getSize(axis) > 1) axes.push_back(axis);
+    };
+    mlir::ArrayAttr by_tensor = program_.getSyncAxesAttr();
+    if (!by_tensor) {
+      add("data");
+    } else {
+      for (auto axis : mlir::cast<mlir::ArrayAttr>(by_tensor[tensor]).getAsRange<mlir::StringAttr>()) add(axis);
+    }
+    return axes;
   }
 
   ir::OperandAttr Gradient(int stage, const Use& use) {

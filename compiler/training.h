@@ -3,7 +3,8 @@
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
 //
-// or `optimizer = "sgd", momentum = 0.9 : f64`; and the unit `asynchronous` for an asynchronous program. Weight decay is per tensor, on weft.tensor.
+// or `optimizer = "sgd", momentum = 0.9 : f64`; and the unit `asynchronous` for an asynchronous program. Weight decay
+// is per tensor, on weft.tensor.
 #ifndef WEFT_COMPILER_TRAINING_H_
 #define WEFT_COMPILER_TRAINING_H_
 

@@ -167,9 +167,8 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   if (rows[step->outputs(0)] != Rows::kPerToken) return absl::OkStatus();
   int64_t once = 0;
   for (int input : step->inputs()) {
-    if (rows[input] == Rows::kPerToken ||
-        (step->kernel() != MATMUL && step->kernel() != LAYER_NORM && step->kernel() != RMS_NORM &&
-         step->kernel() != BIAS_ADD)) {
+    if (rows[input] == Rows::kPerToken || (step->kernel() != MATMUL && step->kernel() != LAYER_NORM &&
+                                           step->kernel() != RMS_NORM && step->kernel() != BIAS_ADD)) {
       continue;
     }
     WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(before.values(input)));

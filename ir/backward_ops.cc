@@ -20,12 +20,18 @@ mlir::LogicalResult EmbeddingBackwardOp::verify() {
                                {Dim(getTokens(), 0), Dim(getDtable(), 1)}))) {
     return mlir::failure();
   }
+  if (mlir::failed(CheckShift(*this, "embedding_backward_c3", "column_shift", getColumnShiftAttr()))) {
+    return mlir::failure();
+  }
   return ExpectType(*this, "embedding_backward_c2", "init (like the result)", getInit(), getType());
 }
 
 mlir::LogicalResult PositionEmbeddingBackwardOp::verify() {
   int64_t sequence = getSequenceAttr().getInt();
-  if (sequence <= 0 || Dim(getDy(), 0) % sequence != 0 || sequence > Dim(getDtable(), 0)) {
+  if (mlir::failed(CheckShift(*this, "position_embedding_backward_c4", "row_shift", getRowShiftAttr()))) {
+    return mlir::failure();
+  }
+  if (sequence <= 0 || (getRowShift().empty() && Dim(getDy(), 0) % sequence != 0) || sequence > Dim(getDtable(), 0)) {
     return emitOpError() << "[position_embedding_backward_c1] sequence = " << sequence << " must divide dy's "
                          << Dim(getDy(), 0) << " rows and be at most the table's " << Dim(getDtable(), 0)
                          << " positions";
@@ -148,8 +154,11 @@ mlir::LogicalResult CrossEntropyBackwardOp::verify() {
                                ShapeOf(getLogits())))) {
     return mlir::failure();
   }
+  if (mlir::failed(CheckShift(*this, "cross_entropy_backward_c6", "column_shift", getColumnShiftAttr()))) {
+    return mlir::failure();
+  }
   int64_t vocabulary = getVocabularyAttr().getInt();
-  if (vocabulary < 1 || vocabulary > Dim(getLogits(), 1)) {
+  if (vocabulary < 1 || (getColumnShift().empty() && vocabulary > Dim(getLogits(), 1))) {
     return emitOpError() << "[cross_entropy_backward_c5] vocabulary must be between 1 and the columns of logits, "
                          << Dim(getLogits(), 1) << ", got " << vocabulary;
   }

@@ -6,7 +6,7 @@ include "ir/kernel_ops.td"
 
 def Weft_EmbeddingBackwardOp : Weft_AccumulatingOp<"embedding_backward"> {
   let summary = "adds rows of `dy` into the rows of the table that they came from";
-  let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$dy, Optional<Weft_Matrix>:$init);
+  let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$dy, Optional<Weft_Matrix>:$init, Weft_Shift:$column_shift);
   let results = (outs Weft_Matrix:$dtable);
   let assemblyFormat = "$tokens `,` $dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -14,7 +14,7 @@ def Weft_EmbeddingBackwardOp : Weft_AccumulatingOp<"embedding_backward"> {
 
 def Weft_PositionEmbeddingBackwardOp : Weft_AccumulatingOp<"position_embedding_backward"> {
   let summary = "sums rows of `dy` over sequences";
-  let arguments = (ins Weft_Matrix:$dy, Optional<Weft_Matrix>:$init, I64Attr:$sequence);
+  let arguments = (ins Weft_Matrix:$dy, Optional<Weft_Matrix>:$init, I64Attr:$sequence, Weft_Shift:$row_shift);
   let results = (outs Weft_Matrix:$dtable);
   let assemblyFormat = "$dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -83,7 +83,7 @@ def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
 def Weft_CrossEntropyBackwardOp : Weft_KernelOp<"cross_entropy_backward"> {
   let summary = "gradient of the logits of the sum of cross_entropy's losses";
   let arguments = (ins Weft_Matrix:$logits, Weft_Vector:$lse, Weft_Tokens:$targets, I64Attr:$vocabulary,
-                       F64Attr:$loss_weight);
+                       F64Attr:$loss_weight, Weft_Shift:$column_shift);
   let results = (outs Weft_Matrix:$dlogits);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -84,4 +84,17 @@ mlir::LogicalResult VerifyHeads(mlir::Operation* op, llvm::StringRef id, mlir::V
   return ExpectShape(op, id, "v (like k)", kv[1], {Dim(q, 0), columns});
 }
 
+mlir::LogicalResult CheckShift(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what,
+                               mlir::DictionaryAttr shift) {
+  if (!shift) return mlir::success();
+  for (mlir::NamedAttribute term : shift) {
+    auto stride = mlir::dyn_cast<mlir::IntegerAttr>(term.getValue());
+    if (stride && stride.getType().isSignlessInteger(64) && stride.getInt() > 0) continue;
+    return op->emitOpError() << "[" << id << "] " << what
+                             << " must map axes to positive strides, as in {x = 24 : i64}, "
+                             << "got " << shift;
+  }
+  return mlir::success();
+}
+
 }  // namespace weft::ir

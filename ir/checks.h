@@ -30,6 +30,10 @@ mlir::LogicalResult ExpectStatistics(mlir::Operation* op, llvm::StringRef id, ll
 // "[id] what must be positive and finite, got -1" if `allowed` does not hold.
 mlir::LogicalResult Expect(mlir::Operation* op, bool allowed, llvm::StringRef id, const llvm::Twine& message);
 
+// "[id] what must map axes x, y, z or data to positive strides": nothing to check if `shift` is null.
+mlir::LogicalResult CheckShift(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what,
+                               mlir::DictionaryAttr shift);
+
 // Shape of a value that is a ranked tensor.
 inline llvm::ArrayRef<int64_t> ShapeOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();

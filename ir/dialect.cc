@@ -24,6 +24,7 @@ void WeftDialect::initialize() {
   registerTransformerOps();
   registerOptimizerOps();
   registerCollectiveOps();
+  registerSplitOps();
   registerRankOps();
 }
 

@@ -37,6 +37,7 @@ def Weft_Dialect : Dialect {
     void registerTransformerOps();
     void registerOptimizerOps();
     void registerCollectiveOps();
+    void registerSplitOps();
     void registerRankOps();
   }];
 }
@@ -257,6 +258,8 @@ def Weft_Tokens : Type<And<[StaticShapeTensorOf<[I32]>.predicate, HasAnyRankOfPr
                        "statically shaped vector of i32", "::mlir::RankedTensorType">;
 def Weft_F64Vector : Type<And<[StaticShapeTensorOf<[F64]>.predicate, HasAnyRankOfPred<[1]>]>,
                           "statically shaped vector of f64", "::mlir::RankedTensorType">;
+def Weft_Norms : Type<And<[StaticShapeTensorOf<[F64, Weft_Exact192Type]>.predicate, HasAnyRankOfPred<[1]>]>,
+                      "statically shaped vector of f64 or exact192", "::mlir::RankedTensorType">;
 def Weft_Accumulator : Type<StaticShapeTensorOf<[Weft_Exact192Type]>.predicate,
                             "statically shaped tensor of exact192", "::mlir::RankedTensorType">;
 def Weft_AnyTensor : Type<StaticShapeTensorOf<[AnyType]>.predicate, "statically shaped tensor",

@@ -1,4 +1,4 @@
-// Derivatives: for every differentiable op the kernels of its reverse pass, and how tensor-parallel axes may split it.
+// Derivatives: for every differentiable op the kernels of its reverse pass.
 #include "ir/checks.h"
 #include "ir/gradients.h"
 #include "ir/graph_ops.h"
@@ -23,8 +23,10 @@ Gradients EmbeddingOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   Gradients gradients(2);
   const GradientRequest& table = requests[1];
   if (!resultGrads[0] || !table.type) return gradients;
-  gradients[1] =
-      builder.create<EmbeddingBackwardOp>(getLoc(), table.type, getTokens(), resultGrads[0], table.init).getResult();
+  gradients[1] = builder
+                     .create<EmbeddingBackwardOp>(getLoc(), table.type, getTokens(), resultGrads[0], table.init,
+                                                  getColumnShiftAttr())
+                     .getResult();
   return gradients;
 }
 
@@ -33,7 +35,7 @@ Gradients PositionEmbeddingOp::buildBackward(mlir::OpBuilder& builder, llvm::Arr
   Gradients gradients(1);
   if (!resultGrads[0] || !requests[0].type) return gradients;
   gradients[0] = builder.create<PositionEmbeddingBackwardOp>(getLoc(), requests[0].type, resultGrads[0],
-                                                             requests[0].init, getSequenceAttr());
+                                                             requests[0].init, getSequenceAttr(), getRowShiftAttr());
   return gradients;
 }
 
@@ -75,6 +77,27 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   return gradients;
 }
 
+void BuildNormWeightGradients(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value dy, mlir::Value x,
+                              mlir::Value mean, mlir::Value rstd, const GradientRequest& gamma,
+                              const GradientRequest& beta, mlir::Value* dgamma, mlir::Value* dbeta) {
+  if (!gamma.type && !beta.type) return;
+  // One kernel makes both. It accumulates into both or into none, so a lone init is added afterwards.
+  auto columns =
+      mlir::RankedTensorType::get({ShapeOf(x)[1]}, mlir::cast<mlir::RankedTensorType>(x.getType()).getElementType());
+  mlir::Type gamma_type = gamma.type ? gamma.type : columns;
+  mlir::Type beta_type = beta.type ? beta.type : columns;
+  bool in_place = gamma.init && beta.init;
+  auto both = builder.create<LayerNormBackwardWeightOp>(loc, gamma_type, beta_type, dy, x, mean, rstd,
+                                                        in_place ? gamma.init : mlir::Value(),
+                                                        in_place ? beta.init : mlir::Value());
+  auto deliver = [&](mlir::Value gradient, const GradientRequest& request) -> mlir::Value {
+    if (!request.type) return {};
+    return in_place ? gradient : Deliver(builder, loc, gradient, request);
+  };
+  *dgamma = deliver(both.getDgamma(), gamma);
+  *dbeta = deliver(both.getDbeta(), beta);
+}
+
 Gradients LayerNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                      Requests requests) {
   Gradients gradients(3);
@@ -84,22 +107,8 @@ Gradients LayerNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
     gradients[0] = builder.create<LayerNormBackwardOp>(getLoc(), requests[0].type, dy, getX(), getGamma(), getMean(),
                                                        getRstd(), requests[0].init);
   }
-  const GradientRequest& gamma = requests[1];
-  const GradientRequest& beta = requests[2];
-  if (!gamma.type && !beta.type) return gradients;
-  // One kernel makes both. It accumulates into both or into none, so a lone init is added afterwards.
-  mlir::Type gamma_type = gamma.type ? gamma.type : getGamma().getType();
-  mlir::Type beta_type = beta.type ? beta.type : getBeta().getType();
-  bool in_place = gamma.init && beta.init;
-  auto both = builder.create<LayerNormBackwardWeightOp>(getLoc(), gamma_type, beta_type, dy, getX(), getMean(),
-                                                        getRstd(), in_place ? gamma.init : mlir::Value(),
-                                                        in_place ? beta.init : mlir::Value());
-  auto deliver = [&](mlir::Value gradient, const GradientRequest& request) -> mlir::Value {
-    if (!request.type) return {};
-    return in_place ? gradient : Deliver(builder, getLoc(), gradient, request);
-  };
-  gradients[1] = deliver(both.getDgamma(), gamma);
-  gradients[2] = deliver(both.getDbeta(), beta);
+  BuildNormWeightGradients(builder, getLoc(), dy, getX(), getMean(), getRstd(), requests[1], requests[2], &gradients[1],
+                           &gradients[2]);
   return gradients;
 }
 
@@ -124,7 +133,7 @@ Gradients AttentionOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   auto made = builder.create<AttentionBackwardOp>(
       getLoc(), types[0], llvm::ArrayRef(types).drop_front(), resultGrads[0], getQkv(), getKv(), getResult(), getLse(),
       getHeadsAttr(), getSequenceAttr(), getCausalAttr(), getScaleAttr(), getDropoutAttr(), getDropoutSiteAttr(),
-      getKvHeadsAttr(), getWindowAttr());
+      getKvHeadsAttr(), getWindowAttr(), getColumnShiftAttr(), getWholeColumnsAttr());
   for (auto [gradient, result, request] : llvm::zip(gradients, made->getResults(), requests)) {
     if (request.type) gradient = Deliver(builder, getLoc(), result, request);
   }
@@ -135,7 +144,9 @@ Gradients DropoutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir
                                    Requests requests) {
   if (!resultGrads[0] || !requests[0].type) return Gradients(1);
   mlir::Type type = requests[0].init ? getX().getType() : requests[0].type;
-  mlir::Value dx = builder.create<DropoutOp>(getLoc(), type, resultGrads[0], getDropoutAttr(), getDropoutSiteAttr());
+  mlir::Value dx =
+      builder.create<DropoutOp>(getLoc(), type, resultGrads[0], getDropoutAttr(), getDropoutSiteAttr(),
+                                getColumnShiftAttr(), getRowShiftAttr(), getWholeColumnsAttr(), getSequenceAttr());
   return {Deliver(builder, getLoc(), dx, requests[0])};
 }
 
@@ -152,70 +163,6 @@ Gradients CrossEntropyOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef
 Gradients CastOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads, Requests requests) {
   if (!resultGrads[0] || !requests[0].type) return Gradients(1);
   return {Deliver(builder, getLoc(), resultGrads[0], requests[0])};
-}
-
-// --- Sharding -------------------------------------------------------------------------------------------------------
-// Rows of activations are split over z, columns over the axis that the last product left them on (y here, x for the
-// output of a product); Singh et al. 2023, arXiv:2305.13525.
-
-namespace {
-
-using Axes = llvm::SmallVector<ShardAxis>;
-
-}  // namespace
-
-ShardingRule ElementwiseRule(mlir::Operation* op) {
-  ShardingRule rule;
-  auto axes = [](mlir::Value value) {
-    Axes result(ShapeOf(value).size(), ShardAxis::kNone);
-    if (!result.empty()) result.back() = ShardAxis::kY;
-    if (result.size() > 1) result.front() = ShardAxis::kZ;
-    return result;
-  };
-  for (mlir::Value operand : op->getOperands()) rule.operands.push_back(axes(operand));
-  for (mlir::Value result : op->getResults()) rule.results.push_back(axes(result));
-  return rule;
-}
-
-ShardingRule AddOp::getShardingRule() { return ElementwiseRule(*this); }
-ShardingRule GeluOp::getShardingRule() { return ElementwiseRule(*this); }
-ShardingRule DropoutOp::getShardingRule() { return ElementwiseRule(*this); }
-ShardingRule CastOp::getShardingRule() { return ElementwiseRule(*this); }
-
-ShardingRule AttentionOp::getShardingRule() {
-  // Columns of q, k, v and the result, and of the log-sum-exp, are split by whole heads, rows by whole sequences. A
-  // fused qkv holds three of these splits side by side, which no split of its columns is.
-  ShardingRule rule = ElementwiseRule(*this);
-  if (!getKv().empty()) return rule;
-  for (auto* tensors : {&rule.operands, &rule.results}) {
-    for (Axes& axes : *tensors) axes.back() = ShardAxis::kNone;
-  }
-  return rule;
-}
-
-ShardingRule EmbeddingOp::getShardingRule() {
-  return {{{ShardAxis::kZ}, {ShardAxis::kNone, ShardAxis::kY}}, {{ShardAxis::kZ, ShardAxis::kY}}, {}};
-}
-
-ShardingRule LayerNormOp::getShardingRule() {
-  // Statistics need whole rows.
-  return {{{ShardAxis::kZ, ShardAxis::kNone}, {ShardAxis::kNone}, {ShardAxis::kNone}},
-          {{ShardAxis::kZ, ShardAxis::kNone}, {ShardAxis::kZ}, {ShardAxis::kZ}},
-          {}};
-}
-
-ShardingRule MatmulOp::getShardingRule() {
-  auto axes = [](bool transposed, ShardAxis rows, ShardAxis columns) {
-    return transposed ? Axes{columns, rows} : Axes{rows, columns};
-  };
-  ShardingRule rule;
-  rule.operands.push_back(axes(getTransposeA(), ShardAxis::kZ, ShardAxis::kY));
-  rule.operands.push_back(axes(getTransposeB(), ShardAxis::kY, ShardAxis::kX));
-  if (getBias()) rule.operands.push_back({ShardAxis::kX});
-  if (getInit()) rule.operands.push_back({ShardAxis::kZ, ShardAxis::kX});
-  rule.results.push_back({ShardAxis::kZ, ShardAxis::kX});
-  rule.partial.push_back(ShardAxis::kY);
-  return rule;
 }
 
 }  // namespace weft::ir

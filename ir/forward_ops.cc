@@ -47,6 +47,7 @@ mlir::LogicalResult LoadTargetsOp::verify() {
 }
 
 mlir::LogicalResult EmbeddingOp::verify() {
+  if (mlir::failed(CheckShift(*this, "embedding_c2", "column_shift", getColumnShiftAttr()))) return mlir::failure();
   return ExpectShape(*this, "embedding_c1", "result (tokens x columns of the table)", getResult(),
                      {Dim(getTokens(), 0), Dim(getTable(), 1)});
 }
@@ -56,7 +57,9 @@ int64_t EmbeddingOp::bytes() {
 }
 
 mlir::LogicalResult PositionEmbeddingOp::verify() {
-  if (!DividesRows(getSequence(), getResult())) {
+  if (mlir::failed(CheckShift(*this, "position_embedding_c4", "row_shift", getRowShiftAttr()))) return mlir::failure();
+  // A part of the rows may hold a part of a sequence.
+  if (getRowShift().empty() && !DividesRows(getSequence(), getResult())) {
     return emitOpError() << "[position_embedding_c1] sequence = " << getSequence() << " must divide the result's rows, "
                          << Dim(getResult(), 0);
   }
@@ -166,8 +169,17 @@ int64_t AttentionOp::maskedFlops() {
 }
 
 mlir::LogicalResult DropoutOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "dropout_c1", "result (like x)", getResult(), ShapeOf(getX())))) {
+  if (mlir::failed(ExpectShape(*this, "dropout_c1", "result (like x)", getResult(), ShapeOf(getX()))) ||
+      mlir::failed(CheckShift(*this, "dropout_c3", "column_shift", getColumnShiftAttr())) ||
+      mlir::failed(CheckShift(*this, "dropout_c3", "row_shift", getRowShiftAttr()))) {
     return mlir::failure();
+  }
+  if (!getColumnShift().empty() && getWholeColumnsAttr().getInt() < Dim(getX(), 1)) {
+    return emitOpError() << "[dropout_c4] a column_shift needs whole_columns of at least x's " << Dim(getX(), 1)
+                         << " columns, got " << getWholeColumnsAttr().getInt();
+  }
+  if (!getRowShift().empty() && getSequenceAttr().getInt() < 1) {
+    return emitOpError("[dropout_c5] a row_shift needs the sequence");
   }
   return Expect(
       *this, IsProbability(getDropout()), "dropout_c2",

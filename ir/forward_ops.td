@@ -4,7 +4,7 @@
 
 include "ir/kernel_ops.td"
 
-def Weft_LoadTokensOp : Weft_KernelOp<"load_tokens"> {
+def Weft_LoadTokensOp : Weft_KernelOp<"load_tokens", [Weft_ShardableByElement]> {
   let summary = "token ids of the microbatch";
   let description = [{
     With `masked` > 0, that many positions of every sequence hold `mask_token`, a random token of `vocabulary` or what
@@ -16,7 +16,7 @@ def Weft_LoadTokensOp : Weft_KernelOp<"load_tokens"> {
   let hasVerifier = 1;
 }
 
-def Weft_LoadTargetsOp : Weft_KernelOp<"load_targets"> {
+def Weft_LoadTargetsOp : Weft_KernelOp<"load_targets", [Weft_ShardableByElement]> {
   let summary = "the next token at every position, -1 where it does not count";
   let description = "With `masked` > 0: the token at every masked position, -1 at all others.";
   let arguments = Weft_MaskingAttributes;
@@ -27,7 +27,7 @@ def Weft_LoadTargetsOp : Weft_KernelOp<"load_targets"> {
 
 def Weft_EmbeddingOp : Weft_KernelOp<"embedding", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "rows of a table";
-  let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$table);
+  let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$table, Weft_Shift:$column_shift);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -35,16 +35,16 @@ def Weft_EmbeddingOp : Weft_KernelOp<"embedding", [Weft_Differentiable, Weft_Sha
   let kernelMethods = "int64_t bytes();";
 }
 
-def Weft_PositionEmbeddingOp : Weft_KernelOp<"position_embedding", [Weft_Differentiable]> {
+def Weft_PositionEmbeddingOp : Weft_KernelOp<"position_embedding", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "row `r mod sequence` of a table, for every row r";
-  let arguments = (ins Weft_Matrix:$table, I64Attr:$sequence);
+  let arguments = (ins Weft_Matrix:$table, I64Attr:$sequence, Weft_Shift:$row_shift);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let kernelMethods = "int64_t bytes();";
 }
 
-def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
+def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_ShardableByElement]> {
   let summary = "a + b (+ init); of accumulators, an exact merge of b into a";
   let arguments = (ins Weft_Addend:$a, Weft_Addend:$b, Optional<Weft_FloatTensor>:$init);
   let results = (outs Weft_Addend:$result);
@@ -58,7 +58,7 @@ def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
   let hasVerifier = 1;
 }
 
-def Weft_MatmulOp : Weft_AccumulatingOp<"matmul", [AttrSizedOperandSegments, Weft_Differentiable, Weft_Shardable]> {
+def Weft_MatmulOp : Weft_AccumulatingOp<"matmul", [AttrSizedOperandSegments, Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "op(a) op(b) + bias (+ init)";
   let description = [{
     `a` is [m, k], or [k, m] with `transpose_a`; `b` is [k, n], or [n, k] with `transpose_b`; 2mnk flops.
@@ -85,7 +85,7 @@ def Weft_LayerNormOp : Weft_KernelOp<"layer_norm", [Weft_Differentiable, Weft_Sh
   let hasVerifier = 1;
 }
 
-def Weft_GeluOp : Weft_KernelOp<"gelu", [Weft_Differentiable, Weft_Shardable]> {
+def Weft_GeluOp : Weft_KernelOp<"gelu", [Weft_Differentiable, Weft_ShardableByElement]> {
   let summary = "Gaussian error linear unit";
   let arguments = (ins Weft_FloatTensor:$x, UnitAttr:$tanh_approximation);
   let results = (outs Weft_FloatTensor:$result);
@@ -93,7 +93,7 @@ def Weft_GeluOp : Weft_KernelOp<"gelu", [Weft_Differentiable, Weft_Shardable]> {
   let hasVerifier = 1;
 }
 
-def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable, Weft_Shardable]> {
+def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "multi-head attention, and the log-sum-exp of every row of scores";
   let description = [{
     Of one matrix `qkv`, or of q (in its place), k and v, where `kv_heads` heads of k and v serve heads / kv_heads heads
@@ -112,13 +112,19 @@ def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable, Weft_Sha
 
 def Weft_DropoutOp : Weft_KernelOp<"dropout", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "zeroes elements at random, scales the others by 1/(1-p)";
-  let arguments = (ins Weft_Matrix:$x, F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site);
+  let description = [{
+    Of a part of a matrix: `column_shift` and `whole_columns` say which columns of the whole they are, `row_shift` and
+    `sequence` which rows of whole sequences.
+  }];
+  let arguments = (ins Weft_Matrix:$x, F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site,
+                       Weft_Shift:$column_shift, Weft_Shift:$row_shift,
+                       DefaultValuedAttr<I64Attr, "0">:$whole_columns, DefaultValuedAttr<I64Attr, "0">:$sequence);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def Weft_CrossEntropyOp : Weft_KernelOp<"cross_entropy", [Weft_Differentiable]> {
+def Weft_CrossEntropyOp : Weft_KernelOp<"cross_entropy", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "writes the microbatch's weighted loss into its element of `losses`";
   let description = [{
     `losses` is updated in place. Its gradient is taken with respect to the sum of its elements, so none is passed in.
@@ -134,7 +140,7 @@ def Weft_CrossEntropyOp : Weft_KernelOp<"cross_entropy", [Weft_Differentiable]> 
   }];
 }
 
-def Weft_CastOp : Weft_KernelOp<"cast", [Weft_Differentiable, Weft_Shardable]> {
+def Weft_CastOp : Weft_KernelOp<"cast", [Weft_Differentiable, Weft_ShardableByElement]> {
   let summary = "rounds to another type";
   let arguments = (ins Weft_FloatTensor:$x);
   let results = (outs Weft_FloatTensor:$result);

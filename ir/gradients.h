@@ -16,8 +16,11 @@ mlir::Value Deliver(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value gr
 // The type that an op which does not accumulate gives the gradient of `operand`; Deliver does the rest.
 mlir::Type PlainGradientType(mlir::Value operand, const GradientRequest& request);
 
-// Rows over z, columns over y, of every operand and result.
-ShardingRule ElementwiseRule(mlir::Operation* op);
+// Gradients of gamma and beta of a norm over rows of x, of which it may be a part of the columns; null where none is
+// asked for.
+void BuildNormWeightGradients(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value dy, mlir::Value x,
+                              mlir::Value mean, mlir::Value rstd, const GradientRequest& gamma,
+                              const GradientRequest& beta, mlir::Value* dgamma, mlir::Value* dbeta);
 
 }  // namespace weft::ir
 

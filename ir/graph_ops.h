@@ -1,5 +1,5 @@
 // Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops,
-// transformer_ops, optimizer_ops, collective_ops).
+// transformer_ops, optimizer_ops, collective_ops, split_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
 
@@ -23,5 +23,20 @@
 #include "ir/optimizer_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/collective_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/split_ops.h.inc"
+
+namespace weft::ir {
+
+// Whether it writes the loss of a microbatch: where the reverse pass begins.
+inline bool IsLoss(mlir::Operation* op) { return mlir::isa<CrossEntropyOp, CrossEntropyCombineOp>(op); }
+
+// Whether it is the rank's part of a weight, brought together from ranges.
+inline bool IsGatheredWeight(mlir::Value value) {
+  auto gather = value.getDefiningOp<GroupAllGatherOp>();
+  return gather && gather.getPurpose() == Purpose::GatherWeights;
+}
+
+}  // namespace weft::ir
 
 #endif  // WEFT_IR_GRAPH_OPS_H_

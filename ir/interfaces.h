@@ -20,16 +20,9 @@ struct GradientRequest {
   mlir::Value init;
 };
 
-// A tensor-parallel axis, or none.
-enum class ShardAxis : int8_t { kNone, kX, kY, kZ };
-
-struct ShardingRule {
-  // Axis that may split each dimension of each operand and result; operands that are absent have no entry.
-  llvm::SmallVector<llvm::SmallVector<ShardAxis>> operands;
-  llvm::SmallVector<llvm::SmallVector<ShardAxis>> results;
-  // Results are partial sums over these axes until an all-reduce completes them.
-  llvm::SmallVector<ShardAxis> partial;
-};
+// Of ir/sharder.h.
+class Sharder;
+mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder);
 
 // Figures of costs saturate here, so that sums of a few of them do not overflow.
 inline constexpr int64_t kCostLimit = int64_t{1} << 62;

@@ -60,11 +60,19 @@ def Weft_DifferentiableInterface : OpInterface<"DifferentiableInterface"> {
 def Weft_ShardableInterface : OpInterface<"ShardableInterface"> {
   let cppNamespace = "::weft::ir";
   let description = [{
-    How tensor-parallel axes x, y, z may split the op: for each dimension of each operand and result the axis that may
-    split it, and the axes over which results are then partial sums that an all-reduce must complete.
+    How the op is split over the tensor-parallel axes x, y, z (docs/tensor_parallelism.md). An op that works element by
+    element needs nothing but the interface.
   }];
   let methods = [
-    InterfaceMethod<"The rule of this op.", "::weft::ir::ShardingRule", "getShardingRule", (ins)>,
+    InterfaceMethod<[{
+      Builds what becomes of the op on a rank's parts of its operands, in front of it, and tells the sharder the parts of
+      its results (ir/sharder.h). Errors are emitted at the op.
+    }], "::mlir::LogicalResult", "shard", (ins "::weft::ir::Sharder&":$sharder), [{}],
+        [{ return ::weft::ir::ShardElementByElement($_op, sharder); }]>,
+    InterfaceMethod<[{
+      Of how many equal runs the columns of operand `index` are made, each of which is cut, if those of result 0 are made
+      of `resultRuns`: 3 of a matrix with q, k and v side by side. 0 = it makes no difference.
+    }], "int64_t", "runsOfOperand", (ins "unsigned":$index, "int64_t":$resultRuns), [{}], [{ return resultRuns; }]>,
   ];
 }
 

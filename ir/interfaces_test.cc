@@ -51,53 +51,6 @@ class Interfaces : public testing::Test {
   mlir::OwningOpRef<mlir::ModuleOp> module_;
 };
 
-TEST_F(Interfaces, ShardingRulesFitTheirOps) {
-  ASSERT_TRUE(module_);
-  auto ops = Ops<ShardableInterface>();
-  EXPECT_EQ(ops.size(), 13);
-  for (ShardableInterface op : ops) {
-    ShardingRule rule = op.getShardingRule();
-    ASSERT_EQ(rule.operands.size(), op->getNumOperands()) << op->getName().getStringRef().str();
-    ASSERT_EQ(rule.results.size(), op->getNumResults());
-    for (auto [axes, operand] : llvm::zip(rule.operands, op->getOperands())) {
-      EXPECT_EQ(axes.size(), mlir::cast<mlir::RankedTensorType>(operand.getType()).getRank());
-    }
-    for (auto [axes, result] : llvm::zip(rule.results, op->getResults())) {
-      EXPECT_EQ(axes.size(), mlir::cast<mlir::RankedTensorType>(result.getType()).getRank());
-    }
-  }
-}
-
-// Of a product the two inner dimensions share an axis, over which the result is a partial sum, whatever is transposed.
-TEST_F(Interfaces, ProductsArePartialOverTheirInnerAxis) {
-  auto products = Ops<MatmulOp>();
-  ASSERT_EQ(products.size(), 2);
-  for (MatmulOp product : products) {
-    ShardingRule rule = product.getShardingRule();
-    const int inner_a = product.getTransposeA() ? 0 : 1;
-    const int inner_b = product.getTransposeB() ? 1 : 0;
-    EXPECT_EQ(rule.operands[0][inner_a], ShardAxis::kY);
-    EXPECT_EQ(rule.operands[1][inner_b], ShardAxis::kY);
-    EXPECT_EQ(rule.operands[0][1 - inner_a], rule.results[0][0]);
-    EXPECT_EQ(rule.operands[1][1 - inner_b], rule.results[0][1]);
-    EXPECT_EQ(rule.operands[2].back(), rule.results[0][1]);
-    ASSERT_EQ(rule.partial.size(), 1);
-    EXPECT_EQ(rule.partial[0], ShardAxis::kY);
-  }
-}
-
-// Heads of q, k, v and the result are split alike; a fused input is not split by columns.
-TEST_F(Interfaces, AttentionIsSplitByHeads) {
-  auto attentions = Ops<AttentionOp>();
-  ASSERT_EQ(attentions.size(), 2);
-  const ShardingRule fused = attentions[0].getShardingRule(), apart = attentions[1].getShardingRule();
-  EXPECT_EQ(fused.operands[0][1], ShardAxis::kNone);
-  EXPECT_EQ(fused.results[0][1], ShardAxis::kNone);
-  for (const auto& axes : apart.operands) EXPECT_EQ(axes[1], apart.results[0][1]);
-  EXPECT_EQ(apart.results[0][1], ShardAxis::kY);
-  EXPECT_EQ(apart.results[1][1], ShardAxis::kY);
-}
-
 // A tied result has its operand's type, and only an operand that is updated is no input of the step.
 TEST_F(Interfaces, TiedOperandsHaveTheResultsType) {
   for (KernelInterface op : Ops<KernelInterface>()) {

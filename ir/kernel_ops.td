@@ -14,7 +14,16 @@ class Weft_KernelOp<string mnemonic, list<Trait> traits = []>
 }
 
 def Weft_Differentiable : DeclareOpInterfaceMethods<Weft_DifferentiableInterface>;
-def Weft_Shardable : DeclareOpInterfaceMethods<Weft_ShardableInterface>;
+def Weft_Shardable : DeclareOpInterfaceMethods<Weft_ShardableInterface, ["shard"]>;
+// Also with its own runsOfOperand.
+def Weft_ShardableInRuns : DeclareOpInterfaceMethods<Weft_ShardableInterface, ["shard", "runsOfOperand"]>;
+def Weft_ShardableByElement : DeclareOpInterfaceMethods<Weft_ShardableInterface>;
+
+// Where the rank's part of a split matrix lies in the whole (rule P8): axis -> stride, as in {x = 24 : i64}.
+def Weft_ShiftAttr : DictionaryAttrBase<CPred<"::mlir::isa<::mlir::DictionaryAttr>($_self)">, "strides by axis"> {
+  let constBuilderCall = "$_builder.getDictionaryAttr($0)";
+}
+def Weft_Shift : DefaultValuedAttr<Weft_ShiftAttr, "{}">;
 
 // For an op whose last operand, `init`, is optional and is added to result 0 in place.
 class Weft_AccumulatingOp<string mnemonic, list<Trait> traits = []> : Weft_KernelOp<mnemonic, traits> {
@@ -30,7 +39,8 @@ defvar Weft_AttentionAttributes = (ins I64Attr:$heads, I64Attr:$sequence, UnitAt
                                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                                        DefaultValuedAttr<I32Attr, "0">:$dropout_site,
                                        DefaultValuedAttr<I64Attr, "0">:$kv_heads,
-                                       DefaultValuedAttr<I64Attr, "0">:$window);
+                                       DefaultValuedAttr<I64Attr, "0">:$window,
+                                       Weft_Shift:$column_shift, DefaultValuedAttr<I64Attr, "0">:$whole_columns);
 // Of what loads tokens and targets.
 defvar Weft_MaskingAttributes = (ins DefaultValuedAttr<I64Attr, "0">:$masked,
                                      DefaultValuedAttr<I64Attr, "0">:$mask_token,

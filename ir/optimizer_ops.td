@@ -33,9 +33,10 @@ def Weft_ExactRoundOp : Weft_KernelOp<"exact_round"> {
 }
 
 def Weft_SquaredNormOp : Weft_KernelOp<"squared_norm"> {
-  let summary = "writes the sum of x*x into element `slot` of `norms`, in place";
-  let arguments = (ins Weft_FloatTensor:$x, Weft_F64Vector:$norms, I64Attr:$slot);
-  let results = (outs Weft_F64Vector:$result);
+  let summary = "writes the sum of x*x into element `slot` of `norms`, in place; 0 on copies over axes of `counted_once`";
+  let arguments = (ins Weft_FloatTensor:$x, Weft_Norms:$norms, I64Attr:$slot,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$counted_once);
+  let results = (outs Weft_Norms:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let kernelMethods = [{
@@ -46,7 +47,7 @@ def Weft_SquaredNormOp : Weft_KernelOp<"squared_norm"> {
 
 def Weft_NormTotalOp : Weft_KernelOp<"norm_total"> {
   let summary = "global gradient norm, and the factor that clipping applies";
-  let arguments = (ins Weft_F64Vector:$norms, F64Attr:$clip_norm);
+  let arguments = (ins Weft_Norms:$norms, F64Attr:$clip_norm);
   let results = (outs Weft_F64Vector:$norm);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -50,6 +50,10 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
                        DefaultValuedAttr<Weft_TransferPlacementAttr, "TransferPlacement::Early">:$transfer_placement,
                        UnitAttr:$group_transfers,
                        DefaultValuedAttr<Weft_SyncMomentAttr, "SyncMoment::Eager">:$gradient_sync,
+                       // By tensor: the axes over which gradients of its uses are summed; absent = `data` for all.
+                       OptionalAttr<ArrayAttr>:$sync_axes,
+                       // Axes besides `pipe` over which squared norms are summed.
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$norm_axes,
                        // from_stage and to_stage of every skip edge, one after the other.
                        OptionalAttr<DenseI64ArrayAttr>:$skips);
   let regions = (region SizedRegion<1>:$body);

@@ -25,7 +25,7 @@ mlir::LogicalResult TensorOp::verify() {
     return emitOpError() << "[tensor_c1] type must be a statically shaped tensor, got " << getType();
   }
   llvm::ArrayRef<int64_t> shape = getShape();
-  llvm::ArrayRef<int64_t> padded = type.getShape();
+  llvm::ArrayRef<int64_t> padded = getPadded() ? *getPadded() : type.getShape();
   bool agrees = shape.size() == padded.size();
   for (size_t i = 0; agrees && i < shape.size(); ++i) {
     agrees = shape[i] > 0 && (shape[i] == padded[i] || (i == 0 && shape[i] < padded[i]));
@@ -37,6 +37,14 @@ mlir::LogicalResult TensorOp::verify() {
   if (getIndexAttr().getInt() < 0 || getUsesAttr().getInt() < 1) {
     return emitOpError() << "[tensor_c3] index must be at least 0 and uses at least 1, got index "
                          << getIndexAttr().getInt() << " and uses " << getUsesAttr().getInt();
+  }
+  for (mlir::NamedAttribute cut : getCuts().value_or(mlir::DictionaryAttr::get(getContext()))) {
+    auto what = mlir::dyn_cast<mlir::DenseI64ArrayAttr>(cut.getValue());
+    if (what && what.size() == 2 && what[0] >= 0 && what[0] < static_cast<int64_t>(padded.size()) && what[1] > 0) {
+      continue;
+    }
+    return emitOpError() << "[tensor_c4] cuts must name a dimension and its runs, as in {x = array<i64: 1, 3>}, got "
+                         << cut.getValue();
   }
   return mlir::success();
 }

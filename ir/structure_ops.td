@@ -12,12 +12,36 @@ def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
     Declares logical tensor `index` (LogicalTensor of proto/program.proto). `type` is that of its padded storage as
     forward and backward read it; `shape` is the unpadded shape and differs in dimension 0 only.
 
+    Of a tensor that is cut over ranks `type` is that of the rank's part as PARAM has it, and `padded` the shape of which
+    it is a part. `cuts` says which dimension an axis cuts, and in how many runs: {x = array<i64: 1, 3>}; what that
+    leaves is cut into ranges over the axes of `ranges`, one after the other. Gradients are of `grad_type`, cut over
+    `grad_ranges`, master weights and moments of `state_type` over `state_ranges`, where these are not like PARAM.
+    Gradients of the rank's backwards stay partial sums over the axes of `partial`, besides `data`.
+
     ```mlir
     weft.tensor @wte.weight index 0 shape [50257, 768] : tensor<50304x768xf32> {uses = 2 : i32, weight_decay = 0.1}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$index, DenseI64ArrayAttr:$shape, TypeAttr:$type,
-                       DefaultValuedAttr<I32Attr, "1">:$uses, DefaultValuedAttr<F64Attr, "0.0">:$weight_decay);
+                       DefaultValuedAttr<I32Attr, "1">:$uses, DefaultValuedAttr<F64Attr, "0.0">:$weight_decay,
+                       OptionalAttr<DenseI64ArrayAttr>:$padded, OptionalAttr<DictionaryAttr>:$cuts,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$ranges, OptionalAttr<TypeAttr>:$grad_type,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$grad_ranges, OptionalAttr<TypeAttr>:$state_type,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$state_ranges,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$partial);
+  let builders = [
+    // Of a tensor that is not cut.
+    OpBuilder<(ins "::llvm::StringRef":$name, "uint32_t":$index, "::llvm::ArrayRef<int64_t>":$shape,
+                   "::mlir::Type":$type, "uint32_t":$uses, "::llvm::APFloat":$weight_decay), [{
+      Properties& properties = $_state.getOrAddProperties<Properties>();
+      properties.sym_name = $_builder.getStringAttr(name);
+      properties.index = $_builder.getI32IntegerAttr(static_cast<int32_t>(index));
+      properties.shape = $_builder.getDenseI64ArrayAttr(shape);
+      properties.type = ::mlir::TypeAttr::get(type);
+      properties.uses = $_builder.getI32IntegerAttr(static_cast<int32_t>(uses));
+      properties.weight_decay = $_builder.getFloatAttr($_builder.getF64Type(), weight_decay);
+    }]>,
+  ];
   let assemblyFormat = "$sym_name `index` $index `shape` $shape `:` $type attr-dict";
   let hasVerifier = 1;
 }

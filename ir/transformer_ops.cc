@@ -133,15 +133,4 @@ Gradients SwigluOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   return gradients;
 }
 
-ShardingRule RmsNormOp::getShardingRule() {
-  // The statistic needs whole rows.
-  return {{{ShardAxis::kZ, ShardAxis::kNone}, {ShardAxis::kNone}},
-          {{ShardAxis::kZ, ShardAxis::kNone}, {ShardAxis::kZ}},
-          {}};
-}
-
-// Columns by whole heads, rows by whole sequences.
-ShardingRule RopeOp::getShardingRule() { return ElementwiseRule(*this); }
-ShardingRule SwigluOp::getShardingRule() { return ElementwiseRule(*this); }
-
 }  // namespace weft::ir

@@ -45,7 +45,7 @@ def Weft_RopeOp : Weft_KernelOp<"rope", [Weft_Differentiable, Weft_Shardable]> {
   let hasVerifier = 1;
 }
 
-def Weft_SwigluOp : Weft_KernelOp<"swiglu", [Weft_Differentiable, Weft_Shardable]> {
+def Weft_SwigluOp : Weft_KernelOp<"swiglu", [Weft_Differentiable, Weft_ShardableByElement]> {
   let summary = "gate * sigmoid(gate) * up";
   let arguments = (ins Weft_FloatTensor:$gate, Weft_FloatTensor:$up);
   let results = (outs Weft_FloatTensor:$result);

@@ -14,18 +14,14 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
-bool CutsTensors(const Plan& plan) {
-  return AxisSize(plan.mesh(), "x") > 1 || AxisSize(plan.mesh(), "y") > 1 || AxisSize(plan.mesh(), "z") > 1;
-}
-
 constexpr UnbuiltField kUnbuilt[] = {
-    {"plan.mesh with more than one rank on a tensor axis (x, y, z)", "axes data and pipe", CutsTensors,
-     "mesh { axes { name: 'x' size: 2 } }"},
-    {"plan.sequence_parallel = true", "false", [](const Plan& p) { return p.sequence_parallel(); },
-     "mesh { axes { name: 'x' size: 2 } } sequence_parallel: true"},
     {"plan.zero.stage = 1", "0", [](const Plan& p) { return p.zero().stage() == 1; }, "zero { stage: 1 }"},
     {"plan.zero.stage = 2", "0", [](const Plan& p) { return p.zero().stage() == 2; }, "zero { stage: 2 }"},
-    {"plan.zero.stage = 3", "0", [](const Plan& p) { return p.zero().stage() == 3; }, "zero { stage: 3 }"},
+    {"plan.zero.group below the ranks of mesh axis data", "0",
+     [](const Plan& p) {
+       return p.zero().stage() > 0 && p.zero().group() != 0 && p.zero().group() != AxisSize(p.mesh(), "data");
+     },
+     "mesh { axes { name: 'data' size: 4 } } zero { stage: 3 group: 2 }"},
     {"plan.overlap.gathered_cache_bytes", "0", [](const Plan& p) { return p.overlap().gathered_cache_bytes() != 0; },
      "overlap { gathered_cache_bytes: 1 }"},
     {"plan.offload.optimizer = true", "false", [](const Plan& p) { return p.offload().optimizer(); },

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/compile.h"
 #include "compiler/import_hf.h"
 #include "google/protobuf/text_format.h"
@@ -45,13 +46,23 @@ absl::StatusOr<std::string> Config(const std::string& family) {
   return absl::InternalError("no family " + family);
 }
 
+std::string MeshOf(const TinyPlan& plan) {
+  std::string axes;
+  const std::string mesh = plan.mesh.empty() ? absl::StrCat("data", plan.data, " pipe", plan.pipe) : plan.mesh;
+  for (absl::string_view axis : absl::StrSplit(mesh, ' ')) {
+    const size_t digits = axis.find_first_of("0123456789");
+    absl::StrAppend(&axes, "axes { name: '", axis.substr(0, digits), "' size: ", axis.substr(digits), " } ");
+  }
+  return axes;
+}
+
 }  // namespace
 
 std::string TinyPlan::Name() const {
-  return absl::StrCat(family, " pipe ", pipe, " data ", data, " ", schedule, schedule_fields.empty() ? "" : " ",
-                      schedule_fields, plan_fields.empty() ? "" : " ", plan_fields, " batch ", batch,
-                      recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ", recompute_fields,
-                      exact ? " exact" : "", bf16 ? " bf16" : "");
+  return absl::StrCat(family, " ", mesh.empty() ? absl::StrCat("pipe ", pipe, " data ", data) : mesh, " ", schedule,
+                      schedule_fields.empty() ? "" : " ", schedule_fields, plan_fields.empty() ? "" : " ", plan_fields,
+                      " batch ", batch, recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ",
+                      recompute_fields, exact ? " exact" : "", bf16 ? " bf16" : "", fp64 ? " fp64" : "");
 }
 
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
@@ -60,27 +71,28 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
                         ImportHuggingFaceConfig(absl::StrCat(config, plan.layers, "}"), "tiny"));
   WEFT_ASSIGN_OR_RETURN(
       const Recipe recipe,
-      Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch, " microbatch_sequences: ",
-                                 plan.microbatch, " dropout: 0.1 seed: 1234 clip_norm: 0.5 steps: ", plan.steps,
+      Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch,
+                                 " microbatch_sequences: ", plan.microbatch, " dropout: ", plan.dropout,
+                                 " seed: 1234 clip_norm: ", plan.clip, " steps: ", plan.steps,
                                  " lr { peak: 0.01 warmup_steps: 3 decay: 'cosine' min: 0.001 } adamw {}")));
   WEFT_ASSIGN_OR_RETURN(
       const Plan message,
       Parse<Plan>(absl::StrCat(
-          "mesh { axes { name: 'data' size: ", plan.data, " } axes { name: 'pipe' size: ", plan.pipe,
-          " } } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ", plan.plan_fields,
-          " recompute { ",
+          "mesh { ", MeshOf(plan), " } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ",
+          plan.plan_fields, " recompute { ",
           !plan.recompute_fields.empty() ? plan.recompute_fields
           : plan.recompute               ? "mode: FULL"
                                          : "mode: NONE",
           " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER",
-          plan.bf16
+          plan.fp64 ? " precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
+          : plan.bf16
               ? " precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
               : " precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }")));
   WEFT_ASSIGN_OR_RETURN(
       const Cluster cluster,
       Parse<Cluster>("name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
                      "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
-                     "peaks { dtype: BF16 flops_per_second: 1e11 } } "
+                     "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } } "
                      "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }"));
   return Compile(model, recipe, message, cluster, {});
 }

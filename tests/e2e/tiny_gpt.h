@@ -25,6 +25,11 @@ struct TinyPlan {
   // Sequences of the global batch and of a microbatch; at most 32 long each.
   int batch = 8;
   int microbatch = 1;
+  // Axes of the mesh in order, as in "x2 data2 z2", in place of `data` and `pipe`; pipe may be among them.
+  std::string mesh = "";
+  bool fp64 = false;
+  double dropout = 0.1;
+  double clip = 0.5;
   // Further fields of the plan's schedule, and of the plan, as text.
   std::string schedule_fields = "";
   std::string plan_fields = "";

@@ -131,3 +131,8 @@ weft.segment @s grad_norm stage 0 rank -1 () -> () {
 weft.segment @s sideways stage 0 () -> () {
   weft.return
 }
+
+// -----
+
+// expected-error@+1 {{[tensor_c4] cuts must name a dimension and its runs, as in {x = array<i64: 1, 3>}, got array<i64: 2, 1>}}
+weft.tensor @w index 0 shape [8, 4] : tensor<4x4xf32> {padded = array<i64: 8, 4>, cuts = {x = array<i64: 2, 1>}}

@@ -1,0 +1,22 @@
+// Which part of every logical tensor the ranks have: what weft-shard is asked, and what it has said.
+#ifndef WEFT_COMPILER_TENSOR_SHARDS_H_
+#define WEFT_COMPILER_TENSOR_SHARDS_H_
+
+#include "compiler/passes.h"
+#include "compiler/segments.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace weft {
+
+// Whether the ranks have parts at all.
+bool IsSharded(const ir::TensorParallel& sizes);
+
+// `sequence_length`: rows of a sequence.
+ShardOptions OptionsOfShard(const ir::TensorParallel& sizes, int64_t sequence_length);
+
+// Fills in `shards` and `norm_axes` from the weft.tensor ops of a module.
+void DescribeShards(mlir::ModuleOp module, SegmentSet* set);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_TENSOR_SHARDS_H_

@@ -1,0 +1,231 @@
+#include "ir/sharder.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "ir/checks.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace weft::ir {
+
+namespace {
+
+mlir::RankedTensorType TypeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
+
+int64_t Elements(mlir::RankedTensorType type) {
+  int64_t elements = 1;
+  for (int64_t extent : type.getShape()) elements = SaturatingMultiply(elements, extent);
+  return elements;
+}
+
+// The divisors of `extent` next to `size`: "2 or 4".
+std::string NearestDivisors(int64_t extent, int64_t size) {
+  int64_t below = 1, above = extent;
+  for (int64_t d = 1; d <= extent / d; ++d) {
+    if (extent % d != 0) continue;
+    for (int64_t divisor : {d, extent / d}) {
+      if (divisor < size) below = std::max(below, divisor);
+      if (divisor > size) above = std::min(above, divisor);
+    }
+  }
+  if (above <= size || above == below) return std::to_string(below);
+  return std::to_string(below) + " or " + std::to_string(above);
+}
+
+}  // namespace
+
+llvm::StringRef NameOf(ShardAxis axis) { return axis == ShardAxis::kX ? "x" : axis == ShardAxis::kY ? "y" : "z"; }
+
+mlir::RankedTensorType TensorParts::range(int64_t parts) const {
+  return mlir::RankedTensorType::get({Elements(block) / parts}, block.getElementType());
+}
+
+mlir::RankedTensorType Sharder::PartOf(const TensorParts& tensor) const {
+  const int64_t parts = (tensor.range_over_z ? sizes_.z : 1) * (tensor.range_over_data ? sizes_.zero : 1);
+  return parts == 1 ? tensor.block : tensor.range(parts);
+}
+
+Sharder::Sharder(const TensorParallel& sizes, const std::vector<mlir::RankedTensorType>& tensors,
+                 mlir::MLIRContext* context)
+    : sizes_(sizes), builder_(context) {
+  for (mlir::RankedTensorType type : tensors) {
+    tensors_.emplace_back();
+    tensors_.back().whole = tensors_.back().block = type;
+  }
+}
+
+void Sharder::Begin(mlir::Operation* op) {
+  op_ = op;
+  before_ = op->getPrevNode();
+  builder_.setInsertionPoint(op);
+  auto name = op->getAttrOfType<mlir::StringAttr>(kNameAttr);
+  name_ = name ? name.str() : op->getName().stripDialect().str();
+}
+
+void Sharder::End() {
+  mlir::Operation* made = before_ ? before_->getNextNode() : &op_->getBlock()->front();
+  mlir::Attribute layer = op_->getAttr(kLayerAttr);
+  for (; made != op_; made = made->getNextNode()) {
+    if (layer) made->setAttr(kLayerAttr, layer);
+    if (!made->hasAttr(kNameAttr) && !mlir::isa<ParameterOp>(made)) {
+      made->setAttr(kNameAttr, builder_.getStringAttr(name_));
+    }
+  }
+}
+
+PartLayout Sharder::residual() const {
+  PartLayout layout;
+  layout.rows_over_x = splits_rows();
+  return layout;
+}
+
+void Sharder::WantRuns(mlir::Value whole, int64_t runs) {
+  int64_t& wanted = wanted_runs_[whole];
+  wanted = std::max(wanted, runs);
+}
+
+int64_t Sharder::WantedRuns(mlir::Value whole) const { return std::max<int64_t>(1, wanted_runs_.lookup(whole)); }
+
+mlir::InFlightDiagnostic Sharder::Error(llvm::StringRef id) {
+  mlir::InFlightDiagnostic error = op_->emitOpError() << "[" << id << "] ";
+  error << "'" << name_ << "': ";
+  return error;
+}
+
+mlir::FailureOr<int64_t> Sharder::Divide(int64_t extent, ShardAxis axis, llvm::StringRef what) {
+  const int64_t parts = size(axis);
+  if (extent % parts == 0) return extent / parts;
+  return Error("shard_c1") << extent << " " << what << " cannot be cut over axis " << NameOf(axis)
+                           << " of plan.mesh, which has size " << parts
+                           << "; nearest valid: " << NearestDivisors(extent, parts);
+}
+
+mlir::FailureOr<mlir::RankedTensorType> Sharder::PartType(mlir::RankedTensorType whole, const PartLayout& layout) {
+  llvm::SmallVector<int64_t> shape(whole.getShape());
+  mlir::FailureOr<int64_t> rows = Divide(shape[0], ShardAxis::kZ, "rows");
+  if (mlir::failed(rows)) return mlir::failure();
+  if (layout.rows_over_x) {
+    rows = Divide(*rows, ShardAxis::kX, "rows");
+    if (mlir::failed(rows)) return mlir::failure();
+  }
+  shape[0] = *rows;
+  if (shape.size() > 1 && !layout.whole_columns) {
+    mlir::FailureOr<int64_t> columns = Divide(shape.back() / layout.runs, layout.columns, "columns");
+    if (mlir::failed(columns)) return mlir::failure();
+    shape.back() = *columns * layout.runs;
+  }
+  return mlir::RankedTensorType::get(shape, whole.getElementType());
+}
+
+mlir::DictionaryAttr Sharder::Shift(ShardAxis axis, int64_t stride) {
+  if (size(axis) == 1) return {};
+  return builder_.getDictionaryAttr(builder_.getNamedAttr(NameOf(axis), builder_.getI64IntegerAttr(stride)));
+}
+
+mlir::DictionaryAttr Sharder::Over(llvm::StringRef axis) {
+  return builder_.getDictionaryAttr(builder_.getNamedAttr(axis, builder_.getDenseI64ArrayAttr({})));
+}
+
+mlir::Value Sharder::GatherWeight(mlir::Value part, llvm::StringRef axis, int64_t members, mlir::RankedTensorType type,
+                                  const llvm::Twine& name) {
+  auto gather = builder_.create<GroupAllGatherOp>(loc(), mlir::TypeRange{type}, part, Over(axis), members,
+                                                  Purpose::GatherWeights, algorithm(), true, false);
+  return Named(gather, name).getOutputs()[0];
+}
+
+mlir::Value Sharder::Gather(mlir::Value part, ShardAxis axis, llvm::StringRef name) {
+  llvm::SmallVector<int64_t> shape(TypeOf(part).getShape());
+  shape[0] *= size(axis);
+  auto type = mlir::RankedTensorType::get(shape, TypeOf(part).getElementType());
+  return Named(builder_.create<GroupAllGatherOp>(loc(), mlir::TypeRange{type}, part, Over(axis), size(axis),
+                                                 Purpose::Tensor, algorithm(), true, false),
+               "." + name)
+      .getOutputs()[0];
+}
+
+mlir::Value Sharder::FanOut(mlir::Value whole, ShardAxis axis) {
+  mlir::Value part = Part(whole);
+  const bool gather = LayoutOf(whole).rows_over_x;
+  if (!gather && size(axis) == 1) return part;
+  auto layer = op_->getAttrOfType<mlir::IntegerAttr>(kLayerAttr);
+  mlir::Value& fan = fans_[{whole.getAsOpaquePointer(), axis, layer ? layer.getInt() : -1}];
+  if (fan) return fan;
+  if (gather) {
+    fan = Gather(part, ShardAxis::kX, "gather_rows");
+  } else {
+    fan = Named(
+        builder_.create<FanOutOp>(loc(), part.getType(), part, Over(axis), size(axis), Purpose::Tensor, algorithm()),
+        ".fan_out");
+  }
+  return fan;
+}
+
+mlir::Value Sharder::Sum(mlir::Value partial, ShardAxis axis, const PartLayout& to) {
+  if (size(axis) == 1) return partial;
+  if (!to.rows_over_x) {
+    return Named(builder_.create<GroupAllReduceOp>(loc(), mlir::TypeRange{partial.getType()}, partial, Over(axis),
+                                                   size(axis), Purpose::Tensor, algorithm(), true, false),
+                 ".all_reduce")
+        .getOutputs()[0];
+  }
+  llvm::SmallVector<int64_t> shape(TypeOf(partial).getShape());
+  shape[0] /= size(axis);
+  auto type = mlir::RankedTensorType::get(shape, TypeOf(partial).getElementType());
+  return Named(builder_.create<GroupReduceScatterOp>(loc(), mlir::TypeRange{type}, partial, mlir::ValueRange(),
+                                                     Over(axis), size(axis), Purpose::Tensor, algorithm(), true, false),
+               ".scatter_rows")
+      .getOutputs()[0];
+}
+
+mlir::FailureOr<mlir::Value> Sharder::Parameter(mlir::Value whole, llvm::ArrayRef<TensorCut> cuts, bool of_split_rows) {
+  auto parameter = whole.getDefiningOp<ParameterOp>();
+  if (!parameter) return Error("shard_c2") << "an operand must be a parameter to be cut with the layout of another";
+  const size_t index = parameter.getTensor();
+  if (index >= tensors_.size()) return Error("shard_c3") << "reads tensor " << index << ", which is not declared";
+  TensorParts& tensor = tensors_[index];
+  TensorParts wanted = tensor;
+  wanted.cuts.clear();
+  llvm::SmallVector<int64_t> shape(tensor.whole.getShape());
+  for (TensorCut cut : cuts) {
+    if (size(cut.axis) == 1) continue;
+    mlir::FailureOr<int64_t> extent = Divide(shape[cut.dimension] / cut.runs, cut.axis,
+                                             cut.dimension == 0 ? "rows of a weight" : "columns of a weight");
+    if (mlir::failed(extent)) return mlir::failure();
+    shape[cut.dimension] = *extent * cut.runs;
+    wanted.cuts.push_back(cut);
+  }
+  llvm::sort(wanted.cuts, [](const TensorCut& a, const TensorCut& b) { return a.dimension < b.dimension; });
+  wanted.block = mlir::RankedTensorType::get(shape, tensor.whole.getElementType());
+  const int64_t z = size(ShardAxis::kZ);
+  wanted.range_over_z = z > 1 && shape.size() > 1;
+  if (tensor.seen && tensor.cuts != wanted.cuts) {
+    return Error("shard_c4") << "reads a parameter that another place of the model needs to be cut differently over x "
+                                "and y; this model can be split over z and data";
+  }
+  if (wanted.range_over_z && Elements(wanted.block) % z != 0) {
+    return Error("shard_c5") << "the rank's " << ShapeText(shape)
+                             << " elements of a weight cannot be cut over axis z of "
+                             << "plan.mesh, which has size " << z
+                             << "; nearest valid: " << NearestDivisors(Elements(wanted.block), z);
+  }
+  wanted.range_over_data = sizes_.zero > 1;
+  const int64_t in_z = Elements(wanted.block) / (wanted.range_over_z ? z : 1);
+  if (wanted.range_over_data && in_z % sizes_.zero != 0) {
+    return Error("shard_c13") << "the rank's " << in_z << " elements of a parameter cannot be cut over the "
+                              << sizes_.zero
+                              << " data replicas of plan.zero; nearest valid: " << NearestDivisors(in_z, sizes_.zero);
+  }
+  wanted.partial_over_x |= of_split_rows && splits_rows();
+  wanted.seen = true;
+  tensor = std::move(wanted);
+  mlir::Value part =
+      builder_.create<ParameterOp>(whole.getLoc(), PartOf(tensor), parameter.getTensor(), parameter.getUse());
+  if (tensor.range_over_data) {
+    part =
+        GatherWeight(part, "data", sizes_.zero, tensor.range_over_z ? tensor.range(z) : tensor.block, ".gather_zero");
+  }
+  if (tensor.range_over_z) part = GatherWeight(part, "z", z, tensor.block, ".gather");
+  return part;
+}
+
+}  // namespace weft::ir

@@ -1,0 +1,101 @@
+// Kernels that ops become when their columns are split over ranks. docs/kernels.md defines each,
+// docs/tensor_parallelism.md where they stand.
+#ifndef WEFT_IR_SPLIT_OPS_TD_
+#define WEFT_IR_SPLIT_OPS_TD_
+
+include "ir/kernel_ops.td"
+
+def Weft_BiasAddOp : Weft_KernelOp<"bias_add", [Weft_Differentiable]> {
+  let summary = "adds a vector to every row: the bias of a product whose sums are completed by a collective";
+  let arguments = (ins Weft_Matrix:$x, Weft_Vector:$bias);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_CrossEntropyPartialOp : Weft_KernelOp<"cross_entropy_partial"> {
+  let summary = "log-sum-exp of the rank's columns of logits, and the logit of the target if it is among them";
+  let description = "`vocabulary` counts columns of the whole; `column_shift` is the rank's first one.";
+  let arguments = (ins Weft_Matrix:$logits, Weft_Tokens:$targets, I64Attr:$vocabulary,
+                       Weft_Shift:$column_shift);
+  let results = (outs Weft_Matrix:$partial);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_CrossEntropyCombineOp : Weft_KernelOp<"cross_entropy_combine", [Weft_Differentiable]> {
+  let summary = "log-sum-exp of whole rows from those of their parts, and the microbatch's weighted loss";
+  let description = [{
+    `logits` are the rank's columns, which begin at `logits_shift`; only the derivative reads them. `losses` is updated
+    in place, see weft.cross_entropy.
+  }];
+  let arguments = (ins Weft_Matrix:$partials, Weft_Tokens:$targets, Weft_Matrix:$logits, Weft_F64Vector:$losses,
+                       F64Attr:$loss_weight, I64Attr:$logits_vocabulary, Weft_Shift:$logits_shift);
+  let results = (outs Weft_Vector:$lse, Weft_F64Vector:$new_losses);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return result == 1 ? 3 : -1; }
+    bool isStepInput(unsigned index) { return index < 2; }
+    int64_t bytes();
+  }];
+}
+
+def Weft_NormPartialOp : Weft_KernelOp<"norm_partial"> {
+  let summary = "statistics of the rank's columns of every row";
+  let arguments = (ins Weft_Matrix:$x, UnitAttr:$root_mean_square);
+  let results = (outs Weft_Matrix:$partial);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_NormCombineOp : Weft_KernelOp<"norm_combine"> {
+  let summary = "statistics of whole rows from those of their equal parts: mean (not of a root mean square) and rstd";
+  let arguments = (ins Weft_Matrix:$partials, F64Attr:$epsilon, I64Attr:$whole_columns, UnitAttr:$root_mean_square);
+  let results = (outs Optional<Weft_Vector>:$mean, Weft_Vector:$rstd);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_NormApplyOp : Weft_KernelOp<"norm_apply", [AttrSizedOperandSegments, Weft_Differentiable]> {
+  let summary = "normalises the rank's columns with statistics of whole rows";
+  let description = [{
+    Without `beta` and `mean` it is a root mean square norm. Its derivative is that of the whole norm: two sums per row,
+    which the ranks that `over` names complete. `row_columns` counts the columns of whole rows.
+  }];
+  let arguments = (ins Weft_Matrix:$x, Weft_Vector:$gamma, Optional<Weft_Vector>:$beta, Optional<Weft_Vector>:$mean,
+                       Weft_Vector:$rstd, UnitAttr:$root_mean_square, I64Attr:$row_columns, DictionaryAttr:$over,
+                       I64Attr:$members, StrAttr:$algorithm);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = [{
+    $x `,` $gamma (`beta` $beta^)? (`mean` $mean^)? `rstd` $rstd attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_NormBackwardPartialOp : Weft_KernelOp<"norm_backward_partial"> {
+  let summary = "the sums over the rank's columns that the derivative of a norm needs";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, Weft_Vector:$gamma, Optional<Weft_Vector>:$mean,
+                       Weft_Vector:$rstd, UnitAttr:$root_mean_square);
+  let results = (outs Weft_Matrix:$sums);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $gamma (`mean` $mean^)? `rstd` $rstd attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_NormBackwardApplyOp
+    : Weft_AccumulatingOp<"norm_backward_apply", [AttrSizedOperandSegments]> {
+  let summary = "gradient of the rank's columns of a norm's input, from the sums of whole rows";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, Weft_Vector:$gamma, Optional<Weft_Vector>:$mean,
+                       Weft_Vector:$rstd, Weft_Matrix:$sums, Optional<Weft_Matrix>:$init, I64Attr:$whole_columns,
+                       UnitAttr:$root_mean_square);
+  let results = (outs Weft_Matrix:$dx);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $gamma (`mean` $mean^)? `rstd` $rstd `,` $sums (`init` $init^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif  // WEFT_IR_SPLIT_OPS_TD_
