@@ -1,5 +1,6 @@
 // The pass cache-gathered: weights that a forward has gathered and its backward would gather again are saved instead.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -25,16 +26,42 @@ struct GatherKey {
 
   static GatherKey Of(ir::SegmentOp segment, ir::GroupAllGatherOp gather) {
     GatherKey key;
-    for (mlir::Value input : gather.getInputs()) {
-      const unsigned number = mlir::cast<mlir::BlockArgument>(input).getArgNumber();
-      key.parts.push_back(segment.getArgRole(number).getAsOpaquePointer());
-    }
-    for (mlir::Type type : gather.getResultTypes()) key.parts.push_back(type.getAsOpaquePointer());
-    key.parts.push_back(gather.getOverAttr().getAsOpaquePointer());
+    key.Add(segment, gather);
     return key;
+  }
+  void Add(ir::SegmentOp segment, ir::GroupAllGatherOp gather) {
+    for (mlir::Value input : gather.getInputs()) {
+      if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(input)) {
+        parts.push_back(segment.getArgRole(argument.getArgNumber()).getAsOpaquePointer());
+      } else {
+        Add(segment, GatherOfWeights(input.getDefiningOp()));
+        parts.push_back(reinterpret_cast<const void*>(uintptr_t{mlir::cast<mlir::OpResult>(input).getResultNumber()}));
+      }
+    }
+    for (mlir::Type type : gather.getResultTypes()) parts.push_back(type.getAsOpaquePointer());
+    parts.push_back(gather.getOverAttr().getAsOpaquePointer());
   }
   friend bool operator==(const GatherKey&, const GatherKey&) = default;
 };
+
+// Whether it is the last gather on the way to those that read it.
+bool IsWhole(ir::GroupAllGatherOp gather) {
+  return llvm::none_of(gather->getUsers(),
+                       [](mlir::Operation* user) { return static_cast<bool>(GatherOfWeights(user)); });
+}
+
+// Removes a gather that nothing reads, and those that it read.
+void EraseUnused(ir::GroupAllGatherOp gather) {
+  if (!gather->use_empty()) return;
+  llvm::SmallVector<mlir::Operation*> makers;
+  for (mlir::Value input : gather.getInputs()) makers.push_back(input.getDefiningOp());
+  gather.erase();
+  std::sort(makers.begin(), makers.end());
+  makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
+  for (mlir::Operation* maker : makers) {
+    if (ir::GroupAllGatherOp before = GatherOfWeights(maker)) EraseUnused(before);
+  }
+}
 
 // A gather of a forward and those that repeat it.
 struct Candidate {
@@ -74,7 +101,8 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
       if (segment.getKind() != ir::SegmentKind::Forward) continue;
       for (mlir::Operation& op : segment.getBody().front()) {
-        if (ir::GroupAllGatherOp gather = GatherOfWeights(&op)) candidates.push_back(CandidateOf(segment, gather));
+        ir::GroupAllGatherOp gather = GatherOfWeights(&op);
+        if (gather && IsWhole(gather)) candidates.push_back(CandidateOf(segment, gather));
       }
     }
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
@@ -83,7 +111,7 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
       }
       for (mlir::Operation& op : segment.getBody().front()) {
         ir::GroupAllGatherOp gather = GatherOfWeights(&op);
-        if (!gather) continue;
+        if (!gather || !IsWhole(gather)) continue;
         const GatherKey key = GatherKey::Of(segment, gather);
         for (Candidate& candidate : candidates) {
           if (candidate.stage != static_cast<int>(segment.getStage())) continue;
@@ -174,7 +202,7 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     }
     candidate.forward.setResultRolesAttr(mlir::ArrayAttr::get(context, roles));
     for (auto [segment, again] : candidate.again) {
-      again.erase();
+      EraseUnused(again);
       EraseUnusedArguments(segment);
     }
   }

@@ -30,8 +30,10 @@ bool IsScratch(mlir::Value value) {
 struct DeferReduceScatterPass : impl::DeferReduceScatterBase<DeferReduceScatterPass> {
   void runOnOperation() override {
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
-      for (auto scatter : segment.getBody().front().getOps<ir::GroupReduceScatterOp>()) {
-        if (!MayOutlive(scatter)) continue;
+      // Last ones first: what is scattered over one axis may be scattered over another then.
+      for (mlir::Operation& op : llvm::reverse(segment.getBody().front())) {
+        auto scatter = mlir::dyn_cast<ir::GroupReduceScatterOp>(op);
+        if (!scatter || !MayOutlive(scatter)) continue;
         scatter.setDetached(true);
         scatter.setBlocking(false);
       }
@@ -39,11 +41,17 @@ struct DeferReduceScatterPass : impl::DeferReduceScatterBase<DeferReduceScatterP
   }
 
   static bool MayOutlive(ir::GroupReduceScatterOp scatter) {
-    if (scatter.getPurpose() != ir::Purpose::ScatterGradients || scatter.getInits().empty()) return false;
-    return llvm::all_of(scatter.getInits(), [](mlir::Value init) { return mlir::isa<mlir::BlockArgument>(init); }) &&
-           llvm::all_of(scatter.getInputs(), IsScratch) &&
-           llvm::all_of(scatter.getOperation()->getUsers(),
-                        [](mlir::Operation* user) { return mlir::isa<ir::ReturnOp>(user); });
+    if (scatter.getPurpose() != ir::Purpose::ScatterGradients || !llvm::all_of(scatter.getInputs(), IsScratch)) {
+      return false;
+    }
+    if (!llvm::all_of(scatter.getInits(), [](mlir::Value init) { return mlir::isa<mlir::BlockArgument>(init); })) {
+      return false;
+    }
+    return llvm::all_of(scatter->getUsers(), [&](mlir::Operation* user) {
+      if (mlir::isa<ir::ReturnOp>(user)) return !scatter.getInits().empty();
+      auto next = mlir::dyn_cast<ir::GroupReduceScatterOp>(user);
+      return next && next.getDetached();
+    });
   }
 };
 

@@ -22,12 +22,13 @@ inline bool ComputesBetween(mlir::Operation* first, mlir::Operation* last) {
   return false;
 }
 
-// The all-gather of weights that `op` is, if it gathers parameters of the segment; else null.
+// The all-gather of weights that `op` is, if it gathers parameters of the segment, or what such a gather makes (weights
+// that are cut over several axes); else null.
 inline ir::GroupAllGatherOp GatherOfWeights(mlir::Operation* op) {
-  auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op);
+  auto gather = mlir::dyn_cast_or_null<ir::GroupAllGatherOp>(op);
   if (!gather || gather.getPurpose() != ir::Purpose::GatherWeights) return {};
   for (mlir::Value input : gather.getInputs()) {
-    if (!mlir::isa<mlir::BlockArgument>(input)) return {};
+    if (!mlir::isa<mlir::BlockArgument>(input) && !GatherOfWeights(input.getDefiningOp())) return {};
   }
   return gather;
 }

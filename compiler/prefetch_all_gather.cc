@@ -17,6 +17,17 @@ struct Gather {
   mlir::Operation* reader = nullptr;
 };
 
+// The first op that computes with what `gather` makes, be it through other gathers.
+void FindReader(mlir::Operation* gather, mlir::Operation** reader) {
+  for (mlir::Operation* user : gather->getUsers()) {
+    if (GatherOfWeights(user)) {
+      FindReader(user, reader);
+    } else if (*reader == nullptr || user->isBeforeInBlock(*reader)) {
+      *reader = user;
+    }
+  }
+}
+
 // Gathers of weights in the order in which they are read.
 std::vector<Gather> GathersInOrder(mlir::Block& block) {
   std::vector<Gather> gathers;
@@ -24,9 +35,7 @@ std::vector<Gather> GathersInOrder(mlir::Block& block) {
     ir::GroupAllGatherOp gather = GatherOfWeights(&op);
     if (!gather) continue;
     Gather found{gather, nullptr};
-    for (mlir::Operation* user : op.getUsers()) {
-      if (found.reader == nullptr || user->isBeforeInBlock(found.reader)) found.reader = user;
-    }
+    FindReader(&op, &found.reader);
     if (found.reader != nullptr) gathers.push_back(found);
   }
   llvm::stable_sort(gathers, [](const Gather& a, const Gather& b) {

@@ -47,3 +47,23 @@ weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_
   %a = weft.matmul %b, %w1 {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   weft.return %a : tensor<4x4xf32>
 }
+
+// Over two axes: the whole weight is kept, and neither part of it is gathered again.
+// TWO-LABEL: weft.segment @stage1.forward
+// CHECK-LABEL: weft.segment @stage1.forward
+// CHECK-SAME: -> (<output>, <saved>)
+// CHECK-LABEL: weft.segment @stage1.backward
+// CHECK-SAME: (%{{.*}}: tensor<4x4xf32> as <output_grad>, %[[W:.*]]: tensor<4x4xf32> as <saved>)
+// CHECK-NEXT: weft.matmul %{{.*}}, %[[W]]
+weft.segment @stage1.forward forward stage 1 (%x: tensor<4x4xf32> as <input>, %p: tensor<4xf32> as <param tensor 3>) -> (<output>) {
+  %z = weft.group_all_gather (%p) over {data = array<i64>} members 2 gather_weights "ring" : (tensor<4xf32>) -> tensor<8xf32>
+  %w = weft.group_all_gather (%z) over {z = array<i64>} members 2 gather_weights "ring" : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %a : tensor<4x4xf32>
+}
+weft.segment @stage1.backward backward stage 1 (%dy: tensor<4x4xf32> as <output_grad>, %p: tensor<4xf32> as <param tensor 3>) -> (<input_grad>) {
+  %z = weft.group_all_gather (%p) over {data = array<i64>} members 2 gather_weights "ring" : (tensor<4xf32>) -> tensor<8xf32>
+  %w = weft.group_all_gather (%z) over {z = array<i64>} members 2 gather_weights "ring" : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %dy, %w {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %a : tensor<4x4xf32>
+}

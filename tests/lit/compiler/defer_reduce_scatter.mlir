@@ -18,3 +18,15 @@ weft.segment @stage0.backward backward stage 0 (%x: tensor<4x4xf32> as <input>, 
   %r = weft.group_reduce_scatter (%dw) over {x = array<i64>} members 2 tensor "ring" {name = "of activations", blocking} : (tensor<4x4xf32>) -> tensor<2x4xf32>
   weft.return %r, %s0, %s1, %s3 : tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
+
+// Over two axes, one after the other.
+// CHECK-LABEL: weft.segment @stage1.backward
+// CHECK: weft.group_reduce_scatter{{.*}} over {z = array<i64>} {{.*}} {detached}
+// CHECK: weft.group_reduce_scatter{{.*}} over {data = array<i64>} {{.*}} {detached}
+weft.segment @stage1.backward backward stage 1 (%x: tensor<4x4xf32> as <input>, %dy: tensor<4x4xf32> as <output_grad>,
+    %g: tensor<4xf32> as <grad tensor 3>) -> (<grad tensor 3>) {
+  %dw = weft.matmul %x, %dy {transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s0 = weft.group_reduce_scatter (%dw) over {z = array<i64>} members 2 scatter_gradients "ring" {blocking} : (tensor<4x4xf32>) -> tensor<8xf32>
+  %s1 = weft.group_reduce_scatter (%s0) init (%g) over {data = array<i64>} members 2 scatter_gradients "ring" {blocking} : (tensor<8xf32>, tensor<4xf32>) -> tensor<4xf32>
+  weft.return %s1 : tensor<4xf32>
+}

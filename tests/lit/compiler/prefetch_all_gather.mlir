@@ -30,3 +30,22 @@ weft.segment @stage1.forward forward stage 1 (%x: tensor<4x4xf32> as <input>, %p
   %a = weft.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   weft.return %a : tensor<4x4xf32>
 }
+
+// Weights that come together over two axes, those of two products in one message over the first.
+// CHECK-LABEL: weft.segment @stage2.forward
+// CHECK-NEXT: weft.group_all_gather{{.*}} over {data = array<i64>}
+// CHECK-NEXT: weft.group_all_gather{{.*}} {name = "w1"}
+// CHECK-NEXT: weft.gelu
+// CHECK-NEXT: weft.group_all_gather{{.*}} {name = "w2"}
+// CHECK-NEXT: weft.matmul {{.*}}name = "a"
+// CHECK-NEXT: weft.matmul {{.*}}name = "b"
+weft.segment @stage2.forward forward stage 2 (%x: tensor<4x4xf32> as <input>, %p1: tensor<4xf32> as <param tensor 4>,
+    %p2: tensor<4xf32> as <param tensor 5>) -> (<output>) {
+  %n = weft.gelu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %z:2 = weft.group_all_gather (%p1, %p2) over {data = array<i64>} members 2 gather_weights "ring" {blocking} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  %w1 = weft.group_all_gather (%z#0) over {z = array<i64>} members 2 gather_weights "ring" {name = "w1", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %n, %w1 {name = "a"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w2 = weft.group_all_gather (%z#1) over {z = array<i64>} members 2 gather_weights "ring" {name = "w2", blocking} : (tensor<8xf32>) -> tensor<4x4xf32>
+  %b = weft.matmul %a, %w2 {name = "b"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %b : tensor<4x4xf32>
+}
