@@ -20,9 +20,9 @@ uint16_t Bf16FromFloat(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// From a double in one rounding: to float towards the odd neighbour, which keeps what decides a tie, then to bf16
-// (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819).
-uint16_t Bf16FromDouble(double x) {
+// To float towards the odd neighbour, which keeps what decides a tie when it is rounded again (Boldo and Melquiond
+// 2008, doi:10.1109/TC.2007.70819).
+float OddFromDouble(double x) {
   float nearest = static_cast<float>(x);
   const double difference = x - static_cast<double>(nearest);
   const uint32_t bits = std::bit_cast<uint32_t>(nearest);
@@ -31,7 +31,31 @@ uint16_t Bf16FromDouble(double x) {
     const bool away = (difference > 0) == !std::signbit(nearest);
     nearest = std::bit_cast<float>(away ? bits + 1 : bits - 1);
   }
-  return Bf16FromFloat(nearest);
+  return nearest;
+}
+
+float FloatFromFp16(uint16_t x) {
+  const uint32_t sign = (x & uint32_t{0x8000}) << 16, exponent = x >> 10 & 31, fraction = x & 0x3ff;
+  if (exponent == 0) {
+    // Zero or subnormal: a multiple of 2^-24.
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | (exponent == 31 ? uint32_t{255} : exponent + 112) << 23 | fraction << 13);
+}
+
+// To nearest, ties to even; 65520 and above become infinite; a NaN stays one.
+uint16_t Fp16FromFloat(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x38800000) {
+    // Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24.
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f)));
+  }
+  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
 }
 
 template <typename T>
@@ -50,12 +74,14 @@ void SumAs(int64_t elements, absl::Span<const void* const> parts, void* destinat
   }
 }
 
-void SumBf16(int64_t elements, absl::Span<const void* const> parts, void* destination) {
+// Of types of 16 bits, in float.
+template <float (*Load)(uint16_t), uint16_t (*Store)(float)>
+void SumHalves(int64_t elements, absl::Span<const void* const> parts, void* destination) {
   uint16_t* out = static_cast<uint16_t*>(destination);
   for (int64_t i = 0; i < elements; ++i) {
-    float sum = FloatFromBf16(static_cast<const uint16_t*>(parts[0])[i]);
-    for (size_t p = 1; p < parts.size(); ++p) sum += FloatFromBf16(static_cast<const uint16_t*>(parts[p])[i]);
-    out[i] = Bf16FromFloat(sum);
+    float sum = Load(static_cast<const uint16_t*>(parts[0])[i]);
+    for (size_t p = 1; p < parts.size(); ++p) sum += Load(static_cast<const uint16_t*>(parts[p])[i]);
+    out[i] = Store(sum);
   }
 }
 
@@ -75,7 +101,7 @@ void SumExact(int64_t elements, absl::Span<const void* const> parts, void* desti
   }
 }
 
-bool IsFloat(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16; }
+bool IsFloat(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
 
 // How a storage type is read into and written from the compute type T.
 template <DType dtype>
@@ -112,7 +138,17 @@ struct Storage<BF16> {
     return static_cast<T>(FloatFromBf16(x));
   }
   static uint16_t Store(float x) { return Bf16FromFloat(x); }
-  static uint16_t Store(double x) { return Bf16FromDouble(x); }
+  static uint16_t Store(double x) { return Bf16FromFloat(OddFromDouble(x)); }
+};
+template <>
+struct Storage<FP16> {
+  using Type = uint16_t;
+  template <typename T>
+  static T Load(uint16_t x) {
+    return static_cast<T>(FloatFromFp16(x));
+  }
+  static uint16_t Store(float x) { return Fp16FromFloat(x); }
+  static uint16_t Store(double x) { return Fp16FromFloat(OddFromDouble(x)); }
 };
 
 template <typename T, DType from, DType to>
@@ -137,7 +173,11 @@ void AddFloats(const void* values, int64_t elements, bool accumulate, DType to, 
     AddLoop<T, from, FP32>(values, elements, accumulate, destination);
   } else {
     using T = std::conditional_t<from == FP64, double, float>;
-    AddLoop<T, from, BF16>(values, elements, accumulate, destination);
+    if (to == BF16) {
+      AddLoop<T, from, BF16>(values, elements, accumulate, destination);
+    } else {
+      AddLoop<T, from, FP16>(values, elements, accumulate, destination);
+    }
   }
 }
 
@@ -156,6 +196,12 @@ void AddExact(DType from, const void* values, int64_t elements, bool accumulate,
     ExactAccumulate(absl::MakeConstSpan(static_cast<const double*>(values), elements), sums);
   } else if (from == FP32) {
     ExactAccumulate(absl::MakeConstSpan(static_cast<const float*>(values), elements), sums);
+  } else if (from == FP16) {
+    const uint16_t* halves = static_cast<const uint16_t*>(values);
+    for (int64_t i = 0; i < elements; ++i) {
+      const float value = FloatFromFp16(halves[i]);
+      ExactAccumulate(absl::MakeConstSpan(&value, 1), sums.subspan(i, 1));
+    }
   } else {
     ExactAccumulateBf16(absl::MakeConstSpan(static_cast<const uint16_t*>(values), elements), sums);
   }
@@ -175,7 +221,10 @@ bool SumParts(DType dtype, int64_t elements, absl::Span<const void* const> parts
       SumAs<float>(elements, parts, destination);
       return true;
     case BF16:
-      SumBf16(elements, parts, destination);
+      SumHalves<FloatFromBf16, Bf16FromFloat>(elements, parts, destination);
+      return true;
+    case FP16:
+      SumHalves<FloatFromFp16, Fp16FromFloat>(elements, parts, destination);
       return true;
     case EXACT192:
       SumExact(elements, parts, destination);
@@ -194,6 +243,8 @@ void AddTo(DType from, const void* values, int64_t elements, bool accumulate, DT
     AddFloats<FP64>(values, elements, accumulate, to, destination);
   } else if (from == FP32) {
     AddFloats<FP32>(values, elements, accumulate, to, destination);
+  } else if (from == FP16) {
+    AddFloats<FP16>(values, elements, accumulate, to, destination);
   } else {
     AddFloats<BF16>(values, elements, accumulate, to, destination);
   }

@@ -9,11 +9,12 @@
 
 namespace weft {
 
-// Whether values of the dtype can be added: fp64, fp32, bf16, exact192.
+// Whether values of the dtype can be added: fp64, fp32, bf16, fp16, exact192.
 bool HasSum(DType dtype);
 
 // destination[i] = the sum of parts[0][i], parts[1][i], ... in this order, in the dtype's compute type (fp64, fp32;
-// fp32 for bf16, rounded once); exact for EXACT192. A part may be the destination. False if the dtype has no sum.
+// fp32 for bf16 and fp16, rounded once); exact for EXACT192. A part may be the destination. False if the dtype has no
+// sum.
 bool SumParts(DType dtype, int64_t elements, absl::Span<const void* const> parts, void* destination);
 
 // Whether AddTo takes values of `from` for a destination of `to`: between floating-point types, from those to EXACT192,

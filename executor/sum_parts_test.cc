@@ -27,6 +27,41 @@ TEST(SumPartsTest, Bf16RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(std::bit_cast<float>(static_cast<uint32_t>(sum[3]) << 16)));
 }
 
+// All numbers of fp16 there and back, and what lies between two of them.
+TEST(SumPartsTest, Fp16RoundsToNearestEven) {
+  const auto round = [](double x) {
+    uint16_t half = 0;
+    AddTo(FP64, &x, 1, false, FP16, &half);
+    return half;
+  };
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const uint16_t half = static_cast<uint16_t>(bits), negative = half | 0x8000, next = half + 1;
+    double value = 0, above = 65536;
+    AddTo(FP16, &half, 1, false, FP64, &value);
+    ASSERT_EQ(value, bits < 0x400 ? std::ldexp(bits, -24)
+                                  : std::ldexp(1024 + (bits & 0x3ff), static_cast<int>(bits >> 10) - 25));
+    if (next < 0x7c00) AddTo(FP16, &next, 1, false, FP64, &above);
+    ASSERT_EQ(round(value), half);
+    ASSERT_EQ(round(-value), negative);
+    const double middle = (value + above) / 2;
+    ASSERT_EQ(round(middle), half % 2 == 0 ? half : next);
+    ASSERT_EQ(round(std::nextafter(middle, 0)), half);
+    ASSERT_EQ(round(std::nextafter(middle, 1e9)), next);
+  }
+  EXPECT_EQ(round(-INFINITY), 0xfc00);
+  EXPECT_EQ(round(NAN), 0x7e00);
+  // 2048 + 1 is a tie in fp16.
+  const uint16_t a = round(2048), b = round(1), c = round(0x1p-24);
+  uint16_t sum = 0;
+  const void* parts[] = {&a, &b, &c};
+  ASSERT_TRUE(SumParts(FP16, 1, parts, &sum));
+  // The sum is in float: the tie is not decided before the third term, but that is lost in float too.
+  EXPECT_EQ(sum, round(2048));
+  Exact192 exact = {};
+  AddTo(FP16, &c, 1, false, EXACT192, &exact);
+  EXPECT_EQ(ExactRound(exact, 53), 0x1p-24);
+}
+
 TEST(SumPartsTest, SumsInTheGivenOrder) {
   const float big = 1 << 24, one = 1, negative = -big;
   float sum = 0;

@@ -26,7 +26,7 @@ absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint3
     const char* side = is_input ? "input " : "output ";
     const size_t index = is_input ? i : i - inputs;
     if ((floating >> i & 1) != 0 && !IsFloating(dtype)) {
-      return error(side, index, " is ", DType_Name(dtype), "; the CPU backend takes FP64, FP32 or BF16");
+      return error(side, index, " is ", DType_Name(dtype), "; the CPU backend takes FP64, FP32, BF16 or FP16");
     }
     if ((integer >> i & 1) != 0 && dtype != INT32) {
       return error(side, index, " is ", DType_Name(dtype), "; it must be INT32");

@@ -27,6 +27,10 @@ absl::Status ExactAccumulateTensor(const Call& call) {
       ExactAccumulate(absl::MakeSpan(reinterpret_cast<const double*>(At(x, first)), count), range);
     } else if (x.dtype == FP32) {
       ExactAccumulate(absl::MakeSpan(reinterpret_cast<const float*>(At(x, first)), count), range);
+    } else if (x.dtype == FP16) {
+      float values[kChunk];
+      GetLoops<float>(call).load(At(x, first), Storage::kFp16, count, values);
+      ExactAccumulate(absl::MakeConstSpan(values, count), range);
     } else {
       ExactAccumulateBf16(absl::MakeSpan(reinterpret_cast<const uint16_t*>(At(x, first)), count), range);
     }
@@ -38,6 +42,11 @@ absl::Status ExactRoundTensor(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10));
   WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[0], "input 0"));
   const TensorView& y = call.out[0];
+  // Its subnormals have fewer bits, which ExactRound does not know.
+  if (y.dtype == FP16) {
+    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "', kernel EXACT_ROUND: output 0 is ",
+                                                   "FP16; it must be FP64, FP32 or BF16"));
+  }
   const int precision = y.dtype == FP64 ? 53 : y.dtype == FP32 ? 24 : 8;
   const auto* accumulators = static_cast<const Exact192*>(call.in[0].data);
   ForChunks(call, Elements(y), [&](int64_t first, int64_t count) {

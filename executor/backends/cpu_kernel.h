@@ -22,7 +22,7 @@
 namespace weft::cpu {
 
 static_assert(static_cast<int>(Storage::kFp64) == FP64 && static_cast<int>(Storage::kFp32) == FP32 &&
-              static_cast<int>(Storage::kBf16) == BF16);
+              static_cast<int>(Storage::kBf16) == BF16 && static_cast<int>(Storage::kFp16) == FP16);
 
 // Memory that grows to the largest request and is then reused: after the first steps nothing is allocated.
 class Scratch {
@@ -106,15 +106,15 @@ inline int64_t Rows(const TensorView& view) {
   return columns == 0 ? 0 : Elements(view) / columns;
 }
 
-inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16; }
-inline int64_t ElementBytes(DType dtype) { return dtype == FP64 ? 8 : dtype == BF16 ? 2 : 4; }
+inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
+inline int64_t ElementBytes(DType dtype) { return dtype == FP64 ? 8 : dtype == BF16 || dtype == FP16 ? 2 : 4; }
 inline Storage StorageOf(const TensorView& view) { return static_cast<Storage>(view.dtype); }
 inline char* At(const TensorView& view, int64_t element) {
   return static_cast<char*>(view.data) + element * ElementBytes(view.dtype);
 }
 
 // InvalidArgument unless the call has as many inputs and outputs as stated, all tensors named by `floating` (bit i =
-// input i, then outputs) are FP64, FP32 or BF16, and those named by `integer` INT32.
+// input i, then outputs) are FP64, FP32, BF16 or FP16, and those named by `integer` INT32.
 absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating, uint32_t integer = 0);
 
 // True if the kernel computes in double: one of these inputs is FP64.

@@ -85,7 +85,7 @@ inline Step MakeStep(Kernel kernel, bool accumulate = false) {
   return step;
 }
 
-inline constexpr DType kDTypes[] = {FP64, FP32, BF16};
+inline constexpr DType kDTypes[] = {FP64, FP32, BF16, FP16};
 // Of norms, log-sum-exps and the like beside a tensor of this type.
 inline DType StatisticsOf(DType dtype) { return dtype == FP64 ? FP64 : FP32; }
 

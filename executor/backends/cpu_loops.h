@@ -17,7 +17,7 @@
 namespace weft::cpu {
 
 // How floating-point elements are stored; values as in proto DType.
-enum class Storage : int32_t { kFp64 = 1, kFp32 = 2, kBf16 = 3 };
+enum class Storage : int32_t { kFp64 = 1, kFp32 = 2, kBf16 = 3, kFp16 = 4 };
 
 // Element (i, j) is data[i * stride + j], or data[j * stride + i] if transposed.
 struct Matrix {

@@ -49,6 +49,9 @@ inline __attribute__((always_inline)) void WithStorage(const void* data, Storage
     case Storage::kBf16:
       f(static_cast<const uint16_t*>(data), [](uint16_t x) { return static_cast<T>(FromBf16(x)); });
       break;
+    case Storage::kFp16:
+      f(static_cast<const uint16_t*>(data), [](uint16_t x) { return static_cast<T>(FromFp16(x)); });
+      break;
   }
 }
 
@@ -224,6 +227,11 @@ void Finish(const Product<T>& product, int64_t row, int64_t height, int64_t colu
         finish(
             static_cast<uint16_t*>(product.c), [](uint16_t x) { return static_cast<T>(FromBf16(x)); },
             [](T x) { return ToBf16(x); });
+        break;
+      case Storage::kFp16:
+        finish(
+            static_cast<uint16_t*>(product.c), [](uint16_t x) { return static_cast<T>(FromFp16(x)); },
+            [](T x) { return ToFp16(x); });
         break;
     }
   }

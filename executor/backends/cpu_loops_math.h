@@ -86,6 +86,9 @@ void Load(const void* src, Storage storage, int64_t n, T* dst) {
     case Storage::kBf16:
       for (int64_t i = 0; i < n; ++i) dst[i] = FromBf16(static_cast<const uint16_t*>(src)[i]);
       break;
+    case Storage::kFp16:
+      for (int64_t i = 0; i < n; ++i) dst[i] = FromFp16(static_cast<const uint16_t*>(src)[i]);
+      break;
   }
 }
 
@@ -100,6 +103,9 @@ void Store(const T* src, Storage storage, int64_t n, void* dst) {
       break;
     case Storage::kBf16:
       for (int64_t i = 0; i < n; ++i) static_cast<uint16_t*>(dst)[i] = ToBf16(src[i]);
+      break;
+    case Storage::kFp16:
+      for (int64_t i = 0; i < n; ++i) static_cast<uint16_t*>(dst)[i] = ToFp16(src[i]);
       break;
   }
 }

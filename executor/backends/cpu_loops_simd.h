@@ -92,8 +92,8 @@ inline uint16_t ToBf16(float x) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
 }
 
-// Rounds once: the step over float is to odd, which keeps what the second rounding needs to know.
-inline uint16_t ToBf16(double x) {
+// To float by rounding to odd, which keeps what a second rounding needs to know.
+inline float ToOdd(double x) {
   const float nearest = static_cast<float>(x);
   uint32_t bits = BitsOfFloat(nearest);
   const double back = nearest;
@@ -102,8 +102,35 @@ inline uint16_t ToBf16(double x) {
     const bool away = back < 0 || x < 0 ? back < x : back > x;
     bits = (bits - away) | 1;
   }
-  return ToBf16(FloatFromBits(bits));
+  return FloatFromBits(bits);
 }
+
+inline uint16_t ToBf16(double x) { return ToBf16(ToOdd(x)); }
+
+inline float FromFp16(uint16_t x) {
+  const uint32_t sign = (x & uint32_t{0x8000}) << 16, exponent = x >> 10 & 31, fraction = x & 0x3ff;
+  if (exponent == 0) {
+    // Zero or subnormal: a multiple of 2^-24.
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return FloatFromBits(sign | (exponent == 31 ? uint32_t{255} : exponent + 112) << 23 | fraction << 13);
+}
+
+// To nearest, ties to even; 65520 and above become infinite; a NaN stays a NaN.
+inline uint16_t ToFp16(float x) {
+  const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x38800000) {
+    // Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24.
+    return static_cast<uint16_t>(sign | (BitsOfFloat(FloatFromBits(magnitude) + 0.5f) - BitsOfFloat(0.5f)));
+  }
+  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
+}
+
+inline uint16_t ToFp16(double x) { return ToFp16(ToOdd(x)); }
 
 }  // namespace
 }  // namespace weft::cpu

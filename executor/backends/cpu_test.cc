@@ -111,9 +111,9 @@ TEST(Cpu, ElementwiseKernels) {
         c.reference = [=](const std::vector<Values>& in, std::vector<Values>& expected) {
           for (int64_t i = 0; i < n; ++i) {
             const double x = in[0][i];
-            expected[0][i] = tanh_approximation
-                                 ? 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)))
-                                 : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+            // (1 + tanh u) / 2 in a form that is accurate where it is small.
+            const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+            expected[0][i] = tanh_approximation ? x / (1 + std::exp(-2 * u)) : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
           }
         };
         Check(c);
@@ -123,11 +123,12 @@ TEST(Cpu, ElementwiseKernels) {
         c.reference = [=](const std::vector<Values>& in, std::vector<Values>& expected) {
           for (int64_t i = 0; i < n; ++i) {
             const double x = in[1][i];
-            const double t = std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+            const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+            const double half = 1 / (1 + std::exp(-2 * u)), rest = 1 / (1 + std::exp(2 * u));
             expected[0][i] =
                 in[0][i] *
                 (tanh_approximation
-                     ? 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x)
+                     ? half + 2 * x * half * rest * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x)
                      : 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI));
           }
         };
@@ -684,7 +685,7 @@ TEST(Cpu, ExactAccumulators) {
     }
     std::vector<Tensor> pair = {accumulator[0], accumulator[0]}, sum = {Tensor(EXACT192, {n})};
     ASSERT_TRUE(RunStep(*backend, MakeStep(ADD), pair, sum).ok());
-    for (DType to : kDTypes) {
+    for (DType to : {FP64, FP32, BF16}) {
       KernelCase c;
       c.name = absl::StrCat("EXACT_ROUND ", DType_Name(to));
       c.step = MakeStep(EXACT_ROUND);
@@ -731,8 +732,9 @@ TEST(Cpu, RefusesWhatItCannotRead) {
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   };
-  EXPECT_NE(message(MakeStep(ADD), {Tensor(FP16, {2}), Tensor(FP32, {2})}, {Tensor(FP32, {2})}).find("input 0 is FP16"),
-            std::string::npos);
+  EXPECT_NE(
+      message(MakeStep(ADD), {Tensor(INT32, {2}), Tensor(FP32, {2})}, {Tensor(FP32, {2})}).find("input 0 is INT32"),
+      std::string::npos);
   EXPECT_NE(message(MakeStep(ADD), {Tensor(FP32, {2})}, {Tensor(FP32, {2})}).find("given 1 and 1"), std::string::npos);
   EXPECT_NE(message(MakeStep(LOAD_TOKENS), {}, {Tensor(INT32, {2})}).find("no data source"), std::string::npos);
   EXPECT_NE(message(MakeStep(KERNEL_UNSPECIFIED), {}, {}).find("no kernel"), std::string::npos);

@@ -44,6 +44,7 @@ class Tensor {
     if (dtype_ == FP64) return As<double>(p);
     if (dtype_ == FP32) return As<float>(p);
     if (dtype_ == INT32) return As<int32_t>(p);
+    if (dtype_ == FP16) return FromFp16(As<uint16_t>(p));
     const uint32_t bits = uint32_t{As<uint16_t>(p)} << 16;
     return As<float>(reinterpret_cast<const unsigned char*>(&bits));
   }
@@ -55,6 +56,7 @@ class Tensor {
     if (dtype_ == FP32) Put(p, static_cast<float>(value));
     if (dtype_ == INT32) Put(p, static_cast<int32_t>(value));
     if (dtype_ == BF16) Put(p, RoundToBf16(value));
+    if (dtype_ == FP16) Put(p, RoundToFp16(value));
   }
 
   std::vector<double> Values() const {
@@ -65,6 +67,30 @@ class Tensor {
 
   bool GuardIntact() const {
     return std::all_of(bytes_.end() - kGuard, bytes_.end(), [](unsigned char byte) { return byte == kPattern; });
+  }
+
+  static double FromFp16(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double value = exponent == 0   ? std::ldexp(fraction, -24)
+                         : exponent < 31 ? std::ldexp(1024 + fraction, exponent - 25)
+                         : fraction == 0 ? INFINITY
+                                         : NAN;
+    return bits >> 15 ? -value : value;
+  }
+
+  // By scaling to units of the last place.
+  static uint16_t RoundToFp16(double value) {
+    const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+    if (std::isnan(value)) return sign | 0x7e00;
+    const double magnitude = std::abs(value);
+    if (magnitude >= 65520) return sign | 0x7c00;
+    int exponent;
+    std::frexp(magnitude, &exponent);
+    // Of numbers from 2^(exponent - 1) on; from 2^-14 down they are subnormal.
+    exponent = magnitude == 0 ? -13 : std::max(exponent, -13);
+    const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 11 - exponent)));
+    // 1024 units are the least normal number of the exponent: a carry goes into the exponent by itself.
+    return static_cast<uint16_t>(sign | (((exponent + 13) << 10) + units));
   }
 
   // By scaling to 8 significant bits: unlike the way of the kernels, which add to the bit pattern.
@@ -85,7 +111,9 @@ class Tensor {
   static constexpr int kGuard = 64;
   static constexpr unsigned char kPattern = 0xA5;
 
-  int64_t ElementSize() const { return dtype_ == FP64 ? 8 : dtype_ == BF16 ? 2 : dtype_ == EXACT192 ? 24 : 4; }
+  int64_t ElementSize() const {
+    return dtype_ == FP64 ? 8 : dtype_ == BF16 || dtype_ == FP16 ? 2 : dtype_ == EXACT192 ? 24 : 4;
+  }
   template <typename T>
   static T As(const unsigned char* p) {
     T value;
