@@ -30,7 +30,7 @@ weft.segment @forward evaluate stage 0 (
   // CHECK: weft.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 5.000000e-01 : f64, sequence = 3 : i64, window = 2 : i64} : (tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>)
   %o2, %lse2 = weft.attention %o, %lse, %lse {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.5 : f64, sequence = 3 : i64, window = 2 : i64} : (tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
   // CHECK: weft.rms_norm %{{.*}}, %{{.*}} {epsilon = 1.000000e-05 : f64}
-  %r, %rstd = weft.rms_norm %o2, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>)
+  %r, %rrms = weft.rms_norm %o2, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>)
   // CHECK: weft.rope %{{.*}} {base = 1.000000e+04 : f64, factor = 8.000000e+00 : f64, head_size = 2 : i64, inverse, magnitude = 1.000000e+00 : f64, ramp_high = 4.000000e+00 : f64, ramp_low = 1.000000e+00 : f64, ramp_positions = 8.192000e+03 : f64, sequence = 3 : i64}
   %t = weft.rope %r {base = 10000.0 : f64, factor = 8.0 : f64, head_size = 2 : i64, inverse, magnitude = 1.0 : f64, ramp_high = 4.0 : f64, ramp_low = 1.0 : f64, ramp_positions = 8192.0 : f64, sequence = 3 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   // CHECK: weft.swiglu %{{.*}}, %{{.*}} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>

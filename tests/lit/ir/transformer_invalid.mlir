@@ -51,9 +51,9 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
 
 // -----
 
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %k: tensor<6x2xf32> as <saved use 1>) -> () {
+weft.segment @s forward stage 0 (%x: tensor<6x3xf32> as <saved use 0>, %o: tensor<6x1xf32> as <saved use 1>) -> () {
   // expected-error@+1 {{[attention_backward_c8] kv_heads is 1; it needs k and v as operands}}
-  %0 = weft.attention_backward %k, %x, %k, %k {kv_heads = 1 : i64, heads = 1 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x2xf32>, tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x2xf32>) -> tensor<6x4xf32>
+  %0 = weft.attention_backward %o, %x, %o, %o {kv_heads = 1 : i64, heads = 1 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x1xf32>, tensor<6x3xf32>, tensor<6x1xf32>, tensor<6x1xf32>) -> tensor<6x3xf32>
   weft.return
 }
 
