@@ -86,7 +86,8 @@ Step MakeStep(mlir::Operation* op) {
   step.mutable_work()->set_dtype(WorkDType(op));
   step.set_stream(COMPUTE);
   auto over = op->getAttrOfType<mlir::DictionaryAttr>("over");
-  if (!over) return step;
+  // Others name the group of a collective in their derivative.
+  if (!over || !op->hasAttr("purpose")) return step;
   step.set_stream(COLLECTIVE);
   step.set_detached(op->hasAttr("detached"));
   Collective* collective = step.mutable_collective();

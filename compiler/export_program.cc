@@ -132,7 +132,7 @@ class TemplateExporter {
       const Shard& shard = ShardOf(segments_.shards[role.getTensor()], role.getRole());
       if (shard.ByteSizeLong() > 0) *buffer.mutable_shard() = shard;
     }
-    buffer.set_use(role.getUse());
+    if (role.getRole() != ir::Role::Deferred) buffer.set_use(role.getUse());
   }
 
   static const Shard& ShardOf(const TensorShards& shards, ir::Role role) {

@@ -270,7 +270,7 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps() {
   std::vector<OrderedStep> ordered;
   for (mlir::Operation* op : steps_) {
     OrderedStep& step = ordered.emplace_back();
-    if (auto over = op->getAttrOfType<mlir::DictionaryAttr>("over")) {
+    if (auto over = op->getAttrOfType<mlir::DictionaryAttr>("over"); over && op->hasAttr("purpose")) {
       const auto purpose = op->getAttrOfType<ir::PurposeAttr>("purpose").getValue();
       const int next = static_cast<int>(streams.size()) + 1;
       step.stream = streams.try_emplace({over.getAsOpaquePointer(), static_cast<int>(purpose)}, next).first->second;

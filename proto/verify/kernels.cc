@@ -82,10 +82,13 @@ void StepCheck::DropoutKernel() {
   const A& a = attributes();
   Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
               A::kOfBackwardFieldNumber, A::kColumnShiftFieldNumber, A::kRowShiftFieldNumber,
-              A::kWholeColumnsFieldNumber});
+              A::kWholeColumnsFieldNumber, A::kSequenceFieldNumber});
   if (!Arity(1, 1, 1, 1)) return;
   AllFloating();
   Dropout();
+  Require(Has(A::kRowShiftFieldNumber) ? a.sequence() >= 1 && Rows() % std::max<int64_t>(1, a.sequence()) == 0
+                                       : a.sequence() == 0,
+          "sequence", a.sequence(), "set with row_shift only, a divisor of the rows of the rank's samples");
   SameShape(Out(0), In(0));
   if (!Rank(In(0), 2)) return;
   const int64_t columns = In(0).shape(1);
@@ -173,7 +176,7 @@ void StepCheck::Kernels() {
       return Embedding();
     case POSITION_EMBEDDING:
     case POSITION_EMBEDDING_BACKWARD: {
-      Attributes({A::kSequenceFieldNumber});
+      Attributes({A::kSequenceFieldNumber, A::kRowShiftFieldNumber});
       if (!Arity(1, 1, 1, 1)) return;
       AllFloating();
       const bool forward = step_.kernel() == POSITION_EMBEDDING;
@@ -181,9 +184,10 @@ void StepCheck::Kernels() {
       const Value& y = forward ? Out(0) : In(0);
       if (!Rank(table, 2) || !Rank(y, 2)) return;
       Shape(y, {y.shape(0), table.shape(1)});
-      Require(
-          a.sequence() >= 1 && a.sequence() <= table.shape(0) && y.shape(0) % std::max<int64_t>(1, a.sequence()) == 0,
-          "sequence", a.sequence(), "a divisor of the rows and at most the rows of the table");
+      Require(a.sequence() >= 1 && a.sequence() <= table.shape(0) &&
+                  (Has(A::kRowShiftFieldNumber) ? Rows() : y.shape(0)) % std::max<int64_t>(1, a.sequence()) == 0,
+              "sequence", a.sequence(), "a divisor of the rows and at most the rows of the table");
+      if (Has(A::kRowShiftFieldNumber)) Within(a.row_shift(), "row_shift", y.shape(0), Rows());
       return;
     }
     case ADD:

@@ -58,6 +58,8 @@ class Walk {
 
   Held Collected(const Step& step, int i) {
     Held held = Get(step.inputs(i));
+    // Activations and their gradients: what is added to what was not summed is a matter of the model.
+    if (step.collective().purpose() == TENSOR && held.ranges.empty()) return held;
     const GroupCuts group = CutsOf(program_, step.collective().group());
     const std::string& name = segment_.values(step.inputs(i)).name();
     if (step.kernel() == GROUP_ALL_GATHER) {

@@ -58,7 +58,9 @@ void ExpectLikeOneRank(const TinyPlan& plan, double tolerance) {
   EXPECT_LT(MostDifferent(*result, *expected, false), tolerance) << plan.Name();
   EXPECT_LT(MostDifferent(*result, *expected, true), 10 * tolerance) << plan.Name();
   // Clipping is active, or norms would not matter.
-  if (plan.clip > 0) EXPECT_GT(expected->report.steps(0).grad_norm(), plan.clip);
+  if (plan.clip > 0) {
+    EXPECT_GT(expected->report.steps(0).grad_norm(), plan.clip);
+  }
 }
 
 class Axes : public testing::TestWithParam<const char*> {};

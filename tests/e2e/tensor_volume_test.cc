@@ -98,6 +98,8 @@ TEST(TensorVolumeTest, CollectivesMoveWhatTheEquationsSay) {
     TinyPlan plan;
     plan.layers = 1;
     plan.microbatch = 4;
+    // In the order in which results are needed.
+    plan.plan_fields = "overlap { all_gather: false all_reduce: false reduce_scatter: false }";
     plan.mesh = absl::StrCat("x", s.x, " y", s.y, " z", s.z);
     const absl::StatusOr<Program> program = CompileTiny(plan);
     ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
