@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -61,6 +62,16 @@ std::string LastLine(const LoadedSchedule& loaded) {
   if (!loaded.report.has_closed_form_makespan()) return absl::StrCat("source: ", loaded.entry->source, "\n");
   return absl::StrCat("closed form (free transfers): makespan ", loaded.report.closed_form_is_bound() ? "at most " : "",
                       JsonNumber(loaded.report.closed_form_makespan()), "; source: ", loaded.entry->source, "\n");
+}
+
+}  // namespace
+
+namespace {
+
+// Schedules call their parameter as plans do.
+absl::Status InFlags(const absl::Status& status, bool given) {
+  if (!given) return status;
+  return absl::Status(status.code(), absl::StrReplaceAll(status.message(), {{"virtual_stages", "--virtual"}}));
 }
 
 }  // namespace
@@ -162,7 +173,9 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
     return Print(json);
   }
 
-  WEFT_ASSIGN_OR_RETURN(const LoadedSchedule loaded, LoadSchedule(request));
+  const absl::StatusOr<LoadedSchedule> loaded_or = LoadSchedule(request);
+  if (!loaded_or.ok()) return InFlags(loaded_or.status(), flags.Given("virtual"));
+  const LoadedSchedule& loaded = *loaded_or;
   if (flags.Given("communicators") || grouped) {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, CsvForm::kComputeComms));
     const TransferOptions options = {.communicators = Choose<Communicators>(kCommunicators, communicators),

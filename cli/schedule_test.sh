@@ -36,6 +36,7 @@ expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
 # What is asked for and not done is refused.
 expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; message-driven, .*: axonn, and files' schedule 1f1b --freeze
 expect 1 'none of the compared schedules takes --virtual; those that do: ' schedule zb-h1 --virtual=2 --compare=gpipe
+expect 1 '^weft schedule: --virtual = 1; allowed: at least 2' schedule interleaved --virtual=1
 expect 2 '--csv-form is for --format=csv, but the format is text' schedule 1f1b --csv-form=compute_comms
 expect 2 '--dialect is for --format=csv, but the format is json' schedule 1f1b --format=json --dialect=torch
 expect 2 '--communicators and --grouped check one schedule' schedule 1f1b --compare=gpipe --grouped

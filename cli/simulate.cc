@@ -106,6 +106,8 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   flags.Bool("verbose", "also what each rank waited for, and for how long", &verbose);
   flags.String("trace", "FILE", "writes the simulated steps for ui.perfetto.dev and for weft report", &trace);
   flags.Int("trace-repetitions", "K", "optimizer steps in the trace", &repetitions, 1, 1000);
+  flags.Bool("exceeded", "of a program with post_validation: every gradient norm is too large, instead of none",
+             &options.exceeded);
   flags.Bool("require-fit", "exit with 1 if the program does not fit the device", &require_fit);
   flags.Example("weft simulate gpt2.weft --cluster=dgx-h100 --trace=t.json");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 1));
@@ -164,6 +166,11 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
     cluster = std::move(inputs.cluster);
   }
 
+  if (options.exceeded && !program.post_validation()) {
+    return UsageError(
+        "--exceeded is for programs with post_validation; this one waits for its norms (plan field "
+        "post_validation)");
+  }
   progress.Step(absl::StrCat("simulating on ", cluster.name()));
   options.trace = !trace.empty();
   options.trace_repetitions = static_cast<int>(repetitions);

@@ -18,6 +18,7 @@
 #include "compiler/memory_fit.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
+#include "compiler/post_validation.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_program.h"
 #include "compiler/schedule_segments.h"
@@ -511,6 +512,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options));
   }
+  if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) return options.ways_out ? WithWaysOut(fits, recipe, plan, inputs) : fits;
     if (options.notes != nullptr) options.notes->push_back(std::string(fits.message()));

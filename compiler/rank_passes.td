@@ -59,6 +59,22 @@ def PlaceReceives : WeftRankPass<"weft-place-receives"> {
 
 def PlanMemory : WeftRankPass<"weft-plan-memory"> {
   let summary = "arena offsets, releases, and the waits that make every reuse of bytes ordered (rule P7)";
+  let description = [{
+    A buffer lives from the action that defines it to the last compute action that reads it, or to its send if nothing
+    computes with it afterwards; time is counted in compute actions, which share one stream. Two buffers whose intervals
+    do not meet may share bytes with no further wait. Waits are added where an interval would not end: compute waits for
+    sends of what it needs again, sends that nothing waits for are waited for by the last compute action, the first
+    receive of an edge waits for the last compute action of the repetition before.
+
+    A wait of compute for a send must not block another rank that this rank has yet to serve. Whether it could is asked
+    of the moments of messages (`compiler/message_moments.h`): an order of all messages of all ranks among compute
+    actions that take reference times, in which each message goes when it is made, when its receive may, and behind
+    those before it on both ranks' streams. A wait for a message that has gone when the action starts agrees with that
+    order, so any number of them is free of circles; where a message goes later, a later action waits for it, or the
+    next repetition does.
+
+    Persistent buffers share with none.
+  }];
 }
 
 #endif  // WEFT_COMPILER_RANK_PASSES_TD_

@@ -35,19 +35,22 @@ class Interpreter::Impl {
         prepared_(std::move(prepared)),
         vote_(*endpoint, options.stop),
         steps_per_repetition_(std::max(1, program.steps_per_repetition())),
+        vote_lead_(program.post_validation() ? 2 : 1),
         streams_(*prepared_),
         groups_(prepared_->groups.size()) {}
 
   // Runs `count` more repetitions of a list.
   absl::StatusOr<int64_t> RunList(ActionList list, int64_t first_step, int64_t count) {
-    first_repetition_ = list == kBodyList ? body_repetitions_ : 0;
+    first_repetition_ = list == kBodyList ? body_repetitions_ : list == kEpilogueList ? epilogues_++ : 0;
     end_repetition_ = first_repetition_ + count;
     first_step_ = first_step;
     if (list == kBodyList) {
       results_.resize(results_.size() + count * steps_per_repetition_);
       left_.assign(count, ActionsOfBody());
     }
-    tracing_ = options_.trace_repetitions > 0;
+    verdicts_.assign(program_.post_validation() ? count : 0, Verdict::kUnknown);
+    // Of several epilogues (rule P15) the first.
+    tracing_ = options_.trace_repetitions > 0 && (list != kEpilogueList || first_repetition_ == 0);
     if (tracing_) {
       const int64_t traced = list == kBodyList ? options_.trace_repetitions - first_repetition_ : 1;
       events_.Reserve(std::clamp<int64_t>(traced, 0, count) * prepared_->steps_of_list[list]);
@@ -56,7 +59,7 @@ class Interpreter::Impl {
     for (GroupState& group : groups_) group = {};
     queue_ = prepared_->backward_queue < 0 ? 0 : -1;
     votes_ = list == kBodyList && options_.stop != nullptr;
-    streams_.Allow(votes_ ? first_repetition_ + 1 : end_repetition_);
+    streams_.Allow(votes_ ? std::min(end_repetition_, first_repetition_ + vote_lead_) : end_repetition_);
     next_vote_ = first_repetition_;
     steps_left_ = prepared_->steps_of_list[list] * count;
     WEFT_RETURN_IF_ERROR(Drive());
@@ -116,7 +119,7 @@ class Interpreter::Impl {
                         action.action->id(), " '", action.action->name(), "'");
   }
 
-  bool VotesLeft() const { return votes_ && next_vote_ + 1 < end_repetition_; }
+  bool VotesLeft() const { return votes_ && next_vote_ + vote_lead_ < end_repetition_; }
 
   absl::Status Drive() {
     // 0: something happened since the last look at the clock.
@@ -156,6 +159,8 @@ class Interpreter::Impl {
     StreamState& state = streams_[index];
     bool moved = false;
     while (true) {
+      WEFT_ASSIGN_OR_RETURN(const bool skipped, SkipLeftOut(index));
+      moved |= skipped;
       if (const int group = streams_.GroupAtHead(index); group >= 0) {
         WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
         moved |= group_moved;
@@ -279,6 +284,7 @@ class Interpreter::Impl {
     const StreamStep head = streams_.Head(index);
     state.ready = false;
     const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
+    if (status.ok()) WEFT_RETURN_IF_ERROR(SkipLeftOut(index).status());
     // Which action comes next is seen when this one's last step has ended.
     if (prepared_->backward_queue >= 0 && streams_.Head(index).first) queue_ = -1;
     if (holds_slot_ && !(status.ok() && ComputeReady() && options_.slots->Keep(endpoint_.rank()))) {
@@ -300,6 +306,8 @@ class Interpreter::Impl {
     if (head.first) {
       StepContext& context = action.context;
       context.step = StepOf(state.repetition) + action.action->step();
+      // Rule P15: the step that was taken back.
+      if (action.action->if_exceeded() && action.action->kind() == OPTIMIZER_STEP) --context.step;
       context.learning_rate = LearningRateAt(program_.recipe(), context.step);
       context.data = options_.data;
       endpoint_.Note(context.step, action.action->id());
@@ -322,6 +330,25 @@ class Interpreter::Impl {
     return EndStep(&stream - prepared_->streams.data(), head, start_ns, tracing_ ? MonotonicNanoseconds() : 0);
   }
 
+  // Goes over steps at the head of the stream that rule P15 leaves out of the run; whether there were any.
+  absl::StatusOr<bool> SkipLeftOut(size_t stream_index) {
+    if (verdicts_.empty() || prepared_->streams[stream_index].steps[streams_.list()].empty()) return false;
+    const StreamState& state = streams_[stream_index];
+    bool skipped = false;
+    while (!state.active && state.repetition < streams_.allowed()) {
+      const StreamStep head = streams_.Head(stream_index);
+      const int64_t repetition = state.repetition;
+      if (!prepared_->actions[head.action].action->if_exceeded() ||
+          verdicts_[repetition - first_repetition_] != Verdict::kRight) {
+        break;
+      }
+      streams_.Next(stream_index);
+      WEFT_RETURN_IF_ERROR(StepDone(stream_index, repetition, head, 0));
+      skipped = true;
+    }
+    return skipped;
+  }
+
   absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
     const StreamStep step = head;
     const int64_t repetition = streams_[stream_index].repetition;
@@ -331,9 +358,7 @@ class Interpreter::Impl {
 
   absl::Status RecordStep(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t start_ns,
                           int64_t end_ns) {
-    PreparedAction& action = prepared_->actions[step.action];
-    ++action.steps[step.step].done;
-    --steps_left_;
+    const PreparedAction& action = prepared_->actions[step.action];
     ++steps_executed_;
     if (tracing_ && (streams_.list() != kBodyList || repetition < options_.trace_repetitions)) {
       // The two queues of compute are one stream to the reader.
@@ -341,6 +366,13 @@ class Interpreter::Impl {
       events_.Record({repetition, action.action->id(), step.step, backwards ? 0 : static_cast<int32_t>(stream_index),
                       streams_[stream_index].ready_ns, start_ns, end_ns, end_ns});
     }
+    return StepDone(stream_index, repetition, step, end_ns);
+  }
+
+  absl::Status StepDone(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t end_ns) {
+    PreparedAction& action = prepared_->actions[step.action];
+    ++action.steps[step.step].done;
+    --steps_left_;
     unblocked_ |= action.steps[step.step].awaited;
     if (step.last) {
       int64_t finished = action.steps[action.last_steps[0]].done;
@@ -363,6 +395,7 @@ class Interpreter::Impl {
   // The action is finished in `repetition`.
   absl::Status Finish(PreparedAction& action, int64_t repetition) {
     unblocked_ |= action.awaited;
+    if (action.action->kind() == VALIDATE) WEFT_RETURN_IF_ERROR(Judge(repetition));
     if (streams_.list() != kBodyList) return absl::OkStatus();
     StepResult* results = &results_[repetition * steps_per_repetition_];
     if (action.writes_losses) {
@@ -371,7 +404,7 @@ class Interpreter::Impl {
         WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the loss", results[u].loss));
       }
     }
-    if (action.writes_norm) {
+    if (action.writes_norm && verdicts_.empty()) {
       results->norm = GradientNorm(*prepared_);
       WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
     }
@@ -383,10 +416,36 @@ class Interpreter::Impl {
         result.learning_rate = LearningRateAt(program_.recipe(), result.step);
         result.end_ns = end_ns;
         result.steps_of_repetition = steps_per_repetition_;
-        if (options_.on_step) options_.on_step(result);
+        if (options_.on_step && verdicts_.empty()) options_.on_step(result);
       }
+      ReportValidated();
     }
     return absl::OkStatus();
+  }
+
+  // Rule P15: the VALIDATE of a repetition is finished. The repetition before it may have been judged by an epilogue.
+  absl::Status Judge(int64_t repetition) {
+    const double norm = prepared_->norm[0], factor = prepared_->norm[1];
+    const int64_t judged = streams_.list() == kBodyList ? repetition : body_repetitions_;
+    if (judged > validated_) {
+      validated_ = judged;
+      results_[judged - 1].norm = norm;
+      if (options_.check_finite && !std::isfinite(norm)) {
+        return absl::OutOfRangeError(absl::StrCat("rank ", endpoint_.rank(), ", step ", StepOf(repetition) - 1,
+                                                  ": the gradient norm is not finite (", norm, ")"));
+      }
+    }
+    verdicts_[repetition - first_repetition_] = factor < 1 ? Verdict::kWrong : Verdict::kRight;
+    unblocked_ = true;
+    ReportValidated();
+    return absl::OkStatus();
+  }
+
+  // Steps are reported in order, when they are over and validated.
+  void ReportValidated() {
+    for (; reported_ < validated_ && results_[reported_].end_ns > 0; ++reported_) {
+      if (options_.on_step) options_.on_step(results_[reported_]);
+    }
   }
 
   absl::Status CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what, double value) {
@@ -407,7 +466,8 @@ class Interpreter::Impl {
 
   // Whether the vote went on: begins one when this rank has finished a repetition after which it does not know yet.
   // That is as late as can be, so that the step during which the run is asked to stop is the last. It costs little: the
-  // next step's first action waits for the weights, and with clipping these wait for all ranks' norms anyway.
+  // next step's first action waits for the weights, and with clipping these wait for all ranks' norms anyway; where
+  // they do not (rule P15), the ranks run one repetition further.
   absl::StatusOr<bool> AdvanceVote() {
     bool progress = false;
     // A rank without actions still takes part.
@@ -419,10 +479,11 @@ class Interpreter::Impl {
       if (progress) {
         ++next_vote_;
         if (vote_.stop()) {
-          steps_left_ -= (end_repetition_ - next_vote_) * prepared_->steps_of_list[streams_.list()];
-          end_repetition_ = next_vote_;
+          const int64_t end = next_vote_ + vote_lead_ - 1;
+          steps_left_ -= (end_repetition_ - end) * prepared_->steps_of_list[streams_.list()];
+          end_repetition_ = end;
         }
-        streams_.Allow(std::min(end_repetition_, next_vote_ + 1));
+        streams_.Allow(std::min(end_repetition_, next_vote_ + vote_lead_));
       }
     }
     return progress;
@@ -461,6 +522,8 @@ class Interpreter::Impl {
   StopVote vote_;
   // Optimizer steps, at least 1.
   const int64_t steps_per_repetition_;
+  // The vote after a repetition is on the one that comes so many later.
+  const int64_t vote_lead_;
   StreamHeads streams_;
   std::vector<GroupState> groups_;
   // By action, for sends and receives.
@@ -470,6 +533,13 @@ class Interpreter::Impl {
   bool holds_slot_ = false;
   std::vector<StepResult> results_;
   EventRecorder events_;
+  // Of a post-validated program (rule P15), by repetition of this RunList; else empty.
+  enum class Verdict : char { kUnknown, kRight, kWrong };
+  std::vector<Verdict> verdicts_;
+  // Repetitions of the body whose norm is known; that have been reported; and epilogues so far.
+  int64_t validated_ = 0;
+  int64_t reported_ = 0;
+  int64_t epilogues_ = 0;
   // Actions of each repetition of this RunList that are not finished.
   std::vector<int64_t> left_;
 
@@ -505,7 +575,9 @@ absl::Status Interpreter::RunPrologue(int64_t first_step) {
   return impl_->RunList(kPrologueList, first_step, 1).status();
 }
 
-absl::Status Interpreter::RunEpilogue() { return impl_->RunList(kEpilogueList, 0, 1).status(); }
+absl::Status Interpreter::RunEpilogue(int64_t next_step) {
+  return impl_->RunList(kEpilogueList, next_step, 1).status();
+}
 
 absl::StatusOr<int64_t> Interpreter::RunBody(int64_t first_step, int64_t repetitions) {
   if (!impl_->program().step_barrier()) return impl_->RunList(kBodyList, first_step, repetitions);

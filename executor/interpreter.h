@@ -55,15 +55,16 @@ struct InterpreterOptions {
   ComputeSlots* slots = nullptr;
   // How long a rank may wait without any progress of its own.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Set when the run shall end after the current repetition, on whatever rank; null: never. Where it is given, the ranks
-  // agree after each repetition whether to go on, when all have finished it.
+  // Set when the run shall end after the current repetition, on whatever rank; null: never. Where it is given, the
+  // ranks agree after each repetition whether to go on, when all have finished it.
   const std::atomic<bool>* stop = nullptr;
   // Keep events of the first so many repetitions, and of prologue and epilogue; 0 = none.
   int64_t trace_repetitions = 0;
   // Zero of the trace's clock.
   int64_t trace_epoch_ns = 0;
   std::optional<InjectedFailure> failure;
-  // Called on the rank's thread whenever a repetition is finished, once for each of its steps.
+  // Called on the rank's thread whenever a repetition is finished, once for each of its steps. Of a post-validated
+  // program (rule P15) when its norm is known too: that of the last one is after the epilogue.
   std::function<void(const StepResult&)> on_step;
   // Whether a loss or norm that is not finite ends the run (rule P11).
   bool check_finite = true;
@@ -83,7 +84,9 @@ class Interpreter {
   // Runs `repetitions` repetitions, the first being optimizer step `first_step`, to their end on this rank. Returns how
   // many were run: fewer if the ranks agreed to stop.
   absl::StatusOr<int64_t> RunBody(int64_t first_step, int64_t repetitions);
-  absl::Status RunEpilogue();
+  // `next_step` is the one after the last. Of a post-validated program (rule P15) it is run before anything reads the
+  // weights, as often as that is, and the body may go on after it.
+  absl::Status RunEpilogue(int64_t next_step = 0);
   // Asks all ranks whether one of them wants to stop. All call it, between two RunBody, if options.stop is set.
   absl::StatusOr<bool> AgreeToStop();
 

@@ -418,7 +418,7 @@ class Preparer {
     int writer = -1;
     for (int i = 0; i < static_cast<int>(out_.actions.size()); ++i) {
       const PreparedAction& prepared = out_.actions[i];
-      if (prepared.list != kBodyList) continue;
+      if (prepared.list != kBodyList || prepared.action->if_exceeded()) continue;
       auto consider = [&](int buffer) {
         if (t_->buffers(buffer).role() != role) return;
         result = &t_->buffers(buffer);

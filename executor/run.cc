@@ -141,6 +141,8 @@ class RankRun {
       if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
       WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, (next - step) / steps_per_repetition));
       step += ran * steps_per_repetition;
+      // Rule P15: what follows reads the weights.
+      if (shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue(step));
       result_.stopped = step < next;
       if (step == next && step < shared_.last_step && options.stop != nullptr) {
         WEFT_ASSIGN_OR_RETURN(result_.stopped, interpreter_->AgreeToStop());
@@ -161,7 +163,7 @@ class RankRun {
       last_end_ns_ = MonotonicNanoseconds();
     }
     result_.last_step = step;
-    WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue());
+    if (!shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue());
     return evaluator_ != nullptr ? evaluator_->RunEpilogue() : absl::OkStatus();
   }
 

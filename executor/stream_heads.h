@@ -30,6 +30,7 @@ class StreamHeads {
   void Begin(ActionList list, int64_t first, int64_t body_repetitions);
   // Repetitions below this may begin.
   void Allow(int64_t end) { allowed_ = end; }
+  int64_t allowed() const { return allowed_; }
 
   ActionList list() const { return list_; }
   size_t size() const { return states_.size(); }

@@ -39,7 +39,7 @@ class Writer {
 
   absl::StatusOr<std::string> Write() {
     const StepDurationFn no_duration = [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; };
-    WEFT_ASSIGN_OR_RETURN(view_, BuildProgramView(program_, no_duration, {}));
+    WEFT_ASSIGN_OR_RETURN(view_, BuildProgramView(program_, no_duration, {.exceeded = true}));
     json_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
     for (const RankTrace& rank : trace_.ranks()) WEFT_RETURN_IF_ERROR(WriteRank(rank));
     WriteFlows();

@@ -51,13 +51,14 @@ struct Item {
 class Naive {
  public:
   Naive(const Program& program, const NaiveDurations& durations, int repetitions, int64_t devices_per_node,
-        int64_t slots_per_node, int64_t turn)
+        int64_t slots_per_node, int64_t turn, bool exceeded)
       : program_(program),
         durations_(durations),
         repetitions_(repetitions),
         devices_per_node_(devices_per_node),
         slots_per_node_(slots_per_node),
-        turn_(turn) {}
+        turn_(turn),
+        exceeded_(exceeded) {}
 
   NaiveResult Run() {
     ranks_ = 1;
@@ -148,6 +149,7 @@ class Naive {
   }
 
   void AddAction(int64_t rank, const Template& t, const Action& action, int list, int repetition) {
+    if (IsLeftOut(action)) return;
     const bool collective =
         action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
     const bool communicates = action.kind() == SEND || action.kind() == RECV || collective;
@@ -218,6 +220,18 @@ class Naive {
                                                                       : 2;
     for (const int64_t extent : value.shape()) bytes *= extent;
     return bytes;
+  }
+
+  // P15.
+  bool IsLeftOut(const Action& action) const { return action.if_exceeded() && !exceeded_; }
+
+  // P15: whoever depends on what is left out depends on the VALIDATE of its list.
+  int StandIn(const google::protobuf::RepeatedPtrField<Action>& list, const Action& action) const {
+    if (!IsLeftOut(action)) return action.id();
+    for (const Action& other : list) {
+      if (other.kind() == VALIDATE) return other.id();
+    }
+    return -1;
   }
 
   // P3.
@@ -301,11 +315,11 @@ class Naive {
       for (const Action& action : node.t->body()) {
         if (action.id() != dep.action()) continue;
         const int from = step.list == kEpilogue ? repetitions_ - 1 : step.repetition;
-        wait_for(kBody, from - dep.distance(), dep.action(), -1, dep.detached());
+        wait_for(kBody, from - dep.distance(), StandIn(node.t->body(), action), -1, dep.detached());
       }
       for (const Action& action : node.t->epilogue()) {
-        if (action.id() == dep.action() && dep.distance() == 0)
-          wait_for(kEpilogue, 0, dep.action(), -1, dep.detached());
+        if (action.id() != dep.action() || dep.distance() != 0) continue;
+        wait_for(kEpilogue, 0, StandIn(node.t->epilogue(), action), -1, dep.detached());
       }
     }
     if (program_.step_barrier() && step.list == kBody && step.repetition > 0) {
@@ -594,6 +608,7 @@ class Naive {
   const int64_t devices_per_node_;
   const int64_t slots_per_node_;
   const int64_t turn_;
+  const bool exceeded_;
   // Ranks that hold a slot, and since when.
   std::map<int64_t, int64_t> holders_;
   int64_t ranks_ = 1;
@@ -606,8 +621,8 @@ class Naive {
 }  // namespace
 
 NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
-                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn) {
-  return Naive(program, durations, repetitions, devices_per_node, slots_per_node, turn).Run();
+                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn, bool exceeded) {
+  return Naive(program, durations, repetitions, devices_per_node, slots_per_node, turn, exceeded).Run();
 }
 
 }  // namespace weft

@@ -55,8 +55,9 @@ struct NaiveResult {
 };
 
 // `slots_per_node` 0 = no limit; `turn` is how long a rank may keep its slot.
+// `exceeded`: every verdict of rule P15 is that the norm was too large; else none is.
 NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
-                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn);
+                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn, bool exceeded = false);
 
 }  // namespace weft
 

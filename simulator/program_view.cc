@@ -32,7 +32,6 @@ class TemplateBuilder {
     AddActions(template_.body(), ListKind::kBody);
     AddActions(template_.epilogue(), ListKind::kEpilogue);
     view_.objects = view_.actions.size();
-    view_.body_actions = template_.body_size();
     FindGroups();
     named_base_.assign(view_.actions.size(), 0);
     for (int32_t i = 0; i < static_cast<int32_t>(view_.actions.size()); ++i) {
@@ -50,7 +49,16 @@ class TemplateBuilder {
   absl::Status Error(const Action& action, absl::string_view what) const { return ViewError(template_, action, what); }
 
   void AddActions(const google::protobuf::RepeatedPtrField<Action>& list, ListKind kind) {
+    // That of the list.
+    int32_t validate = -1;
     for (const Action& action : list) {
+      // Rule P15.
+      if (action.if_exceeded() && !options_.exceeded) {
+        index_of_id_[action.id()] = validate;
+        continue;
+      }
+      if (action.kind() == VALIDATE) validate = static_cast<int32_t>(view_.actions.size());
+      view_.body_actions += kind == ListKind::kBody;
       index_of_id_[action.id()] = static_cast<int32_t>(view_.actions.size());
       view_.actions.push_back({.action = &action,
                                .list = kind,
@@ -249,6 +257,7 @@ class TemplateBuilder {
       if (found == index_of_id_.end()) return Error(action, absl::StrCat("it waits for unknown action ", dep.action()));
       if (dep.distance() < 0) return Error(action, absl::StrCat("distance ", dep.distance(), " is negative"));
       const int32_t target = found->second;
+      if (target < 0) return Error(action, absl::StrCat("action ", dep.action(), " has no VALIDATE before it"));
       view_.actions[index].awaits_recv |= view_.actions[target].action->kind() == RECV;
       Wait wait = {.object = target,
                    .distance = dep.distance(),

@@ -175,6 +175,8 @@ struct ProgramView {
 struct ProgramViewOptions {
   // Join steps to runs. Off, every step is a run by itself, as needed where ranks take turns between steps.
   bool join_steps = true;
+  // With the actions that are done again where a norm was too large (rule P15); off, without them.
+  bool exceeded = false;
 };
 
 // `program` must have passed VerifyProgram and must outlive the view. Errors are those of `duration`, and

@@ -89,7 +89,9 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
     wide.unit_forward = Times(wide.unit_forward, widths[segment]);
     return cost->cost(program.segments(segment).steps(step), kind, step - first_compute[segment], cluster, wide);
   };
-  WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, duration, {.join_steps = !slots_limit}));
+  WEFT_ASSIGN_OR_RETURN(
+      const ProgramView view,
+      BuildProgramView(program, duration, {.join_steps = !slots_limit, .exceeded = options.exceeded}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
   const std::unique_ptr<NetworkModel> network = network_entry->make(program.mesh(), cluster);
 

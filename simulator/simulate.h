@@ -22,6 +22,9 @@ struct SimulateOptions {
   // Keep the trace of `trace_repetitions` repetitions.
   bool trace = false;
   int trace_repetitions = 1;
+  // Of a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large, instead
+  // of the one in which none is.
+  bool exceeded = false;
 };
 
 struct Simulation {

@@ -86,6 +86,8 @@ void AddHeldActivations(TemplateView& view) {
   for (ActionView& action_view : view.actions) {
     const Action& action = *action_view.action;
     if (action.kind() != FORWARD && action.kind() != FORWARD_BACKWARD) continue;
+    // A microbatch that is done again (rule P15) was under way already.
+    if (action.if_exceeded()) continue;
     action_view.holds = std::max(1, action.width());
     if (action_view.holds == 1) continue;
     const int32_t object = view.objects++;

@@ -29,6 +29,7 @@ class Findings {
   bool empty() const { return list_.empty(); }
   // Put before every message that follows, e.g. "evaluation: ".
   void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
+  const std::string& prefix() const { return prefix_; }
   std::vector<Finding> Take() { return std::move(list_); }
 
  private:
@@ -173,7 +174,8 @@ inline bool IsBackward(ActionKind kind) {
 // Of a microbatch.
 inline bool IsMicrobatch(ActionKind kind) { return IsForward(kind) || IsBackward(kind); }
 inline bool IsCompute(ActionKind kind) {
-  return IsMicrobatch(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP;
+  return IsMicrobatch(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
+         kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE || kind == CLEAR_GRADIENTS;
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
 inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }

@@ -147,7 +147,7 @@ std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::Repeated
 
 bool BelongsToTensor(BufferRole role) {
   return role == PARAM || role == MASTER || role == GRAD || role == GRAD_ACCUMULATOR || role == MOMENT1 ||
-         role == MOMENT2;
+         role == MOMENT2 || role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2;
 }
 
 // What the program's precision says of a role: field and dtype, unspecified = nothing.
@@ -161,6 +161,8 @@ std::pair<const char*, DType> PrecisionOf(const Precision& precision, BufferRole
       return {"grads", precision.grads()};
     case MOMENT1:
     case MOMENT2:
+    case KEPT_MOMENT1:
+    case KEPT_MOMENT2:
       return {"moments", precision.moments()};
     default:
       return {"", DTYPE_UNSPECIFIED};

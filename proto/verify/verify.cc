@@ -5,6 +5,8 @@
 #include "proto/verify/index.h"
 #include "proto/verify/matching.h"
 #include "proto/verify/memory.h"
+#include "proto/verify/plain_program.h"
+#include "proto/verify/post_validation.h"
 
 namespace weft {
 namespace {
@@ -18,6 +20,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   if (findings->empty()) verify::CheckBuffers(program, findings);
   if (findings->empty()) verify::CheckSegments(program, options, findings);
   if (findings->empty()) verify::CheckActions(program, options, findings);
+  if (findings->empty()) verify::CheckPostValidationForm(program, findings);
   if (!findings->empty()) return;
   verify::Index index;
   index.program = &program;
@@ -28,6 +31,18 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   if (!findings->empty()) return;
   const verify::ListOrders order = verify::CheckDeadlock(index, matching, findings);
   if (!findings->empty()) return;
+  if (program.post_validation()) {
+    verify::CheckPostValidation(index, matching, findings);
+    for (const bool again : {false, true}) {
+      if (!findings->empty() || (again && !verify::HasAgain(program))) return;
+      // Their rules see plain programs, and so find no more of this.
+      const std::string prefix = findings->prefix();
+      findings->set_prefix(absl::StrCat(prefix, again ? "with the guess done again: " : "with the guess as it is: "));
+      FindInProgram(verify::PlainProgram(program, again), options, findings);
+      findings->set_prefix(prefix);
+    }
+    return;
+  }
   for (const verify::TemplateIndex& t : index.templates) {
     if (!findings->full()) verify::CheckMemory(index, t, findings);
   }

@@ -316,12 +316,15 @@ struct Reader {
     return status;
   }
 
-  // UNSHARD and RESHARD take turns, and what computes is unsharded, if any stage of the rank is ever sharded.
+  // UNSHARD and RESHARD take turns, and what computes is unsharded, if any stage of the rank is ever sharded. PyTorch
+  // sums gradients in REDUCE_GRAD only, older versions in the last backward, and their files have no REDUCE_GRAD at
+  // all.
   absl::Status CheckWeights() const {
+    const bool reduces = seen.count(static_cast<int>(Kind::kReduceGradient)) > 0;
     for (const std::vector<Cell>& row : rows) {
       const bool sharded =
           std::any_of(row.begin(), row.end(), [&](const Cell& c) { return KindOf(c.word) == Kind::kUnshard; });
-      std::map<int, const Cell*> held, reduced;
+      std::map<int, const Cell*> held, reduced, last_gradient;
       for (const Cell& cell : row) {
         switch (const Kind kind = KindOf(cell.word); kind) {
           case Kind::kUnshard:
@@ -343,11 +346,19 @@ struct Reader {
             if (sharded && held.count(cell.stage) == 0) {
               return Refuse(At(cell), "stage ", cell.stage, " is not unsharded here");
             }
-            if ((kind == Kind::kBackward || kind == Kind::kBackwardWeight) && reduced.count(cell.stage) > 0) {
+            if (kind != Kind::kBackward && kind != Kind::kBackwardWeight) break;
+            last_gradient[cell.stage] = &cell;
+            if (reduced.count(cell.stage) > 0) {
               return Refuse(At(cell), "comes after ", cell.stage, "REDUCE_GRAD in cell ",
                             reduced[cell.stage]->place.cell);
             }
         }
+      }
+      for (const auto& [stage, cell] : last_gradient) {
+        if (!sharded || !reduces || reduced.count(stage) > 0) continue;
+        return Refuse(At(*cell), "is the last gradient of stage ", stage, ", whose weights are sharded, and no ", stage,
+                      "REDUCE_GRAD follows to sum it; ", At(seen.at(static_cast<int>(Kind::kReduceGradient))),
+                      "another stage has one");
       }
     }
     return absl::OkStatus();

@@ -166,6 +166,9 @@ TEST(ParsePytorchCsv, TransfersAndWeights) {
   EXPECT_THAT(Error("0RESHARD,0F0,0B0\n"), HasSubstr("stage 0 is not unsharded here"));
   EXPECT_THAT(Error("0F0,0REDUCE_GRAD,0B0\n"), HasSubstr("comes after 0REDUCE_GRAD in cell 2"));
   EXPECT_THAT(Error("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n"), HasSubstr("cell 4: 0REDUCE_GRAD: is also in cell 3"));
+  EXPECT_THAT(Error("0UNSHARD,1UNSHARD,0F0,1F0,1B0,0B0,0REDUCE_GRAD\n"),
+              HasSubstr("cell 5: 1B0: is the last gradient of stage 1, whose weights are sharded, and no 1REDUCE_GRAD"));
+  EXPECT_TRUE(ParsePytorchCsv("0UNSHARD,0F0,0B0\n").ok());
 }
 
 TEST(FormatPytorchCsv, Dialects) {

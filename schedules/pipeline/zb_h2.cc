@@ -9,9 +9,9 @@
 // Rank r runs min(2(P - r) - 1, N) forwards, then for every m: i(m), w(m - 2r) if there is one, the next forward if
 // there is one; then the weight gradients that are left, ascending.
 //
-// The gain is in the span: a rank that updates its weights as soon as it is done, without waiting for the others (the
-// paper's post-validation of the gradient norm), begins the next step 0 bubbles later. With a barrier between steps the
-// makespan counts, and there ZB-H2 is no better than ZB-H1 at F = I = W.
+// The gain is in the span: a rank that updates its weights as soon as it is done, without waiting for the others (plan
+// field post_validation, rule P15), begins the next step 0 bubbles later. With a barrier between steps, or waiting for
+// the gradient norm, the makespan counts, and there ZB-H2 is no better than ZB-H1 at F = I = W.
 //
 // Constraints: any P >= 1, N >= 1. The paper's figures need N >= 2P - 1; with less, the warm-up is cut short.
 // Time:    equal stages, free transfers, W <= F, I; n = min(N, 2P - 1):

@@ -7,8 +7,10 @@
 #include "tests/e2e/tiny_gpt.h"
 
 int main(int argc, char** argv) {
-  if (argc != 8 && argc != 9) {
-    std::fprintf(stderr, "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS [RECOMPUTE]\n");
+  if (argc < 8 || argc > 11) {
+    std::fprintf(stderr,
+                 "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS "
+                 "[RECOMPUTE [CLIP_NORM [PLAN_FIELDS]]]\n");
     return 2;
   }
   weft::TinyPlan plan;
@@ -17,7 +19,9 @@ int main(int argc, char** argv) {
   plan.schedule = argv[5];
   plan.exact = std::atoi(argv[6]) != 0;
   plan.steps = std::atoi(argv[7]);
-  plan.recompute = argc == 9 && std::atoi(argv[8]) != 0;
+  plan.recompute = argc > 8 && std::atoi(argv[8]) != 0;
+  if (argc > 9) plan.clip = std::atof(argv[9]);
+  if (argc > 10) plan.plan_fields = argv[10];
   const absl::StatusOr<weft::Program> program = weft::CompileTiny(plan);
   absl::Status status = program.status();
   if (status.ok()) status = weft::WriteProgram(*program, argv[1]);

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "schedules/pipeline/schedule.h"
 #include "schedules/pipeline/schedule_text.h"
+#include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
@@ -22,21 +23,6 @@ namespace {
 
 bool full = false;
 constexpr int kMicrobatches = 4;
-
-absl::StatusOr<RunResult> Train(const TinyPlan& plan) {
-  static const std::string path = [] {
-    const std::string file = ::testing::TempDir() + "/tiny.txt";
-    EXPECT_TRUE(WriteTinyText(file).ok());
-    return file;
-  }();
-  const absl::StatusOr<Program> program = CompileTiny(plan);
-  if (!program.ok()) return program.status();
-  const auto data = OpenTinyText(path, *program);
-  if (!data.ok()) return data.status();
-  RunOptions options;
-  options.collect_weights = true;
-  return RunInProcess(*program, **data, options);
-}
 
 TinyPlan PlanWith(int pipe, const std::string& definition) {
   TinyPlan plan{.pipe = pipe, .schedule = "", .exact = true};

@@ -2,7 +2,6 @@
 // the plan. By default a sample of the plans; with --full all of them.
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -11,63 +10,13 @@
 #include "executor/run.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
+#include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
 namespace {
 
 bool full = false;
-
-std::string TextPath() {
-  static const std::string path = [] {
-    const std::string file = ::testing::TempDir() + "/tiny.txt";
-    EXPECT_TRUE(WriteTinyText(file).ok());
-    return file;
-  }();
-  return path;
-}
-
-absl::StatusOr<RunResult> Train(const TinyPlan& plan, RunOptions options = {}) {
-  const absl::StatusOr<Program> program = CompileTiny(plan);
-  if (!program.ok()) return program.status();
-  const auto data = OpenTinyText(TextPath(), *program);
-  if (!data.ok()) return data.status();
-  options.collect_weights = true;
-  return RunInProcess(*program, **data, options);
-}
-
-// What must be the same bits, as bytes.
-struct Outcome {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<std::byte>> weights;
-};
-
-Outcome OutcomeOf(const RunResult& result) {
-  Outcome outcome;
-  for (const RunStep& step : result.report.steps()) {
-    outcome.losses.push_back(step.loss());
-    outcome.norms.push_back(step.grad_norm());
-  }
-  for (const TensorData& tensor : result.weights) outcome.weights.push_back(tensor.bytes);
-  return outcome;
-}
-
-bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
-}
-
-void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what) {
-  EXPECT_TRUE(SameBits(a.losses, b.losses)) << what;
-  for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
-    if (a.losses[i] == b.losses[i] && a.norms[i] == b.norms[i]) continue;
-    ADD_FAILURE() << what << ": first difference in step " << i << ": loss " << a.losses[i] << " against "
-                  << b.losses[i] << ", norm " << a.norms[i] << " against " << b.norms[i];
-    break;
-  }
-  EXPECT_TRUE(SameBits(a.norms, b.norms)) << what;
-  ASSERT_EQ(a.weights.size(), b.weights.size()) << what;
-  for (size_t i = 0; i < a.weights.size(); ++i) EXPECT_TRUE(a.weights[i] == b.weights[i]) << what << ": tensor " << i;
-}
 
 // Losses fall and clipping is active, or the comparisons would prove little.
 void ExpectTrains(const Outcome& outcome) {
@@ -122,7 +71,7 @@ TEST(OneLossTest, ReplicasDoNotMatterUnderExactAccumulation) {
 }
 
 TEST(OneLossTest, ReplicasAgreeClosely) {
-  const auto reference = Train({});
+  const auto reference = Train(TinyPlan{});
   ASSERT_TRUE(reference.ok()) << reference.status();
   const Outcome expected = OutcomeOf(*reference);
   for (int data : {2, 4}) {
@@ -273,7 +222,7 @@ TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
   const std::string directory = ::testing::TempDir() + "/notes", other = ::testing::TempDir() + "/other.txt";
   std::filesystem::remove_all(directory);
   // As long, but with one byte changed.
-  std::string text = *ReadFile(TextPath());
+  std::string text = *ReadFile(TinyTextPath());
   text[100] = text[100] == 'x' ? 'y' : 'x';
   ASSERT_TRUE(WriteFileAtomic(other, text).ok());
   auto notes_of = [&](const std::string& path, int recipe_steps, int64_t steps) {
@@ -290,8 +239,8 @@ TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
     EXPECT_TRUE(result.ok()) << result.status();
     return notes;
   };
-  ASSERT_EQ(notes_of(TextPath(), 20, 1).size(), 1u);
-  ASSERT_EQ(notes_of(TextPath(), 20, 2).size(), 1u);
+  ASSERT_EQ(notes_of(TinyTextPath(), 20, 1).size(), 1u);
+  ASSERT_EQ(notes_of(TinyTextPath(), 20, 2).size(), 1u);
   const std::vector<std::string> changed = notes_of(other, 30, 3);
   ASSERT_EQ(changed.size(), 3u);
   EXPECT_NE(changed[1].find("the data is not that of the checkpoint"), std::string::npos) << changed[1];
@@ -302,7 +251,7 @@ TEST(OneLossTest, EvaluationChangesNothing) {
   const TinyPlan plan{.pipe = 2, .data = 2, .exact = true};
   const auto program = CompileTiny(plan);
   ASSERT_TRUE(program.ok()) << program.status();
-  const auto data = *OpenTinyText(TextPath(), *program);
+  const auto data = *OpenTinyText(TinyTextPath(), *program);
   RunOptions options;
   options.collect_weights = true;
   const auto plain = RunInProcess(*program, *data, options);

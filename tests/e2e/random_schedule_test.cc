@@ -24,6 +24,7 @@
 #include "schedules/pipeline/schedule_text.h"
 #include "schedules/pipeline/timing.h"
 #include "simulator/simulate.h"
+#include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
@@ -207,19 +208,6 @@ TinyPlan PlanOf(int pipe, int microbatches) {
   return plan;
 }
 
-absl::StatusOr<RunResult> Train(const Program& program) {
-  static const std::string path = [] {
-    const std::string file = ::testing::TempDir() + "/tiny.txt";
-    EXPECT_TRUE(WriteTinyText(file).ok());
-    return file;
-  }();
-  const auto data = OpenTinyText(path, program);
-  if (!data.ok()) return data.status();
-  RunOptions options;
-  options.collect_weights = true;
-  return RunInProcess(program, **data, options);
-}
-
 // One rank's results, by microbatches.
 const RunResult& Reference(int microbatches) {
   static std::map<int, RunResult>* results = new std::map<int, RunResult>();
@@ -237,15 +225,7 @@ const RunResult& Reference(int microbatches) {
 void ExpectTrainsAlike(const Program& program, const RunResult& reference) {
   const auto result = Train(program);
   ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_EQ(result->report.steps_size(), reference.report.steps_size());
-  for (int step = 0; step < reference.report.steps_size(); ++step) {
-    EXPECT_EQ(result->report.steps(step).loss(), reference.report.steps(step).loss());
-    EXPECT_EQ(result->report.steps(step).grad_norm(), reference.report.steps(step).grad_norm());
-  }
-  ASSERT_EQ(result->weights.size(), reference.weights.size());
-  for (size_t i = 0; i < reference.weights.size(); ++i) {
-    EXPECT_TRUE(result->weights[i].bytes == reference.weights[i].bytes) << "tensor " << i;
-  }
+  ExpectSame(OutcomeOf(*result), OutcomeOf(reference), program.schedule());
 }
 
 Cluster UnitCluster() {

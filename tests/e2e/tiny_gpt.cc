@@ -23,10 +23,12 @@ absl::StatusOr<T> Parse(const std::string& text) {
 }
 
 // All but the number of layers, which is the last field.
-absl::StatusOr<std::string> Config(const std::string& family) {
+absl::StatusOr<std::string> Config(const TinyPlan& plan) {
+  const std::string& family = plan.family;
+  if (!plan.tied && family != "gpt2") return absl::InternalError("only gpt2 is untied here");
   if (family == "gpt2") {
-    return std::string(R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 32, "n_head": 2,)"
-                       R"( "n_layer": )");
+    return absl::StrCat(R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 32, "n_head": 2,)",
+                        R"( "tie_word_embeddings": )", plan.tied ? "true" : "false", R"(, "n_layer": )");
   }
   if (family == "bert") {
     return std::string(
@@ -61,12 +63,13 @@ std::string MeshOf(const TinyPlan& plan) {
 std::string TinyPlan::Name() const {
   return absl::StrCat(family, " ", mesh.empty() ? absl::StrCat("pipe ", pipe, " data ", data) : mesh, " ", schedule,
                       schedule_fields.empty() ? "" : " ", schedule_fields, plan_fields.empty() ? "" : " ", plan_fields,
-                      " batch ", batch, recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ",
-                      recompute_fields, exact ? " exact" : "", bf16 ? " bf16" : "", fp64 ? " fp64" : "");
+                      " batch ", batch, clip == 0.5 ? "" : absl::StrCat(" clip ", clip), tied ? "" : " untied",
+                      recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ", recompute_fields,
+                      exact ? " exact" : "", bf16 ? " bf16" : "", fp64 ? " fp64" : "");
 }
 
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
-  WEFT_ASSIGN_OR_RETURN(const std::string config, Config(plan.family));
+  WEFT_ASSIGN_OR_RETURN(const std::string config, Config(plan));
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model,
                         ImportHuggingFaceConfig(absl::StrCat(config, plan.layers, "}"), "tiny"));
   WEFT_ASSIGN_OR_RETURN(

@@ -30,6 +30,8 @@ struct TinyPlan {
   bool fp64 = false;
   double dropout = 0.1;
   double clip = 0.5;
+  // Whether the embedding is the head's weight too; gpt2.
+  bool tied = true;
   // Further fields of the plan's schedule, and of the plan, as text.
   std::string schedule_fields = "";
   std::string plan_fields = "";
@@ -41,7 +43,7 @@ struct TinyPlan {
   std::string Name() const;
 };
 
-// Tied embeddings, dropout 0.1, clipping that is active, AdamW with a warm-up and a cosine decay.
+// Dropout 0.1, clipping that is active by default, AdamW with a warm-up and a cosine decay.
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan);
 
 // Writes deterministic text to `path` and opens it for the program.

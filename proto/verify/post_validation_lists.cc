@@ -1,0 +1,75 @@
+#include "proto/verify/post_validation_lists.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+namespace {
+
+using Actions = google::protobuf::RepeatedPtrField<Action>;
+
+// Takes the next action if it is of this kind and condition; otherwise says what stands there.
+std::string Take(const Actions& list, ActionKind kind, bool if_exceeded, int* next, const Action** action) {
+  const std::string wanted = absl::StrCat(ActionKind_Name(kind), if_exceeded ? " with" : " without", " if_exceeded");
+  if (*next >= list.size()) return absl::StrCat("the list ends where a ", wanted, " must stand");
+  const Action& found = list[*next];
+  if (found.kind() != kind || found.if_exceeded() != if_exceeded) {
+    return absl::StrCat(Describe(found), " stands where a ", wanted, " must");
+  }
+  *action = &found;
+  ++*next;
+  return "";
+}
+
+std::string TakeRepair(const Actions& list, bool clips, int* next, Repair* repair) {
+  std::string bad = Take(list, VALIDATE, false, next, &repair->validate);
+  if (clips) {
+    if (bad.empty()) bad = Take(list, RESTORE_STATE, true, next, &repair->restore);
+    if (bad.empty()) bad = Take(list, SCALE_GRADIENTS, true, next, &repair->scale);
+    if (bad.empty()) bad = Take(list, OPTIMIZER_STEP, true, next, &repair->optimizer);
+  }
+  if (bad.empty()) bad = Take(list, CLEAR_GRADIENTS, false, next, &repair->clear);
+  return bad;
+}
+
+}  // namespace
+
+bool Clips(const Program& program) { return !program.recipe().has_clip_norm() || program.recipe().clip_norm() > 0; }
+
+std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists) {
+  if (t.prologue_size() > 0) return "it has a prologue";
+  int next = 0;
+  for (; next < t.body_size() && !t.body(next).if_exceeded(); ++next) {
+    const ActionKind kind = t.body(next).kind();
+    if (kind != FORWARD && !IsTransfer(kind)) break;
+    lists->guess.push_back(&t.body(next));
+  }
+  if (std::string bad = TakeRepair(t.body(), clips, &next, &lists->body); !bad.empty()) return bad;
+  for (; next < t.body_size() && t.body(next).if_exceeded(); ++next) lists->again.push_back(&t.body(next));
+  for (; next < t.body_size(); ++next) {
+    const Action& action = t.body(next);
+    const ActionKind kind = action.kind();
+    if (action.if_exceeded() || kind == VALIDATE || kind == RESTORE_STATE || kind == SCALE_GRADIENTS ||
+        kind == CLEAR_GRADIENTS) {
+      return absl::StrCat(Describe(action), " does not belong into the rest of the body");
+    }
+    lists->rest.push_back(&action);
+    if (kind == KEEP_STATE && (!clips || lists->keep != nullptr || lists->optimizer != nullptr)) {
+      return absl::StrCat(Describe(action), ": with clipping there is one KEEP_STATE, before the OPTIMIZER_STEP");
+    }
+    if (kind == KEEP_STATE) lists->keep = &action;
+    if (kind != OPTIMIZER_STEP) continue;
+    if (lists->optimizer != nullptr) return absl::StrCat(Describe(action), ": there is one OPTIMIZER_STEP");
+    lists->optimizer = &action;
+  }
+  if (lists->optimizer == nullptr) return "the rest of its body has no OPTIMIZER_STEP";
+  if (clips && lists->keep == nullptr) return "the rest of its body has no KEEP_STATE";
+  next = 0;
+  if (std::string bad = TakeRepair(t.epilogue(), clips, &next, &lists->epilogue); !bad.empty()) {
+    return absl::StrCat("epilogue: ", bad);
+  }
+  if (next < t.epilogue_size()) return absl::StrCat("epilogue: ", Describe(t.epilogue(next)), " is one too many");
+  return "";
+}
+
+}  // namespace weft::verify

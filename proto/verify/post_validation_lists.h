@@ -1,0 +1,40 @@
+// The parts of the lists of a post-validated template (rule P15). Internal to the verifier.
+#ifndef WEFT_PROTO_VERIFY_POST_VALIDATION_LISTS_H_
+#define WEFT_PROTO_VERIFY_POST_VALIDATION_LISTS_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/program.pb.h"
+
+namespace weft::verify {
+
+// Of one list; null where there is none.
+struct Repair {
+  const Action* validate = nullptr;
+  const Action* restore = nullptr;
+  const Action* scale = nullptr;
+  const Action* optimizer = nullptr;
+  const Action* clear = nullptr;
+};
+
+struct PostValidationLists {
+  std::vector<const Action*> guess;
+  Repair body;
+  // Twins of `guess`, in its order.
+  std::vector<const Action*> again;
+  // With KEEP_STATE and OPTIMIZER_STEP, which are named once more.
+  std::vector<const Action*> rest;
+  const Action* keep = nullptr;
+  const Action* optimizer = nullptr;
+  Repair epilogue;
+};
+
+bool Clips(const Program& program);
+
+// Empty and `lists` filled, or what is wrong.
+std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists);
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_POST_VALIDATION_LISTS_H_

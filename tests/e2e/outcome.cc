@@ -1,0 +1,75 @@
+#include "tests/e2e/outcome.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+}  // namespace
+
+std::string TinyTextPath() {
+  static const std::string path = [] {
+    const std::string file = ::testing::TempDir() + "/tiny.txt";
+    EXPECT_TRUE(WriteTinyText(file).ok());
+    return file;
+  }();
+  return path;
+}
+
+absl::StatusOr<RunResult> Train(const Program& program, RunOptions options) {
+  WEFT_ASSIGN_OR_RETURN(const auto data, OpenTinyText(TinyTextPath(), program));
+  options.collect_weights = true;
+  return RunInProcess(program, *data, options);
+}
+
+absl::StatusOr<RunResult> Train(const TinyPlan& plan, RunOptions options) {
+  WEFT_ASSIGN_OR_RETURN(const Program program, CompileTiny(plan));
+  return Train(program, std::move(options));
+}
+
+Outcome OutcomeOf(const RunResult& result) {
+  Outcome outcome;
+  for (const RunStep& step : result.report.steps()) {
+    outcome.losses.push_back(step.loss());
+    outcome.norms.push_back(step.grad_norm());
+  }
+  for (const TensorData& tensor : result.weights) outcome.weights.push_back(tensor.bytes);
+  return outcome;
+}
+
+absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, RunOptions options) {
+  WEFT_ASSIGN_OR_RETURN(const RunResult result, Train(plan, std::move(options)));
+  return OutcomeOf(result);
+}
+
+void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what) {
+  EXPECT_TRUE(SameBits(a.losses, b.losses)) << what;
+  EXPECT_TRUE(SameBits(a.norms, b.norms)) << what;
+  for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
+    if (a.losses[i] == b.losses[i] && a.norms[i] == b.norms[i]) continue;
+    ADD_FAILURE() << what << ": first difference in step " << i << ": loss " << a.losses[i] << " against "
+                  << b.losses[i] << ", norm " << a.norms[i] << " against " << b.norms[i];
+    break;
+  }
+  ASSERT_EQ(a.weights.size(), b.weights.size()) << what;
+  for (size_t i = 0; i < a.weights.size(); ++i) EXPECT_TRUE(a.weights[i] == b.weights[i]) << what << ": tensor " << i;
+}
+
+void ExpectClose(const Outcome& a, const Outcome& b, const std::string& what) {
+  ASSERT_EQ(a.losses.size(), b.losses.size()) << what;
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    EXPECT_NEAR(a.losses[i], b.losses[i], 1e-5 * b.losses[i]) << what << " step " << i;
+    EXPECT_NEAR(a.norms[i], b.norms[i], 1e-4 * b.norms[i]) << what << " step " << i;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,173 @@
+// Post-validation (rule P15) changes no bit: whether clipping takes every optimizer step back, none or some, losses,
+// norms and weights are those of the plan that waits for its norms.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+constexpr int kSteps = 8;
+
+TinyPlan PlanOf(const std::string& schedule, int pipe, int data) {
+  TinyPlan plan{.pipe = pipe, .data = data, .schedule = schedule};
+  plan.steps = kSteps;
+  plan.layers = 8;
+  plan.batch = 8 * data;
+  return plan;
+}
+
+TinyPlan Validated(TinyPlan plan) {
+  absl::StrAppend(&plan.plan_fields, " post_validation: true");
+  return plan;
+}
+
+int Exceeded(const Outcome& outcome, double clip) {
+  return static_cast<int>(
+      std::count_if(outcome.norms.begin(), outcome.norms.end(), [&](double norm) { return clip / (norm + 1e-6) < 1; }));
+}
+
+// A clip_norm between the norms that the plan has with it; some steps are above it, some below.
+double ClipInBetween(TinyPlan plan, Outcome* outcome) {
+  plan.clip = 1e6;
+  const auto free = TrainTiny(plan);
+  EXPECT_TRUE(free.ok()) << free.status();
+  std::vector<double> norms = free->norms;
+  std::sort(norms.begin(), norms.end());
+  for (const double clip : norms) {
+    plan.clip = clip;
+    const auto clipped = TrainTiny(plan);
+    EXPECT_TRUE(clipped.ok()) << clipped.status();
+    *outcome = *clipped;
+    const int count = Exceeded(*clipped, clip);
+    if (count > 1 && count < kSteps - 1) return clip;
+  }
+  ADD_FAILURE() << plan.Name() << ": no clip_norm is exceeded in some steps only";
+  return norms.back();
+}
+
+void ExpectNoBitChanges(TinyPlan plan, int exceeded_at_least, int exceeded_at_most) {
+  const auto plain = TrainTiny(plan);
+  ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
+  ASSERT_EQ(plain->losses.size(), kSteps);
+  const int exceeded = Exceeded(*plain, plan.clip);
+  EXPECT_GE(exceeded, exceeded_at_least) << plan.Name();
+  EXPECT_LE(exceeded, exceeded_at_most) << plan.Name();
+  const auto validated = TrainTiny(Validated(plan));
+  ASSERT_TRUE(validated.ok()) << plan.Name() << ": " << validated.status();
+  ExpectSame(*validated, *plain, plan.Name());
+}
+
+TEST(PostValidationTest, AlwaysNeverAndSometimesExceeded) {
+  struct Case {
+    const char* schedule;
+    int pipe, data;
+    const char* fields = "";
+    bool exact = false, bf16 = false, tied = true;
+  };
+  for (const Case& c : std::vector<Case>{{"zb-h2", 2, 1},
+                                         {"zb-h2", 4, 1, "", false, false, false},
+                                         {"zb-h2", 2, 2},
+                                         {"zb-v", 2, 1, "", true},
+                                         {"zb-v", 4, 1},
+                                         {"zb-v", 2, 2, "", true},
+                                         {"1f1b", 4, 1, "", false, true},
+                                         {"gpipe", 1, 2},
+                                         {"interleaved", 2, 1, "virtual_stages: 2"},
+                                         {"chimera", 4, 1, "", true},
+                                         {"dualpipev", 2, 1, "", true}}) {
+    TinyPlan plan = PlanOf(c.schedule, c.pipe, c.data);
+    plan.schedule_fields = c.fields;
+    plan.exact = c.exact;
+    plan.bf16 = c.bf16;
+    plan.tied = c.tied;
+    plan.clip = 1e-3;
+    ExpectNoBitChanges(plan, kSteps, kSteps);
+    plan.clip = 1e6;
+    ExpectNoBitChanges(plan, 0, 0);
+    Outcome outcome;
+    plan.clip = ClipInBetween(plan, &outcome);
+    ExpectNoBitChanges(plan, 2, kSteps - 2);
+  }
+}
+
+TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
+  TinyPlan plan = PlanOf("zb-h2", 2, 1);
+  plan.clip = 0;
+  ExpectNoBitChanges(plan, 0, kSteps);
+}
+
+TEST(PostValidationTest, TransfersThatShareStreamsOrGroups) {
+  for (const char* fields : {"transfer_order: BY_DIRECTION transfer_placement: DEFERRED", "group_transfers: true",
+                             "transfer_placement: FASTEST", "step_barrier: true", "receive_buffers: 3"}) {
+    TinyPlan plan = PlanOf("zb-h2", 4, 1);
+    plan.plan_fields = fields;
+    plan.clip = 0.7;
+    ExpectNoBitChanges(plan, 0, kSteps);
+  }
+}
+
+TEST(PostValidationTest, ActsBetweenStepsOnValidatedWeights) {
+  TinyPlan plan = PlanOf("zb-h2", 2, 1);
+  Outcome plain;
+  plan.clip = ClipInBetween(plan, &plain);
+  const auto program = CompileTiny(Validated(plan));
+  ASSERT_TRUE(program.ok()) << program.status();
+  // The ranks vote after every step, but nobody wants to stop.
+  std::atomic<bool> stop = false;
+  RunOptions options;
+  options.stop = &stop;
+  const auto voted = Train(*program, options);
+  ASSERT_TRUE(voted.ok()) << voted.status();
+  ExpectSame(OutcomeOf(*voted), plain, "with votes");
+
+  // Checkpoints, and a run that goes on from one.
+  RunOptions saving;
+  saving.checkpoint.directory = ::testing::TempDir() + "/post_validation";
+  std::filesystem::remove_all(saving.checkpoint.directory);
+  saving.checkpoint_every = 2;
+  saving.steps = 5;
+  const auto first = Train(*program, saving);
+  ASSERT_TRUE(first.ok()) << first.status();
+  saving.steps = 0;
+  saving.resume = true;
+  const auto rest = Train(*program, saving);
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  Outcome joined = OutcomeOf(*first);
+  const Outcome later = OutcomeOf(*rest);
+  joined.losses.insert(joined.losses.end(), later.losses.begin(), later.losses.end());
+  joined.norms.insert(joined.norms.end(), later.norms.begin(), later.norms.end());
+  joined.weights = later.weights;
+  ExpectSame(joined, plain, "resumed");
+}
+
+TEST(PostValidationTest, StopsWithAValidatedStep) {
+  TinyPlan plan = PlanOf("zb-h2", 2, 1);
+  plan.clip = 1e-3;
+  std::atomic<bool> stop = false;
+  RunOptions options;
+  options.stop = &stop;
+  options.on_step = [&](const RunStep& step) { stop = stop || step.step() == 2; };
+  const auto stopped = Train(Validated(plan), options);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_TRUE(stopped->stopped);
+  const int steps = stopped->report.steps_size();
+  ASSERT_GT(steps, 2);
+  ASSERT_LT(steps, kSteps);
+  RunOptions same;
+  same.steps = steps;
+  const auto plain = TrainTiny(plan, same);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  ExpectSame(OutcomeOf(*stopped), *plain, absl::StrCat("stopped after ", steps));
+}
+
+}  // namespace
+}  // namespace weft
