@@ -2,8 +2,8 @@
 //
 // Every rank has streams; a stream runs its entries in order. An entry at the head of its stream waits for what its
 // action names, then for its partners or a compute slot, then holds the stream for its duration. Nothing else costs
-// time. The engine keeps one event per busy stream, ordered by time, and never looks at an entry before it heads its
-// stream, so memory does not grow with the length of the run.
+// time. The engine keeps one event per busy stream, of a transfer or collective one for all that take part, ordered by
+// time, and never looks at an entry before it heads its stream, so memory does not grow with the length of the run.
 #ifndef WEFT_SIMULATOR_ENGINE_H_
 #define WEFT_SIMULATOR_ENGINE_H_
 
