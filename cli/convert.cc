@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "cli/terminal.h"
 #include "compiler/import_hf.h"
+#include "executor/image_format.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/cluster.pb.h"
@@ -104,29 +105,47 @@ absl::StatusOr<std::string> Write(const Message& message, absl::string_view form
   return bytes;
 }
 
+// Raw pixels with the header of an image file in front.
+absl::StatusOr<std::string> ImageFile(const std::string& raw, const std::string& path, absl::string_view shape,
+                                      absl::string_view dtype) {
+  if (LooksLikeImageFile(raw)) return absl::InvalidArgumentError(absl::StrCat(path, ": is an image file already"));
+  const absl::StatusOr<ImageLayout> layout = LayoutOfRawImages(shape, dtype, static_cast<int64_t>(raw.size()));
+  if (!layout.ok()) return absl::Status(layout.status().code(), absl::StrCat(path, ": ", layout.status().message()));
+  return ImageFileHeader(*layout) + raw;
+}
+
 }  // namespace
 
 absl::Status ConvertCommand(absl::Span<const std::string> args) {
-  std::string to, type, output;
+  std::string to, type, output, image, image_type = "uint8";
   std::vector<std::string> types;
   for (const Type& known : kTypes) types.emplace_back(known.name);
   Flags flags(
-      "weft convert", "FILE --to=text|json|binary [flags]",
+      "weft convert", "FILE --to=text|json|binary|images [flags]",
       "Converts a message between text proto, JSON and binary, whatever it is in now. A program in binary is a\n"
-      "program file; a Hugging Face config.json becomes a model graph.");
-  flags.Choice("to", {"text", "json", "binary"}, "output format", &to);
+      "program file; a model's config.json becomes a model graph. Raw pixels become an image file, to train on.");
+  flags.Choice("to", {"text", "json", "binary", "images"}, "output format", &to);
   flags.Choice("type", types, "what the file holds, where that is not clear", &type);
+  flags.String("image", "HEIGHTxWIDTHxCHANNELS", "of one image, where raw pixels become an image file", &image);
+  flags.Choice("image-type", {"uint8", "float32"}, "of a raw pixel; little-endian", &image_type);
   flags.String("output", "FILE", "instead of standard output", &output);
   flags.Short('o', "output");
   flags.Example("weft convert config.json --to=text -o model.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
-  if (to.empty()) return UsageError("--to=text|json|binary is needed; see weft convert --help");
-  if (to == "binary" && output.empty() && isatty(STDOUT_FILENO)) {
+  if (to.empty()) return UsageError("--to=text|json|binary|images is needed; see weft convert --help");
+  if ((to == "images") != !image.empty()) {
+    return UsageError("--to=images and --image=HEIGHTxWIDTHxCHANNELS belong together");
+  }
+  if ((to == "binary" || to == "images") && output.empty() && isatty(STDOUT_FILENO)) {
     return UsageError("binary output to a terminal; give a file with -o FILE");
   }
 
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(flags.positional()[0]));
+  if (to == "images") {
+    WEFT_ASSIGN_OR_RETURN(const std::string file, ImageFile(bytes, flags.positional()[0], image, image_type));
+    return output.empty() ? Print(file) : WriteFileAtomic(output, file);
+  }
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<Message> message, Read(bytes, flags.positional()[0], type));
   WEFT_ASSIGN_OR_RETURN(const std::string converted, Write(*message, to));
   return output.empty() ? Print(converted) : WriteFileAtomic(output, converted);

@@ -42,10 +42,19 @@ expect 1 'short.weft: ' convert short.weft --to=text
 printf 'WEFTPROG\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >newer.weft
 expect 1 'newer.weft: has program format 255' convert newer.weft --to=text
 
+# Raw pixels become an image file.
+printf '%48s' '' >raw
+"$WEFT" convert raw --to=images --image=4x4x3 -o one.img || fail "raw pixels to an image file"
+[[ $(head -c 8 one.img) == WEFTIMGS && $(wc -c <one.img) == 88 ]] || fail "image file"
+expect 1 'raw: 48 bytes are not whole images of 4x4x2' convert raw --to=images --image=4x4x2 -o two.img
+expect 1 'one.img: is an image file already' convert one.img --to=images --image=4x4x3 -o two.img
+expect 2 'belong together' convert raw --to=images -o two.img
+expect 2 'belong together' convert recipe.textproto --to=text --image=4x4x3
+
 expect 1 'missing.json' convert missing.json --to=text
 expect 1 '/' convert / --to=text
 expect 1 'no/such/folder' convert recipe.textproto --type=recipe --to=text -o no/such/folder/x
 expect 2 'needed' convert recipe.textproto
-expect 2 "to='yaml': allowed: text, json, binary" convert recipe.textproto --to=yaml
+expect 2 "to='yaml': allowed: text, json, binary, images" convert recipe.textproto --to=yaml
 expect 2 "type='recip': allowed: .*nearest valid: recipe" convert recipe.textproto --to=text --type=recip
 finish

@@ -149,9 +149,10 @@ std::string ProgramSummary(const Program& program) {
       program.cluster_name(), program.does_not_fit() ? ", WHICH IT DOES NOT FIT" : "", "\n", "mesh ",
       MeshText(program.mesh()), "; schedule ", program.schedule(), ", ", program.stages(), " stages, ",
       program.microbatches(), " microbatches of ", std::max<int64_t>(recipe.microbatch_sequences(), 1), " x ",
-      recipe.sequence_length(), " tokens per replica\n", "model ", program.tensors_size(), " tensors, ",
-      CountText(parameters), " parameters, ", CountText(program.model_flops()), " flops per step\n", "precision ",
-      PrecisionText(program.precision()), "; accumulation ", Lower(AccumulationMode_Name(program.accumulation())), "\n",
+      recipe.sequence_length(), program.image_size() > 0 ? " pixels" : " tokens", " per replica\n", "model ",
+      program.tensors_size(), " tensors, ", CountText(parameters), " parameters, ", CountText(program.model_flops()),
+      " flops per step\n", "precision ", PrecisionText(program.precision()), "; accumulation ",
+      Lower(AccumulationMode_Name(program.accumulation())), "\n",
       program.compute_order() == STATIC_ORDER
           ? ""
           : absl::StrCat("message-driven: ", Lower(ComputeOrder_Name(program.compute_order())), "\n"),

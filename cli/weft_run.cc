@@ -79,7 +79,7 @@ struct RunFlags {
 };
 
 void Declare(Flags& flags, RunFlags& f) {
-  flags.String("data", "FILE", "training data: a token file, a Megatron .bin/.idx pair, or text as bytes", &f.data);
+  flags.String("data", "FILE", "training data: a token file, a Megatron .bin/.idx pair, or text as bytes; an image file for a model of images", &f.data);
   flags.String("token-type", "TYPE", "uint16 or uint32 for raw token files without a header", &f.token_type);
   flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
   flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
@@ -156,11 +156,7 @@ absl::Status CheckOutputs(const RunFlags& f) {
 
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
                                                  const std::string& token_type) {
-  return OpenData({.path = path,
-                   .sequence_length = program.recipe().sequence_length(),
-                   .vocabulary = program.vocabulary(),
-                   .seed = program.recipe().seed(),
-                   .token_type = token_type});
+  return OpenData(DataOptionsOf(program, path, token_type));
 }
 
 absl::Status WriteTrace(const std::string& path, const Trace& trace) {

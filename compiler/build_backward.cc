@@ -48,12 +48,43 @@ void StageDifferentiator::BuildForward(SegmentBuilder& both) {
   for (const Crossing& output : content_.outputs) outputs_.push_back({map.lookup(output.value), output.use});
 }
 
+mlir::Value StageDifferentiator::AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both) {
+  mlir::OpBuilder& builder = both.builder();
+  auto add = builder.create<ir::AddOp>(sum.reader->getLoc(), a.getType(), a, b, mlir::Value());
+  add->setAttr(ir::kNameAttr, builder.getStringAttr(sum.name + (sum.weight ? ".dw_sum" : ".dx_sum")));
+  add->setAttr(ir::kLayerAttr, sum.reader->getAttr(ir::kLayerAttr));
+  add->setAttr(ir::kPartAttr, builder.getStringAttr(sum.weight ? "weight" : "input"));
+  return add;
+}
+
+void StageDifferentiator::AddGradient(mlir::Value value, mlir::Value gradient, mlir::Operation* reader,
+                                      llvm::StringRef name, SegmentBuilder& both) {
+  LayerSum& sum = layer_sums_[value];
+  if (sum.value && LayerOf(sum.reader) != LayerOf(reader)) GradientOf(value, both);
+  LayerSum& own = layer_sums_[value];
+  own.reader = reader;
+  own.name = name.str();
+  own.weight = ir::IsGatheredWeight(value);
+  own.value = own.value ? AddTogether(own.value, gradient, own, both) : gradient;
+}
+
+mlir::Value StageDifferentiator::GradientOf(mlir::Value value, SegmentBuilder& both) {
+  mlir::Value& total = gradients_[value];
+  auto found = layer_sums_.find(value);
+  if (found == layer_sums_.end()) return total;
+  if (found->second.value) {
+    total = total ? AddTogether(total, found->second.value, found->second, both) : found->second.value;
+  }
+  layer_sums_.erase(found);
+  return total;
+}
+
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
   mlir::OpBuilder& builder = both.builder();
   llvm::SmallVector<mlir::Value> result_gradients;
   bool reached = ir::IsLoss(op);
   for (mlir::Value result : op->getResults()) {
-    result_gradients.push_back(gradients_.lookup(result));
+    result_gradients.push_back(GradientOf(result, both));
     reached |= static_cast<bool>(result_gradients.back());
   }
   bool wanted = llvm::any_of(op->getOperands(), [&](mlir::Value v) { return needs_gradient_.contains(v); });
@@ -105,16 +136,9 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     auto parameter = parameters_.find(&operand);
     if (parameter == parameters_.end()) {
       const bool weight = ir::IsGatheredWeight(operand.get());
-      const llvm::StringRef part = weight ? "weight" : "input", suffix = weight ? ".dw" : ".dx";
-      if (is_new(gradient.getDefiningOp())) label(gradient.getDefiningOp(), part, suffix);
-      mlir::Value& sum = gradients_[operand.get()];
-      if (sum) {
-        auto add = builder.create<ir::AddOp>(op->getLoc(), sum.getType(), sum, gradient, mlir::Value());
-        label(add, part, (suffix + "_sum").str());
-        sum = add;
-      } else {
-        sum = gradient;
-      }
+      const llvm::StringRef part = weight ? "weight" : "input";
+      if (is_new(gradient.getDefiningOp())) label(gradient.getDefiningOp(), part, weight ? ".dw" : ".dx");
+      AddGradient(operand.get(), gradient, op, base, both);
       continue;
     }
     if (is_new(gradient.getDefiningOp())) {
@@ -150,8 +174,9 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
 }
 
 mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
-  if (outputs_.empty() && (!losses_ || !losses_.getDefiningOp() || !ir::IsLoss(losses_.getDefiningOp()))) {
-    return forward_.back()->emitOpError("[build_segments_c16] the graph must yield the losses of a cross_entropy op");
+  if (outputs_.empty() && (!losses_ || !ir::IsLoss(losses_.getDefiningOp()))) {
+    return forward_.back()->emitOpError(
+        "[build_segments_c16] the graph must yield the losses of a cross_entropy or squared_error op");
   }
   // As within a stage, gradients are added last reader first: the furthest stage's, then nearer ones'.
   for (const Crossing& output : llvm::reverse(outputs_)) {
@@ -172,7 +197,7 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
   }
   llvm::DenseSet<mlir::Value> handed_on;
   for (const Crossing& input : inputs_) {
-    mlir::Value gradient = gradients_.lookup(input.value);
+    mlir::Value gradient = GradientOf(input.value, both);
     if (!gradient) {
       return forward_.front()->emitOpError("[build_segments_c17] the loss does not depend on what this stage receives");
     }

@@ -31,6 +31,22 @@ class StageDifferentiator {
   // Appends the backward.
   mlir::LogicalResult BuildBackward(SegmentBuilder& both);
   mlir::LogicalResult Differentiate(mlir::Operation* op, SegmentBuilder& both);
+  // Gradients of one value from the readers of one layer.
+  struct LayerSum {
+    mlir::Value value;
+    // The last op that added to it, and its name.
+    mlir::Operation* reader = nullptr;
+    std::string name;
+    // Of a gathered weight.
+    bool weight = false;
+  };
+  // Gradients add up layer by layer, so that a cut between layers, where each side sums its own, changes no bit (but
+  // where three stages or more read a value and one of them with several layers).
+  void AddGradient(mlir::Value value, mlir::Value gradient, mlir::Operation* reader, llvm::StringRef name,
+                   SegmentBuilder& both);
+  mlir::Value AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both);
+  // All of it; no reader may be left.
+  mlir::Value GradientOf(mlir::Value value, SegmentBuilder& both);
   // Splits the block.
   void FindSaved();
   void EmitForward();
@@ -92,7 +108,10 @@ class StageDifferentiator {
   // Parameter arguments of the graph: which tensor and use an operand is.
   llvm::DenseMap<mlir::OpOperand*, std::pair<int32_t, int32_t>> parameters_;
   llvm::DenseSet<mlir::Value> needs_gradient_;
+  // What is known of the gradient of a value: the sum over the layers that are done (and over stages behind), and that
+  // over the readers of the layer at hand, the last one first.
   llvm::DenseMap<mlir::Value, mlir::Value> gradients_;
+  llvm::DenseMap<mlir::Value, LayerSum> layer_sums_;
   // What the backward returns.
   std::vector<std::pair<ir::RoleAttr, mlir::Value>> backward_results_;
   std::vector<mlir::Value> saved_;

@@ -119,8 +119,8 @@ mlir::LogicalResult BuildSegmentsPass::CheckCrossing(ir::GraphOp graph, mlir::Va
   return error;
 }
 
-// One value crosses from each stage to the next; what stages further on read of a stage are skip connections, one for
-// each value and reading stage.
+// From each stage to the next crosses the chain's value, the last one that the stage makes of those that the next one
+// reads. All else that later stages read of a stage are skip connections, one for each value and reading stage.
 mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
   const int32_t last = static_cast<int32_t>(stages_.size()) - 1;
   // By the two stages; values in order of definition.
@@ -143,15 +143,15 @@ mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
   for (bool chain : {true, false}) {
     for (auto& [stages, values] : crossing) {
       const auto [from, to] = stages;
-      if ((to == from + 1) != chain) continue;
-      if (chain && values.size() != 1) {
-        mlir::InFlightDiagnostic error =
-            graph.emitOpError() << "[build_segments_c9] exactly one value may cross from stage " << from << " to stage "
-                                << to << ", here " << values.size() << "; cut the layers elsewhere";
-        for (mlir::Value value : values) error.attachNote(value.getLoc()) << NameOf(value) << " crosses";
-        return error;
+      const bool next = to == from + 1;
+      if (chain && !next) continue;
+      if (chain && values.empty()) {
+        return graph.emitOpError() << "[build_segments_c9] no value crosses from stage " << from << " to stage " << to
+                                   << "; cut the layers elsewhere";
       }
-      for (mlir::Value value : values) {
+      llvm::ArrayRef<mlir::Value> crossed = values;
+      crossed = chain ? crossed.take_back() : next ? crossed.drop_back() : crossed;
+      for (mlir::Value value : crossed) {
         if (mlir::failed(CheckCrossing(graph, value, from, to))) return mlir::failure();
         if (!chain) names.push_back(mlir::StringAttr::get(&getContext(), PlainNameOf(value)));
         const int32_t use = chain ? 0 : static_cast<int32_t>(names.size());

@@ -229,6 +229,8 @@ void FillHeader(const Inputs& inputs, const SegmentSet& segments, Program& progr
   *program.mutable_precision() = inputs.plan.precision();
   program.set_accumulation(inputs.plan.accumulation());
   program.set_vocabulary(inputs.model.vocabulary());
+  program.set_image_size(inputs.model.image_size());
+  program.set_image_channels(inputs.model.image_channels());
   program.set_step_barrier(inputs.plan.step_barrier());
   const double count =
       static_cast<double>(inputs.microbatches) * static_cast<double>(AxisSize(inputs.plan.mesh(), "data"));

@@ -15,7 +15,8 @@
 
 namespace weft {
 
-// One import; functions are in import_graph.cc (settings, tensors, the whole) and import_ops.cc (one op).
+// One import; functions are in import_graph.cc (settings, tensors, the whole), import_ops.cc (one op) and
+// import_image_ops.cc (one of a model of images).
 class GraphImporter {
  public:
   GraphImporter(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe, const ImportOptions& options)
@@ -32,6 +33,10 @@ class GraphImporter {
   absl::StatusOr<mlir::Value> Attention(const GraphOp& op);
   absl::StatusOr<mlir::Value> Rope(const GraphOp& op);
   absl::StatusOr<mlir::Value> CrossEntropy(const GraphOp& op);
+  // import_image_ops.cc. Null if `op` is none of a model of images.
+  absl::StatusOr<mlir::Value> ImageOp(const GraphOp& op);
+  // Side of the square of positions that a sample has.
+  absl::StatusOr<mlir::IntegerAttr> Side(mlir::Value value);
 
   template <typename... Parts>
   absl::Status Bad(const Parts&... parts) const {
@@ -42,7 +47,17 @@ class GraphImporter {
   absl::StatusOr<mlir::Value> Input(const GraphOp& op, int index, int rank);
   absl::Status CheckArity(const GraphOp& op, int least, int most);
 
-  mlir::RankedTensorType Activation(int64_t columns) { return mlir::RankedTensorType::get({rows_, columns}, compute_); }
+  const GraphParameter* FindParameter(const std::string& name) const {
+    auto found = parameters_.find(name);
+    return found == parameters_.end() ? nullptr : &graph_.parameters(found->second);
+  }
+
+  mlir::RankedTensorType Activation(int64_t columns) { return Activation(rows_, columns); }
+  mlir::RankedTensorType Activation(int64_t rows, int64_t columns) {
+    return mlir::RankedTensorType::get({rows, columns}, compute_);
+  }
+  // Rows of one sample in an activation: of tokens those of a sequence, of images the positions of its level.
+  int64_t RowsOfSample(mlir::Value value) const { return Dim(value, 0) / sequences_; }
   static int64_t Dim(mlir::Value value, unsigned index) {
     return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(index);
   }
@@ -57,6 +72,8 @@ class GraphImporter {
   mlir::OpBuilder builder_;
   // "op 'h.0.mlp': ", for messages.
   std::string where_;
+  // Samples of a microbatch, and its rows at full resolution.
+  int64_t sequences_ = 0;
   int64_t rows_ = 0;
   int64_t batches_ = 0;
   mlir::Type compute_;

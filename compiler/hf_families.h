@@ -14,6 +14,7 @@ absl::StatusOr<ModelGraph> ImportLlama(const HfConfig& config, absl::string_view
 absl::StatusOr<ModelGraph> ImportMistral(const HfConfig& config, absl::string_view name);
 absl::StatusOr<ModelGraph> ImportQwen2(const HfConfig& config, absl::string_view name);
 absl::StatusOr<ModelGraph> ImportBert(const HfConfig& config, absl::string_view name);
+absl::StatusOr<ModelGraph> ImportUnet(const HfConfig& config, absl::string_view name);
 
 }  // namespace weft
 

@@ -102,7 +102,13 @@ absl::Status GraphImporter::CheckSettings() {
                                                    " is more than the model's maximum of ", graph_.maximum_positions(),
                                                    " positions"));
   }
-  if (graph_.vocabulary() <= 0) return Bad("vocabulary is ", graph_.vocabulary(), ", must be positive");
+  if (graph_.image_size() > 0 && recipe_.sequence_length() != graph_.image_size() * graph_.image_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("recipe.sequence_length = ", recipe_.sequence_length(),
+                                                   " must be the pixels of an image, ",
+                                                   graph_.image_size() * graph_.image_size()));
+  }
+  if (graph_.vocabulary() <= 0 && graph_.image_size() == 0) return Bad("vocabulary is ", graph_.vocabulary(), ", must be positive");
+  sequences_ = sequences;
   rows_ = *rows;
   batches_ = recipe_.global_batch_sequences() / sequences * std::max(1, options_.steps_per_repetition);
   compute_ = TypeOfDType(context_, precision.compute());
@@ -124,8 +130,8 @@ absl::Status GraphImporter::AddTensors() {
     tensor.set_name(parameter.name());
     *tensor.mutable_shape() = parameter.shape();
     *tensor.mutable_padded_shape() = parameter.shape();
-    if (parameter.shape_size() < 1 || parameter.shape_size() > 2) {
-      return Bad("has ", parameter.shape_size(), " dimensions, allowed: 1 or 2");
+    if (parameter.shape_size() < 1 || parameter.shape_size() > 4) {
+      return Bad("has ", parameter.shape_size(), " dimensions, allowed: 1 to 4");
     }
     std::optional<int64_t> elements = ElementCount(parameter.shape());
     if (!elements || *elements <= 0 || *elements > (int64_t{1} << 56)) {
@@ -167,10 +173,10 @@ absl::StatusOr<ImportedGraph> GraphImporter::Run() {
   where_.clear();
   auto loss = values_.find(graph_.loss());
   if (loss == values_.end() || loss->second != losses_ || mlir::isa<mlir::BlockArgument>(losses_)) {
-    return Bad("loss ", Quoted(graph_.loss()), " must be the output of the last cross_entropy op");
+    return Bad("loss ", Quoted(graph_.loss()), " must be the output of the last cross_entropy or squared_error op");
   }
-  if (losses_.getDefiningOp<ir::CrossEntropyOp>().getLosses() != block.getArgument(0)) {
-    return Bad("has more than one cross_entropy op, may have one");
+  if (!llvm::is_contained(losses_.getDefiningOp()->getOperands(), block.getArgument(0))) {
+    return Bad("has more than one loss, may have one");
   }
   builder_.create<ir::YieldOp>(unknown, losses_);
 

@@ -21,7 +21,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"gpt2", "GPT2LMHeadModel", ImportGpt2},          {"llama", "LlamaForCausalLM", ImportLlama},
     {"mistral", "MistralForCausalLM", ImportMistral}, {"qwen2", "Qwen2ForCausalLM", ImportQwen2},
-    {"bert", "BertForMaskedLM", ImportBert},
+    {"bert", "BertForMaskedLM", ImportBert},          {"unet", "UNetModel", ImportUnet},
 };
 
 // By model_type; a config without one is of the family whose architecture it names, else GPT-2.

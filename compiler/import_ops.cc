@@ -73,7 +73,7 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
     WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 2));
     WEFT_ASSIGN_OR_RETURN(mlir::Value left, Input(op, 0, 2));
     WEFT_ASSIGN_OR_RETURN(mlir::Value right, Input(op, 1, 2));
-    result = builder_.create<ir::AddOp>(loc, Activation(Dim(left, 1)), left, right, mlir::Value());
+    result = builder_.create<ir::AddOp>(loc, left.getType(), left, right, mlir::Value());
   } else if (kind == "matmul") {
     WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 3));
     WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
@@ -82,8 +82,8 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
     if (op.inputs_size() == 3) {
       WEFT_ASSIGN_OR_RETURN(bias, Input(op, 2, 1));
     }
-    result = builder_.create<ir::MatmulOp>(loc, Activation(Dim(weight, a.transpose_b() ? 0 : 1)), x, weight, bias,
-                                           mlir::Value(), false, a.transpose_b());
+    result = builder_.create<ir::MatmulOp>(loc, Activation(Dim(x, 0), Dim(weight, a.transpose_b() ? 0 : 1)), x, weight,
+                                           bias, mlir::Value(), false, a.transpose_b());
   } else if (kind == "layer_norm") {
     WEFT_RETURN_IF_ERROR(CheckArity(op, 3, 3));
     WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
@@ -117,17 +117,18 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
     WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));
     result = x;
     if (DropoutProbability() > 0) {
-      result = builder_.create<ir::DropoutOp>(loc, x.getType(), x, F64(DropoutProbability()),
-                                              builder_.getI32IntegerAttr(sites_));
+      const mlir::DictionaryAttr whole = builder_.getDictionaryAttr({});
+      result = builder_.create<ir::DropoutOp>(
+          loc, x.getType(), x, F64(DropoutProbability()), builder_.getI32IntegerAttr(sites_), /*column_shift=*/whole,
+          /*row_shift=*/whole, /*whole_columns=*/I64(0), I64(graph_.image_size() > 0 ? RowsOfSample(x) : 0));
     }
     ++sites_;
   } else if (kind == "cross_entropy") {
     WEFT_ASSIGN_OR_RETURN(result, CrossEntropy(op));
   } else {
-    return Bad(
-        "unknown kind ", Quoted(kind),
-        NameHelp(kind, {"tokens", "targets", "embedding", "position_embedding", "type_embedding", "add", "matmul",
-                        "layer_norm", "rms_norm", "rope", "gelu", "swiglu", "attention", "dropout", "cross_entropy"}));
+    WEFT_ASSIGN_OR_RETURN(result, ImageOp(op));
+    // Validate knows the kinds.
+    if (!result) return Bad("unknown kind ", Quoted(kind));
   }
   if (parameters_.count(op.outputs(0)) > 0 || !values_.emplace(op.outputs(0), result).second) {
     return Bad("writes ", Quoted(op.outputs(0)), ", which exists already");
@@ -198,12 +199,13 @@ absl::StatusOr<mlir::Value> GraphImporter::Attention(const GraphOp& op) {
   const int64_t window = a.window() < recipe_.sequence_length() ? a.window() : 0;
   const int32_t site = sites_++;
   return builder_
-      .create<ir::AttentionOp>(mlir::NameLoc::get(builder_.getStringAttr(op.name())), Activation(d),
-                               mlir::RankedTensorType::get({rows_, a.heads()}, statistics_), q, kv, I64(a.heads()),
-                               I64(recipe_.sequence_length()), a.causal() ? builder_.getUnitAttr() : mlir::UnitAttr(),
-                               F64(scale), F64(DropoutProbability()),
+      .create<ir::AttentionOp>(mlir::NameLoc::get(builder_.getStringAttr(op.name())), Activation(Dim(q, 0), d),
+                               mlir::RankedTensorType::get({Dim(q, 0), a.heads()}, statistics_), q, kv, I64(a.heads()),
+                               I64(RowsOfSample(q)), a.causal() ? builder_.getUnitAttr() : mlir::UnitAttr(), F64(scale),
+                               F64(DropoutProbability()),
                                builder_.getI32IntegerAttr(DropoutProbability() > 0 ? site : 0), I64(a.kv_heads()),
-                               I64(window))
+                               I64(window), /*column_shift=*/builder_.getDictionaryAttr({}), /*whole_columns=*/I64(0),
+                               a.qkv_by_head() ? builder_.getUnitAttr() : mlir::UnitAttr())
       .getResult();
 }
 

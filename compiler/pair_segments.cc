@@ -37,6 +37,10 @@ bool ReadsMicrobatch(Kernel kernel) {
     case ATTENTION_BACKWARD:
     case DROPOUT:
     case CROSS_ENTROPY:
+    case SQUARED_ERROR:
+    case LOAD_TIMESTEPS:
+    case LOAD_NOISY_IMAGE:
+    case LOAD_NOISE:
       return true;
     default:
       return false;

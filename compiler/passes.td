@@ -79,23 +79,25 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
     optimizer_step (which also leaves gradients at zero); see compiler/rank_content.h. See weft.segment for roles.
 
     *Differentiation* is a walk over the stage's forward from its end: every op builds its backward
-    (DifferentiableInterface). Gradients of a value with several readers are added, last reader first. Gradients of
-    parameters accumulate in the `grad` of the use (`accumulation = "in_order"`) or are computed alone and added to its
-    `grad_accumulator` ("exact").
+    (DifferentiableInterface). Gradients of parameters accumulate in the `grad` of the use (`accumulation =
+    "in_order"`) or are computed alone and added to its `grad_accumulator` ("exact").
 
     *Saved values* are the forward values that the backward reads. Of a layer that is *recomputed* the forward saves
     nothing that another layer does not need; the backward runs again, right before they are needed, those ops of the
     layer that it depends on; with `interval` = k and `axonn` k layers are as one. Only `layers` recomputes the layer of
-    the loss; a cross_entropy is never run
-    again, its log-sum-exp (a number per row) is saved.
+    the loss; a loss is never run again, cross_entropy's log-sum-exp (a number per row) is saved.
 
     *Halves of a backward*: backward_input runs all ops but those labelled `part = "weight"`, and everything that is
     computed again; what backward_weight reads of it, and of the gradient that came in, it keeps as `saved_grad`.
     A stage without parameters has no backward_weight.
 
-    *Between stages*: of what a stage makes, the next reads exactly one value, a matrix of floats. Values that stages
-    further on read are skip connections, one per value and reading stage (`weft.skips` of the module names them). The
-    gradients that come back are added from the furthest stage to the nearest.
+    *Between stages*: from a stage to the next crosses the chain's value, a matrix of floats: of what the stage makes and
+    the next reads, the last. All else that later stages read are skip connections, one per value and reading stage
+    (`weft.skips` of the module names them).
+
+    *Sums of gradients*: of a value with several readers, gradients are added within each layer, last reader first; then
+    the layers' sums, from the last layer to the first. What comes back from other stages goes before, from the furthest
+    stage to the nearest.
 
     Preconditions: weft-partition-stages; one weft.graph; weft.tensor for every parameter; the attribute
     `weft.training` (compiler/training.h), unless `evaluate`.

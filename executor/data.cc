@@ -1,19 +1,18 @@
 #include "executor/data.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/data_order.h"
+#include "executor/image_data.h"
+#include "executor/image_format.h"
+#include "executor/input_file.h"
 #include "executor/token_format.h"
 #include "proto/crc32c.h"
 #include "proto/io.h"
@@ -22,68 +21,6 @@
 
 namespace weft {
 namespace {
-
-// A file opened for reading at any place. Read, not mapped: a file that shrinks during a run is then an error, not a
-// signal.
-class InputFile {
- public:
-  static absl::StatusOr<InputFile> Open(const std::string& path) {
-    if (path.empty()) return absl::InvalidArgumentError("data: a file name is empty");
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return Error("open", path);
-    InputFile file(fd, path);
-    struct stat info;
-    if (fstat(fd, &info) != 0) return Error("read", path);
-    if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
-    if (!S_ISREG(info.st_mode)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": is no regular file; data is read in random order, so pipes and devices cannot serve"));
-    }
-    if (info.st_size == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
-    file.size_ = info.st_size;
-    return file;
-  }
-
-  InputFile(InputFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
-  InputFile& operator=(InputFile&&) = delete;
-  ~InputFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  int64_t size() const { return size_; }
-  const std::string& path() const { return path_; }
-
-  // Fills `out` with the bytes from `offset`.
-  absl::Status Read(int64_t offset, absl::Span<char> out) const {
-    while (!out.empty()) {
-      const ssize_t got = pread(fd_, out.data(), out.size(), offset);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return Error("read", path_);
-      if (got == 0) {
-        return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset, "; it had ", size_, " bytes before"));
-      }
-      offset += got;
-      out.remove_prefix(static_cast<size_t>(got));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  InputFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-
-  static absl::Status Error(absl::string_view what, const std::string& path) {
-    const int error = errno;
-    const std::string text = absl::StrCat(path, ": cannot ", what, ": ", std::generic_category().message(error));
-    if (error == ENOENT) return absl::NotFoundError(text);
-    if (error == EACCES) return absl::PermissionDeniedError(text);
-    return absl::UnavailableError(text);
-  }
-
-  int fd_;
-  int64_t size_ = 0;
-  std::string path_;
-};
 
 bool IsFile(const std::string& path) {
   struct stat info;
@@ -223,6 +160,10 @@ absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& o
                        ": is a Megatron index, but its .bin is not beside it; the pair is NAME.bin and "
                        "NAME.idx"));
     }
+    if (LooksLikeImageFile(start)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), ": is an image file; the model is trained on tokens"));
+    }
     if (absl::StartsWith(start, "WEFTPROG")) {
       return absl::InvalidArgumentError(absl::StrCat(file.path(), ": is a compiled program, no data"));
     }
@@ -248,7 +189,18 @@ std::string MegatronPrefix(const std::string& path) {
 
 }  // namespace
 
+DataOptions DataOptionsOf(const Program& program, std::string path, std::string token_type) {
+  return {.path = std::move(path),
+          .sequence_length = program.recipe().sequence_length(),
+          .vocabulary = program.vocabulary(),
+          .seed = program.recipe().seed(),
+          .token_type = std::move(token_type),
+          .image_size = program.image_size(),
+          .image_channels = program.image_channels()};
+}
+
 absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const DataOptions& options) {
+  if (options.image_size > 0) return OpenImages(options);
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
   if (options.sequence_length < 1 || options.sequence_length >= kMaxInt32) {
     return absl::InvalidArgumentError(

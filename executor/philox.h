@@ -10,7 +10,14 @@
 namespace weft {
 
 // What a stream of random numbers is for; part of the key, so that purposes never share numbers.
-enum class PhiloxPurpose : uint32_t { kInitialisation = 1, kDropout = 2, kDataOrder = 3, kMasking = 4 };
+enum class PhiloxPurpose : uint32_t {
+  kInitialisation = 1,
+  kDropout = 2,
+  kDataOrder = 3,
+  kMasking = 4,
+  kDiffusionTime = 16,
+  kDiffusionNoise = 17
+};
 
 struct PhiloxKey {
   uint32_t low = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/channels.h"
 #include "proto/mesh.h"
+#include "proto/sample_rows.h"
 #include "proto/status.h"
 #include "schedules/collective/plan.h"
 
@@ -132,10 +133,10 @@ class Preparer {
   // Sequences of the microbatches that a step is for: those of one, or in a wide action what its rows hold.
   int64_t Sequences(const Action& action, const Segment& segment, const Step& step) const {
     const int64_t one = out_.own_sequences;
-    const int64_t length = program_.recipe().sequence_length();
-    if (action.width() <= 1 || length <= 0 || step.outputs().empty()) return one;
-    const Value& value = segment.values(step.outputs(0));
-    return value.shape().empty() ? one : std::max<int64_t>(1, value.shape(0) / length);
+    const int64_t length = RowsOfSample(program_, step);
+    const Value* value = RowsValue(segment, step);
+    if (action.width() <= 1 || length <= 0 || value == nullptr || value->shape().empty()) return one;
+    return std::max<int64_t>(1, value->shape(0) / length);
   }
 
   absl::Status PrepareCompute(int index) {

@@ -22,6 +22,7 @@ void WeftDialect::initialize() {
   registerForwardOps();
   registerBackwardOps();
   registerTransformerOps();
+  registerImageOps();
   registerOptimizerOps();
   registerCollectiveOps();
   registerSplitOps();

@@ -133,7 +133,7 @@ Gradients AttentionOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   auto made = builder.create<AttentionBackwardOp>(
       getLoc(), types[0], llvm::ArrayRef(types).drop_front(), resultGrads[0], getQkv(), getKv(), getResult(), getLse(),
       getHeadsAttr(), getSequenceAttr(), getCausalAttr(), getScaleAttr(), getDropoutAttr(), getDropoutSiteAttr(),
-      getKvHeadsAttr(), getWindowAttr(), getColumnShiftAttr(), getWholeColumnsAttr());
+      getKvHeadsAttr(), getWindowAttr(), getColumnShiftAttr(), getWholeColumnsAttr(), getQkvByHeadAttr());
   for (auto [gradient, result, request] : llvm::zip(gradients, made->getResults(), requests)) {
     if (request.type) gradient = Deliver(builder, getLoc(), result, request);
   }

@@ -114,7 +114,7 @@ def Weft_DropoutOp : Weft_KernelOp<"dropout", [Weft_Differentiable, Weft_Shardab
   let summary = "zeroes elements at random, scales the others by 1/(1-p)";
   let description = [{
     Of a part of a matrix: `column_shift` and `whole_columns` say which columns of the whole they are, `row_shift` and
-    `sequence` which rows of whole sequences.
+    `sequence` which rows of whole sequences. Of images `sequence` is the rows of one sample.
   }];
   let arguments = (ins Weft_Matrix:$x, F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site,
                        Weft_Shift:$column_shift, Weft_Shift:$row_shift,

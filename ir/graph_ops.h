@@ -1,5 +1,5 @@
 // Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops,
-// transformer_ops, optimizer_ops, collective_ops, split_ops).
+// transformer_ops, image_ops, optimizer_ops, collective_ops, split_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
 
@@ -20,6 +20,8 @@
 #define GET_OP_CLASSES
 #include "ir/transformer_ops.h.inc"
 #define GET_OP_CLASSES
+#include "ir/image_ops.h.inc"
+#define GET_OP_CLASSES
 #include "ir/optimizer_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/collective_ops.h.inc"
@@ -29,7 +31,9 @@
 namespace weft::ir {
 
 // Whether it writes the loss of a microbatch: where the reverse pass begins.
-inline bool IsLoss(mlir::Operation* op) { return mlir::isa<CrossEntropyOp, CrossEntropyCombineOp>(op); }
+inline bool IsLoss(mlir::Operation* op) {
+  return mlir::isa_and_nonnull<CrossEntropyOp, CrossEntropyCombineOp, SquaredErrorOp>(op);
+}
 
 // Whether it is the rank's part of a weight, brought together from ranges.
 inline bool IsGatheredWeight(mlir::Value value) {

@@ -40,7 +40,8 @@ defvar Weft_AttentionAttributes = (ins I64Attr:$heads, I64Attr:$sequence, UnitAt
                                        DefaultValuedAttr<I32Attr, "0">:$dropout_site,
                                        DefaultValuedAttr<I64Attr, "0">:$kv_heads,
                                        DefaultValuedAttr<I64Attr, "0">:$window,
-                                       Weft_Shift:$column_shift, DefaultValuedAttr<I64Attr, "0">:$whole_columns);
+                                       Weft_Shift:$column_shift, DefaultValuedAttr<I64Attr, "0">:$whole_columns,
+                                       UnitAttr:$qkv_by_head);
 // Of what loads tokens and targets.
 defvar Weft_MaskingAttributes = (ins DefaultValuedAttr<I64Attr, "0">:$masked,
                                      DefaultValuedAttr<I64Attr, "0">:$mask_token,

@@ -16,10 +16,11 @@
 namespace weft {
 namespace {
 
+constexpr int64_t kLargestSide = int64_t{1} << 12;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 // What a name stands for. Activations are matrices [rows, columns].
-enum class Kind { kTokens, kTargets, kMatrix, kLoss, kParameter };
+enum class Kind { kTokens, kTargets, kTimes, kMatrix, kLoss, kParameter };
 
 absl::string_view KindName(Kind kind) {
   switch (kind) {
@@ -27,6 +28,8 @@ absl::string_view KindName(Kind kind) {
       return "the ids of a tokens op";
     case Kind::kTargets:
       return "the ids of a targets op";
+    case Kind::kTimes:
+      return "the times of a timesteps op";
     case Kind::kMatrix:
       return "an activation";
     case Kind::kLoss:
@@ -39,7 +42,9 @@ absl::string_view KindName(Kind kind) {
 
 struct Named {
   Kind kind = Kind::kMatrix;
-  int64_t columns = 0;                        // kMatrix
+  int64_t columns = 0;  // kMatrix
+  // kMatrix, of images: side of the square of positions that a sample has; 1 = it has a row.
+  int64_t side = 0;
   const GraphParameter* parameter = nullptr;  // kParameter
   // Where it is defined, for errors; and whether an op reads it.
   std::string path;
@@ -75,9 +80,21 @@ const std::vector<OpKind>& OpKinds() {
        {"head_size", "base", "factor", "ramp_low", "ramp_high", "ramp_positions", "magnitude", "dynamic_positions"}},
       {"gelu", {kX}, 0, kX, {"tanh_approximation"}},
       {"swiglu", {kX, kX}, 0, kX, {}},
-      {"attention", {kX, kX, kX}, 2, kX, {"heads", "causal", "scale", "dropout", "kv_heads", "window"}},
+      {"attention", {kX, kX, kX}, 2, kX, {"heads", "causal", "scale", "dropout", "kv_heads", "window", "qkv_by_head"}},
       {"dropout", {kX}, 0, kX, {"dropout"}},
       {"cross_entropy", {kX, kTargets}, 0, Kind::kLoss, {}},
+      {"timesteps", {}, 0, Kind::kTimes, {"diffusion_steps"}},
+      {"timestep_embedding", {Kind::kTimes}, 0, kX, {"columns", "timestep_scale"}},
+      {"noisy_image", {}, 0, kX, {"diffusion_steps", "cosine_schedule"}},
+      {"noise", {}, 0, kX, {}},
+      {"conv2d", {kX, kW, kW}, 1, kX, {"stride"}},
+      {"group_norm", {kX, kW, kW}, 0, kX, {"groups", "epsilon"}},
+      {"silu", {kX}, 0, kX, {}},
+      {"concat", {kX, kX}, 0, kX, {}},
+      {"upsample", {kX}, 0, kX, {}},
+      {"add_per_sample", {kX, kX}, 0, kX, {}},
+      {"scale_shift", {kX, kX}, 0, kX, {}},
+      {"squared_error", {kX, kX}, 0, Kind::kLoss, {}},
   };
   return *kinds;
 }
@@ -92,7 +109,12 @@ class GraphValidator {
 
   absl::Status Run() {
     WEFT_RETURN_IF_ERROR(CheckNotEmpty("model_graph.name", graph_.name()));
-    WEFT_RETURN_IF_ERROR(CheckWithin("model_graph.vocabulary", graph_.vocabulary(), 1, kMaxInt32 - 127));
+    const bool images = graph_.image_size() != 0;
+    WEFT_RETURN_IF_ERROR(CheckWithin("model_graph.image_size", graph_.image_size(), 0, kLargestSide));
+    WEFT_RETURN_IF_ERROR(
+        CheckWithin("model_graph.image_channels", graph_.image_channels(), images ? 1 : 0, images ? kLargestSide : 0));
+    WEFT_RETURN_IF_ERROR(
+        CheckWithin("model_graph.vocabulary", graph_.vocabulary(), images ? 0 : 1, images ? 0 : kMaxInt32 - 127));
     WEFT_RETURN_IF_ERROR(CheckWithin("model_graph.maximum_positions", graph_.maximum_positions(), 0, kMaxInt32));
     for (int i = 0; i < graph_.parameters_size(); ++i) WEFT_RETURN_IF_ERROR(AddParameter(i));
     if (graph_.ops_size() == 0) return absl::InvalidArgumentError("model_graph.ops is empty; a model needs ops");
@@ -117,16 +139,15 @@ class GraphValidator {
     named.kind = Kind::kParameter;
     named.parameter = &parameter;
     WEFT_RETURN_IF_ERROR(Define(path + ".name", parameter.name(), named));
-    if (parameter.shape_size() < 1 || parameter.shape_size() > 2) {
+    if (parameter.shape_size() < 1 || parameter.shape_size() > 4) {
       return absl::InvalidArgumentError(absl::StrCat(path, ".shape = ", Shape(parameter), " (", parameter.name(),
-                                                     ") must have one or two dimensions"));
+                                                     ") must have one to four dimensions"));
     }
     for (int i = 0; i < parameter.shape_size(); ++i) {
       WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".shape[", i, "]"), parameter.shape(i), 1, kMaxInt32 - 127));
     }
-    // Fewer than 2^62 by the bounds of one extent; the sum is what may overflow.
-    const int64_t elements = *ElementCount(parameter.shape());
     constexpr int64_t kMaxElements = int64_t{1} << 48;
+    const int64_t elements = ElementCount(parameter.shape()).value_or(kMaxElements + 1);
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("elements of ", path), elements, 1, kMaxElements));
     elements_ += elements;
     WEFT_RETURN_IF_ERROR(CheckWithin("elements of model_graph.parameters", elements_, 1, kMaxElements));
@@ -170,14 +191,14 @@ class GraphValidator {
                                  : absl::StrCat(previous, " or ", previous + 1, ": layers ascend without gaps"));
     }
     if (loss_defined_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_, " comes after the loss; cross_entropy must be the last op"));
+      return absl::InvalidArgumentError(absl::StrCat(path_, " comes after the loss, which must be the last op"));
     }
     WEFT_RETURN_IF_ERROR(CheckAttributes(op, kind));
     WEFT_RETURN_IF_ERROR(FindInputs(op, kind));
     Named output;
     output.kind = kind.output;
     WEFT_RETURN_IF_ERROR(InferColumns(op, &output.columns));
+    if (output.kind == Kind::kMatrix || output.kind == Kind::kLoss) WEFT_RETURN_IF_ERROR(InferSide(op, &output));
     if (output.kind == Kind::kMatrix) {
       WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("columns of the output of ", path_), output.columns, 1, kMaxInt32));
     }
@@ -205,7 +226,7 @@ class GraphValidator {
                                                  : absl::StrCat("; known: ", absl::StrJoin(kind.attributes, ", "))));
       }
     }
-    if (kind.name == "layer_norm" || kind.name == "rms_norm") {
+    if (kind.name == "layer_norm" || kind.name == "rms_norm" || kind.name == "group_norm") {
       WEFT_RETURN_IF_ERROR(CheckPositive(path + ".epsilon", attributes.epsilon()));
     }
     if (kind.name == "attention") {
@@ -218,6 +239,18 @@ class GraphValidator {
     }
     if (kind.name == "rope") WEFT_RETURN_IF_ERROR(CheckRope(path, attributes));
     if (kind.name == "tokens" || kind.name == "targets") WEFT_RETURN_IF_ERROR(CheckMasking(path, op));
+    if (kind.name == "group_norm") {
+      WEFT_RETURN_IF_ERROR(CheckWithin(path + ".groups", attributes.groups(), 1, kMaxInt32));
+    }
+    if (kind.name == "timesteps" || kind.name == "noisy_image") {
+      WEFT_RETURN_IF_ERROR(CheckWithin(path + ".diffusion_steps", attributes.diffusion_steps(), 1, int64_t{1} << 20));
+    }
+    if (kind.name == "timestep_embedding") {
+      WEFT_RETURN_IF_ERROR(CheckWithin(path + ".columns", attributes.columns(), 2, kMaxInt32));
+      WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".timestep_scale", attributes.timestep_scale()));
+    }
+    if (kind.name == "conv2d")
+      WEFT_RETURN_IF_ERROR(CheckWithin(path + ".stride", attributes.stride(), 0, kLargestSide));
     return CheckProbability(path + ".dropout", attributes.dropout());
   }
 
@@ -347,6 +380,21 @@ class GraphValidator {
       *columns = parameter(0).shape(1);
       return absl::OkStatus();
     }
+    static constexpr absl::string_view kOfImages[] = {
+        "timesteps",  "timestep_embedding", "noisy_image", "noise",          "conv2d",
+        "group_norm", "upsample",           "scale_shift", "add_per_sample", "squared_error"};
+    if (graph_.image_size() == 0 &&
+        std::find(std::begin(kOfImages), std::end(kOfImages), kind) != std::end(kOfImages)) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, " needs images, but model_graph.image_size is 0"));
+    }
+    if (kind == "timesteps" || kind == "noisy_image" || kind == "noise") {
+      *columns = kind == "timesteps" ? 0 : graph_.image_channels();
+      return absl::OkStatus();
+    }
+    if (kind == "timestep_embedding") {
+      *columns = op.attributes().columns();
+      return absl::OkStatus();
+    }
     const int64_t in = inputs_[0]->columns;
     *columns = in;
     if ((kind == "add" || kind == "swiglu") && inputs_[1]->columns != in) {
@@ -369,6 +417,35 @@ class GraphValidator {
       return BadShape(op, 0, absl::StrCat("a multiple of head_size = ", op.attributes().head_size(), " columns"));
     }
     if (kind == "attention") return InferAttention(op, columns);
+    if (kind == "conv2d") {
+      const auto& shape = parameter(1).shape();
+      const bool square = shape.size() == 4 && shape[2] == shape[3] && shape[2] % 2 == 1 && shape[2] <= kLargestSide;
+      if (!(square || (shape.size() == 3 && shape[2] == 1)) || shape[1] != in) {
+        return BadShape(op, 1,
+                        absl::StrCat("shape [outputs, ", in, ", k, k] with an odd k, or [outputs, ", in, ", 1]"));
+      }
+      *columns = shape[0];
+      if (inputs_.size() == 3) WEFT_RETURN_IF_ERROR(CheckVector(op, 2, *columns));
+    }
+    if (kind == "group_norm") {
+      WEFT_RETURN_IF_ERROR(CheckVector(op, 1, in));
+      WEFT_RETURN_IF_ERROR(CheckVector(op, 2, in));
+      if (in % op.attributes().groups() != 0) {
+        return BadField(path_ + ".attributes.groups", op.attributes().groups(),
+                        absl::StrCat("a divisor of the ", in, " columns"));
+      }
+    }
+    if (kind == "concat") *columns = in + inputs_[1]->columns;
+    if (kind == "add_per_sample" && inputs_[1]->columns != in) {
+      return BadShape(op, 1, absl::StrCat(in, " columns, like the first"));
+    }
+    if (kind == "scale_shift" && inputs_[1]->columns != 2 * in) {
+      return BadShape(op, 1, absl::StrCat(2 * in, " columns, twice those of the first"));
+    }
+    if (kind == "squared_error") {
+      if (inputs_[1]->columns != in) return BadShape(op, 1, absl::StrCat(in, " columns, like the first"));
+      *columns = 0;
+    }
     if (kind == "cross_entropy") {
       if (in != graph_.vocabulary()) {
         return BadShape(op, 0, absl::StrCat("model_graph.vocabulary = ", graph_.vocabulary(), " columns"));
@@ -404,6 +481,46 @@ class GraphValidator {
       }
     }
     *columns = in;
+    if (!op.attributes().qkv_by_head()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ".attributes.qkv_by_head must be false where q, k and v are inputs of their own"));
+  }
+
+  absl::Status BadSide(const GraphOp& op, int input, const std::string& expected) const {
+    const int64_t side = inputs_[static_cast<size_t>(input)]->side;
+    return absl::InvalidArgumentError(absl::StrCat(path_, ".inputs[", input, "] = ", Quoted(op.inputs(input)), " has ",
+                                                   side, " x ", side, " positions per sample; it must have ",
+                                                   expected));
+  }
+
+  // Positions of the output of a model of images, after checking those of the inputs.
+  absl::Status InferSide(const GraphOp& op, Named* output) const {
+    if (graph_.image_size() == 0) return absl::OkStatus();
+    const std::string& kind = op.kind();
+    if (kind == "noisy_image" || kind == "noise") {
+      output->side = graph_.image_size();
+      return absl::OkStatus();
+    }
+    if (kind == "timestep_embedding") {
+      output->side = 1;
+      return absl::OkStatus();
+    }
+    if (inputs_.empty() || inputs_[0]->kind != Kind::kMatrix) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, " is of tokens, but the model's samples are images"));
+    }
+    const int64_t side = inputs_[0]->side;
+    output->side = side;
+    if (kind == "conv2d") {
+      const int64_t stride = std::max<int64_t>(1, op.attributes().stride());
+      output->side = (side - 1) / stride + 1;
+    } else if (kind == "upsample") {
+      output->side = 2 * side;
+    } else if (kind == "add_per_sample" || kind == "scale_shift") {
+      if (inputs_[1]->side != 1) return BadSide(op, 1, "one row per sample");
+    } else if (kind == "add" || kind == "concat" || kind == "squared_error") {
+      if (inputs_[1]->side != side) return BadSide(op, 1, absl::StrCat(side, " x ", side, ", like the first"));
+    }
+    if (output->side > kLargestSide) return BadSide(op, 0, absl::StrCat("at most ", kLargestSide / 2));
     return absl::OkStatus();
   }
 
@@ -411,8 +528,9 @@ class GraphValidator {
     WEFT_RETURN_IF_ERROR(CheckNotEmpty("model_graph.loss", graph_.loss()));
     const auto it = names_.find(graph_.loss());
     if (it == names_.end() || it->second.kind != Kind::kLoss) {
-      return absl::InvalidArgumentError(absl::StrCat("model_graph.loss = ", Quoted(graph_.loss()),
-                                                     " must be the output of a cross_entropy op, the last op"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("model_graph.loss = ", Quoted(graph_.loss()),
+                       " must be the output of a cross_entropy or squared_error op, the last op"));
     }
     for (const auto& [name, named] : names_) {
       if (named.read || named.kind == Kind::kLoss) continue;
@@ -438,6 +556,13 @@ class GraphValidator {
 absl::Status Validate(const ModelGraph& graph) { return GraphValidator(graph).Run(); }
 
 absl::Status ValidateTogether(const Recipe& recipe, const ModelGraph& graph) {
+  if (graph.image_size() > 0) {
+    const int64_t pixels = graph.image_size() * graph.image_size();
+    if (recipe.sequence_length() == pixels) return absl::OkStatus();
+    return BadField("recipe.sequence_length", recipe.sequence_length(),
+                    absl::StrCat(pixels, ": a sample of model '", graph.name(), "' is an image of ", graph.image_size(),
+                                 " x ", graph.image_size(), " pixels"));
+  }
   if (graph.maximum_positions() == 0 || recipe.sequence_length() <= graph.maximum_positions()) return absl::OkStatus();
   return BadField(
       "recipe.sequence_length", recipe.sequence_length(),

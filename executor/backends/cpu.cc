@@ -129,6 +129,52 @@ class CpuBackend : public Backend {
         return NormBackwardPartial(call);
       case NORM_BACKWARD_APPLY:
         return NormBackwardApply(call);
+      case CONV2D:
+        return Conv2d(call);
+      case CONV2D_BACKWARD:
+        return Conv2dBackward(call);
+      case CONV2D_BACKWARD_WEIGHT:
+        return Conv2dBackwardWeight(call);
+      case GROUP_NORM:
+        return GroupNorm(call);
+      case GROUP_NORM_BACKWARD:
+        return GroupNormBackward(call);
+      case GROUP_NORM_BACKWARD_WEIGHT:
+        return GroupNormBackwardWeight(call);
+      case SILU:
+        return Silu(call);
+      case SILU_BACKWARD:
+        return SiluBackward(call);
+      case CONCAT_COLUMNS:
+        return ConcatColumns(call);
+      case SLICE_COLUMNS:
+        return SliceColumns(call);
+      case UPSAMPLE:
+        return Upsample(call);
+      case UPSAMPLE_BACKWARD:
+        return UpsampleBackward(call);
+      case TIMESTEP_EMBEDDING:
+        return TimestepEmbedding(call);
+      case ADD_PER_SAMPLE:
+        return AddPerSample(call);
+      case SUM_PER_SAMPLE:
+        return SumPerSample(call);
+      case SCALE_SHIFT:
+        return ScaleShift(call);
+      case SCALE_SHIFT_BACKWARD:
+        return ScaleShiftBackward(call);
+      case SCALE_SHIFT_BACKWARD_SAMPLE:
+        return ScaleShiftBackwardSample(call);
+      case SQUARED_ERROR:
+        return SquaredError(call);
+      case SQUARED_ERROR_BACKWARD:
+        return SquaredErrorBackward(call);
+      case LOAD_TIMESTEPS:
+        return LoadTimesteps(call);
+      case LOAD_NOISY_IMAGE:
+        return LoadNoisyImage(call);
+      case LOAD_NOISE:
+        return LoadNoise(call);
       default:
         return absl::InvalidArgumentError(
             absl::StrCat("step '", step.name(), "': the CPU backend has no kernel ", static_cast<int>(step.kernel())));

@@ -20,17 +20,26 @@ static_assert(kQueries <= kRowBlock);
 struct Part {
   TensorView view;
   int64_t first_column = 0;
+  // Columns from one head to the next.
+  int64_t head_step = 0;
 
   int64_t stride() const { return Columns(view); }
 };
 
 // The three of `views`: one tensor with all of them side by side, or one each.
 struct Parts {
-  explicit Parts(absl::Span<const TensorView> views) {
-    if (views.size() == 3) {
-      for (int i = 0; i < 3; ++i) part[i] = {views[i], 0};
-    } else {
-      for (int i = 0; i < 3; ++i) part[i] = {views[0], i * (Columns(views[0]) / 3)};
+  Parts(const Call& call, absl::Span<const TensorView> views) {
+    const int64_t width = Columns(views[0]) / (views.size() == 3 ? 1 : 3);
+    const int64_t head_width = width / call.attributes().heads();
+    const bool by_head = call.attributes().qkv_by_head();
+    for (int i = 0; i < 3; ++i) {
+      if (views.size() == 3) {
+        part[i] = {views[i], 0, head_width};
+      } else if (by_head) {
+        part[i] = {views[0], i * head_width, 3 * head_width};
+      } else {
+        part[i] = {views[0], i * width, head_width};
+      }
     }
   }
   const Part& q() const { return part[0]; }
@@ -135,7 +144,7 @@ class Head {
 
  private:
   int64_t Element(const Part& part, int64_t row, int64_t head) const {
-    return (sequence_ * g_.sequence + row) * part.stride() + part.first_column + head * g_.head_width;
+    return (sequence_ * g_.sequence + row) * part.stride() + part.first_column + head * part.head_step;
   }
 
   const Call& call_;
@@ -173,9 +182,9 @@ void FillHidden(const Geometry& g, int64_t query, int64_t reach, T* row) {
 
 template <typename T>
 void Forward(const Call& call) {
-  const Parts in(call.in);
+  const Parts in(call, call.in);
   const Geometry g(call, call.in);
-  const Part out{call.out[0], 0};
+  const Part out{call.out[0], 0, g.head_width};
   const TensorView& lse = call.out[1];
   const Loops<T>& loops = GetLoops<T>(call);
   const T scale = static_cast<T>(call.attributes().scale());
@@ -223,9 +232,9 @@ void Forward(const Call& call) {
 template <typename T>
 void Backward(const Call& call) {
   const auto views = call.in.subspan(1, call.in.size() - 3);
-  const Parts in(views), gradients(call.out);
+  const Parts in(call, views), gradients(call, call.out);
   const Geometry g(call, views);
-  const Part d_o{call.in[0], 0}, o{call.in[call.in.size() - 2], 0};
+  const Part d_o{call.in[0], 0, g.head_width}, o{call.in[call.in.size() - 2], 0, g.head_width};
   const TensorView& lse = call.in[call.in.size() - 1];
   const Loops<T>& loops = GetLoops<T>(call);
   const bool drops = call.attributes().dropout() > 0;

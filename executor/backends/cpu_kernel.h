@@ -236,6 +236,29 @@ absl::Status NormCombine(const Call& call);
 absl::Status NormApply(const Call& call);
 absl::Status NormBackwardPartial(const Call& call);
 absl::Status NormBackwardApply(const Call& call);
+absl::Status Conv2d(const Call& call);
+absl::Status Conv2dBackward(const Call& call);
+absl::Status Conv2dBackwardWeight(const Call& call);
+absl::Status GroupNorm(const Call& call);
+absl::Status GroupNormBackward(const Call& call);
+absl::Status GroupNormBackwardWeight(const Call& call);
+absl::Status Silu(const Call& call);
+absl::Status SiluBackward(const Call& call);
+absl::Status ConcatColumns(const Call& call);
+absl::Status SliceColumns(const Call& call);
+absl::Status Upsample(const Call& call);
+absl::Status UpsampleBackward(const Call& call);
+absl::Status TimestepEmbedding(const Call& call);
+absl::Status AddPerSample(const Call& call);
+absl::Status SumPerSample(const Call& call);
+absl::Status ScaleShift(const Call& call);
+absl::Status ScaleShiftBackward(const Call& call);
+absl::Status ScaleShiftBackwardSample(const Call& call);
+absl::Status SquaredError(const Call& call);
+absl::Status SquaredErrorBackward(const Call& call);
+absl::Status LoadTimesteps(const Call& call);
+absl::Status LoadNoisyImage(const Call& call);
+absl::Status LoadNoise(const Call& call);
 
 }  // namespace weft::cpu
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "proto/sample_rows.h"
 #include "proto/suggest.h"
 #include "proto/units.h"
 #include "proto/verify/index.h"
@@ -294,11 +295,11 @@ class TemplateCheck {
     if (step.attributes().of_backward() && action.kind() != FORWARD_BACKWARD) {
       return bad("has of_backward, which only a step of a FORWARD_BACKWARD may have");
     }
-    const int64_t one = RowsOfMicrobatch(program_);
-    const int64_t count = std::max<int64_t>(1, segment.values(step.outputs(0)).shape(0) / one);
+    const int64_t one = std::max<int64_t>(1, RowsOfMicrobatch(program_, step));
+    const int64_t count = std::max<int64_t>(1, RowsValue(segment, step)->shape(0) / one);
     const int64_t offset = step.attributes().microbatch_offset();
     const int width = Width(action);
-    if ((k == CROSS_ENTROPY || k == CROSS_ENTROPY_COMBINE) && count > 1)
+    if ((k == CROSS_ENTROPY || k == CROSS_ENTROPY_COMBINE || k == SQUARED_ERROR) && count > 1)
       return bad("has the rows of ", count, " microbatches, is for one");
     if (offset < 0 || offset > width - count) {
       return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);

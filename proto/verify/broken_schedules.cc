@@ -268,7 +268,7 @@ std::vector<Broken> BrokenWidths() {
            if (step.kernel() == CROSS_ENTROPY) step.mutable_attributes()->set_microbatch_offset(0);
          }
        },
-       {"'F s1 m0'", "one CROSS_ENTROPY for each microbatch"},
+       {"'F s1 m0'", "SQUARED_ERROR for each microbatch"},
        Of(Wide)},
   };
 }
@@ -491,6 +491,11 @@ std::vector<Broken> BrokenOrders() {
          skip.set_to_stage(2);
        },
        {"'F s2 m0'", "forward of stage 0, microbatch 0"},
+       Of(Skips)},
+      {"P4.skip",
+       "skip_to_its_own_stage",
+       [](Program* p) { p->mutable_skips(0)->set_to_stage(p->skips(0).from_stage()); },
+       {"skips[0]", "it must lead to a later one"},
        Of(Skips)},
   };
 }

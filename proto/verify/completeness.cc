@@ -253,6 +253,8 @@ void CheckEvaluationFigures(const Program& program, const Program& evaluation, F
   same("microbatches", evaluation.microbatches(), program.microbatches());
   same("stages", evaluation.stages(), program.stages());
   same("vocabulary", evaluation.vocabulary(), program.vocabulary());
+  same("image_size", evaluation.image_size(), program.image_size());
+  same("image_channels", evaluation.image_channels(), program.image_channels());
   const Precision &p = evaluation.precision(), &q = program.precision();
   same("precision.compute", DTypeName(p.compute()), DTypeName(q.compute()));
   same("precision.params", DTypeName(p.params()), DTypeName(q.params()));

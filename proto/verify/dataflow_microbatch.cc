@@ -239,23 +239,24 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
     buffer = action.operands(o);
   }
   std::set<int> microbatches;
-  int cross_entropies = 0;
+  int kernels = 0;
   for (const Step& step : segment.steps()) {
-    if ((step.kernel() != CROSS_ENTROPY && step.kernel() != CROSS_ENTROPY_COMBINE) || step.attributes().of_backward()) {
-      continue;
-    }
-    ++cross_entropies;
+    const Kernel kernel = step.kernel();
+    if (kernel != CROSS_ENTROPY && kernel != CROSS_ENTROPY_COMBINE && kernel != SQUARED_ERROR) continue;
+    if (step.attributes().of_backward()) continue;
+    ++kernels;
     microbatches.insert(forward.microbatch + static_cast<int>(step.attributes().microbatch_offset()));
   }
-  const bool each_once = cross_entropies == forward.width && static_cast<int>(microbatches.size()) == forward.width;
+  const bool each_once = kernels == forward.width && static_cast<int>(microbatches.size()) == forward.width;
   if (forward.stage == index_.program->stages() - 1) {
     if (losses != 1 || !each_once) {
-      Bad("P11.loss", at, "must write LOCAL_LOSSES by one CROSS_ENTROPY for each microbatch: it is of the last stage");
+      Bad("P11.loss", at,
+          "must write LOCAL_LOSSES by one CROSS_ENTROPY or SQUARED_ERROR for each microbatch: it is of the last stage");
     }
-  } else if (losses > 0 && (cross_entropies > 0 || action.kind() == FORWARD)) {
+  } else if (losses > 0 && (kernels > 0 || action.kind() == FORWARD)) {
     Bad("P11.loss", at, "computes a loss, but is not of the last stage");
   }
-  if (losses == 0 || cross_entropies == 0) return;
+  if (losses == 0 || kernels == 0) return;
   Symbol symbol = Whole(at.role, buffer);
   symbol.elements.insert(symbol.elements.end(), microbatches.begin(), microbatches.end());
   std::sort(symbol.elements.begin(), symbol.elements.end());

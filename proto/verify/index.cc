@@ -4,6 +4,7 @@
 #include <map>
 
 #include "proto/mesh.h"
+#include "proto/sample_rows.h"
 #include "proto/units.h"
 
 namespace weft::verify {
@@ -84,6 +85,10 @@ bool ReadsMicrobatch(const Step& step) {
     case CROSS_ENTROPY:
     case CROSS_ENTROPY_COMBINE:
     case DROPOUT:
+    case SQUARED_ERROR:
+    case LOAD_TIMESTEPS:
+    case LOAD_NOISY_IMAGE:
+    case LOAD_NOISE:
       return true;
     case ATTENTION:
     case ATTENTION_BACKWARD:
@@ -93,12 +98,26 @@ bool ReadsMicrobatch(const Step& step) {
   }
 }
 
-int64_t RowsOfMicrobatch(const Program& program) {
+namespace {
+
+// Samples of one microbatch on a rank.
+int64_t SamplesOfMicrobatch(const Program& program) {
   int64_t z = 1;
   for (const MeshAxis& axis : program.mesh().axes()) {
     if (axis.name() == "z") z = axis.size();
   }
-  return std::max<int64_t>(1, program.recipe().microbatch_sequences()) / z * program.recipe().sequence_length();
+  return std::max<int64_t>(1, program.recipe().microbatch_sequences()) / z;
+}
+
+}  // namespace
+
+int64_t RowsOfMicrobatch(const Program& program) {
+  return SamplesOfMicrobatch(program) * program.recipe().sequence_length();
+}
+
+int64_t RowsOfMicrobatch(const Program& program, const Step& step) {
+  const int64_t samples = SamplesOfMicrobatch(program), rows = RowsOfSample(program, step);
+  return rows < 1 || rows > Limits::kRows / std::max<int64_t>(1, samples) ? 0 : samples * rows;
 }
 
 bool CheckRoles(Index* index, Findings* findings) {

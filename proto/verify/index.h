@@ -184,8 +184,10 @@ inline bool IsCollective(Kernel kernel) {
 }
 // Whether the step needs to know its microbatch (docs/kernels.md).
 bool ReadsMicrobatch(const Step& step);
-// Rows of one microbatch on a rank (P9).
+// Rows of one microbatch on a rank (P9); in a step that reads the microbatch, where it may be another level of images.
+// 0 if an attribute makes it nonsense.
 int64_t RowsOfMicrobatch(const Program& program);
+int64_t RowsOfMicrobatch(const Program& program, const Step& step);
 inline int Width(const Action& action) { return std::max(1, action.width()); }
 // Rule P14. Optimizer steps in a repetition; microbatches of one data replica in an optimizer step.
 inline bool IsAsynchronous(const Program& program) { return program.steps_per_repetition() > 0; }

@@ -306,7 +306,7 @@ void StepCheck::Kernels() {
     case SGD_STEP:
       return Optimizer();
     default:
-      Bad("P2.kernel", "names no kernel");
+      if (!ImageKernels()) Bad("P2.kernel", "names no kernel");
   }
 }
 
@@ -367,6 +367,10 @@ void StepCheck::Run() {
     case LAYER_NORM_BACKWARD_WEIGHT:
     case NORM_BACKWARD_APPLY:
     case GROUP_REDUCE_SCATTER:
+    case CONV2D_BACKWARD:
+    case CONV2D_BACKWARD_WEIGHT:
+    case GROUP_NORM_BACKWARD:
+    case GROUP_NORM_BACKWARD_WEIGHT:
       break;
     default:
       if (step_.accumulate()) Bad("P2.attribute", "accumulate is set, which this kernel does not honour");

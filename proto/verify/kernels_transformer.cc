@@ -30,7 +30,7 @@ void StepCheck::Attention() {
   Attributes({A::kHeadsFieldNumber, A::kSequenceFieldNumber, A::kCausalFieldNumber, A::kScaleFieldNumber,
               A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
               A::kOfBackwardFieldNumber, A::kKvHeadsFieldNumber, A::kWindowFieldNumber, A::kColumnShiftFieldNumber,
-              A::kWholeColumnsFieldNumber});
+              A::kWholeColumnsFieldNumber, A::kQkvByHeadFieldNumber});
   // One fused input, or three.
   const bool fused = inputs() == (forward ? 1 : 4);
   if (!fused && !(forward ? Arity(3, 3, 2, 2) : Arity(6, 6, 3, 3))) return;
@@ -55,9 +55,14 @@ void StepCheck::Attention() {
   Require(window == 0 || (window > 0 && attributes().causal()), "window", window, "0, or positive with causal");
   Require(sequence >= 1 && rows % std::max<int64_t>(1, sequence) == 0, "sequence", sequence, "a divisor of the rows");
   Dropout();
-  if (attributes().dropout() > 0 && (rows % Rows() != 0 || sequence != program_.recipe().sequence_length())) {
-    Bad("P2.kernel", "with dropout, rows and sequence must be those of microbatches, ", Rows(), " and ",
-        program_.recipe().sequence_length(), "; they are ", rows, " and ", sequence);
+  Require(fused || !attributes().qkv_by_head(), "qkv_by_head", 1, "false where q, k and v are inputs of their own");
+  if (attributes().dropout() > 0) {
+    OfMicrobatches(q);
+    // Of images, positions are fewer at lower levels.
+    if (program_.image_size() == 0 && sequence != program_.recipe().sequence_length()) {
+      Bad("P2.kernel", "with dropout, sequence must be the recipe's, ", program_.recipe().sequence_length(), "; it is ",
+          sequence);
+    }
   }
   WholeColumns(heads);
   Within(attributes().column_shift(), "column_shift", heads, std::max(heads, attributes().whole_columns()));

@@ -20,6 +20,7 @@ bool ReadsOutput(const Step& step, int output) {
     case EXACT_ACCUMULATE:
       return true;
     case LAYER_NORM_BACKWARD_WEIGHT:
+    case GROUP_NORM_BACKWARD_WEIGHT:
     case GROUP_REDUCE_SCATTER:
       return step.accumulate();
     default:
@@ -27,9 +28,9 @@ bool ReadsOutput(const Step& step, int output) {
   }
 }
 
-// CROSS_ENTROPY(_COMBINE) and SQUARED_NORM write one element of this output and leave the others as they are.
+// Losses and SQUARED_NORM write one element of this output and leave the others as they are.
 bool WritesPartly(const Step& step, int output) {
-  return step.kernel() == SQUARED_NORM ||
+  return step.kernel() == SQUARED_NORM || step.kernel() == SQUARED_ERROR ||
          ((step.kernel() == CROSS_ENTROPY || step.kernel() == CROSS_ENTROPY_COMBINE) && output == 1);
 }
 
@@ -102,7 +103,8 @@ class SegmentWalk {
     for (int k = 0; k < step.inputs_size(); ++k) {
       const int value = step.inputs(k);
       const Kernel kernel = step.kernel();
-      if (segment_.values(value).dtype() == INT32) {
+      // Times are no indices.
+      if (segment_.values(value).dtype() == INT32 && kernel != TIMESTEP_EMBEDDING) {
         ReadIndices(i, value, kernel == EMBEDDING || kernel == EMBEDDING_BACKWARD);
       }
       Touch(i, value, false);

@@ -98,10 +98,10 @@ class StepCheck {
     }
   }
   // Rows of a microbatch (docs/kernels.md).
-  int64_t Rows() const { return RowsOfMicrobatch(program_); }
+  int64_t Rows() const { return RowsOfMicrobatch(program_, step_); }
   // Those of one microbatch or of several neighbours; which, the action says.
   void OfMicrobatches(const Value& v) {
-    if (v.shape(0) % Rows() == 0) return;
+    if (Rows() > 0 && v.shape(0) % Rows() == 0) return;
     Bad("P2.kernel", "value ", Text(v), " must have the rows of whole microbatches, a multiple of ", Rows());
   }
   void Dropout() {
@@ -136,6 +136,18 @@ class StepCheck {
   void RmsNorm();
   void Rope();
   void Swiglu();
+  // kernels_image.cc. False if the step's kernel is none of an image model.
+  bool ImageKernels();
+  bool Positive(int64_t value, const char* attribute);
+  bool Samples(const Value& v, int64_t rows);
+  void DiffusionSteps();
+  void LoadImages();
+  void Convolution();
+  void GroupNorm();
+  void Columns();
+  void Upsample();
+  void PerSample();
+  void SquaredError();
 
   // kernels.cc
   void Matmul();

@@ -38,12 +38,19 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   range("microbatches", program.microbatches(), 1, Limits::kMicrobatches);
   if (findings->empty()) range("steps_per_repetition", program.steps_per_repetition(), 0, program.microbatches());
   range("stages", program.stages(), 1, Limits::kStages);
-  range("vocabulary", program.vocabulary(), 1, int64_t{1} << 31);
+  const bool images = program.image_size() > 0;
+  range("vocabulary", program.vocabulary(), images ? 0 : 1, images ? 0 : int64_t{1} << 31);
+  range("image_size", program.image_size(), 0, int64_t{1} << 15);
+  range("image_channels", program.image_channels(), images ? 1 : 0, images ? int64_t{1} << 15 : 0);
   range("recipe.sequence_length", r.sequence_length(), 1, Limits::kRows);
   range("recipe.microbatch_sequences", r.microbatch_sequences(), 0, Limits::kRows);
   range("recipe.global_batch_sequences", r.global_batch_sequences(), 1, int64_t{1} << 40);
   range("recipe.steps", r.steps(), 0, int64_t{1} << 40);
   if (!findings->empty()) return;
+  if (images && r.sequence_length() != program.image_size() * program.image_size()) {
+    findings->Add("P13.recipe", "recipe.sequence_length is ", r.sequence_length(), ", must be the pixels of an image, ",
+                  program.image_size() * program.image_size());
+  }
   const int64_t sequences = std::max<int64_t>(1, r.microbatch_sequences());
   if (sequences > Limits::kRows / r.sequence_length()) {
     findings->Add("P13.recipe", "recipe.microbatch_sequences x recipe.sequence_length is ", sequences, " x ",
@@ -99,9 +106,9 @@ void CheckSkips(const Program& program, Findings* findings) {
   }
   for (int i = 0; i < program.skips_size() && !findings->full(); ++i) {
     const SkipEdge& skip = program.skips(i);
-    if (skip.from_stage() < 0 || skip.to_stage() >= program.stages() || skip.from_stage() > skip.to_stage() - 2) {
+    if (skip.from_stage() < 0 || skip.to_stage() >= program.stages() || skip.from_stage() >= skip.to_stage()) {
       findings->Add("P4.skip", "skips[", i, "] '", skip.name(), "' leads from stage ", skip.from_stage(), " to stage ",
-                    skip.to_stage(), "; it must leave out at least one of the ", program.stages(), " stages");
+                    skip.to_stage(), "; it must lead to a later one of the ", program.stages(), " stages");
     }
   }
 }

@@ -1,8 +1,9 @@
-// Fuzz target: data files. The first byte of the input chooses how the rest is taken: as a file of each token type, or
-// as the index of a Megatron pair.
+// Fuzz target: data files. The first byte of the input chooses how the rest is taken: as a file of each token type, as
+// an image file, or as the index of a Megatron pair.
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -44,13 +45,39 @@ void OpenAndRead(absl::string_view bytes, const char* type) {
   close(fd);
 }
 
+// The same for images of 2 x 2 x 1.
+void OpenAndReadImages(absl::string_view bytes) {
+  const int fd = memfd_create("data_fuzz", MFD_CLOEXEC);
+  Require(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  weft::DataOptions options;
+  options.path = absl::StrCat("/proc/self/fd/", fd);
+  options.sequence_length = 4;
+  options.seed = 1;
+  options.image_size = 2;
+  options.image_channels = 1;
+  const auto data = weft::OpenData(options);
+  Require(data.ok() || !data.status().message().empty());
+  if (data.ok()) {
+    Require((*data)->windows() >= 1);
+    std::vector<float> pixels(4);
+    for (int64_t sample = 0; sample < 10; ++sample) {
+      // All pixels were checked when the file was opened.
+      Require((*data)->Image(sample, absl::MakeSpan(pixels)).ok());
+      for (float pixel : pixels) Require(std::isfinite(pixel));
+    }
+  }
+  close(fd);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   static constexpr const char* kTypes[] = {"", "uint16", "uint32", "bytes"};
-  if (data[0] % 5 < 4) {
+  if (data[0] == 'i') {
+    OpenAndReadImages(bytes);
+  } else if (data[0] % 5 < 4) {
     OpenAndRead(bytes, kTypes[data[0] % 5]);
   } else {
     constexpr int64_t kBinBytes = 48;

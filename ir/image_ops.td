@@ -1,0 +1,246 @@
+// Kernels of image models: convolutions, group norms, what brings times and noise in. docs/kernels.md defines each.
+//
+// Activations are matrices [rows, columns]: a row per position of each sample, channels are columns.
+#ifndef WEFT_IR_IMAGE_OPS_TD_
+#define WEFT_IR_IMAGE_OPS_TD_
+
+include "ir/kernel_ops.td"
+
+// A float tensor [outputs, inputs, side, side], or [outputs, inputs, 1] of a convolution over single positions.
+def Weft_Filter : Type<And<[StaticShapeTensorOf<[Weft_Float]>.predicate, HasAnyRankOfPred<[3, 4]>]>,
+                       "statically shaped filter of floats", "::mlir::RankedTensorType">;
+
+// What a convolution and its derivatives share: height and width are those of the convolution's input.
+defvar Weft_ConvolutionAttributes = (ins I64Attr:$height, I64Attr:$width, I64Attr:$kernel_size, I64Attr:$stride);
+
+// --- Sources --------------------------------------------------------------------------------------------------------
+
+def Weft_LoadTimestepsOp : Weft_KernelOp<"load_timesteps"> {
+  let summary = "noise level of every sample";
+  let arguments = (ins I64Attr:$diffusion_steps);
+  let results = (outs Weft_Tokens:$timesteps);
+  let assemblyFormat = "attr-dict `:` type($timesteps)";
+  let hasVerifier = 1;
+}
+
+def Weft_LoadNoisyImageOp : Weft_KernelOp<"load_noisy_image"> {
+  let summary = "images of the microbatch, each with noise of its level";
+  let arguments = (ins I64Attr:$sequence, I64Attr:$diffusion_steps, UnitAttr:$cosine_schedule);
+  let results = (outs Weft_Matrix:$image);
+  let assemblyFormat = "attr-dict `:` type($image)";
+  let hasVerifier = 1;
+}
+
+def Weft_LoadNoiseOp : Weft_KernelOp<"load_noise"> {
+  let summary = "the noise that load_noisy_image adds, before it is scaled";
+  let arguments = (ins I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$noise);
+  let assemblyFormat = "attr-dict `:` type($noise)";
+  let hasVerifier = 1;
+}
+
+def Weft_TimestepEmbeddingOp : Weft_KernelOp<"timestep_embedding"> {
+  let summary = "cosines and sines of every time at falling frequencies";
+  let arguments = (ins Weft_Tokens:$timesteps, F64Attr:$timestep_scale);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+// --- Convolution ----------------------------------------------------------------------------------------------------
+
+def Weft_Conv2dOp : Weft_KernelOp<"conv2d", [Weft_Differentiable]> {
+  let summary = "two-dimensional convolution (cross-correlation) with a bias";
+  let description = [{
+    `x` is [samples * height * width, inputs], `weight` [outputs, inputs, kernel_size, kernel_size]; zeros surround the
+    image, kernel_size / 2 on each side. The result has ceil(height / stride) x ceil(width / stride) positions per
+    sample. flops: 2 * rows of the result * outputs * inputs * kernel_size^2.
+  }];
+  let arguments = !con((ins Weft_Matrix:$x, Weft_Filter:$weight, Optional<Weft_Vector>:$bias),
+                       Weft_ConvolutionAttributes);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "$x `,` $weight (`bias` $bias^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = "int64_t flops();";
+}
+
+def Weft_Conv2dBackwardOp : Weft_AccumulatingOp<"conv2d_backward"> {
+  let summary = "gradient of conv2d's input";
+  let arguments = !con((ins Weft_Matrix:$dy, Weft_Filter:$weight, Optional<Weft_Matrix>:$init),
+                       Weft_ConvolutionAttributes);
+  let results = (outs Weft_Matrix:$dx);
+  let assemblyFormat = "$dy `,` $weight (`init` $init^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = kernelMethods # "int64_t flops();";
+}
+
+def Weft_Conv2dBackwardWeightOp : Weft_AccumulatingOp<"conv2d_backward_weight"> {
+  let summary = "gradient of conv2d's weight";
+  let arguments = !con((ins Weft_Matrix:$dy, Weft_Matrix:$x, Optional<Weft_Filter>:$init), Weft_ConvolutionAttributes);
+  let results = (outs Weft_Filter:$dweight);
+  let assemblyFormat = "$dy `,` $x (`init` $init^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = kernelMethods # "int64_t flops();";
+}
+
+// --- Norm and activation --------------------------------------------------------------------------------------------
+
+def Weft_GroupNormOp : Weft_KernelOp<"group_norm", [Weft_Differentiable]> {
+  let summary = "normalises each of `groups` runs of columns over all rows of a sample";
+  let arguments = (ins Weft_Matrix:$x, Weft_Vector:$gamma, Weft_Vector:$beta, I64Attr:$groups, I64Attr:$sequence,
+                       F64Attr:$epsilon);
+  let results = (outs Weft_Matrix:$result, Weft_Matrix:$mean, Weft_Matrix:$rstd);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_GroupNormBackwardOp : Weft_AccumulatingOp<"group_norm_backward"> {
+  let summary = "gradient of group_norm's input";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, Weft_Vector:$gamma, Weft_Matrix:$mean, Weft_Matrix:$rstd,
+                       Optional<Weft_Matrix>:$init, I64Attr:$groups, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$dx);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $gamma `,` $mean `,` $rstd (`init` $init^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Weft_GroupNormBackwardWeightOp : Weft_KernelOp<"group_norm_backward_weight", [AttrSizedOperandSegments]> {
+  let summary = "gradients of group_norm's gamma and beta, added to the inits if there are any";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, Weft_Matrix:$mean, Weft_Matrix:$rstd,
+                       Optional<Weft_Vector>:$init_gamma, Optional<Weft_Vector>:$init_beta, I64Attr:$groups,
+                       I64Attr:$sequence);
+  let results = (outs Weft_Vector:$dgamma, Weft_Vector:$dbeta);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $mean `,` $rstd (`init` $init_gamma^ `,` $init_beta)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return getInitGamma() ? 4 + static_cast<int>(result) : -1; }
+    bool isStepInput(unsigned index) { return index < 4; }
+    bool accumulates() { return static_cast<bool>(getInitGamma()); }
+  }];
+}
+
+def Weft_SiluOp : Weft_KernelOp<"silu", [Weft_Differentiable, Weft_ShardableByElement]> {
+  let summary = "x / (1 + exp(-x))";
+  let arguments = (ins Weft_FloatTensor:$x);
+  let results = (outs Weft_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_SiluBackwardOp : Weft_KernelOp<"silu_backward"> {
+  let summary = "gradient of silu's input";
+  let arguments = (ins Weft_FloatTensor:$dy, Weft_FloatTensor:$x);
+  let results = (outs Weft_FloatTensor:$dx);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+// --- Columns and positions ------------------------------------------------------------------------------------------
+
+def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable]> {
+  let summary = "the columns of a, then those of b";
+  let arguments = (ins Weft_Matrix:$a, Weft_Matrix:$b);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns"> {
+  let summary = "the columns of x from `first_column` on";
+  let arguments = (ins Weft_Matrix:$x, I64Attr:$first_column);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  // Of x only what the result has is read.
+  let kernelMethods = "int64_t bytes();";
+}
+
+def Weft_UpsampleOp : Weft_KernelOp<"upsample", [Weft_Differentiable]> {
+  let summary = "every position becomes a square of four";
+  let arguments = (ins Weft_Matrix:$x, I64Attr:$height, I64Attr:$width);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_UpsampleBackwardOp : Weft_KernelOp<"upsample_backward"> {
+  let summary = "sums over squares of four positions";
+  let arguments = (ins Weft_Matrix:$dy, I64Attr:$height, I64Attr:$width);
+  let results = (outs Weft_Matrix:$dx);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+// --- A row per sample -----------------------------------------------------------------------------------------------
+
+def Weft_AddPerSampleOp : Weft_KernelOp<"add_per_sample", [Weft_Differentiable]> {
+  let summary = "adds the sample's row of e to each of its `sequence` rows of x";
+  let arguments = (ins Weft_Matrix:$x, Weft_Matrix:$e, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_SumPerSampleOp : Weft_KernelOp<"sum_per_sample"> {
+  let summary = "sums the `sequence` rows of each sample";
+  let arguments = (ins Weft_Matrix:$dy, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_ScaleShiftOp : Weft_KernelOp<"scale_shift", [Weft_Differentiable]> {
+  let summary = "x * (1 + scale) + shift, with a row [scale, shift] of e for each sample";
+  let arguments = (ins Weft_Matrix:$x, Weft_Matrix:$e, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_ScaleShiftBackwardOp : Weft_KernelOp<"scale_shift_backward"> {
+  let summary = "gradient of scale_shift's x";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$e, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$dx);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Weft_ScaleShiftBackwardSampleOp : Weft_KernelOp<"scale_shift_backward_sample"> {
+  let summary = "gradient of scale_shift's e";
+  let arguments = (ins Weft_Matrix:$dy, Weft_Matrix:$x, I64Attr:$sequence);
+  let results = (outs Weft_Matrix:$de);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+// --- Loss -----------------------------------------------------------------------------------------------------------
+
+def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable]> {
+  let summary = "writes the microbatch's weighted sum of squared differences into its element of `losses`";
+  let description = [{
+    `losses` is updated in place. Its gradient is taken with respect to the sum of its elements, so none is passed in.
+  }];
+  let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, Weft_F64Vector:$losses, I64Attr:$sequence,
+                       F64Attr:$loss_weight);
+  let results = (outs Weft_F64Vector:$new_losses);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods = [{
+    int getTiedOperand(unsigned result) { return 2; }
+    bool isStepInput(unsigned index) { return index != 2; }
+  }];
+}
+
+def Weft_SquaredErrorBackwardOp : Weft_KernelOp<"squared_error_backward"> {
+  let summary = "gradient of the prediction of the sum of squared_error's losses";
+  let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, F64Attr:$loss_weight);
+  let results = (outs Weft_Matrix:$dprediction);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif  // WEFT_IR_IMAGE_OPS_TD_

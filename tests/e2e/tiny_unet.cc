@@ -1,0 +1,82 @@
+#include "tests/e2e/tiny_unet.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/unet_graph.h"
+#include "executor/image_format.h"
+#include "google/protobuf/text_format.h"
+#include "proto/io.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+template <typename T>
+absl::StatusOr<T> Parse(const std::string& text) {
+  T message;
+  if (!google::protobuf::TextFormat::ParseFromString(text, &message)) {
+    return absl::InternalError("the test's own text does not parse: " + text);
+  }
+  return message;
+}
+
+ModelGraph TinyUnet() {
+  UnetShape shape;
+  shape.image_size = 8;
+  shape.channels = 8;
+  shape.channel_mult = {1, 2};
+  shape.blocks = 1;
+  shape.attention_sides = {4};
+  shape.heads = shape.heads_up = 2;
+  shape.groups = 4;
+  shape.dropout = 0.1;
+  shape.diffusion_steps = 100;
+  return BuildUnetGraph(shape, "tiny");
+}
+
+}  // namespace
+
+std::string UnetPlan::Name() const {
+  return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, " ", schedule_fields, " ", plan_fields,
+                      " recompute ", recompute, exact ? " exact" : "", bf16 ? " bf16" : "", " threads ", threads);
+}
+
+Cluster TinyCluster() {
+  return *Parse<Cluster>(
+      "name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
+      "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
+      "peaks { dtype: BF16 flops_per_second: 1e11 } } intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }");
+}
+
+absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
+  WEFT_ASSIGN_OR_RETURN(
+      const Recipe recipe,
+      Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: 8 ",
+                                 "microbatch_sequences: 1 dropout: 0.1 seed: 77 clip_norm: 0.5 steps: 6 ",
+                                 "lr { peak: 0.02 } adamw {}")));
+  const char* precision =
+      plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
+                : "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }";
+  WEFT_ASSIGN_OR_RETURN(const Plan message,
+                        Parse<Plan>(absl::StrCat(
+                            "mesh { axes { name: 'data' size: ", plan.data, " } axes { name: 'pipe' size: ", plan.pipe,
+                            " } } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ",
+                            plan.plan_fields, " recompute { mode: ", plan.recompute,
+                            " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
+  return Compile(TinyUnet(), recipe, message, TinyCluster(), {});
+}
+
+absl::Status WriteTinyImages(const std::string& path) {
+  const ImageLayout layout = {.count = 20, .channels = 3, .height = 8, .width = 8, .bytes_per_element = 1};
+  std::string bytes = ImageFileHeader(layout);
+  for (int image = 0; image < 20; ++image) {
+    for (int i = 0; i < 8 * 8 * 3; ++i) {
+      bytes += static_cast<char>(static_cast<int>(127.5 + 120 * std::sin(0.3 * image + 0.05 * (image % 3 + 1) * i)));
+    }
+  }
+  return WriteFileAtomic(path, bytes);
+}
+
+}  // namespace weft

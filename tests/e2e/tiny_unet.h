@@ -1,0 +1,41 @@
+// A U-Net of a few thousand parameters, compiled for any small plan, and images to train it on.
+#ifndef WEFT_TESTS_E2E_TINY_UNET_H_
+#define WEFT_TESTS_E2E_TINY_UNET_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct UnetPlan {
+  int pipe = 1;
+  int data = 1;
+  const char* schedule = "1f1b";
+  const char* recompute = "NONE";
+  bool exact = false;
+  bool bf16 = false;
+  // Further fields of the plan's schedule, and of the plan, as text.
+  const char* schedule_fields = "";
+  const char* plan_fields = "";
+  int threads = 1;
+
+  std::string Name() const;
+};
+
+// Two levels of one block, 12 layers; images of 8 x 8 x 3; dropout 0.1, clipping that is active, six steps of AdamW
+// with a global batch of 8.
+absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length = 64);
+
+// The cluster that it is compiled for.
+Cluster TinyCluster();
+
+// Writes twenty images of slow waves to `path`.
+absl::Status WriteTinyImages(const std::string& path);
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_E2E_TINY_UNET_H_
