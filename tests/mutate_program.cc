@@ -103,6 +103,14 @@ void Mutate(Program* program, uint64_t seed) {
     message->GetReflection()->MutableUnknownFields(message)->AddVarint(1000, 1);
     return;
   }
+  if (random() % 16 == 0) {
+    // A number or switch that is not set.
+    Message* message = places[random() % places.size()].message;
+    const auto& type = *message->GetDescriptor();
+    const FieldDescriptor* field = type.field(static_cast<int>(random() % type.field_count()));
+    if (!field->is_repeated()) TwistScalar({message, field}, -1, random);
+    return;
+  }
   const Place_& p = places[random() % places.size()];
   const Reflection& r = *p.message->GetReflection();
   const bool is_message = p.field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;

@@ -9,6 +9,7 @@
 #include "proto/mesh.h"
 #include "proto/verify/brute_force.h"
 #include "proto/verify/schedule_program.h"
+#include "proto/verify/split_program.h"
 #include "proto/verify/tiny_program.h"
 #include "proto/verify/verify.h"
 #include "tests/random_program.h"
@@ -220,6 +221,19 @@ TEST(MutationTest, TrainingProgramsAreRefusedOrSound) {
   }
   EXPECT_GT(accepted, 20);
   EXPECT_GT(refused, 1000);
+}
+
+TEST(MutationTest, SplitProgramsAreRefusedOrSound) {
+  int accepted = 0, refused = 0;
+  for (const bool zero : {false, true}) {
+    const Program program = SplitProgram(zero);
+    for (uint64_t seed = 0; seed < 600; ++seed) {
+      MutateAndCheck(program, seed + (zero ? 5000 : 0), {}, &accepted, &refused);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(accepted, 20);
+  EXPECT_GT(refused, 500);
 }
 
 TEST(MutationTest, SchedulesAreRefusedOrSound) {

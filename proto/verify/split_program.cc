@@ -8,13 +8,14 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kVocabulary = 12, kPadded = 16, kWidth = 4, kSequence = 4, kMicrobatches = 2;
+constexpr int64_t kVocabulary = 12, kPadded = 16, kWidth = 4, kSequence = 4;
 // Of a table: rows on a rank, and elements of its range.
 constexpr int64_t kRows = kPadded / 2, kRange = kRows * kWidth / 2;
 
 class Builder : private ProgramBuilder {
  public:
-  Builder(bool zero, int64_t data) : zero_(zero), data_(data) {}
+  Builder(bool zero, int64_t data, int microbatches, int layers)
+      : zero_(zero), data_(data), microbatches_(microbatches), layers_(layers) {}
 
   Program Build() {
     Header();
@@ -37,13 +38,13 @@ class Builder : private ProgramBuilder {
     Recipe& r = *p_.mutable_recipe();
     r.set_sequence_length(kSequence);
     r.set_microbatch_sequences(2);
-    r.set_global_batch_sequences(2 * kMicrobatches * data_);
+    r.set_global_batch_sequences(2 * microbatches_ * data_);
     r.set_clip_norm(1);
     r.mutable_sgd();
     p_.set_accumulation(IN_ORDER);
     p_.set_schedule("1f1b");
     p_.set_stages(1);
-    p_.set_microbatches(kMicrobatches);
+    p_.set_microbatches(microbatches_);
     p_.set_vocabulary(kVocabulary);
     AddTensor("wte", {kVocabulary, kWidth}, {kPadded, kWidth}, 1);
     AddTensor("gamma", {kWidth}, {kWidth}, 1);
@@ -101,7 +102,7 @@ class Builder : private ProgramBuilder {
     Val("whole head", FP32, {kRows, kWidth});
     Val("partial", FP32, {kSequence, 2});
     Val("partials", FP32, {2 * kSequence, 2});
-    Tensor("losses", FP64, {kMicrobatches * data_}, READ_WRITE);
+    Tensor("losses", FP64, {microbatches_ * data_}, READ_WRITE);
 
     Collect(GROUP_ALL_GATHER, "gather wte", "z", GATHER_WEIGHTS, "wte", "table");
     Collect(GROUP_ALL_GATHER, "gather head", "z", GATHER_WEIGHTS, "head", "whole head");
@@ -110,6 +111,15 @@ class Builder : private ProgramBuilder {
     After("embed", "gather wte");
     Collect(GROUP_ALL_REDUCE, "sum x", "x", TENSOR, "x", "x");
     After("sum x", "embed");
+    for (int l = 0; l < layers_; ++l) {
+      const std::string n = absl::StrCat(" ", l);
+      Do(GELU, "gelu" + n, {"x"}, {"h"});
+      if (l == 0) After("gelu 0", "sum x");
+      Collect(GROUP_ALL_REDUCE, "sum" + n, "x", TENSOR, "h", "h");
+      After("sum" + n, "gelu" + n);
+      Do(ADD, "add" + n, {"x", "h"}, {"x"});
+      After("add" + n, "sum" + n);
+    }
     Do(LAYER_NORM, "norm", {"x", "gamma", "beta"}, {"h", "mean", "rstd"})->mutable_attributes()->set_epsilon(1e-5);
     After("norm", "sum x");
     Do(MATMUL, "head", {"h", "whole head"}, {"logits"})->mutable_attributes()->set_transpose_b(true);
@@ -231,7 +241,7 @@ class Builder : private ProgramBuilder {
         Cut(Persistent("master " + held.name, PARAMETER, FP32, Part(held), MASTER, tensor), true);
       ++tensor;
     }
-    const Shape losses = {kMicrobatches * data_};
+    const Shape losses = {microbatches_ * data_};
     Persistent("local losses", COMMUNICATION, FP64, losses, LOCAL_LOSSES);
     Persistent("losses", COMMUNICATION, FP64, losses, LOSSES);
     Persistent("local norms", COMMUNICATION, FP64, {4}, LOCAL_NORMS);
@@ -243,21 +253,21 @@ class Builder : private ProgramBuilder {
       }
       return int64_t{0};
     };
-    for (int m = 0; m < kMicrobatches; ++m) {
+    for (int m = 0; m < microbatches_; ++m) {
       const std::string n = absl::StrCat(m);
       AddBuffer("tokens" + n, SAVED_ACTIVATION, INT32, {kSequence}, 0);
       AddBuffer("saved" + n, SAVED_ACTIVATION, DTYPE_UNSPECIFIED, {}, bytes(0, "saved"));
       AddBuffer("F work" + n, WORKSPACE, DTYPE_UNSPECIFIED, {}, bytes(0, "work"));
       AddBuffer("B work" + n, WORKSPACE, DTYPE_UNSPECIFIED, {}, bytes(1, "work"));
     }
-    for (int m = 0; m < kMicrobatches; ++m) {
+    for (int m = 0; m < microbatches_; ++m) {
       const std::string n = absl::StrCat(m);
       Compute(FORWARD, "F" + n, 0, m, "F",
               {"tokens" + n, "wte", "gamma", "beta", "head", "saved" + n, "F work" + n, "local losses"});
       Release("F" + n, "F work" + n);
     }
     const std::string last = zero_ ? "gather weights" : "optimizer";
-    for (int m = 0; m < kMicrobatches; ++m) {
+    for (int m = 0; m < microbatches_; ++m) {
       const std::string n = absl::StrCat(m);
       Compute(BACKWARD, "B" + n, 0, m, "B",
               {"tokens" + n, "gamma", "head", "saved" + n, "dwte", "dgamma", "dbeta", "dhead", "B work" + n});
@@ -278,9 +288,9 @@ class Builder : private ProgramBuilder {
                zero_ ? std::vector<std::string>{"part dwte", "part dhead"} : std::vector<std::string>{"dwte", "dhead"});
     if (zero_) tables.set_kind(REDUCE_SCATTER);
     Reduce("sync vectors", 0, GRADIENT_SYNC, {"data", "z"}, {"dgamma", "dbeta"}, {"dgamma", "dbeta"});
-    Dep("sync vectors", "B1");
+    Dep("sync vectors", absl::StrCat("B", microbatches_ - 1));
     Reduce("loss sync", 0, LOSS_SYNC, {"data", "z"}, {"local losses"}, {"losses"});
-    Dep("loss sync", "F1");
+    Dep("loss sync", absl::StrCat("F", microbatches_ - 1));
     std::vector<std::string> norm, clip = {"norms", "norm"}, update;
     for (const Held& held : AllHeld()) {
       norm.push_back(Gradient(held));
@@ -311,10 +321,13 @@ class Builder : private ProgramBuilder {
 
   const bool zero_;
   const int64_t data_;
+  const int microbatches_, layers_;
 };
 
 }  // namespace
 
-Program SplitProgram(bool zero, int64_t data) { return Builder(zero, data).Build(); }
+Program SplitProgram(bool zero, int64_t data, int microbatches, int layers) {
+  return Builder(zero, data, microbatches, layers).Build();
+}
 
 }  // namespace weft

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "proto/verify/brute_force.h"
 #include "proto/verify/verify.h"
 
@@ -29,6 +31,19 @@ TEST(SplitProgramTest, RunsWithoutFault) {
       EXPECT_EQ(FindFault(SplitProgram(zero), 1 + static_cast<int>(timing % 3), timing), "") << "timing " << timing;
     }
   }
+}
+
+// Thousands of ranks, hundreds of steps in a segment and of actions in a list: what a large model on a large machine
+// has.
+TEST(SplitProgramTest, LargeProgramsAreVerifiedInSeconds) {
+  const Program program = SplitProgram(false, 4096, 400, 150);
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = VerifyProgram(program);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_TRUE(status.ok()) << status;
+  // 1 s alone on a core; sanitizers and crowded machines take longer.
+  EXPECT_LT(seconds.count(), 60);
+  RecordProperty("milliseconds", static_cast<int>(seconds.count() * 1000));
 }
 
 // Replicas in blocks: within a block by one action, and then over the places in their blocks by another.
