@@ -37,8 +37,9 @@ def SynchronizeGradients : WeftRankPass<"weft-synchronize-gradients"> {
     in one order.
 
     Then, at the end of the list, the sums over ranks that share a tensor, the norms of the rank's gradients, the sums of
-    norms over `pipe` and `norm_axes` and of losses over `pipe`, `z` and then `data`, the scaling if gradients are clipped, and the optimizer.
-    Norm and loss sums are there for groups of one too: they fill the buffers that are read at the end of the step.
+    norms over `pipe` and `norm_axes` and of losses over `pipe`, `z` and then `data`, the scaling if gradients are
+    clipped, and the optimizer. Norm and loss sums are there for groups of one too: they fill the buffers that are read at
+    the end of the step.
 
     Source of `eager_opt`: Li and Hoefler 2021, arXiv:2107.06925, sec. 3.2.
   }];

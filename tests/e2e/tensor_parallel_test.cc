@@ -116,6 +116,48 @@ TEST(TensorParallelTest, ParametersCutOverReplicasTrainLikeOneRank) {
   }
 }
 
+// Grouped heads, rotations, root mean square norms, gated units; with BERT's head only rows can be split.
+TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
+  struct Case {
+    const char* family;
+    const char* mesh;
+    const char* fields;
+  };
+  for (const Case& c : {Case{"llama", "x2 y2 z2", ""},
+                        {"llama", "x2 pipe2", "sequence_parallel: true"},
+                        {"mistral", "y2 z2", ""},
+                        {"qwen2", "x2 y2 data2", ""},
+                        {"qwen2", "z2 data2", "zero { stage: 3 }"},
+                        {"bert", "z2 data2", ""}}) {
+    TinyPlan plan = Plan6(c.mesh);
+    plan.family = c.family;
+    plan.plan_fields = c.fields;
+    ExpectLikeOneRank(plan, 1e-5);
+  }
+}
+
+// What the layers of a model cannot be cut into is refused by name.
+TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
+  struct Case {
+    const char* family;
+    const char* mesh;
+    const char* message;
+  };
+  for (const Case& c : {Case{"gpt2", "x4",
+                             "2 heads cannot be cut over axis x of plan.mesh, which has size 4; nearest "
+                             "valid: 2"},
+                        {"gpt2", "z3",
+                         "recipe.microbatch_sequences = 2 must be a multiple of the 3 ranks of mesh axis "
+                         "z, which share a microbatch; nearest valid: 3"},
+                        {"bert", "x2", "cut differently over x and y"}}) {
+    TinyPlan plan = Plan6(c.mesh);
+    plan.family = c.family;
+    const absl::StatusOr<Program> program = CompileTiny(plan);
+    ASSERT_FALSE(program.ok()) << plan.Name();
+    EXPECT_NE(program.status().message().find(c.message), absl::string_view::npos) << program.status();
+  }
+}
+
 bool SameBits(const RunResult& a, const RunResult& b) {
   if (MostDifferent(a, b, false) != 0 || MostDifferent(a, b, true) != 0 || a.weights.size() != b.weights.size()) {
     return false;
