@@ -38,7 +38,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 // and that of the weight is made in the type of gradients and scattered into them.
 // CHECK-LABEL: weft.segment @stage0.backward backward
 // CHECK: %[[DR:.*]] = weft.matmul {{.*}}name = "head.dx"
-// CHECK: %[[W:.*]] = weft.group_all_gather({{.*}}name = "fc.w", part = "recompute"
+// CHECK: %[[W:.*]] = weft.group_all_gather({{.*}}name = "fc.w", part = "input"
 // CHECK: %[[DP:.*]] = weft.matmul %[[DR]], %[[W]] {layer = 1 : i32, name = "fc.dx", part = "input", transpose_b}
 // CHECK: %[[DW:.*]] = weft.matmul %{{.*}}, %[[DR]] {layer = 1 : i32, name = "fc.dw", part = "weight", transpose_a} : (tensor<6x4xbf16>, tensor<6x4xbf16>) -> tensor<4x4xf32>
 // CHECK: weft.group_reduce_scatter(%[[DW]]) init(%{{.*}}) over {z = array<i64>} members 2 scatter_gradients "ring" {blocking, layer = 1 : i32, name = "fc.w.scatter", part = "weight"} : (tensor<4x4xf32>, tensor<8xf32>) -> tensor<8xf32>
