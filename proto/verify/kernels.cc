@@ -38,6 +38,24 @@ void StepCheck::Embedding() {
   }
 }
 
+void StepCheck::PositionEmbedding() {
+  const A& a = attributes();
+  Attributes({A::kSequenceFieldNumber, A::kRowShiftFieldNumber});
+  if (!Arity(1, 1, 1, 1)) return;
+  AllFloating();
+  const bool forward = step_.kernel() == POSITION_EMBEDDING;
+  const Value& table = forward ? In(0) : Out(0);
+  const Value& y = forward ? Out(0) : In(0);
+  if (!Rank(table, 2) || !Rank(y, 2)) return;
+  Shape(y, {y.shape(0), table.shape(1)});
+  // Rows that begin at a shift need not be whole sequences.
+  const bool shifted = Has(A::kRowShiftFieldNumber);
+  if (shifted) Within(a.row_shift(), "row_shift", y.shape(0), Rows());
+  Require(a.sequence() >= 1 && a.sequence() <= table.shape(0) &&
+              (shifted ? Rows() : y.shape(0)) % std::max<int64_t>(1, a.sequence()) == 0,
+          "sequence", static_cast<double>(a.sequence()), "a divisor of the rows and at most the rows of the table");
+}
+
 void StepCheck::LayerNorm() {
   const Kernel kernel = step_.kernel();
   Attributes({A::kEpsilonFieldNumber});
@@ -175,21 +193,8 @@ void StepCheck::Kernels() {
     case EMBEDDING_BACKWARD:
       return Embedding();
     case POSITION_EMBEDDING:
-    case POSITION_EMBEDDING_BACKWARD: {
-      Attributes({A::kSequenceFieldNumber, A::kRowShiftFieldNumber});
-      if (!Arity(1, 1, 1, 1)) return;
-      AllFloating();
-      const bool forward = step_.kernel() == POSITION_EMBEDDING;
-      const Value& table = forward ? In(0) : Out(0);
-      const Value& y = forward ? Out(0) : In(0);
-      if (!Rank(table, 2) || !Rank(y, 2)) return;
-      Shape(y, {y.shape(0), table.shape(1)});
-      Require(a.sequence() >= 1 && a.sequence() <= table.shape(0) &&
-                  (Has(A::kRowShiftFieldNumber) ? Rows() : y.shape(0)) % std::max<int64_t>(1, a.sequence()) == 0,
-              "sequence", a.sequence(), "a divisor of the rows and at most the rows of the table");
-      if (Has(A::kRowShiftFieldNumber)) Within(a.row_shift(), "row_shift", y.shape(0), Rows());
-      return;
-    }
+    case POSITION_EMBEDDING_BACKWARD:
+      return PositionEmbedding();
     case ADD:
       Attributes({});
       if (!Arity(2, 2, 1, 1)) return;

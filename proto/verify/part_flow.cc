@@ -31,13 +31,23 @@ class Walk {
     return ByElement(kernel) || IsCollective(kernel) || kernel == SQUARED_NORM || kernel == ADAMW || kernel == SGD_STEP;
   }
 
+  static Held Join(const Held& a, const Held& b) {
+    if (a == b) return a;
+    Held held = a.ranges.empty() ? b : a;
+    held.mixed = true;
+    return held;
+  }
+
   Held Get(int v) const {
     const Value& value = segment_.values(v);
     std::optional<Held> held;
     content_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const Held& one) {
-      if (held && !(*held == one)) held->mixed = true;
-      if (!held) held = one;
-      return !held->mixed;
+      if (held) {
+        *held = Join(*held, one);
+      } else {
+        held = one;
+      }
+      return true;
     });
     return held.value_or(Held());
   }
@@ -76,6 +86,8 @@ class Walk {
       held.ranges.resize(held.ranges.size() - n);
       return held;
     }
+    // Activations and their gradients.
+    if (step.collective().purpose() != SCATTER_GRADIENTS && held.ranges.empty()) return {};
     for (const AxisCut& cut : group.cuts) {
       if (AddSum(cut, &held.sums)) continue;
       Fault(step, "sums '", name, "' over ", DescribeCuts(program_, {cut}), ", which it is summed over already");
@@ -97,12 +109,12 @@ class Walk {
       const int first = step.kernel() == SCALE ? 1 : 0;
       out[0] = Get(step.inputs(first));
       for (int i = first + 1; i < step.inputs_size(); ++i) {
-        if (!(Get(step.inputs(i)) == out[0])) out[0].mixed = true;
+        out[0] = Join(out[0], Get(step.inputs(i)));
       }
     } else if (!TakesRanges(step.kernel())) {
       for (int v : step.inputs()) {
         const Held held = Get(v);
-        if (held.ranges.empty() && !held.mixed) continue;
+        if (held.ranges.empty()) continue;
         Fault(step, "reads '", segment_.values(v).name(), "', a range cut over ", DescribeCuts(program_, held.ranges),
               " that was not gathered");
       }

@@ -15,7 +15,7 @@ namespace weft::verify {
 // A value that ranks hold in ranges (outermost cut first), as a sum over other ranks.
 struct Held {
   Cuts ranges, sums;
-  bool mixed = false;  // Not everywhere the same.
+  bool mixed = false;  // Not everywhere the same; `ranges` are those of a part, if any has some.
 
   friend bool operator==(const Held&, const Held&) = default;
 };
@@ -27,7 +27,7 @@ struct PartFlow {
 };
 
 // `ranges` of what the operands hold at first. Kernels that work element by element keep ranges and sums, collectives
-// change them, all others expect wholes and make something new.
+// change them (those that sum only for SCATTER_GRADIENTS), all others expect wholes and make something new.
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<Cuts>& ranges);
 
 }  // namespace weft::verify

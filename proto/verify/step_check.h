@@ -152,6 +152,7 @@ class StepCheck {
   // kernels.cc
   void Matmul();
   void Embedding();
+  void PositionEmbedding();
   void LayerNorm();
   void DropoutKernel();
   void CrossEntropy();
