@@ -38,7 +38,11 @@ absl::Status CheckTensorParallel(const Plan& plan, const Recipe& recipe, const P
                                  bool asynchronous) {
   const Mesh& mesh = plan.mesh();
   const int64_t z = AxisSize(mesh, "z");
-  if (AxisSize(mesh, "x") == 1 && AxisSize(mesh, "y") == 1 && z == 1) return absl::OkStatus();
+  const bool axes = AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || z > 1;
+  const bool zero = plan.zero().stage() == 3 && AxisSize(mesh, "data") > 1;
+  if (!axes && !zero) return absl::OkStatus();
+  // What asks for collectives in the middle of stages.
+  const absl::string_view cause = axes ? "mesh axes x, y and z must have size 1" : "plan.zero.stage must be 0";
   const int64_t sequences = std::max<int64_t>(1, recipe.microbatch_sequences());
   if (sequences % z != 0) {
     const int64_t below = sequences / z * z;
@@ -49,17 +53,15 @@ absl::Status CheckTensorParallel(const Plan& plan, const Recipe& recipe, const P
   }
   const absl::string_view name = plan.schedule().name();
   if (asynchronous) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule '", name,
-                     "' updates the weights without a flush; mesh axes x, y and z must have size 1 "
-                     "with it, or use a schedule that flushes"));
+    return absl::InvalidArgumentError(absl::StrCat("schedule '", name, "' updates the weights without a flush; ", cause,
+                                                   " with it, or use a schedule that flushes"));
   }
   if (schedule.message_driven) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule '", name,
                      "' is message-driven: its ranks choose while they run, but the members of a "
-                     "collective must agree; mesh axes x, y and z must have size 1 with it, or use "
-                     "a static schedule"));
+                     "collective must agree; ",
+                     cause, " with it, or use a static schedule"));
   }
   if (plan.schedule().scaling() == PlanSchedule::FORWARD_DOUBLING &&
       z < MeshRanks(mesh) / AxisSize(mesh, "data") / AxisSize(mesh, "pipe")) {

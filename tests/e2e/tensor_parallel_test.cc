@@ -142,6 +142,8 @@ TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
     const char* family;
     const char* mesh;
     const char* message;
+    const char* schedule = "1f1b";
+    const char* fields = "";
   };
   for (const Case& c : {Case{"gpt2", "x4",
                              "2 heads cannot be cut over axis x of plan.mesh, which has size 4; nearest "
@@ -149,9 +151,18 @@ TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
                         {"gpt2", "z3",
                          "recipe.microbatch_sequences = 2 must be a multiple of the 3 ranks of mesh axis "
                          "z, which share a microbatch; nearest valid: 3"},
-                        {"bert", "x2", "cut differently over x and y"}}) {
+                        {"bert", "x2", "cut differently over x and y"},
+                        {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with it, or use a static", "axonn"},
+                        {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 with it", "axonn", "zero { stage: 3 }"},
+                        {"gpt2", "x2 pipe2",
+                         "mesh axes x, y and z must have size 1 with it, or use a schedule that "
+                         "flushes",
+                         "pipedream"}}) {
     TinyPlan plan = Plan6(c.mesh);
     plan.family = c.family;
+    plan.schedule = c.schedule;
+    plan.plan_fields = c.fields;
+    if (plan.schedule == "pipedream") plan.clip = 0;
     const absl::StatusOr<Program> program = CompileTiny(plan);
     ASSERT_FALSE(program.ok()) << plan.Name();
     EXPECT_NE(program.status().message().find(c.message), absl::string_view::npos) << program.status();
