@@ -162,7 +162,10 @@ TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
     plan.family = c.family;
     plan.schedule = c.schedule;
     plan.plan_fields = c.fields;
-    if (plan.schedule == "pipedream") plan.clip = 0;
+    if (plan.schedule == "pipedream") {
+      plan.clip = 0;
+      plan.batch = 2;
+    }
     const absl::StatusOr<Program> program = CompileTiny(plan);
     ASSERT_FALSE(program.ok()) << plan.Name();
     EXPECT_NE(program.status().message().find(c.message), absl::string_view::npos) << program.status();
