@@ -148,9 +148,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
         return step > 0 ? 0 : kind == FORWARD ? f : kind == BACKWARD ? b : 0;
       };
       durations.transfer = [](int64_t, int64_t, int64_t) { return std::pair<int64_t, int64_t>(0, 0); };
-      durations.all_reduce = [](const std::string&, const std::vector<int64_t>&, const std::vector<int64_t>&) {
-        return std::pair<int64_t, int64_t>(0, 0);
-      };
+      durations.collective = [](const NaiveCollective&) { return std::pair<int64_t, int64_t>(0, 0); };
       const NaiveResult naive = SimulateNaively(*program, durations, 3, 8, 0, 0);
       ASSERT_TRUE(naive.complete);
       EXPECT_EQ(naive.repetition_finish[2] - naive.repetition_finish[1], period) << c.Name();

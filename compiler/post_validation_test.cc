@@ -38,6 +38,7 @@ struct Case {
   bool post_validation = true;
   std::string schedule_fields = "";
   int layers = 8;
+  bool evaluation = false;
 
   std::string Name() const { return absl::StrCat(schedule, " pipe ", pipe, " clip ", clip, " ", schedule_fields); }
 };
@@ -59,7 +60,7 @@ absl::StatusOr<Program> CompileCase(const Case& c) {
       "tiny");
   if (!model.ok()) return model.status();
   CompileOptions options;
-  options.evaluation = true;
+  options.evaluation = c.evaluation;
   return Compile(
       *model,
       Parse<Recipe>(absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 clip_norm: ", c.clip,
@@ -124,7 +125,8 @@ TEST(PostValidation, EachRankGuessesOneForwardLessThanTheRankBefore) {
 }
 
 TEST(PostValidation, MemoryGrowsByWhatIsKept) {
-  const Program plain = CompileOrDie({.post_validation = false}), program = CompileOrDie({});
+  const Program plain = CompileOrDie({.post_validation = false, .evaluation = true}),
+                program = CompileOrDie({.evaluation = true});
   for (int i = 0; i < program.templates_size(); ++i) {
     int64_t kept = 0, optimizer = 0;
     for (const Buffer& buffer : program.templates(i).buffers()) {
@@ -191,7 +193,7 @@ TEST(PostValidation, Refusals) {
 
 // Programs that are broken on purpose, and the rule that says so.
 TEST(PostValidation, BrokenProgramsAreRefused) {
-  const Program good = CompileOrDie({.pipe = 3, .microbatches = 6});
+  const Program good = CompileOrDie({.pipe = 3, .microbatches = 6, .evaluation = true});
   const auto find = [](Program* p, int t, ActionKind kind, bool if_exceeded, int nth = 0) -> Action* {
     for (Action& action : *p->mutable_templates(t)->mutable_body()) {
       if (action.kind() == kind && action.if_exceeded() == if_exceeded && nth-- == 0) return &action;
@@ -262,7 +264,7 @@ TEST(PostValidation, BrokenProgramsAreRefused) {
        }},
       {"the verdict does not wait for the guess", "P15.verdict",
        [&](Program* p) { drop_dep(find(p, 0, VALIDATE, false), find(p, 0, FORWARD, false)->id()); }},
-      {"the verdict is on something else", "P15",
+      {"the verdict is with another clip_norm", "P11.clip",
        [&](Program* p) {
          const int segment = find(p, 0, VALIDATE, false)->segment();
          p->mutable_segments(segment)->mutable_steps(0)->mutable_attributes()->set_clip_norm(7);

@@ -152,7 +152,7 @@ TEST(ValidatePlan, RefusesEveryBadField) {
   CheckTable<Plan>(
       base, table,
       {"schedule.name", "schedule.definition", "schedule.freeze", "collective", "step_barrier", "group_transfers",
-       "overlap.all_reduce", "overlap.reduce_scatter", "overlap.all_gather", "offload.optimizer"},
+       "post_validation", "overlap.all_reduce", "overlap.reduce_scatter", "overlap.all_gather", "offload.optimizer"},
       [](Plan* plan) { return ValidateAndResolve(plan, CpuDevice()); });
 }
 
