@@ -1,0 +1,163 @@
+#include "compiler/lower_program.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/collective_cost.h"
+#include "compiler/compile.h"
+#include "compiler/diagnostic_status.h"
+#include "compiler/export_program.h"
+#include "compiler/plan_schedule.h"
+#include "compiler/rank_passes.h"
+#include "compiler/rank_program.h"
+#include "compiler/schedule_segments.h"
+#include "compiler/slot_costs.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "proto/version.h"
+#include "schedules/pipeline/check.h"
+#include "simulator/cost/cost_model.h"
+
+namespace weft {
+namespace {
+
+RankProgramOptions RankOptions(const PlanInputs& inputs, const SlotCosts& costs, bool evaluation) {
+  RankProgramOptions options;
+  options.name = inputs.model.name();
+  options.plan = inputs.plan;
+  options.microbatches = inputs.microbatches;
+  options.clip = !evaluation && inputs.recipe.clip_norm() > 0;
+  options.evaluation = evaluation;
+  options.costs = costs;
+  return options;
+}
+
+SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost) {
+  SegmentOptions options;
+  options.precision = inputs.plan.precision();
+  options.accumulation = inputs.plan.accumulation();
+  options.stages = inputs.schedule.stages;
+  options.placement = inputs.schedule.placement;
+  const Mesh& mesh = inputs.plan.mesh();
+  options.tensor_parallel.x = AxisSize(mesh, "x");
+  options.tensor_parallel.y = AxisSize(mesh, "y");
+  options.tensor_parallel.z = AxisSize(mesh, "z");
+  if (inputs.plan.zero().stage() == 3) options.tensor_parallel.zero = AxisSize(mesh, "data");
+  options.tensor_parallel.sequence_parallel = inputs.plan.sequence_parallel();
+  options.tensor_parallel.algorithm = inputs.plan.collective();
+  if (inputs.asynchronous) options.steps_per_repetition = inputs.asynchronous->steps_per_repetition;
+  const BackwardKinds backwards = BackwardKindsOf(inputs.schedule);
+  options.whole_backward = backwards.whole;
+  options.split_backward = backwards.split;
+  options.layers_per_stage = {inputs.plan.partition().layers_per_stage().begin(),
+                              inputs.plan.partition().layers_per_stage().end()};
+  options.recompute = inputs.plan.recompute();
+  options.overlap = inputs.plan.overlap();
+  options.in_flight = MicrobatchesInFlight(inputs.schedule);
+  options.cost = cost;
+  return options;
+}
+
+absl::Status RunRankPasses(mlir::MLIRContext& context, RankLevel& level) {
+  DiagnosticCollector diagnostics(&context);
+  mlir::PassManager passes(&context);
+  // Once at the end instead of behind each pass: that is half of the time, and VerifyProgram has the last word.
+  passes.enableVerifier(false);
+  AddRankPasses(passes.nest<ir::ProgramOp>());
+  WEFT_RETURN_IF_ERROR(diagnostics.ToStatus(passes.run(*level.module)));
+  return diagnostics.ToStatus(mlir::verify(*level.module));
+}
+
+// Fields of a program that do not come from the rank level.
+void FillHeader(const PlanInputs& inputs, const SegmentSet& segments, Program& program) {
+  program.set_name(inputs.model.name());
+  program.set_compiler_version(kVersion);
+  program.set_runtime("weft");
+  program.set_cluster_name(inputs.cluster.name());
+  program.set_cluster_digest(ClusterDigest(inputs.cluster));
+  *program.mutable_recipe() = inputs.recipe;
+  *program.mutable_precision() = inputs.plan.precision();
+  program.set_accumulation(inputs.plan.accumulation());
+  program.set_vocabulary(inputs.model.vocabulary());
+  program.set_image_size(inputs.model.image_size());
+  program.set_image_channels(inputs.model.image_channels());
+  program.set_step_barrier(inputs.plan.step_barrier());
+  const double count =
+      static_cast<double>(inputs.microbatches) * static_cast<double>(AxisSize(inputs.plan.mesh(), "data"));
+  program.set_model_flops(static_cast<double>(segments.model_flops) * count);
+  program.set_model_flops_masked(static_cast<double>(segments.model_flops_masked) * count);
+}
+
+absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
+                                          RankLevel& training) {
+  RankLevel level;
+  SegmentOptions options = OptionsOfSegments(inputs, cost);
+  options.layers_per_stage = training.segments.layers_per_stage;
+  options.evaluation = true;
+  WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, options));
+  level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, {}, true));
+  SharePersistentBuffers(training.program(), level.program());
+  WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, level));
+  return level;
+}
+
+}  // namespace
+
+absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
+  WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel("roofline"));
+  auto compute = [model, &cluster = inputs.cluster](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
+    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, kind, 0, cluster, {}));
+    return time.ps;
+  };
+  return WithCollectives(compute, inputs.plan.mesh(), inputs.cluster);
+}
+
+absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost) {
+  RankLevel level;
+  WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
+  WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
+                        SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
+  // The order that the rank level will ask for: with what slots really cost.
+  WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
+                        ScheduleOf(ChoiceOf(inputs.plan.schedule(), static_cast<int>(inputs.schedule.order.size()),
+                                            inputs.microbatches, costs)));
+  if (inputs.plan.accumulation() == IN_ORDER) WEFT_RETURN_IF_ERROR(CheckAccumulationOrder(schedule));
+  WEFT_RETURN_IF_ERROR(SelectSegments(schedule, cost, &level.segments));
+  level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, costs, false));
+  WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, level));
+  return level;
+}
+
+absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
+                                        RankLevel* training) {
+  WEFT_ASSIGN_OR_RETURN(RankLevel level, LowerTraining(context, inputs, cost));
+  WEFT_ASSIGN_OR_RETURN(Program program, ExportProgram(level.program(), level.segments));
+  FillHeader(inputs, level.segments, program);
+  if (training != nullptr) *training = std::move(level);
+  return program;
+}
+
+absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation) {
+  CompileContext context;
+  RankLevel training;
+  WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, inputs, cost, &training));
+  if (evaluation) {
+    WEFT_ASSIGN_OR_RETURN(RankLevel level, LowerEvaluation(context, inputs, cost, training));
+    WEFT_ASSIGN_OR_RETURN(*program.mutable_evaluation(), ExportProgram(level.program(), level.segments));
+    FillHeader(inputs, level.segments, *program.mutable_evaluation());
+    program.mutable_evaluation()->mutable_recipe()->set_dropout(0);
+  }
+  return program;
+}
+
+absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost) {
+  WEFT_ASSIGN_OR_RETURN(const SegmentSet segments,
+                        CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
+  WEFT_ASSIGN_OR_RETURN(Program program, ExportAsynchronous(*inputs.asynchronous, segments, inputs.plan));
+  FillHeader(inputs, segments, program);
+  return program;
+}
+
+}  // namespace weft

@@ -1,0 +1,52 @@
+// From resolved inputs through the graph and rank levels to a Program, without choices and not yet verified.
+#ifndef WEFT_COMPILER_LOWER_PROGRAM_H_
+#define WEFT_COMPILER_LOWER_PROGRAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/plan_inputs.h"
+#include "compiler/segments.h"
+#include "ir/rank_ops.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// What a step costs in picoseconds, by the cluster's figures. `inputs` must outlive it.
+absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs);
+
+// A context for one compilation.
+struct CompileContext {
+  mlir::MLIRContext mlir{mlir::MLIRContext::Threading::DISABLED};
+  CompileContext() { mlir.loadDialect<ir::WeftDialect>(); }
+};
+
+// One program on its way through the passes of the rank level.
+struct RankLevel {
+  SegmentSet segments;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  ir::ProgramOp program() { return *module->getOps<ir::ProgramOp>().begin(); }
+};
+
+// The training program up to the end of the rank level.
+absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost);
+
+// The training program alone. `training`, if not null, receives its rank level.
+absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
+                                        RankLevel* training);
+
+// Training and, if asked for, evaluation.
+absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation);
+
+// The program of a schedule that never flushes.
+absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_LOWER_PROGRAM_H_

@@ -1,0 +1,164 @@
+#include "compiler/plan_choices.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "compiler/choose_recompute.h"
+#include "compiler/lower_program.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
+#include "schedules/pipeline/schedule_text.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+absl::Status VerifyForSimulation(const Program& program) {
+  VerifyOptions verify;
+  verify.allow_unfit = true;
+  verify.algorithms = KnownCollectives();
+  return VerifyProgram(program, verify);
+}
+
+// The program of the schedule as it is before plan.schedule.freeze, proven.
+absl::StatusOr<Program> CompileMessageDriven(const PlanInputs& inputs, const StepCost& cost) {
+  CompileContext context;
+  WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, inputs, cost, nullptr));
+  WEFT_RETURN_IF_ERROR(VerifyForSimulation(program));
+  return program;
+}
+
+}  // namespace
+
+absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes) {
+  const Recompute& asked = inputs.plan.recompute();
+  const bool fit = asked.mode() == Recompute::FIT;
+  if (!fit && (asked.mode() != Recompute::INTERVAL || asked.interval() != 0)) return absl::OkStatus();
+  if (inputs.asynchronous) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.recompute.", fit ? "mode = FIT" : "interval = 0", " is not for schedule '", inputs.plan.schedule().name(),
+        "', which updates the weights without a flush; give ", fit ? "another mode" : "an interval"));
+  }
+  PlanInputs tried = inputs;
+  if (tried.plan.transfer_placement() == FASTEST) tried.plan.set_transfer_placement(EARLY);
+  const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
+  const PlanArenas plan = [&](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
+    *tried.plan.mutable_recompute() = recompute;
+    CompileContext context;
+    RankLevel training;
+    WEFT_ASSIGN_OR_RETURN(const Program program, CompileTraining(context, tried, cost, &training));
+    const std::vector<int32_t>& counts = training.segments.layers_per_stage;
+    tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
+    PlannedArenas arenas;
+    arenas.bytes.resize(ranks);
+    arenas.layers.resize(ranks);
+    for (const Template& t : program.templates()) {
+      int64_t rank = 0;
+      for (const Coordinate& pin : t.pins()) {
+        if (pin.axis() == "pipe") rank = pin.index();
+      }
+      arenas.bytes[rank] = t.device_arena_bytes();
+    }
+    for (const std::vector<int>& lane : inputs.schedule.placement) {
+      int32_t layer = 0;
+      for (size_t stage = 0; stage < counts.size(); ++stage) {
+        for (int32_t end = layer + counts[stage]; layer < end; ++layer) {
+          const bool loss = stage + 1 == counts.size() && layer + 1 == end;
+          if (!loss) arenas.layers[lane[stage]].push_back(layer);
+        }
+      }
+    }
+    for (std::vector<int32_t>& layers : arenas.layers) std::sort(layers.begin(), layers.end());
+    return arenas;
+  };
+  const Device& device = inputs.cluster.device();
+  // A device without a figure has room for everything.
+  const int64_t capacity =
+      device.memory_bytes() > 0 ? device.memory_bytes() - device.reserved_bytes() : std::numeric_limits<int64_t>::max();
+  WEFT_ASSIGN_OR_RETURN(RecomputeDecision decision, fit ? ChooseFit(plan, capacity) : ChooseInterval(plan));
+  *inputs.plan.mutable_recompute() = std::move(decision.recompute);
+  *inputs.plan.mutable_partition() = tried.plan.partition();
+  if (notes != nullptr) notes->push_back(std::move(decision.note));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost) {
+  if (!inputs.plan.schedule().freeze() || !inputs.schedule.message_driven) return std::optional<FrozenSchedule>();
+  PlanInputs simulated = inputs;
+  if (simulated.plan.transfer_placement() == FASTEST) simulated.plan.set_transfer_placement(EARLY);
+  absl::StatusOr<Program> program = CompileMessageDriven(simulated, cost);
+  if (!program.ok() && inputs.plan.transfer_order() != BY_EDGE) {
+    simulated.plan.set_transfer_order(BY_EDGE);
+    program = CompileMessageDriven(simulated, cost);
+  }
+  if (!program.ok()) return program.status();
+  WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *program, inputs.cluster));
+  inputs.schedule = frozen.schedule;
+  PlanSchedule plan;
+  plan.set_name(inputs.plan.schedule().name());
+  plan.set_definition(FormatSchedule({"", frozen.schedule, inputs.microbatches, {}}));
+  *inputs.plan.mutable_schedule() = std::move(plan);
+  return frozen;
+}
+
+absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const Program& program,
+                                           const Cluster& cluster) {
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {}));
+  return absl::StrFormat(
+      "plan.schedule.freeze: the order is that of a simulated step of '%s'%s: %.6g s message-driven, %.6g s static",
+      program.schedule(),
+      frozen.replicas_differ ? ", as the first data replica ran it (others ran it differently)" : "",
+      frozen.message_driven_seconds, simulation.report.makespan_seconds());
+}
+
+absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes) {
+  if (inputs.plan.transfer_placement() != FASTEST) return absl::OkStatus();
+  struct Choice {
+    TransferPlacement placement;
+    bool grouped;
+    const char* name;
+  };
+  constexpr Choice kChoices[] = {{EARLY, false, "early"},
+                                 {DEFERRED, false, "deferred"},
+                                 {EARLY, true, "early in groups"},
+                                 {DEFERRED, true, "deferred in groups"}};
+  const Choice* fastest = nullptr;
+  double best = 0;
+  std::vector<std::string> times;
+  absl::Status first_error;
+  for (const Choice& choice : kChoices) {
+    PlanInputs tried = inputs;
+    tried.plan.set_transfer_placement(choice.placement);
+    tried.plan.set_group_transfers(choice.grouped);
+    CompileContext context;
+    WEFT_ASSIGN_OR_RETURN(const Program program, CompileTraining(context, tried, cost, nullptr));
+    if (absl::Status status = VerifyForSimulation(program); !status.ok()) {
+      if (first_error.ok()) first_error = status;
+      times.push_back(absl::StrCat(choice.name, " is refused"));
+      continue;
+    }
+    WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, inputs.cluster, {}));
+    const double seconds = simulation.report.iteration_seconds();
+    times.push_back(absl::StrFormat("%s %.6g s", choice.name, seconds));
+    if (fastest == nullptr || seconds < best) {
+      fastest = &choice;
+      best = seconds;
+    }
+  }
+  if (fastest == nullptr) return first_error;
+  inputs.plan.set_transfer_placement(fastest->placement);
+  inputs.plan.set_group_transfers(fastest->grouped);
+  if (notes != nullptr) {
+    notes->push_back(absl::StrCat("plan.transfer_placement = FASTEST: transfers are ", fastest->name,
+                                  ", of simulated steps: ", absl::StrJoin(times, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

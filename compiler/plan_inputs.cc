@@ -1,0 +1,113 @@
+#include "compiler/plan_inputs.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/plan_check.h"
+#include "compiler/plan_schedule.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "proto/validate.h"
+#include "schedules/collective/plan.h"
+
+namespace weft {
+namespace {
+
+// Without `recipe.dropout` a model trains without dropout, whatever its config says; that is worth a note.
+void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::string>* notes) {
+  if (recipe.has_dropout()) return;
+  double most = 0;
+  for (const GraphOp& op : model.ops()) most = std::max(most, op.attributes().dropout());
+  recipe.set_dropout(0);
+  if (most > 0 && notes != nullptr) {
+    notes->push_back(absl::StrFormat(
+        "the model's config has dropout %g, but recipe.dropout is not set: training is without dropout", most));
+  }
+}
+
+// Costing a collective needs no list of its messages, running it does; a plan that is only simulated may be larger.
+void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
+  if (notes == nullptr) return;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.size() <= kMaximumPlanMembers) continue;
+    notes->push_back(absl::StrCat("plan.mesh: axis '", axis.name(), "' has ", axis.size(),
+                                  " ranks; sums over more than ", kMaximumPlanMembers,
+                                  " can be simulated, but weft run refuses them"));
+  }
+}
+
+// With backward halving, what the recipe calls a microbatch is forwarded at once, and each half of it has a backward:
+// the halves are the program's microbatches.
+absl::Status HalveMicrobatches(Recipe& recipe) {
+  const int64_t sequences = recipe.microbatch_sequences();
+  if (sequences % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.schedule.scaling = BACKWARD_HALVING halves microbatches: "
+        "recipe.microbatch_sequences = ",
+        sequences, " must be even; nearest: ", sequences > 1 ? absl::StrCat(sequences - 1, ", ") : "", sequences + 1));
+  }
+  recipe.set_microbatch_sequences(sequences / 2);
+  return absl::OkStatus();
+}
+
+absl::Status CheckLayersPerStage(const Plan& plan, int stages) {
+  const int given = plan.partition().layers_per_stage_size();
+  if (given == 0 || given == stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.partition.layers_per_stage has ", given,
+                                                 " entries; it must have ", stages, ", one per stage, or none"));
+}
+
+}  // namespace
+
+absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
+                                         const Cluster& cluster, std::vector<std::string>* notes) {
+  PlanInputs inputs{model, recipe, plan, cluster};
+  WEFT_RETURN_IF_ERROR(Validate(inputs.model));
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.recipe));
+  WEFT_RETURN_IF_ERROR(Validate(inputs.cluster));
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.plan, inputs.cluster.device()));
+  WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
+  WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
+  const PlanSchedule& schedule = inputs.plan.schedule();
+  if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
+  WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));
+  // Before any list is built: a program has an action or more per stage and microbatch.
+  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
+  auto check_pairs = [&](int64_t stages) {
+    if (microbatches <= kMostPairs / stages) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("recipe.global_batch_sequences = ", inputs.recipe.global_batch_sequences(), " gives ",
+                     microbatches, " microbatches per replica; at most ", kMostPairs / stages, " for ", stages,
+                     stages == ranks ? " pipe ranks" : " stages",
+                     ": use a larger recipe.microbatch_sequences or more data replicas"));
+  };
+  WEFT_RETURN_IF_ERROR(check_pairs(ranks));
+  inputs.microbatches = static_cast<int32_t>(microbatches);
+  WEFT_RETURN_IF_ERROR(FindCollective(inputs.plan.collective()).status());
+  WEFT_RETURN_IF_ERROR(CheckScheduleName(schedule));
+  const ScheduleChoice choice = ChoiceOf(schedule, static_cast<int>(ranks), inputs.microbatches, {});
+  Recipe asked = inputs.recipe;
+  asked.set_steps(recipe.steps());
+  WEFT_ASSIGN_OR_RETURN(inputs.asynchronous, AsynchronousOf(choice, asked, inputs.plan));
+  if (inputs.asynchronous) {
+    inputs.schedule = inputs.asynchronous->schedule;
+    // Where the recipe does not say, the fewest that there can be.
+    if (recipe.steps() == 0) inputs.recipe.set_steps(inputs.asynchronous->steps_per_repetition);
+  } else {
+    WEFT_ASSIGN_OR_RETURN(inputs.schedule, ScheduleOf(choice));
+  }
+  WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
+  WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
+  WEFT_RETURN_IF_ERROR(
+      CheckTensorParallel(inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
+  WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
+  WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
+  if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
+  ResolveDropout(inputs.model, inputs.recipe, notes);
+  NoteLargeGroups(inputs.plan.mesh(), notes);
+  return inputs;
+}
+
+}  // namespace weft
