@@ -1,3 +1,7 @@
+#include <set>
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/validate.h"
@@ -8,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every kind of op once; the table is tied.
+// Every kind of op on tokens once; the table is tied.
 const char kGraph[] = R"(
   name: "m" vocabulary: 50 maximum_positions: 16 loss: "loss"
   parameters { name: "wte" shape: [50, 8] init { normal: 0.02 } vocabulary_rows: true }
@@ -44,9 +48,58 @@ const char kGraph[] = R"(
   ops { name: "loss" kind: "cross_entropy" inputs: ["logits", "targets"] outputs: "loss" layer: 2 }
 )";
 
+// Every kind of op on images once: 4 x 4 pixels, halved and doubled again.
+const char kImages[] = R"(
+  name: "u" image_size: 4 image_channels: 3 loss: "loss"
+  parameters { name: "wt" shape: [6, 16] init { normal: 0.02 } }
+  parameters { name: "in" shape: [8, 3, 3, 3] init { normal: 0.02 } }
+  parameters { name: "g" shape: 8 init { constant: 1 } }
+  parameters { name: "b" shape: 8 init { constant: 0 } }
+  parameters { name: "down" shape: [8, 8, 3, 3] init { normal: 0.02 } }
+  parameters { name: "qkv" shape: [24, 8, 1] init { normal: 0.02 } }
+  parameters { name: "out" shape: [3, 16, 3, 3] init { constant: 0 } }
+  parameters { name: "ob" shape: 3 init { constant: 0 } }
+  parameters { name: "wa" shape: [6, 8] init { normal: 0.02 } }
+  ops { name: "times" kind: "timesteps" outputs: "times" attributes { diffusion_steps: 10 } }
+  ops { name: "time" kind: "timestep_embedding" inputs: "times" outputs: "time" attributes {
+    columns: 6 timestep_scale: 2 } }
+  ops { name: "t" kind: "silu" inputs: "time" outputs: "t" }
+  ops { name: "s" kind: "matmul" inputs: ["t", "wt"] outputs: "s" }
+  ops { name: "x" kind: "noisy_image" outputs: "x" attributes { diffusion_steps: 10 cosine_schedule: true } }
+  ops { name: "c" kind: "conv2d" inputs: ["x", "in"] outputs: "c" }
+  ops { name: "n" kind: "group_norm" inputs: ["c", "g", "b"] outputs: "n" attributes { groups: 4 epsilon: 1e-5 } }
+  ops { name: "m" kind: "scale_shift" inputs: ["n", "s"] outputs: "m" }
+  ops { name: "ta" kind: "matmul" inputs: ["t", "wa"] outputs: "ta" }
+  ops { name: "h" kind: "add_per_sample" inputs: ["m", "ta"] outputs: "h" }
+  ops { name: "d" kind: "conv2d" inputs: ["h", "down"] outputs: "d" attributes { stride: 2 } }
+  ops { name: "q" kind: "conv2d" inputs: ["d", "qkv"] outputs: "q" }
+  ops { name: "a" kind: "attention" inputs: "q" outputs: "a" attributes { heads: 2 qkv_by_head: true } }
+  ops { name: "up" kind: "upsample" inputs: "a" outputs: "up" }
+  ops { name: "j" kind: "concat" inputs: ["up", "c"] outputs: "j" }
+  ops { name: "y" kind: "conv2d" inputs: ["j", "out", "ob"] outputs: "y" }
+  ops { name: "noise" kind: "noise" outputs: "noise" }
+  ops { name: "loss" kind: "squared_error" inputs: ["y", "noise"] outputs: "loss" }
+)";
+
+// Fields that only a model of images sets.
+const std::set<std::string>& OfImages() {
+  static const auto* fields = new std::set<std::string>{"image_size",
+                                                        "image_channels",
+                                                        "ops.attributes.columns",
+                                                        "ops.attributes.cosine_schedule",
+                                                        "ops.attributes.diffusion_steps",
+                                                        "ops.attributes.groups",
+                                                        "ops.attributes.qkv_by_head",
+                                                        "ops.attributes.stride",
+                                                        "ops.attributes.timestep_scale"};
+  return *fields;
+}
+
 TEST(ValidateModelGraph, AcceptsEveryKind) {
-  const absl::Status status = Validate(Parse<ModelGraph>(kGraph));
-  EXPECT_TRUE(status.ok()) << status;
+  for (const char* text : {kGraph, kImages}) {
+    const absl::Status status = Validate(Parse<ModelGraph>(text));
+    EXPECT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST(ValidateModelGraph, RefusesEveryBadField) {
@@ -59,12 +112,15 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"maximum_positions", "maximum_positions: 17", "model_graph.maximum_positions = 17 must be from 1 to 16"},
       {"maximum_positions", "maximum_positions: 0", "model_graph.maximum_positions = 0 must be from 1 to 16"},
       {"loss", "loss: \"\"", "model_graph.loss is missing"},
-      {"loss", "loss: \"logits\"", "model_graph.loss = 'logits' must be the output of a cross_entropy op"},
+      {"loss", "loss: \"logits\"",
+       "model_graph.loss = 'logits' must be the output of a cross_entropy or squared_error op"},
       {"parameters.name", "parameters[1].name=wte", "model_graph.parameters[1].name = 'wte' is taken"},
       {"parameters.name", "parameters[1].name=", "model_graph.parameters[1].name is missing"},
       {"parameters.shape", "parameters[4].shape=8,0", "model_graph.parameters[4].shape[1] = 0 must be at least 1"},
-      {"parameters.shape", "parameters[4].shape=", "must have one or two dimensions"},
-      {"parameters.shape", "parameters[4].shape=8,8,8", "must have one or two dimensions"},
+      {"parameters.shape", "parameters[4].shape=", "must have one to four dimensions"},
+      {"parameters.shape", "parameters[4].shape=8,1,1,1,3", "must have one to four dimensions"},
+      {"parameters.shape", "parameters[4].shape=8,8,8",
+       "(matmul 'qkv').inputs[1] = 'w' has shape [8, 8, 8]; it must have shape [8, n]"},
       {"parameters.shape", "parameters[4].shape=2000000000,2000000000", "elements of model_graph.parameters[4]"},
       {"parameters.shape", "parameters[4].shape=9,24",
        "(matmul 'qkv').inputs[1] = 'w' has shape [9, 24]; it must have shape [8, n]"},
@@ -148,9 +204,82 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.attributes.mask_token", "ops[0].attributes.mask_token=3", "mask_token = 3 must be 0 where masked_fraction"},
       {"ops.kind", "ops { name: \"z\" kind: \"gelu\" inputs: \"x\" outputs: \"z\" layer: 2 }", "comes after the loss"},
   };
-  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, {}, [](ModelGraph* g) { return Validate(*g); });
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, OfImages(), [](ModelGraph* g) { return Validate(*g); });
   EXPECT_THAT(std::string(Validate(Parse<ModelGraph>("name: \"m\" vocabulary: 5")).message()),
               HasSubstr("model_graph.ops is empty"));
+}
+
+TEST(ValidateModelGraph, RefusesEveryBadFieldOfImages) {
+  const std::vector<Bad> table = {
+      {"image_size", "image_size: -1", "model_graph.image_size = -1 must be"},
+      {"image_size", "image_size: 9223372036854775807", "model_graph.image_size = 92233"},
+      {"image_size", "image_size: 0", "model_graph.image_channels = 3"},
+      {"image_size", "image_size: 3",
+       "(concat 'j').inputs[1] = 'c' has 3 x 3 positions per sample; it must have 4 x 4"},
+      {"image_channels", "image_channels: 0", "model_graph.image_channels = 0 must be"},
+      {"image_channels", "image_channels: 4",
+       "(conv2d 'c').inputs[1] = 'in' has shape [8, 3, 3, 3]; it must have shape [outputs, 4, k, k]"},
+      {"vocabulary", "vocabulary: 5", "model_graph.vocabulary = 5"},
+      {"loss", "loss: \"y\"", "model_graph.loss = 'y' must be the output of a cross_entropy or squared_error op"},
+      {"parameters.shape", "parameters[1].shape=8,3,2,2", "with an odd k"},
+      {"parameters.shape", "parameters[1].shape=8,3,3,1", "with an odd k"},
+      {"parameters.shape", "parameters[1].shape=8,3,4097,4097", "with an odd k"},
+      {"parameters.shape", "parameters[5].shape=24,8,3", "or [outputs, 8, 1]"},
+      {"parameters.shape", "parameters[7].shape=4", "(conv2d 'y').inputs[2] = 'ob' has shape [4]"},
+      {"parameters.shape", "parameters[2].shape=7", "(group_norm 'n').inputs[1] = 'g' has shape [7]"},
+      {"parameters.shape", "parameters[0].shape=6,15", "(scale_shift 'm').inputs[1] = 's' has 15 columns"},
+      {"parameters.shape", "parameters[8].shape=6,9", "(add_per_sample 'h').inputs[1] = 'ta' has 9 columns"},
+      {"ops.inputs", "ops[7].inputs=n,n", "(scale_shift 'm').inputs[1] = 'n' has 8 columns; it must have 16"},
+      {"ops.inputs", "ops[9].inputs=m,n",
+       "(add_per_sample 'h').inputs[1] = 'n' has 4 x 4 positions per sample; it must have one row per sample"},
+      {"ops.inputs", "ops[17].inputs=y,up", "(squared_error 'loss').inputs[1] = 'up' has 8 columns; it must have 3"},
+      {"ops.inputs", "ops[1].inputs=wt", "'wt' is a parameter; it must be the times of a timesteps op"},
+      {"ops.kind", "ops[16].kind=tokens", "(tokens 'noise') is of tokens, but the model's samples are images"},
+      {"ops.kind", "ops[2].kind=silo", "nearest: 'silu'"},
+      {"ops.attributes.diffusion_steps", "ops[0].attributes.diffusion_steps=0",
+       "(timesteps 'times').attributes.diffusion_steps = 0"},
+      {"ops.attributes.diffusion_steps", "ops[4].attributes.diffusion_steps=9223372036854775807",
+       "(noisy_image 'x').attributes.diffusion_steps = 92233"},
+      {"ops.attributes.cosine_schedule", "ops[0].attributes.cosine_schedule=true",
+       "cosine_schedule is no attribute of timesteps; known: diffusion_steps"},
+      {"ops.attributes.columns", "ops[1].attributes.columns=1", "(timestep_embedding 'time').attributes.columns = 1"},
+      {"ops.attributes.columns", "ops[1].attributes.columns=9223372036854775807", "attributes.columns = 92233"},
+      {"ops.attributes.timestep_scale", "ops[1].attributes.timestep_scale=-1", "attributes.timestep_scale = -1"},
+      {"ops.attributes.groups", "ops[6].attributes.groups=0", "(group_norm 'n').attributes.groups = 0"},
+      {"ops.attributes.groups", "ops[6].attributes.groups=3", "groups = 3 must be a divisor of the 8 columns"},
+      {"ops.attributes.epsilon", "ops[6].attributes.epsilon=0", "(group_norm 'n').attributes.epsilon = 0"},
+      {"ops.attributes.stride", "ops[10].attributes.stride=-1", "(conv2d 'd').attributes.stride = -1"},
+      {"ops.attributes.stride", "ops[10].attributes.stride=4097", "(conv2d 'd').attributes.stride = 4097"},
+      {"ops.attributes.stride", "ops[10].attributes.stride=4", "(concat 'j').inputs[1] = 'c' has 4 x 4 positions"},
+      {"ops.attributes.stride", "ops[13].attributes.stride=2", "stride is no attribute of upsample; it has none"},
+      {"ops.attributes.qkv_by_head", "ops[13].attributes.qkv_by_head=true", "is no attribute of upsample"},
+  };
+  std::set<std::string> free;
+  LeafFields(*ModelGraph::descriptor(), "", &free);
+  for (const std::string& field : OfImages()) free.erase(field);
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kImages), table, free, [](ModelGraph* g) { return Validate(*g); });
+}
+
+TEST(ValidateModelGraph, HeadsOfSeparateInputsAreNotSideBySide) {
+  ModelGraph graph = Parse<ModelGraph>(kGraph);
+  graph.mutable_ops(15)->mutable_attributes()->set_qkv_by_head(true);
+  EXPECT_THAT(std::string(Validate(graph).message()), HasSubstr("qkv_by_head must be false"));
+}
+
+TEST(ValidateModelGraph, OpsOnImagesNeedImages) {
+  ModelGraph graph = Parse<ModelGraph>(kGraph);
+  graph.mutable_ops(12)->set_kind("conv2d");
+  EXPECT_THAT(std::string(Validate(graph).message()), HasSubstr("needs images, but model_graph.image_size is 0"));
+}
+
+TEST(ValidateTogether, SequenceMustBeThePixels) {
+  const ModelGraph graph = Parse<ModelGraph>(kImages);
+  Recipe recipe;
+  recipe.set_sequence_length(16);
+  EXPECT_TRUE(ValidateTogether(recipe, graph).ok());
+  recipe.set_sequence_length(4);
+  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
+            "recipe.sequence_length = 4 must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
 }
 
 TEST(ValidateTogether, SequenceMustFitTheModel) {

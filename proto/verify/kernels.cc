@@ -104,16 +104,23 @@ void StepCheck::DropoutKernel() {
   if (!Arity(1, 1, 1, 1)) return;
   AllFloating();
   Dropout();
-  Require(Has(A::kRowShiftFieldNumber) ? a.sequence() >= 1 && Rows() % std::max<int64_t>(1, a.sequence()) == 0
-                                       : a.sequence() == 0,
-          "sequence", a.sequence(), "set with row_shift only, a divisor of the rows of the rank's samples");
+  const bool shifted = Has(A::kRowShiftFieldNumber);
+  if (program_.image_size() > 0 && !shifted) {
+    // OfMicrobatches compares it with the rows.
+    Require(a.sequence() >= 1, "sequence", a.sequence(), "the rows of one sample at the step's level");
+  } else {
+    Require(
+        shifted ? a.sequence() >= 1 && Rows() % std::max<int64_t>(1, a.sequence()) == 0 : a.sequence() == 0, "sequence",
+        a.sequence(),
+        "set with row_shift or in a model of images only, with row_shift a divisor of the rows of the rank's samples");
+  }
   SameShape(Out(0), In(0));
   if (!Rank(In(0), 2)) return;
   const int64_t columns = In(0).shape(1);
   WholeColumns(columns);
   Within(a.column_shift(), "column_shift", columns, std::max(columns, a.whole_columns()));
   // Elements are counted per sample.
-  if (Has(A::kRowShiftFieldNumber)) {
+  if (shifted) {
     Within(a.row_shift(), "row_shift", In(0).shape(0), Rows());
   } else {
     OfMicrobatches(In(0));

@@ -78,6 +78,8 @@ TEST_F(UnetVerifyTest, Attributes) {
               HasSubstr("whole microbatches"));
   EXPECT_THAT(AttributeRefusal(DROPOUT, [](StepAttributes* a) { a->set_sequence(1000); }),
               HasSubstr("whole microbatches"));
+  EXPECT_THAT(AttributeRefusal(DROPOUT, [](StepAttributes* a) { a->set_sequence(0); }), HasSubstr("sequence is 0"));
+  EXPECT_THAT(AttributeRefusal(DROPOUT, [](StepAttributes* a) { a->set_sequence(-64); }), HasSubstr("sequence is -64"));
 }
 
 TEST_F(UnetVerifyTest, ShapesAndAccess) {
