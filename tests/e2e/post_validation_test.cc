@@ -71,38 +71,42 @@ void ExpectNoBitChanges(TinyPlan plan, int exceeded_at_least, int exceeded_at_mo
   ExpectSame(*validated, *plain, plan.Name());
 }
 
-TEST(PostValidationTest, AlwaysNeverAndSometimesExceeded) {
-  struct Case {
-    const char* schedule;
-    int pipe, data;
-    const char* fields = "";
-    bool exact = false, bf16 = false, tied = true;
-  };
-  for (const Case& c : std::vector<Case>{{"zb-h2", 2, 1},
-                                         {"zb-h2", 4, 1, "", false, false, false},
-                                         {"zb-h2", 2, 2},
-                                         {"zb-v", 2, 1, "", true},
-                                         {"zb-v", 4, 1},
-                                         {"zb-v", 2, 2, "", true},
-                                         {"1f1b", 4, 1, "", false, true},
-                                         {"gpipe", 1, 2},
-                                         {"interleaved", 2, 1, "virtual_stages: 2"},
-                                         {"chimera", 4, 1, "", true},
-                                         {"dualpipev", 2, 1, "", true}}) {
-    TinyPlan plan = PlanOf(c.schedule, c.pipe, c.data);
-    plan.schedule_fields = c.fields;
-    plan.exact = c.exact;
-    plan.bf16 = c.bf16;
-    plan.tied = c.tied;
-    plan.clip = 1e-3;
-    ExpectNoBitChanges(plan, kSteps, kSteps);
-    plan.clip = 1e6;
-    ExpectNoBitChanges(plan, 0, 0);
-    Outcome outcome;
-    plan.clip = ClipInBetween(plan, &outcome);
-    ExpectNoBitChanges(plan, 2, kSteps - 2);
-  }
+struct Case {
+  const char* schedule;
+  int pipe, data;
+  const char* fields = "";
+  bool exact = false, bf16 = false, tied = true;
+};
+
+class PostValidationOf : public testing::TestWithParam<Case> {};
+
+TEST_P(PostValidationOf, AlwaysNeverAndSometimesExceeded) {
+  const Case& c = GetParam();
+  TinyPlan plan = PlanOf(c.schedule, c.pipe, c.data);
+  plan.schedule_fields = c.fields;
+  plan.exact = c.exact;
+  plan.bf16 = c.bf16;
+  plan.tied = c.tied;
+  plan.clip = 1e-3;
+  ExpectNoBitChanges(plan, kSteps, kSteps);
+  plan.clip = 1e6;
+  ExpectNoBitChanges(plan, 0, 0);
+  Outcome outcome;
+  plan.clip = ClipInBetween(plan, &outcome);
+  ExpectNoBitChanges(plan, 2, kSteps - 2);
 }
+
+INSTANTIATE_TEST_SUITE_P(PostValidationTest, PostValidationOf,
+                         testing::Values(Case{"zb-h2", 2, 1}, Case{"zb-h2", 4, 1, "", false, false, false},
+                                         Case{"zb-h2", 2, 2}, Case{"zb-v", 2, 1, "", true}, Case{"zb-v", 4, 1},
+                                         Case{"zb-v", 2, 2, "", true}, Case{"1f1b", 4, 1, "", false, true},
+                                         Case{"gpipe", 1, 2}, Case{"interleaved", 2, 1, "virtual_stages: 2"},
+                                         Case{"chimera", 4, 1, "", true}, Case{"dualpipev", 2, 1, "", true}),
+                         [](const auto& info) {
+                           std::string name = info.param.schedule;
+                           name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+                           return absl::StrCat(name, "Pipe", info.param.pipe, "Data", info.param.data);
+                         });
 
 TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
