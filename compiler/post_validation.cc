@@ -192,6 +192,13 @@ class TemplateRewriter {
     }
   }
 
+  bool HasStepsBeside(const Action& action) const {
+    // Transfers and collectives have no segment.
+    if (action.operands().empty()) return false;
+    const auto& steps = program_.segments(action.segment()).steps();
+    return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() != COMPUTE; });
+  }
+
   // What an action of the guess or of the rest waits for.
   Deps NewDeps(const Action& action, bool guess) const {
     Deps deps;
@@ -268,6 +275,8 @@ class TemplateRewriter {
         deps.erase(std::pair(Id(optimizer_), 0));
         for (int sync : norm_syncs_) deps.erase(std::pair(sync, 0));
       }
+      // Compute is behind the gradients made zero by its place in the list; collectives of a segment are not.
+      if (HasStepsBeside(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
       SetDeps(deps, &list.back());
     }
     body_ = std::move(list);

@@ -15,9 +15,9 @@ constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
 constexpr UnbuiltField kUnbuilt[] = {
-    {"plan.zero.stage = 1", "0", [](const Plan& p) { return p.zero().stage() == 1; }, "zero { stage: 1 }"},
-    {"plan.zero.stage = 2", "0", [](const Plan& p) { return p.zero().stage() == 2; }, "zero { stage: 2 }"},
-    {"plan.zero.group below the ranks of mesh axis data", "0",
+    {"plan.zero.stage = 1", "0 or 3", [](const Plan& p) { return p.zero().stage() == 1; }, "zero { stage: 1 }"},
+    {"plan.zero.stage = 2", "0 or 3", [](const Plan& p) { return p.zero().stage() == 2; }, "zero { stage: 2 }"},
+    {"plan.zero.group below the ranks of mesh axis data", "0 (all of them)",
      [](const Plan& p) {
        return p.zero().stage() > 0 && p.zero().group() != 0 && p.zero().group() != AxisSize(p.mesh(), "data");
      },

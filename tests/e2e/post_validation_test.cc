@@ -114,6 +114,23 @@ TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   ExpectNoBitChanges(plan, 0, kSteps);
 }
 
+// Gradients are then written beside compute too: they are not, before what was clipped wrongly is repaired.
+TEST(PostValidationTest, CollectivesOfSegments) {
+  for (const char* mesh : {"pipe2 x2", "pipe2 y2", "z2 pipe2"}) {
+    TinyPlan plan = PlanOf("zb-h2", 2, 1);
+    plan.mesh = mesh;
+    plan.microbatch = 2;
+    for (const double clip : {1e-3, 1e6}) {
+      plan.clip = clip;
+      ExpectNoBitChanges(plan, clip < 1 ? kSteps : 0, clip < 1 ? kSteps : 0);
+    }
+  }
+  TinyPlan zero = PlanOf("1f1b", 2, 2);
+  zero.plan_fields = "zero { stage: 3 }";
+  zero.clip = 1e-3;
+  ExpectNoBitChanges(zero, kSteps, kSteps);
+}
+
 TEST(PostValidationTest, TransfersThatShareStreamsOrGroups) {
   for (const char* fields : {"transfer_order: BY_DIRECTION transfer_placement: DEFERRED", "group_transfers: true",
                              "transfer_placement: FASTEST", "step_barrier: true", "receive_buffers: 3"}) {
