@@ -241,8 +241,7 @@ TEST(Segments, SaysWhatIsWrong) {
 
   ModelGraph graph = Graph();
   graph.mutable_ops(5)->set_kind("matmull");
-  EXPECT_NE(Error(graph, SmallRecipe(), Options(1)).find("unknown kind 'matmull'; nearest: 'matmul'"),
-            std::string::npos)
+  EXPECT_NE(Error(graph, SmallRecipe(), Options(1)).find("unknown kind 'matmull'"), std::string::npos)
       << Error(graph, SmallRecipe(), Options(1));
   graph = Graph();
   graph.mutable_parameters(2)->set_shape(0, 9);
