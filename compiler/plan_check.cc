@@ -34,8 +34,8 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
                    ", and definitions with 'message-driven:'"));
 }
 
-absl::Status CheckTensorParallel(const Plan& plan, const Recipe& recipe, const PipelineSchedule& schedule,
-                                 bool asynchronous) {
+absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
+                                 const PipelineSchedule& schedule, bool asynchronous) {
   const Mesh& mesh = plan.mesh();
   const int64_t z = AxisSize(mesh, "z");
   const bool axes = AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || z > 1;
@@ -43,6 +43,11 @@ absl::Status CheckTensorParallel(const Plan& plan, const Recipe& recipe, const P
   if (!axes && !zero) return absl::OkStatus();
   // What asks for collectives in the middle of stages.
   const absl::string_view cause = axes ? "mesh axes x, y and z must have size 1" : "plan.zero.stage must be 0";
+  if (model.image_size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        cause, " for model '", model.name(),
+        "': the ops of models of images have no rules for how they are split; spread it over the axes data and pipe"));
+  }
   const int64_t sequences = std::max<int64_t>(1, recipe.microbatch_sequences());
   if (sequences % z != 0) {
     const int64_t below = sequences / z * z;

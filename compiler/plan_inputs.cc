@@ -64,10 +64,10 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
                                          const Cluster& cluster, std::vector<std::string>* notes) {
   PlanInputs inputs{model, recipe, plan, cluster};
   WEFT_RETURN_IF_ERROR(Validate(inputs.model));
+  WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.recipe));
   WEFT_RETURN_IF_ERROR(Validate(inputs.cluster));
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.plan, inputs.cluster.device()));
-  WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
   const PlanSchedule& schedule = inputs.plan.schedule();
   if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
@@ -101,7 +101,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
   WEFT_RETURN_IF_ERROR(
-      CheckTensorParallel(inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
+      CheckTensorParallel(inputs.model, inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");

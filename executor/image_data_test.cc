@@ -117,7 +117,9 @@ TEST(ImageFormat, RawImages) {
         << shape;
   }
   EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "int8", 24).status().message()), HasSubstr("uint8, float32"));
-  EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "uint8", 25).status().message()), HasSubstr("not whole images"));
+  EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "uint8", 25).status().message()),
+              HasSubstr("not whole images of 4x3x2 uint8, 24 bytes each; nearest: 1 or 2 images"));
+  EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "uint8", 0).status().message()), HasSubstr("nearest: 1 image"));
 }
 
 }  // namespace

@@ -102,9 +102,9 @@ absl::StatusOr<ImageLayout> LayoutOfRawImages(absl::string_view shape, absl::str
   layout.bytes_per_element = dtype == "uint8" ? 1 : 4;
   const int64_t each = layout.elements() * layout.bytes_per_element;
   if (bytes < each || bytes % each != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are not whole images of ", shape, " ", dtype, ", ",
-                                                   each, " bytes each; nearest: ", std::max<int64_t>(1, bytes / each),
-                                                   " or ", bytes / each + 1, " images"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        bytes, " bytes are not whole images of ", shape, " ", dtype, ", ", each, " bytes each; nearest: ",
+        bytes < each ? "" : absl::StrCat(bytes / each, " or "), bytes / each + 1, bytes < each ? " image" : " images"));
   }
   layout.count = bytes / each;
   layout.offset = kImageHeaderBytes;

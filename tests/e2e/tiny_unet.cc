@@ -39,8 +39,9 @@ ModelGraph TinyUnet() {
 }  // namespace
 
 std::string UnetPlan::Name() const {
-  return absl::StrCat("pipe ", pipe, " data ", data, " ", schedule, " ", schedule_fields, " ", plan_fields,
-                      " recompute ", recompute, exact ? " exact" : "", bf16 ? " bf16" : "", " threads ", threads);
+  return absl::StrCat("pipe ", pipe, " data ", data, x > 1 ? absl::StrCat(" x ", x) : "", " ", schedule, " ",
+                      schedule_fields, " ", plan_fields, " recompute ", recompute, exact ? " exact" : "",
+                      bf16 ? " bf16" : "", " threads ", threads);
 }
 
 Cluster TinyCluster() {
@@ -56,14 +57,15 @@ absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
       Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: 8 ",
                                  "microbatch_sequences: 1 dropout: 0.1 seed: 77 clip_norm: 0.5 steps: 6 ",
                                  "lr { peak: 0.02 } adamw {}")));
+  const std::string x = plan.x > 1 ? absl::StrCat(" } axes { name: 'x' size: ", plan.x) : "";
   const char* precision =
       plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
                 : "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }";
   WEFT_ASSIGN_OR_RETURN(const Plan message,
                         Parse<Plan>(absl::StrCat(
-                            "mesh { axes { name: 'data' size: ", plan.data, " } axes { name: 'pipe' size: ", plan.pipe,
-                            " } } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ",
-                            plan.plan_fields, " recompute { mode: ", plan.recompute,
+                            "mesh { axes { name: 'data' size: ", plan.data, x,
+                            " } axes { name: 'pipe' size: ", plan.pipe, " } } schedule { name: '", plan.schedule, "' ",
+                            plan.schedule_fields, " } ", plan.plan_fields, " recompute { mode: ", plan.recompute,
                             " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
   return Compile(TinyUnet(), recipe, message, TinyCluster(), {});
 }

@@ -14,6 +14,7 @@ namespace weft {
 struct UnetPlan {
   int pipe = 1;
   int data = 1;
+  int x = 1;
   const char* schedule = "1f1b";
   const char* recompute = "NONE";
   bool exact = false;

@@ -118,6 +118,16 @@ TEST(UnetOneLossTest, SkipConnectionsLeadToTheNextStage) {
 TEST(UnetOneLossTest, RefusalsNameTheField) {
   const auto doubled = CompileUnet({.pipe = 2, .schedule = "chimera", .schedule_fields = "scaling: FORWARD_DOUBLING"});
   EXPECT_FALSE(doubled.ok());
+  for (const UnetPlan& split : {UnetPlan{.x = 2}, UnetPlan{.data = 2, .plan_fields = "zero { stage: 3 }"}}) {
+    const auto refused = CompileUnet(split);
+    EXPECT_NE(refused.status().message().find(split.x > 1 ? "mesh axes x, y and z must have size 1 for model 'tiny'"
+                                                          : "plan.zero.stage must be 0 for model 'tiny'"),
+              absl::string_view::npos)
+        << refused.status();
+  }
+  const auto none = CompileUnet({}, 0);
+  EXPECT_NE(none.status().message().find("recipe.sequence_length = 0 must be 64"), absl::string_view::npos)
+      << none.status();
   const auto other = CompileUnet({}, 63);
   EXPECT_NE(other.status().message().find("recipe.sequence_length = 63"), absl::string_view::npos) << other.status();
   EXPECT_NE(other.status().message().find("64"), absl::string_view::npos) << other.status();
