@@ -39,6 +39,8 @@ struct Case {
   std::string schedule_fields = "";
   int layers = 8;
   bool evaluation = false;
+  int data = 1;
+  std::string plan_fields = "";
 
   std::string Name() const { return absl::StrCat(schedule, " pipe ", pipe, " clip ", clip, " ", schedule_fields); }
 };
@@ -65,8 +67,9 @@ absl::StatusOr<Program> CompileCase(const Case& c) {
       *model,
       Parse<Recipe>(absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 clip_norm: ", c.clip,
                                  " global_batch_sequences: ", c.microbatches)),
-      Parse<Plan>(absl::StrCat("mesh { axes { name: 'pipe' size: ", c.pipe, " } } schedule { name: '", c.schedule, "' ",
-                               c.schedule_fields, " } post_validation: ", c.post_validation ? "true" : "false")),
+      Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: ", c.data, " } axes { name: 'pipe' size: ", c.pipe,
+                               " } } ", c.plan_fields, " schedule { name: '", c.schedule, "' ", c.schedule_fields,
+                               " } post_validation: ", c.post_validation ? "true" : "false")),
       TestCluster(), options);
 }
 
@@ -357,6 +360,31 @@ TEST(PostValidation, BrokenProgramsAreRefused) {
     const absl::Status status = VerifyProgram(program, {});
     EXPECT_FALSE(status.ok()) << broken.what;
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("[", broken.rule))) << broken.what;
+  }
+}
+
+// Weights in pieces are gathered by collectives that do not wait for their turn on the compute stream.
+TEST(PostValidation, GathersOfWeightsWaitForTheWayBack) {
+  const Program good =
+      CompileOrDie({.schedule = "1f1b", .pipe = 2, .microbatches = 8, .data = 2, .plan_fields = "zero { stage: 3 }"});
+  ASSERT_TRUE(VerifyProgram(good, {}).ok());
+  for (int t = 0; t < good.templates_size(); ++t) {
+    Program program = good;
+    auto& body = *program.mutable_templates(t)->mutable_body();
+    const auto clear =
+        std::find_if(body.begin(), body.end(), [](const Action& action) { return action.kind() == CLEAR_GRADIENTS; });
+    ASSERT_NE(clear, body.end());
+    int dropped = 0;
+    for (Action& action : body) {
+      auto* deps = action.mutable_deps();
+      for (int i = 0; i < deps->size(); ++i) {
+        if (deps->Get(i).action() != clear->id() || deps->Get(i).distance() != 0) continue;
+        deps->DeleteSubrange(i--, 1);
+        ++dropped;
+      }
+    }
+    EXPECT_GT(dropped, 0);
+    EXPECT_THAT(std::string(VerifyProgram(program, {}).message()), HasSubstr("[P15.clear]")) << t;
   }
 }
 

@@ -309,7 +309,7 @@ class TemplateCheck {
     }
   }
 
-  // Whatever writes beside the compute stream what is needed until CLEAR_GRADIENTS comes after it.
+  // Whatever uses beside the compute stream what is needed until CLEAR_GRADIENTS comes after it.
   void CheckGradients() {
     std::set<int> repaired;
     for (const Action* action : {lists_.body.scale, lists_.body.optimizer, lists_.body.clear}) {
@@ -329,9 +329,14 @@ class TemplateCheck {
         return std::any_of(buffers.begin(), buffers.end(), [&](int b) { return repaired.contains(b); });
       };
       bool beside = touches(action->destinations());
-      if (IsCompute(action->kind()) && touches(action->operands())) {
-        const auto& steps = SegmentOf(*action).steps();
-        beside = std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() != COMPUTE; });
+      if (IsCompute(action->kind())) {
+        const Segment& segment = SegmentOf(*action);
+        for (const Step& step : segment.steps()) {
+          if (step.stream() == COMPUTE) continue;
+          for (const auto* values : {&step.inputs(), &step.outputs()}) {
+            for (int v : *values) beside = beside || repaired.contains(action->operands(segment.values(v).operand()));
+          }
+        }
       }
       if (!beside) continue;
       // Through transfers and collectives to something computed behind it.
@@ -354,7 +359,7 @@ class TemplateCheck {
         }
       }
       if (!found) {
-        Bad("P15.clear", *action, "writes what is needed until then and does not wait for ",
+        Bad("P15.clear", *action, "uses beside the compute stream what is needed until then and does not wait for ",
             Describe(*lists_.body.clear));
       }
     }

@@ -141,6 +141,22 @@ TEST(PostValidationTest, TransfersThatShareStreamsOrGroups) {
   }
 }
 
+TEST(PostValidationTest, CollectivesOfSegmentsSometimesExceeded) {
+  struct Cut {
+    const char *mesh, *schedule, *fields;
+  };
+  for (const Cut& c : {Cut{"x2 pipe2", "zb-h2", ""}, Cut{"x2 pipe2", "zb-v", "sequence_parallel: true"},
+                       Cut{"data2 pipe2", "1f1b", "zero { stage: 3 }"}}) {
+    SCOPED_TRACE(absl::StrCat(c.mesh, " ", c.fields));
+    TinyPlan plan = PlanOf(c.schedule, 2, 1);
+    plan.mesh = c.mesh;
+    plan.plan_fields = c.fields;
+    Outcome outcome;
+    plan.clip = ClipInBetween(plan, &outcome);
+    ExpectNoBitChanges(plan, 2, kSteps - 2);
+  }
+}
+
 TEST(PostValidationTest, ActsBetweenStepsOnValidatedWeights) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   Outcome plain;
