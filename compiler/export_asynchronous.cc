@@ -423,7 +423,9 @@ absl::Status CheckSegments(const SegmentSet& segments, const std::string& schedu
   }
   for (const SkipTensor& skip : segments.skips) {
     return refuse(absl::StrCat("value '", skip.name, "' crosses from stage ", skip.from_stage, " to stage ",
-                               skip.to_stage, "; values may cross to the next stage only"));
+                               skip.to_stage,
+                               " by a skip connection; of each stage one value may cross, to the next "
+                               "stage; use a schedule that flushes"));
   }
   return absl::OkStatus();
 }

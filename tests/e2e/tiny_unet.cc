@@ -52,11 +52,10 @@ Cluster TinyCluster() {
 }
 
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
-  WEFT_ASSIGN_OR_RETURN(
-      const Recipe recipe,
-      Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: 8 ",
-                                 "microbatch_sequences: 1 dropout: 0.1 seed: 77 clip_norm: 0.5 steps: 6 ",
-                                 "lr { peak: 0.02 } adamw {}")));
+  WEFT_ASSIGN_OR_RETURN(const Recipe recipe,
+                        Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: 8 ",
+                                                   "microbatch_sequences: 1 dropout: 0.1 seed: 77 clip_norm: ",
+                                                   plan.clip_norm, " steps: 6 ", "lr { peak: 0.02 } adamw {}")));
   const std::string x = plan.x > 1 ? absl::StrCat(" } axes { name: 'x' size: ", plan.x) : "";
   const char* precision =
       plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"

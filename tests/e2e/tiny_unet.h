@@ -23,12 +23,13 @@ struct UnetPlan {
   const char* schedule_fields = "";
   const char* plan_fields = "";
   int threads = 1;
+  double clip_norm = 0.5;
 
   std::string Name() const;
 };
 
-// Two levels of one block, 12 layers; images of 8 x 8 x 3; dropout 0.1, clipping that is active, six steps of AdamW
-// with a global batch of 8.
+// Two levels of one block, 12 layers; images of 8 x 8 x 3; dropout 0.1, clipping that is active by default, six steps
+// of AdamW with a global batch of 8.
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length = 64);
 
 // The cluster that it is compiled for.

@@ -125,6 +125,10 @@ TEST(UnetOneLossTest, RefusalsNameTheField) {
               absl::string_view::npos)
         << refused.status();
   }
+  const auto asynchronous = CompileUnet({.pipe = 2, .schedule = "pipedream-2bw", .clip_norm = 0});
+  EXPECT_NE(asynchronous.status().message().find("from stage 0 to stage 1 by a skip connection"),
+            absl::string_view::npos)
+      << asynchronous.status();
   const auto none = CompileUnet({}, 0);
   EXPECT_NE(none.status().message().find("recipe.sequence_length = 0 must be 64"), absl::string_view::npos)
       << none.status();
