@@ -61,6 +61,21 @@ expect 0 'schedule 1f1b' \
   compile "${tiny[@]}" --set pp=4 --set transfer_order=TOGETHER --set transfer_placement=DEFERRED -o together.weft
 [ -e x.weft ] && fail "a refused compile left a file"
 
+# Layers cut over ranks.
+cut=("${tiny[@]}" --set mbs=2 --set x=2 --set z=2 --set pp=2)
+expect 0 'for 8 ranks, 2 stages, 4 microbatches, schedule 1f1b' compile "${cut[@]}" -o cut.weft
+expect 0 '^mesh x=2 x z=2 x pipe=2, 8 ranks' inspect cut.weft
+expect 0 'TENSOR|tensor' simulate cut.weft
+expect 0 'for 4 ranks, 2 stages' compile "${tiny[@]}" --set dp=2 --set pp=2 --set zero.stage=3 -o zero.weft
+expect 0 'for 4 ranks, 1 stages' compile "${tiny[@]}" --set y=4 -o y.weft
+expect 1 "128 columns of a weight cannot be cut over axis y of plan.mesh, which has size 3; nearest valid: 2 or 4" \
+  compile "${tiny[@]}" --set y=3 -o x.weft
+expect 1 "recipe.microbatch_sequences = 1 must be a multiple of the 2 ranks of mesh axis z.*nearest valid: 2" \
+  compile "${tiny[@]}" --set z=2 -o x.weft
+expect 1 "plan.sequence_parallel = true needs mesh axis x of at least 2 and axis y of 1" \
+  compile "${tiny[@]}" --set x=2 --set y=2 --set sequence_parallel=true -o x.weft
+expect 1 "plan.zero.stage = 1 is not supported yet; supported: 0 or 3" compile "${tiny[@]}" --set dp=2 --set zero.stage=1 -o x.weft
+
 # A plan that does not fit: refused, or marked and reported.
 cat >small.textproto <<'C'
 name: "small" nodes: 1 devices_per_node: 2

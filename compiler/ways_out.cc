@@ -85,7 +85,9 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
     if (axis == "pipe" && (now * factor > layers || variant.plan.partition().layers_per_stage_size() > 0)) {
       return std::nullopt;
     }
-    std::string change = absl::StrCat(axis == "x" ? "tp" : "pp", "=", now * factor);
+    // tp is x alone: it would take y and z away.
+    const bool alone = AxisSize(mesh, "y") == 1 && AxisSize(mesh, "z") == 1;
+    std::string change = absl::StrCat(axis != "x" ? "pp" : alone ? "tp" : "x", "=", now * factor);
     if (replicas % factor == 0) {
       SetAxis(mesh, "data", replicas / factor);
       absl::StrAppend(&change, " --set dp=", replicas / factor);

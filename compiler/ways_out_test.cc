@@ -89,6 +89,19 @@ TEST(FindWaysOut, TradesReplicasAndJoinsChanges) {
   ExpectTrue(ways, recipe, plan, 350);
 }
 
+// `--set tp=N` would take the axes y and z away.
+TEST(FindWaysOut, KeepsOtherTensorAxes) {
+  Plan plan = PlanOf(1, 2, "1f1b");
+  MeshAxis& z = *plan.mutable_mesh()->add_axes();
+  z.set_name("z");
+  z.set_size(2);
+  const Recipe recipe = RecipeOf(4);
+  const auto ways = FindWaysOut(recipe, plan, ClusterOf(4), 8, 500, 2, Bytes);
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_EQ(ways[1].change, "--set x=2 --set dp=1");
+  ExpectTrue(ways, recipe, plan, 500);
+}
+
 TEST(FindWaysOut, StopsTrying) {
   int tries = 0;
   const auto never = [&](const Recipe&, const Plan&) -> absl::StatusOr<int64_t> {
