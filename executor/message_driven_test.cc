@@ -183,9 +183,10 @@ TEST(MessageDrivenTest, TheRuleDecidesWhenBothAreReady) {
   std::vector<std::string> order = order_of(ARRIVAL);
   order.resize(4);
   EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "F s1 m2", "B s1 m0"));
+  // Behind the first backward the second may be there too.
   order = order_of(BACKWARD_FIRST);
-  order.resize(4);
-  EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "B s1 m0", "F s1 m2"));
+  order.resize(3);
+  EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "B s1 m0"));
 }
 
 // The last rank's backward waits for no message: it follows its forward though the next forward could run as well.
