@@ -2,18 +2,16 @@
 #include "tests/golden/golden.h"
 
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
-#include "compiler/load_model.h"
 #include "executor/data.h"
 #include "executor/init.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"
+#include "tests/golden/golden_run.h"
 
 namespace weft {
 namespace {
@@ -21,10 +19,7 @@ namespace {
 struct Setting {
   // Of tests/golden.
   const char* model;
-  DType dtype;
-  int64_t pipe;
-  int64_t microbatch;
-  AccumulationMode accumulation;
+  GoldenPlan plan;
 };
 
 class GoldenTest : public testing::TestWithParam<Setting> {
@@ -44,51 +39,8 @@ class GoldenTest : public testing::TestWithParam<Setting> {
     data_ = *std::move(opened);
   }
 
-  Recipe BaseRecipe() const {
-    Recipe recipe;
-    recipe.set_sequence_length(static_cast<int64_t>(golden_.numbers.at("sequence_length")));
-    recipe.set_global_batch_sequences(static_cast<int64_t>(golden_.numbers.at("global_batch_sequences")));
-    recipe.set_microbatch_sequences(GetParam().microbatch);
-    recipe.set_seed(static_cast<uint64_t>(golden_.numbers.at("seed")));
-    recipe.mutable_lr()->set_decay("constant");
-    return recipe;
-  }
-
   Program CompileFor(const Recipe& recipe) const {
-    absl::StatusOr<ModelGraph> model = LoadModel(absl::StrCat(folder_, "/config.json"));
-    EXPECT_TRUE(model.ok()) << model.status();
-    Plan plan;
-    MeshAxis* axis = plan.mutable_mesh()->add_axes();
-    axis->set_name("pipe");
-    axis->set_size(GetParam().pipe);
-    plan.set_accumulation(GetParam().accumulation);
-    Precision& precision = *plan.mutable_precision();
-    precision.set_compute(GetParam().dtype);
-    precision.set_params(GetParam().dtype);
-    precision.set_grads(GetParam().dtype);
-    precision.set_reduce(GetParam().dtype);
-    precision.set_master(GetParam().dtype);
-    precision.set_moments(GetParam().dtype);
-    Cluster cluster;
-    cluster.set_name("test");
-    cluster.set_nodes(1);
-    cluster.set_devices_per_node(GetParam().pipe);
-    cluster.mutable_device()->set_name("cpu");
-    cluster.mutable_device()->set_memory_bytes(int64_t{1} << 30);
-    cluster.mutable_device()->set_memory_bytes_per_second(1e10);
-    for (DType dtype : {FP64, FP32}) {
-      Peak* peak = cluster.mutable_device()->add_peaks();
-      peak->set_dtype(dtype);
-      peak->set_flops_per_second(1e11);
-    }
-    for (Link* link : {cluster.mutable_intra_node(), cluster.mutable_inter_node(), cluster.mutable_host()}) {
-      link->set_bytes_per_second(1e10);
-      link->set_latency_seconds(1e-6);
-    }
-    cluster.set_nics_per_node(1);
-    CompileOptions options;
-    options.evaluation = false;
-    absl::StatusOr<Program> program = Compile(*model, recipe, plan, cluster, options);
+    absl::StatusOr<Program> program = CompileGolden(folder_, recipe, GetParam().plan);
     EXPECT_TRUE(program.ok()) << program.status();
     return program.ok() ? *std::move(program) : Program();
   }
@@ -102,21 +54,6 @@ class GoldenTest : public testing::TestWithParam<Setting> {
     return result.ok() ? *std::move(result) : RunResult();
   }
 
-  static std::vector<double> Doubles(const TensorData& tensor) {
-    const size_t size = tensor.dtype == FP64 ? 8 : 4;
-    std::vector<double> values(tensor.bytes.size() / size);
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (tensor.dtype == FP64) {
-        std::memcpy(&values[i], tensor.bytes.data() + 8 * i, 8);
-      } else {
-        float value;
-        std::memcpy(&value, tensor.bytes.data() + 4 * i, 4);
-        values[i] = value;
-      }
-    }
-    return values;
-  }
-
   std::string folder_;
   Golden golden_;
   std::unique_ptr<DataSource> data_;
@@ -128,12 +65,7 @@ using GoldenTrainingTest = GoldenTest;
 // One step of plain SGD with learning rate 1 takes the gradient off the weights, so that the difference of weights
 // before and after is the gradient, to the precision of the weights: 1e-16 of 0.02 against gradients of 1e-3.
 TEST_P(GoldenFp64Test, Gradients) {
-  Recipe recipe = BaseRecipe();
-  recipe.set_steps(1);
-  recipe.mutable_sgd();
-  recipe.mutable_lr()->set_peak(1);
-  recipe.set_clip_norm(0);
-  const Program program = CompileFor(recipe);
+  const Program program = CompileFor(GoldenRecipe(golden_, GetParam().plan, true));
   const RunResult result = Train(program, absl::StrCat(folder_, "/initial.safetensors"));
   ASSERT_EQ(result.report.steps_size(), 1);
   EXPECT_NEAR(result.report.steps(0).loss(), golden_.numbers.at("loss_fp64"), 1e-12);
@@ -152,23 +84,15 @@ TEST_P(GoldenFp64Test, Gradients) {
 
 INSTANTIATE_TEST_SUITE_P(
     Plans, GoldenFp64Test,
-    testing::Values(Setting{"gpt2_tiny", FP64, 1, 8, IN_ORDER}, Setting{"gpt2_tiny", FP64, 2, 2, IN_ORDER},
-                    Setting{"gpt2_tiny", FP64, 2, 1, EXACT}, Setting{"llama_tiny", FP64, 1, 8, IN_ORDER},
-                    Setting{"llama_tiny", FP64, 2, 1, EXACT}, Setting{"bert_tiny", FP64, 1, 8, IN_ORDER},
-                    Setting{"bert_tiny", FP64, 2, 1, EXACT}));
+    testing::Values(Setting{"gpt2_tiny", {FP64, 1, 8, IN_ORDER}}, Setting{"gpt2_tiny", {FP64, 2, 2, IN_ORDER}},
+                    Setting{"gpt2_tiny", {FP64, 2, 1, EXACT}}, Setting{"llama_tiny", {FP64, 1, 8, IN_ORDER}},
+                    Setting{"llama_tiny", {FP64, 2, 1, EXACT}}, Setting{"bert_tiny", {FP64, 1, 8, IN_ORDER}},
+                    Setting{"bert_tiny", {FP64, 2, 1, EXACT}}));
 
 TEST_P(GoldenTrainingTest, LossesAndWeights) {
-  Recipe recipe = BaseRecipe();
-  recipe.set_steps(static_cast<int64_t>(golden_.numbers.at("steps")));
-  recipe.mutable_lr()->set_peak(golden_.numbers.at("learning_rate"));
-  recipe.set_clip_norm(golden_.numbers.at("clip_norm"));
-  recipe.mutable_adamw()->set_beta1(golden_.numbers.at("beta1"));
-  recipe.mutable_adamw()->set_beta2(golden_.numbers.at("beta2"));
-  recipe.mutable_adamw()->set_epsilon(golden_.numbers.at("epsilon"));
-  recipe.mutable_adamw()->set_weight_decay(golden_.numbers.at("weight_decay"));
-  const Program program = CompileFor(recipe);
+  const Program program = CompileFor(GoldenRecipe(golden_, GetParam().plan, false));
   const RunResult result = Train(program, "");
-  const bool double_precision = GetParam().dtype == FP64;
+  const bool double_precision = GetParam().plan.dtype == FP64;
   const std::vector<double>& losses = double_precision ? golden_.losses_fp64 : golden_.losses_fp32;
   const std::vector<double>& norms = double_precision ? golden_.grad_norms_fp64 : golden_.grad_norms_fp32;
   ASSERT_EQ(result.report.steps_size(), static_cast<int>(losses.size()));
@@ -188,11 +112,11 @@ TEST_P(GoldenTrainingTest, LossesAndWeights) {
 
 INSTANTIATE_TEST_SUITE_P(
     Plans, GoldenTrainingTest,
-    testing::Values(Setting{"gpt2_tiny", FP32, 1, 8, IN_ORDER}, Setting{"gpt2_tiny", FP32, 2, 2, IN_ORDER},
-                    Setting{"gpt2_tiny", FP32, 2, 1, EXACT}, Setting{"gpt2_tiny", FP64, 1, 4, IN_ORDER},
-                    Setting{"llama_tiny", FP32, 1, 8, IN_ORDER}, Setting{"llama_tiny", FP32, 4, 2, IN_ORDER},
-                    Setting{"llama_tiny", FP64, 2, 4, IN_ORDER}, Setting{"bert_tiny", FP32, 1, 8, IN_ORDER},
-                    Setting{"bert_tiny", FP32, 4, 2, IN_ORDER}, Setting{"bert_tiny", FP64, 2, 4, IN_ORDER}));
+    testing::Values(Setting{"gpt2_tiny", {FP32, 1, 8, IN_ORDER}}, Setting{"gpt2_tiny", {FP32, 2, 2, IN_ORDER}},
+                    Setting{"gpt2_tiny", {FP32, 2, 1, EXACT}}, Setting{"gpt2_tiny", {FP64, 1, 4, IN_ORDER}},
+                    Setting{"llama_tiny", {FP32, 1, 8, IN_ORDER}}, Setting{"llama_tiny", {FP32, 4, 2, IN_ORDER}},
+                    Setting{"llama_tiny", {FP64, 2, 4, IN_ORDER}}, Setting{"bert_tiny", {FP32, 1, 8, IN_ORDER}},
+                    Setting{"bert_tiny", {FP32, 4, 2, IN_ORDER}}, Setting{"bert_tiny", {FP64, 2, 4, IN_ORDER}}));
 
 // The initial values that the script found from docs/kernels.md are those of the C++ code, to the last bit but for
 // the last bits of two different libraries' logarithms and cosines.
