@@ -97,6 +97,32 @@ absl::Status ValidateKernelRates(const Device& device) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFraction(const std::string& path, double fraction) {
+  if (fraction > 0 && fraction <= 1) return absl::OkStatus();
+  return BadField(path, fraction, "greater than 0 and at most 1");
+}
+
+absl::Status ValidateTiles(const TileFigures& figures) {
+  constexpr int kMost = 1 << 20;
+  const std::string path = "cluster.device.tiles";
+  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".multiprocessors", figures.multiprocessors(), 1, kMost));
+  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".attention_rows", figures.attention_rows(), 1, kMost));
+  if (figures.tiles_size() == 0) {
+    return absl::InvalidArgumentError(path + ".tiles is missing; the tile of one kernel at least is required");
+  }
+  for (int i = 0; i < figures.tiles_size(); ++i) {
+    const std::string tile = absl::StrCat(path, ".tiles[", i, "]");
+    WEFT_RETURN_IF_ERROR(CheckWithin(tile + ".rows", figures.tiles(i).rows(), 1, kMost));
+    WEFT_RETURN_IF_ERROR(CheckWithin(tile + ".columns", figures.tiles(i).columns(), 1, kMost));
+    WEFT_RETURN_IF_ERROR(CheckFraction(tile + ".fraction", figures.tiles(i).fraction()));
+  }
+  WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".half_depth", figures.half_depth()));
+  WEFT_RETURN_IF_ERROR(CheckFraction(path + ".attention_fraction", figures.attention_fraction()));
+  WEFT_RETURN_IF_ERROR(CheckFraction(path + ".attention_backward_fraction", figures.attention_backward_fraction()));
+  WEFT_RETURN_IF_ERROR(CheckFraction(path + ".memory_fraction", figures.memory_fraction()));
+  return CheckNotNegative(path + ".half_bytes", figures.half_bytes());
+}
+
 absl::Status ValidateDevice(const Device& device) {
   WEFT_RETURN_IF_ERROR(CheckNotEmpty("cluster.device.name", device.name()));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("cluster.device.memory_bytes", device.memory_bytes(), 1));
@@ -110,6 +136,7 @@ absl::Status ValidateDevice(const Device& device) {
     return BadField("cluster.device.reserved_bytes", device.reserved_bytes(),
                     absl::StrCat("less than cluster.device.memory_bytes = ", device.memory_bytes()));
   }
+  if (device.has_tiles()) WEFT_RETURN_IF_ERROR(ValidateTiles(device.tiles()));
   return ValidateKernelRates(device);
 }
 
@@ -144,8 +171,7 @@ absl::Status Validate(const Cluster& cluster) {
       CheckWithin("cluster.nics_per_node", cluster.nics_per_node(), cluster.nodes() > 1 ? 1 : 0, kMaxInt32));
   if (cluster.has_host()) WEFT_RETURN_IF_ERROR(ValidateLink("cluster.host", cluster.host()));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("cluster.host_memory_bytes", cluster.host_memory_bytes(), 0));
-  WEFT_RETURN_IF_ERROR(
-      CheckWithin("cluster.compute_slots_per_node", cluster.compute_slots_per_node(), 0, kMaxInt32));
+  WEFT_RETURN_IF_ERROR(CheckWithin("cluster.compute_slots_per_node", cluster.compute_slots_per_node(), 0, kMaxInt32));
   return CheckNotNegative("cluster.compute_turn_seconds", cluster.compute_turn_seconds());
 }
 

@@ -19,6 +19,10 @@ const char kCluster[] = R"(
     memory_efficiency { from: 10 fraction: 1 }
     kernel_rates { kernel: "MATMUL" dtype: FP32 flops_per_second: 1e9 }
     kernel_rates { kernel: "MATMUL" dtype: FP32 from_work: 100 flops_per_second: 2e9 }
+    tiles {
+      multiprocessors: 2 tiles { rows: 8 columns: 8 fraction: 0.5 } attention_fraction: 0.5
+      attention_backward_fraction: 0.5 attention_rows: 8 memory_fraction: 0.5
+    }
   }
   intra_node { bytes_per_second: 1e9 } inter_node { bytes_per_second: 1e8 } host { bytes_per_second: 1e9 }
 )";
@@ -91,6 +95,24 @@ TEST(ValidateCluster, RefusesEveryBadField) {
        "device { kernel_rates { kernel: \"ADD\" dtype: FP32 overhead_seconds: -1 } }", "overhead_seconds = -1"},
       {"device.kernel_rates.overhead_seconds", "device { kernel_rates { kernel: \"ADD\" dtype: FP32 } }",
        "has neither a rate nor an overhead"},
+      {"device.tiles.multiprocessors", "device { tiles { multiprocessors: 0 } }",
+       "cluster.device.tiles.multiprocessors = 0 must be at least 1"},
+      {"device.tiles.tiles.rows", "device { tiles { tiles { columns: 1 fraction: 1 } } }",
+       "cluster.device.tiles.tiles[1].rows = 0"},
+      {"device.tiles.tiles.columns", "device { tiles { tiles { rows: 1 columns: -1 fraction: 1 } } }",
+       "cluster.device.tiles.tiles[1].columns = -1"},
+      {"device.tiles.tiles.fraction", "device { tiles { tiles { rows: 1 columns: 1 fraction: 1.5 } } }",
+       "cluster.device.tiles.tiles[1].fraction = 1.5 must be greater than 0 and at most 1"},
+      {"device.tiles.half_depth", "device { tiles { half_depth: -1 } }", "cluster.device.tiles.half_depth = -1"},
+      {"device.tiles.attention_fraction", "device { tiles { attention_fraction: 0 } }",
+       "cluster.device.tiles.attention_fraction = 0"},
+      {"device.tiles.attention_backward_fraction", "device { tiles { attention_backward_fraction: nan } }",
+       "cluster.device.tiles.attention_backward_fraction = nan"},
+      {"device.tiles.attention_rows", "device { tiles { attention_rows: 0 } }",
+       "cluster.device.tiles.attention_rows = 0"},
+      {"device.tiles.memory_fraction", "device { tiles { memory_fraction: 2 } }",
+       "cluster.device.tiles.memory_fraction = 2"},
+      {"device.tiles.half_bytes", "device { tiles { half_bytes: inf } }", "cluster.device.tiles.half_bytes = inf"},
       {"intra_node.bytes_per_second", "intra_node { bytes_per_second: 0 }", "cluster.intra_node.bytes_per_second = 0"},
       {"intra_node.latency_seconds", "intra_node { latency_seconds: -1 }", "cluster.intra_node.latency_seconds = -1"},
       {"intra_node.overhead_seconds", "intra_node { overhead_seconds: nan }",
@@ -104,7 +126,8 @@ TEST(ValidateCluster, RefusesEveryBadField) {
       {"host.latency_seconds", "host { latency_seconds: -1 }", "cluster.host.latency_seconds = -1"},
       {"host.overhead_seconds", "host { overhead_seconds: -1 }", "cluster.host.overhead_seconds = -1"},
   };
-  CheckTable<Cluster>(Parse<Cluster>(kCluster), table, {"source"}, [](Cluster* c) { return Validate(*c); });
+  CheckTable<Cluster>(Parse<Cluster>(kCluster), table, {"source", "device.tiles.skips_masked"},
+                      [](Cluster* c) { return Validate(*c); });
 }
 
 TEST(ValidateCluster, RefusesMissingParts) {
@@ -115,6 +138,8 @@ TEST(ValidateCluster, RefusesMissingParts) {
   };
   EXPECT_THAT(error([](Cluster* c) { c->clear_device(); }), HasSubstr("cluster.device is missing"));
   EXPECT_THAT(error([](Cluster* c) { c->mutable_device()->clear_peaks(); }), HasSubstr("peaks is missing"));
+  EXPECT_THAT(error([](Cluster* c) { c->mutable_device()->mutable_tiles()->clear_tiles(); }),
+              HasSubstr("cluster.device.tiles.tiles is missing"));
   EXPECT_THAT(error([](Cluster* c) { c->clear_intra_node(); }), HasSubstr("cluster.intra_node is missing"));
   EXPECT_THAT(error([](Cluster* c) { c->clear_inter_node(); }), HasSubstr("cluster.inter_node is missing"));
 }
