@@ -173,14 +173,16 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
     return Print(json);
   }
 
-  const absl::StatusOr<LoadedSchedule> loaded_or = LoadSchedule(request);
+  absl::StatusOr<LoadedSchedule> loaded_or = LoadSchedule(request);
   if (!loaded_or.ok()) return InFlags(loaded_or.status(), flags.Given("virtual"));
-  const LoadedSchedule& loaded = *loaded_or;
+  LoadedSchedule& loaded = *loaded_or;
   if (flags.Given("communicators") || grouped) {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, CsvForm::kComputeComms));
     const TransferOptions options = {.communicators = Choose<Communicators>(kCommunicators, communicators),
                                      .grouped = grouped};
     WEFT_RETURN_IF_ERROR(Annotate(CheckTransfers(lists, options), loaded.timed.name));
+    loaded.report.mutable_transfer_check()->set_communicators(communicators);
+    loaded.report.mutable_transfer_check()->set_grouped(grouped);
   }
   if (format == "csv") {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, Choose<CsvForm>(kCsvForms, csv_form)));

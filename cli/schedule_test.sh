@@ -101,6 +101,16 @@ expect 0 '^0F0,0SEND_F0,0F1,' schedule "$dir/comms.csv" --format=csv --csv-form=
 expect 0 '^0F0,0F1,0B0,0B1$' schedule "$dir/comms.csv" --format=csv
 expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' schedule "$dir/comms.csv" --communicators=one
 expect 0 'makespan 9,' schedule "$dir/comms.csv" --communicators=one --grouped
+expect 0 '^transfers checked: they cannot block, with communicators one, grouped$' schedule "$dir/comms.csv" --communicators=one --grouped
+expect 0 '^transfers checked: they cannot block, with communicators per-edge$' schedule 1f1b --communicators=per-edge
+expect 0 '^  "transfer_check": null$' schedule "$dir/comms.csv" --format=json
+expect 0 '^    "communicators": "one",$' schedule "$dir/comms.csv" --communicators=one --grouped --format=json
+expect 0 '^    "grouped": true$' schedule "$dir/comms.csv" --communicators=one --grouped --format=json
+expect 0 '^    "communicators": "per-direction",$' schedule "$dir/comms.csv" --communicators=per-direction --format=json
+expect 0 '^    "grouped": false$' schedule "$dir/comms.csv" --communicators=per-direction --format=json
+expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' schedule "$dir/comms.csv" --communicators=one --format=json
+[ -z "$("$WEFT" schedule "$dir/comms.csv" --communicators=one --format=json 2>/dev/null)" ] || fail "a refused schedule is reported"
+if "$WEFT" schedule 1f1b --format=text | grep -q 'transfers checked'; then fail "checked without being asked"; fi
 expect 1 'the schedule is for 2 ranks, but 4 are asked for' schedule "$dir/mine.csv" --ranks=4
 expect 1 'mine\.csv: a schedule that is given by its lists takes no --waves' schedule "$dir/mine.csv" --waves=2
 expect 1 'old\.csv: line 1 \(rank 0\), cell 3: dialect torch has no BW' schedule "$dir/old.csv" --file-dialect=torch

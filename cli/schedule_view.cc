@@ -221,6 +221,11 @@ std::string ScheduleTable(const ScheduleReport& report) {
     absl::StrAppendFormat(&text, "%d stages, %d lanes, %s copies of the weights\n", report.stages(), report.lanes(),
                           JsonNumber(report.weight_copies()));
   }
+  if (report.has_transfer_check()) {
+    absl::StrAppend(&text, "transfers checked: they cannot block, with communicators ",
+                    report.transfer_check().communicators(), report.transfer_check().grouped() ? ", grouped" : "",
+                    "\n");
+  }
   absl::StrAppend(
       &text, "\n  rank         busy         idle = warm-up +   waiting +  transfer +      tail  peak activations\n");
   for (int rank = 0; rank < std::min(report.per_rank_size(), kShownRanks); ++rank) {
