@@ -239,6 +239,7 @@ mlir::LogicalResult StageDifferentiator::Run() {
     result = BuildBackward(both);
     for (mlir::Operation* op = last->getNextNode(); op; op = op->getNextNode()) backward_.push_back(op);
   }
+  both.WriteArgumentRoles();
   FoldFanOuts();
   if (mlir::succeeded(result)) {
     FindSaved();

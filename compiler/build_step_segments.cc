@@ -26,7 +26,12 @@ class StepSegments {
  public:
   StepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content, std::vector<TensorInfo>& tensors,
                const Training& training)
-      : builder_(builder), rank_(rank), content_(content), tensors_(tensors), training_(training) {}
+      : builder_(builder),
+        rank_(rank),
+        content_(content),
+        tensors_(tensors),
+        training_(training),
+        norm_axes_(NormAxes(tensors)) {}
 
   void GradNorm();
   void ScaleGradients();
@@ -58,13 +63,14 @@ class StepSegments {
   const RankContent& content_;
   std::vector<TensorInfo>& tensors_;
   const Training& training_;
+  const std::set<std::string> norm_axes_;
 };
 
 // Ranks that differ on an axis over which norms are summed, but not in their part of this gradient.
 mlir::ArrayAttr StepSegments::CountedOnce(int32_t tensor) {
   const std::set<std::string> cut = GradientAxes(tensors_[tensor].op);
   std::vector<std::string> copies;
-  for (const std::string& axis : NormAxes(tensors_)) {
+  for (const std::string& axis : norm_axes_) {
     if (cut.count(axis) == 0) copies.push_back(axis);
   }
   llvm::SmallVector<llvm::StringRef> names(copies.begin(), copies.end());
