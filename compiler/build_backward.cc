@@ -79,6 +79,22 @@ mlir::Value StageDifferentiator::GradientOf(mlir::Value value, SegmentBuilder& b
   return total;
 }
 
+void StageDifferentiator::ScaleLoss(mlir::Operation* before, SegmentBuilder& both) {
+  mlir::Builder builder(before->getContext());
+  auto scale = [&](auto made) {
+    if (training_->dynamic()) {
+      auto type = mlir::RankedTensorType::get({3}, builder.getF64Type());
+      made.getScaleMutable().assign(both.Argument(both.Role(ir::Role::LossScale), type));
+    } else {
+      made.setLossWeight(llvm::APFloat(made.getLossWeight().convertToDouble() * training_->loss_scale));
+    }
+  };
+  for (mlir::Operation* made = before->getNextNode(); made; made = made->getNextNode()) {
+    if (auto tokens = mlir::dyn_cast<ir::CrossEntropyBackwardOp>(made)) scale(tokens);
+    if (auto images = mlir::dyn_cast<ir::SquaredErrorBackwardOp>(made)) scale(images);
+  }
+}
+
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
   mlir::OpBuilder& builder = both.builder();
   llvm::SmallVector<mlir::Value> result_gradients;
@@ -120,6 +136,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
   mlir::Operation* before = &block->back();
   llvm::SmallVector<mlir::Value> gradients = differentiable.buildBackward(builder, result_gradients, requests);
 
+  if (ir::IsLoss(op) && training_->scaled()) ScaleLoss(before, both);
   auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
   std::string base = name ? name.str() : op->getName().stripDialect().str();
   auto label = [&](mlir::Operation* made, llvm::StringRef part, llvm::StringRef suffix) {

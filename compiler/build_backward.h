@@ -31,6 +31,8 @@ class StageDifferentiator {
   // Appends the backward.
   mlir::LogicalResult BuildBackward(SegmentBuilder& both);
   mlir::LogicalResult Differentiate(mlir::Operation* op, SegmentBuilder& both);
+  // The derivative of the loss, behind `before`, is of the loss times the scale (rule P11).
+  void ScaleLoss(mlir::Operation* before, SegmentBuilder& both);
   // Gradients of one value from the readers of one layer.
   struct LayerSum {
     mlir::Value value;

@@ -119,6 +119,7 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     ImportOptions import;
     import.precision = inputs.plan.precision();
     import.accumulation = inputs.plan.accumulation();
+    import.loss_scale = inputs.plan.loss_scale();
     WEFT_ASSIGN_OR_RETURN(ImportedGraph graph, ImportGraph(&context.mlir, inputs.model, inputs.recipe, import));
     graph.module->print(stream);
     return stream.str();

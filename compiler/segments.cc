@@ -186,6 +186,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   import_options.accumulation = options.accumulation;
   import_options.evaluation = options.evaluation;
   import_options.steps_per_repetition = options.steps_per_repetition;
+  import_options.loss_scale = options.loss_scale;
   import_options.vocabulary_shards = options.tensor_parallel.x;
   WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
   mlir::ModuleOp module = *imported.module;

@@ -158,6 +158,8 @@ struct SegmentOptions {
   int32_t steps_per_repetition = 0;
   // Which collectives run beside computation (docs/overlap.md); what is absent is as plan.proto says.
   Overlap overlap;
+  // Resolved (proto/validate.h).
+  LossScale loss_scale;
   // By stage: most microbatches on one rank between their forward and the last of their backward, for
   // overlap.gathered_cache_bytes; empty = 1.
   std::vector<int32_t> in_flight;

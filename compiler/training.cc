@@ -57,6 +57,8 @@ void SetTraining(mlir::ModuleOp module, const Training& training) {
   } else {
     add("momentum", builder.getF64FloatAttr(training.momentum));
   }
+  if (training.scaled()) add("loss_scale", builder.getF64FloatAttr(training.loss_scale));
+  if (training.dynamic()) add("growth_interval", builder.getI32IntegerAttr(training.growth_interval));
   if (training.asynchronous) add("asynchronous", builder.getUnitAttr());
   module->setAttr(kTraining, builder.getDictionaryAttr(fields));
 }
@@ -97,6 +99,15 @@ mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module) {
   type("grads", &training.grads);
   type("master", &training.master);
   type("moments", &training.moments);
+  if (fields.get("loss_scale")) number("loss_scale", &training.loss_scale);
+  if (mlir::Attribute given = fields.get("growth_interval")) {
+    auto interval = mlir::dyn_cast<mlir::IntegerAttr>(given);
+    if (!interval || !interval.getType().isInteger(32) || interval.getInt() < 1 || !training.scaled()) {
+      fail("growth_interval", "an i32, at least 1, beside loss_scale");
+    } else {
+      training.growth_interval = static_cast<int32_t>(interval.getInt());
+    }
+  }
   choice("optimizer", "adamw", "sgd", &training.adamw);
   if (!ok) return mlir::failure();
   if (training.adamw) {

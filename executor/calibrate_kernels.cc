@@ -222,6 +222,7 @@ std::vector<KernelFamily> KernelFamilies() {
       families.push_back(matmuls(FP32, false));
       families.push_back(matmuls(FP64, true));
       families.push_back(matmuls(BF16, true));
+      families.push_back(matmuls(FP16, true));
       continue;
     }
     KernelFamily family{.kernel = kernel, .dtype = FP32, .by_flops = false, .peak_only = false, .sizes = {}};
@@ -280,6 +281,7 @@ TensorView KernelBuffers::Allocate(const CaseTensor& tensor, uint32_t* random) {
     if (tensor.dtype == FP32) static_cast<float*>(memory)[i] = static_cast<float>(value);
     if (tensor.dtype == FP64) static_cast<double*>(memory)[i] = value;
     if (tensor.dtype == BF16) static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3e00 + (*random >> 25));
+    if (tensor.dtype == FP16) static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3800 + (*random >> 22));
     if (tensor.dtype == INT32) static_cast<int32_t*>(memory)[i] = static_cast<int32_t>((*random >> 8) % kVocabulary);
   }
   return {memory, tensor.dtype, tensor.shape};

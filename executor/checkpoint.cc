@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -37,8 +38,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 2 has pieces; without any, version 1 is written, which earlier versions of weft read.
-constexpr int kFormatVersion = 2;
+// 2 has pieces, 3 the state of a loss scale; the least is written that has what there is, for earlier versions of weft.
+constexpr int kFormatVersion = 3;
 constexpr char kManifestName[] = "manifest.textproto";
 
 std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
@@ -240,7 +241,8 @@ absl::Status AddPieces(const Program& program, CheckpointManifest* manifest) {
 }
 
 absl::Status Commit(const CheckpointOptions& options, const Program& program, int64_t step,
-                    const std::vector<WrittenFile>& files, const std::string& temporary) {
+                    const std::optional<LossScaleState>& loss_scale, const std::vector<WrittenFile>& files,
+                    const std::string& temporary) {
   CheckpointManifest manifest;
   manifest.set_step(step);
   manifest.set_next_sample(step * program.recipe().global_batch_sequences());
@@ -258,7 +260,12 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
     *out->mutable_shape() = tensor.shape();
   }
   WEFT_RETURN_IF_ERROR(AddPieces(program, &manifest));
-  manifest.set_format_version(manifest.pieces().empty() ? 1 : kFormatVersion);
+  if (loss_scale) {
+    manifest.mutable_loss_scale()->set_scale(loss_scale->scale);
+    manifest.mutable_loss_scale()->set_steady(loss_scale->steady);
+    manifest.mutable_loss_scale()->set_skipped(loss_scale->skipped);
+  }
+  manifest.set_format_version(manifest.has_loss_scale() ? kFormatVersion : manifest.pieces().empty() ? 1 : 2);
   for (size_t rank = 0; rank < files.size(); ++rank) {
     if (files[rank].bytes == 0) continue;
     CheckpointFile* file = manifest.add_files();
@@ -298,7 +305,9 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   WEFT_ASSIGN_OR_RETURN(const WrittenFile mine, WriteRankFile(temporary + "/" + RankFileName(endpoint.rank()), program,
                                                               state, endpoint.rank()));
   WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
-  return endpoint.rank() == 0 ? Commit(options, program, step, files, temporary) : absl::OkStatus();
+  // All ranks' scales are equal.
+  if (endpoint.rank() != 0) return absl::OkStatus();
+  return Commit(options, program, step, state.LossScale(), files, temporary);
 }
 
 absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory) {
@@ -340,6 +349,15 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const 
   }
   if (manifest.step() < 0) {
     return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), " must be at least 0"));
+  }
+  if (const CheckpointLossScale& scale = manifest.loss_scale();
+      manifest.has_loss_scale() &&
+      !(std::isfinite(scale.scale()) && scale.scale() > 0 && scale.steady() >= 0 && scale.steady() <= manifest.step() &&
+        scale.skipped() >= 0 && scale.skipped() <= manifest.step())) {
+    return absl::DataLossError(absl::StrCat(path, ": loss_scale has scale = ", scale.scale(),
+                                            ", steady = ", scale.steady(), ", skipped = ", scale.skipped(),
+                                            "; the scale must be positive, the others at most the ", manifest.step(),
+                                            " steps"));
   }
   for (const CheckpointFile& file : manifest.files()) {
     if (file.name().empty() || file.name().find('/') != std::string::npos) {
@@ -396,6 +414,11 @@ std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, c
                         "%08x, was %08x): the run goes on with other samples",
                         data.crc32c, manifest.data().crc32c()));
   }
+  if (manifest.has_loss_scale() && manifest.loss_scale().skipped() > 0 && !HasDynamicLossScale(program)) {
+    notes.push_back(
+        absl::StrCat("note: the program has no dynamic loss scale: the ", manifest.loss_scale().skipped(),
+                     " steps that the checkpoint's run skipped count as steps of the optimizer from here on"));
+  }
   const std::string& decay = program.recipe().lr().decay();
   if (manifest.recipe().steps() != program.recipe().steps() && !decay.empty() && decay != "constant") {
     notes.push_back(absl::StrCat("note: recipe.steps is ", program.recipe().steps(), ", in the checkpoint ",
@@ -435,6 +458,10 @@ absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
 
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
                             RankState* state) {
+  state->ResetLossScale();
+  if (const CheckpointLossScale& scale = manifest.loss_scale(); manifest.has_loss_scale()) {
+    state->SetLossScale({scale.scale(), scale.steady(), scale.skipped()});
+  }
   struct Place {
     size_t file;
     const SafetensorsEntry* entry;

@@ -82,7 +82,8 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
     // Scratch of one action; rank level only.
     I32EnumAttrCase<"Workspace", 17, "workspace">,
     // Scratch that detached steps of an action use beyond its end; rank level only.
-    I32EnumAttrCase<"Deferred", 18, "deferred">]> {
+    I32EnumAttrCase<"Deferred", 18, "deferred">,
+    I32EnumAttrCase<"LossScale", 19, "loss_scale">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }

@@ -155,7 +155,7 @@ Gradients CrossEntropyOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef
   if (!requests[0].type) return gradients;
   mlir::Type type = requests[0].init ? getLogits().getType() : requests[0].type;
   mlir::Value dlogits = builder.create<CrossEntropyBackwardOp>(getLoc(), type, getLogits(), getLse(), getTargets(),
-                                                               getVocabularyAttr(), getLossWeightAttr());
+                                                               mlir::Value(), getVocabularyAttr(), getLossWeightAttr());
   gradients[0] = Deliver(builder, getLoc(), dlogits, requests[0]);
   return gradients;
 }

@@ -128,8 +128,8 @@ Gradients ScaleShiftOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<m
 Gradients SquaredErrorOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value>, Requests requests) {
   Gradients gradients(3);
   if (!requests[0].type) return gradients;
-  mlir::Value gradient = builder.create<SquaredErrorBackwardOp>(getLoc(), Plain(requests[0], getPrediction()),
-                                                                getPrediction(), getTarget(), getLossWeightAttr());
+  mlir::Value gradient = builder.create<SquaredErrorBackwardOp>(
+      getLoc(), Plain(requests[0], getPrediction()), getPrediction(), getTarget(), mlir::Value(), getLossWeightAttr());
   gradients[0] = Deliver(builder, getLoc(), gradient, requests[0]);
   return gradients;
 }

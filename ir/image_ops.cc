@@ -298,6 +298,10 @@ mlir::LogicalResult SquaredErrorOp::verify() {
 }
 
 mlir::LogicalResult SquaredErrorBackwardOp::verify() {
+  if (getScale() &&
+      mlir::failed(ExpectShape(*this, "squared_error_backward_c3", "scale (rule P11)", getScale(), {3}))) {
+    return mlir::failure();
+  }
   if (mlir::failed(ExpectShape(*this, "squared_error_backward_c1", "target (like the prediction)", getTarget(),
                                ShapeOf(getPrediction())))) {
     return mlir::failure();

@@ -236,8 +236,9 @@ def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable]> 
 }
 
 def Weft_SquaredErrorBackwardOp : Weft_KernelOp<"squared_error_backward"> {
-  let summary = "gradient of the prediction of the sum of squared_error's losses";
-  let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, F64Attr:$loss_weight);
+  let summary = "gradient of the prediction of the sum of squared_error's losses, times element 0 of `scale`";
+  let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, Optional<Weft_F64Vector>:$scale,
+                       F64Attr:$loss_weight);
   let results = (outs Weft_Matrix:$dprediction);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -107,6 +107,8 @@ class CpuBackend : public Backend {
         return SquaredNorm(call);
       case NORM_TOTAL:
         return NormTotal(call);
+      case UPDATE_LOSS_SCALE:
+        return UpdateLossScale(call);
       case SCALE:
         return ScaleTensor(call);
       case ADAMW:

@@ -225,6 +225,7 @@ absl::Status ExactAccumulateTensor(const Call& call);
 absl::Status ExactRoundTensor(const Call& call);
 absl::Status SquaredNorm(const Call& call);
 absl::Status NormTotal(const Call& call);
+absl::Status UpdateLossScale(const Call& call);
 absl::Status ScaleTensor(const Call& call);
 absl::Status AdamW(const Call& call);
 absl::Status SgdStep(const Call& call);

@@ -366,9 +366,9 @@ class TemplateCheck {
       if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;
       const Buffer &a = t_.buffers(s), &b = t_.buffers(d);
       const bool sums = action.kind() != ALL_GATHER;
-      if (!IsMessage(a.dtype()) || (sums && a.dtype() == FP16)) {
+      if (!IsMessage(a.dtype())) {
         Bad("P4.dtype", action, sums ? "sums " : "gathers ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
-            sums ? "; sums are of fp64, fp32, bf16 or exact192" : "; messages are floating point");
+            sums ? "; sums are of fp64, fp32, bf16, fp16 or exact192" : "; messages are floating point");
       }
       const int64_t size = GroupFault(program_, action.group()).empty() ? GroupSize(program_, action.group()) : 1;
       const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,

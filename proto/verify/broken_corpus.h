@@ -29,6 +29,9 @@ std::vector<Broken> BrokenSchedules();
 // What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.
 std::vector<Broken> BrokenSplit();
 
+// Loss scaling.
+std::vector<Broken> BrokenLossScale();
+
 }  // namespace weft
 
 #endif  // WEFT_PROTO_VERIFY_BROKEN_CORPUS_H_

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/verify/cuts.h"
 #include "proto/verify/index.h"
+#include "proto/verify/loss_scale.h"
 #include "proto/verify/matching.h"
 #include "proto/verify/part_flow.h"
 #include "proto/verify/segment_flow.h"
@@ -35,6 +36,7 @@ class Dataflow {
       : index_(index), matching_(matching), training_(training), findings_(findings) {
     const Recipe& recipe = index.program->recipe();
     clip_ = recipe.has_clip_norm() ? recipe.clip_norm() : 1.0;
+    scaled_ = IsScaled(*index.program);
     for (int i = 0; i < index.program->mesh().axes_size(); ++i) {
       const MeshAxis& axis = index.program->mesh().axes(i);
       if (axis.size() > 1 && (axis.name() == "data" || axis.name() == "z")) sample_axes_.push_back(i);
@@ -240,6 +242,8 @@ class Dataflow {
   const bool training_;
   Findings* findings_;
   double clip_ = 1;
+  // Gradients are those of the loss times a scale.
+  bool scaled_ = false;
   std::vector<int> sample_axes_;  // On which ranks have different samples, if there are several.
   int pipe_position_ = -1;
   // Stages at the other end of skip edges: from a stage, and to a stage.

@@ -52,10 +52,13 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         break;
       case ADAMW:
       case SGD_STEP: {
-        const Symbol weights = Update(at, action, segment, step, get(step.inputs(0)));
+        Symbol gradient = get(step.inputs(0));
+        const int norm = OptimizerStates(step) + 1;
+        if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), gradient);
+        const Symbol weights = Update(at, action, segment, step, gradient);
         // The copy for compute may go to a buffer of its own, from which it is gathered.
         const int copy = step.outputs(step.outputs_size() - 1);
-        if (step.outputs_size() == step.inputs_size() && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
+        if (step.outputs_size() > OptimizerStates(step) && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
           state_[at.role][buffer_of(copy)].content.Set(segment.values(copy).offset(), end_of(copy), weights);
         }
         continue;
@@ -206,7 +209,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   result.tensor = weight.tensor();
   result.ranges = RangeCuts(*index_.program, weight.shard());
   const int tensor = weight.tensor();
-  const int states = step.inputs_size() - 1;
+  const int states = OptimizerStates(step);
   for (int k = 1; k < states; ++k) {
     const Buffer& moment = BufferOf(at.role, buffer_of(step.outputs(k)));
     if (moment.role() != (k == 1 ? MOMENT1 : MOMENT2) || moment.tensor() != tensor) {
@@ -217,6 +220,10 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   if (WholeGradient(at, tensor, gradient)) {
     if (clip_ > 0 && !gradient.scaled) {
       Bad("P11.clip", at, "the gradient of ", TensorName(tensor), " is not scaled, but the recipe clips at ", clip_);
+    }
+    if (scaled_ && !gradient.scaled) {
+      Bad("P11.scale", at, "the gradient of ", TensorName(tensor),
+          " is that of the scaled loss; neither SCALE nor the update undoes that");
     }
     if (gradient.parts[0].ranges != result.ranges) {
       Bad("P9.scatter", at, "updates ", DescribeBuffer(*TemplateOf(at.role).t, w), ", whose ranges are cut over ",

@@ -184,6 +184,10 @@ inline bool IsCollective(Kernel kernel) {
 }
 // Whether the step needs to know its microbatch (docs/kernels.md).
 bool ReadsMicrobatch(const Step& step);
+// Outputs of ADAMW or SGD_STEP that it keeps from step to step: the weight and its moments. They are inputs 1, 2, ...
+inline int OptimizerStates(const Step& step) {
+  return step.kernel() == ADAMW ? 3 : step.attributes().momentum() != 0 ? 2 : 1;
+}
 // Rows of one microbatch on a rank (P9); in a step that reads the microbatch, where it may be another level of images.
 // 0 if an attribute makes it nonsense.
 int64_t RowsOfMicrobatch(const Program& program);

@@ -135,7 +135,8 @@ void StepCheck::CrossEntropy() {
   } else {
     Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber, A::kColumnShiftFieldNumber});
   }
-  if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 3, 1, 1))) return;
+  if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 4, 1, 1))) return;
+  if (!forward && inputs() == 4) ScaleState(In(3));
   const Value& logits = In(0);
   const Value& targets = In(forward ? 1 : 2);
   const Value& lse = forward ? Out(0) : In(1);
@@ -163,35 +164,7 @@ void StepCheck::CrossEntropy() {
   Shape(Out(1), {program_.microbatches() * data});
 }
 
-void StepCheck::Optimizer() {
-  const bool adam = step_.kernel() == ADAMW;
-  if (adam) {
-    Attributes({A::kBeta1FieldNumber, A::kBeta2FieldNumber, A::kEpsilonFieldNumber, A::kWeightDecayFieldNumber});
-    if (!Arity(4, 4, 3, 4)) return;
-    const A& a = attributes();
-    Require(a.beta1() >= 0 && a.beta1() < 1, "beta1", a.beta1(), "in [0, 1)");
-    Require(a.beta2() >= 0 && a.beta2() < 1, "beta2", a.beta2(), "in [0, 1)");
-    Require(a.epsilon() >= 0, "epsilon", a.epsilon(), "at least 0");
-  } else {
-    Attributes({A::kMomentumFieldNumber, A::kWeightDecayFieldNumber});
-    if (!Arity(2, 3, inputs() == 3 ? 2 : 1, inputs() == 3 ? 3 : 2)) return;
-    Require(attributes().momentum() >= 0, "momentum", attributes().momentum(), "at least 0");
-    if (inputs() == 2)
-      Require(attributes().momentum() == 0, "momentum", attributes().momentum(), "0 without its value");
-  }
-  Require(attributes().weight_decay() >= 0, "weight_decay", attributes().weight_decay(), "at least 0");
-  AllFloating();
-  const int state = inputs() - 1;
-  for (int i = 0; i < state; ++i) {
-    SameShape(In(i + 1), In(0));
-    SameShape(Out(i), In(0));
-    InPlace(i + 1, i);
-  }
-  if (outputs() > state) SameShape(Out(state), In(0));
-}
-
 void StepCheck::Kernels() {
-  const A& a = attributes();
   switch (step_.kernel()) {
     case LOAD_TOKENS:
     case LOAD_TARGETS:
@@ -277,14 +250,9 @@ void StepCheck::Kernels() {
     case SQUARED_NORM:
       return SquaredNorm();
     case NORM_TOTAL:
-      Attributes({A::kClipNormFieldNumber});
-      if (!Arity(1, 1, 1, 1)) return;
-      Is(In(0), {FP64, EXACT192});
-      Is(Out(0), {FP64});
-      Rank(In(0), 1);
-      Shape(Out(0), {2});
-      Require(a.clip_norm() >= 0, "clip_norm", a.clip_norm(), "at least 0");
-      return;
+      return NormTotal();
+    case UPDATE_LOSS_SCALE:
+      return UpdateLossScale();
     case GROUP_ALL_REDUCE:
     case GROUP_ALL_GATHER:
     case GROUP_REDUCE_SCATTER:
@@ -307,13 +275,7 @@ void StepCheck::Kernels() {
     case NORM_BACKWARD_APPLY:
       return NormParts();
     case SCALE:
-      Attributes({});
-      if (!Arity(2, 2, 1, 1)) return;
-      AllFloating();
-      Is(In(0), {FP64});
-      Shape(In(0), {2});
-      SameShape(Out(0), In(1));
-      return;
+      return ScaleKernel();
     case ADAMW:
     case SGD_STEP:
       return Optimizer();
@@ -335,6 +297,8 @@ void StepCheck::Aliases() {
         return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
       case GROUP_ALL_REDUCE:
         return i == o && In(i).offset() == Out(o).offset();  // Of the same dtype and size.
+      case UPDATE_LOSS_SCALE:
+        return i == 1;  // Proven to be the same range.
       case SCALE:
         return i == 1 && In(1).offset() == Out(0).offset() && In(1).dtype() == Out(0).dtype();
       case ADAMW:

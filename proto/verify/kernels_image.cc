@@ -203,7 +203,8 @@ void StepCheck::SquaredError() {
   } else {
     Attributes({A::kLossWeightFieldNumber});
   }
-  if (!Arity(2, 2, 1, 1)) return;
+  if (!Arity(2, forward ? 2 : 3, 1, 1)) return;
+  if (inputs() == 3) ScaleState(In(2));
   AllFloating();
   Require(attributes().loss_weight() >= 0, "loss_weight", attributes().loss_weight(), "at least 0");
   if (!Rank(In(0), 2)) return;

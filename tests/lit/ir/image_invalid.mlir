@@ -552,3 +552,11 @@ weft.graph @g {
   %y = weft.squared_error_backward %p, %t {loss_weight = 1.0 : f64} : (tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<8x4xf32>
   weft.yield %losses : tensor<2xf64>
 }
+
+// -----
+
+weft.segment @s forward stage 0 (%p: tensor<8x3xf32> as <saved use 0>, %s: tensor<2xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[squared_error_backward_c3] scale (rule P11) must be 3, got 2}}
+  %y = weft.squared_error_backward %p, %p, %s {loss_weight = 1.0 : f64} : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<2xf64>) -> tensor<8x3xf32>
+  weft.return
+}
