@@ -75,7 +75,7 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   let description = [{
     For every stage a forward and a backward, whole or in halves or both. For every rank of the pipeline grad_norm (sums
     the uses of each tensor that the rank has gradients of, rounds exact accumulators, writes squared norms of the
-    tensors whose first stage it is the lowest rank to hold), scale_gradients (only if gradients are clipped) and
+    tensors whose first stage it is the lowest rank to hold), scale_gradients (if gradients are clipped and the loss is not scaled) and
     optimizer_step (which also leaves gradients at zero); see compiler/rank_content.h. See weft.segment for roles.
 
     *Differentiation* is a walk over the stage's forward from its end: every op builds its backward
