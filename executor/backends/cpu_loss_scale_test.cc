@@ -21,7 +21,8 @@ Tensor Vector(const std::vector<double>& values) {
   return tensor;
 }
 
-std::vector<Tensor> Run(const Step& step, std::vector<Tensor> in, std::vector<Tensor> out, StepContext context = {}) {
+std::vector<Tensor> RunOne(const Step& step, std::vector<Tensor> in, std::vector<Tensor> out,
+                           StepContext context = {}) {
   const absl::Status status = RunStep(*MakeCpuBackend(2), step, in, out, context);
   EXPECT_TRUE(status.ok()) << status;
   return out;
@@ -31,7 +32,7 @@ Values Norm(double clip, double fixed, std::vector<Tensor> in) {
   Step step = MakeStep(NORM_TOTAL);
   step.mutable_attributes()->set_clip_norm(clip);
   step.mutable_attributes()->set_loss_scale(fixed);
-  return Run(step, std::move(in), {Tensor(FP64, {2})})[0].Values();
+  return RunOne(step, std::move(in), {Tensor(FP64, {2})})[0].Values();
 }
 
 TEST(CpuLossScale, NormIsOfTheLossItself) {
@@ -57,7 +58,7 @@ TEST(CpuLossScale, OverflowsMakeTheFactorZero) {
 Values Updated(double factor, const Values& scale, int interval) {
   Step step = MakeStep(UPDATE_LOSS_SCALE);
   step.mutable_attributes()->set_growth_interval(interval);
-  return Run(step, {Vector({1, factor}), Vector(scale)}, {Tensor(FP64, {3})})[0].Values();
+  return RunOne(step, {Vector({1, factor}), Vector(scale)}, {Tensor(FP64, {3})})[0].Values();
 }
 
 TEST(CpuLossScale, HalvesDoublesAndCounts) {
@@ -104,7 +105,7 @@ std::vector<Tensor> Update(Kernel kernel, std::vector<Tensor> in, const std::vec
   StepContext context;
   context.step = t;
   context.learning_rate = 0.01;
-  return Run(step, std::move(in), std::move(out), context);
+  return RunOne(step, std::move(in), std::move(out), context);
 }
 
 void ExpectSame(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
@@ -143,7 +144,7 @@ TEST(CpuLossScale, ASkippedStepChangesNothing) {
 TEST(CpuLossScale, ScaleIntoAnotherType) {
   Tensor x(FP16, {3}), y(FP32, {3});
   for (int i = 0; i < 3; ++i) x.Set(i, 1024 * (i + 1));
-  const Values scaled = Run(MakeStep(SCALE), {Vector({0, 0x1p-14}), x}, {y})[0].Values();
+  const Values scaled = RunOne(MakeStep(SCALE), {Vector({0, 0x1p-14}), x}, {y})[0].Values();
   EXPECT_EQ(scaled, (Values{0x1p-4, 0x1p-3, 0x3p-4}));
 }
 
@@ -154,14 +155,14 @@ TEST(CpuLossScale, DerivativesOfTheLossTakeIt) {
   Step step = MakeStep(CROSS_ENTROPY_BACKWARD);
   step.mutable_attributes()->set_vocabulary(7);
   step.mutable_attributes()->set_loss_weight(0.125);
-  const Values plain = Run(step, {logits, lse, targets}, {Tensor(FP32, {4, 8})})[0].Values();
-  const Values scaled = Run(step, {logits, lse, targets, Vector({64, 0, 0})}, {Tensor(FP32, {4, 8})})[0].Values();
+  const Values plain = RunOne(step, {logits, lse, targets}, {Tensor(FP32, {4, 8})})[0].Values();
+  const Values scaled = RunOne(step, {logits, lse, targets, Vector({64, 0, 0})}, {Tensor(FP32, {4, 8})})[0].Values();
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(scaled[i], 64 * plain[i]) << i;
   step = MakeStep(SQUARED_ERROR_BACKWARD);
   step.mutable_attributes()->set_loss_weight(0.125);
   const Tensor target = Normal(FP32, {4, 8}, random);
-  const Values one = Run(step, {logits, target}, {Tensor(FP32, {4, 8})})[0].Values();
-  const Values more = Run(step, {logits, target, Vector({64, 0, 0})}, {Tensor(FP32, {4, 8})})[0].Values();
+  const Values one = RunOne(step, {logits, target}, {Tensor(FP32, {4, 8})})[0].Values();
+  const Values more = RunOne(step, {logits, target, Vector({64, 0, 0})}, {Tensor(FP32, {4, 8})})[0].Values();
   for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(more[i], 64 * one[i]) << i;
 }
 

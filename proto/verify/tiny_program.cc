@@ -126,9 +126,9 @@ class Builder : private ProgramBuilder {
       Val("one dbeta", FP32, width);
     }
     Tensor("dx", FP32, act, WRITE);
-    std::vector<std::string> loss = {"logits", "lse", "targets"};
-    if (dynamic_) loss.push_back("scale");
-    StepAttributes& back = *Do(CROSS_ENTROPY_BACKWARD, "loss backward", loss, {"dlogits"})->mutable_attributes();
+    std::vector<std::string> read = {"logits", "lse", "targets"};
+    if (dynamic_) read.push_back("scale");
+    StepAttributes& back = *Do(CROSS_ENTROPY_BACKWARD, "loss backward", read, {"dlogits"})->mutable_attributes();
     back.set_vocabulary(kVocabulary);
     back.set_loss_weight((loss_scale_ > 0 ? loss_scale_ : 1) / 16);
     Do(MATMUL, "head input", {"dlogits", "wte"}, {"dh"});
