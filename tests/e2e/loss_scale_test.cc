@@ -94,8 +94,8 @@ TEST(LossScaleTest, SmallGradientsSurviveOnlyScaled) {
   const double dynamic = Must(Train(plan), "dynamic").norms[0];
   plan.plan_fields = "loss_scale { fixed: 0.0078125 }";
   const double vanished = Must(Train(plan), "fixed").norms[0];
-  EXPECT_NEAR(dynamic, norm, 2e-3 * norm);
-  EXPECT_GT(std::abs(vanished - norm), 1e-2 * norm);
+  EXPECT_NEAR(dynamic, norm, 1e-2 * norm);
+  EXPECT_GT(std::abs(vanished - norm), 3e-2 * norm);
 }
 
 // One window of text, so that all steps see the same sample; the learning rate is constant.
@@ -137,7 +137,7 @@ Scales ScalesOf(const RunResult& result) {
 // that which begins with the scale that they led to.
 TEST(LossScaleTest, AnOverflowSkipsHalvesAndRecovers) {
   for (const int pipe : {1, 2}) {
-    TinyPlan plan = OneWindow(14, absl::StrCat("initial: ", 0x1p30, " growth_interval: 5"));
+    TinyPlan plan = OneWindow(14, absl::StrCat("initial: ", 1 << 26, " growth_interval: 5"));
     plan.pipe = pipe;
     const auto late = TrainOnOneWindow(plan);
     ASSERT_TRUE(late.ok()) << late.status();
@@ -147,13 +147,13 @@ TEST(LossScaleTest, AnOverflowSkipsHalvesAndRecovers) {
     ASSERT_GT(skipped, 2u);
     ASSERT_LT(skipped, 10u);
     for (size_t i = 0; i < skipped; ++i) {
-      EXPECT_EQ(scales.scale[i], std::ldexp(1, 30 - static_cast<int>(i)));
+      EXPECT_EQ(scales.scale[i], std::ldexp(1, 26 - static_cast<int>(i)));
       EXPECT_EQ(late->report.steps(i).grad_norm(), 0);
       EXPECT_EQ(late->report.steps(i).loss(), late->report.steps(0).loss());
     }
     const double recovered = scales.scale[skipped];
-    EXPECT_EQ(recovered, std::ldexp(1, 30 - static_cast<int>(skipped)));
-    plan.plan_fields = absl::StrCat("loss_scale { initial: ", recovered, " growth_interval: 5 }");
+    EXPECT_EQ(recovered, std::ldexp(1, 26 - static_cast<int>(skipped)));
+    plan.plan_fields = absl::StrCat("loss_scale { initial: ", static_cast<int64_t>(recovered), " growth_interval: 5 }");
     plan.steps = 14 - static_cast<int>(skipped);
     const auto early = TrainOnOneWindow(plan);
     ASSERT_TRUE(early.ok()) << early.status();
@@ -178,7 +178,7 @@ TEST(LossScaleTest, PlansAgreeInHalfPrecision) {
     for (bool exact : {false, true}) {
       TinyPlan plan{.exact = exact, .steps = 8, .layers = 4};
       plan.half = half;
-      plan.plan_fields = absl::StrCat("loss_scale { initial: ", 0x1p28, " growth_interval: 2 }");
+      plan.plan_fields = absl::StrCat("loss_scale { initial: ", 1 << 26, " growth_interval: 2 }");
       const auto one = Train(plan);
       const Outcome expected = Must(one, plan.Name());
       ASSERT_TRUE(one.ok());
@@ -232,7 +232,7 @@ TEST(LossScaleTest, TensorParallelPlansComeClose) {
 TEST(LossScaleTest, AResumeContinuesTheScaleBitForBit) {
   TinyPlan plan{.steps = 10, .layers = 2};
   plan.half = "fp16 grads";
-  plan.plan_fields = absl::StrCat("loss_scale { initial: ", 0x1p28, " growth_interval: 2 }");
+  plan.plan_fields = absl::StrCat("loss_scale { initial: ", 1 << 26, " growth_interval: 2 }");
   const auto whole = Train(plan);
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string directory = ::testing::TempDir() + "/loss_scale_resume";
@@ -265,7 +265,7 @@ TEST(LossScaleTest, AResumeContinuesTheScaleBitForBit) {
 TEST(LossScaleTest, CheckpointsCrossOverToPlansWithoutScaling) {
   TinyPlan half{.steps = 6, .layers = 2};
   half.half = "fp16";
-  half.plan_fields = absl::StrCat("loss_scale { initial: ", 0x1p28, " }");
+  half.plan_fields = absl::StrCat("loss_scale { initial: ", 1 << 28, " }");
   const TinyPlan single{.steps = 6, .layers = 2};
   const std::string directory = ::testing::TempDir() + "/loss_scale_cross";
   for (const bool from_half : {true, false}) {
