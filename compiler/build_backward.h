@@ -77,8 +77,9 @@ class StageDifferentiator {
   // one group makes for another is the other's input and never recomputed.
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
-    // A weight is gathered again: saving it would undo that it is cut (weft-cache-gathered may).
-    if (ir::IsGatheredWeight(value)) return true;
+    // What is gathered is gathered again: saving it would undo that it is cut (weft-cache-gathered may, of weights).
+    if (ir::IsGathered(value)) return true;
+    if (content_.recomputes_probabilities && ir::MakesProbabilities(op)) return true;
     const int64_t group = RecomputeGroupOf(op);
     if (ir::IsLoss(op) || group < 0) return false;
     return llvm::all_of(value.getUsers(),

@@ -33,6 +33,8 @@ struct StageContent {
   // Layers whose forward runs again in the backward, and the group that each is of: what one layer of a group makes for
   // another is computed again too.
   std::map<int64_t, int64_t> recomputed;
+  // The backward computes what makes attention's probabilities again, in all layers.
+  bool recomputes_probabilities = false;
   StageUses uses;
 };
 

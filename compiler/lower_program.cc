@@ -54,6 +54,8 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   options.layers_per_stage = {inputs.plan.partition().layers_per_stage().begin(),
                               inputs.plan.partition().layers_per_stage().end()};
   options.recompute = inputs.plan.recompute();
+  options.attention = inputs.plan.attention();
+  options.dropout_masks = inputs.plan.dropout_masks();
   options.overlap = inputs.plan.overlap();
   options.in_flight = MicrobatchesInFlight(inputs.schedule);
   options.cost = cost;

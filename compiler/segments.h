@@ -144,6 +144,8 @@ struct SegmentOptions {
   // As the plan says; empty = balanced by `cost`, or by flops and bytes if there is none.
   std::vector<int32_t> layers_per_stage;
   Recompute recompute;
+  AttentionForm attention = FUSED;
+  bool dropout_masks = false;
   // Which backwards every stage gets.
   bool whole_backward = true;
   bool split_backward = false;

@@ -36,6 +36,7 @@ DType DTypeOfType(mlir::Type type) {
   if (type.isBF16()) return BF16;
   if (type.isF16()) return FP16;
   if (type.isInteger(32)) return INT32;
+  if (type.isUnsignedInteger(8)) return UINT8;
   if (mlir::isa<ir::Exact192Type>(type)) return EXACT192;
   return DTYPE_UNSPECIFIED;
 }

@@ -74,8 +74,12 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
       return Error(step, "mixes tokens of different rows");
     }
     case ATTENTION:
+    case ATTENTION_SCORES:
+    case ATTENTION_SOFTMAX:
+    case ATTENTION_VALUES:
     case ROPE:
     case DROPOUT:
+    case DROPOUT_MASK:
       if (per_token == step.inputs_size()) return Rows::kPerToken;
       return Error(step, "is not applied to tokens");
     case CROSS_ENTROPY:

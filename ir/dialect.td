@@ -35,6 +35,7 @@ def Weft_Dialect : Dialect {
     void registerForwardOps();
     void registerBackwardOps();
     void registerTransformerOps();
+    void registerAttentionOps();
     void registerImageOps();
     void registerOptimizerOps();
     void registerCollectiveOps();
@@ -257,6 +258,8 @@ def Weft_FloatTensor : Type<StaticShapeTensorOf<[Weft_Float]>.predicate, "static
                             "::mlir::RankedTensorType">;
 def Weft_Tokens : Type<And<[StaticShapeTensorOf<[I32]>.predicate, HasAnyRankOfPred<[1]>]>,
                        "statically shaped vector of i32", "::mlir::RankedTensorType">;
+def Weft_Mask : Type<And<[StaticShapeTensorOf<[UI8]>.predicate, HasAnyRankOfPred<[2]>]>,
+                     "statically shaped matrix of ui8", "::mlir::RankedTensorType">;
 def Weft_F64Vector : Type<And<[StaticShapeTensorOf<[F64]>.predicate, HasAnyRankOfPred<[1]>]>,
                           "statically shaped vector of f64", "::mlir::RankedTensorType">;
 def Weft_Norms : Type<And<[StaticShapeTensorOf<[F64, Weft_Exact192Type]>.predicate, HasAnyRankOfPred<[1]>]>,

@@ -140,6 +140,11 @@ class Sharder {
   std::map<std::tuple<void*, ShardAxis, int64_t>, mlir::Value> fans_;
 };
 
+// Whether the columns, and rows, of two values are cut alike.
+bool SameLayout(Sharder& sharder, const PartLayout& a, const PartLayout& b);
+// Emits an error unless columns are whole or cut in this many runs; `what` is what is cut, as in "logits".
+mlir::LogicalResult ExpectRuns(Sharder& sharder, const PartLayout& layout, int64_t runs, llvm::StringRef what);
+
 // A norm of rows: layer_norm, or with no beta and no mean a root mean square norm. `statistics` are the results.
 mlir::LogicalResult ShardNorm(Sharder& sharder, mlir::Operation* op, mlir::Value x, mlir::Value gamma, mlir::Value beta,
                               mlir::FloatAttr epsilon);

@@ -14,6 +14,8 @@ mlir::RankedTensorType WithShape(mlir::RankedTensorType type, llvm::ArrayRef<int
   return mlir::RankedTensorType::get(shape, type.getElementType());
 }
 
+}  // namespace
+
 bool SameLayout(Sharder& sharder, const PartLayout& a, const PartLayout& b) {
   if (a.rows_over_x != b.rows_over_x) return false;
   const bool a_cut = !a.whole_columns && sharder.size(a.columns) > 1;
@@ -29,8 +31,6 @@ mlir::LogicalResult ExpectRuns(Sharder& sharder, const PartLayout& layout, int64
                                    << (runs == 1 ? " run" : " runs side by side") << " where axis "
                                    << NameOf(layout.columns) << " cuts them, here " << layout.runs;
 }
-
-}  // namespace
 
 // A clone on parts; all matrices must be cut alike.
 mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder) {
@@ -184,60 +184,6 @@ mlir::LogicalResult ShardNorm(Sharder& sharder, mlir::Operation* op, mlir::Value
 
 mlir::LogicalResult LayerNormOp::shard(Sharder& sharder) {
   return ShardNorm(sharder, *this, getX(), getGamma(), getBeta(), getEpsilonAttr());
-}
-
-mlir::LogicalResult DropoutOp::shard(Sharder& sharder) {
-  if (mlir::failed(ShardElementByElement(*this, sharder))) return mlir::failure();
-  const PartLayout layout = sharder.LayoutOf(getX());
-  if (mlir::failed(ExpectRuns(sharder, layout, 1, "what is dropped out of"))) return mlir::failure();
-  auto part = sharder.Part(getResult()).getDefiningOp<DropoutOp>();
-  if (mlir::DictionaryAttr shift = sharder.Shift(layout.columns, Dim(part.getX(), 1))) {
-    part.setColumnShiftAttr(shift);
-    part.setWholeColumns(Dim(getX(), 1));
-  }
-  if (layout.rows_over_x) {
-    part.setRowShiftAttr(sharder.Shift(ShardAxis::kX, Dim(part.getX(), 0)));
-    part.setSequence(sharder.sequence());
-  }
-  return mlir::success();
-}
-
-int64_t AttentionOp::runsOfOperand(unsigned, int64_t) { return getKv().empty() ? 3 : 1; }
-
-mlir::LogicalResult AttentionOp::shard(Sharder& sharder) {
-  const PartLayout in = sharder.LayoutOf(getQkv());
-  PartLayout out = in;
-  out.runs = 1;
-  mlir::IRMapping map;
-  for (mlir::Value operand : getOperation()->getOperands()) {
-    if (mlir::failed(ExpectRuns(sharder, sharder.LayoutOf(operand), getKv().empty() ? 3 : 1, "q, k and v"))) {
-      return mlir::failure();
-    }
-    if (!SameLayout(sharder, in, sharder.LayoutOf(operand))) {
-      return sharder.Error("shard_c14") << "q, k and v are cut differently over x and y";
-    }
-    map.map(operand, sharder.Part(operand));
-  }
-  if (in.rows_over_x) {
-    return sharder.Error("shard_c11") << "attention needs whole sequences, but its rows are split over x";
-  }
-  auto heads = sharder.Divide(getHeadsAttr().getInt(), in.columns, "heads");
-  auto kv_heads = sharder.Divide(getKvHeadsAttr().getInt(), in.columns, "heads of k and v");
-  auto type = sharder.PartType(getResult().getType(), out);
-  auto lse = sharder.PartType(getLse().getType(), out);
-  if (mlir::failed(heads) || mlir::failed(kv_heads) || mlir::failed(type) || mlir::failed(lse)) return mlir::failure();
-  auto part = mlir::cast<AttentionOp>(sharder.builder().clone(*getOperation(), map));
-  part.getResult().setType(*type);
-  part.getLse().setType(*lse);
-  part.setHeads(*heads);
-  part.setKvHeads(*kv_heads);
-  if (mlir::DictionaryAttr shift = sharder.Shift(in.columns, *heads)) {
-    part.setColumnShiftAttr(shift);
-    part.setWholeColumns(getHeadsAttr().getInt());
-  }
-  sharder.SetPart(getResult(), part.getResult(), out);
-  sharder.SetPart(getLse(), part.getLse(), out);
-  return mlir::success();
 }
 
 mlir::LogicalResult RmsNormOp::shard(Sharder& sharder) {

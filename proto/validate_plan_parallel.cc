@@ -28,11 +28,6 @@ constexpr UnbuiltField kUnbuilt[] = {
      "offload { activation_layers: 1 }"},
     {"plan.loss_scale", "none", [](const Plan& p) { return p.loss_scale().ByteSizeLong() > 0; },
      "loss_scale { fixed: 2 }"},
-    {"plan.attention = MATERIALIZED", "FUSED", [](const Plan& p) { return p.attention() == MATERIALIZED; },
-     "attention: MATERIALIZED"},
-    {"plan.recompute.mode = SELECTIVE", "NONE, FULL, LAYERS, EVERY, INTERVAL, AXONN or FIT",
-     [](const Plan& p) { return p.recompute().mode() == Recompute::SELECTIVE; },
-     "recompute { mode: SELECTIVE } attention: MATERIALIZED"},
 };
 
 // "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".

@@ -96,37 +96,6 @@ void StepCheck::LayerNorm() {
   }
 }
 
-void StepCheck::DropoutKernel() {
-  const A& a = attributes();
-  Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
-              A::kOfBackwardFieldNumber, A::kColumnShiftFieldNumber, A::kRowShiftFieldNumber,
-              A::kWholeColumnsFieldNumber, A::kSequenceFieldNumber});
-  if (!Arity(1, 1, 1, 1)) return;
-  AllFloating();
-  Dropout();
-  const bool shifted = Has(A::kRowShiftFieldNumber);
-  if (program_.image_size() > 0 && !shifted) {
-    // OfMicrobatches compares it with the rows.
-    Require(a.sequence() >= 1, "sequence", a.sequence(), "the rows of one sample at the step's level");
-  } else {
-    Require(
-        shifted ? a.sequence() >= 1 && Rows() % std::max<int64_t>(1, a.sequence()) == 0 : a.sequence() == 0, "sequence",
-        a.sequence(),
-        "set with row_shift or in a model of images only, with row_shift a divisor of the rows of the rank's samples");
-  }
-  SameShape(Out(0), In(0));
-  if (!Rank(In(0), 2)) return;
-  const int64_t columns = In(0).shape(1);
-  WholeColumns(columns);
-  Within(a.column_shift(), "column_shift", columns, std::max(columns, a.whole_columns()));
-  // Elements are counted per sample.
-  if (shifted) {
-    Within(a.row_shift(), "row_shift", In(0).shape(0), Rows());
-  } else {
-    OfMicrobatches(In(0));
-  }
-}
-
 void StepCheck::CrossEntropy() {
   const bool forward = step_.kernel() == CROSS_ENTROPY;
   if (step_.kernel() == CROSS_ENTROPY) {
@@ -248,8 +217,18 @@ void StepCheck::Kernels() {
     case ATTENTION:
     case ATTENTION_BACKWARD:
       return Attention();
+    case ATTENTION_SCORES:
+    case ATTENTION_SCORES_BACKWARD:
+    case ATTENTION_SOFTMAX:
+    case ATTENTION_SOFTMAX_BACKWARD:
+    case ATTENTION_VALUES:
+    case ATTENTION_VALUES_BACKWARD:
+      return AttentionOps();
     case DROPOUT:
+    case DROPOUT_MASK:
       return DropoutKernel();
+    case DROPOUT_BY_MASK:
+      return DropoutByMask();
     case CROSS_ENTROPY:
     case CROSS_ENTROPY_BACKWARD:
       return CrossEntropy();
@@ -331,6 +310,8 @@ void StepCheck::Aliases() {
     switch (step_.kernel()) {
       case ADD:
         return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
+      case ATTENTION_SOFTMAX:
+      case ATTENTION_SOFTMAX_BACKWARD:
       case BIAS_ADD:
         return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
       case GROUP_ALL_REDUCE:

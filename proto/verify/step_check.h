@@ -130,6 +130,13 @@ class StepCheck {
   void NormParts();
   void SquaredNorm();
 
+  // kernels_attention.cc
+  bool Pairs(const Value& v, int64_t rows);
+  int64_t QueryColumns(const Value& v);
+  void AttentionOps();
+  void DropoutKernel();
+  void DropoutByMask();
+
   // kernels_transformer.cc
   void Load();
   void Attention();
@@ -154,7 +161,6 @@ class StepCheck {
   void Embedding();
   void PositionEmbedding();
   void LayerNorm();
-  void DropoutKernel();
   void CrossEntropy();
   void Optimizer();
   void Kernels();

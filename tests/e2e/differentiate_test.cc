@@ -135,6 +135,40 @@ std::vector<Case> Cases() {
              "%y = weft.matmul %o, %p4 {L, transpose_b} : (tensor<6x8xf64>, tensor<4x8xf64>) -> " +
                  m)});
   }
+  // The same in several ops: of one matrix, and of three with grouped heads.
+  for (const char* dropout :
+       {"",
+        "%d = weft.dropout %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = 3 : i64} : "
+        "(tensor<6x6xf64>) -> tensor<6x6xf64>\n",
+        "%d, %mask = weft.dropout_mask %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = "
+        "3 "
+        ": i64} : (tensor<6x6xf64>) -> (tensor<6x6xf64>, tensor<6x6xui8>)\n"}) {
+    const char* p = *dropout == 0 ? "%p" : "%d";
+    cases.push_back(
+        {absl::StrCat("attention_ops ", dropout),
+         {"4x12xf64"},
+         absl::StrCat(
+             "%qkv = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x12xf64>) -> tensor<6x12xf64>\n"
+             "%s = weft.attention_scores %qkv {L, heads = 2 : i64, scale = 0.7 : f64, sequence = 3 : i64} : "
+             "(tensor<6x12xf64>) -> tensor<6x6xf64>\n"
+             "%p = weft.attention_softmax %s {L, causal, heads = 2 : i64, sequence = 3 : i64} : (tensor<6x6xf64>) -> "
+             "tensor<6x6xf64>\n",
+             dropout, "%y = weft.attention_values ", p,
+             ", %qkv {L, heads = 2 : i64, sequence = 3 : i64} : (tensor<6x6xf64>, tensor<6x12xf64>) -> ", m)});
+    cases.push_back(
+        {absl::StrCat("attention_ops_grouped ", dropout),
+         {"2x4xf64", "2x4xf64"},
+         absl::StrCat("%k = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<2x4xf64>) -> "
+                      "tensor<6x2xf64>\n%v = weft.matmul %x, %p2 {L, transpose_b} : (tensor<6x4xf64>, "
+                      "tensor<2x4xf64>) -> tensor<6x2xf64>\n%s = weft.attention_scores %x, %k {L, heads = 2 : i64, "
+                      "kv_heads = 1 : i64, scale = 0.7 : f64, sequence = 3 : i64} : (tensor<6x4xf64>, tensor<6x2xf64>) "
+                      "-> tensor<6x6xf64>\n%p = weft.attention_softmax %s {L, causal, heads = 2 : i64, sequence = 3 : "
+                      "i64, window = 2 : i64} : (tensor<6x6xf64>) -> tensor<6x6xf64>\n",
+                      dropout, "%y = weft.attention_values ", p,
+                      ", %v {L, heads = 2 : i64, kv_heads = 1 : i64, sequence = 3 : i64} : (tensor<6x6xf64>, "
+                      "tensor<6x2xf64>) -> ",
+                      m)});
+  }
   // One value as keys and as values.
   cases.push_back({"attention_shared",
                    {},
