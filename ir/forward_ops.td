@@ -44,7 +44,7 @@ def Weft_PositionEmbeddingOp : Weft_KernelOp<"position_embedding", [Weft_Differe
   let kernelMethods = "int64_t bytes();";
 }
 
-def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_ShardableByElement]> {
+def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "a + b (+ init); of accumulators, an exact merge of b into a";
   let arguments = (ins Weft_Addend:$a, Weft_Addend:$b, Optional<Weft_FloatTensor>:$init);
   let results = (outs Weft_Addend:$result);

@@ -72,6 +72,14 @@ std::vector<Case> Cases() {
   cases.push_back({"matmul_transpose_b",
                    {"4x4xf64"},
                    "%y = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " + m});
+  // Two of x's columns in the middle, and one at its end.
+  cases.push_back({"slice_columns",
+                   {"2x4xf64", "1x4xf64"},
+                   "%s = weft.slice_columns %x {L, first_column = 1 : i64} : (" + m +
+                       ") -> tensor<6x2xf64>\n%e = weft.slice_columns %x {L, first_column = 3 : i64} : (" + m +
+                       ") -> tensor<6x1xf64>\n%a = weft.matmul %s, %p1 {L} : (tensor<6x2xf64>, tensor<2x4xf64>) -> " +
+                       m + "\n%b = weft.matmul %e, %p2 {L} : (tensor<6x1xf64>, tensor<1x4xf64>) -> " + m +
+                       "\n%y = weft.add %a, %b {L} : " + mm});
   // x^T x p1: both operands of the first product are activations, one transposed.
   cases.push_back({"matmul_transpose_a",
                    {"4x4xf64"},

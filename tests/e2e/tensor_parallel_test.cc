@@ -87,6 +87,11 @@ TEST(TensorParallelTest, PlansTrainLikeOneRank) {
   add("x2 z2 pipe2").schedule = "zb-h1";
   add("y2 z2 pipe2").schedule = "zb-h1";
   add("x2 pipe2").schedule = "chimera";
+  add("x2 y2 z2 pipe2").schedule_fields = "scaling: FORWARD_DOUBLING";
+  plans.back().schedule = "chimera";
+  add("x2 pipe2").schedule_fields = "scaling: FORWARD_DOUBLING";
+  plans.back().schedule = "chimera";
+  plans.back().plan_fields = "sequence_parallel: true";
   add("x2 y2 z2").dropout = 0;
   add("y2 z2").clip = 0;
   add("x2 y2 z2 data2").exact = true;
@@ -116,7 +121,7 @@ TEST(TensorParallelTest, ParametersCutOverReplicasTrainLikeOneRank) {
   }
 }
 
-// Grouped heads, rotations, root mean square norms, gated units; with BERT's head only rows can be split.
+// Grouped heads, rotations, root mean square norms, gated units; BERT's decoder, which is cut as the embedding is.
 TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
   struct Case {
     const char* family;
@@ -128,6 +133,9 @@ TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
                         {"mistral", "y2 z2", ""},
                         {"qwen2", "x2 y2 data2", ""},
                         {"qwen2", "z2 data2", "zero { stage: 3 }"},
+                        {"bert", "x2 y2 z2", ""},
+                        {"bert", "y2 pipe2", ""},
+                        {"bert", "x2", "sequence_parallel: true"},
                         {"bert", "z2 data2", ""}}) {
     TinyPlan plan = Plan6(c.mesh);
     plan.family = c.family;
@@ -151,7 +159,6 @@ TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
                         {"gpt2", "z3",
                          "recipe.microbatch_sequences = 2 must be a multiple of the 3 ranks of mesh axis "
                          "z, which share a microbatch; nearest valid: 3"},
-                        {"bert", "x2", "cut differently over x and y"},
                         {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with it, or use a static", "axonn"},
                         {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 with it", "axonn", "zero { stage: 3 }"},
                         {"gpt2", "x2 pipe2",
