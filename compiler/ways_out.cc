@@ -76,6 +76,18 @@ Change ZeroStage(int32_t stage) {
   };
 }
 
+// Master weights and moments in host memory.
+Change OffloadStates(const Cluster& cluster) {
+  return [&cluster](Variant variant) -> std::optional<Variant> {
+    if (variant.plan.offload().optimizer() || variant.plan.post_validation() ||
+        !(cluster.host().bytes_per_second() > 0)) {
+      return std::nullopt;
+    }
+    variant.plan.mutable_offload()->set_optimizer(true);
+    return With(std::move(variant), "offload.optimizer=true");
+  };
+}
+
 // `factor` times the ranks on `axis` for a replica: those of as many replicas, or else more ranks if the cluster has
 // them.
 Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
@@ -107,6 +119,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
   std::vector<Change> changes = {RecomputeMode(Recompute::FIT), RecomputeMode(Recompute::FULL), OneForwardOneBackward};
   for (int64_t part : {2, 4, 8}) changes.push_back(SmallerMicrobatches(part));
   for (int32_t stage : {1, 2, 3}) changes.push_back(ZeroStage(stage));
+  changes.push_back(OffloadStates(cluster));
   for (int64_t factor : {2, 4, 8}) {
     changes.push_back(MoreRanks("pipe", factor, cluster, layers));
     changes.push_back(MoreRanks("x", factor, cluster, layers));
@@ -141,7 +154,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
 }
 
 std::string DescribeWaysOut(const std::vector<WayOut>& ways) {
-  if (ways.empty()) return "no change of recompute, microbatches, ZeRO or mesh that was tried makes it fit";
+  if (ways.empty()) return "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit";
   return absl::StrCat("it fits with ", absl::StrJoin(ways, ", or with ", [](std::string* out, const WayOut& way) {
                         absl::StrAppendFormat(out, "%s (%.2f GiB)", way.change,
                                               static_cast<double>(way.planned_bytes) / (int64_t{1} << 30));

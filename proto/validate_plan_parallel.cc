@@ -22,8 +22,6 @@ constexpr UnbuiltField kUnbuilt[] = {
        return p.zero().stage() > 0 && p.zero().group() != 0 && p.zero().group() != AxisSize(p.mesh(), "data");
      },
      "mesh { axes { name: 'data' size: 4 } } zero { stage: 3 group: 2 }"},
-    {"plan.offload.optimizer = true", "false", [](const Plan& p) { return p.offload().optimizer(); },
-     "offload { optimizer: true }"},
     {"plan.offload.activation_layers", "0", [](const Plan& p) { return p.offload().activation_layers() != 0; },
      "offload { activation_layers: 1 }"},
     {"plan.loss_scale", "none", [](const Plan& p) { return p.loss_scale().ByteSizeLong() > 0; },

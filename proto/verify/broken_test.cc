@@ -20,6 +20,7 @@ std::vector<Broken> Corpus() {
   for (Broken& broken : BrokenTraining()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSchedules()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSplit()) corpus.push_back(std::move(broken));
+  for (Broken& broken : BrokenHost()) corpus.push_back(std::move(broken));
   return corpus;
 }
 

@@ -173,8 +173,11 @@ inline bool IsBackward(ActionKind kind) {
 }
 // Of a microbatch.
 inline bool IsMicrobatch(ActionKind kind) { return IsForward(kind) || IsBackward(kind); }
+// Copies between host and device memory.
+inline bool IsCopy(ActionKind kind) { return kind == FETCH || kind == OFFLOAD; }
+// Runs a segment.
 inline bool IsCompute(ActionKind kind) {
-  return IsMicrobatch(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
+  return IsMicrobatch(kind) || IsCopy(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
          kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE || kind == CLEAR_GRADIENTS;
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
