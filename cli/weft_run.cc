@@ -62,8 +62,10 @@ void CatchSignals(bool announce) {
 }
 
 std::string StepLine(const RunStep& step) {
-  return absl::StrFormat("step %d  loss %.17g  lr %.6g  norm %.6g  %.0f tokens/s\n", step.step(), step.loss(),
+  return absl::StrFormat("step %d  loss %.17g  lr %.6g  norm %.6g%s%s  %.0f tokens/s\n", step.step(), step.loss(),
                          step.learning_rate(), step.grad_norm(),
+                         step.has_loss_scale() ? absl::StrFormat("  scale %.6g", step.loss_scale()) : "",
+                         step.skipped() ? "  skipped: gradients overflowed" : "",
                          step.seconds() > 0 ? step.tokens() / step.seconds() : 0.0);
 }
 
@@ -79,7 +81,10 @@ struct RunFlags {
 };
 
 void Declare(Flags& flags, RunFlags& f) {
-  flags.String("data", "FILE", "training data: a token file, a Megatron .bin/.idx pair, or text as bytes; an image file for a model of images", &f.data);
+  flags.String(
+      "data", "FILE",
+      "training data: a token file, a Megatron .bin/.idx pair, or text as bytes; an image file for a model of images",
+      &f.data);
   flags.String("token-type", "TYPE", "uint16 or uint32 for raw token files without a header", &f.token_type);
   flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
   flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);

@@ -79,6 +79,22 @@ mlir::Value StageDifferentiator::GradientOf(mlir::Value value, SegmentBuilder& b
   return total;
 }
 
+void StageDifferentiator::ScaleLoss(mlir::Operation* before, SegmentBuilder& both) {
+  mlir::Builder builder(before->getContext());
+  auto scale = [&](auto made) {
+    if (training_->dynamic()) {
+      auto type = mlir::RankedTensorType::get({3}, builder.getF64Type());
+      made.getScaleMutable().assign(both.Argument(both.Role(ir::Role::LossScale), type));
+    } else {
+      made.setLossWeight(llvm::APFloat(made.getLossWeight().convertToDouble() * training_->loss_scale));
+    }
+  };
+  for (mlir::Operation* made = before->getNextNode(); made; made = made->getNextNode()) {
+    if (auto tokens = mlir::dyn_cast<ir::CrossEntropyBackwardOp>(made)) scale(tokens);
+    if (auto images = mlir::dyn_cast<ir::SquaredErrorBackwardOp>(made)) scale(images);
+  }
+}
+
 mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, SegmentBuilder& both) {
   mlir::OpBuilder& builder = both.builder();
   llvm::SmallVector<mlir::Value> result_gradients;
@@ -109,8 +125,11 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
         request.init = both.Argument(both.Role(ir::Role::GradAccumulator, tensor, use), request.type);
       }
     } else if (ir::IsGatheredWeight(operand.get())) {
-      // Not in the type of the weight: it is the message of a sum of gradients.
-      request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType()).clone(training_->grads);
+      // Not in the type of the weight: it is the message of a sum of gradients. One that is summed further on the way
+      // to an accumulator is an exact sum already.
+      const bool exact = gathers && training_->accumulation != IN_ORDER;
+      request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType())
+                         .clone(exact ? ir::Exact192Type::get(builder.getContext()) : training_->grads);
     } else if (needs_gradient_.contains(operand.get())) {
       request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType());
     }
@@ -120,6 +139,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
   mlir::Operation* before = &block->back();
   llvm::SmallVector<mlir::Value> gradients = differentiable.buildBackward(builder, result_gradients, requests);
 
+  if (ir::IsLoss(op) && training_->scaled()) ScaleLoss(before, both);
   auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
   std::string base = name ? name.str() : op->getName().stripDialect().str();
   auto label = [&](mlir::Operation* made, llvm::StringRef part, llvm::StringRef suffix) {
@@ -239,6 +259,7 @@ mlir::LogicalResult StageDifferentiator::Run() {
     result = BuildBackward(both);
     for (mlir::Operation* op = last->getNextNode(); op; op = op->getNextNode()) backward_.push_back(op);
   }
+  both.WriteArgumentRoles();
   FoldFanOuts();
   if (mlir::succeeded(result)) {
     FindSaved();

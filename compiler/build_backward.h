@@ -31,6 +31,8 @@ class StageDifferentiator {
   // Appends the backward.
   mlir::LogicalResult BuildBackward(SegmentBuilder& both);
   mlir::LogicalResult Differentiate(mlir::Operation* op, SegmentBuilder& both);
+  // The derivative of the loss, behind `before`, is of the loss times the scale (rule P11).
+  void ScaleLoss(mlir::Operation* before, SegmentBuilder& both);
   // Gradients of one value from the readers of one layer.
   struct LayerSum {
     mlir::Value value;
@@ -77,8 +79,9 @@ class StageDifferentiator {
   // one group makes for another is the other's input and never recomputed.
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
-    // A weight is gathered again: saving it would undo that it is cut (weft-cache-gathered may).
-    if (ir::IsGatheredWeight(value)) return true;
+    // What is gathered is gathered again: saving it would undo that it is cut (weft-cache-gathered may, of weights).
+    if (ir::IsGathered(value)) return true;
+    if (content_.recomputes_probabilities && ir::MakesProbabilities(op)) return true;
     const int64_t group = RecomputeGroupOf(op);
     if (ir::IsLoss(op) || group < 0) return false;
     return llvm::all_of(value.getUsers(),

@@ -228,8 +228,12 @@ SegmentBuilder::SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef 
 }
 
 mlir::Value SegmentBuilder::Argument(ir::RoleAttr role, mlir::Type type) {
-  if (mlir::BlockArgument found = segment_.findArgument(role)) return found;
-  return segment_.addArgument(role, type, segment_.getLoc());
+  mlir::Value& argument = arguments_[role];
+  if (!argument) {
+    argument_roles_.push_back(role);
+    argument = segment_.getBody().addArgument(type, segment_.getLoc());
+  }
+  return argument;
 }
 
 ir::RoleAttr SegmentBuilder::Role(ir::Role role, int32_t tensor, int32_t use) {
@@ -237,9 +241,9 @@ ir::RoleAttr SegmentBuilder::Role(ir::Role role, int32_t tensor, int32_t use) {
 }
 
 void SegmentBuilder::SetResult(ir::RoleAttr role, mlir::Value value) {
-  for (auto [known, result] : llvm::zip(result_roles_, results_)) {
-    if (known != role) continue;
-    result = value;
+  const auto [index, added] = result_index_.try_emplace(role, results_.size());
+  if (!added) {
+    results_[index->second] = value;
     return;
   }
   result_roles_.push_back(role);
@@ -247,17 +251,17 @@ void SegmentBuilder::SetResult(ir::RoleAttr role, mlir::Value value) {
 }
 
 mlir::Value SegmentBuilder::Current(ir::RoleAttr role, mlir::Type type) {
-  for (auto [known, result] : llvm::zip(result_roles_, results_)) {
-    if (known == role) return result;
-  }
+  if (auto known = result_index_.find(role); known != result_index_.end()) return results_[known->second];
   return Argument(role, type);
 }
+
+void SegmentBuilder::WriteArgumentRoles() { segment_.setArgRolesAttr(builder_.getArrayAttr(argument_roles_)); }
 
 void SegmentBuilder::SortArguments() {
   mlir::Block& block = segment_.getBody().front();
   llvm::SmallVector<unsigned> order = llvm::to_vector(llvm::seq(0u, block.getNumArguments()));
   auto key = [&](unsigned index) {
-    ir::RoleAttr role = segment_.getArgRole(index);
+    auto role = mlir::cast<ir::RoleAttr>(argument_roles_[index]);
     return std::make_tuple(role.getRole(), role.getTensor(), role.getUse());
   };
   llvm::sort(order, [&](unsigned a, unsigned b) { return key(a) < key(b); });
@@ -265,10 +269,11 @@ void SegmentBuilder::SortArguments() {
   for (unsigned index : order) {
     mlir::BlockArgument old = block.getArgument(index);
     old.replaceAllUsesWith(block.addArgument(old.getType(), old.getLoc()));
-    roles.push_back(segment_.getArgRole(index));
+    roles.push_back(argument_roles_[index]);
   }
   block.eraseArguments(0, order.size());
-  segment_.setArgRolesAttr(builder_.getArrayAttr(roles));
+  argument_roles_ = std::move(roles);
+  WriteArgumentRoles();
 }
 
 ir::SegmentOp SegmentBuilder::Finish() {

@@ -11,6 +11,7 @@
 #include "compiler/rank_content.h"
 #include "compiler/training.h"
 #include "ir/graph_ops.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace weft {
@@ -33,6 +34,8 @@ struct StageContent {
   // Layers whose forward runs again in the backward, and the group that each is of: what one layer of a group makes for
   // another is computed again too.
   std::map<int64_t, int64_t> recomputed;
+  // The backward computes what makes attention's probabilities again, in all layers.
+  bool recomputes_probabilities = false;
   StageUses uses;
 };
 
@@ -76,6 +79,8 @@ class SegmentBuilder {
     op->setAttr(ir::kNameAttr, builder_.getStringAttr(name));
     return op;
   }
+  // For who reads the roles of arguments from a segment that is not finished.
+  void WriteArgumentRoles();
   // Ends the segment and puts its arguments in order of role, tensor and use. Without a single op it is erased instead
   // and null.
   ir::SegmentOp Finish();
@@ -88,8 +93,12 @@ class SegmentBuilder {
 
   ir::SegmentOp segment_;
   mlir::OpBuilder builder_;
+  // The segment gets them once: every list of roles that it ever had stays in the context.
+  llvm::SmallVector<mlir::Attribute> argument_roles_;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> arguments_;
   llvm::SmallVector<mlir::Attribute> result_roles_;
   llvm::SmallVector<mlir::Value> results_;
+  llvm::DenseMap<mlir::Attribute, size_t> result_index_;
 };
 
 // Which backwards a stage gets.

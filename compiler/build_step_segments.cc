@@ -1,5 +1,7 @@
 // The end of an optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
 //
+// With loss scaling (rule P11) there is no scale_gradients: the update undoes the scale and clips.
+//
 // The gradient of a tensor is in the GRAD buffer of the first use that the rank has one of; grad_norm adds the others.
 #include "compiler/build_segments.h"
 
@@ -26,7 +28,12 @@ class StepSegments {
  public:
   StepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content, std::vector<TensorInfo>& tensors,
                const Training& training)
-      : builder_(builder), rank_(rank), content_(content), tensors_(tensors), training_(training) {}
+      : builder_(builder),
+        rank_(rank),
+        content_(content),
+        tensors_(tensors),
+        training_(training),
+        norm_axes_(NormAxes(tensors)) {}
 
   void GradNorm();
   void ScaleGradients();
@@ -48,6 +55,10 @@ class StepSegments {
   mlir::ArrayAttr CountedOnce(int32_t tensor);
   mlir::RankedTensorType Vector(int64_t size) { return mlir::RankedTensorType::get({size}, builder_.getF64Type()); }
   mlir::Value NormTotal(SegmentBuilder& segment);
+  mlir::Value LossScale(SegmentBuilder& segment) {
+    return segment.Argument(segment.Role(ir::Role::LossScale), Vector(3));
+  }
+  void UpdateLossScale(SegmentBuilder& segment, mlir::Value norm);
   void Zero(SegmentBuilder& segment, ir::RoleAttr role, mlir::Type type, llvm::StringRef name) {
     auto zero = segment.builder().create<ir::FillOp>(segment.loc(), type, llvm::APFloat(0.0));
     segment.SetResult(role, segment.Named(zero, name));
@@ -58,13 +69,14 @@ class StepSegments {
   const RankContent& content_;
   std::vector<TensorInfo>& tensors_;
   const Training& training_;
+  const std::set<std::string> norm_axes_;
 };
 
 // Ranks that differ on an axis over which norms are summed, but not in their part of this gradient.
 mlir::ArrayAttr StepSegments::CountedOnce(int32_t tensor) {
   const std::set<std::string> cut = GradientAxes(tensors_[tensor].op);
   std::vector<std::string> copies;
-  for (const std::string& axis : NormAxes(tensors_)) {
+  for (const std::string& axis : norm_axes_) {
     if (cut.count(axis) == 0) copies.push_back(axis);
   }
   llvm::SmallVector<llvm::StringRef> names(copies.begin(), copies.end());
@@ -107,10 +119,20 @@ void StepSegments::GradNorm() {
 
 mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
   mlir::Value norms = segment.Argument(segment.Role(ir::Role::Norms), NormsType());
-  auto total = segment.builder().create<ir::NormTotalOp>(segment.loc(), Vector(2), norms,
-                                                         segment.builder().getF64FloatAttr(training_.clip_norm));
+  mlir::OpBuilder& ops = segment.builder();
+  auto total = ops.create<ir::NormTotalOp>(
+      segment.loc(), Vector(2), norms, training_.dynamic() ? LossScale(segment) : mlir::Value(),
+      ops.getF64FloatAttr(training_.clip_norm), ops.getF64FloatAttr(training_.dynamic() ? 0 : training_.loss_scale));
   segment.SetResult(segment.Role(ir::Role::Norm), segment.Named(total, "norm"));
   return total;
+}
+
+void StepSegments::UpdateLossScale(SegmentBuilder& segment, mlir::Value norm) {
+  mlir::OpBuilder& ops = segment.builder();
+  auto update = ops.create<ir::UpdateLossScaleOp>(segment.loc(), Vector(3), norm, LossScale(segment),
+                                                  ops.getF64FloatAttr(training_.loss_scale),
+                                                  ops.getI32IntegerAttr(training_.growth_interval));
+  segment.SetResult(segment.Role(ir::Role::LossScale), segment.Named(update, "loss scale"));
 }
 
 void StepSegments::ScaleGradients() {
@@ -129,7 +151,13 @@ void StepSegments::OptimizerStep() {
   SegmentBuilder segment = Begin(ir::SegmentKind::OptimizerStep);
   mlir::OpBuilder& ops = segment.builder();
   mlir::Location loc = segment.loc();
-  if (training_.clip_norm == 0 && !training_.asynchronous) NormTotal(segment);
+  // With loss scaling the update itself undoes the scale and clips: gradients of half precision lose nothing on the
+  // way.
+  mlir::Value norm;
+  llvm::SmallVector<mlir::Value> scaling;
+  if ((training_.clip_norm == 0 || training_.scaled()) && !training_.asynchronous) norm = NormTotal(segment);
+  if (training_.scaled()) scaling.push_back(norm);
+  if (training_.dynamic()) scaling.push_back(LossScale(segment));
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
     // One copy of the weights, unless the optimizer's is of another type than the one that compute reads, or compute
@@ -148,7 +176,7 @@ void StepSegments::OptimizerStep() {
     if (training_.adamw) {
       auto step =
           ops.create<ir::AdamwOp>(loc, weight.getType(), moments, moments, param_type, grad, weight,
-                                  segment.Argument(moment1, moments), segment.Argument(moment2, moments),
+                                  segment.Argument(moment1, moments), segment.Argument(moment2, moments), scaling,
                                   number(training_.beta1), number(training_.beta2), number(training_.epsilon), decay);
       segment.Named(step, "adamw " + Name(tensor));
       segment.SetResult(updated, step.getNewWeight());
@@ -159,13 +187,14 @@ void StepSegments::OptimizerStep() {
       bool has_buffer = training_.momentum != 0;
       mlir::Value buffer = has_buffer ? segment.Argument(moment1, moments) : mlir::Value();
       auto step = ops.create<ir::SgdStepOp>(loc, weight.getType(), has_buffer ? moments : mlir::Type(), param_type,
-                                            grad, weight, buffer, number(training_.momentum), decay);
+                                            grad, weight, buffer, scaling, number(training_.momentum), decay);
       segment.Named(step, "sgd " + Name(tensor));
       segment.SetResult(updated, step.getNewWeight());
       if (has_buffer) segment.SetResult(moment1, step.getNewBuffer());
       if (has_master) segment.SetResult(param, step.getParam());
     }
   }
+  if (training_.dynamic()) UpdateLossScale(segment, norm);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
       // Under exact accumulation only the first use has a gradient of its own type.
@@ -182,7 +211,7 @@ void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent
                        std::vector<TensorInfo>& tensors, const Training& training) {
   StepSegments step(builder, rank, content, tensors, training);
   if (!training.asynchronous) step.GradNorm();
-  if (training.clip_norm > 0) step.ScaleGradients();
+  if (training.clip_norm > 0 && !training.scaled()) step.ScaleGradients();
   step.OptimizerStep();
 }
 

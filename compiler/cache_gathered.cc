@@ -50,14 +50,27 @@ bool IsWhole(ir::GroupAllGatherOp gather) {
                        [](mlir::Operation* user) { return static_cast<bool>(GatherOfWeights(user)); });
 }
 
-// Removes a gather that nothing reads, and those that it read.
+// Takes what nothing reads out of a gather, and then out of those that it read.
 void EraseUnused(ir::GroupAllGatherOp gather) {
-  if (!gather->use_empty()) return;
+  llvm::SmallVector<mlir::Value> inputs, outputs;
+  llvm::SmallVector<mlir::Type> types;
   llvm::SmallVector<mlir::Operation*> makers;
-  for (mlir::Value input : gather.getInputs()) makers.push_back(input.getDefiningOp());
+  for (auto [input, output] : llvm::zip(gather.getInputs(), gather.getOutputs())) {
+    if (output.use_empty()) {
+      if (mlir::Operation* maker = input.getDefiningOp(); !llvm::is_contained(makers, maker)) makers.push_back(maker);
+      continue;
+    }
+    inputs.push_back(input);
+    outputs.push_back(output);
+    types.push_back(output.getType());
+  }
+  if (makers.empty() && outputs.size() == gather.getOutputs().size()) return;
+  if (!outputs.empty()) {
+    mlir::OpBuilder builder(gather);
+    auto rest = builder.create<ir::GroupAllGatherOp>(gather.getLoc(), types, inputs, gather->getAttrs());
+    for (auto [before, after] : llvm::zip(outputs, rest.getOutputs())) before.replaceAllUsesWith(after);
+  }
   gather.erase();
-  std::sort(makers.begin(), makers.end());
-  makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
   for (mlir::Operation* maker : makers) {
     if (ir::GroupAllGatherOp before = GatherOfWeights(maker)) EraseUnused(before);
   }
@@ -138,9 +151,28 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
           ir::SaturatingAdd(candidate.item.bytes,
                             ir::SaturatingMultiply(copies, ir::SaturatingAdd(bytes, -bytes & (kValueAlignment - 1))));
     }
-    auto cost = gather->getAttrOfType<mlir::IntegerAttr>(kCostAttr);
-    candidate.item.value = cost ? cost.getInt() : gather.bytes();
+    candidate.item.value = ValueOf(gather);
     return candidate;
+  }
+
+  // What is saved without it: its time, and of earlier gathers on the way the share, by bytes, of what only it reads.
+  static int64_t ValueOf(ir::GroupAllGatherOp gather) {
+    auto time = [](ir::GroupAllGatherOp op) {
+      auto cost = op->getAttrOfType<mlir::IntegerAttr>(kCostAttr);
+      return cost ? cost.getInt() : op.bytes();
+    };
+    int64_t value = time(gather);
+    for (mlir::Value input : gather.getInputs()) {
+      ir::GroupAllGatherOp before = GatherOfWeights(input.getDefiningOp());
+      if (!before || !input.hasOneUse()) continue;
+      double all = 0;
+      for (mlir::Type type : before.getResultTypes()) {
+        all += static_cast<double>(ir::BytesOfTensor(mlir::cast<mlir::RankedTensorType>(type)));
+      }
+      const auto part = static_cast<double>(ir::BytesOfTensor(mlir::cast<mlir::RankedTensorType>(input.getType())));
+      value = ir::SaturatingAdd(value, static_cast<int64_t>(static_cast<double>(time(before)) * (part / all)));
+    }
+    return value;
   }
 
   // Stages on each pipe rank.

@@ -8,6 +8,7 @@
 #include "compiler/import_graph.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
+#include "compiler/offload_optimizer.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_choices.h"
 #include "compiler/plan_inputs.h"
@@ -80,6 +81,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation));
   }
+  if (inputs.plan.offload().optimizer()) WEFT_RETURN_IF_ERROR(OffloadOptimizer(inputs.plan.offload(), &program));
   if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) return options.ways_out ? WithWaysOut(fits, recipe, plan, inputs) : fits;
@@ -119,6 +121,7 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     ImportOptions import;
     import.precision = inputs.plan.precision();
     import.accumulation = inputs.plan.accumulation();
+    import.loss_scale = inputs.plan.loss_scale();
     WEFT_ASSIGN_OR_RETURN(ImportedGraph graph, ImportGraph(&context.mlir, inputs.model, inputs.recipe, import));
     graph.module->print(stream);
     return stream.str();

@@ -41,6 +41,8 @@ void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
     } else if (auto integer = mlir::dyn_cast<mlir::IntegerAttr>(value)) {
       if (field->cpp_type() == Field::CPPTYPE_UINT32) {
         reflection->SetUInt32(attributes, field, static_cast<uint32_t>(integer.getInt()));
+      } else if (field->cpp_type() == Field::CPPTYPE_INT32) {
+        reflection->SetInt32(attributes, field, static_cast<int32_t>(integer.getInt()));
       } else {
         reflection->SetInt64(attributes, field, integer.getInt());
       }

@@ -20,13 +20,30 @@ std::string Where(mlir::Location location) {
   return where;
 }
 
+// Without what is for those who work on passes: "'weft.matmul' op [shard_c1] ", and the op's name where that stands in
+// front already.
+std::string ForUsers(std::string text, const std::string& where) {
+  const size_t op = text.find("' op ");
+  const size_t begin = text[0] == '\'' && op != std::string::npos && op < text.find(' ') ? op + 5 : 0;
+  size_t end = begin;
+  if (text[begin] == '[') {
+    const size_t bracket = text.find("] ", begin);
+    if (bracket != std::string::npos && bracket < text.find(' ', begin)) end = bracket + 2;
+  }
+  text.erase(where.empty() ? begin : 0, where.empty() ? end - begin : end);
+  // "op 'qkv': " and "'qkv': ".
+  if (where.size() > 3 && text.compare(0, where.size() - 3, where, 3) == 0) text.erase(0, where.size() - 3);
+  return text;
+}
+
 }  // namespace
 
 DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
     : handler_(context, [this](mlir::Diagnostic& diagnostic) {
         if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error) return mlir::success();
         if (!errors_.empty()) errors_ += '\n';
-        absl::StrAppend(&errors_, Where(diagnostic.getLocation()), diagnostic.str());
+        const std::string where = Where(diagnostic.getLocation());
+        absl::StrAppend(&errors_, where, ForUsers(diagnostic.str(), where));
         for (mlir::Diagnostic& note : diagnostic.getNotes()) {
           absl::StrAppend(&errors_, " (", Where(note.getLocation()), note.str(), ")");
         }

@@ -42,6 +42,8 @@ BufferRole RoleOf(ir::Role role) {
       return NORMS;
     case ir::Role::Norm:
       return NORM;
+    case ir::Role::LossScale:
+      return LOSS_SCALE;
     default:
       return NO_ROLE;
   }

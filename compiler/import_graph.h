@@ -17,6 +17,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 #include "proto/recipe.pb.h"
 
@@ -33,6 +34,8 @@ struct ImportOptions {
   int64_t vocabulary_shards = 1;
   // Of an asynchronous program (rule P14); 0 = it is synchronous.
   int32_t steps_per_repetition = 0;
+  // Resolved: without a growth interval fixed, if that is not 0.
+  LossScale loss_scale;
 };
 
 struct ImportedGraph {

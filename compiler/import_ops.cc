@@ -120,7 +120,8 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
       const mlir::DictionaryAttr whole = builder_.getDictionaryAttr({});
       result = builder_.create<ir::DropoutOp>(
           loc, x.getType(), x, F64(DropoutProbability()), builder_.getI32IntegerAttr(sites_), /*column_shift=*/whole,
-          /*row_shift=*/whole, /*whole_columns=*/I64(0), I64(graph_.image_size() > 0 ? RowsOfSample(x) : 0));
+          /*row_shift=*/whole, /*whole_columns=*/I64(0), I64(graph_.image_size() > 0 ? RowsOfSample(x) : 0),
+          /*heads=*/I64(0));
     }
     ++sites_;
   } else if (kind == "cross_entropy") {

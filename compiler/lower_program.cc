@@ -28,7 +28,9 @@ RankProgramOptions RankOptions(const PlanInputs& inputs, const SlotCosts& costs,
   options.name = inputs.model.name();
   options.plan = inputs.plan;
   options.microbatches = inputs.microbatches;
-  options.clip = !evaluation && inputs.recipe.clip_norm() > 0;
+  // With loss scaling the optimizer's kernels clip as they undo the scale.
+  const bool scaled = inputs.plan.loss_scale().fixed() > 0 || inputs.plan.loss_scale().growth_interval() > 0;
+  options.clip = !evaluation && inputs.recipe.clip_norm() > 0 && !scaled;
   options.evaluation = evaluation;
   options.costs = costs;
   return options;
@@ -54,7 +56,10 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   options.layers_per_stage = {inputs.plan.partition().layers_per_stage().begin(),
                               inputs.plan.partition().layers_per_stage().end()};
   options.recompute = inputs.plan.recompute();
+  options.attention = inputs.plan.attention();
+  options.dropout_masks = inputs.plan.dropout_masks();
   options.overlap = inputs.plan.overlap();
+  options.loss_scale = inputs.plan.loss_scale();
   options.in_flight = MicrobatchesInFlight(inputs.schedule);
   options.cost = cost;
   return options;

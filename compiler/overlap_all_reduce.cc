@@ -18,6 +18,7 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
       }
       for (mlir::Operation& op : llvm::make_early_inc_range(segment.getBody().front())) {
         if (mlir::isa<ir::GroupAllReduceOp, ir::GroupReduceScatterOp>(op)) Hoist(&op);
+        if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) Advance(gather);
       }
     }
   }
@@ -36,6 +37,20 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     if (last == nullptr || !ComputesBetween(last, op)) return;
     op->moveAfter(last);
     op->removeAttr(kBlockingAttr);
+  }
+
+  // Rows that are gathered again for the weight's gradient come in beside the product before it, which makes the
+  // input's: they were saved, so nothing that is computed here is waited for.
+  static void Advance(ir::GroupAllGatherOp gather) {
+    if (!gather.getBlocking() || gather.getPurpose() != ir::Purpose::Tensor) return;
+    if (!llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); })) {
+      return;
+    }
+    mlir::Operation* before = gather->getPrevNode();
+    while (before && IsCollectiveOp(before)) before = before->getPrevNode();
+    if (!before) return;
+    gather->moveBefore(before);
+    gather.setBlocking(false);
   }
 };
 

@@ -36,6 +36,7 @@ bool ReadsMicrobatch(Kernel kernel) {
     case ATTENTION:
     case ATTENTION_BACKWARD:
     case DROPOUT:
+    case DROPOUT_MASK:
     case CROSS_ENTROPY:
     case SQUARED_ERROR:
     case LOAD_TIMESTEPS:

@@ -4,6 +4,44 @@
 
 include "mlir/Pass/PassBase.td"
 
+def MaterializeAttention : Pass<"weft-materialize-attention", "::mlir::ModuleOp"> {
+  let summary = "Replaces attention by scores, softmax, dropout and the sum of values, each an op of its own";
+  let description = [{
+    The kernel weft.attention keeps a number per row for its backward and computes scores again. As ops of their own the
+    probabilities are kept, and `recompute = selective` of weft-build-segments can say which. What is dropped is the same
+    in both forms.
+
+    Precondition: one weft.graph, in which only derivatives read attention's log-sum-exp.
+
+    ```mlir
+    // weft-opt --weft-materialize-attention
+    %y, %lse = weft.attention %qkv {dropout = 0.1 : f64, heads = 2 : i64, name = "attn", scale = 1.0 : f64,
+                                    sequence = 8 : i64} : (tensor<8x12xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>)
+    // becomes
+    %0 = weft.attention_scores %qkv {heads = 2 : i64, name = "attn.scores", ...} : (tensor<8x12xf32>) -> tensor<8x16xf32>
+    %1 = weft.attention_softmax %0 {heads = 2 : i64, name = "attn.softmax", ...} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    %2 = weft.dropout %1 {dropout = 0.1 : f64, heads = 2 : i64, ...} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    %y = weft.attention_values %2, %qkv {heads = 2 : i64, ...} : (tensor<8x16xf32>, tensor<8x12xf32>) -> tensor<8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
+def KeepDropoutMasks : Pass<"weft-keep-dropout-masks", "::mlir::ModuleOp"> {
+  let summary = "Dropout keeps a byte per element for its backward instead of drawing its random numbers again";
+  let description = [{
+    Precondition: one weft.graph. What weft.attention drops is not an op of its own; it draws again.
+
+    ```mlir
+    // weft-opt --weft-keep-dropout-masks
+    %y = weft.dropout %x {dropout = 0.1 : f64} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    // becomes
+    %y, %mask = weft.dropout_mask %x {dropout = 0.1 : f64} : (tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xui8>)
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
 def Shard : Pass<"weft-shard", "::mlir::ModuleOp"> {
   let summary = "Splits the ops of the whole graph over the mesh axes x, y and z";
   let description = [{
@@ -75,7 +113,7 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   let description = [{
     For every stage a forward and a backward, whole or in halves or both. For every rank of the pipeline grad_norm (sums
     the uses of each tensor that the rank has gradients of, rounds exact accumulators, writes squared norms of the
-    tensors whose first stage it is the lowest rank to hold), scale_gradients (only if gradients are clipped) and
+    tensors whose first stage it is the lowest rank to hold), scale_gradients (if gradients are clipped and the loss is not scaled) and
     optimizer_step (which also leaves gradients at zero); see compiler/rank_content.h. See weft.segment for roles.
 
     *Differentiation* is a walk over the stage's forward from its end: every op builds its backward
@@ -84,7 +122,8 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
 
     *Saved values* are the forward values that the backward reads. Of a layer that is *recomputed* the forward saves
     nothing that another layer does not need; the backward runs again, right before they are needed, those ops of the
-    layer that it depends on; with `interval` = k and `axonn` k layers are as one. Only `layers` recomputes the layer of
+    layer that it depends on; with `interval` = k and `axonn` k layers are as one. With `selective` it is of every layer
+    only what makes attention's probabilities. Only `layers` recomputes the layer of
     the loss; a loss is never run again, cross_entropy's log-sum-exp (a number per row) is saved.
 
     *Halves of a backward*: backward_input runs all ops but those labelled `part = "weight"`, and everything that is
@@ -118,7 +157,7 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
-    Option<"recompute", "recompute", "std::string", /*default=*/"\"none\"", "none, full, layers, every, interval or axonn">,
+    Option<"recompute", "recompute", "std::string", /*default=*/"\"none\"", "none, full, selective, layers, every, interval or axonn">,
     ListOption<"recomputeLayers", "recompute-layers", "int32_t", "for layers: which">,
     Option<"recomputeInterval", "recompute-interval", "int32_t", /*default=*/"1",
            "for interval: how many layers are computed again together">,

@@ -34,6 +34,13 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
                    ", and definitions with 'message-driven:'"));
 }
 
+absl::Status CheckForwardDoubling(const ModelGraph& model, const Plan& plan) {
+  if (model.image_size() == 0 || plan.schedule().scaling() != PlanSchedule::FORWARD_DOUBLING) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan.schedule.scaling = FORWARD_DOUBLING computes two microbatches at once, which model '", model.name(),
+      "' with its skip connections between stages cannot; set scaling to CONCATENATION or BACKWARD_HALVING"));
+}
+
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
                                  const PipelineSchedule& schedule, bool asynchronous) {
   const Mesh& mesh = plan.mesh();
@@ -43,10 +50,11 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
   if (!axes && !zero) return absl::OkStatus();
   // What asks for collectives in the middle of stages.
   const absl::string_view cause = axes ? "mesh axes x, y and z must have size 1" : "plan.zero.stage must be 0";
-  if (model.image_size() > 0) {
+  if (model.image_size() > 0 && plan.sequence_parallel() && AxisSize(mesh, "x") > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        cause, " for model '", model.name(),
-        "': the ops of models of images have no rules for how they are split; spread it over the axes data and pipe"));
+        "plan.sequence_parallel must be false for model '", model.name(),
+        "': it cuts the rows of sequences, but convolutions and norms of groups need whole images; axis z cuts rows by "
+        "images"));
   }
   const int64_t sequences = std::max<int64_t>(1, recipe.microbatch_sequences());
   if (sequences % z != 0) {
@@ -67,12 +75,6 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
                      "' is message-driven: its ranks choose while they run, but the members of a "
                      "collective must agree; ",
                      cause, " with it, or use a static schedule"));
-  }
-  if (plan.schedule().scaling() == PlanSchedule::FORWARD_DOUBLING &&
-      z < MeshRanks(mesh) / AxisSize(mesh, "data") / AxisSize(mesh, "pipe")) {
-    return absl::InvalidArgumentError(
-        "plan.schedule.scaling = FORWARD_DOUBLING computes two microbatches at once, but what mesh axes x and y gather "
-        "of rows is of one; set these axes to 1, or scaling to CONCATENATION");
   }
   return absl::OkStatus();
 }

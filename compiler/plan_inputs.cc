@@ -4,10 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compiler/offload_optimizer.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
+#include "proto/units.h"
 #include "proto/validate.h"
 #include "schedules/collective/plan.h"
 
@@ -48,6 +50,44 @@ absl::Status HalveMicrobatches(Recipe& recipe) {
         sequences, " must be even; nearest: ", sequences > 1 ? absl::StrCat(sequences - 1, ", ") : "", sequences + 1));
   }
   recipe.set_microbatch_sequences(sequences / 2);
+  return absl::OkStatus();
+}
+
+// Fills in the defaults of plan.offload; sums of gradients go with its buckets.
+absl::Status ResolveOffload(PlanInputs& inputs) {
+  if (!inputs.plan.offload().optimizer()) return absl::OkStatus();
+  const auto refuse = [](const auto&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.offload.optimizer = true ", parts...));
+  };
+  if (!(inputs.cluster.host().bytes_per_second() > 0)) {
+    return refuse("needs cluster.host.bytes_per_second, the link between a device and its node's memory; cluster '",
+                  inputs.cluster.name(), "' does not state it");
+  }
+  if (inputs.plan.post_validation()) {
+    return refuse("does not go with plan.post_validation = true, which keeps copies of the states; leave one out");
+  }
+  if (inputs.asynchronous) {
+    return refuse("does not go with schedule '", inputs.plan.schedule().name(),
+                  "', which updates the weights without a flush; use one that flushes");
+  }
+  Offload& offload = *inputs.plan.mutable_offload();
+  if (offload.bucket_elements() == 0) offload.set_bucket_elements(int64_t{1} << 24);
+  if (offload.bucket_elements() < kLeastBucketElements) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(),
+                                                   " must be at least ", kLeastBucketElements, ", or 0 for 16 Mi"));
+  }
+  if (inputs.plan.gradient_bucket_bytes() > 0) {
+    if (offload.buckets_per_reduce() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.offload.buckets_per_reduce = ", offload.buckets_per_reduce(), " and plan.gradient_bucket_bytes = ",
+        inputs.plan.gradient_bucket_bytes(), " both say how many gradients are summed at a time; leave one out"));
+  }
+  if (offload.buckets_per_reduce() == 0) offload.set_buckets_per_reduce(4);
+  const DType held = inputs.plan.accumulation() == EXACT ? EXACT192 : inputs.plan.precision().grads();
+  const double bytes = static_cast<double>(offload.bucket_elements()) * offload.buckets_per_reduce() *
+                       static_cast<double>(DTypeBytes(held));
+  constexpr double kMost = 0x1p50;
+  inputs.plan.set_gradient_bucket_bytes(static_cast<int64_t>(std::min(bytes, kMost)));
   return absl::OkStatus();
 }
 
@@ -102,9 +142,11 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
   WEFT_RETURN_IF_ERROR(
       CheckTensorParallel(inputs.model, inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
+  WEFT_RETURN_IF_ERROR(CheckForwardDoubling(inputs.model, inputs.plan));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
+  WEFT_RETURN_IF_ERROR(ResolveOffload(inputs));
   ResolveDropout(inputs.model, inputs.recipe, notes);
   NoteLargeGroups(inputs.plan.mesh(), notes);
   return inputs;

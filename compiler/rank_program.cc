@@ -32,6 +32,8 @@ ir::BufferClass ClassOf(ir::Role role) {
     case ir::Role::Norms:
     case ir::Role::Norm:
       return ir::BufferClass::Communication;
+    case ir::Role::LossScale:
+      return ir::BufferClass::Optimizer;
     case ir::Role::Workspace:
     case ir::Role::Deferred:
       return ir::BufferClass::Workspace;

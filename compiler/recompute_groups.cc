@@ -29,10 +29,10 @@ StageLayers LayersOf(const StageContent& content) {
 }
 
 mlir::LogicalResult CheckChoice(ir::GraphOp graph, const RecomputeChoice& choice) {
-  static constexpr llvm::StringRef kModes[] = {"none", "full", "layers", "every", "interval", "axonn"};
+  static constexpr llvm::StringRef kModes[] = {"none", "full", "selective", "layers", "every", "interval", "axonn"};
   if (!llvm::is_contained(kModes, choice.mode)) {
     return graph.emitOpError() << "[build_segments_c11] recompute is '" << choice.mode
-                               << "'; known: none, full, layers, every, interval, axonn";
+                               << "'; known: none, full, selective, layers, every, interval, axonn";
   }
   if (choice.mode == "every" && choice.every < 1) {
     return graph.emitOpError() << "[build_segments_c12] recompute.every = " << choice.every << ", must be at least 1";
@@ -59,6 +59,10 @@ mlir::LogicalResult ChooseRecompute(ir::GraphOp graph, const RecomputeChoice& ch
                                     llvm::MutableArrayRef<StageContent> stages) {
   if (mlir::failed(CheckChoice(graph, choice))) return mlir::failure();
   if (choice.mode == "none") return mlir::success();
+  if (choice.mode == "selective") {
+    for (StageContent& content : stages) content.recomputes_probabilities = true;
+    return mlir::success();
+  }
   std::vector<StageLayers> layers;
   int64_t products = 0;
   for (const StageContent& content : stages) {

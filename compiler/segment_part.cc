@@ -1,8 +1,11 @@
 #include "compiler/segment_part.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/units.h"
 
 namespace weft {
 namespace {
@@ -69,6 +72,39 @@ BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, cons
     part.segment.mutable_operands(o)->set_access(!writes ? READ : reads ? READ_WRITE : WRITE);
   }
   return part;
+}
+
+int AddValue(const Template& t, int buffer, Value value, BoundSegment* segment) {
+  const auto found = std::find(segment->operands.begin(), segment->operands.end(), buffer);
+  value.set_operand(static_cast<int>(found - segment->operands.begin()));
+  if (found == segment->operands.end()) {
+    Operand& operand = *segment->segment.add_operands();
+    operand.set_name(t.buffers(buffer).name());
+    operand.set_bytes(t.buffers(buffer).bytes());
+    operand.set_access(READ);
+    segment->operands.push_back(buffer);
+  }
+  *segment->segment.add_values() = std::move(value);
+  return segment->segment.values_size() - 1;
+}
+
+void SetAccess(const Template& t, BoundSegment* segment) {
+  Segment& proto = segment->segment;
+  std::vector<bool> reads(proto.operands_size(), false);
+  std::vector<int64_t> written(proto.operands_size(), 0);
+  for (const Step& step : proto.steps()) {
+    for (int v : step.inputs()) reads[proto.values(v).operand()] = true;
+    for (int v : step.outputs()) {
+      const Value& value = proto.values(v);
+      written[value.operand()] += ElementCount(value.shape()).value_or(0) * DTypeBytes(value.dtype());
+      if (step.accumulate()) reads[value.operand()] = true;
+    }
+  }
+  for (int o = 0; o < proto.operands_size(); ++o) {
+    Operand& operand = *proto.mutable_operands(o);
+    const bool all = !t.buffers(segment->operands[o]).persistent() || written[o] >= operand.bytes();
+    operand.set_access(written[o] == 0 ? READ : reads[o] || !all ? READ_WRITE : WRITE);
+  }
 }
 
 void AddCopy(const Template& t, int from, int to, BoundSegment* segment) {

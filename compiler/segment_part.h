@@ -21,6 +21,13 @@ struct BoundSegment {
 BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, const std::string& name,
                     const std::function<bool(const Step&)>& keeps);
 
+// Adds a value in `buffer` of the template, whose operand is added if need be; returns its index. SetAccess comes at
+// the end.
+int AddValue(const Template& t, int buffer, Value value, BoundSegment* segment);
+
+// Gives all operands the access that the steps have; what persists and is written in part is READ_WRITE.
+void SetAccess(const Template& t, BoundSegment* segment);
+
 // Appends a step that copies buffer `from` of the template to `to`, both of one dtype and shape.
 void AddCopy(const Template& t, int from, int to, BoundSegment* segment);
 

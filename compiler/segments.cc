@@ -25,6 +25,8 @@ absl::StatusOr<std::string> RecomputeMode(const Recompute& recompute) {
       return std::string("none");
     case Recompute::FULL:
       return std::string("full");
+    case Recompute::SELECTIVE:
+      return std::string("selective");
     case Recompute::LAYERS:
       return std::string("layers");
     case Recompute::EVERY:
@@ -35,7 +37,7 @@ absl::StatusOr<std::string> RecomputeMode(const Recompute& recompute) {
       return std::string("axonn");
     default:
       return absl::InvalidArgumentError(
-          "plan.recompute.mode is unknown; allowed: NONE, FULL, LAYERS, EVERY, INTERVAL, AXONN");
+          "plan.recompute.mode is unknown; allowed: NONE, FULL, SELECTIVE, LAYERS, EVERY, INTERVAL, AXONN");
   }
 }
 
@@ -92,7 +94,7 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
   MeasuredLayers measured;
   measured.layers.resize(layers, 0);
   measured.recompute.layers.resize(layers, 0);
-  const bool by_position = build.recompute != "none" && build.recompute != "layers";
+  const bool by_position = build.recompute != "none" && build.recompute != "layers" && build.recompute != "selective";
   if (build.recompute == "every") measured.recompute.every = build.recomputeEvery;
   if (by_position) build.recompute = "full";
   build.wholeBackward = true;
@@ -186,6 +188,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   import_options.accumulation = options.accumulation;
   import_options.evaluation = options.evaluation;
   import_options.steps_per_repetition = options.steps_per_repetition;
+  import_options.loss_scale = options.loss_scale;
   import_options.vocabulary_shards = options.tensor_parallel.x;
   WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
   mlir::ModuleOp module = *imported.module;
@@ -194,9 +197,14 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
   // Of the whole model, whatever a rank has of it.
   const int64_t model_flops = costs.flops, model_flops_masked = costs.flops_masked;
-  if (IsSharded(options.tensor_parallel)) {
+  const bool materialized = options.attention == MATERIALIZED, sharded = IsSharded(options.tensor_parallel);
+  if (materialized) WEFT_RETURN_IF_ERROR(RunPass(module, createMaterializeAttention()));
+  if (options.dropout_masks) WEFT_RETURN_IF_ERROR(RunPass(module, createKeepDropoutMasks()));
+  if (sharded) {
     WEFT_RETURN_IF_ERROR(
         RunPass(module, createShard(OptionsOfShard(options.tensor_parallel, recipe.sequence_length()))));
+  }
+  if (materialized || options.dropout_masks || sharded) {
     WEFT_ASSIGN_OR_RETURN(costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
   }
   BuildSegmentsOptions build;

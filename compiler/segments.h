@@ -144,6 +144,8 @@ struct SegmentOptions {
   // As the plan says; empty = balanced by `cost`, or by flops and bytes if there is none.
   std::vector<int32_t> layers_per_stage;
   Recompute recompute;
+  AttentionForm attention = FUSED;
+  bool dropout_masks = false;
   // Which backwards every stage gets.
   bool whole_backward = true;
   bool split_backward = false;
@@ -158,6 +160,8 @@ struct SegmentOptions {
   int32_t steps_per_repetition = 0;
   // Which collectives run beside computation (docs/overlap.md); what is absent is as plan.proto says.
   Overlap overlap;
+  // Resolved (proto/validate.h).
+  LossScale loss_scale;
   // By stage: most microbatches on one rank between their forward and the last of their backward, for
   // overlap.gathered_cache_bytes; empty = 1.
   std::vector<int32_t> in_flight;

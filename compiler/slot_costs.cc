@@ -34,6 +34,17 @@ int64_t BoundaryBytes(const SegmentSet& segments, int stage, ir::Role role) {
   return bytes;
 }
 
+// Whether computation waits for a collective step: the compute step behind it does, or there is none.
+bool Blocks(const Segment& segment, int index) {
+  if (segment.steps(index).detached()) return false;
+  for (int i = index + 1; i < segment.steps_size(); ++i) {
+    const Step& step = segment.steps(i);
+    if (step.stream() != COLLECTIVE)
+      return std::find(step.deps().begin(), step.deps().end(), index) != step.deps().end();
+  }
+  return true;
+}
+
 absl::StatusOr<double> SlowestTransfer(const SegmentSet& segments, const PipelineSchedule& schedule, const Mesh& mesh,
                                        const Cluster& cluster) {
   WEFT_ASSIGN_OR_RETURN(const NetworkModelEntry* entry, FindNetworkModel("analytic"));
@@ -67,7 +78,10 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
     if (segment.kind == ir::SegmentKind::BackwardInput) sum = &input;
     if (segment.kind == ir::SegmentKind::BackwardWeight) sum = &weight;
     if (sum == nullptr) continue;
-    for (const Step& step : segment.segment.steps()) {
+    for (int i = 0; i < segment.segment.steps_size(); ++i) {
+      const Step& step = segment.segment.steps(i);
+      // What runs beside computation takes no time of the slot.
+      if (step.stream() == COLLECTIVE && !Blocks(segment.segment, i)) continue;
       WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(step, sum == &forward ? FORWARD : BACKWARD));
       *sum += static_cast<double>(ps);
     }

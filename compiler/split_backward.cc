@@ -88,7 +88,7 @@ void StageDifferentiator::Recompute(mlir::Value value, SegmentBuilder& segment, 
     done.insert(again);
     for (mlir::Value inner : again->getOperands()) MapArgument(inner, segment, map);
     mlir::Operation* clone = segment.builder().clone(*again, map);
-    const bool gather = again->getNumResults() > 0 && ir::IsGatheredWeight(again->getResult(0));
+    const bool gather = again->getNumResults() > 0 && ir::IsGathered(again->getResult(0));
     clone->setAttr(ir::kPartAttr, segment.builder().getStringAttr(gather ? "input" : "recompute"));
   }
 }

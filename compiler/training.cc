@@ -36,6 +36,7 @@ DType DTypeOfType(mlir::Type type) {
   if (type.isBF16()) return BF16;
   if (type.isF16()) return FP16;
   if (type.isInteger(32)) return INT32;
+  if (type.isUnsignedInteger(8)) return UINT8;
   if (mlir::isa<ir::Exact192Type>(type)) return EXACT192;
   return DTYPE_UNSPECIFIED;
 }
@@ -57,6 +58,8 @@ void SetTraining(mlir::ModuleOp module, const Training& training) {
   } else {
     add("momentum", builder.getF64FloatAttr(training.momentum));
   }
+  if (training.scaled()) add("loss_scale", builder.getF64FloatAttr(training.loss_scale));
+  if (training.dynamic()) add("growth_interval", builder.getI32IntegerAttr(training.growth_interval));
   if (training.asynchronous) add("asynchronous", builder.getUnitAttr());
   module->setAttr(kTraining, builder.getDictionaryAttr(fields));
 }
@@ -97,6 +100,15 @@ mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module) {
   type("grads", &training.grads);
   type("master", &training.master);
   type("moments", &training.moments);
+  if (fields.get("loss_scale")) number("loss_scale", &training.loss_scale);
+  if (mlir::Attribute given = fields.get("growth_interval")) {
+    auto interval = mlir::dyn_cast<mlir::IntegerAttr>(given);
+    if (!interval || !interval.getType().isInteger(32) || interval.getInt() < 1 || !training.scaled()) {
+      fail("growth_interval", "an i32, at least 1, beside loss_scale");
+    } else {
+      training.growth_interval = static_cast<int32_t>(interval.getInt());
+    }
+  }
   choice("optimizer", "adamw", "sgd", &training.adamw);
   if (!ok) return mlir::failure();
   if (training.adamw) {

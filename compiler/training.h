@@ -3,10 +3,13 @@
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
 //
-// or `optimizer = "sgd", momentum = 0.9 : f64`; and the unit `asynchronous` for an asynchronous program. Weight decay
-// is per tensor, on weft.tensor.
+// or `optimizer = "sgd", momentum = 0.9 : f64`; the unit `asynchronous` for an asynchronous program; with loss scaling
+// `loss_scale = 1024.0 : f64`, and if it is dynamic `growth_interval = 2000 : i32`. Weight decay is per tensor, on
+// weft.tensor.
 #ifndef WEFT_COMPILER_TRAINING_H_
 #define WEFT_COMPILER_TRAINING_H_
+
+#include <cstdint>
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -28,6 +31,11 @@ struct Training {
   double epsilon = 0;
   // SGD; 0 = no momentum buffer.
   double momentum = 0;
+  // Loss scaling (rule P11): the fixed factor, or with a growth interval the first of a dynamic one; 0 = none.
+  double loss_scale = 0;
+  int32_t growth_interval = 0;
+  bool scaled() const { return loss_scale > 0; }
+  bool dynamic() const { return growth_interval > 0; }
   // Rule P14: weights always have a copy of the optimizer's own, and there are no norms.
   bool asynchronous = false;
 };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/mesh.h"
+#include "proto/set_field.h"
 
 namespace weft {
 namespace {
@@ -21,18 +22,11 @@ struct Variant {
 };
 using Change = std::function<std::optional<Variant>(Variant variant)>;
 
-Variant With(Variant variant, absl::string_view change) {
-  absl::StrAppend(&variant.change, variant.change.empty() ? "--set " : " --set ", change);
+// With a setting as the command line takes it; nothing if that is not possible.
+std::optional<Variant> With(Variant variant, absl::string_view setting) {
+  if (!ApplySetting(setting, &variant.recipe, &variant.plan).ok()) return std::nullopt;
+  absl::StrAppend(&variant.change, variant.change.empty() ? "--set " : " --set ", setting);
   return variant;
-}
-
-void SetAxis(Mesh& mesh, absl::string_view name, int64_t size) {
-  for (MeshAxis& axis : *mesh.mutable_axes()) {
-    if (axis.name() == name) return axis.set_size(size);
-  }
-  MeshAxis& axis = *mesh.add_axes();
-  axis.set_name(std::string(name));
-  axis.set_size(size);
 }
 
 Change RecomputeMode(Recompute::Mode mode) {
@@ -41,20 +35,18 @@ Change RecomputeMode(Recompute::Mode mode) {
     // A flag changes one field: others that go with another mode would stay.
     if (now != Recompute::NONE && now != Recompute::SELECTIVE && now != Recompute::FIT) return std::nullopt;
     if (now == mode) return std::nullopt;
-    variant.plan.mutable_recompute()->set_mode(mode);
     return With(std::move(variant), absl::StrCat("recompute.mode=", Recompute::Mode_Name(mode)));
   };
 }
 
 // Fewer microbatches in flight.
 std::optional<Variant> OneForwardOneBackward(Variant variant) {
-  PlanSchedule& schedule = *variant.plan.mutable_schedule();
+  const PlanSchedule& schedule = variant.plan.schedule();
   PlanSchedule bare;
   bare.set_name(schedule.name());
   if (schedule.SerializeAsString() != bare.SerializeAsString()) return std::nullopt;
   if (schedule.name() == "1f1b" || schedule.name().empty()) return std::nullopt;
   if (variant.plan.partition().layers_per_stage_size() > 0) return std::nullopt;
-  schedule.set_name("1f1b");
   return With(std::move(variant), "schedule=1f1b");
 }
 
@@ -63,7 +55,6 @@ Change SmallerMicrobatches(int64_t part) {
   return [part](Variant variant) -> std::optional<Variant> {
     const int64_t now = std::max<int64_t>(1, variant.recipe.microbatch_sequences());
     if (now < part || now % part != 0) return std::nullopt;
-    variant.recipe.set_microbatch_sequences(now / part);
     return With(std::move(variant), absl::StrCat("mbs=", now / part));
   };
 }
@@ -71,8 +62,19 @@ Change SmallerMicrobatches(int64_t part) {
 Change ZeroStage(int32_t stage) {
   return [stage](Variant variant) -> std::optional<Variant> {
     if (AxisSize(variant.plan.mesh(), "data") < 2 || variant.plan.zero().stage() >= stage) return std::nullopt;
-    variant.plan.mutable_zero()->set_stage(stage);
     return With(std::move(variant), absl::StrCat("zero.stage=", stage));
+  };
+}
+
+// Master weights and moments in host memory.
+Change OffloadStates(const Cluster& cluster) {
+  return [&cluster](Variant variant) -> std::optional<Variant> {
+    if (variant.plan.offload().optimizer() || variant.plan.post_validation() ||
+        !(cluster.host().bytes_per_second() > 0)) {
+      return std::nullopt;
+    }
+    variant.plan.mutable_offload()->set_optimizer(true);
+    return With(std::move(variant), "offload.optimizer=true");
   };
 }
 
@@ -80,23 +82,21 @@ Change ZeroStage(int32_t stage) {
 // them.
 Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
   return [axis, factor, &cluster, layers](Variant variant) -> std::optional<Variant> {
-    Mesh& mesh = *variant.plan.mutable_mesh();
+    const Mesh& mesh = variant.plan.mesh();
     const int64_t now = AxisSize(mesh, axis), replicas = AxisSize(mesh, "data");
     if (axis == "pipe" && (now * factor > layers || variant.plan.partition().layers_per_stage_size() > 0)) {
       return std::nullopt;
     }
     // tp is x alone: it would take y and z away.
     const bool alone = AxisSize(mesh, "y") == 1 && AxisSize(mesh, "z") == 1;
-    std::string change = absl::StrCat(axis != "x" ? "pp" : alone ? "tp" : "x", "=", now * factor);
-    if (replicas % factor == 0) {
-      SetAxis(mesh, "data", replicas / factor);
-      absl::StrAppend(&change, " --set dp=", replicas / factor);
-    } else {
+    const std::string more = absl::StrCat(axis != "x" ? "pp" : alone ? "tp" : "x", "=", now * factor);
+    if (replicas % factor != 0) {
       const int64_t devices = int64_t{cluster.nodes()} * cluster.devices_per_node();
       if (devices < factor || MeshRanks(mesh) > devices / factor) return std::nullopt;
+      return With(std::move(variant), more);
     }
-    SetAxis(mesh, axis, now * factor);
-    return With(std::move(variant), change);
+    std::optional<Variant> with = With(std::move(variant), more);
+    return with ? With(*std::move(with), absl::StrCat("dp=", replicas / factor)) : std::nullopt;
   };
 }
 
@@ -107,6 +107,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
   std::vector<Change> changes = {RecomputeMode(Recompute::FIT), RecomputeMode(Recompute::FULL), OneForwardOneBackward};
   for (int64_t part : {2, 4, 8}) changes.push_back(SmallerMicrobatches(part));
   for (int32_t stage : {1, 2, 3}) changes.push_back(ZeroStage(stage));
+  changes.push_back(OffloadStates(cluster));
   for (int64_t factor : {2, 4, 8}) {
     changes.push_back(MoreRanks("pipe", factor, cluster, layers));
     changes.push_back(MoreRanks("x", factor, cluster, layers));
@@ -141,7 +142,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
 }
 
 std::string DescribeWaysOut(const std::vector<WayOut>& ways) {
-  if (ways.empty()) return "no change of recompute, microbatches, ZeRO or mesh that was tried makes it fit";
+  if (ways.empty()) return "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit";
   return absl::StrCat("it fits with ", absl::StrJoin(ways, ", or with ", [](std::string* out, const WayOut& way) {
                         absl::StrAppendFormat(out, "%s (%.2f GiB)", way.change,
                                               static_cast<double>(way.planned_bytes) / (int64_t{1} << 30));

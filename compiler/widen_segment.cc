@@ -18,8 +18,33 @@ namespace {
 constexpr int64_t kValueAlignment = 64;
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
 
-// What a value of a forward has in dimension 0: a row per token of the microbatch, or something else.
+// What a value of a forward has in dimension 0: rows in proportion to the microbatch's tokens (or images), or something
+// else.
 enum class Rows { kUnknown, kPerToken, kNone };
+
+bool IsLoss(Kernel kernel) {
+  return kernel == CROSS_ENTROPY || kernel == CROSS_ENTROPY_COMBINE || kernel == SQUARED_ERROR;
+}
+
+// Whether a step on rows runs once for each microbatch: it takes its rows to be of one, or its sums are of an order
+// that depends on how many there are.
+bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
+  switch (step.kernel()) {
+    case GROUP_ALL_REDUCE:
+    case GROUP_ALL_GATHER:
+    case GROUP_REDUCE_SCATTER:
+      return rows[step.inputs(0)] == Rows::kPerToken;
+    case SLICE_COLUMNS:
+      return step.attributes().groups() > 1;
+    case NORM_COMBINE:
+      return true;
+    case DROPOUT:
+    case POSITION_EMBEDDING:
+      return step.attributes().has_row_shift();
+    default:
+      return IsLoss(step.kernel());
+  }
+}
 
 // Finds out which values of a forward have a row per token.
 class RowAnalysis {
@@ -49,35 +74,63 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
   switch (step.kernel()) {
     case LOAD_TOKENS:
     case LOAD_TARGETS:
+    case LOAD_TIMESTEPS:
+    case LOAD_NOISY_IMAGE:
+    case LOAD_NOISE:
       return Rows::kPerToken;
     case POSITION_EMBEDDING:
       if (per_token == 0) return Rows::kPerToken;
       return Error(step, "its table is made of tokens");
-    case GROUP_ALL_GATHER:
-      if (per_token == 0) return Rows::kNone;
-      return Error(step, "gathers rows or statistics of tokens");
     case GELU:
     case CAST:
     case SWIGLU:
     case ADD:
     case GROUP_ALL_REDUCE:
+    case GROUP_ALL_GATHER:
+    case GROUP_REDUCE_SCATTER:
       if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
       return per_token > 0 ? Rows::kPerToken : Rows::kNone;
     case MATMUL:
     case BIAS_ADD:
     case LAYER_NORM:
     case RMS_NORM:
+    case GROUP_NORM:
+    case CONV2D:
     case EMBEDDING: {
       if (per_token == 0 && step.kernel() != EMBEDDING) return Rows::kNone;
       const bool first_alone = per_token == 1 && In(step, 0) == Rows::kPerToken;
       if (first_alone && !step.attributes().transpose_a()) return Rows::kPerToken;
       return Error(step, "mixes tokens of different rows");
     }
+    case NORM_APPLY: {
+      // Of x, gamma, beta, mean, rstd; or x, gamma, rstd.
+      const int parameters = step.attributes().root_mean_square() ? 1 : 2;
+      bool ok = per_token == step.inputs_size() - parameters;
+      for (int i = 1; i <= parameters && i < step.inputs_size(); ++i) ok = ok && In(step, i) == Rows::kNone;
+      if (ok) return Rows::kPerToken;
+      return Error(step, "mixes tokens of different rows");
+    }
     case ATTENTION:
+    case ATTENTION_SCORES:
+    case ATTENTION_SOFTMAX:
+    case ATTENTION_VALUES:
     case ROPE:
     case DROPOUT:
+    case DROPOUT_MASK:
+    case SILU:
+    case UPSAMPLE:
+    case TIMESTEP_EMBEDDING:
+    case CONCAT_COLUMNS:
+    case SLICE_COLUMNS:
+    case ADD_PER_SAMPLE:
+    case SCALE_SHIFT:
+    case NORM_PARTIAL:
+    case NORM_COMBINE:
       if (per_token == step.inputs_size()) return Rows::kPerToken;
       return Error(step, "is not applied to tokens");
+    case CROSS_ENTROPY_PARTIAL:
+    case CROSS_ENTROPY_COMBINE:
+    case SQUARED_ERROR:
     case CROSS_ENTROPY:
       if (per_token == step.inputs_size()) return Rows::kPerToken;
       return Error(step, "has logits or targets without a row per token");
@@ -90,7 +143,7 @@ absl::Status RowAnalysis::Visit(const Step& step) {
   WEFT_ASSIGN_OR_RETURN(Rows rows, OutputRows(step));
   for (int i = 0; i < step.outputs_size(); ++i) {
     // The losses of the step's microbatches.
-    if (step.kernel() == CROSS_ENTROPY && i == 1) continue;
+    if (IsLoss(step.kernel()) && i + 1 == step.outputs_size()) continue;
     Rows& known = rows_[step.outputs(i)];
     if (known != Rows::kUnknown && known != rows) {
       return Error(step, absl::StrCat("value '", segment_.values(step.outputs(i)).name(),
@@ -140,8 +193,9 @@ absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value) {
   return absl::InvalidArgumentError(absl::StrCat(
       "segment '", segment.name(), "': value '", value.name(), "' has ", bytes,
       " bytes per microbatch; where two microbatches run as one forward, this must be a multiple of ", kValueAlignment,
-      ". Use a sequence length or a number of sequences per microbatch whose product is a multiple of 16, or a "
-      "schedule without forward doubling"));
+      ". Use a sequence length or a number of sequences per microbatch whose product is a multiple of 16 (of images, "
+      "so "
+      "many of them), or a schedule without forward doubling"));
 }
 
 absl::Status WidenOperands(StageSegment* segment, bool backward) {
@@ -167,10 +221,8 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   if (rows[step->outputs(0)] != Rows::kPerToken) return absl::OkStatus();
   int64_t once = 0;
   for (int input : step->inputs()) {
-    if (rows[input] == Rows::kPerToken || (step->kernel() != MATMUL && step->kernel() != LAYER_NORM &&
-                                           step->kernel() != RMS_NORM && step->kernel() != BIAS_ADD)) {
-      continue;
-    }
+    // Of a table only the rows of tokens are read.
+    if (rows[input] == Rows::kPerToken || step->kernel() == EMBEDDING || step->kernel() == POSITION_EMBEDDING) continue;
     WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(before.values(input)));
     once += bytes;
   }
@@ -222,20 +274,22 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
   // Where the steps of `forward` have got; of one that became two, the second.
   std::vector<int32_t> step_index;
   for (const Step& from : forward.segment.steps()) {
-    const int copies = from.kernel() == CROSS_ENTROPY ? kForwardWidth : 1;
+    const int copies = RunsByHalves(from, rows) ? kForwardWidth : 1;
     for (int part = 0; part < copies; ++part) {
       Step step = from;
       for (int i = 0; i < step.deps_size(); ++i) step.set_deps(i, step_index[from.deps(i)]);
       if (copies == 1) {
         WEFT_RETURN_IF_ERROR(WidenWork(forward.segment, rows, &step));
       } else {
-        for (int i = 0; i < step.inputs_size(); ++i) {
-          WEFT_ASSIGN_OR_RETURN(int32_t half, AddHalf(forward.segment, from.inputs(i), part, &segment));
-          step.set_inputs(i, half);
+        for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
+          for (int32_t& value : *values) {
+            if (rows[value] != Rows::kPerToken) continue;
+            WEFT_ASSIGN_OR_RETURN(value, AddHalf(forward.segment, value, part, &segment));
+          }
         }
-        WEFT_ASSIGN_OR_RETURN(int32_t half, AddHalf(forward.segment, from.outputs(0), part, &segment));
-        step.set_outputs(0, half);
-        step.mutable_attributes()->set_microbatch_offset(part);
+        if (IsLoss(step.kernel()) || step.kernel() == DROPOUT) {
+          step.mutable_attributes()->set_microbatch_offset(part);
+        }
       }
       *segment.add_steps() = std::move(step);
     }

@@ -1,8 +1,8 @@
 // Forward doubling: a forward of two neighbouring microbatches at once, and the backwards of each of them.
 //
-// Every value of the forward that has a row per token gets twice the rows, the lower microbatch's first; parameters and
-// what is made of parameters alone stay. The steps are the same, on more rows; cross entropy runs once for each
-// microbatch. A backward keeps its steps and reads its part of the forward's `input` and `saved`. All bits are those of
+// Every value of the forward that has rows of tokens or images gets twice as many, the lower microbatch's first;
+// parameters and what is made of parameters alone stay. The steps are the same, on more rows; losses, and collectives of
+// rows with what takes apart the parts that they gather, run once for each microbatch. A backward keeps its steps and reads its part of the forward's `input` and `saved`. All bits are those of
 // two forwards and two backwards of one microbatch each.
 #ifndef WEFT_COMPILER_WIDEN_SEGMENT_H_
 #define WEFT_COMPILER_WIDEN_SEGMENT_H_

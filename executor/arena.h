@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "proto/program.pb.h"
-#include "proto/units.h"
 
 namespace weft {
 
@@ -22,12 +21,14 @@ class Arena {
     std::unique_ptr<Arena> arena(new Arena);
     const int64_t sizes[2] = {device_bytes, host_bytes};
     for (int place = 0; place < 2; ++place) {
-      const int64_t bytes = RoundUp(sizes[place] + 1, kPage);
-      arena->memory_[place].reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
-      if (arena->memory_[place] == nullptr) {
+      // To the byte what was planned.
+      if (sizes[place] <= 0) continue;
+      void* memory = nullptr;
+      if (posix_memalign(&memory, kPage, static_cast<size_t>(sizes[place])) != 0) {
         return absl::ResourceExhaustedError(absl::StrCat("cannot allocate an arena of ", sizes[place], " bytes"));
       }
-      std::memset(arena->memory_[place].get(), 0, bytes);
+      arena->memory_[place].reset(static_cast<std::byte*>(memory));
+      std::memset(memory, 0, static_cast<size_t>(sizes[place]));
     }
     return arena;
   }

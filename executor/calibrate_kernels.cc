@@ -61,6 +61,28 @@ KernelCase Attention(bool backward, int64_t rows, int64_t d) {
   return kernel;
 }
 
+// Of attention as ops of its own: a product of q and k, or of probabilities and v, or the gradients of one.
+KernelCase AttentionProduct(Kernel kernel, int64_t rows, int64_t d) {
+  const int64_t heads = std::max<int64_t>(1, d / 32);
+  const CaseTensor qkv{FP32, {rows, 3 * d}}, o{FP32, {rows, d}}, pairs{FP32, {rows, heads * kSequence}};
+  KernelCase result = kernel == ATTENTION_SCORES            ? Case(kernel, {qkv}, {pairs})
+                      : kernel == ATTENTION_SCORES_BACKWARD ? Case(kernel, {pairs, qkv}, {qkv})
+                      : kernel == ATTENTION_VALUES          ? Case(kernel, {pairs, qkv}, {o})
+                                                            : Case(kernel, {o, pairs, qkv}, {pairs, qkv});
+  const bool backward = kernel == ATTENTION_SCORES_BACKWARD || kernel == ATTENTION_VALUES_BACKWARD;
+  result.flops = (backward ? 4.0 : 2.0) * rows * d * kSequence;
+  StepAttributes& attributes = *result.step.mutable_attributes();
+  attributes.set_heads(heads);
+  attributes.set_sequence(kSequence);
+  if (kernel == ATTENTION_SCORES || kernel == ATTENTION_SCORES_BACKWARD) attributes.set_scale(0.17);
+  return result;
+}
+
+bool IsAttentionProduct(Kernel kernel) {
+  return kernel == ATTENTION_SCORES || kernel == ATTENTION_SCORES_BACKWARD || kernel == ATTENTION_VALUES ||
+         kernel == ATTENTION_VALUES_BACKWARD;
+}
+
 // rows x d of the three sizes of bandwidth-bound kernels: 128 KiB, 1 MiB, 8 MiB per fp32 tensor.
 struct Extent {
   int64_t rows, d;
@@ -139,6 +161,21 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
       result.step.mutable_attributes()->set_sequence(kSequence);
       return result;
     }
+    case DROPOUT_MASK:
+    case DROPOUT_BY_MASK: {
+      const CaseTensor mask{UINT8, {e.rows, e.d}};
+      KernelCase result = kernel == DROPOUT_MASK ? Case(kernel, {x}, {x, mask}) : Case(kernel, {x, mask}, {x});
+      result.step.mutable_attributes()->set_dropout(0.1);
+      if (kernel == DROPOUT_MASK) result.step.mutable_attributes()->set_sequence(kSequence);
+      return result;
+    }
+    case ATTENTION_SOFTMAX:
+    case ATTENTION_SOFTMAX_BACKWARD: {
+      KernelCase result = kernel == ATTENTION_SOFTMAX ? Case(kernel, {x}, {x}) : Case(kernel, {x, x}, {x});
+      result.step.mutable_attributes()->set_heads(e.d / kSequence);
+      result.step.mutable_attributes()->set_sequence(kSequence);
+      return result;
+    }
     case CROSS_ENTROPY: {
       KernelCase result = Case(kernel, {logits, tokens}, {column, {FP64, {8}}});
       result.step.mutable_attributes()->set_vocabulary(kVocabulary);
@@ -198,7 +235,7 @@ class CountingData : public DataSource {
 }  // namespace
 
 bool HasCases(Kernel kernel) {
-  return kernel == MATMUL || kernel == ATTENTION || kernel == ATTENTION_BACKWARD ||
+  return kernel == MATMUL || kernel == ATTENTION || kernel == ATTENTION_BACKWARD || IsAttentionProduct(kernel) ||
          Elementwise(kernel, kExtents[0]).step.kernel() == kernel;
 }
 
@@ -222,6 +259,7 @@ std::vector<KernelFamily> KernelFamilies() {
       families.push_back(matmuls(FP32, false));
       families.push_back(matmuls(FP64, true));
       families.push_back(matmuls(BF16, true));
+      families.push_back(matmuls(FP16, true));
       continue;
     }
     KernelFamily family{.kernel = kernel, .dtype = FP32, .by_flops = false, .peak_only = false, .sizes = {}};
@@ -229,6 +267,11 @@ std::vector<KernelFamily> KernelFamilies() {
       family.by_flops = true;
       for (const auto& [rows, d] : {Extent{128, 64}, Extent{256, 128}, Extent{1024, 256}}) {
         family.sizes.push_back({Attention(kernel == ATTENTION_BACKWARD, rows, d)});
+      }
+    } else if (IsAttentionProduct(kernel)) {
+      family.by_flops = true;
+      for (const auto& [rows, d] : {Extent{128, 64}, Extent{256, 128}, Extent{1024, 256}}) {
+        family.sizes.push_back({AttentionProduct(kernel, rows, d)});
       }
     } else {
       for (const Extent& extent : kExtents) family.sizes.push_back({Elementwise(kernel, extent)});
@@ -280,6 +323,8 @@ TensorView KernelBuffers::Allocate(const CaseTensor& tensor, uint32_t* random) {
     if (tensor.dtype == FP32) static_cast<float*>(memory)[i] = static_cast<float>(value);
     if (tensor.dtype == FP64) static_cast<double*>(memory)[i] = value;
     if (tensor.dtype == BF16) static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3e00 + (*random >> 25));
+    if (tensor.dtype == FP16) static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3800 + (*random >> 22));
+    if (tensor.dtype == UINT8) static_cast<uint8_t*>(memory)[i] = *random >> 31;
     if (tensor.dtype == INT32) static_cast<int32_t*>(memory)[i] = static_cast<int32_t>((*random >> 8) % kVocabulary);
   }
   return {memory, tensor.dtype, tensor.shape};

@@ -40,7 +40,7 @@ TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
     if (!Kernel_IsValid(k) || !HasCases(static_cast<Kernel>(k))) continue;
     EXPECT_EQ(kernels.count(Kernel_Name(static_cast<Kernel>(k))), 1u) << Kernel_Name(static_cast<Kernel>(k));
   }
-  EXPECT_EQ(cluster->device().peaks_size(), 3);
+  EXPECT_EQ(cluster->device().peaks_size(), 4);
 }
 
 TEST(CalibrateTest, RefusesNoRanks) {

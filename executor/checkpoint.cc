@@ -20,13 +20,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "executor/checkpoint_manifest.h"
 #include "executor/checkpoint_pieces.h"
 #include "executor/control.h"
 #include "executor/safetensors.h"
-#include "google/protobuf/util/message_differencer.h"
 #include "proto/crc32c.h"
 #include "proto/io.h"
 #include "proto/status.h"
@@ -36,10 +34,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-// 2 has pieces; without any, version 1 is written, which earlier versions of weft read.
-constexpr int kFormatVersion = 2;
-constexpr char kManifestName[] = "manifest.textproto";
 
 std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
 
@@ -240,7 +234,8 @@ absl::Status AddPieces(const Program& program, CheckpointManifest* manifest) {
 }
 
 absl::Status Commit(const CheckpointOptions& options, const Program& program, int64_t step,
-                    const std::vector<WrittenFile>& files, const std::string& temporary) {
+                    const std::optional<LossScaleState>& loss_scale, const std::vector<WrittenFile>& files,
+                    const std::string& temporary) {
   CheckpointManifest manifest;
   manifest.set_step(step);
   manifest.set_next_sample(step * program.recipe().global_batch_sequences());
@@ -258,7 +253,12 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
     *out->mutable_shape() = tensor.shape();
   }
   WEFT_RETURN_IF_ERROR(AddPieces(program, &manifest));
-  manifest.set_format_version(manifest.pieces().empty() ? 1 : kFormatVersion);
+  if (loss_scale) {
+    manifest.mutable_loss_scale()->set_scale(loss_scale->scale);
+    manifest.mutable_loss_scale()->set_steady(loss_scale->steady);
+    manifest.mutable_loss_scale()->set_skipped(loss_scale->skipped);
+  }
+  manifest.set_format_version(FormatVersionOf(manifest));
   for (size_t rank = 0; rank < files.size(); ++rank) {
     if (files[rank].bytes == 0) continue;
     CheckpointFile* file = manifest.add_files();
@@ -298,7 +298,9 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   WEFT_ASSIGN_OR_RETURN(const WrittenFile mine, WriteRankFile(temporary + "/" + RankFileName(endpoint.rank()), program,
                                                               state, endpoint.rank()));
   WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
-  return endpoint.rank() == 0 ? Commit(options, program, step, files, temporary) : absl::OkStatus();
+  // All ranks' scales are equal.
+  if (endpoint.rank() != 0) return absl::OkStatus();
+  return Commit(options, program, step, state.LossScale(), files, temporary);
 }
 
 absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory) {
@@ -323,86 +325,6 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
     if (IsWhole(folder)) return folder;
   }
   return std::nullopt;
-}
-
-absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
-  const std::string path = checkpoint + "/" + kManifestName;
-  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  return ParseManifest(bytes, path);
-}
-
-absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path) {
-  CheckpointManifest manifest;
-  WEFT_RETURN_IF_ERROR(ParseMessage(bytes, path, &manifest));
-  if (manifest.format_version() < 1 || manifest.format_version() > kFormatVersion) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": format_version = ", manifest.format_version(),
-                                                   ", this weft reads 1 to ", kFormatVersion));
-  }
-  if (manifest.step() < 0) {
-    return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), " must be at least 0"));
-  }
-  for (const CheckpointFile& file : manifest.files()) {
-    if (file.name().empty() || file.name().find('/') != std::string::npos) {
-      return absl::DataLossError(absl::StrCat(path, ": files.name = ", Quoted(file.name()), " is no file name"));
-    }
-  }
-  if (const absl::Status status = CheckPieces(manifest); !status.ok()) {
-    return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
-  }
-  return manifest;
-}
-
-absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program) {
-  auto shape = [](const auto& extents) { return absl::StrCat("[", absl::StrJoin(extents, ", "), "]"); };
-  if (manifest.tensors_size() != program.tensors_size()) {
-    return absl::FailedPreconditionError(absl::StrCat(checkpoint, ": has ", manifest.tensors_size(),
-                                                      " tensors, the program ", program.tensors_size(),
-                                                      ": not the same model"));
-  }
-  for (int i = 0; i < program.tensors_size(); ++i) {
-    const CheckpointTensor& saved = manifest.tensors(i);
-    const LogicalTensor& wanted = program.tensors(i);
-    if (saved.name() != wanted.name() || shape(saved.shape()) != shape(wanted.shape())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(checkpoint, ": tensor ", i, " is ", Quoted(saved.name()), " ", shape(saved.shape()),
-                       ", in the program ", Quoted(wanted.name()), " ", shape(wanted.shape()), ": not the same model"));
-    }
-  }
-  google::protobuf::util::MessageDifferencer differencer;
-  std::string differences;
-  differencer.ReportDifferencesToString(&differences);
-  Recipe wanted = program.recipe();
-  // More steps continue the same run.
-  if (wanted.steps() > manifest.recipe().steps()) wanted.set_steps(manifest.recipe().steps());
-  if (!differencer.Compare(manifest.recipe(), wanted)) {
-    absl::StripTrailingAsciiWhitespace(&differences);
-    return absl::FailedPreconditionError(absl::StrCat(
-        checkpoint, ": its recipe is not the program's (checkpoint -> program): ",
-        absl::StrReplaceAll(
-            differences, {{"\n", "; "}, {"modified: ", "recipe."}, {"added: ", "recipe."}, {"deleted: ", "recipe."}})));
-  }
-  return absl::OkStatus();
-}
-
-std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, const Program& program,
-                                           const DataIdentity& data) {
-  std::vector<std::string> notes;
-  if (manifest.has_data() && data.tokens > 0 && manifest.data().tokens() != data.tokens) {
-    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, that of the checkpoint had ",
-                                 manifest.data().tokens(), ": the run goes on with other samples"));
-  } else if (manifest.has_data() && data.tokens > 0 && manifest.data().crc32c() != data.crc32c) {
-    notes.push_back(
-        absl::StrFormat("note: the data is not that of the checkpoint, though as long (CRC32C of its ends "
-                        "%08x, was %08x): the run goes on with other samples",
-                        data.crc32c, manifest.data().crc32c()));
-  }
-  const std::string& decay = program.recipe().lr().decay();
-  if (manifest.recipe().steps() != program.recipe().steps() && !decay.empty() && decay != "constant") {
-    notes.push_back(absl::StrCat("note: recipe.steps is ", program.recipe().steps(), ", in the checkpoint ",
-                                 manifest.recipe().steps(), ": the learning rate's ", decay,
-                                 " decay is over the new number from here on"));
-  }
-  return notes;
 }
 
 namespace {
@@ -435,6 +357,10 @@ absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
 
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
                             RankState* state) {
+  state->ResetLossScale();
+  if (const CheckpointLossScale& scale = manifest.loss_scale(); manifest.has_loss_scale()) {
+    state->SetLossScale({scale.scale(), scale.steady(), scale.skipped()});
+  }
   struct Place {
     size_t file;
     const SafetensorsEntry* entry;

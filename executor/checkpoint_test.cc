@@ -483,7 +483,10 @@ TEST(CheckpointTest, DamageIsNamed) {
   const std::string path = checkpoint + "/manifest.textproto";
   EXPECT_THAT(load_with(path, manifest.substr(0, manifest.size() / 2)), HasSubstr("manifest.textproto"));
   EXPECT_THAT(load_with(path, ""), HasSubstr("manifest.textproto"));
-  EXPECT_THAT(load_with(path, "format_version: 3"), HasSubstr("format_version = 3"));
+  EXPECT_THAT(load_with(path, "format_version: 4"), HasSubstr("format_version = 4"));
+  for (const char* scale : {"scale: 0", "scale: -8", "scale: nan", "scale: 8 skipped: 1000", "scale: 8 steady: -1"}) {
+    EXPECT_THAT(load_with(path, absl::StrCat(manifest, "loss_scale { ", scale, " }")), HasSubstr("loss_scale has"));
+  }
   std::string elsewhere = manifest;
   elsewhere.replace(elsewhere.find("rank-0000"), 4, "../x");
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));

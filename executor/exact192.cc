@@ -90,7 +90,12 @@ void ExactMerge(absl::Span<const Exact192> terms, absl::Span<Exact192> accumulat
   }
 }
 
-double ExactRound(const Exact192& accumulator, int precision) {
+namespace {
+
+// `round(window, drop, below)` makes the mantissa of the 64 bits from the leading one down, of which `drop` go, and of
+// whether anything lies below them.
+template <typename Round>
+double Rounded(const Exact192& accumulator, int precision, Round round) {
   if (accumulator.overflowed()) return std::numeric_limits<double>::quiet_NaN();
   const bool negative = (accumulator.limb[2] & kSign) != 0;
   uint64_t limb[3] = {accumulator.limb[0], accumulator.limb[1], accumulator.limb[2]};
@@ -114,12 +119,27 @@ double ExactRound(const Exact192& accumulator, int precision) {
   }
   if (top > 1) below |= limb[0] != 0;
   const int drop = 64 - precision;
-  const uint64_t rest = window & ((uint64_t{1} << drop) - 1);
-  const uint64_t half = uint64_t{1} << (drop - 1);
-  uint64_t mantissa = window >> drop;
-  mantissa += (rest > half) | ((rest == half) & (below | (mantissa & 1)));
+  const uint64_t mantissa = round(window, drop, below);
   const double magnitude = std::ldexp(static_cast<double>(mantissa), 64 * top - lead + drop + kLeastExponent);
   return negative ? -magnitude : magnitude;
+}
+
+}  // namespace
+
+double ExactRound(const Exact192& accumulator, int precision) {
+  return Rounded(accumulator, precision, [](uint64_t window, int drop, bool below) {
+    const uint64_t rest = window & ((uint64_t{1} << drop) - 1);
+    const uint64_t half = uint64_t{1} << (drop - 1);
+    const uint64_t mantissa = window >> drop;
+    return mantissa + ((rest > half) | ((rest == half) & (below | (mantissa & 1))));
+  });
+}
+
+double ExactRoundToOdd(const Exact192& accumulator) {
+  return Rounded(accumulator, 53, [](uint64_t window, int drop, bool below) {
+    const bool lost = below || (window & ((uint64_t{1} << drop) - 1)) != 0;
+    return window >> drop | uint64_t{lost};
+  });
 }
 
 }  // namespace weft

@@ -37,6 +37,10 @@ void ExactMerge(absl::Span<const Exact192> terms, absl::Span<Exact192> accumulat
 // result is subnormal or infinite in any of these types. NaN if overflowed.
 double ExactRound(const Exact192& accumulator, int precision);
 
+// With 53 bits, towards zero and the last bit set if that lost anything: rounding it to nearest with 51 bits or fewer
+// gives what the accumulator itself would.
+double ExactRoundToOdd(const Exact192& accumulator);
+
 }  // namespace weft
 
 #endif  // WEFT_EXECUTOR_EXACT192_H_

@@ -46,6 +46,7 @@ class Interpreter::Impl {
     first_step_ = first_step;
     if (list == kBodyList) {
       results_.resize(results_.size() + count * steps_per_repetition_);
+      if (prepared_->loss_scale != nullptr) loss_scale_ = *prepared_->loss_scale;
       left_.assign(count, ActionsOfBody());
     }
     verdicts_.assign(program_.post_validation() ? count : 0, Verdict::kUnknown);
@@ -406,8 +407,12 @@ class Interpreter::Impl {
     }
     if (action.writes_norm && verdicts_.empty()) {
       results->norm = GradientNorm(*prepared_);
+      // Rule P11: a dynamic loss scale was too large, and the optimizer has left everything as it was.
+      results->skipped = prepared_->loss_scale != nullptr && !std::isfinite(results->norm);
+      if (results->skipped) results->norm = 0;
       WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
     }
+    if (action.writes_scale) results->loss_scale = std::exchange(loss_scale_, *prepared_->loss_scale);
     if (--left_[repetition - first_repetition_] == 0) {
       const int64_t end_ns = MonotonicNanoseconds();
       for (int64_t u = 0; u < steps_per_repetition_; ++u) {
@@ -415,6 +420,7 @@ class Interpreter::Impl {
         result.step = StepOf(repetition) + u;
         result.learning_rate = LearningRateAt(program_.recipe(), result.step);
         result.end_ns = end_ns;
+        if (prepared_->fixed_loss_scale > 0) result.loss_scale = prepared_->fixed_loss_scale;
         result.steps_of_repetition = steps_per_repetition_;
         if (options_.on_step && verdicts_.empty()) options_.on_step(result);
       }
@@ -532,6 +538,8 @@ class Interpreter::Impl {
   int queue_ = 0;
   bool holds_slot_ = false;
   std::vector<StepResult> results_;
+  // A dynamic loss scale as it is for the repetition to come.
+  double loss_scale_ = 0;
   EventRecorder events_;
   // Of a post-validated program (rule P15), by repetition of this RunList; else empty.
   enum class Verdict : char { kUnknown, kRight, kWrong };

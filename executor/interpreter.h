@@ -44,6 +44,10 @@ struct StepResult {
   double loss = 0;
   double norm = 0;
   double learning_rate = 0;
+  // Rule P11: what the gradients were those of the loss times, 0 = no loss scaling; and whether they were not finite,
+  // so that the step changed nothing. Then `norm` is 0.
+  double loss_scale = 0;
+  bool skipped = false;
   // When the last action of its repetition was finished on this rank; and how many steps that took.
   int64_t end_ns = 0;
   int64_t steps_of_repetition = 1;

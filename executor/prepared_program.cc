@@ -443,6 +443,13 @@ class Preparer {
       out_.losses =
           absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*losses)), Product(losses->shape()));
     }
+    const Buffer* scale = FindWriter(LOSS_SCALE, &PreparedAction::writes_scale);
+    if (scale != nullptr) out_.loss_scale = reinterpret_cast<const double*>(arena_.Data(*scale));
+    for (const Segment& segment : program_.segments()) {
+      for (const Step& step : segment.steps()) {
+        if (step.kernel() == NORM_TOTAL) out_.fixed_loss_scale = step.attributes().loss_scale();
+      }
+    }
     const Buffer* norm = FindWriter(NORM, &PreparedAction::writes_norm);
     if (norm != nullptr) {
       out_.norm = reinterpret_cast<const double*>(arena_.Data(*norm));

@@ -66,6 +66,7 @@ struct PreparedAction {
   bool awaited = false;
   bool writes_losses = false;
   bool writes_norm = false;
+  bool writes_scale = false;
   // One of its dependencies is a RECV.
   bool awaits_recv = false;
   // In a message-driven program: when it was finished last.
@@ -134,6 +135,9 @@ struct PreparedProgram {
   absl::Span<const double> losses;
   const double* norm = nullptr;
   TensorView norms;
+  // Loss scaling (rule P11): what a dynamic scale is now, null if there is none; and a fixed one, 0 = none.
+  const double* loss_scale = nullptr;
+  double fixed_loss_scale = 0;
   // What PreparedStep's spans point into.
   std::vector<TensorView> views;
 };

@@ -178,6 +178,8 @@ class RankRun {
     step->set_loss(result.loss);
     step->set_learning_rate(result.learning_rate);
     step->set_grad_norm(result.norm);
+    if (result.loss_scale > 0) step->set_loss_scale(result.loss_scale);
+    step->set_skipped(result.skipped);
     step->set_tokens(shared_.program.recipe().global_batch_sequences() * shared_.program.recipe().sequence_length());
     // Steps of one repetition end together.
     if (result.end_ns != last_end_ns_) {

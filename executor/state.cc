@@ -43,7 +43,19 @@ int64_t Elements(const google::protobuf::RepeatedField<int64_t>& shape) {
   return elements;
 }
 
+// What the kernel that updates the scale says of it; 0 if none does.
+double FirstLossScale(const Program& program) {
+  for (const Segment& segment : program.segments()) {
+    for (const Step& step : segment.steps()) {
+      if (step.kernel() == UPDATE_LOSS_SCALE) return step.attributes().loss_scale();
+    }
+  }
+  return 0;
+}
+
 }  // namespace
+
+bool HasDynamicLossScale(const Program& program) { return FirstLossScale(program) > 0; }
 
 absl::string_view StatePartSuffix(StatePart part) {
   return part == StatePart::kWeight ? "" : part == StatePart::kMoment1 ? "#moment1" : "#moment2";
@@ -103,7 +115,31 @@ RankState::RankState(const Program& program, int rank, const Arena* arena)
 
 const Buffer* RankState::Find(int tensor, StatePart part) const { return FindBuffer(*template_, tensor, part); }
 
+double* RankState::LossScaleData() const {
+  for (const Buffer& buffer : template_->buffers()) {
+    if (buffer.role() == LOSS_SCALE) return reinterpret_cast<double*>(arena_->Data(buffer));
+  }
+  return nullptr;
+}
+
+std::optional<LossScaleState> RankState::LossScale() const {
+  const double* data = LossScaleData();
+  if (data == nullptr) return std::nullopt;
+  return LossScaleState{data[0], static_cast<int64_t>(data[1]), static_cast<int64_t>(data[2])};
+}
+
+void RankState::SetLossScale(const LossScaleState& state) {
+  double* data = LossScaleData();
+  if (data == nullptr) return;
+  data[0] = state.scale;
+  data[1] = static_cast<double>(state.steady);
+  data[2] = static_cast<double>(state.skipped);
+}
+
+void RankState::ResetLossScale() { SetLossScale({.scale = FirstLossScale(program_)}); }
+
 absl::Status RankState::Initialize() {
+  ResetLossScale();
   // In pieces, so that a large embedding needs no second copy.
   constexpr int64_t kPiece = 1 << 20;
   std::vector<float> values;

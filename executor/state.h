@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,15 @@ struct TensorData {
   std::vector<std::byte> bytes;
 };
 
+// Of a dynamic loss scale (rule P11): what the buffer LOSS_SCALE holds.
+struct LossScaleState {
+  double scale = 0;
+  // Optimizer steps in a row without overflow since it changed; and all that were skipped.
+  int64_t steady = 0;
+  int64_t skipped = 0;
+};
+bool HasDynamicLossScale(const Program& program);
+
 // A rank and the piece of a tensor that it holds.
 struct TensorHolder {
   int rank = -1;
@@ -49,8 +59,15 @@ class RankState {
   // `program` has been verified; both outlive this.
   RankState(const Program& program, int rank, const Arena* arena);
 
-  // Sets all weights to their initial values (docs/kernels.md) and all moments to zero.
+  // Sets all weights to their initial values (docs/kernels.md), all moments to zero, and a dynamic loss scale to its
+  // first value.
   absl::Status Initialize();
+
+  // Nothing if the rank has no dynamic loss scale; then setting it does nothing.
+  std::optional<LossScaleState> LossScale() const;
+  void SetLossScale(const LossScaleState& state);
+  // To its first value.
+  void ResetLossScale();
 
   // All of the tensor or a piece of it.
   bool Holds(int tensor, StatePart part) const { return Find(tensor, part) != nullptr; }
@@ -62,6 +79,8 @@ class RankState {
 
  private:
   const Buffer* Find(int tensor, StatePart part) const;
+  // Null if the rank has none.
+  double* LossScaleData() const;
 
   const Program& program_;
   const int rank_;

@@ -154,6 +154,10 @@ mlir::LogicalResult CrossEntropyBackwardOp::verify() {
                                ShapeOf(getLogits())))) {
     return mlir::failure();
   }
+  if (getScale() &&
+      mlir::failed(ExpectShape(*this, "cross_entropy_backward_c7", "scale (rule P11)", getScale(), {3}))) {
+    return mlir::failure();
+  }
   if (mlir::failed(CheckShift(*this, "cross_entropy_backward_c6", "column_shift", getColumnShiftAttr()))) {
     return mlir::failure();
   }

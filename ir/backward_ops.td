@@ -81,9 +81,9 @@ def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
 }
 
 def Weft_CrossEntropyBackwardOp : Weft_KernelOp<"cross_entropy_backward"> {
-  let summary = "gradient of the logits of the sum of cross_entropy's losses";
-  let arguments = (ins Weft_Matrix:$logits, Weft_Vector:$lse, Weft_Tokens:$targets, I64Attr:$vocabulary,
-                       F64Attr:$loss_weight, Weft_Shift:$column_shift);
+  let summary = "gradient of the logits of the sum of cross_entropy's losses, times element 0 of `scale`";
+  let arguments = (ins Weft_Matrix:$logits, Weft_Vector:$lse, Weft_Tokens:$targets, Optional<Weft_F64Vector>:$scale,
+                       I64Attr:$vocabulary, F64Attr:$loss_weight, Weft_Shift:$column_shift);
   let results = (outs Weft_Matrix:$dlogits);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -27,9 +27,9 @@ mlir::LogicalResult Expect(mlir::Operation* op, bool allowed, llvm::StringRef id
 
 mlir::LogicalResult ExpectShape(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value value,
                                 llvm::ArrayRef<int64_t> shape) {
-  if (!value) return mlir::success();
-  return Expect(op, ShapeOf(value) == shape, id,
-                what + " must be " + ShapeText(shape) + ", got " + ShapeText(ShapeOf(value)));
+  if (!value || ShapeOf(value) == shape) return mlir::success();
+  return op->emitOpError() << "[" << id << "] " << what << " must be " << ShapeText(shape) << ", got "
+                           << ShapeText(ShapeOf(value));
 }
 
 mlir::LogicalResult ExpectType(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value value,

@@ -22,6 +22,7 @@ void WeftDialect::initialize() {
   registerForwardOps();
   registerBackwardOps();
   registerTransformerOps();
+  registerAttentionOps();
   registerImageOps();
   registerOptimizerOps();
   registerCollectiveOps();

@@ -35,6 +35,7 @@ def Weft_Dialect : Dialect {
     void registerForwardOps();
     void registerBackwardOps();
     void registerTransformerOps();
+    void registerAttentionOps();
     void registerImageOps();
     void registerOptimizerOps();
     void registerCollectiveOps();
@@ -82,7 +83,8 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
     // Scratch of one action; rank level only.
     I32EnumAttrCase<"Workspace", 17, "workspace">,
     // Scratch that detached steps of an action use beyond its end; rank level only.
-    I32EnumAttrCase<"Deferred", 18, "deferred">]> {
+    I32EnumAttrCase<"Deferred", 18, "deferred">,
+    I32EnumAttrCase<"LossScale", 19, "loss_scale">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -257,6 +259,8 @@ def Weft_FloatTensor : Type<StaticShapeTensorOf<[Weft_Float]>.predicate, "static
                             "::mlir::RankedTensorType">;
 def Weft_Tokens : Type<And<[StaticShapeTensorOf<[I32]>.predicate, HasAnyRankOfPred<[1]>]>,
                        "statically shaped vector of i32", "::mlir::RankedTensorType">;
+def Weft_Mask : Type<And<[StaticShapeTensorOf<[UI8]>.predicate, HasAnyRankOfPred<[2]>]>,
+                     "statically shaped matrix of ui8", "::mlir::RankedTensorType">;
 def Weft_F64Vector : Type<And<[StaticShapeTensorOf<[F64]>.predicate, HasAnyRankOfPred<[1]>]>,
                           "statically shaped vector of f64", "::mlir::RankedTensorType">;
 def Weft_Norms : Type<And<[StaticShapeTensorOf<[F64, Weft_Exact192Type]>.predicate, HasAnyRankOfPred<[1]>]>,

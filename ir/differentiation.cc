@@ -144,9 +144,9 @@ Gradients DropoutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir
                                    Requests requests) {
   if (!resultGrads[0] || !requests[0].type) return Gradients(1);
   mlir::Type type = requests[0].init ? getX().getType() : requests[0].type;
-  mlir::Value dx =
-      builder.create<DropoutOp>(getLoc(), type, resultGrads[0], getDropoutAttr(), getDropoutSiteAttr(),
-                                getColumnShiftAttr(), getRowShiftAttr(), getWholeColumnsAttr(), getSequenceAttr());
+  mlir::Value dx = builder.create<DropoutOp>(getLoc(), type, resultGrads[0], getDropoutAttr(), getDropoutSiteAttr(),
+                                             getColumnShiftAttr(), getRowShiftAttr(), getWholeColumnsAttr(),
+                                             getSequenceAttr(), getHeadsAttr());
   return {Deliver(builder, getLoc(), dx, requests[0])};
 }
 
@@ -155,7 +155,7 @@ Gradients CrossEntropyOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef
   if (!requests[0].type) return gradients;
   mlir::Type type = requests[0].init ? getLogits().getType() : requests[0].type;
   mlir::Value dlogits = builder.create<CrossEntropyBackwardOp>(getLoc(), type, getLogits(), getLse(), getTargets(),
-                                                               getVocabularyAttr(), getLossWeightAttr());
+                                                               mlir::Value(), getVocabularyAttr(), getLossWeightAttr());
   gradients[0] = Deliver(builder, getLoc(), dlogits, requests[0]);
   return gradients;
 }

@@ -168,24 +168,6 @@ int64_t AttentionOp::maskedFlops() {
   return SaturatingMultiply(2, HiddenAttentionVolume(getResult(), getSequence(), getWindow()));
 }
 
-mlir::LogicalResult DropoutOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "dropout_c1", "result (like x)", getResult(), ShapeOf(getX()))) ||
-      mlir::failed(CheckShift(*this, "dropout_c3", "column_shift", getColumnShiftAttr())) ||
-      mlir::failed(CheckShift(*this, "dropout_c3", "row_shift", getRowShiftAttr()))) {
-    return mlir::failure();
-  }
-  if (!getColumnShift().empty() && getWholeColumnsAttr().getInt() < Dim(getX(), 1)) {
-    return emitOpError() << "[dropout_c4] a column_shift needs whole_columns of at least x's " << Dim(getX(), 1)
-                         << " columns, got " << getWholeColumnsAttr().getInt();
-  }
-  if (!getRowShift().empty() && getSequenceAttr().getInt() < 1) {
-    return emitOpError("[dropout_c5] a row_shift needs the sequence");
-  }
-  return Expect(
-      *this, IsProbability(getDropout()), "dropout_c2",
-      "dropout must be at least 0 and below 1, got " + llvm::Twine(std::to_string(getDropout().convertToDouble())));
-}
-
 mlir::LogicalResult CrossEntropyOp::verify() {
   int64_t rows = Dim(getLogits(), 0);
   if (mlir::failed(ExpectShape(*this, "cross_entropy_c1", "targets (rows of logits)", getTargets(), {rows})) ||

@@ -44,7 +44,7 @@ def Weft_PositionEmbeddingOp : Weft_KernelOp<"position_embedding", [Weft_Differe
   let kernelMethods = "int64_t bytes();";
 }
 
-def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_ShardableByElement]> {
+def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "a + b (+ init); of accumulators, an exact merge of b into a";
   let arguments = (ins Weft_Addend:$a, Weft_Addend:$b, Optional<Weft_FloatTensor>:$init);
   let results = (outs Weft_Addend:$result);
@@ -114,11 +114,11 @@ def Weft_DropoutOp : Weft_KernelOp<"dropout", [Weft_Differentiable, Weft_Shardab
   let summary = "zeroes elements at random, scales the others by 1/(1-p)";
   let description = [{
     Of a part of a matrix: `column_shift` and `whole_columns` say which columns of the whole they are, `row_shift` and
-    `sequence` which rows of whole sequences. Of images `sequence` is the rows of one sample.
+    `sequence` which rows of whole sequences. Of images `sequence` is the rows of one sample. With `heads` x is [rows,
+    heads * sequence] and what is dropped are the probabilities that weft.attention drops: `column_shift` and
+    `whole_columns` then count heads.
   }];
-  let arguments = (ins Weft_Matrix:$x, F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site,
-                       Weft_Shift:$column_shift, Weft_Shift:$row_shift,
-                       DefaultValuedAttr<I64Attr, "0">:$whole_columns, DefaultValuedAttr<I64Attr, "0">:$sequence);
+  let arguments = !con((ins Weft_Matrix:$x), Weft_DropoutAttributes);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

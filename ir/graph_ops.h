@@ -1,5 +1,5 @@
 // Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops,
-// transformer_ops, image_ops, optimizer_ops, collective_ops, split_ops).
+// transformer_ops, attention_ops, image_ops, optimizer_ops, collective_ops, split_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
 
@@ -20,6 +20,8 @@
 #define GET_OP_CLASSES
 #include "ir/transformer_ops.h.inc"
 #define GET_OP_CLASSES
+#include "ir/attention_ops.h.inc"
+#define GET_OP_CLASSES
 #include "ir/image_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/optimizer_ops.h.inc"
@@ -35,11 +37,18 @@ inline bool IsLoss(mlir::Operation* op) {
   return mlir::isa_and_nonnull<CrossEntropyOp, CrossEntropyCombineOp, SquaredErrorOp>(op);
 }
 
+// Whether it makes the scores or the probabilities of attention, dropped out or not: what lies between q k^T and p v.
+bool MakesProbabilities(mlir::Operation* op);
+
 // Whether it is the rank's part of a weight, brought together from ranges.
 inline bool IsGatheredWeight(mlir::Value value) {
   auto gather = value.getDefiningOp<GroupAllGatherOp>();
   return gather && gather.getPurpose() == Purpose::GatherWeights;
 }
+
+// Whether it brings together what ranks hold parts of, without adding anything: a weight, or with sequence parallelism
+// the rows of an activation.
+inline bool IsGathered(mlir::Value value) { return static_cast<bool>(value.getDefiningOp<GroupAllGatherOp>()); }
 
 }  // namespace weft::ir
 

@@ -86,6 +86,50 @@ Gradients ConcatColumnsOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRe
   return gradients;
 }
 
+Gradients SliceColumnsOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                        Requests requests) {
+  Gradients gradients(requests.size());
+  mlir::Value dy = resultGrads[0];
+  if (!dy) return gradients;
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    return mlir::RankedTensorType::get({rows, columns},
+                                       mlir::cast<mlir::RankedTensorType>(dy.getType()).getElementType());
+  };
+  const mlir::IntegerAttr zero = builder.getI64IntegerAttr(0);
+  if (getPart()) {
+    if (!requests[1].type) return gradients;
+    const mlir::NamedAttribute own = {getOverAttr().begin()->getName(), builder.getI64IntegerAttr(Dim(getPart(), 1))};
+    mlir::Value slice = builder.create<SliceColumnsOp>(getLoc(), Plain(requests[1], getPart()), dy, mlir::Value(),
+                                                       getFirstColumnAttr(), zero, builder.getDictionaryAttr(own),
+                                                       mlir::DictionaryAttr(), zero, mlir::StringAttr());
+    gradients[1] = Deliver(builder, getLoc(), slice, requests[1]);
+    return gradients;
+  }
+  if (!requests[0].type) return gradients;
+  if (getOverAttr()) {
+    auto all = builder.create<GroupAllGatherOp>(
+        getLoc(), mlir::TypeRange{matrix(getMembers() * Dim(dy, 0), Dim(dy, 1))}, dy, getOverAttr(), getMembersAttr(),
+        PurposeAttr::get(getContext(), Purpose::Tensor), getAlgorithmAttr(), builder.getUnitAttr(), mlir::UnitAttr());
+    mlir::Value columns = builder.create<SliceColumnsOp>(
+        getLoc(), Plain(requests[0], getX()), all.getOutputs()[0], mlir::Value(), zero, getMembersAttr(),
+        builder.getDictionaryAttr({}), mlir::DictionaryAttr(), zero, mlir::StringAttr());
+    gradients[0] = Deliver(builder, getLoc(), columns, requests[0]);
+    return gradients;
+  }
+  // Zeros on either side.
+  const int64_t before = getFirstColumn(), after = Dim(getX(), 1) - before - Dim(dy, 1);
+  mlir::Value columns = dy;
+  for (const bool behind : {false, true}) {
+    const int64_t count = behind ? after : before;
+    if (count == 0) continue;
+    mlir::Value zeros = builder.create<FillOp>(getLoc(), matrix(Dim(dy, 0), count), llvm::APFloat(0.0));
+    columns = builder.create<ConcatColumnsOp>(getLoc(), matrix(Dim(dy, 0), Dim(columns, 1) + count),
+                                              behind ? columns : zeros, behind ? zeros : columns);
+  }
+  gradients[0] = Deliver(builder, getLoc(), columns, requests[0]);
+  return gradients;
+}
+
 Gradients UpsampleOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                     Requests requests) {
   if (!resultGrads[0] || !requests[0].type) return Gradients(1);
@@ -128,8 +172,8 @@ Gradients ScaleShiftOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<m
 Gradients SquaredErrorOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value>, Requests requests) {
   Gradients gradients(3);
   if (!requests[0].type) return gradients;
-  mlir::Value gradient = builder.create<SquaredErrorBackwardOp>(getLoc(), Plain(requests[0], getPrediction()),
-                                                                getPrediction(), getTarget(), getLossWeightAttr());
+  mlir::Value gradient = builder.create<SquaredErrorBackwardOp>(
+      getLoc(), Plain(requests[0], getPrediction()), getPrediction(), getTarget(), mlir::Value(), getLossWeightAttr());
   gradients[0] = Deliver(builder, getLoc(), gradient, requests[0]);
   return gradients;
 }

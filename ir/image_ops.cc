@@ -222,13 +222,30 @@ mlir::LogicalResult ConcatColumnsOp::verify() {
 }
 
 mlir::LogicalResult SliceColumnsOp::verify() {
-  int64_t first = getFirstColumnAttr().getInt();
-  if (first < 0 || first > Dim(getX(), 1) - Dim(getResult(), 1)) {
+  const int64_t first = getFirstColumnAttr().getInt(), groups = std::max<int64_t>(1, getGroupsAttr().getInt());
+  if (getGroupsAttr().getInt() < 0 || Dim(getX(), 0) % groups != 0) {
+    return emitOpError() << "[slice_columns_c3] groups = " << getGroupsAttr().getInt() << " must divide x's "
+                         << Dim(getX(), 0) << " rows";
+  }
+  const int64_t columns = SaturatingMultiply(groups, Dim(getX(), 1));
+  if (first < 0 || first > columns - Dim(getResult(), 1)) {
     return emitOpError() << "[slice_columns_c1] the result's " << Dim(getResult(), 1) << " columns from " << first
-                         << " on must be among x's " << Dim(getX(), 1);
+                         << " on must be among x's " << columns;
+  }
+  if (mlir::failed(CheckShift(*this, "slice_columns_c4", "column_shift", getColumnShiftAttr()))) return mlir::failure();
+  if (getOverAttr() && (getOverAttr().size() != 1 || getMembersAttr().getInt() < 2 || !getAlgorithmAttr())) {
+    return emitOpError(
+        "[slice_columns_c5] `over` names one axis, and comes with at least two members and an algorithm");
+  }
+  if (getPart() && (!getOverAttr() || groups != getMembersAttr().getInt())) {
+    return emitOpError("[slice_columns_c6] takes a part only of gathered columns: with `over`, and a group per member");
+  }
+  if (mlir::failed(ExpectShape(*this, "slice_columns_c7", "part (one of the groups)", getPart(),
+                               {Dim(getX(), 0) / groups, Dim(getX(), 1)}))) {
+    return mlir::failure();
   }
   return ExpectShape(*this, "slice_columns_c2", "result (rows of x)", getResult(),
-                     {Dim(getX(), 0), Dim(getResult(), 1)});
+                     {Dim(getX(), 0) / groups, Dim(getResult(), 1)});
 }
 
 int64_t SliceColumnsOp::bytes() { return SaturatingMultiply(2, BytesOfTensor(getType())); }
@@ -298,6 +315,10 @@ mlir::LogicalResult SquaredErrorOp::verify() {
 }
 
 mlir::LogicalResult SquaredErrorBackwardOp::verify() {
+  if (getScale() &&
+      mlir::failed(ExpectShape(*this, "squared_error_backward_c3", "scale (rule P11)", getScale(), {3}))) {
+    return mlir::failure();
+  }
   if (mlir::failed(ExpectShape(*this, "squared_error_backward_c1", "target (like the prediction)", getTarget(),
                                ShapeOf(getPrediction())))) {
     return mlir::failure();

@@ -15,7 +15,7 @@ defvar Weft_ConvolutionAttributes = (ins I64Attr:$height, I64Attr:$width, I64Att
 
 // --- Sources --------------------------------------------------------------------------------------------------------
 
-def Weft_LoadTimestepsOp : Weft_KernelOp<"load_timesteps"> {
+def Weft_LoadTimestepsOp : Weft_KernelOp<"load_timesteps", [Weft_ShardableByElement]> {
   let summary = "noise level of every sample";
   let arguments = (ins I64Attr:$diffusion_steps);
   let results = (outs Weft_Tokens:$timesteps);
@@ -23,7 +23,7 @@ def Weft_LoadTimestepsOp : Weft_KernelOp<"load_timesteps"> {
   let hasVerifier = 1;
 }
 
-def Weft_LoadNoisyImageOp : Weft_KernelOp<"load_noisy_image"> {
+def Weft_LoadNoisyImageOp : Weft_KernelOp<"load_noisy_image", [Weft_ShardableByElement]> {
   let summary = "images of the microbatch, each with noise of its level";
   let arguments = (ins I64Attr:$sequence, I64Attr:$diffusion_steps, UnitAttr:$cosine_schedule);
   let results = (outs Weft_Matrix:$image);
@@ -31,7 +31,7 @@ def Weft_LoadNoisyImageOp : Weft_KernelOp<"load_noisy_image"> {
   let hasVerifier = 1;
 }
 
-def Weft_LoadNoiseOp : Weft_KernelOp<"load_noise"> {
+def Weft_LoadNoiseOp : Weft_KernelOp<"load_noise", [Weft_ShardableByElement]> {
   let summary = "the noise that load_noisy_image adds, before it is scaled";
   let arguments = (ins I64Attr:$sequence);
   let results = (outs Weft_Matrix:$noise);
@@ -39,7 +39,7 @@ def Weft_LoadNoiseOp : Weft_KernelOp<"load_noise"> {
   let hasVerifier = 1;
 }
 
-def Weft_TimestepEmbeddingOp : Weft_KernelOp<"timestep_embedding"> {
+def Weft_TimestepEmbeddingOp : Weft_KernelOp<"timestep_embedding", [Weft_ShardableByElement]> {
   let summary = "cosines and sines of every time at falling frequencies";
   let arguments = (ins Weft_Tokens:$timesteps, F64Attr:$timestep_scale);
   let results = (outs Weft_Matrix:$result);
@@ -49,7 +49,7 @@ def Weft_TimestepEmbeddingOp : Weft_KernelOp<"timestep_embedding"> {
 
 // --- Convolution ----------------------------------------------------------------------------------------------------
 
-def Weft_Conv2dOp : Weft_KernelOp<"conv2d", [Weft_Differentiable]> {
+def Weft_Conv2dOp : Weft_KernelOp<"conv2d", [Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "two-dimensional convolution (cross-correlation) with a bias";
   let description = [{
     `x` is [samples * height * width, inputs], `weight` [outputs, inputs, kernel_size, kernel_size]; zeros surround the
@@ -85,7 +85,7 @@ def Weft_Conv2dBackwardWeightOp : Weft_AccumulatingOp<"conv2d_backward_weight"> 
 
 // --- Norm and activation --------------------------------------------------------------------------------------------
 
-def Weft_GroupNormOp : Weft_KernelOp<"group_norm", [Weft_Differentiable]> {
+def Weft_GroupNormOp : Weft_KernelOp<"group_norm", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "normalises each of `groups` runs of columns over all rows of a sample";
   let arguments = (ins Weft_Matrix:$x, Weft_Vector:$gamma, Weft_Vector:$beta, I64Attr:$groups, I64Attr:$sequence,
                        F64Attr:$epsilon);
@@ -141,7 +141,7 @@ def Weft_SiluBackwardOp : Weft_KernelOp<"silu_backward"> {
 
 // --- Columns and positions ------------------------------------------------------------------------------------------
 
-def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable]> {
+def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "the columns of a, then those of b";
   let arguments = (ins Weft_Matrix:$a, Weft_Matrix:$b);
   let results = (outs Weft_Matrix:$result);
@@ -149,17 +149,40 @@ def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable]
   let hasVerifier = 1;
 }
 
-def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns"> {
+def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns", [Weft_Differentiable]> {
   let summary = "the columns of x from `first_column` on";
-  let arguments = (ins Weft_Matrix:$x, I64Attr:$first_column);
+  let description = [{
+    With `groups` x is so many matrices one behind the other, as an all-gather leaves the parts of its members; they are
+    taken side by side. `column_shift` comes on top of `first_column`.
+
+    Where columns are brought together or taken apart (docs/tensor_parallelism.md) the axis `over`, of `members` ranks,
+    says what the derivative is. With `part`, the rank's own among those that were gathered, the result is all columns,
+    and the gradient of `part` is the rank's columns of the result's. Without, the result is the rank's part of x, whose
+    gradient is gathered.
+  }];
+  let arguments = (ins Weft_Matrix:$x, Optional<Weft_Matrix>:$part, I64Attr:$first_column,
+                       DefaultValuedAttr<I64Attr, "0">:$groups, Weft_Shift:$column_shift,
+                       OptionalAttr<DictionaryAttr>:$over, DefaultValuedAttr<I64Attr, "0">:$members,
+                       OptionalAttr<StrAttr>:$algorithm);
+  let builders = [
+    // Of x as it is.
+    OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$x, "::mlir::IntegerAttr":$first_column), [{
+      build($_builder, $_state, type, x, ::mlir::Value(), first_column, $_builder.getI64IntegerAttr(0),
+            $_builder.getDictionaryAttr({}), ::mlir::DictionaryAttr(), $_builder.getI64IntegerAttr(0),
+            ::mlir::StringAttr());
+    }]>,
+  ];
   let results = (outs Weft_Matrix:$result);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x (`part` $part^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
-  // Of x only what the result has is read.
-  let kernelMethods = "int64_t bytes();";
+  let kernelMethods = [{
+    // Of x only what the result has is read.
+    int64_t bytes();
+    bool isStepInput(unsigned index) { return index == 0; }
+  }];
 }
 
-def Weft_UpsampleOp : Weft_KernelOp<"upsample", [Weft_Differentiable]> {
+def Weft_UpsampleOp : Weft_KernelOp<"upsample", [Weft_Differentiable, Weft_ShardableByElement]> {
   let summary = "every position becomes a square of four";
   let arguments = (ins Weft_Matrix:$x, I64Attr:$height, I64Attr:$width);
   let results = (outs Weft_Matrix:$result);
@@ -177,7 +200,7 @@ def Weft_UpsampleBackwardOp : Weft_KernelOp<"upsample_backward"> {
 
 // --- A row per sample -----------------------------------------------------------------------------------------------
 
-def Weft_AddPerSampleOp : Weft_KernelOp<"add_per_sample", [Weft_Differentiable]> {
+def Weft_AddPerSampleOp : Weft_KernelOp<"add_per_sample", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "adds the sample's row of e to each of its `sequence` rows of x";
   let arguments = (ins Weft_Matrix:$x, Weft_Matrix:$e, I64Attr:$sequence);
   let results = (outs Weft_Matrix:$result);
@@ -193,7 +216,7 @@ def Weft_SumPerSampleOp : Weft_KernelOp<"sum_per_sample"> {
   let hasVerifier = 1;
 }
 
-def Weft_ScaleShiftOp : Weft_KernelOp<"scale_shift", [Weft_Differentiable]> {
+def Weft_ScaleShiftOp : Weft_KernelOp<"scale_shift", [Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "x * (1 + scale) + shift, with a row [scale, shift] of e for each sample";
   let arguments = (ins Weft_Matrix:$x, Weft_Matrix:$e, I64Attr:$sequence);
   let results = (outs Weft_Matrix:$result);
@@ -219,7 +242,7 @@ def Weft_ScaleShiftBackwardSampleOp : Weft_KernelOp<"scale_shift_backward_sample
 
 // --- Loss -----------------------------------------------------------------------------------------------------------
 
-def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable]> {
+def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "writes the microbatch's weighted sum of squared differences into its element of `losses`";
   let description = [{
     `losses` is updated in place. Its gradient is taken with respect to the sum of its elements, so none is passed in.
@@ -236,8 +259,9 @@ def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable]> 
 }
 
 def Weft_SquaredErrorBackwardOp : Weft_KernelOp<"squared_error_backward"> {
-  let summary = "gradient of the prediction of the sum of squared_error's losses";
-  let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, F64Attr:$loss_weight);
+  let summary = "gradient of the prediction of the sum of squared_error's losses, times element 0 of `scale`";
+  let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, Optional<Weft_F64Vector>:$scale,
+                       F64Attr:$loss_weight);
   let results = (outs Weft_Matrix:$dprediction);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

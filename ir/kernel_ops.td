@@ -42,6 +42,13 @@ defvar Weft_AttentionAttributes = (ins I64Attr:$heads, I64Attr:$sequence, UnitAt
                                        DefaultValuedAttr<I64Attr, "0">:$window,
                                        Weft_Shift:$column_shift, DefaultValuedAttr<I64Attr, "0">:$whole_columns,
                                        UnitAttr:$qkv_by_head);
+// Of dropout. With `heads` x is [rows, heads * sequence] and its elements are those of attention's probabilities:
+// `column_shift` and `whole_columns` then count heads.
+defvar Weft_DropoutAttributes = (ins F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site,
+                                     Weft_Shift:$column_shift, Weft_Shift:$row_shift,
+                                     DefaultValuedAttr<I64Attr, "0">:$whole_columns,
+                                     DefaultValuedAttr<I64Attr, "0">:$sequence,
+                                     DefaultValuedAttr<I64Attr, "0">:$heads);
 // Of what loads tokens and targets.
 defvar Weft_MaskingAttributes = (ins DefaultValuedAttr<I64Attr, "0">:$masked,
                                      DefaultValuedAttr<I64Attr, "0">:$mask_token,

@@ -1,6 +1,7 @@
 // Registration and verifiers of the kernels at the end of an optimizer step.
 #include "ir/checks.h"
 #include "ir/graph_ops.h"
+#include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"
 
 #define GET_OP_CLASSES
@@ -50,16 +51,61 @@ mlir::LogicalResult NormTotalOp::verify() {
   if (mlir::failed(ExpectShape(*this, "norm_total_c1", "result (norm and factor)", getNorm(), {2}))) {
     return mlir::failure();
   }
+  if (getScale() && mlir::failed(ExpectShape(*this, "norm_total_c3", "scale (rule P11)", getScale(), {3}))) {
+    return mlir::failure();
+  }
+  const double loss_scale = getLossScale().convertToDouble();
+  if (!(loss_scale >= 0) || (getScale() && loss_scale != 0)) {
+    return emitOpError() << "[norm_total_c4] loss_scale must not be negative, and 0 with the operand scale, got "
+                         << std::to_string(loss_scale);
+  }
   return Expect(*this, getClipNorm().convertToDouble() >= 0, "norm_total_c2",
                 "clip_norm must not be negative, got " + llvm::Twine(std::to_string(getClipNorm().convertToDouble())));
 }
 
-mlir::LogicalResult ScaleOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "scale_c1", "norm (norm and factor)", getNorm(), {2}))) return mlir::failure();
-  return ExpectType(*this, "scale_c2", "result (like x)", getResult(), getX().getType());
+mlir::LogicalResult UpdateLossScaleOp::verify() {
+  if (mlir::failed(ExpectShape(*this, "update_loss_scale_c1", "norm (norm and factor)", getNorm(), {2})) ||
+      mlir::failed(ExpectShape(*this, "update_loss_scale_c2", "scale (rule P11)", getScale(), {3})) ||
+      mlir::failed(
+          ExpectType(*this, "update_loss_scale_c3", "result (like scale)", getNewScale(), getScale().getType()))) {
+    return mlir::failure();
+  }
+  const double first = getLossScale().convertToDouble();
+  if (!(first > 0)) {
+    return emitOpError() << "[update_loss_scale_c4] loss_scale must be positive, got " << std::to_string(first);
+  }
+  const int64_t interval = getGrowthIntervalAttr().getInt();
+  if (interval < 1) {
+    return emitOpError() << "[update_loss_scale_c5] growth_interval must be at least 1, got " << interval;
+  }
+  return mlir::success();
 }
 
+mlir::LogicalResult ScaleOp::verify() {
+  if (mlir::failed(ExpectShape(*this, "scale_c1", "norm (norm and factor)", getNorm(), {2}))) return mlir::failure();
+  return ExpectShape(*this, "scale_c2", "result (like x)", getResult(), ShapeOf(getX()));
+}
+
+namespace {
+
+// With loss scaling norm, and behind it scale.
+mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir::ValueRange scaling) {
+  if (scaling.size() > 2) {
+    return op->emitOpError() << "[" << id << "] takes norm and scale besides, got " << scaling.size() << " vectors";
+  }
+  for (auto [i, value] : llvm::enumerate(scaling)) {
+    if (mlir::failed(ExpectShape(op, id, i == 0 ? "norm (norm and factor)" : "scale (rule P11)", value,
+                                 {i == 0 ? int64_t{2} : int64_t{3}}))) {
+      return mlir::failure();
+    }
+  }
+  return mlir::success();
+}
+
+}  // namespace
+
 mlir::LogicalResult AdamwOp::verify() {
+  if (mlir::failed(VerifyScaling(*this, "adamw_c4", getScaling()))) return mlir::failure();
   llvm::ArrayRef<int64_t> shape = ShapeOf(getWeight());
   if (mlir::failed(ExpectShape(*this, "adamw_c1", "grad (like weight)", getGrad(), shape)) ||
       mlir::failed(ExpectShape(*this, "adamw_c1", "moment1 (like weight)", getMoment1(), shape)) ||
@@ -74,6 +120,7 @@ mlir::LogicalResult AdamwOp::verify() {
 }
 
 mlir::LogicalResult SgdStepOp::verify() {
+  if (mlir::failed(VerifyScaling(*this, "sgd_step_c5", getScaling()))) return mlir::failure();
   llvm::ArrayRef<int64_t> shape = ShapeOf(getWeight());
   if (mlir::failed(ExpectShape(*this, "sgd_step_c1", "grad (like weight)", getGrad(), shape)) ||
       mlir::failed(ExpectShape(*this, "sgd_step_c1", "momentum buffer (like weight)", getBuffer(), shape)) ||

@@ -47,26 +47,42 @@ def Weft_SquaredNormOp : Weft_KernelOp<"squared_norm"> {
 
 def Weft_NormTotalOp : Weft_KernelOp<"norm_total"> {
   let summary = "global gradient norm, and the factor that clipping applies";
-  let arguments = (ins Weft_Norms:$norms, F64Attr:$clip_norm);
+  let description = [{
+    Of gradients of the loss times `scale` or `loss_scale` (rule P11), which the factor undoes; at most one is given.
+  }];
+  let arguments = (ins Weft_Norms:$norms, Optional<Weft_F64Vector>:$scale, F64Attr:$clip_norm,
+                       DefaultValuedAttr<F64Attr, "0.0">:$loss_scale);
   let results = (outs Weft_F64Vector:$norm);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def Weft_ScaleOp : Weft_KernelOp<"scale"> {
-  let summary = "x times element 1 of `norm`, in place";
-  let arguments = (ins Weft_F64Vector:$norm, Weft_FloatTensor:$x);
-  let results = (outs Weft_FloatTensor:$result);
+def Weft_UpdateLossScaleOp : Weft_KernelOp<"update_loss_scale"> {
+  let summary = "halves the loss scale after an overflow, doubles it after growth_interval steps without, in place";
+  let description = "`loss_scale` is its value before the first step.";
+  let arguments = (ins Weft_F64Vector:$norm, Weft_F64Vector:$scale, F64Attr:$loss_scale, I32Attr:$growth_interval);
+  let results = (outs Weft_F64Vector:$new_scale);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let kernelMethods = "int getTiedOperand(unsigned result) { return 1; }";
 }
 
+def Weft_ScaleOp : Weft_KernelOp<"scale"> {
+  let summary = "x times element 1 of `norm`; in place, unless the result is of another type";
+  let arguments = (ins Weft_F64Vector:$norm, Weft_FloatTensor:$x);
+  let results = (outs Weft_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let kernelMethods =
+      "int getTiedOperand(unsigned result) { return getX().getType() == getResult().getType() ? 1 : -1; }";
+}
+
 def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
   let summary = "one step of AdamW, in place; `param` is the new weight rounded to the type that compute reads";
+  let description = "`scaling`: with loss scaling `norm`, and behind it `scale` if it is dynamic (docs/kernels.md).";
   let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Weft_FloatTensor:$moment1,
-                       Weft_FloatTensor:$moment2, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon,
-                       F64Attr:$weight_decay);
+                       Weft_FloatTensor:$moment2, Variadic<Weft_F64Vector>:$scaling, F64Attr:$beta1, F64Attr:$beta2,
+                       F64Attr:$epsilon, F64Attr:$weight_decay);
   let results = (outs Weft_FloatTensor:$new_weight, Weft_FloatTensor:$new_moment1, Weft_FloatTensor:$new_moment2,
                       Optional<Weft_FloatTensor>:$param);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -74,14 +90,15 @@ def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
   let kernelMethods = "int getTiedOperand(unsigned result) { return result < 3 ? static_cast<int>(result) + 1 : -1; }";
 }
 
-def Weft_SgdStepOp : Weft_KernelOp<"sgd_step", [AttrSizedResultSegments]> {
+def Weft_SgdStepOp : Weft_KernelOp<"sgd_step", [AttrSizedOperandSegments, AttrSizedResultSegments]> {
   let summary = "one step of SGD, in place; with a momentum buffer iff `momentum` is not 0";
+  let description = "`scaling` as that of adamw.";
   let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Optional<Weft_FloatTensor>:$buffer,
-                       F64Attr:$momentum, F64Attr:$weight_decay);
+                       Variadic<Weft_F64Vector>:$scaling, F64Attr:$momentum, F64Attr:$weight_decay);
   let results = (outs Weft_FloatTensor:$new_weight, Optional<Weft_FloatTensor>:$new_buffer,
                       Optional<Weft_FloatTensor>:$param);
   let assemblyFormat = [{
-    $grad `,` $weight (`,` $buffer^)? attr-dict `:` functional-type(operands, results)
+    $grad `,` $weight (`,` $buffer^)? (`scaled` `by` $scaling^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let kernelMethods = [{

@@ -86,6 +86,17 @@ void Sharder::WantRuns(mlir::Value whole, int64_t runs) {
 
 int64_t Sharder::WantedRuns(mlir::Value whole) const { return std::max<int64_t>(1, wanted_runs_.lookup(whole)); }
 
+bool Sharder::SameLayout(const PartLayout& a, const PartLayout& b) const {
+  if (a.rows_over_x != b.rows_over_x || IsCut(a) != IsCut(b)) return false;
+  return !IsCut(a) || (a.columns == b.columns && a.runs == b.runs);
+}
+
+mlir::LogicalResult Sharder::ExpectRuns(const PartLayout& layout, int64_t runs, llvm::StringRef what) {
+  if (!IsCut(layout) || layout.runs == runs) return mlir::success();
+  return Error("shard_c6") << what << " must come as columns in " << runs << (runs == 1 ? " run" : " runs side by side")
+                           << " where axis " << NameOf(layout.columns) << " cuts them, here " << layout.runs;
+}
+
 mlir::InFlightDiagnostic Sharder::Error(llvm::StringRef id) {
   mlir::InFlightDiagnostic error = op_->emitOpError() << "[" << id << "] ";
   error << "'" << name_ << "': ";
@@ -177,6 +188,15 @@ mlir::Value Sharder::Sum(mlir::Value partial, ShardAxis axis, const PartLayout& 
       .getOutputs()[0];
 }
 
+std::optional<ShardAxis> Sharder::AxisOfEarlierUse(mlir::Value parameter, int32_t dimension) const {
+  const size_t index = parameter.getDefiningOp<ParameterOp>().getTensor();
+  if (index >= tensors_.size()) return std::nullopt;
+  for (const TensorCut& cut : tensors_[index].cuts) {
+    if (cut.dimension == dimension) return cut.axis;
+  }
+  return std::nullopt;
+}
+
 mlir::FailureOr<mlir::Value> Sharder::Parameter(mlir::Value whole, llvm::ArrayRef<TensorCut> cuts, bool of_split_rows) {
   auto parameter = whole.getDefiningOp<ParameterOp>();
   if (!parameter) return Error("shard_c2") << "an operand must be a parameter to be cut with the layout of another";
@@ -188,8 +208,10 @@ mlir::FailureOr<mlir::Value> Sharder::Parameter(mlir::Value whole, llvm::ArrayRe
   llvm::SmallVector<int64_t> shape(tensor.whole.getShape());
   for (TensorCut cut : cuts) {
     if (size(cut.axis) == 1) continue;
-    mlir::FailureOr<int64_t> extent = Divide(shape[cut.dimension] / cut.runs, cut.axis,
-                                             cut.dimension == 0 ? "rows of a weight" : "columns of a weight");
+    const bool filter = shape.size() > 2;
+    const llvm::StringRef what = cut.dimension == 0 ? (filter ? "output channels" : "rows of a weight")
+                                                    : (filter ? "input channels" : "columns of a weight");
+    mlir::FailureOr<int64_t> extent = Divide(shape[cut.dimension] / cut.runs, cut.axis, what);
     if (mlir::failed(extent)) return mlir::failure();
     shape[cut.dimension] = *extent * cut.runs;
     wanted.cuts.push_back(cut);
@@ -208,8 +230,9 @@ mlir::FailureOr<mlir::Value> Sharder::Parameter(mlir::Value whole, llvm::ArrayRe
                              << "plan.mesh, which has size " << z
                              << "; nearest valid: " << NearestDivisors(Elements(wanted.block), z);
   }
-  wanted.range_over_data = sizes_.zero > 1;
   const int64_t in_z = Elements(wanted.block) / (wanted.range_over_z ? z : 1);
+  // A vector of a few elements, as the bias of three channels, stays whole if it must.
+  wanted.range_over_data = sizes_.zero > 1 && (shape.size() > 1 || in_z % sizes_.zero == 0);
   if (wanted.range_over_data && in_z % sizes_.zero != 0) {
     return Error("shard_c13") << "the rank's " << in_z << " elements of a parameter cannot be cut over the "
                               << sizes_.zero

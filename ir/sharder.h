@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -98,12 +99,29 @@ class Sharder {
   mlir::Value FanOut(mlir::Value whole, ShardAxis axis);
   // Completes `partial`, a sum over `axis`, into a value of layout `to`, which may take a part of its rows.
   mlir::Value Sum(mlir::Value partial, ShardAxis axis, const PartLayout& to);
+  // Whether an axis of more than one rank cuts the columns.
+  bool IsCut(const PartLayout& layout) const { return !layout.whole_columns && size(layout.columns) > 1; }
+  // Whether parts in these layouts are the same part.
+  bool SameLayout(const PartLayout& a, const PartLayout& b) const;
+  // Where the columns are cut, they must be so of this many runs.
+  mlir::LogicalResult ExpectRuns(const PartLayout& layout, int64_t runs, llvm::StringRef what);
+
+  // sharder_columns.cc. All columns of a value, from the parts of all ranks that cut them; its own part is as it was.
+  mlir::FailureOr<mlir::Value> WholeColumns(mlir::Value whole);
+  // The part of columns that are whole which a coordinate on `axis` has.
+  mlir::FailureOr<mlir::Value> TakeColumns(mlir::Value columns, ShardAxis axis);
+  // From now on the columns of the value's part are those of a coordinate on `axis`.
+  mlir::LogicalResult MoveColumns(mlir::Value whole, ShardAxis axis);
+
   // All members' inputs one after the other, in their own dimension 0.
   mlir::Value Gather(mlir::Value part, ShardAxis axis, llvm::StringRef name);
 
   // The block of a parameter that the rank computes with; `cuts` are of this use, and must be those of all others.
   // `of_split_rows`: what is computed with it are rows that are split over x.
   mlir::FailureOr<mlir::Value> Parameter(mlir::Value whole, llvm::ArrayRef<TensorCut> cuts, bool of_split_rows = false);
+
+  // Over which axis an earlier use of a parameter had this dimension cut.
+  std::optional<ShardAxis> AxisOfEarlierUse(mlir::Value parameter, int32_t dimension) const;
 
   // What the rank has of a tensor.
   mlir::RankedTensorType PartOf(const TensorParts& tensor) const;
@@ -143,6 +161,10 @@ class Sharder {
 // A norm of rows: layer_norm, or with no beta and no mean a root mean square norm. `statistics` are the results.
 mlir::LogicalResult ShardNorm(Sharder& sharder, mlir::Operation* op, mlir::Value x, mlir::Value gamma, mlir::Value beta,
                               mlir::FloatAttr epsilon);
+
+// image_sharding.cc. Over which axis the columns are cut of what a row for each sample is to be added to or to scale;
+// none if it is not, or not yet, known.
+std::optional<ShardAxis> ColumnsOfPartner(Sharder& sharder, mlir::Value rows_of_samples);
 
 }  // namespace weft::ir
 

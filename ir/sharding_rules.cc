@@ -14,22 +14,6 @@ mlir::RankedTensorType WithShape(mlir::RankedTensorType type, llvm::ArrayRef<int
   return mlir::RankedTensorType::get(shape, type.getElementType());
 }
 
-bool SameLayout(Sharder& sharder, const PartLayout& a, const PartLayout& b) {
-  if (a.rows_over_x != b.rows_over_x) return false;
-  const bool a_cut = !a.whole_columns && sharder.size(a.columns) > 1;
-  const bool b_cut = !b.whole_columns && sharder.size(b.columns) > 1;
-  if (!a_cut || !b_cut) return a_cut == b_cut;
-  return a.columns == b.columns && a.runs == b.runs;
-}
-
-// Where the columns are cut, they must be so of this many runs.
-mlir::LogicalResult ExpectRuns(Sharder& sharder, const PartLayout& layout, int64_t runs, llvm::StringRef what) {
-  if (sharder.size(layout.columns) == 1 || layout.runs == runs) return mlir::success();
-  return sharder.Error("shard_c6") << what << " must come as columns in " << runs
-                                   << (runs == 1 ? " run" : " runs side by side") << " where axis "
-                                   << NameOf(layout.columns) << " cuts them, here " << layout.runs;
-}
-
 }  // namespace
 
 // A clone on parts; all matrices must be cut alike.
@@ -42,7 +26,7 @@ mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder)
     if (Sharder::IsParameter(operand)) {
       return sharder.Error("shard_c7") << "reads a parameter, but has no rule for how it is cut over x, y and z";
     }
-    if (!first && !SameLayout(sharder, layout, sharder.LayoutOf(operand))) {
+    if (!first && !sharder.SameLayout(layout, sharder.LayoutOf(operand))) {
       return sharder.Error("shard_c8") << "its operands are cut differently over x and y; this model can be split over "
                                           "z and data";
     }
@@ -58,6 +42,18 @@ mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder)
     sharder.SetPart(whole, made, layout);
   }
   return mlir::success();
+}
+
+// The second operand ends a residual branch and stays: what is cut over another axis than it is moved there.
+mlir::LogicalResult AddOp::shard(Sharder& sharder) {
+  const PartLayout a = sharder.LayoutOf(getA()), b = sharder.LayoutOf(getB());
+  if (sharder.Part(getA()) && sharder.Part(getB()) && !sharder.SameLayout(a, b) && !a.rows_over_x && !b.rows_over_x) {
+    if (mlir::failed(b.whole_columns ? sharder.MoveColumns(getB(), a.columns)
+                                     : sharder.MoveColumns(getA(), b.columns))) {
+      return mlir::failure();
+    }
+  }
+  return ShardElementByElement(*this, sharder);
 }
 
 mlir::LogicalResult EmbeddingOp::shard(Sharder& sharder) {
@@ -90,19 +86,36 @@ mlir::LogicalResult PositionEmbeddingOp::shard(Sharder& sharder) {
 
 int64_t MatmulOp::runsOfOperand(unsigned, int64_t) { return 0; }
 
+// Over which axis the columns of a product lie: where those of the input do not. But what is read there already, or
+// cut already, decides.
+static ShardAxis ColumnsOfProduct(Sharder& sharder, MatmulOp op) {
+  if (std::optional<ShardAxis> partner = ColumnsOfPartner(sharder, op.getResult())) return *partner;
+  const int32_t rows = op.getTransposeB() ? 1 : 0;
+  if (std::optional<ShardAxis> axis = sharder.AxisOfEarlierUse(op.getB(), rows)) return OtherAxis(*axis);
+  if (std::optional<ShardAxis> axis = sharder.AxisOfEarlierUse(op.getB(), 1 - rows)) return *axis;
+  return OtherAxis(sharder.LayoutOf(op.getA()).columns);
+}
+
 // The layout of the input decides: its columns, and so the rows of the weight, are cut over c, the others over d.
 mlir::LogicalResult MatmulOp::shard(Sharder& sharder) {
   if (getTransposeA() || getInit() || Sharder::IsParameter(getA()) || !Sharder::IsParameter(getB())) {
     return sharder.Error("shard_c9") << "only products of an activation and a parameter can be cut over x, y and z";
   }
-  const PartLayout in = sharder.LayoutOf(getA());
-  const ShardAxis c = in.columns, d = OtherAxis(in.columns);
+  PartLayout in = sharder.LayoutOf(getA());
+  const ShardAxis d = ColumnsOfProduct(sharder, *this);
+  const ShardAxis c = OtherAxis(d);
+  if (in.columns == d && !in.whole_columns) {
+    if (mlir::failed(sharder.MoveColumns(getA(), c))) return mlir::failure();
+    in = sharder.LayoutOf(getA());
+  }
   PartLayout out;
   out.columns = d;
   out.runs = sharder.WantedRuns(getResult());
   out.rows_over_x = d == ShardAxis::kY && sharder.splits_rows();
   const int32_t rows = getTransposeB() ? 1 : 0;
-  auto weight = sharder.Parameter(getB(), {{rows, c, in.runs}, {1 - rows, d, out.runs}});
+  llvm::SmallVector<TensorCut> cuts = {{1 - rows, d, out.runs}};
+  if (!in.whole_columns) cuts.push_back({rows, c, in.runs});
+  auto weight = sharder.Parameter(getB(), cuts);
   if (mlir::failed(weight)) return mlir::failure();
   mlir::Value bias;
   if (getBias()) {
@@ -112,7 +125,7 @@ mlir::LogicalResult MatmulOp::shard(Sharder& sharder) {
   }
   mlir::Value a = sharder.FanOut(getA(), d);
   if (out.rows_over_x && mlir::failed(sharder.Divide(Dim(a, 0), ShardAxis::kX, "rows"))) return mlir::failure();
-  const bool partial = sharder.size(c) > 1;
+  const bool partial = sharder.IsCut(in);
   auto type = WithShape(getType(), {Dim(a, 0), Dim(*weight, 1 - rows)});
   mlir::Value product = sharder.builder().create<MatmulOp>(getLoc(), type, a, *weight, partial ? mlir::Value() : bias,
                                                            mlir::Value(), false, getTransposeB());
@@ -186,60 +199,6 @@ mlir::LogicalResult LayerNormOp::shard(Sharder& sharder) {
   return ShardNorm(sharder, *this, getX(), getGamma(), getBeta(), getEpsilonAttr());
 }
 
-mlir::LogicalResult DropoutOp::shard(Sharder& sharder) {
-  if (mlir::failed(ShardElementByElement(*this, sharder))) return mlir::failure();
-  const PartLayout layout = sharder.LayoutOf(getX());
-  if (mlir::failed(ExpectRuns(sharder, layout, 1, "what is dropped out of"))) return mlir::failure();
-  auto part = sharder.Part(getResult()).getDefiningOp<DropoutOp>();
-  if (mlir::DictionaryAttr shift = sharder.Shift(layout.columns, Dim(part.getX(), 1))) {
-    part.setColumnShiftAttr(shift);
-    part.setWholeColumns(Dim(getX(), 1));
-  }
-  if (layout.rows_over_x) {
-    part.setRowShiftAttr(sharder.Shift(ShardAxis::kX, Dim(part.getX(), 0)));
-    part.setSequence(sharder.sequence());
-  }
-  return mlir::success();
-}
-
-int64_t AttentionOp::runsOfOperand(unsigned, int64_t) { return getKv().empty() ? 3 : 1; }
-
-mlir::LogicalResult AttentionOp::shard(Sharder& sharder) {
-  const PartLayout in = sharder.LayoutOf(getQkv());
-  PartLayout out = in;
-  out.runs = 1;
-  mlir::IRMapping map;
-  for (mlir::Value operand : getOperation()->getOperands()) {
-    if (mlir::failed(ExpectRuns(sharder, sharder.LayoutOf(operand), getKv().empty() ? 3 : 1, "q, k and v"))) {
-      return mlir::failure();
-    }
-    if (!SameLayout(sharder, in, sharder.LayoutOf(operand))) {
-      return sharder.Error("shard_c14") << "q, k and v are cut differently over x and y";
-    }
-    map.map(operand, sharder.Part(operand));
-  }
-  if (in.rows_over_x) {
-    return sharder.Error("shard_c11") << "attention needs whole sequences, but its rows are split over x";
-  }
-  auto heads = sharder.Divide(getHeadsAttr().getInt(), in.columns, "heads");
-  auto kv_heads = sharder.Divide(getKvHeadsAttr().getInt(), in.columns, "heads of k and v");
-  auto type = sharder.PartType(getResult().getType(), out);
-  auto lse = sharder.PartType(getLse().getType(), out);
-  if (mlir::failed(heads) || mlir::failed(kv_heads) || mlir::failed(type) || mlir::failed(lse)) return mlir::failure();
-  auto part = mlir::cast<AttentionOp>(sharder.builder().clone(*getOperation(), map));
-  part.getResult().setType(*type);
-  part.getLse().setType(*lse);
-  part.setHeads(*heads);
-  part.setKvHeads(*kv_heads);
-  if (mlir::DictionaryAttr shift = sharder.Shift(in.columns, *heads)) {
-    part.setColumnShiftAttr(shift);
-    part.setWholeColumns(getHeadsAttr().getInt());
-  }
-  sharder.SetPart(getResult(), part.getResult(), out);
-  sharder.SetPart(getLse(), part.getLse(), out);
-  return mlir::success();
-}
-
 mlir::LogicalResult RmsNormOp::shard(Sharder& sharder) {
   return ShardNorm(sharder, *this, getX(), getGamma(), mlir::Value(), getEpsilonAttr());
 }
@@ -247,7 +206,7 @@ mlir::LogicalResult RmsNormOp::shard(Sharder& sharder) {
 // Columns are cut between heads.
 mlir::LogicalResult RopeOp::shard(Sharder& sharder) {
   const PartLayout layout = sharder.LayoutOf(getX());
-  if (mlir::failed(ExpectRuns(sharder, layout, 1, "what is rotated")) ||
+  if (mlir::failed(sharder.ExpectRuns(layout, 1, "what is rotated")) ||
       mlir::failed(sharder.Divide(Dim(getX(), 1) / getHeadSizeAttr().getInt(), layout.columns, "heads"))) {
     return mlir::failure();
   }
@@ -259,7 +218,7 @@ mlir::LogicalResult RopeOp::shard(Sharder& sharder) {
 
 mlir::LogicalResult CrossEntropyOp::shard(Sharder& sharder) {
   const PartLayout layout = sharder.LayoutOf(getLogits());
-  if (mlir::failed(ExpectRuns(sharder, layout, 1, "logits"))) return mlir::failure();
+  if (mlir::failed(sharder.ExpectRuns(layout, 1, "logits"))) return mlir::failure();
   if (layout.rows_over_x) {
     return sharder.Error("shard_c12") << "the loss needs the logits of whole sequences, but rows are split over x";
   }

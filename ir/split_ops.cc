@@ -100,7 +100,7 @@ Gradients CrossEntropyCombineOp::buildBackward(mlir::OpBuilder& builder, llvm::A
   if (!requests[2].type) return gradients;
   mlir::Type type = requests[2].init ? getLogits().getType() : requests[2].type;
   mlir::Value dlogits =
-      builder.create<CrossEntropyBackwardOp>(getLoc(), type, getLogits(), getLse(), getTargets(),
+      builder.create<CrossEntropyBackwardOp>(getLoc(), type, getLogits(), getLse(), getTargets(), mlir::Value(),
                                              getLogitsVocabularyAttr(), getLossWeightAttr(), getLogitsShiftAttr());
   gradients[2] = Deliver(builder, getLoc(), dlogits, requests[2]);
   return gradients;

@@ -1,6 +1,7 @@
 // The whole dialect, for its documentation. Code is generated from the files one by one, so that each compiles alone.
 include "ir/structure_ops.td"
 include "ir/forward_ops.td"
+include "ir/attention_ops.td"
 include "ir/backward_ops.td"
 include "ir/transformer_ops.td"
 include "ir/image_ops.td"

@@ -21,6 +21,7 @@ inline int64_t RowsOfSample(const Program& program, const Step& step) {
     case ATTENTION:
     case ATTENTION_BACKWARD:
     case DROPOUT:
+    case DROPOUT_MASK:
       if (step.attributes().sequence() > 0) return step.attributes().sequence();
       break;
     default:

@@ -22,7 +22,7 @@ absl::Status ValidateAndResolve(Recipe* recipe);
 
 // Fills the defaults of plan.proto. Those of `precision` depend on the device: of the supported combinations that
 // agree with the fields that are set, bf16 mixed precision comes first on devices whose bf16 peak is at least 1.5 times
-// that of fp32, else fp32.
+// that of fp32, else fp32; `loss_scale` then has `fixed`, or `initial` and `growth_interval`, or is absent (none).
 // Names of schedules and collectives are checked by their registries.
 absl::Status ValidateAndResolve(Plan* plan, const Device& device);
 

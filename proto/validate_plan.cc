@@ -11,6 +11,7 @@
 #include "proto/suggest.h"
 #include "proto/units.h"
 #include "proto/validate.h"
+#include "proto/validate_loss_scale.h"
 #include "proto/validate_plan_parallel.h"
 
 namespace weft {
@@ -130,6 +131,8 @@ constexpr std::array<absl::string_view, 6> kPrecisionNames = {"compute", "params
                                                               "reduce",  "master", "moments"};
 constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
+constexpr PrecisionFields kFp16 = {FP16, FP16, FP32, FP32, FP32, FP32};
+constexpr PrecisionFields kFp16Grads = {FP16, FP16, FP16, FP16, FP32, FP32};
 constexpr PrecisionFields kFp64 = {FP64, FP64, FP64, FP64, FP64, FP64};
 
 std::string Describe(const PrecisionFields& fields) {
@@ -145,15 +148,11 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
                                  precision->reduce(),  precision->master(), precision->moments()};
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string path = absl::StrCat("plan.precision.", kPrecisionNames[i]);
-    if (!DType_IsValid(given[i])) return BadField(path, static_cast<int>(given[i]), "FP32, BF16 or FP64");
-    if (given[i] == FP16) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, " = FP16 is not supported yet (it needs loss scaling); supported: BF16 with FP32, FP32, FP64"));
-    }
+    if (!DType_IsValid(given[i])) return BadField(path, static_cast<int>(given[i]), "FP32, BF16, FP16 or FP64");
     if (given[i] == INT32 || given[i] == EXACT192 || given[i] == UINT8) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, BF16, FP64",
-                       given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, BF16, FP16, FP64",
+          given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
     }
   }
   double fp32 = 0, bf16 = 0;
@@ -163,7 +162,8 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   }
   // A device that emulates bf16 has about the same rate for both.
   const bool prefers_bf16 = bf16 > 0 && bf16 >= 1.5 * fp32;
-  const std::array<PrecisionFields, 3> candidates = {prefers_bf16 ? kBf16 : kFp32, prefers_bf16 ? kFp32 : kBf16, kFp64};
+  const std::array<PrecisionFields, 5> candidates = {prefers_bf16 ? kBf16 : kFp32, prefers_bf16 ? kFp32 : kBf16, kFp64,
+                                                     kFp16, kFp16Grads};
   for (const PrecisionFields& candidate : candidates) {
     bool agrees = true;
     for (size_t i = 0; i < given.size(); ++i) agrees = agrees && (given[i] == 0 || given[i] == candidate[i]);
@@ -178,8 +178,9 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   }
   return absl::InvalidArgumentError(absl::StrCat("plan.precision = (", Describe(given),
                                                  ") is not supported yet; supported: fp32 throughout, fp64 throughout, "
-                                                 "or (",
-                                                 Describe(kBf16), ")"));
+                                                 "(",
+                                                 Describe(kBf16), "), (", Describe(kFp16), ") or (",
+                                                 Describe(kFp16Grads), ")"));
 }
 
 }  // namespace
@@ -212,6 +213,7 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
                     "EARLY, DEFERRED or FASTEST");
   }
   WEFT_RETURN_IF_ERROR(ValidateParallelism(*plan));
+  WEFT_RETURN_IF_ERROR(ResolveLossScale(plan));
   return RefuseUnbuilt(*plan);
 }
 

@@ -22,17 +22,8 @@ constexpr UnbuiltField kUnbuilt[] = {
        return p.zero().stage() > 0 && p.zero().group() != 0 && p.zero().group() != AxisSize(p.mesh(), "data");
      },
      "mesh { axes { name: 'data' size: 4 } } zero { stage: 3 group: 2 }"},
-    {"plan.offload.optimizer = true", "false", [](const Plan& p) { return p.offload().optimizer(); },
-     "offload { optimizer: true }"},
     {"plan.offload.activation_layers", "0", [](const Plan& p) { return p.offload().activation_layers() != 0; },
      "offload { activation_layers: 1 }"},
-    {"plan.loss_scale", "none", [](const Plan& p) { return p.loss_scale().ByteSizeLong() > 0; },
-     "loss_scale { fixed: 2 }"},
-    {"plan.attention = MATERIALIZED", "FUSED", [](const Plan& p) { return p.attention() == MATERIALIZED; },
-     "attention: MATERIALIZED"},
-    {"plan.recompute.mode = SELECTIVE", "NONE, FULL, LAYERS, EVERY, INTERVAL, AXONN or FIT",
-     [](const Plan& p) { return p.recompute().mode() == Recompute::SELECTIVE; },
-     "recompute { mode: SELECTIVE } attention: MATERIALIZED"},
 };
 
 // "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".
@@ -74,18 +65,6 @@ absl::Status ValidateOffload(const Offload& offload) {
       absl::StrCat("plan.offload.", needless, " is given, but plan.offload.optimizer is false; it needs true"));
 }
 
-absl::Status ValidateLossScale(const LossScale& scale) {
-  WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.fixed", scale.fixed()));
-  WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.initial", scale.initial()));
-  WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.loss_scale.growth_interval", scale.growth_interval(), 0));
-  const char* dynamic = scale.initial() != 0 ? "initial" : scale.growth_interval() != 0 ? "growth_interval" : nullptr;
-  if (scale.fixed() == 0 || dynamic == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("plan.loss_scale.", dynamic,
-                                                 " is given together with "
-                                                 "plan.loss_scale.fixed = ",
-                                                 scale.fixed(), "; a fixed scale does not grow"));
-}
-
 }  // namespace
 
 absl::Status ValidateParallelism(const Plan& plan) {
@@ -99,7 +78,6 @@ absl::Status ValidateParallelism(const Plan& plan) {
   WEFT_RETURN_IF_ERROR(
       CheckWithin("plan.overlap.gathered_cache_bytes", plan.overlap().gathered_cache_bytes(), 0, kMaxBytes));
   WEFT_RETURN_IF_ERROR(ValidateOffload(plan.offload()));
-  WEFT_RETURN_IF_ERROR(ValidateLossScale(plan.loss_scale()));
   if (!AttentionForm_IsValid(plan.attention())) {
     return BadField("plan.attention", static_cast<int>(plan.attention()), "FUSED or MATERIALIZED");
   }

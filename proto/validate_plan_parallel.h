@@ -1,5 +1,5 @@
 // Plan fields that cut one microbatch or one copy of the model over ranks: mesh axes x, y, z, sequence parallelism,
-// ZeRO, and what goes with them (overlap, offload, loss scale).
+// ZeRO, and what goes with them (overlap, offload).
 #ifndef WEFT_PROTO_VALIDATE_PLAN_PARALLEL_H_
 #define WEFT_PROTO_VALIDATE_PLAN_PARALLEL_H_
 

@@ -36,8 +36,6 @@ TEST(ValidatePlanParallel, ValidCombinations) {
            "mesh { axes { name: 'data' size: 12 } } zero { stage: 1 }",
            "overlap { all_reduce: false reduce_scatter: false all_gather: false gathered_cache_bytes: 1000000 }",
            "offload { optimizer: true bucket_elements: 1000 buckets_per_reduce: 2 activation_layers: 3 }",
-           "loss_scale { fixed: 1024 }",
-           "loss_scale { initial: 256 growth_interval: 10 }",
            "attention: MATERIALIZED recompute { mode: SELECTIVE }",
        }) {
     EXPECT_EQ(Refusal(plan), "") << plan;

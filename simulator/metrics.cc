@@ -58,17 +58,16 @@ ClassSizes PlannedByClass(const Template& t) {
   return sizes;
 }
 
-// Whether the host arenas of each node's ranks fit into its memory; a cluster that does not state it has enough.
-bool HostFits(const ProgramView& view, const Cluster& cluster) {
-  if (cluster.host_memory_bytes() <= 0) return true;
+// Host arenas of the ranks of one node together, at most.
+int64_t HostBytes(const ProgramView& view, const Cluster& cluster) {
   const int64_t devices = std::max<int64_t>(cluster.devices_per_node(), 1);
-  double node_bytes = 0;
+  int64_t most = 0, node_bytes = 0;
   for (size_t rank = 0; rank < view.template_of_rank.size(); ++rank) {
     if (static_cast<int64_t>(rank) % devices == 0) node_bytes = 0;
-    node_bytes += static_cast<double>(view.templates[view.template_of_rank[rank]].proto->host_arena_bytes());
-    if (node_bytes > static_cast<double>(cluster.host_memory_bytes())) return false;
+    node_bytes = AddBytes(node_bytes, view.templates[view.template_of_rank[rank]].proto->host_arena_bytes());
+    most = std::max(most, node_bytes);
   }
-  return true;
+  return most;
 }
 
 void AddRates(const ProgramView& view, const Cluster& cluster, SimulationReport& report) {
@@ -111,7 +110,10 @@ void AddMemory(const ProgramView& view, const Cluster& cluster, const EngineResu
   report.set_planned_bytes(planned);
   report.set_device_bytes(planned + cluster.device().reserved_bytes());
   report.set_capacity_bytes(cluster.device().memory_bytes());
-  report.set_fits(report.device_bytes() <= report.capacity_bytes() && HostFits(view, cluster));
+  report.set_planned_host_bytes(HostBytes(view, cluster));
+  report.set_host_capacity_bytes(cluster.host_memory_bytes());
+  const bool host_fits = cluster.host_memory_bytes() <= 0 || report.planned_host_bytes() <= cluster.host_memory_bytes();
+  report.set_fits(report.device_bytes() <= report.capacity_bytes() && host_fits);
 
   const ClassSizes by_class = PlannedByClass(*view.templates[view.template_of_rank[largest]].proto);
   for (int c = 0; c < kBufferClasses; ++c) {

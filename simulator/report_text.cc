@@ -57,6 +57,12 @@ std::string MemoryText(const SimulationReport& report) {
   if (!report.fits() && report.device_bytes() > report.capacity_bytes()) {
     absl::StrAppend(&text, "  too much by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
   }
+  if (report.planned_host_bytes() > 0) {
+    const int64_t capacity = report.host_capacity_bytes();
+    absl::StrAppend(&text, "host memory per node: ", Bytes(report.planned_host_bytes()), " planned",
+                    capacity > 0 ? absl::StrCat(" of ", Bytes(capacity)) : "",
+                    capacity > 0 && report.planned_host_bytes() > capacity ? ", DOES NOT FIT" : "", "\n");
+  }
   std::vector<std::vector<std::string>> rows = {{"class", "arena", "at peak"}};
   for (const ClassBytes& row : report.memory()) {
     rows.push_back({row.class_(), Bytes(row.planned_bytes()), Bytes(row.bytes_at_peak())});

@@ -131,7 +131,10 @@ TEST(Simulate, HostMemoryCountsPerNode) {
   for (Template& t : *program.mutable_templates()) t.set_host_arena_bytes(1000);
   Cluster cluster = TestCluster();
   cluster.set_host_memory_bytes(4000);
-  EXPECT_TRUE(Report(program, cluster, {.cost = "unit", .network = "none"}).fits());
+  const SimulationReport report = Report(program, cluster, {.cost = "unit", .network = "none"});
+  EXPECT_TRUE(report.fits());
+  EXPECT_EQ(report.planned_host_bytes(), 4000);
+  EXPECT_EQ(report.host_capacity_bytes(), 4000);
   cluster.set_host_memory_bytes(3999);
   EXPECT_FALSE(Report(program, cluster, {.cost = "unit", .network = "none"}).fits());
 }

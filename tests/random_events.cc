@@ -21,7 +21,7 @@ Draft& Generator::NewDraft(TemplateDraft& t, ActionKind kind, std::string stream
 
 void Generator::Compute(TemplateDraft& t, const std::string& name,
                         const std::vector<std::pair<int, ::weft::Access>>& operands,
-                        const std::function<void(Segment&)>& steps) {
+                        const std::function<void(Segment&)>& steps, ActionKind kind) {
   Segment segment;
   segment.set_name(name);
   for (const auto& [b, access] : operands) {
@@ -56,11 +56,16 @@ void Generator::Compute(TemplateDraft& t, const std::string& name,
     like.Clear();
     like.set_kind(static_cast<ActionKind>(GRAD_NORM + random_.Below(3)));
   }
+  if (kind != ACTION_UNSPECIFIED) {
+    like.Clear();
+    like.set_kind(kind);
+    like.set_microbatch(random_.Below(program_.microbatches()));
+  }
   std::string text = segment.SerializeAsString();
   const auto [it, fresh] = segments_.emplace(std::move(text), program_.segments_size());
   if (fresh) *program_.add_segments() = segment;
   Draft& draft = NewDraft(t, random_.Chance(0.5) ? FORWARD : BACKWARD, "");
-  if (options_.schedules) {
+  if (options_.schedules || kind != ACTION_UNSPECIFIED) {
     const int stage = draft.action.stage();
     draft.action = like;
     if (!like.has_backward()) draft.action.set_stage(stage);
@@ -137,7 +142,35 @@ Step* Generator::AddStep(Segment& segment, Kernel kernel, std::vector<int> input
   return &step;
 }
 
+void Generator::HostCopy(TemplateDraft& t) {
+  const int there = InHost(t);
+  if (there >= 0 && random_.Chance(0.5)) {
+    const int y = Writable(t, Elements(t, there), {});
+    Compute(
+        t, "fetch", {{there, READ}, {y, WRITE}}, [&](Segment& s) { AddStep(s, CAST, {0}, {1})->set_stream(H2D); },
+        FETCH);
+    return;
+  }
+  const int64_t n = random_.Pick(sizes_);
+  const int a = Readable(t, n, {}), y = Writable(t, n, {}, FP32, HOST);
+  if (random_.Chance(0.5)) {
+    Compute(
+        t, "offload", {{a, READ}, {y, WRITE}}, [&](Segment& s) { AddStep(s, CAST, {0}, {1})->set_stream(D2H); },
+        OFFLOAD);
+    return;
+  }
+  const int z = Writable(t, n, {y}, FP32, HOST);
+  Compute(
+      t, "offload twice", {{a, READ}, {y, WRITE}, {z, WRITE}},
+      [&](Segment& s) {
+        AddStep(s, CAST, {0}, {1})->set_stream(D2H);
+        AddStep(s, CAST, {0}, {2})->set_stream(D2H);
+      },
+      OFFLOAD);
+}
+
 void Generator::RandomCompute(TemplateDraft& t) {
+  if (options_.step_streams && random_.Chance(0.15)) return HostCopy(t);
   const int64_t n = random_.Pick(sizes_);
   const int kind = static_cast<int>(random_.Below(options_.step_streams ? 7 : 4));
   const int a = Readable(t, n, {});

@@ -100,14 +100,17 @@ class Generator {
   void MakeTemplates();
   static void AddCoordinate(Coordinate* c, const char* axis, int64_t index);
   // Returns the buffer if persistent, else the slot.
-  int MakeSlot(TemplateDraft& t, bool persistent, int64_t elements, bool epilogue);
+  int MakeSlot(TemplateDraft& t, bool persistent, int64_t elements, bool epilogue, Place place = DEVICE);
   int MakeBuffer(TemplateDraft& t, const Slot& slot, int64_t elements, int slot_id, DType dtype);
   static int64_t Elements(const TemplateDraft& t, int buffer);
   bool Usable(const Slot& slot) const;
   // A buffer of so many elements whose content is defined; made by a FILL if there is none.
   int Readable(TemplateDraft& t, int64_t elements, const std::vector<int>& avoid);
   // A buffer of so many elements to be overwritten: persistent, or a transient one that starts its life.
-  int Writable(TemplateDraft& t, int64_t elements, const std::vector<int>& avoid, DType dtype = FP32);
+  int Writable(TemplateDraft& t, int64_t elements, const std::vector<int>& avoid, DType dtype = FP32,
+               Place place = DEVICE);
+  // A buffer in host memory whose content is defined, -1 if there is none.
+  int InHost(const TemplateDraft& t);
   // The last user so far releases it, after all others.
   void Close(TemplateDraft& t, int s);
   void Access(TemplateDraft& t, int draft, int buffer, bool writes, bool detached = false);
@@ -115,9 +118,11 @@ class Generator {
 
   // random_events.cc: compute and transfers.
   Draft& NewDraft(TemplateDraft& t, ActionKind kind, std::string stream);
-  // Values 0, 1, ... cover the operands; `steps` names them.
+  // Values 0, 1, ... cover the operands; `steps` names them. Of a random kind that may compute, if none is given.
   void Compute(TemplateDraft& t, const std::string& name, const std::vector<std::pair<int, ::weft::Access>>& operands,
-               const std::function<void(Segment&)>& steps);
+               const std::function<void(Segment&)>& steps, ActionKind kind = ACTION_UNSPECIFIED);
+  // Some buffers to host memory, or back.
+  void HostCopy(TemplateDraft& t);
   static bool DetachedUse(const Segment& segment, int operand);
   Action RandomKind();
   Step* AddStep(Segment& segment, Kernel kernel, std::vector<int> inputs, std::vector<int> outputs);

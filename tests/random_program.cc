@@ -99,6 +99,9 @@ void Generator::MakeTemplates() {
       if (d >= 0) AddCoordinate(t.t.add_pins(), "data", d);
       const int slots = 3 + static_cast<int>(random_.Below(5));
       for (int s = 0; s < slots; ++s) MakeSlot(t, random_.Chance(0.35), random_.Pick(sizes_), random_.Chance(0.3));
+      if (options_.step_streams && random_.Chance(0.5)) {
+        MakeSlot(t, random_.Chance(0.5), random_.Pick(sizes_), random_.Chance(0.3), HOST);
+      }
       if (options_.data) {
         t.table = MakeSlot(t, true, program_.vocabulary() * kColumns, false);
         Buffer& table = *t.t.mutable_buffers(t.table);
@@ -115,9 +118,9 @@ void Generator::AddCoordinate(Coordinate* c, const char* axis, int64_t index) {
   c->set_index(index);
 }
 
-int Generator::MakeSlot(TemplateDraft& t, bool persistent, int64_t elements, bool epilogue) {
+int Generator::MakeSlot(TemplateDraft& t, bool persistent, int64_t elements, bool epilogue, Place place) {
   Slot slot;
-  slot.place = random_.Chance(0.15) ? HOST : DEVICE;
+  slot.place = place;
   slot.elements = elements;
   slot.offset = t.arena[slot.place];
   slot.epilogue = epilogue;
@@ -153,7 +156,7 @@ int Generator::Readable(TemplateDraft& t, int64_t elements, const std::vector<in
   std::vector<int> found;
   for (const Slot& slot : t.slots) {
     const int b = slot.persistent >= 0 ? slot.persistent : slot.live;
-    if (b < 0 || !Usable(slot) || b == t.table || b == t.detached) continue;
+    if (b < 0 || slot.place != DEVICE || !Usable(slot) || b == t.table || b == t.detached) continue;
     if (Elements(t, b) != elements || t.t.buffers(b).dtype() != FP32) continue;
     if (std::find(avoid.begin(), avoid.end(), b) == avoid.end()) found.push_back(b);
   }
@@ -163,11 +166,20 @@ int Generator::Readable(TemplateDraft& t, int64_t elements, const std::vector<in
   return y;
 }
 
-int Generator::Writable(TemplateDraft& t, int64_t elements, const std::vector<int>& avoid, DType dtype) {
+int Generator::InHost(const TemplateDraft& t) {
+  std::vector<int> found;
+  for (const Slot& slot : t.slots) {
+    const int b = slot.persistent >= 0 ? slot.persistent : slot.live;
+    if (b >= 0 && slot.place == HOST && Usable(slot)) found.push_back(b);
+  }
+  return found.empty() ? -1 : random_.Pick(found);
+}
+
+int Generator::Writable(TemplateDraft& t, int64_t elements, const std::vector<int>& avoid, DType dtype, Place place) {
   std::vector<int> slots;
   for (int s = 0; s < static_cast<int>(t.slots.size()); ++s) {
     const Slot& slot = t.slots[s];
-    if (!Usable(slot) || slot.elements < elements) continue;
+    if (slot.place != place || !Usable(slot) || slot.elements < elements) continue;
     if (slot.persistent >= 0) {
       if (slot.persistent == t.table || slot.persistent == t.detached || slot.elements != elements || dtype != FP32)
         continue;
@@ -179,7 +191,7 @@ int Generator::Writable(TemplateDraft& t, int64_t elements, const std::vector<in
     slots.push_back(s);
   }
   if (slots.empty()) {
-    slots.push_back(MakeSlot(t, false, elements, list_ == kEpilogue));
+    slots.push_back(MakeSlot(t, false, elements, list_ == kEpilogue, place));
   }
   const int s = random_.Pick(slots);
   if (t.slots[s].persistent >= 0) return t.slots[s].persistent;

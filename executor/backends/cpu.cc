@@ -77,6 +77,18 @@ class CpuBackend : public Backend {
         return Attention(call);
       case ATTENTION_BACKWARD:
         return AttentionBackward(call);
+      case ATTENTION_SCORES:
+        return AttentionScores(call);
+      case ATTENTION_SCORES_BACKWARD:
+        return AttentionScoresBackward(call);
+      case ATTENTION_SOFTMAX:
+        return AttentionSoftmax(call);
+      case ATTENTION_SOFTMAX_BACKWARD:
+        return AttentionSoftmaxBackward(call);
+      case ATTENTION_VALUES:
+        return AttentionValues(call);
+      case ATTENTION_VALUES_BACKWARD:
+        return AttentionValuesBackward(call);
       case RMS_NORM:
         return RmsNorm(call);
       case RMS_NORM_BACKWARD:
@@ -91,6 +103,10 @@ class CpuBackend : public Backend {
         return SwigluBackward(call);
       case DROPOUT:
         return Dropout(call);
+      case DROPOUT_MASK:
+        return DropoutMask(call);
+      case DROPOUT_BY_MASK:
+        return DropoutByMask(call);
       case CROSS_ENTROPY:
         return CrossEntropy(call);
       case CROSS_ENTROPY_BACKWARD:
@@ -107,6 +123,8 @@ class CpuBackend : public Backend {
         return SquaredNorm(call);
       case NORM_TOTAL:
         return NormTotal(call);
+      case UPDATE_LOSS_SCALE:
+        return UpdateLossScale(call);
       case SCALE:
         return ScaleTensor(call);
       case ADAMW:

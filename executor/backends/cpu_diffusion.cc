@@ -122,9 +122,15 @@ absl::Status SquaredError(const Call& call) {
 }
 
 absl::Status SquaredErrorBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WithComputeType(call.in, [&]<typename T>() {
-    const T weight = static_cast<T>(2 * call.attributes().loss_weight());
+  const size_t inputs = call.in.size() == 3 ? 3 : 2;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, (2u << inputs) - 1));
+  if (inputs == 3 && call.in[2].dtype != FP64) {
+    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the scale is ",
+                                                   DType_Name(call.in[2].dtype), "; it must be FP64"));
+  }
+  const double scale = inputs == 3 ? *static_cast<const double*>(call.in[2].data) : 1;
+  WithComputeType(call.in.subspan(0, 2), [&]<typename T>() {
+    const T weight = static_cast<T>(2 * call.attributes().loss_weight() * scale);
     ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
       T buffer[3][kChunk];
       const T* p = Read(call, call.in[0], first, count, buffer[0]);

@@ -42,16 +42,15 @@ absl::Status ExactRoundTensor(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10));
   WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[0], "input 0"));
   const TensorView& y = call.out[0];
-  // Its subnormals have fewer bits, which ExactRound does not know.
-  if (y.dtype == FP16) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "', kernel EXACT_ROUND: output 0 is ",
-                                                   "FP16; it must be FP64, FP32 or BF16"));
-  }
   const int precision = y.dtype == FP64 ? 53 : y.dtype == FP32 ? 24 : 8;
   const auto* accumulators = static_cast<const Exact192*>(call.in[0].data);
   ForChunks(call, Elements(y), [&](int64_t first, int64_t count) {
     double rounded[kChunk];
-    for (int64_t i = 0; i < count; ++i) rounded[i] = ExactRound(accumulators[first + i], precision);
+    for (int64_t i = 0; i < count; ++i) {
+      // The subnormals of FP16 have fewer bits: what is stored of a number rounded to odd is rounded once.
+      rounded[i] =
+          y.dtype == FP16 ? ExactRoundToOdd(accumulators[first + i]) : ExactRound(accumulators[first + i], precision);
+    }
     GetLoops<double>(call).store(rounded, StorageOf(y), count, At(y, first));
   });
   return absl::OkStatus();

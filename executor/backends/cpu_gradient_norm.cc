@@ -91,8 +91,14 @@ absl::Status SquaredNorm(const Call& call) {
 }
 
 absl::Status NormTotal(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10));
+  const bool dynamic = call.in.size() == 2;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, dynamic ? 2 : 1, 1, dynamic ? 0b110 : 0b10));
   WEFT_RETURN_IF_ERROR(CheckNorms(call, call.in[0], "input 0"));
+  if (dynamic && (call.in[1].dtype != FP64 || Elements(call.in[1]) != 3)) {
+    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the scale is ", Elements(call.in[1]),
+                                                   " elements of ", DType_Name(call.in[1].dtype),
+                                                   "; it must be 3 of FP64"));
+  }
   if (call.out[0].dtype != FP64) {
     return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': output 0 is ",
                                                    DType_Name(call.out[0].dtype), "; it must be FP64"));
@@ -106,8 +112,11 @@ absl::Status NormTotal(const Call& call) {
                    : static_cast<const double*>(call.in[0].data)[i];
   }
   const double clip = call.attributes().clip_norm();
-  norm[0] = std::sqrt(total);
-  norm[1] = clip == 0 ? 1 : std::min(1.0, clip / (norm[0] + 1e-6));
+  const double fixed = call.attributes().loss_scale() > 0 ? call.attributes().loss_scale() : 1;
+  const double scale = dynamic ? static_cast<const double*>(call.in[1].data)[0] : fixed;
+  norm[0] = std::sqrt(total) / scale;
+  norm[1] = (clip == 0 ? 1 : std::min(1.0, clip / (norm[0] + 1e-6))) / scale;
+  if (dynamic && !std::isfinite(norm[0])) norm[1] = 0;
   return absl::OkStatus();
 }
 

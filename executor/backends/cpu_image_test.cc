@@ -231,6 +231,38 @@ TEST_F(ImageTest, ColumnsAndPositions) {
   }
 }
 
+// An all-gather leaves the columns of its members as blocks of rows.
+TEST_F(ImageTest, SliceOfColumnsInGroups) {
+  const int64_t rows = 7, columns = 6, groups = 3, of_group = columns / groups;
+  for (DType dtype : {FP64, BF16}) {
+    const Tensor whole = Normal(dtype, {rows, columns}, random_);
+    Tensor gathered(dtype, {groups * rows, of_group});
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        gathered.Set((c / of_group * rows + r) * of_group + c % of_group, whole.Get(r * columns + c));
+      }
+    }
+    Step step;
+    step.set_kernel(SLICE_COLUMNS);
+    step.mutable_attributes()->set_groups(groups);
+    for (int64_t first = 0; first < columns; ++first) {
+      for (int64_t count = 1; count <= columns - first; ++count) {
+        for (int64_t shift = 0; shift <= first; ++shift) {
+          step.mutable_attributes()->set_first_column(first - shift);
+          StepContext context;
+          context.column_shift = shift;
+          const Tensor part = Run(step, {gathered}, {Tensor(dtype, {rows, count})}, context)[0];
+          for (int64_t r = 0; r < rows; ++r) {
+            for (int64_t c = 0; c < count; ++c) {
+              EXPECT_EQ(part.Get(r * count + c), whole.Get(r * columns + first + c)) << first << " " << count;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_F(ImageTest, RowsPerSample) {
   const int64_t samples = 3, positions = 4, rows = samples * positions, columns = 150;
   Step step;

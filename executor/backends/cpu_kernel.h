@@ -107,7 +107,9 @@ inline int64_t Rows(const TensorView& view) {
 }
 
 inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
-inline int64_t ElementBytes(DType dtype) { return dtype == FP64 ? 8 : dtype == BF16 || dtype == FP16 ? 2 : 4; }
+inline int64_t ElementBytes(DType dtype) {
+  return dtype == FP64 ? 8 : dtype == BF16 || dtype == FP16 ? 2 : dtype == UINT8 ? 1 : 4;
+}
 inline Storage StorageOf(const TensorView& view) { return static_cast<Storage>(view.dtype); }
 inline char* At(const TensorView& view, int64_t element) {
   return static_cast<char*>(view.data) + element * ElementBytes(view.dtype);
@@ -210,6 +212,12 @@ absl::Status Gelu(const Call& call);
 absl::Status GeluBackward(const Call& call);
 absl::Status Attention(const Call& call);
 absl::Status AttentionBackward(const Call& call);
+absl::Status AttentionScores(const Call& call);
+absl::Status AttentionScoresBackward(const Call& call);
+absl::Status AttentionSoftmax(const Call& call);
+absl::Status AttentionSoftmaxBackward(const Call& call);
+absl::Status AttentionValues(const Call& call);
+absl::Status AttentionValuesBackward(const Call& call);
 absl::Status RmsNorm(const Call& call);
 absl::Status RmsNormBackward(const Call& call);
 absl::Status RmsNormBackwardWeight(const Call& call);
@@ -217,6 +225,8 @@ absl::Status Rope(const Call& call);
 absl::Status Swiglu(const Call& call);
 absl::Status SwigluBackward(const Call& call);
 absl::Status Dropout(const Call& call);
+absl::Status DropoutMask(const Call& call);
+absl::Status DropoutByMask(const Call& call);
 absl::Status CrossEntropy(const Call& call);
 absl::Status CrossEntropyBackward(const Call& call);
 absl::Status Cast(const Call& call);
@@ -225,6 +235,7 @@ absl::Status ExactAccumulateTensor(const Call& call);
 absl::Status ExactRoundTensor(const Call& call);
 absl::Status SquaredNorm(const Call& call);
 absl::Status NormTotal(const Call& call);
+absl::Status UpdateLossScale(const Call& call);
 absl::Status ScaleTensor(const Call& call);
 absl::Status AdamW(const Call& call);
 absl::Status SgdStep(const Call& call);

@@ -121,14 +121,17 @@ absl::Status CrossEntropyCombine(const Call& call) {
 }
 
 absl::Status CrossEntropyBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 1, 0b1011, 0b100));
+  const size_t inputs = call.in.size() == 4 ? 4 : 3;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, 0b11 | 1u << inputs, 0b100));
   WEFT_RETURN_IF_ERROR(CheckTargets(call, call.in[2]));
+  if (inputs == 4) WEFT_RETURN_IF_ERROR(CheckFp64(call, call.in[3], "scale"));
+  const double scale = inputs == 4 ? *static_cast<const double*>(call.in[3].data) : 1;
   const TensorView& logits = call.in[0];
   const int64_t columns = Columns(logits), rows = Rows(logits);
   const int64_t vocabulary = LocalVocabulary(call, columns), shift = call.context.column_shift;
   const auto* targets = static_cast<const int32_t*>(call.in[2].data);
-  WithComputeType(call.in, [&]<typename T>() {
-    const T weight = static_cast<T>(call.attributes().loss_weight());
+  WithComputeType(call.in.subspan(0, 3), [&]<typename T>() {
+    const T weight = static_cast<T>(call.attributes().loss_weight() * scale);
     ForRows(call, rows, columns, [&](int64_t row, int thread) {
       T* buffer = call.workspace.thread[thread].Get<T>(2 * columns);
       T* dx = Target(call.out[0], row * columns, false, buffer + columns);

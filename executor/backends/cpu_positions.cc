@@ -103,15 +103,26 @@ absl::Status ConcatColumns(const Call& call) {
 absl::Status SliceColumns(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   const TensorView &x = call.in[0], &y = call.out[0];
-  const int64_t count = Columns(y), first = call.attributes().first_column();
-  if (first < 0 || first > Columns(x) - count) {
+  const int64_t groups = std::max<int64_t>(1, call.attributes().groups()), rows = Rows(y), of_group = Columns(x);
+  const int64_t count = Columns(y), first = call.attributes().first_column() + call.context.column_shift;
+  if (Rows(x) / groups != rows || Rows(x) % groups != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the input's ", Rows(x),
+                                                   " rows are not ", groups, " times the output's ", rows));
+  }
+  if (first < 0 || first > groups * of_group - count) {
     return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", count, " columns from ", first,
-                                                   " on are not among the input's ", Columns(x)));
+                                                   " on are not among the input's ", groups * of_group));
   }
   WithComputeType(call.in, [&]<typename T>() {
-    ForRows(call, Rows(y), count, [&](int64_t row, int thread) {
-      const T* from = Read(call, x, row * Columns(x) + first, count, call.workspace.thread[thread].Get<T>(count));
-      GetLoops<T>(call).store(from, StorageOf(y), count, At(y, row * count));
+    ForRows(call, rows, count, [&](int64_t row, int thread) {
+      T* buffer = call.workspace.thread[thread].Get<T>(count);
+      for (int64_t done = 0; done < count;) {
+        const int64_t group = (first + done) / of_group, column = (first + done) % of_group;
+        const int64_t run = std::min(count - done, of_group - column);
+        const T* from = Read(call, x, (group * rows + row) * of_group + column, run, buffer);
+        GetLoops<T>(call).store(from, StorageOf(y), run, At(y, row * count + done));
+        done += run;
+      }
     });
   });
   return absl::OkStatus();

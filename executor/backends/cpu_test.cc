@@ -685,13 +685,13 @@ TEST(Cpu, ExactAccumulators) {
     }
     std::vector<Tensor> pair = {accumulator[0], accumulator[0]}, sum = {Tensor(EXACT192, {n})};
     ASSERT_TRUE(RunStep(*backend, MakeStep(ADD), pair, sum).ok());
-    for (DType to : {FP64, FP32, BF16}) {
+    for (DType to : {FP64, FP32, BF16, FP16}) {
       KernelCase c;
       c.name = absl::StrCat("EXACT_ROUND ", DType_Name(to));
       c.step = MakeStep(EXACT_ROUND);
       c.in = {sum[0]};
       c.out = {Tensor(to, {n})};
-      c.tolerance = to == FP64 ? 1e-15 : to == FP32 ? 6e-8 : 4e-3;
+      c.tolerance = to == FP64 ? 1e-15 : to == FP32 ? 6e-8 : to == FP16 ? 5e-4 : 4e-3;
       c.reference = [&](const std::vector<Values>&, std::vector<Values>& rounded) {
         for (int64_t i = 0; i < n; ++i) rounded[0][i] = 2 * expected[i];
       };

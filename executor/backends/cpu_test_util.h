@@ -44,6 +44,7 @@ class Tensor {
     if (dtype_ == FP64) return As<double>(p);
     if (dtype_ == FP32) return As<float>(p);
     if (dtype_ == INT32) return As<int32_t>(p);
+    if (dtype_ == UINT8) return *p;
     if (dtype_ == FP16) return FromFp16(As<uint16_t>(p));
     const uint32_t bits = uint32_t{As<uint16_t>(p)} << 16;
     return As<float>(reinterpret_cast<const unsigned char*>(&bits));
@@ -112,7 +113,7 @@ class Tensor {
   static constexpr unsigned char kPattern = 0xA5;
 
   int64_t ElementSize() const {
-    return dtype_ == FP64 ? 8 : dtype_ == BF16 || dtype_ == FP16 ? 2 : dtype_ == EXACT192 ? 24 : 4;
+    return dtype_ == FP64 ? 8 : dtype_ == BF16 || dtype_ == FP16 ? 2 : dtype_ == EXACT192 ? 24 : dtype_ == UINT8 ? 1 : 4;
   }
   template <typename T>
   static T As(const unsigned char* p) {

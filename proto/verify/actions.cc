@@ -31,6 +31,7 @@ class TemplateCheck {
         } else {
           CheckCollective(action);
         }
+        if (!IsCopy(action.kind())) CheckPlaces(action);
         absl::flat_hash_set<int> released;
         for (int b : action.releases()) {
           if (!BufferOk(action, "releases", b)) continue;
@@ -120,7 +121,7 @@ class TemplateCheck {
     unused(!collective && !action.algorithm().empty(), "algorithm");
     unused(!collective && kind != SEND && action.sources_size() > 0, "sources");
     unused(!collective && kind != RECV && action.destinations_size() > 0, "destinations");
-    const bool per_microbatch = IsMicrobatch(kind) || IsTransfer(kind);
+    const bool per_microbatch = IsMicrobatch(kind) || IsTransfer(kind) || IsCopy(kind);
     CheckRange(action, "", action.stage(), action.microbatch(), action.lane(),
                per_microbatch ? program_.microbatches() : 1);
     CheckStepOf(action);
@@ -265,6 +266,7 @@ class TemplateCheck {
     for (const Step& step : segment.steps()) {
       if (!CheckMicrobatches(action, segment, step)) break;
     }
+    if (findings_->empty() && IsCopy(action.kind())) CheckCopies(action, segment);
     if (segments_.insert(action.segment()).second) {
       for (const Step& step : segment.steps()) {
         if (step.has_collective())
@@ -277,6 +279,41 @@ class TemplateCheck {
         Bad("P6.streams", action, "step '", step.name(), "' is on stream ", StreamKind_Name(step.stream()),
             "; in a message-driven program those of forwards and backwards are on COMPUTE");
         break;
+      }
+    }
+  }
+
+  // Rule P2: each step of a FETCH brings something from the host, each of an OFFLOAD takes something there.
+  void CheckCopies(const Action& action, const Segment& segment) {
+    const bool fetch = action.kind() == FETCH;
+    const StreamKind stream = fetch ? H2D : D2H;
+    for (const Step& step : segment.steps()) {
+      const auto bad = [&](const auto&... parts) { Bad("P2.copy", action, "step '", step.name(), "' ", parts...); };
+      if (step.kernel() != CAST || step.stream() != stream) {
+        return bad("is ", Kernel_Name(step.kernel()), " on stream ", StreamKind_Name(step.stream()), "; those of a ",
+                   ActionKind_Name(action.kind()), " are CAST on ", StreamKind_Name(stream));
+      }
+      const Value &from = segment.values(step.inputs(0)), &to = segment.values(step.outputs(0));
+      if (from.dtype() != to.dtype()) {
+        return bad("makes ", DTypeName(to.dtype()), " of ", DTypeName(from.dtype()), "; it copies one dtype");
+      }
+      const Buffer &source = t_.buffers(action.operands(from.operand())),
+                   &destination = t_.buffers(action.operands(to.operand()));
+      if (source.place() == (fetch ? HOST : DEVICE) && destination.place() == (fetch ? DEVICE : HOST)) continue;
+      return bad("copies ", DescribeBuffer(t_, action.operands(from.operand())), " in ", Place_Name(source.place()),
+                 " memory to ", DescribeBuffer(t_, action.operands(to.operand())), " in ",
+                 Place_Name(destination.place()), " memory; a ", ActionKind_Name(action.kind()), " copies from ",
+                 fetch ? "HOST to DEVICE" : "DEVICE to HOST");
+    }
+  }
+
+  // Rule P7: nothing else reaches host memory.
+  void CheckPlaces(const Action& action) {
+    for (const auto* list : {&action.operands(), &action.sources(), &action.destinations()}) {
+      for (const int b : *list) {
+        if (b < 0 || b >= t_.buffers_size() || t_.buffers(b).place() != HOST) continue;
+        return Bad("P7.host", action, "touches ", DescribeBuffer(t_, b), ", which is in host memory; only FETCH and ",
+                   "OFFLOAD do");
       }
     }
   }
@@ -366,9 +403,9 @@ class TemplateCheck {
       if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;
       const Buffer &a = t_.buffers(s), &b = t_.buffers(d);
       const bool sums = action.kind() != ALL_GATHER;
-      if (!IsMessage(a.dtype()) || (sums && a.dtype() == FP16)) {
+      if (!IsMessage(a.dtype())) {
         Bad("P4.dtype", action, sums ? "sums " : "gathers ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
-            sums ? "; sums are of fp64, fp32, bf16 or exact192" : "; messages are floating point");
+            sums ? "; sums are of fp64, fp32, bf16, fp16 or exact192" : "; messages are floating point");
       }
       const int64_t size = GroupFault(program_, action.group()).empty() ? GroupSize(program_, action.group()) : 1;
       const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,

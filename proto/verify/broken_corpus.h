@@ -28,6 +28,11 @@ std::vector<Broken> BrokenTraining();
 std::vector<Broken> BrokenSchedules();
 // What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.
 std::vector<Broken> BrokenSplit();
+// What offload brings: copies between host and device.
+std::vector<Broken> BrokenHost();
+
+// Loss scaling.
+std::vector<Broken> BrokenLossScale();
 
 }  // namespace weft
 

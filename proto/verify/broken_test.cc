@@ -20,6 +20,8 @@ std::vector<Broken> Corpus() {
   for (Broken& broken : BrokenTraining()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSchedules()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSplit()) corpus.push_back(std::move(broken));
+  for (Broken& broken : BrokenLossScale()) corpus.push_back(std::move(broken));
+  for (Broken& broken : BrokenHost()) corpus.push_back(std::move(broken));
   return corpus;
 }
 
@@ -76,6 +78,15 @@ TEST(RulesTest, TableIsComplete) {
     EXPECT_TRUE(cases.count(test)) << "rule " << rule << " names test '" << test << "', which does not exist";
   }
   EXPECT_EQ(corpus_rules, table_rules);
+}
+
+TEST(LossScaleTest, ValidPrograms) {
+  for (TinyScaling scaling : {TinyScaling::kFixedByUpdate, TinyScaling::kFixedByScale, TinyScaling::kDynamic}) {
+    for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
+      const absl::Status status = VerifyProgram(TinyProgram(accumulation, scaling));
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
 }
 
 }  // namespace

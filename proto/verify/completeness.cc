@@ -12,7 +12,8 @@ namespace {
 
 bool OnlyTraining(BufferRole role) {
   return role == GRAD || role == GRAD_ACCUMULATOR || role == MOMENT1 || role == MOMENT2 || role == LOCAL_NORMS ||
-         role == NORMS || role == NORM || role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2;
+         role == NORMS || role == NORM || role == LOSS_SCALE || role == KEPT_WEIGHT || role == KEPT_MOMENT1 ||
+         role == KEPT_MOMENT2;
 }
 
 class Completeness {

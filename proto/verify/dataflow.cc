@@ -19,7 +19,8 @@ void Dataflow::Transfer(const RoleAction& at) {
   Content& copy = state_[pair[1].role][to].content;
   state_[pair[0].role][from].content.ForEach(0, BufferOf(pair[0].role, from).bytes(),
                                              [&](int64_t begin, int64_t end, const Symbol& symbol) {
-                                               copy.Set(begin, end, symbol);
+                                               // States of the optimizer are of this rank's buffers.
+                                               copy.Set(begin, end, symbol.kind == Symbol::kState ? Symbol() : symbol);
                                                return true;
                                              });
 }

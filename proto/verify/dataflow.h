@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/verify/cuts.h"
 #include "proto/verify/index.h"
+#include "proto/verify/loss_scale.h"
 #include "proto/verify/matching.h"
 #include "proto/verify/part_flow.h"
 #include "proto/verify/segment_flow.h"
@@ -25,7 +26,10 @@ struct BufferState {
   Content content;
   // GRAD, GRAD_ACCUMULATOR: the first access of the repetition relies on zeros.
   bool touched = false, needs_zero = false;
-  int updates = 0;  // PARAM, MASTER: in this repetition.
+  int updates = 0;   // PARAM, MASTER: of the whole, in this repetition.
+  RangeSet updated;  // Bytes updated since then.
+  // MASTER and moments in host memory: bytes that were fetched, and taken back, in this repetition.
+  RangeSet fetched, returned;
   int version = 0;  // Of an asynchronous program, PARAM and MASTER: updates of the run that are in it.
 };
 
@@ -35,6 +39,7 @@ class Dataflow {
       : index_(index), matching_(matching), training_(training), findings_(findings) {
     const Recipe& recipe = index.program->recipe();
     clip_ = recipe.has_clip_norm() ? recipe.clip_norm() : 1.0;
+    scaled_ = IsScaled(*index.program);
     for (int i = 0; i < index.program->mesh().axes_size(); ++i) {
       const MeshAxis& axis = index.program->mesh().axes(i);
       if (axis.size() > 1 && (axis.name() == "data" || axis.name() == "z")) sample_axes_.push_back(i);
@@ -121,6 +126,12 @@ class Dataflow {
         case REDUCE_SCATTER:
           Reduce(matching_.rendezvous[matching_.of[at.role][at.action]]);
           break;
+        case FETCH:
+          Fetch(at, action);
+          break;
+        case OFFLOAD:
+          TakeBack(at, action);
+          break;
         default:
           EndOfStep(at, action);
       }
@@ -138,6 +149,7 @@ class Dataflow {
         BufferState& state = state_[role][b];
         state.touched = state.needs_zero = false;
         state.updates = 0;
+        for (RangeSet* bytes : {&state.updated, &state.fetched, &state.returned}) bytes->clear();
         if (BufferOf(role, b).role() == LOCAL_LOSSES) SetWhole(role, b, Of(Symbol::kLosses));
       }
     }
@@ -215,11 +227,19 @@ class Dataflow {
   Symbol Sum(const RoleAction& at, const Symbol& a, const Symbol& b);
   Symbol SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b);
 
+  // dataflow_copy.cc: copies between host and device.
+  void Fetch(const RoleAction& at, const Action& action);
+  void TakeBack(const RoleAction& at, const Action& action);
+  void CopyContent(const RoleAction& at, int from, const Value& source, int to, const Value& destination);
+
   // dataflow_step.cc: the end of the step.
   // GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP: step by step.
   void EndOfStep(const RoleAction& at, const Action& action);
   // A parameter that compute reads may be a cast of its master copy, or of what was gathered of it.
-  void CopyParam(const RoleAction& at, int from, int to, const Symbol& content);
+  void CopyParam(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
+                 const Symbol& content);
+  // Notes that bytes of a parameter have their new values.
+  void Updated(const RoleAction& at, int b, int64_t begin, int64_t end);
   std::string Explain(const Symbol& symbol) const;
   // Whether the symbol is the whole gradient of the tensor; else reports.
   bool WholeGradient(const RoleAction& at, int tensor, const Symbol& symbol);
@@ -228,9 +248,19 @@ class Dataflow {
   // What is missing in the norms, "" if they are the global ones.
   std::string NormsFault(const Symbol& norms) const;
   Symbol Total(const RoleAction& at, const Step& step, const Symbol& norms);
+  // What a step updates: bytes of a weight or moment, either there or fetched from the host.
+  struct Target {
+    int buffer = 0;
+    int64_t begin = 0;
+    bool fetched = false, updated = false;
+  };
+  Target TargetOf(int role, const Action& action, const Value& value) const;
   // The symbol is of the new weights.
   Symbol Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
                 const Symbol& gradient);
+  // Of an asynchronous program, an update by itself (rule P14).
+  void UpdateVersion(const RoleAction& at, const Action& action, const Step& step, const Target& weight,
+                     const Symbol& gradient);
   void CheckEnd(int role);
   // Every tensor has a copy in every pipeline.
   void CheckHolders();
@@ -240,6 +270,8 @@ class Dataflow {
   const bool training_;
   Findings* findings_;
   double clip_ = 1;
+  // Gradients are those of the loss times a scale.
+  bool scaled_ = false;
   std::vector<int> sample_axes_;  // On which ranks have different samples, if there are several.
   int pipe_position_ = -1;
   // Stages at the other end of skip edges: from a stage, and to a stage.

@@ -76,7 +76,7 @@ void Dataflow::Deliver(const RoleAction& member, int i, const Symbol& result) {
       Bad(fits ? "P14.version" : "P11.update", member, "writes ", DescribeBuffer(*TemplateOf(member.role).t, b),
           ", which is not its updated weights gathered");
     }
-    ++state_[member.role][b].updates;
+    Updated(member, b, 0, buffer.bytes());
     return;
   }
   SetWhole(member.role, b, result);

@@ -7,7 +7,6 @@
 #include "proto/verify/dataflow.h"
 
 namespace weft::verify {
-
 void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
   const Segment& segment = index_.program->segments(action.segment());
   const SegmentUse& use = index_.segments[action.segment()];
@@ -29,7 +28,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
       case CAST:
       case EXACT_ROUND:
         out[0] = WeightsIn(at.role, buffer_of(step.inputs(0))).value_or(get(step.inputs(0)));
-        CopyParam(at, buffer_of(step.inputs(0)), buffer_of(step.outputs(0)), out[0]);
+        CopyParam(at, action, segment, step, out[0]);
         break;
       case ADD:
         out[0] = Sum(at, get(step.inputs(0)), get(step.inputs(1)));
@@ -52,10 +51,13 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         break;
       case ADAMW:
       case SGD_STEP: {
-        const Symbol weights = Update(at, action, segment, step, get(step.inputs(0)));
+        Symbol gradient = get(step.inputs(0));
+        const int norm = OptimizerStates(step) + 1;
+        if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), gradient);
+        const Symbol weights = Update(at, action, segment, step, gradient);
         // The copy for compute may go to a buffer of its own, from which it is gathered.
         const int copy = step.outputs(step.outputs_size() - 1);
-        if (step.outputs_size() == step.inputs_size() && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
+        if (step.outputs_size() > OptimizerStates(step) && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
           state_[at.role][buffer_of(copy)].content.Set(segment.values(copy).offset(), end_of(copy), weights);
         }
         continue;
@@ -76,19 +78,35 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
   }
 }
 
-void Dataflow::CopyParam(const RoleAction& at, int from, int to, const Symbol& content) {
+void Dataflow::Updated(const RoleAction& at, int b, int64_t begin, int64_t end) {
+  BufferState& state = state_[at.role][b];
+  if (state.updated.Overlaps(begin, end)) {
+    Bad("P11.update", at, "updates bytes of ", DescribeBuffer(*TemplateOf(at.role).t, b), " a second time");
+  }
+  state.updated.Add(begin, end);
+  if (!state.updated.Covers(0, BufferOf(at.role, b).bytes())) return;
+  ++state.updates;
+  state.updated.clear();
+}
+
+void Dataflow::CopyParam(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
+                         const Symbol& content) {
+  const Value &source = segment.values(step.inputs(0)), &destination = segment.values(step.outputs(0));
+  const int from = action.operands(source.operand()), to = action.operands(destination.operand());
   const Buffer &a = BufferOf(at.role, from), &b = BufferOf(at.role, to);
   if (b.role() != PARAM) return;
   if (IsAsynchronous(*index_.program)) {
     Bad("P14.version", at, "casts the new weights; the optimizer's kernel writes them");
   }
   const bool updated = a.role() == NO_ROLE || (a.role() == MASTER && state_[at.role][from].updates == 1);
-  if (!updated || content.kind != Symbol::kWeights || content.tensor != b.tensor() ||
+  const bool same_elements =
+      source.offset() / DTypeBytes(source.dtype()) == destination.offset() / DTypeBytes(destination.dtype());
+  if (!updated || !same_elements || content.kind != Symbol::kWeights || content.tensor != b.tensor() ||
       content.ranges != RangeCuts(*index_.program, b.shard())) {
     Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, to),
         ", which is not from its updated master copy");
   }
-  ++state_[at.role][to].updates;
+  Updated(at, to, destination.offset(), EndOf(destination));
 }
 
 std::string Dataflow::Explain(const Symbol& symbol) const {
@@ -191,14 +209,22 @@ Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& nor
   return Of(Symbol::kNormTotal);
 }
 
+Dataflow::Target Dataflow::TargetOf(int role, const Action& action, const Value& value) const {
+  Target target{action.operands(value.operand()), value.offset()};
+  if (BufferOf(role, target.buffer).role() != NO_ROLE) return target;
+  const Symbol symbol = state_[role][target.buffer].content.Get(value.offset(), EndOf(value));
+  if (symbol.kind != Symbol::kState) return target;
+  return {symbol.buffer, value.offset() + symbol.shift, true, symbol.updated};
+}
+
 Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
                         const Symbol& gradient) {
   if (action.kind() != OPTIMIZER_STEP) Bad("P11.update", at, "step '", step.name(), "' belongs into an OPTIMIZER_STEP");
-  const auto buffer_of = [&](int value) { return action.operands(segment.values(value).operand()); };
-  const int w = buffer_of(step.outputs(0));
-  const Buffer& weight = BufferOf(at.role, w);
+  const Value& new_weight = segment.values(step.outputs(0));
+  const Target target = TargetOf(at.role, action, new_weight);
+  const Buffer& weight = BufferOf(at.role, target.buffer);
   if (weight.role() != PARAM && weight.role() != MASTER) {
-    Bad("P11.update", at, "step '", step.name(), "' updates ", DescribeBuffer(*TemplateOf(at.role).t, w),
+    Bad("P11.update", at, "step '", step.name(), "' updates ", DescribeBuffer(*TemplateOf(at.role).t, target.buffer),
         ", which is no parameter");
     return {};
   }
@@ -206,51 +232,90 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   result.tensor = weight.tensor();
   result.ranges = RangeCuts(*index_.program, weight.shard());
   const int tensor = weight.tensor();
-  const int states = step.inputs_size() - 1;
-  for (int k = 1; k < states; ++k) {
-    const Buffer& moment = BufferOf(at.role, buffer_of(step.outputs(k)));
-    if (moment.role() != (k == 1 ? MOMENT1 : MOMENT2) || moment.tensor() != tensor) {
+  const int64_t element = target.begin / DTypeBytes(new_weight.dtype());
+  // All that the step touches of the tensor is of the same elements.
+  const auto check_element = [&](const Value& value, int64_t begin) {
+    if (begin / DTypeBytes(value.dtype()) == element) return;
+    Bad("P11.update", at, "step '", step.name(), "' updates the elements of ", TensorName(tensor), " from ", element,
+        " on, with '", value.name(), "' of those from ", begin / DTypeBytes(value.dtype()), " on");
+  };
+  // Gradient, then what is updated in place; other inputs are of the whole step.
+  const int states = OptimizerStates(step);
+  for (int k = 0; k < states; ++k) {
+    const Value& value = segment.values(step.outputs(k));
+    const Target one = TargetOf(at.role, action, value);
+    const Buffer& buffer = BufferOf(at.role, one.buffer);
+    if (k > 0 && (buffer.role() != (k == 1 ? MOMENT1 : MOMENT2) || buffer.tensor() != tensor)) {
       Bad("P11.update", at, "step '", step.name(), "' keeps its moments of ", TensorName(tensor), " in ",
-          DescribeBuffer(*TemplateOf(at.role).t, buffer_of(step.outputs(k))));
+          DescribeBuffer(*TemplateOf(at.role).t, one.buffer));
     }
+    check_element(value, one.begin);
+    if (!one.fetched) continue;
+    if (one.updated) {
+      Bad("P11.host", at, "step '", step.name(), "' updates bytes of ",
+          DescribeBuffer(*TemplateOf(at.role).t, one.buffer), " a second time");
+    }
+    Symbol state = Of(Symbol::kState);
+    state.buffer = one.buffer;
+    state.shift = one.begin - value.offset();
+    state.updated = true;
+    state_[at.role][action.operands(value.operand())].content.Set(value.offset(), EndOf(value), state);
   }
   if (WholeGradient(at, tensor, gradient)) {
     if (clip_ > 0 && !gradient.scaled) {
       Bad("P11.clip", at, "the gradient of ", TensorName(tensor), " is not scaled, but the recipe clips at ", clip_);
     }
+    if (scaled_ && !gradient.scaled) {
+      Bad("P11.scale", at, "the gradient of ", TensorName(tensor),
+          " is that of the scaled loss; neither SCALE nor the update undoes that");
+    }
     if (gradient.parts[0].ranges != result.ranges) {
-      Bad("P9.scatter", at, "updates ", DescribeBuffer(*TemplateOf(at.role).t, w), ", whose ranges are cut over ",
-          DescribeCuts(*index_.program, result.ranges), ", with a gradient that is cut over ",
-          DescribeCuts(*index_.program, gradient.parts[0].ranges));
+      Bad("P9.scatter", at, "updates ", DescribeBuffer(*TemplateOf(at.role).t, target.buffer),
+          ", whose ranges are cut over ", DescribeCuts(*index_.program, result.ranges),
+          ", with a gradient that is cut over ", DescribeCuts(*index_.program, gradient.parts[0].ranges));
     }
   }
-  ++state_[at.role][w].updates;
-  if (IsAsynchronous(*index_.program)) {
-    BufferState& master = state_[at.role][w];
-    const int now = repetition_ * StepsPerRepetition(*index_.program) + action.step();
-    if (weight.role() != MASTER || step.outputs_size() == states) {
-      Bad("P14.version", at, "step '", step.name(), "' must update MASTER and write the new weights to a PARAM");
-      return result;
-    }
-    if (master.version != now || (gradient.kind == Symbol::kGradient && gradient.parts[0].step != now)) {
-      Bad("P14.step", at, "is of optimizer step ", now, ", but ", TensorName(tensor), " has had ", master.version,
-          " updates and the gradient is of step ",
-          gradient.kind == Symbol::kGradient ? absl::StrCat(gradient.parts[0].step) : "none");
-    }
-    ++master.version;
-  }
+  const Value& read = segment.values(step.inputs(0));
+  if (IsGrad(BufferOf(at.role, action.operands(read.operand())).role())) check_element(read, read.offset());
+  if (!target.fetched) Updated(at, target.buffer, target.begin, target.begin + EndOf(new_weight) - new_weight.offset());
+  if (IsAsynchronous(*index_.program)) UpdateVersion(at, action, step, target, gradient);
   if (step.outputs_size() > states) {
-    const int p = buffer_of(step.outputs(states));
+    const Value& copy = segment.values(step.outputs(states));
+    const int p = action.operands(copy.operand());
+    check_element(copy, copy.offset());
     if (BufferOf(at.role, p).role() == NO_ROLE) return result;
     if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor ||
         RangeCuts(*index_.program, BufferOf(at.role, p).shard()) != result.ranges) {
       Bad("P11.update", at, "step '", step.name(), "' writes the new ", TensorName(tensor), " to ",
           DescribeBuffer(*TemplateOf(at.role).t, p));
     }
-    ++state_[at.role][p].updates;
-    state_[at.role][p].version = state_[at.role][w].version;
+    Updated(at, p, copy.offset(), EndOf(copy));
+    state_[at.role][p].version = state_[at.role][target.buffer].version;
   }
   return result;
+}
+
+void Dataflow::UpdateVersion(const RoleAction& at, const Action& action, const Step& step, const Target& weight,
+                             const Symbol& gradient) {
+  BufferState& master = state_[at.role][weight.buffer];
+  const Buffer& buffer = BufferOf(at.role, weight.buffer);
+  const int now = repetition_ * StepsPerRepetition(*index_.program) + action.step();
+  if (weight.fetched || !master.updated.empty()) {
+    Bad("P14.version", at, "step '", step.name(), "' updates a part of ",
+        DescribeBuffer(*TemplateOf(at.role).t, weight.buffer),
+        "; an asynchronous program updates whole tensors on the device");
+    return;
+  }
+  if (buffer.role() != MASTER || step.outputs_size() == OptimizerStates(step)) {
+    Bad("P14.version", at, "step '", step.name(), "' must update MASTER and write the new weights to a PARAM");
+    return;
+  }
+  if (master.version != now || (gradient.kind == Symbol::kGradient && gradient.parts[0].step != now)) {
+    Bad("P14.step", at, "is of optimizer step ", now, ", but ", TensorName(buffer.tensor()), " has had ",
+        master.version, " updates and the gradient is of step ",
+        gradient.kind == Symbol::kGradient ? absl::StrCat(gradient.parts[0].step) : "none");
+  }
+  ++master.version;
 }
 
 void Dataflow::CheckEnd(int role) {
@@ -266,9 +331,16 @@ void Dataflow::CheckEnd(int role) {
     const bool asynchronous = IsAsynchronous(*index_.program);
     const int steps = StepsPerRepetition(*index_.program);
     // Copies of asynchronous programs take turns.
-    if (training_ && (what == MASTER || (what == PARAM && !asynchronous)) && state.updates != steps) {
+    const bool updated = what == MASTER || (what == PARAM && !asynchronous);
+    if (training_ && updated && state.updated.empty() && state.updates != steps) {
       bad("P11.update", DescribeBuffer(t, b), " is updated ", state.updates, " times in a ",
           asynchronous ? absl::StrCat("repetition, must be ", steps, " times") : "step, must be once");
+    }
+    if (training_ && t.buffers(b).place() == HOST && (what == MASTER || what == MOMENT1 || what == MOMENT2) &&
+        !state.returned.Covers(0, t.buffers(b).bytes())) {
+      bad("P11.host", "not all of ", DescribeBuffer(t, b), " is fetched, updated and taken back in a step");
+    } else if (training_ && !state.updated.empty()) {
+      bad("P11.update", "a part of ", DescribeBuffer(t, b), " is not updated in a step");
     }
     if (IsGrad(what) && state.needs_zero && Whole(role, b).kind != Symbol::kZero) {
       bad("P9.zero", DescribeBuffer(t, b), " is added to before it is written, but is not zero at the end of a step");

@@ -85,6 +85,7 @@ bool ReadsMicrobatch(const Step& step) {
     case CROSS_ENTROPY:
     case CROSS_ENTROPY_COMBINE:
     case DROPOUT:
+    case DROPOUT_MASK:
     case SQUARED_ERROR:
     case LOAD_TIMESTEPS:
     case LOAD_NOISY_IMAGE:

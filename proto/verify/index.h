@@ -173,8 +173,11 @@ inline bool IsBackward(ActionKind kind) {
 }
 // Of a microbatch.
 inline bool IsMicrobatch(ActionKind kind) { return IsForward(kind) || IsBackward(kind); }
+// Copies between host and device memory.
+inline bool IsCopy(ActionKind kind) { return kind == FETCH || kind == OFFLOAD; }
+// Runs a segment.
 inline bool IsCompute(ActionKind kind) {
-  return IsMicrobatch(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
+  return IsMicrobatch(kind) || IsCopy(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
          kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE || kind == CLEAR_GRADIENTS;
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
@@ -184,6 +187,10 @@ inline bool IsCollective(Kernel kernel) {
 }
 // Whether the step needs to know its microbatch (docs/kernels.md).
 bool ReadsMicrobatch(const Step& step);
+// Outputs of ADAMW or SGD_STEP that it keeps from step to step: the weight and its moments. They are inputs 1, 2, ...
+inline int OptimizerStates(const Step& step) {
+  return step.kernel() == ADAMW ? 3 : step.attributes().momentum() != 0 ? 2 : 1;
+}
 // Rows of one microbatch on a rank (P9); in a step that reads the microbatch, where it may be another level of images.
 // 0 if an attribute makes it nonsense.
 int64_t RowsOfMicrobatch(const Program& program);

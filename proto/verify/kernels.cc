@@ -96,37 +96,6 @@ void StepCheck::LayerNorm() {
   }
 }
 
-void StepCheck::DropoutKernel() {
-  const A& a = attributes();
-  Attributes({A::kDropoutFieldNumber, A::kDropoutSiteFieldNumber, A::kMicrobatchOffsetFieldNumber,
-              A::kOfBackwardFieldNumber, A::kColumnShiftFieldNumber, A::kRowShiftFieldNumber,
-              A::kWholeColumnsFieldNumber, A::kSequenceFieldNumber});
-  if (!Arity(1, 1, 1, 1)) return;
-  AllFloating();
-  Dropout();
-  const bool shifted = Has(A::kRowShiftFieldNumber);
-  if (program_.image_size() > 0 && !shifted) {
-    // OfMicrobatches compares it with the rows.
-    Require(a.sequence() >= 1, "sequence", a.sequence(), "the rows of one sample at the step's level");
-  } else {
-    Require(
-        shifted ? a.sequence() >= 1 && Rows() % std::max<int64_t>(1, a.sequence()) == 0 : a.sequence() == 0, "sequence",
-        a.sequence(),
-        "set with row_shift or in a model of images only, with row_shift a divisor of the rows of the rank's samples");
-  }
-  SameShape(Out(0), In(0));
-  if (!Rank(In(0), 2)) return;
-  const int64_t columns = In(0).shape(1);
-  WholeColumns(columns);
-  Within(a.column_shift(), "column_shift", columns, std::max(columns, a.whole_columns()));
-  // Elements are counted per sample.
-  if (shifted) {
-    Within(a.row_shift(), "row_shift", In(0).shape(0), Rows());
-  } else {
-    OfMicrobatches(In(0));
-  }
-}
-
 void StepCheck::CrossEntropy() {
   const bool forward = step_.kernel() == CROSS_ENTROPY;
   if (step_.kernel() == CROSS_ENTROPY) {
@@ -135,7 +104,8 @@ void StepCheck::CrossEntropy() {
   } else {
     Attributes({A::kVocabularyFieldNumber, A::kLossWeightFieldNumber, A::kColumnShiftFieldNumber});
   }
-  if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 3, 1, 1))) return;
+  if (!(forward ? Arity(2, 2, 2, 2) : Arity(3, 4, 1, 1))) return;
+  if (!forward && inputs() == 4) ScaleState(In(3));
   const Value& logits = In(0);
   const Value& targets = In(forward ? 1 : 2);
   const Value& lse = forward ? Out(0) : In(1);
@@ -163,35 +133,7 @@ void StepCheck::CrossEntropy() {
   Shape(Out(1), {program_.microbatches() * data});
 }
 
-void StepCheck::Optimizer() {
-  const bool adam = step_.kernel() == ADAMW;
-  if (adam) {
-    Attributes({A::kBeta1FieldNumber, A::kBeta2FieldNumber, A::kEpsilonFieldNumber, A::kWeightDecayFieldNumber});
-    if (!Arity(4, 4, 3, 4)) return;
-    const A& a = attributes();
-    Require(a.beta1() >= 0 && a.beta1() < 1, "beta1", a.beta1(), "in [0, 1)");
-    Require(a.beta2() >= 0 && a.beta2() < 1, "beta2", a.beta2(), "in [0, 1)");
-    Require(a.epsilon() >= 0, "epsilon", a.epsilon(), "at least 0");
-  } else {
-    Attributes({A::kMomentumFieldNumber, A::kWeightDecayFieldNumber});
-    if (!Arity(2, 3, inputs() == 3 ? 2 : 1, inputs() == 3 ? 3 : 2)) return;
-    Require(attributes().momentum() >= 0, "momentum", attributes().momentum(), "at least 0");
-    if (inputs() == 2)
-      Require(attributes().momentum() == 0, "momentum", attributes().momentum(), "0 without its value");
-  }
-  Require(attributes().weight_decay() >= 0, "weight_decay", attributes().weight_decay(), "at least 0");
-  AllFloating();
-  const int state = inputs() - 1;
-  for (int i = 0; i < state; ++i) {
-    SameShape(In(i + 1), In(0));
-    SameShape(Out(i), In(0));
-    InPlace(i + 1, i);
-  }
-  if (outputs() > state) SameShape(Out(state), In(0));
-}
-
 void StepCheck::Kernels() {
-  const A& a = attributes();
   switch (step_.kernel()) {
     case LOAD_TOKENS:
     case LOAD_TARGETS:
@@ -248,8 +190,18 @@ void StepCheck::Kernels() {
     case ATTENTION:
     case ATTENTION_BACKWARD:
       return Attention();
+    case ATTENTION_SCORES:
+    case ATTENTION_SCORES_BACKWARD:
+    case ATTENTION_SOFTMAX:
+    case ATTENTION_SOFTMAX_BACKWARD:
+    case ATTENTION_VALUES:
+    case ATTENTION_VALUES_BACKWARD:
+      return AttentionOps();
     case DROPOUT:
+    case DROPOUT_MASK:
       return DropoutKernel();
+    case DROPOUT_BY_MASK:
+      return DropoutByMask();
     case CROSS_ENTROPY:
     case CROSS_ENTROPY_BACKWARD:
       return CrossEntropy();
@@ -277,14 +229,9 @@ void StepCheck::Kernels() {
     case SQUARED_NORM:
       return SquaredNorm();
     case NORM_TOTAL:
-      Attributes({A::kClipNormFieldNumber});
-      if (!Arity(1, 1, 1, 1)) return;
-      Is(In(0), {FP64, EXACT192});
-      Is(Out(0), {FP64});
-      Rank(In(0), 1);
-      Shape(Out(0), {2});
-      Require(a.clip_norm() >= 0, "clip_norm", a.clip_norm(), "at least 0");
-      return;
+      return NormTotal();
+    case UPDATE_LOSS_SCALE:
+      return UpdateLossScale();
     case GROUP_ALL_REDUCE:
     case GROUP_ALL_GATHER:
     case GROUP_REDUCE_SCATTER:
@@ -307,13 +254,7 @@ void StepCheck::Kernels() {
     case NORM_BACKWARD_APPLY:
       return NormParts();
     case SCALE:
-      Attributes({});
-      if (!Arity(2, 2, 1, 1)) return;
-      AllFloating();
-      Is(In(0), {FP64});
-      Shape(In(0), {2});
-      SameShape(Out(0), In(1));
-      return;
+      return ScaleKernel();
     case ADAMW:
     case SGD_STEP:
       return Optimizer();
@@ -331,10 +272,14 @@ void StepCheck::Aliases() {
     switch (step_.kernel()) {
       case ADD:
         return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
+      case ATTENTION_SOFTMAX:
+      case ATTENTION_SOFTMAX_BACKWARD:
       case BIAS_ADD:
         return i == 0 && In(0).offset() == Out(0).offset() && In(0).dtype() == Out(0).dtype();
       case GROUP_ALL_REDUCE:
         return i == o && In(i).offset() == Out(o).offset();  // Of the same dtype and size.
+      case UPDATE_LOSS_SCALE:
+        return i == 1;  // Proven to be the same range.
       case SCALE:
         return i == 1 && In(1).offset() == Out(0).offset() && In(1).dtype() == Out(0).dtype();
       case ADAMW:

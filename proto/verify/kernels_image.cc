@@ -135,7 +135,7 @@ void StepCheck::Columns() {
   if (concat) {
     Attributes({});
   } else {
-    Attributes({A::kFirstColumnFieldNumber});
+    Attributes({A::kFirstColumnFieldNumber, A::kGroupsFieldNumber, A::kColumnShiftFieldNumber});
   }
   if (!(concat ? Arity(2, 2, 1, 1) : Arity(1, 1, 1, 1))) return;
   AllFloating();
@@ -147,10 +147,17 @@ void StepCheck::Columns() {
     Shape(Out(0), {rows, columns + In(1).shape(1)});
     return;
   }
-  Shape(Out(0), {rows, Out(0).shape(1)});
-  const int64_t first = attributes().first_column();
-  Require(first >= 0 && first <= columns - Out(0).shape(1), "first_column", static_cast<double>(first),
+  const int64_t groups = std::max<int64_t>(1, attributes().groups());
+  if (attributes().groups() < 0 || rows % groups != 0) {
+    return Require(false, "groups", static_cast<double>(attributes().groups()), "0, or a divisor of the input's rows");
+  }
+  Shape(Out(0), {rows / groups, Out(0).shape(1)});
+  // Of all groups side by side; they have the elements of the input.
+  const int64_t first = attributes().first_column(), all = groups * columns;
+  Require(first >= 0 && first <= all - Out(0).shape(1), "first_column", static_cast<double>(first),
           "such that the output's columns are among the input's");
+  if (first < 0 || first > all) return;
+  Within(attributes().column_shift(), "column_shift", Out(0).shape(1), all - first);
 }
 
 void StepCheck::Upsample() {
@@ -203,7 +210,8 @@ void StepCheck::SquaredError() {
   } else {
     Attributes({A::kLossWeightFieldNumber});
   }
-  if (!Arity(2, 2, 1, 1)) return;
+  if (!Arity(2, forward ? 2 : 3, 1, 1)) return;
+  if (inputs() == 3) ScaleState(In(2));
   AllFloating();
   Require(attributes().loss_weight() >= 0, "loss_weight", attributes().loss_weight(), "at least 0");
   if (!Rank(In(0), 2)) return;

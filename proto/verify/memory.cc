@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "proto/verify/symbols.h"
 
 namespace weft::verify {
 namespace {
@@ -50,7 +53,11 @@ class TemplateMemory {
 
   void Run() {
     for (int b = 0; b < t_.t->buffers_size() && !findings_->full(); ++b) {
-      CheckConflicts(b);
+      if (t_.t->buffers(b).place() == HOST) {
+        CheckConflictsByBytes(b);
+      } else {
+        CheckConflicts(b);
+      }
       if (!t_.t->buffers(b).persistent()) CheckLifetimes(b);
       CheckIndices(b);
     }
@@ -116,6 +123,53 @@ class TemplateMemory {
       readers.clear();
       writer = &access;
     }
+  }
+
+  // Of bytes: accesses since the last write, it included.
+  struct Last {
+    int writer = -1;
+    std::vector<int> readers;
+  };
+
+  // Of host memory, where a FETCH of some bytes may run beside an OFFLOAD of others.
+  void CheckConflictsByBytes(int buffer) {
+    const std::vector<BufferAccess>& list = accesses_[buffer];
+    RangeMap<Last> last;
+    int first = -1, second = -1;
+    const auto require = [&](int earlier, int later) {
+      if (earlier < 0 || earlier == later || first >= 0 || Ordered(list[earlier], list[later])) return;
+      first = earlier, second = later;
+    };
+    for (int i = 0; i < static_cast<int>(list.size()) && first < 0; ++i) {
+      if (list[i].use == nullptr) continue;
+      // Reads first: what the action itself has written is ordered by its segment.
+      for (const bool writes : {false, true}) {
+        const RangeSet& bytes = writes ? list[i].use->writes : list[i].use->first_reads;
+        for (const auto& [begin, end] : bytes.ranges()) {
+          RangeMap<Last> next;
+          last.ForEach(begin, end, [&](int64_t from, int64_t to, Last known) {
+            require(known.writer, i);
+            if (writes) {
+              for (const int reader : known.readers) require(reader, i);
+            } else {
+              known.readers.push_back(i);
+              next.Set(from, to, std::move(known));
+            }
+            return true;
+          });
+          if (writes) {
+            last.Set(begin, end, {i, {}});
+          } else {
+            for (auto& [from, value] : next.ranges) last.Set(from, value.first, std::move(value.second));
+          }
+        }
+      }
+    }
+    if (first < 0) return;
+    const BufferAccess &a = list[first], &b = list[second];
+    Bad("P7.race", Name(a.instance), a.write ? " writes " : " reads ", DescribeBuffer(*t_.t, buffer), " and ",
+        NameFrom(b.instance, a.instance), b.write ? " writes" : " reads",
+        " the same bytes of it, and neither waits for ", "the other");
   }
 
   // One lifetime per list copy that uses the buffer.

@@ -120,6 +120,14 @@ class StepCheck {
     return step_.has_attributes() && attributes().GetReflection()->HasField(
                                          attributes(), attributes().GetDescriptor()->FindFieldByNumber(attribute));
   }
+  // kernels_optimizer.cc
+  void NormFactor(const Value& norm);
+  void ScaleState(const Value& scale);
+  void NormTotal();
+  void UpdateLossScale();
+  void ScaleKernel();
+  void Optimizer();
+
   // kernels_split.cc. The largest value of a shift over the ranks; 0 if its terms are wrong, which is reported.
   int64_t Largest(const Shift& shift, const char* name);
   // A part of `extent` that begins at the shift lies within `whole`.
@@ -129,6 +137,13 @@ class StepCheck {
   void CrossEntropyParts();
   void NormParts();
   void SquaredNorm();
+
+  // kernels_attention.cc
+  bool Pairs(const Value& v, int64_t rows);
+  int64_t QueryColumns(const Value& v);
+  void AttentionOps();
+  void DropoutKernel();
+  void DropoutByMask();
 
   // kernels_transformer.cc
   void Load();
@@ -154,9 +169,7 @@ class StepCheck {
   void Embedding();
   void PositionEmbedding();
   void LayerNorm();
-  void DropoutKernel();
   void CrossEntropy();
-  void Optimizer();
   void Kernels();
   void Aliases();
 

@@ -234,7 +234,10 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
     if (axis.name() == "data") data = axis.size();
   }
   const bool losses = buffer.role() == LOCAL_LOSSES || buffer.role() == LOSSES;
-  const int64_t elements = losses ? program.microbatches() * data : buffer.role() == NORM ? 2 : program.tensors_size();
+  const int64_t elements = losses                        ? program.microbatches() * data
+                           : buffer.role() == NORM       ? 2
+                           : buffer.role() == LOSS_SCALE ? 3
+                                                         : program.tensors_size();
   // Exact norms do not depend on how tensors are cut (P11).
   const bool norms = buffer.role() == LOCAL_NORMS || buffer.role() == NORMS;
   const DType dtype = norms && program.accumulation() == EXACT && buffer.dtype() == EXACT192 ? EXACT192 : FP64;

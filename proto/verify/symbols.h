@@ -39,7 +39,7 @@ struct NormPart {
 };
 
 struct Symbol {
-  enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses, kWeights };
+  enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses, kWeights, kState };
   Kind kind = kUnknown;
   // kActivation: made by (backward?, stage, microbatch). With a width it is of any or all of so many microbatches.
   bool backward = false;
@@ -57,6 +57,10 @@ struct Symbol {
   // kWeights: the new ones of a tensor, and which ranges of it.
   int tensor = 0;
   Cuts ranges;
+  // kState: what was fetched of a buffer in host memory, so many bytes further on there; with the update of the step?
+  int buffer = 0;
+  int64_t shift = 0;
+  bool updated = false;
 
   bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
 

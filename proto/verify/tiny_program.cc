@@ -14,7 +14,12 @@ constexpr int64_t kVocabulary = 8, kPadded = 16, kWidth = 4, kSequence = 4, kMic
 
 class Builder : private ProgramBuilder {
  public:
-  Builder(bool evaluation, AccumulationMode accumulation) : evaluation_(evaluation), exact_(accumulation == EXACT) {
+  Builder(bool evaluation, AccumulationMode accumulation, TinyScaling scaling = TinyScaling::kNone)
+      : evaluation_(evaluation),
+        exact_(accumulation == EXACT),
+        dynamic_(scaling == TinyScaling::kDynamic),
+        loss_scale_(scaling == TinyScaling::kNone || dynamic_ ? 0 : 1024),
+        by_update_(dynamic_ || scaling == TinyScaling::kFixedByUpdate) {
     p_.set_name(evaluation ? "tiny evaluation" : "tiny");
     p_.set_accumulation(accumulation);
   }
@@ -108,6 +113,7 @@ class Builder : private ProgramBuilder {
     Tensor("gamma", FP32, width, READ);
     Tensor("wte", FP32, table, READ);
     Saved(READ);
+    if (dynamic_) Tensor("scale", FP64, {3}, READ);
     Tensor("dwte", GradientType(), table, READ_WRITE);
     Tensor("dgamma", GradientType(), width, READ_WRITE);
     Tensor("dbeta", GradientType(), width, READ_WRITE);
@@ -120,10 +126,11 @@ class Builder : private ProgramBuilder {
       Val("one dbeta", FP32, width);
     }
     Tensor("dx", FP32, act, WRITE);
-    StepAttributes& back =
-        *Do(CROSS_ENTROPY_BACKWARD, "loss backward", {"logits", "lse", "targets"}, {"dlogits"})->mutable_attributes();
+    std::vector<std::string> read = {"logits", "lse", "targets"};
+    if (dynamic_) read.push_back("scale");
+    StepAttributes& back = *Do(CROSS_ENTROPY_BACKWARD, "loss backward", read, {"dlogits"})->mutable_attributes();
     back.set_vocabulary(kVocabulary);
-    back.set_loss_weight(1.0 / 16);
+    back.set_loss_weight((loss_scale_ > 0 ? loss_scale_ : 1) / 16);
     Do(MATMUL, "head input", {"dlogits", "wte"}, {"dh"});
     Accumulate("head weight", MATMUL, {"dlogits", "h"}, "dwte", true);
     if (exact_) {
@@ -167,19 +174,42 @@ class Builder : private ProgramBuilder {
     Begin(absl::StrCat("scale", pipe));
     Tensor("norms", FP64, {3}, READ);
     Tensor("norm", FP64, {2}, WRITE);
-    for (const auto& [name, shape] : Held(pipe)) Tensor("d" + name, FP32, shape, READ_WRITE);
-    Do(NORM_TOTAL, "total", {"norms"}, {"norm"})->mutable_attributes()->set_clip_norm(1);
-    for (const auto& [name, shape] : Held(pipe)) Do(SCALE, "scale " + name, {"norm", "d" + name}, {"d" + name});
+    if (dynamic_) Tensor("scale", FP64, {3}, READ);
+    for (const auto& [name, shape] : Held(pipe)) {
+      if (!by_update_) Tensor("d" + name, FP32, shape, READ_WRITE);
+    }
+    std::vector<std::string> norms = {"norms"}, scaling;
+    if (dynamic_) norms.push_back("scale");
+    StepAttributes& total = *Do(NORM_TOTAL, "total", norms, {"norm"})->mutable_attributes();
+    total.set_clip_norm(1);
+    total.set_loss_scale(loss_scale_);
+    for (const auto& [name, shape] : Held(pipe)) {
+      if (!by_update_) Do(SCALE, "scale " + name, {"norm", "d" + name}, {"d" + name});
+    }
 
     Begin(absl::StrCat("optimizer", pipe));
+    if (by_update_) {
+      Tensor("norm", FP64, {2}, READ);
+      scaling.push_back("norm");
+    }
+    if (dynamic_) {
+      Tensor("scale", FP64, {3}, READ_WRITE);
+      scaling.push_back("scale");
+    }
     for (const auto& [name, shape] : Held(pipe)) {
       Tensor("d" + name, FP32, shape, READ_WRITE);
       Tensor(name, FP32, shape, READ_WRITE);
     }
     for (const auto& [name, shape] : Held(pipe)) {
-      Do(SGD_STEP, "update " + name, {"d" + name, name}, {name});
+      std::vector<std::string> inputs = {"d" + name, name};
+      inputs.insert(inputs.end(), scaling.begin(), scaling.end());
+      Do(SGD_STEP, "update " + name, inputs, {name});
       Do(FILL, "zero " + name, {}, {"d" + name});
     }
+    if (!dynamic_) return;
+    StepAttributes& update = *Do(UPDATE_LOSS_SCALE, "update scale", {"norm", "scale"}, {"scale"})->mutable_attributes();
+    update.set_loss_scale(1024);
+    update.set_growth_interval(100);
   }
 
   // --- templates
@@ -210,6 +240,7 @@ class Builder : private ProgramBuilder {
       Persistent("local norms", COMMUNICATION, FP64, {3}, LOCAL_NORMS);
       Persistent("norms", COMMUNICATION, FP64, {3}, NORMS);
       Persistent("norm", COMMUNICATION, FP64, {2}, NORM);
+      if (dynamic_) Persistent("scale", OPTIMIZER, FP64, {3}, LOSS_SCALE);
     }
     if (evaluation_) top_ += 16384;  // Clear of everything that training keeps.
     const auto m_ = [](const char* name, int m) { return absl::StrCat(name, m); };
@@ -296,9 +327,10 @@ class Builder : private ProgramBuilder {
         continue;
       }
       const std::string acc = exact_ ? "acc " : "";
-      Compute(BACKWARD, b, 1, m, "B1",
-              {"x" + n, "gamma", "wte", "saved" + n, acc + "dwte", acc + "dgamma", acc + "dbeta", "workspace" + n,
-               "dx" + n});
+      std::vector<std::string> operands = {"x" + n, "gamma", "wte", "saved" + n};
+      if (dynamic_) operands.push_back("scale");
+      operands.insert(operands.end(), {acc + "dwte", acc + "dgamma", acc + "dbeta", "workspace" + n, "dx" + n});
+      Compute(BACKWARD, b, 1, m, "B1", operands);
       Move(SEND, send, 1, m, FROM_LOSS, 0, "dx" + n);
       Dep(send, b);
       Dep(b, send, 1);
@@ -311,11 +343,14 @@ class Builder : private ProgramBuilder {
   void ListOfEnd(int pipe) {
     const std::string n = absl::StrCat(pipe), acc = exact_ ? "acc " : "";
     std::vector<std::string> gradients, norm, scale = {"norms", "norm"}, update;
+    if (dynamic_) scale.push_back("scale");
+    if (by_update_) update.push_back("norm");
+    if (dynamic_) update.push_back("scale");
     for (const auto& [name, shape] : Held(pipe)) {
       gradients.push_back(acc + "d" + name);
       if (exact_ || pipe == 0 || name != "wte") norm.push_back("d" + name);
       if (exact_) norm.push_back("acc d" + name);
-      scale.push_back("d" + name);
+      if (!by_update_) scale.push_back("d" + name);
       update.push_back("d" + name);
       update.push_back(name);
     }
@@ -338,11 +373,17 @@ class Builder : private ProgramBuilder {
 
   const bool evaluation_;
   const bool exact_;
+  const bool dynamic_;
+  // A fixed one, 0 = none; and whether the optimizer's kernel undoes it.
+  const double loss_scale_;
+  const bool by_update_;
 };
 
 }  // namespace
 
-Program TinyProgram(AccumulationMode accumulation) { return Builder(false, accumulation).Build(); }
+Program TinyProgram(AccumulationMode accumulation, TinyScaling scaling) {
+  return Builder(false, accumulation, scaling).Build();
+}
 Program TinyEvaluation() { return Builder(true, IN_ORDER).Build(); }
 
 }  // namespace weft

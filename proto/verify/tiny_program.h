@@ -10,7 +10,10 @@
 
 namespace weft {
 
-Program TinyProgram(AccumulationMode accumulation = IN_ORDER);
+// Loss scaling (rule P11): none; a fixed one that the update, or SCALE before it, undoes; a dynamic one.
+enum class TinyScaling { kNone, kFixedByUpdate, kFixedByScale, kDynamic };
+
+Program TinyProgram(AccumulationMode accumulation = IN_ORDER, TinyScaling scaling = TinyScaling::kNone);
 // Forward only, on the same persistent buffers.
 Program TinyEvaluation();
 

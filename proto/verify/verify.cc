@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/verify/completeness.h"
 #include "proto/verify/index.h"
+#include "proto/verify/loss_scale.h"
 #include "proto/verify/matching.h"
 #include "proto/verify/memory.h"
 #include "proto/verify/plain_program.h"
@@ -32,6 +33,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   const verify::ListOrders order = verify::CheckDeadlock(index, matching, findings);
   if (!findings->empty()) return;
   if (program.post_validation()) {
+    if (verify::IsScaled(program)) findings->Add("P11.scale", "a program with post_validation has no loss scaling");
     verify::CheckPostValidation(index, matching, findings);
     for (const bool again : {false, true}) {
       if (!findings->empty() || (again && !verify::HasAgain(program))) return;
@@ -49,6 +51,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   if (!options.completeness || !findings->empty()) return;
   const bool training = verify::IsTraining(program);
   verify::CheckCompleteness(index, training, findings);
+  if (findings->empty() && training) verify::CheckLossScale(index, findings);
   if (findings->empty()) verify::CheckDataflow(index, matching, order, training, findings);
 }
 

@@ -7,10 +7,10 @@
 #include "tests/e2e/tiny_gpt.h"
 
 int main(int argc, char** argv) {
-  if (argc < 8 || argc > 11) {
+  if (argc < 8 || argc > 12) {
     std::fprintf(stderr,
                  "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS "
-                 "[RECOMPUTE [CLIP_NORM [PLAN_FIELDS]]]\n");
+                 "[RECOMPUTE [CLIP_NORM [PLAN_FIELDS [HALF]]]]\n");
     return 2;
   }
   weft::TinyPlan plan;
@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   plan.recompute = argc > 8 && std::atoi(argv[8]) != 0;
   if (argc > 9) plan.clip = std::atof(argv[9]);
   if (argc > 10) plan.plan_fields = argv[10];
+  if (argc > 11) plan.half = argv[11];
   const absl::StatusOr<weft::Program> program = weft::CompileTiny(plan);
   absl::Status status = program.status();
   if (status.ok()) status = weft::WriteProgram(*program, argv[1]);

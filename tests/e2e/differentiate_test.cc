@@ -72,6 +72,14 @@ std::vector<Case> Cases() {
   cases.push_back({"matmul_transpose_b",
                    {"4x4xf64"},
                    "%y = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " + m});
+  // Two of x's columns in the middle, and one at its end.
+  cases.push_back({"slice_columns",
+                   {"2x4xf64", "1x4xf64"},
+                   "%s = weft.slice_columns %x {L, first_column = 1 : i64} : (" + m +
+                       ") -> tensor<6x2xf64>\n%e = weft.slice_columns %x {L, first_column = 3 : i64} : (" + m +
+                       ") -> tensor<6x1xf64>\n%a = weft.matmul %s, %p1 {L} : (tensor<6x2xf64>, tensor<2x4xf64>) -> " +
+                       m + "\n%b = weft.matmul %e, %p2 {L} : (tensor<6x1xf64>, tensor<1x4xf64>) -> " + m +
+                       "\n%y = weft.add %a, %b {L} : " + mm});
   // x^T x p1: both operands of the first product are activations, one transposed.
   cases.push_back({"matmul_transpose_a",
                    {"4x4xf64"},
@@ -134,6 +142,40 @@ std::vector<Case> Cases() {
              "} : (tensor<6x8xf64>, tensor<6x4xf64>, tensor<6x4xf64>) -> (tensor<6x8xf64>, tensor<6x2xf64>)\n"
              "%y = weft.matmul %o, %p4 {L, transpose_b} : (tensor<6x8xf64>, tensor<4x8xf64>) -> " +
                  m)});
+  }
+  // The same in several ops: of one matrix, and of three with grouped heads.
+  for (const char* dropout :
+       {"",
+        "%d = weft.dropout %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = 3 : i64} : "
+        "(tensor<6x6xf64>) -> tensor<6x6xf64>\n",
+        "%d, %mask = weft.dropout_mask %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = "
+        "3 "
+        ": i64} : (tensor<6x6xf64>) -> (tensor<6x6xf64>, tensor<6x6xui8>)\n"}) {
+    const char* p = *dropout == 0 ? "%p" : "%d";
+    cases.push_back(
+        {absl::StrCat("attention_ops ", dropout),
+         {"4x12xf64"},
+         absl::StrCat(
+             "%qkv = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x12xf64>) -> tensor<6x12xf64>\n"
+             "%s = weft.attention_scores %qkv {L, heads = 2 : i64, scale = 0.7 : f64, sequence = 3 : i64} : "
+             "(tensor<6x12xf64>) -> tensor<6x6xf64>\n"
+             "%p = weft.attention_softmax %s {L, causal, heads = 2 : i64, sequence = 3 : i64} : (tensor<6x6xf64>) -> "
+             "tensor<6x6xf64>\n",
+             dropout, "%y = weft.attention_values ", p,
+             ", %qkv {L, heads = 2 : i64, sequence = 3 : i64} : (tensor<6x6xf64>, tensor<6x12xf64>) -> ", m)});
+    cases.push_back(
+        {absl::StrCat("attention_ops_grouped ", dropout),
+         {"2x4xf64", "2x4xf64"},
+         absl::StrCat("%k = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<2x4xf64>) -> "
+                      "tensor<6x2xf64>\n%v = weft.matmul %x, %p2 {L, transpose_b} : (tensor<6x4xf64>, "
+                      "tensor<2x4xf64>) -> tensor<6x2xf64>\n%s = weft.attention_scores %x, %k {L, heads = 2 : i64, "
+                      "kv_heads = 1 : i64, scale = 0.7 : f64, sequence = 3 : i64} : (tensor<6x4xf64>, tensor<6x2xf64>) "
+                      "-> tensor<6x6xf64>\n%p = weft.attention_softmax %s {L, causal, heads = 2 : i64, sequence = 3 : "
+                      "i64, window = 2 : i64} : (tensor<6x6xf64>) -> tensor<6x6xf64>\n",
+                      dropout, "%y = weft.attention_values ", p,
+                      ", %v {L, heads = 2 : i64, kv_heads = 1 : i64, sequence = 3 : i64} : (tensor<6x6xf64>, "
+                      "tensor<6x2xf64>) -> ",
+                      m)});
   }
   // One value as keys and as values.
   cases.push_back({"attention_shared",

@@ -65,19 +65,19 @@ std::string TinyPlan::Name() const {
                       schedule_fields.empty() ? "" : " ", schedule_fields, plan_fields.empty() ? "" : " ", plan_fields,
                       " batch ", batch, clip == 0.5 ? "" : absl::StrCat(" clip ", clip), tied ? "" : " untied",
                       recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ", recompute_fields,
-                      exact ? " exact" : "", bf16 ? " bf16" : "", fp64 ? " fp64" : "");
+                      exact ? " exact" : "", bf16 ? " bf16" : "", fp64 ? " fp64" : "", half.empty() ? "" : " ", half,
+                      optimizer == "adamw {}" ? "" : " ", optimizer == "adamw {}" ? "" : optimizer);
 }
 
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
   WEFT_ASSIGN_OR_RETURN(const std::string config, Config(plan));
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model,
                         ImportHuggingFaceConfig(absl::StrCat(config, plan.layers, "}"), "tiny"));
-  WEFT_ASSIGN_OR_RETURN(
-      const Recipe recipe,
-      Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch,
-                                 " microbatch_sequences: ", plan.microbatch, " dropout: ", plan.dropout,
-                                 " seed: 1234 clip_norm: ", plan.clip, " steps: ", plan.steps,
-                                 " lr { peak: 0.01 warmup_steps: 3 decay: 'cosine' min: 0.001 } adamw {}")));
+  WEFT_ASSIGN_OR_RETURN(const Recipe recipe,
+                        Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch,
+                                                   " microbatch_sequences: ", plan.microbatch,
+                                                   " dropout: ", plan.dropout, " seed: 1234 clip_norm: ", plan.clip,
+                                                   " steps: ", plan.steps, " lr { ", plan.lr, " } ", plan.optimizer)));
   WEFT_ASSIGN_OR_RETURN(
       const Plan message,
       Parse<Plan>(absl::StrCat(
@@ -87,7 +87,9 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
           : plan.recompute               ? "mode: FULL"
                                          : "mode: NONE",
           " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER",
-          plan.fp64 ? " precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
+          plan.half == "fp16"         ? " precision { compute: FP16 }"
+          : plan.half == "fp16 grads" ? " precision { compute: FP16 grads: FP16 }"
+          : plan.fp64 ? " precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
           : plan.bf16
               ? " precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
               : " precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }")));
@@ -95,8 +97,9 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
       const Cluster cluster,
       Parse<Cluster>("name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
                      "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
-                     "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } } "
-                     "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }"));
+                     "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
+                     "peaks { dtype: FP16 flops_per_second: 1e11 } } "
+                     "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 } host { bytes_per_second: 1e10 }"));
   return Compile(model, recipe, message, cluster, {});
 }
 

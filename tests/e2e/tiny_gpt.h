@@ -39,6 +39,11 @@ struct TinyPlan {
   std::string recompute_fields = "";
   // gpt2, llama (grouped heads, tied head), mistral (a window shorter than the sequence), qwen2 (biases) or bert.
   std::string family = "gpt2";
+  // Instead of fp32, bf16 or fp64: "fp16", or "fp16 grads" where gradients are of half precision too.
+  std::string half = "";
+  // Fields of the recipe.
+  std::string optimizer = "adamw {}";
+  std::string lr = "peak: 0.01 warmup_steps: 3 decay: 'cosine' min: 0.001";
 
   std::string Name() const;
 };

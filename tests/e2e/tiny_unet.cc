@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/compile.h"
 #include "compiler/unet_graph.h"
 #include "executor/image_format.h"
@@ -22,7 +23,7 @@ absl::StatusOr<T> Parse(const std::string& text) {
   return message;
 }
 
-ModelGraph TinyUnet() {
+ModelGraph TinyUnet(bool scale_shift) {
   UnetShape shape;
   shape.image_size = 8;
   shape.channels = 8;
@@ -33,40 +34,53 @@ ModelGraph TinyUnet() {
   shape.groups = 4;
   shape.dropout = 0.1;
   shape.diffusion_steps = 100;
+  shape.scale_shift = scale_shift;
   return BuildUnetGraph(shape, "tiny");
+}
+
+std::string MeshOf(const UnetPlan& plan) {
+  std::string axes;
+  const std::string mesh = plan.mesh.empty() ? absl::StrCat("data", plan.data, " pipe", plan.pipe) : plan.mesh;
+  for (absl::string_view axis : absl::StrSplit(mesh, ' ')) {
+    const size_t digits = axis.find_first_of("0123456789");
+    absl::StrAppend(&axes, "axes { name: '", axis.substr(0, digits), "' size: ", axis.substr(digits), " } ");
+  }
+  return axes;
 }
 
 }  // namespace
 
 std::string UnetPlan::Name() const {
-  return absl::StrCat("pipe ", pipe, " data ", data, x > 1 ? absl::StrCat(" x ", x) : "", " ", schedule, " ",
+  return absl::StrCat(mesh.empty() ? absl::StrCat("pipe ", pipe, " data ", data) : mesh, " ", schedule, " ",
                       schedule_fields, " ", plan_fields, " recompute ", recompute, exact ? " exact" : "",
-                      bf16 ? " bf16" : "", " threads ", threads);
+                      bf16 ? " bf16" : "", fp64 ? " fp64" : "", scale_shift ? " scale and shift" : "", " threads ",
+                      threads);
 }
 
 Cluster TinyCluster() {
   return *Parse<Cluster>(
       "name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
       "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
-      "peaks { dtype: BF16 flops_per_second: 1e11 } } intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 }");
+      "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } } intra_node { "
+      "bytes_per_second: 1e10 latency_seconds: 1e-6 }");
 }
 
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
   WEFT_ASSIGN_OR_RETURN(const Recipe recipe,
                         Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: 8 ",
-                                                   "microbatch_sequences: 1 dropout: 0.1 seed: 77 clip_norm: ",
-                                                   plan.clip_norm, " steps: 6 ", "lr { peak: 0.02 } adamw {}")));
-  const std::string x = plan.x > 1 ? absl::StrCat(" } axes { name: 'x' size: ", plan.x) : "";
+                                                   "microbatch_sequences: ", plan.microbatch,
+                                                   " dropout: 0.1 seed: 77 clip_norm: ", plan.clip_norm, " steps: 6 ",
+                                                   "lr { peak: ", plan.learning_rate, " } adamw {}")));
   const char* precision =
-      plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
-                : "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }";
-  WEFT_ASSIGN_OR_RETURN(const Plan message,
-                        Parse<Plan>(absl::StrCat(
-                            "mesh { axes { name: 'data' size: ", plan.data, x,
-                            " } axes { name: 'pipe' size: ", plan.pipe, " } } schedule { name: '", plan.schedule, "' ",
-                            plan.schedule_fields, " } ", plan.plan_fields, " recompute { mode: ", plan.recompute,
-                            " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
-  return Compile(TinyUnet(), recipe, message, TinyCluster(), {});
+      plan.fp64   ? "precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
+      : plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
+                  : "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }";
+  WEFT_ASSIGN_OR_RETURN(
+      const Plan message,
+      Parse<Plan>(absl::StrCat("mesh { ", MeshOf(plan), " } schedule { name: '", plan.schedule, "' ",
+                               plan.schedule_fields, " } ", plan.plan_fields, " recompute { mode: ", plan.recompute,
+                               " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
+  return Compile(TinyUnet(plan.scale_shift), recipe, message, TinyCluster(), {});
 }
 
 absl::Status WriteTinyImages(const std::string& path) {

@@ -14,7 +14,6 @@ namespace weft {
 struct UnetPlan {
   int pipe = 1;
   int data = 1;
-  int x = 1;
   const char* schedule = "1f1b";
   const char* recompute = "NONE";
   bool exact = false;
@@ -24,6 +23,13 @@ struct UnetPlan {
   const char* plan_fields = "";
   int threads = 1;
   double clip_norm = 0.5;
+  // "x2 data2": axes and sizes, innermost first; instead of `pipe` and `data`.
+  std::string mesh = "";
+  int microbatch = 1;
+  double learning_rate = 0.02;
+  bool fp64 = false;
+  // The embedded time scales and shifts instead of being added.
+  bool scale_shift = false;
 
   std::string Name() const;
 };

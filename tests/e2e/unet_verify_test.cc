@@ -62,6 +62,18 @@ TEST_F(UnetVerifyTest, Attributes) {
   EXPECT_THAT(AttributeRefusal(UPSAMPLE, [](StepAttributes* a) { a->set_width(-1); }), HasSubstr("width is -1"));
   EXPECT_THAT(AttributeRefusal(SLICE_COLUMNS, [](StepAttributes* a) { a->set_first_column(-1); }),
               HasSubstr("first_column is -1"));
+  EXPECT_THAT(AttributeRefusal(SLICE_COLUMNS, [](StepAttributes* a) { a->set_groups(-1); }), HasSubstr("groups is -1"));
+  EXPECT_THAT(AttributeRefusal(SLICE_COLUMNS, [](StepAttributes* a) { a->set_groups(int64_t{1} << 62); }),
+              HasSubstr("a divisor of the input's rows"));
+  EXPECT_THAT(AttributeRefusal(SLICE_COLUMNS, [](StepAttributes* a) { a->set_groups(2); }),
+              HasSubstr("must have shape"));
+  EXPECT_THAT(AttributeRefusal(SLICE_COLUMNS,
+                               [](StepAttributes* a) {
+                                 ShiftTerm& term = *a->mutable_column_shift()->add_terms();
+                                 term.set_axis("pipe");
+                                 term.set_stride(1000);
+                               }),
+              HasSubstr("column_shift is up to 1000"));
   EXPECT_THAT(AttributeRefusal(LOAD_NOISY_IMAGE, [](StepAttributes* a) { a->set_diffusion_steps(0); }),
               HasSubstr("diffusion_steps is 0"));
   EXPECT_THAT(AttributeRefusal(LOAD_NOISE, [](StepAttributes* a) { a->set_sequence(32); }),

@@ -190,3 +190,13 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = -1.0 
     weft.yield %losses : tensor<2xf64>
   }
 }
+
+// -----
+
+// expected-error@+1 {{[training_c2] field growth_interval of weft.training must be an i32, at least 1, beside loss_scale}}
+module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, growth_interval = 100 : i32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
+  weft.graph @model {
+  ^bb0(%losses: tensor<2xf64>):
+    weft.yield %losses : tensor<2xf64>
+  }
+}

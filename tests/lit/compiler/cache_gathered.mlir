@@ -67,3 +67,28 @@ weft.segment @stage1.backward backward stage 1 (%dy: tensor<4x4xf32> as <output_
   %a = weft.matmul %dy, %w {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   weft.return %a : tensor<4x4xf32>
 }
+
+// One message brings several parameters over data. What is kept is left out of it; the rest is still gathered.
+// TWO-LABEL: weft.segment @stage2.forward
+// CHECK-LABEL: weft.segment @stage2.forward
+// CHECK-SAME: -> (<output>, <saved>)
+// CHECK-LABEL: weft.segment @stage2.backward
+// CHECK-SAME: (%{{.*}}: tensor<4x4xf32> as <output_grad>, %[[GAMMA:.*]]: tensor<2xf32> as <param tensor 5>, %[[W:.*]]: tensor<4x4xf32> as <saved>)
+// CHECK-NEXT: weft.group_all_gather(%[[GAMMA]]) over {data = array<i64>} members 2
+// CHECK-NEXT: weft.matmul %{{.*}}, %[[W]]
+weft.segment @stage2.forward forward stage 2 (%x: tensor<4x4xf32> as <input>, %p: tensor<4xf32> as <param tensor 4>,
+    %q: tensor<2xf32> as <param tensor 5>) -> (<output>) {
+  %z, %gamma = weft.group_all_gather (%p, %q) over {data = array<i64>} members 2 gather_weights "ring" : (tensor<4xf32>, tensor<2xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %n, %r = weft.rms_norm %x, %gamma {epsilon = 1.0e-5 : f64} : (tensor<4x4xf32>, tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>)
+  %w = weft.group_all_gather (%z) over {z = array<i64>} members 2 gather_weights "ring" : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %n, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %a : tensor<4x4xf32>
+}
+weft.segment @stage2.backward backward stage 2 (%dy: tensor<4x4xf32> as <output_grad>, %p: tensor<4xf32> as <param tensor 4>,
+    %q: tensor<2xf32> as <param tensor 5>) -> (<input_grad>) {
+  %z, %gamma = weft.group_all_gather (%p, %q) over {data = array<i64>} members 2 gather_weights "ring" : (tensor<4xf32>, tensor<2xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %w = weft.group_all_gather (%z) over {z = array<i64>} members 2 gather_weights "ring" : (tensor<8xf32>) -> tensor<4x4xf32>
+  %a = weft.matmul %dy, %w {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b, %r = weft.rms_norm %a, %gamma {epsilon = 1.0e-5 : f64} : (tensor<4x4xf32>, tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>)
+  weft.return %b : tensor<4x4xf32>
+}

@@ -34,15 +34,21 @@ module {
 // -----
 
 module {
-  weft.tensor @t0 index 0 shape [4, 4] : tensor<4x4xf32>
+  weft.tensor @t0 index 0 shape [8, 4] : tensor<8x4xf32>
+  weft.tensor @t1 index 1 shape [4, 4] : tensor<4x4xf32>
+  weft.tensor @t2 index 2 shape [4] : tensor<4xf32>
   weft.graph @m {
   ^bb0(%losses: tensor<1xf64>):
     %t = weft.load_tokens : tensor<8xi32>
-    %w0 = weft.parameter 0 : tensor<4x4xf32>
-    %x = weft.embedding %t, %w0 : (tensor<8xi32>, tensor<4x4xf32>) -> tensor<8x4xf32>
-    %w = weft.parameter 0 use 1 : tensor<4x4xf32>
-    // expected-error@+1 {{[shard_c4] 'matmul': reads a parameter that another place of the model needs to be cut differently over x and y}}
-    %y = weft.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %w0 = weft.parameter 0 : tensor<8x4xf32>
+    %x = weft.embedding %t, %w0 : (tensor<8xi32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %g = weft.parameter 2 : tensor<4xf32>
+    %n, %nr = weft.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>)
+    %w = weft.parameter 1 : tensor<4x4xf32>
+    %y = weft.matmul %n, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %g1 = weft.parameter 2 use 1 : tensor<4xf32>
+    // expected-error@+1 {{[shard_c4] 'rms_norm': reads a parameter that another place of the model needs to be cut differently over x and y}}
+    %m, %mr = weft.rms_norm %y, %g1 {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>)
     weft.yield %losses : tensor<1xf64>
   }
 }
@@ -106,8 +112,8 @@ module {
     %x = weft.embedding %t, %w0 : (tensor<8xi32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %w = weft.parameter 1 : tensor<4x4xf32>
     %y = weft.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
-    // expected-error@+1 {{[shard_c8] 'add': its operands are cut differently over x and y}}
-    %z = weft.add %x, %y : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    // expected-error@+1 {{[shard_c8] 'swiglu': its operands are cut differently over x and y}}
+    %z = weft.swiglu %x, %y : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     weft.yield %losses : tensor<1xf64>
   }
 }

@@ -43,3 +43,20 @@ module {
     weft.yield %losses : tensor<1xf64>
   }
 }
+
+// -----
+
+module {
+  weft.tensor @t0 index 0 shape [8, 4] : tensor<8x4xf32>
+  weft.tensor @t1 index 1 shape [4, 4, 1, 1] : tensor<4x4x1x1xf32>
+  weft.graph @m {
+  ^bb0(%losses: tensor<1xf64>):
+    %t = weft.load_tokens : tensor<8xi32>
+    %w0 = weft.parameter 0 : tensor<8x4xf32>
+    %x = weft.embedding %t, %w0 : (tensor<8xi32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %w = weft.parameter 1 : tensor<4x4x1x1xf32>
+    // expected-error@+1 {{[shard_c17] 'conv2d': a convolution needs whole images, but rows are split over x}}
+    %y = weft.conv2d %x, %w {height = 2 : i64, width = 2 : i64, kernel_size = 1 : i64, stride = 1 : i64} : (tensor<8x4xf32>, tensor<4x4x1x1xf32>) -> tensor<8x4xf32>
+    weft.yield %losses : tensor<1xf64>
+  }
+}

@@ -256,3 +256,11 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %l: tenso
   %0 = weft.cross_entropy_backward %x, %l, %t {loss_weight = 0.5 : f64, vocabulary = 0 : i64} : (tensor<6x4xf32>, tensor<6xf32>, tensor<6xi32>) -> tensor<6x4xf32>
   weft.return
 }
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %l: tensor<6xf32> as <saved use 1>, %t: tensor<6xi32> as <saved use 2>, %s: tensor<2xf64> as <saved use 3>) -> () {
+  // expected-error@+1 {{[cross_entropy_backward_c7] scale (rule P11) must be 3, got 2}}
+  %0 = weft.cross_entropy_backward %x, %l, %t, %s {loss_weight = 0.5 : f64, vocabulary = 4 : i64} : (tensor<6x4xf32>, tensor<6xf32>, tensor<6xi32>, tensor<2xf64>) -> tensor<6x4xf32>
+  weft.return
+}

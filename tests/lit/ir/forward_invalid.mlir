@@ -212,7 +212,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[dropout_c2] dropout must be at least 0 and below 1, got -0.100000}}
+  // expected-error@+1 {{[dropout_c1] dropout must be at least 0 and below 1, got -0.100000}}
   %0 = weft.dropout %x {dropout = -0.1 : f64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   weft.return
 }

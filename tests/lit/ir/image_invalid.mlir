@@ -342,6 +342,56 @@ weft.graph @g {
 weft.graph @g {
 ^bb0(%losses: tensor<2xf64>):
   %x = weft.parameter 0 : tensor<8x5xf32>
+  // expected-error@+1 {{[slice_columns_c3] groups = 3 must divide x's 8 rows}}
+  %y = weft.slice_columns %x {first_column = 0 : i64, groups = 3 : i64} : (tensor<8x5xf32>) -> tensor<8x3xf32>
+  weft.yield %losses : tensor<2xf64>
+}
+
+// -----
+
+weft.graph @g {
+^bb0(%losses: tensor<2xf64>):
+  %x = weft.parameter 0 : tensor<8x5xf32>
+  // expected-error@+1 {{[slice_columns_c4] column_shift must map axes to positive strides}}
+  %y = weft.slice_columns %x {column_shift = {x = 0 : i64}, first_column = 0 : i64} : (tensor<8x5xf32>) -> tensor<8x3xf32>
+  weft.yield %losses : tensor<2xf64>
+}
+
+// -----
+
+weft.graph @g {
+^bb0(%losses: tensor<2xf64>):
+  %x = weft.parameter 0 : tensor<8x5xf32>
+  // expected-error@+1 {{[slice_columns_c5] `over` names one axis, and comes with at least two members and an algorithm}}
+  %y = weft.slice_columns %x {first_column = 0 : i64, over = {x = array<i64>}} : (tensor<8x5xf32>) -> tensor<8x3xf32>
+  weft.yield %losses : tensor<2xf64>
+}
+
+// -----
+
+weft.graph @g {
+^bb0(%losses: tensor<2xf64>):
+  %x = weft.parameter 0 : tensor<8x5xf32>
+  // expected-error@+1 {{[slice_columns_c6] takes a part only of gathered columns}}
+  %y = weft.slice_columns %x part %x {first_column = 0 : i64} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x3xf32>
+  weft.yield %losses : tensor<2xf64>
+}
+
+// -----
+
+weft.graph @g {
+^bb0(%losses: tensor<2xf64>):
+  %x = weft.parameter 0 : tensor<8x5xf32>
+  // expected-error@+1 {{[slice_columns_c7] part (one of the groups) must be 4x5, got 8x5}}
+  %y = weft.slice_columns %x part %x {algorithm = "ring", first_column = 0 : i64, groups = 2 : i64, members = 2 : i64, over = {x = array<i64>}} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<4x10xf32>
+  weft.yield %losses : tensor<2xf64>
+}
+
+// -----
+
+weft.graph @g {
+^bb0(%losses: tensor<2xf64>):
+  %x = weft.parameter 0 : tensor<8x5xf32>
   // expected-error@+1 {{[upsample_c1] height x width = 3 x 1 must be positive}}
   %y = weft.upsample %x {height = 3 : i64, width = 1 : i64} : (tensor<8x5xf32>) -> tensor<32x5xf32>
   weft.yield %losses : tensor<2xf64>
@@ -551,4 +601,12 @@ weft.graph @g {
   // expected-error@+1 {{[squared_error_backward_c2] result (like the prediction) must be 8x3, got 8x4}}
   %y = weft.squared_error_backward %p, %t {loss_weight = 1.0 : f64} : (tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<8x4xf32>
   weft.yield %losses : tensor<2xf64>
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%p: tensor<8x3xf32> as <saved use 0>, %s: tensor<2xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[squared_error_backward_c3] scale (rule P11) must be 3, got 2}}
+  %y = weft.squared_error_backward %p, %p, %s {loss_weight = 1.0 : f64} : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<2xf64>) -> tensor<8x3xf32>
+  weft.return
 }

@@ -33,6 +33,11 @@ weft.graph @image {
   %e = weft.concat_columns %d, %u : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
   // CHECK: weft.slice_columns %{{.*}} {first_column = 5 : i64} : (tensor<8x8xf32>) -> tensor<8x3xf32>
   %p = weft.slice_columns %e {first_column = 5 : i64} : (tensor<8x8xf32>) -> tensor<8x3xf32>
+  // CHECK: weft.slice_columns %{{.*}} {algorithm = "ring", column_shift = {x = 4 : i64}, first_column = 0 : i64, members = 2 : i64, over = {x = array<i64>}} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  %p1 = weft.slice_columns %e {algorithm = "ring", column_shift = {x = 4 : i64}, first_column = 0 : i64, members = 2 : i64, over = {x = array<i64>}} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  %p2 = weft.group_all_gather (%p1) over {x = array<i64>} members 2 tensor "ring" {blocking} : (tensor<8x4xf32>) -> tensor<16x4xf32>
+  // CHECK: weft.slice_columns %{{.*}} part %{{.*}} {algorithm = "ring", first_column = 0 : i64, groups = 2 : i64, members = 2 : i64, over = {x = array<i64>}} : (tensor<16x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
+  %p3 = weft.slice_columns %p2 part %p1 {algorithm = "ring", first_column = 0 : i64, groups = 2 : i64, members = 2 : i64, over = {x = array<i64>}} : (tensor<16x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
   // CHECK: weft.load_noise {sequence = 4 : i64} : tensor<8x3xf32>
   %noise = weft.load_noise {sequence = 4 : i64} : tensor<8x3xf32>
   // CHECK: weft.squared_error %{{.*}} {loss_weight = 5.000000e-01 : f64, sequence = 4 : i64} : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<2xf64>) -> tensor<2xf64>

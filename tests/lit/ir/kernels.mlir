@@ -111,5 +111,18 @@ weft.segment @step optimizer_step stage 2 (
   %7:2 = weft.sgd_step %5, %w, %m {momentum = 0.9 : f64, resultSegmentSizes = array<i32: 1, 1, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   // CHECK: weft.sgd_step %{{.*}}, %{{.*}} {{.*}} -> tensor<4xf32>
   %8 = weft.sgd_step %5, %w {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // Loss scaling.
+  // CHECK: %[[TOTAL:.*]] = weft.norm_total %{{.*}}, %[[SCALE:.*]] {clip_norm = 0.000000e+00 : f64} :
+  %9 = weft.norm_total %3, %norms {clip_norm = 0.0 : f64} : (tensor<3xf64>, tensor<3xf64>) -> tensor<2xf64>
+  // CHECK: weft.scale %[[TOTAL]], %{{.*}} -> tensor<4xf64>
+  %10 = weft.scale %9, %2 : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf64>
+  // CHECK: weft.adamw %{{.*}}, %[[TOTAL]], %[[SCALE]] {{.*}}
+  %11:3 = weft.adamw %2, %w, %m, %v, %9, %norms {beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xf64>, tensor<3xf64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  // CHECK: weft.sgd_step %{{.*}}, %{{.*}}, %{{.*}} scaled by %[[TOTAL]], %[[SCALE]] {momentum
+  %12:2 = weft.sgd_step %2, %w, %m scaled by %9, %norms {momentum = 0.9 : f64, resultSegmentSizes = array<i32: 1, 1, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xf64>, tensor<3xf64>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: weft.sgd_step %{{.*}}, %{{.*}} scaled by %[[TOTAL]] {momentum
+  %13 = weft.sgd_step %2, %w scaled by %9 {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<2xf64>) -> tensor<4xf32>
+  // CHECK: weft.update_loss_scale %[[TOTAL]], %[[SCALE]] {growth_interval = 2000 : i32, loss_scale = 6.553600e+04 : f64} :
+  %14 = weft.update_loss_scale %9, %norms {growth_interval = 2000 : i32, loss_scale = 65536.0 : f64} : (tensor<2xf64>, tensor<3xf64>) -> tensor<3xf64>
   weft.return
 }

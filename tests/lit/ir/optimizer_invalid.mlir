@@ -84,8 +84,8 @@ weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>, %x: tensor<
 // -----
 
 weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %x: tensor<4xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[scale_c2] result (like x) must be of type 'tensor<4xf32>', got 'tensor<4xf64>'}}
-  %0 = weft.scale %n, %x : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf64>
+  // expected-error@+1 {{[scale_c2] result (like x) must be 4, got 5}}
+  %0 = weft.scale %n, %x : (tensor<2xf64>, tensor<4xf32>) -> tensor<5xf32>
   weft.return
 }
 
@@ -142,5 +142,77 @@ weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<
 weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
   // expected-error@+1 {{[sgd_step_c4] takes and returns a momentum buffer if momentum is not 0, and only then}}
   %0 = weft.sgd_step %g, %w {momentum = 0.9 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>, %s: tensor<2xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[norm_total_c3] scale (rule P11) must be 3, got 2}}
+  %0 = weft.norm_total %n, %s {clip_norm = 1.0 : f64} : (tensor<3xf64>, tensor<2xf64>) -> tensor<2xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>, %s: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[norm_total_c4] loss_scale must not be negative, and 0 with the operand scale, got 8.000000}}
+  %0 = weft.norm_total %n, %s {clip_norm = 1.0 : f64, loss_scale = 8.0 : f64} : (tensor<3xf64>, tensor<3xf64>) -> tensor<2xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>, %s: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[update_loss_scale_c1] norm (norm and factor) must be 2, got 3}}
+  %0 = weft.update_loss_scale %n, %s {growth_interval = 2 : i32, loss_scale = 8.0 : f64} : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %s: tensor<4xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[update_loss_scale_c2] scale (rule P11) must be 3, got 4}}
+  %0 = weft.update_loss_scale %n, %s {growth_interval = 2 : i32, loss_scale = 8.0 : f64} : (tensor<2xf64>, tensor<4xf64>) -> tensor<4xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %s: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[update_loss_scale_c3] result (like scale) must be of type 'tensor<3xf64>', got 'tensor<4xf64>'}}
+  %0 = weft.update_loss_scale %n, %s {growth_interval = 2 : i32, loss_scale = 8.0 : f64} : (tensor<2xf64>, tensor<3xf64>) -> tensor<4xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %s: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[update_loss_scale_c4] loss_scale must be positive, got 0.000000}}
+  %0 = weft.update_loss_scale %n, %s {growth_interval = 2 : i32, loss_scale = 0.0 : f64} : (tensor<2xf64>, tensor<3xf64>) -> tensor<3xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %s: tensor<3xf64> as <saved use 1>) -> () {
+  // expected-error@+1 {{[update_loss_scale_c5] growth_interval must be at least 1, got 0}}
+  %0 = weft.update_loss_scale %n, %s {growth_interval = 0 : i32, loss_scale = 8.0 : f64} : (tensor<2xf64>, tensor<3xf64>) -> tensor<3xf64>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<3xf64> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[adamw_c4] norm (norm and factor) must be 2, got 3}}
+  %0:3 = weft.adamw %w, %w, %w, %w, %n {beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<3xf64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
+  // expected-error@+1 {{[sgd_step_c5] scale (rule P11) must be 3, got 2}}
+  %0 = weft.sgd_step %w, %w scaled by %n, %n {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<2xf64>, tensor<2xf64>) -> (tensor<4xf32>)
   weft.return
 }

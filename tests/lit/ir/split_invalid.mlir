@@ -307,7 +307,7 @@ weft.segment @s forward stage 0 (%w: tensor<8x4xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[dropout_c3] column_shift must map axes to positive strides}}
+  // expected-error@+1 {{[dropout_c1] column_shift must map axes to positive strides}}
   %0 = weft.dropout %x {dropout = 0.1 : f64, column_shift = {x = 0 : i64}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   weft.return
 }
@@ -315,7 +315,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[dropout_c4] a column_shift needs whole_columns of at least x's 6 columns, got 0}}
+  // expected-error@+1 {{[dropout_c1] a column_shift needs whole_columns of at least 6, got 0}}
   %0 = weft.dropout %x {dropout = 0.1 : f64, column_shift = {x = 6 : i64}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   weft.return
 }
@@ -323,7 +323,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[dropout_c5] a row_shift needs the sequence}}
+  // expected-error@+1 {{[dropout_c1] a row_shift needs the sequence}}
   %0 = weft.dropout %x {dropout = 0.1 : f64, row_shift = {x = 4 : i64}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   weft.return
 }

@@ -1,0 +1,328 @@
+// A saved buffer becomes up to four: what stays, a copy on the device that the forward writes, one in host memory, and
+// one on the device that the backward reads.
+//
+//   compute:  F ........ x ......... y ... B      x, the second action behind F, waits for the offload, so that few
+//   d2h:        offload                           copies are on the device at a time; the fetch waits for the second
+//   h2d:                             fetch        action before B, so that it runs beside the one in between.
+#include "compiler/offload_activations.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/action_edit.h"
+#include "compiler/replan_memory.h"
+#include "compiler/segment_part.h"
+#include "proto/status.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kValueAlignment = 64;
+
+template <typename... Parts>
+absl::Status Refuse(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("plan.offload.activation_layers: ", parts...));
+}
+
+// Where the values of `saved` go, by their old offset.
+struct Split {
+  // New offset of what goes.
+  std::map<int64_t, int64_t> gone;
+  int64_t gone_bytes = 0;
+  // What goes, in order: neighbours of one dtype are one tensor.
+  std::vector<Value> copies;
+};
+
+bool IsMicrobatch(ActionKind kind) {
+  return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;
+}
+
+Split SplitOf(const std::vector<SavedValue>& saved, int layers) {
+  std::set<int32_t> all;
+  for (const SavedValue& value : saved) all.insert(value.layer);
+  Split split;
+  for (const SavedValue& value : saved) {
+    if (std::distance(all.begin(), all.find(value.layer)) >= layers) continue;
+    const int64_t bytes = value.elements * DTypeBytes(value.dtype);
+    split.gone[value.offset] = split.gone_bytes;
+    Value* last = split.copies.empty() ? nullptr : &split.copies.back();
+    if (last != nullptr && last->dtype() == value.dtype &&
+        last->offset() + last->shape(0) * DTypeBytes(last->dtype()) == split.gone_bytes) {
+      last->set_shape(0, last->shape(0) + value.elements);
+    } else {
+      Value& copy = split.copies.emplace_back();
+      copy.set_name(absl::StrCat("saved from ", value.offset));
+      copy.set_offset(split.gone_bytes);
+      copy.set_dtype(value.dtype);
+      copy.add_shape(value.elements);
+    }
+    split.gone_bytes += RoundUp(bytes, kValueAlignment);
+  }
+  return split;
+}
+
+class Rewriter {
+ public:
+  Rewriter(const std::vector<std::vector<SavedValue>>& saved, int layers, Program* program) : program_(*program) {
+    for (const std::vector<SavedValue>& stage : saved) splits_.push_back(SplitOf(stage, layers));
+  }
+
+  absl::Status Run() {
+    WEFT_RETURN_IF_ERROR(Check());
+    for (Template& t : *program_.mutable_templates()) {
+      WEFT_RETURN_IF_ERROR(RewriteTemplate(&t));
+      WEFT_RETURN_IF_ERROR(ReplanTransients(program_, &t));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // What a segment's operand `saved` has become: indices of its operands now, -1 = it reads none of that.
+  struct Operands {
+    int kept = -1, gone = -1;
+    int before = -1;
+  };
+
+  absl::Status Check() const {
+    if (program_.steps_per_repetition() > 0 || program_.compute_order() != STATIC_ORDER) {
+      return Refuse("schedule '", program_.schedule(),
+                    "' has no fixed order of forwards and backwards; use one that flushes and is not message-driven");
+    }
+    for (const Template& t : program_.templates()) {
+      for (const Action& action : t.body()) {
+        if (action.kind() != FORWARD_BACKWARD && action.width() <= 1) continue;
+        return Refuse("schedule '", program_.schedule(), "' has ",
+                      action.kind() == FORWARD_BACKWARD ? "forwards and backwards that run as one"
+                                                        : "forwards of several microbatches",
+                      "; use another one");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The operand that holds what the stage saved, -1 if there is none.
+  static int SavedOperand(const Template& t, const Action& action) {
+    if (!IsMicrobatch(action.kind())) return -1;
+    for (int o = 0; o < action.operands_size(); ++o) {
+      if (t.buffers(action.operands(o)).class_() == SAVED_ACTIVATION) return o;
+    }
+    return -1;
+  }
+
+  // Moves the segment's values of `saved` to two operands, once; the second is the last.
+  const Operands& SplitSegment(int index, int operand, const Split& split) {
+    const auto [it, fresh] = segments_.try_emplace(index);
+    Operands& now = it->second;
+    if (!fresh) return now;
+    now.before = operand;
+    Segment& segment = *program_.mutable_segments(index);
+    const Segment old = segment;
+    bool keeps = false, goes = false;
+    int64_t kept_bytes = 0;
+    // New offsets of what stays are those of all stages' segments: by order of offset.
+    for (Value& value : *segment.mutable_values()) {
+      if (value.operand() != operand) continue;
+      (split.gone.contains(value.offset()) ? goes : keeps) = true;
+    }
+    kept_bytes = KeptOffset(split, old.operands(operand).bytes());
+    segment.clear_operands();
+    for (int o = 0; o < old.operands_size(); ++o) {
+      if (o == operand && !keeps) continue;
+      if (o == operand) now.kept = segment.operands_size();
+      *segment.add_operands() = old.operands(o);
+    }
+    if (keeps) segment.mutable_operands(now.kept)->set_bytes(kept_bytes);
+    if (goes) {
+      now.gone = segment.operands_size();
+      Operand& added = *segment.add_operands();
+      added.set_name("saved_offloaded");
+      added.set_bytes(split.gone_bytes);
+      added.set_access(old.operands(operand).access());
+    }
+    for (Value& value : *segment.mutable_values()) {
+      if (value.operand() == operand) {
+        const auto gone = split.gone.find(value.offset());
+        value.set_operand(gone == split.gone.end() ? now.kept : now.gone);
+        value.set_offset(gone == split.gone.end() ? KeptOffset(split, value.offset()) : gone->second);
+      } else if (value.operand() > operand && !keeps) {
+        value.set_operand(value.operand() - 1);
+      }
+    }
+    return now;
+  }
+
+  // Where what stays lies: it moves down by what has gone before it.
+  static int64_t KeptOffset(const Split& split, int64_t offset) {
+    int64_t moved = 0;
+    for (auto it = split.gone.begin(); it != split.gone.end() && it->first < offset; ++it) {
+      const auto next = std::next(it);
+      moved += (next == split.gone.end() ? split.gone_bytes : next->second) - it->second;
+    }
+    return offset - moved;
+  }
+
+  absl::Status RewriteTemplate(Template* t) {
+    std::vector<int> computes;
+    // Who uses a saved buffer, in order: the forward first.
+    std::map<int, std::vector<int>> users;
+    for (int a = 0; a < t->body_size(); ++a) {
+      const ActionKind kind = t->body(a).kind();
+      const bool message =
+          kind == SEND || kind == RECV || kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER;
+      if (message) continue;
+      place_[a] = static_cast<int>(computes.size());
+      computes.push_back(a);
+      const int operand = SavedOperand(*t, t->body(a));
+      if (operand < 0) continue;
+      const int stage = t->body(a).stage();
+      if (stage >= static_cast<int>(splits_.size()) || splits_[stage].gone.empty()) continue;
+      users[t->body(a).operands(operand)].push_back(a);
+    }
+    next_ = t->body_size() == 0 ? 0 : t->body(t->body_size() - 1).id() + 1;
+    behind_.clear();
+    for (const auto& [buffer, actions] : users) WEFT_RETURN_IF_ERROR(SplitBuffer(buffer, actions, computes, t));
+    std::vector<Action> body;
+    for (int a = 0; a < t->body_size(); ++a) {
+      body.push_back(t->body(a));
+      for (Action& action : behind_[a]) body.push_back(std::move(action));
+    }
+    ReplaceBody(std::move(body), {}, t);
+    place_.clear();
+    return absl::OkStatus();
+  }
+
+  int AddBuffer(const char* name, int like, int64_t bytes, weft::Place place, Template* t) {
+    Buffer& buffer = *t->add_buffers();
+    std::string of = t->buffers(like).name();
+    of.erase(0, std::min(of.find(' '), of.size()));
+    buffer.set_name(absl::StrCat(name, of));
+    buffer.set_class_(SAVED_ACTIVATION);
+    buffer.set_bytes(bytes);
+    buffer.set_place(place);
+    return t->buffers_size() - 1;
+  }
+
+  absl::Status SplitBuffer(int buffer, const std::vector<int>& actions, const std::vector<int>& computes, Template* t) {
+    const Action forward = t->body(actions[0]);
+    const Split& split = splits_[forward.stage()];
+    if (forward.kind() != FORWARD || actions.size() < 2) {
+      return Refuse("template '", t->name(), "': buffer '", t->buffers(buffer).name(),
+                    "' is not saved by a forward for a backward");
+    }
+    const int64_t bytes = t->buffers(buffer).bytes();
+    // Who reads what goes.
+    std::vector<int> readers;
+    std::vector<std::pair<int, Operands>> rebind;
+    for (int a : actions) {
+      const Action& action = t->body(a);
+      const auto known = segments_.find(action.segment());
+      const int operand = known != segments_.end() ? known->second.before : SavedOperand(*t, action);
+      const Operands& now = SplitSegment(action.segment(), operand, split);
+      if (now.gone >= 0 && a != actions[0]) readers.push_back(a);
+      rebind.emplace_back(a, now);
+    }
+    int release = -1;
+    for (int a = 0; a < t->body_size(); ++a) {
+      for (int b : t->body(a).releases()) release = b == buffer ? a : release;
+    }
+    const bool keeps = std::any_of(rebind.begin(), rebind.end(), [](const auto& one) { return one.second.kept >= 0; });
+    // Where all goes, the buffer itself is what goes.
+    const int out = keeps ? AddBuffer("saved_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
+    const int place = place_.at(actions[0]);
+    int in = out;
+    const bool leaves = !readers.empty() && place_.at(readers[0]) - place > 2;
+    if (leaves) in = AddBuffer("saved_fetched", buffer, split.gone_bytes, DEVICE, t);
+    for (const auto& [a, now] : rebind) {
+      Action& action = *t->mutable_body(a);
+      const std::vector<int> old(action.operands().begin(), action.operands().end());
+      action.clear_operands();
+      for (int o = 0; o < static_cast<int>(old.size()); ++o) {
+        if (o != now.before || now.kept >= 0) action.add_operands(old[o]);
+      }
+      if (now.gone >= 0) action.add_operands(a == actions[0] ? out : in);
+    }
+    Action& last = *t->mutable_body(release);
+    t->mutable_buffers(buffer)->set_bytes(keeps ? KeptOffset(split, bytes) : split.gone_bytes);
+    if (in != buffer) last.add_releases(in);
+    if (leaves && !keeps) {
+      auto& releases = *last.mutable_releases();
+      releases.erase(std::remove(releases.begin(), releases.end(), buffer), releases.end());
+    }
+    if (!leaves) return absl::OkStatus();
+    const int host = AddBuffer("saved_host", buffer, split.gone_bytes, HOST, t);
+    Action& goes = Copy(OFFLOAD, "offload", forward, out, host, split, t);
+    const int goes_id = goes.id();
+    AddDep(forward.id(), 0, false, &goes);
+    goes.add_releases(out);
+    behind_[actions[0]].push_back(goes);
+    AddDep(goes_id, 0, false, t->mutable_body(computes[place + 2]));
+    Action& comes = Copy(FETCH, "fetch", forward, host, in, split, t);
+    const int anchor = computes[place_.at(readers[0]) - 2];
+    AddDep(t->body(anchor).id(), 0, false, &comes);
+    AddDep(goes_id, 0, false, &comes);
+    comes.add_releases(host);
+    for (int a : readers) AddDep(comes.id(), 0, false, t->mutable_body(a));
+    behind_[anchor].push_back(comes);
+    return absl::OkStatus();
+  }
+
+  Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const Split& split,
+               Template* t) {
+    const int stage = forward.stage();
+    const auto [segment, fresh] = copies_.try_emplace({kind, stage}, program_.segments_size());
+    if (fresh) {
+      BoundSegment bound;
+      bound.segment.set_name(absl::StrCat("stage", stage, ".", verb));
+      for (const Value& value : split.copies) {
+        Step step;
+        step.set_name(value.name());
+        step.set_kernel(CAST);
+        step.set_stream(kind == FETCH ? H2D : D2H);
+        step.add_inputs(AddValue(*t, from, value, &bound));
+        step.add_outputs(AddValue(*t, to, value, &bound));
+        step.mutable_work()->set_bytes(value.shape(0) * DTypeBytes(value.dtype()));
+        step.mutable_work()->set_dtype(value.dtype());
+        *bound.segment.add_steps() = std::move(step);
+      }
+      SetAccess(*t, &bound);
+      *program_.add_segments() = std::move(bound.segment);
+    }
+    copy_.Clear();
+    copy_.set_id(next_++);
+    copy_.set_kind(kind);
+    copy_.set_stage(stage);
+    copy_.set_microbatch(forward.microbatch());
+    copy_.set_lane(forward.lane());
+    copy_.set_name(absl::StrCat(verb, " s", stage, " m", forward.microbatch()));
+    copy_.set_segment(segment->second);
+    copy_.add_operands(from);
+    copy_.add_operands(to);
+    return copy_;
+  }
+
+  Program& program_;
+  // By stage.
+  std::vector<Split> splits_;
+  std::map<int, Operands> segments_;
+  // Segments of copies, by kind and stage.
+  std::map<std::pair<ActionKind, int>, int> copies_;
+  // Of the template that is rewritten: position of a compute action among these, by index.
+  std::map<int, int> place_;
+  // What comes behind an action, by its index.
+  std::map<int, std::vector<Action>> behind_;
+  Action copy_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+absl::Status OffloadActivations(const std::vector<std::vector<SavedValue>>& saved, int layers, Program* program) {
+  return Rewriter(saved, layers, program).Run();
+}
+
+}  // namespace weft

@@ -1,0 +1,466 @@
+// The end of a template's list, before and after, without clipping:
+//
+//   grad norm | norm sync | optimizer
+//   grad norm of chunk 0, fetch 0, optimizer 0, offload 0, fetch 1, ..., grad norm of chunk 1, ... | norm sync |
+//   optimizer
+//
+// A chunk is the tensors whose gradients one collective sums. The last action takes what is left of the optimizer's
+// segment (the norm that is reported). With clipping, or where the optimizer's kernels read the norm, all buckets come
+// behind it. fetches are on h2d, offloads on d2h, so the three kinds run side by side on neighbouring buckets, whose
+// copies take turns in kBucketsOnDevice places of the arena.
+#include "compiler/offload_optimizer.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/action_edit.h"
+#include "compiler/buckets.h"
+#include "compiler/host_states.h"
+#include "compiler/segment_part.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kArena = 256;
+
+template <typename... Parts>
+absl::Status Refuse(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("plan.offload.optimizer = true: ", parts...));
+}
+
+bool IsCollective(const Action& action) {
+  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
+}
+
+// One tensor's update.
+struct Update {
+  int tensor = 0;
+  // Index in the optimizer's segment; of the step that makes the gradient zero, -1 if that is no step of its own.
+  int step = 0, zero = -1;
+  int64_t elements = 0;
+  // Of the list: the last sum of its gradient, -1 if there is none.
+  int chunk = -1;
+  // Buffers in host memory, in the order of the kernel's in-place outputs.
+  std::vector<int> states;
+};
+
+class TemplateRewriter {
+ public:
+  TemplateRewriter(const Offload& offload, Program* program, Template* t)
+      : capacity_(offload.bucket_elements() / kBucketsOnDevice / kBucketAlignment * kBucketAlignment),
+        program_(*program),
+        t_(*t) {}
+
+  absl::Status Run() {
+    if (absl::Status status = FindEnd(); !status.ok() || optimizer_ < 0) return status;
+    whole_ = program_.segments(t_.body(optimizer_).segment());
+    operands_ = {t_.body(optimizer_).operands().begin(), t_.body(optimizer_).operands().end()};
+    if (absl::Status status = FindUpdates(); !status.ok()) return status;
+    next_ = t_.body(t_.body_size() - 1).id() + 1;
+    MakeBody();
+    ReplaceBody(std::move(body_), becomes_, &t_);
+    return absl::OkStatus();
+  }
+
+ private:
+  // (id, distance) -> whether it waits for detached steps too.
+  using Deps = std::map<std::pair<int, int>, bool>;
+
+  absl::Status FindEnd() {
+    for (int a = 0; a < t_.body_size(); ++a) {
+      const ActionKind kind = t_.body(a).kind();
+      if (kind == OPTIMIZER_STEP) {
+        if (optimizer_ >= 0) return Refuse("template '", t_.name(), "' has several optimizer steps in a repetition");
+        optimizer_ = a;
+      }
+      if (kind == GRAD_NORM) norm_ = a;
+      clips_ = clips_ || kind == SCALE_GRADIENTS;
+      by_id_[t_.body(a).id()] = a;
+    }
+    return absl::OkStatus();
+  }
+
+  int BufferOf(int value) const { return operands_[whole_.values(value).operand()]; }
+
+  absl::Status FindUpdates() {
+    std::map<int, int> chunk_of;
+    for (int a = 0; a < t_.body_size(); ++a) {
+      if (!IsCollective(t_.body(a))) continue;
+      for (int b : t_.body(a).destinations()) {
+        const BufferRole role = t_.buffers(b).role();
+        if (role == GRAD || role == GRAD_ACCUMULATOR) chunk_of[t_.buffers(b).tensor()] = a;
+      }
+    }
+    std::map<std::pair<int, int>, int> host;
+    for (int b = 0; b < t_.buffers_size(); ++b) {
+      if (t_.buffers(b).place() == HOST) host[{t_.buffers(b).role(), t_.buffers(b).tensor()}] = b;
+    }
+    std::map<int, int> by_gradient;
+    for (int i = 0; i < whole_.steps_size(); ++i) {
+      const Step& step = whole_.steps(i);
+      if (step.stream() != COMPUTE || step.detached()) return Refuse("the optimizer of '", t_.name(), "' has streams");
+      if (step.kernel() != ADAMW && step.kernel() != SGD_STEP) continue;
+      Update update;
+      update.step = i;
+      const int states = step.kernel() == ADAMW ? 3 : step.attributes().momentum() != 0 ? 2 : 1;
+      update.tensor = t_.buffers(BufferOf(step.outputs(0))).tensor();
+      for (int k = 0; k < states; ++k) {
+        const auto found = host.find({k == 0 ? MASTER : k == 1 ? MOMENT1 : MOMENT2, update.tensor});
+        if (found == host.end() || whole_.values(step.outputs(k)).offset() != 0) {
+          return Refuse("step '", step.name(), "' of '", t_.name(), "' updates what is no state of a tensor");
+        }
+        update.states.push_back(found->second);
+      }
+      update.elements = ElementCount(whole_.values(step.outputs(0)).shape()).value_or(0);
+      if (const auto chunk = chunk_of.find(update.tensor); chunk != chunk_of.end()) update.chunk = chunk->second;
+      by_gradient[BufferOf(step.inputs(0))] = static_cast<int>(updates_.size());
+      first_ = std::min(first_, i);
+      updates_.push_back(std::move(update));
+    }
+    for (int i = 0; i < whole_.steps_size(); ++i) {
+      const Step& step = whole_.steps(i);
+      if (step.kernel() != FILL) continue;
+      const auto found = by_gradient.find(BufferOf(step.outputs(0)));
+      if (found == by_gradient.end()) continue;
+      Update& update = updates_[found->second];
+      const Value &zero = whole_.values(step.outputs(0)),
+                  &gradient = whole_.values(whole_.steps(update.step).inputs(0));
+      if (zero.offset() == gradient.offset() && ElementCount(zero.shape()) == update.elements) update.zero = i;
+    }
+    return absl::OkStatus();
+  }
+
+  // Of the optimizer's segment, what is neither an update nor part of one: what updates read of it, or the rest.
+  BoundSegment Rest(bool before) const {
+    std::set<int> taken, read;
+    for (const Update& update : updates_) {
+      taken.insert(update.step);
+      taken.insert(update.zero);
+      for (int value : whole_.steps(update.step).inputs()) read.insert(whole_.values(value).operand());
+    }
+    int i = -1;
+    return PartOf(whole_, operands_, absl::StrCat(Prefix(), before ? ".before_buckets" : ".after_buckets"),
+                  [&](const Step& step) {
+                    ++i;
+                    if (taken.contains(i)) return false;
+                    const bool needed =
+                        i < first_ && std::any_of(
+                                          step.outputs().begin(), step.outputs().end(),
+                                          [&](int v) { return read.contains(whole_.values(v).operand()); });
+                    return needed == before;
+                  });
+  }
+  std::string Prefix() const { return whole_.name().substr(0, whole_.name().find('.')); }
+
+  // The tensor that a step of grad_norm is for, -1 if that is not known.
+  int TensorOf(const Segment& segment, const std::vector<int>& operands, const Step& step) const {
+    for (const auto* values : {&step.inputs(), &step.outputs()}) {
+      for (int v : *values) {
+        const Buffer& buffer = t_.buffers(operands[segment.values(v).operand()]);
+        if (!buffer.persistent()) return -1;
+        if (buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR) return buffer.tensor();
+      }
+    }
+    return -1;
+  }
+
+  // Chunk by chunk, if nothing must be known of all gradients before: (chunk, part of grad_norm). Empty if something
+  // must, or there is one chunk only.
+  std::vector<std::pair<int, BoundSegment>> Chunks() const {
+    if (clips_ || norm_ < 0 || !Rest(true).segment.steps().empty()) return {};
+    std::map<int, int> chunk_of;
+    std::set<int> chunks;
+    for (const Update& update : updates_) {
+      chunk_of[update.tensor] = update.chunk;
+      chunks.insert(update.chunk);
+    }
+    if (chunks.size() < 2) return {};
+    const Segment& norm = program_.segments(t_.body(norm_).segment());
+    const std::vector<int> operands(t_.body(norm_).operands().begin(), t_.body(norm_).operands().end());
+    for (const Step& step : norm.steps()) {
+      if (!chunk_of.contains(TensorOf(norm, operands, step))) return {};
+    }
+    std::vector<std::pair<int, BoundSegment>> parts;
+    for (int chunk : chunks) {
+      parts.emplace_back(
+          chunk, PartOf(norm, operands, absl::StrCat(Prefix(), ".grad_norm", parts.size()),
+                        [&](const Step& step) { return chunk_of.at(TensorOf(norm, operands, step)) == chunk; }));
+    }
+    return parts;
+  }
+
+  int AddSegment(Segment segment) {
+    *program_.add_segments() = std::move(segment);
+    return program_.segments_size() - 1;
+  }
+
+  Action& Compute(ActionKind kind, const std::string& name, BoundSegment bound) {
+    Action& action = body_.emplace_back();
+    action.set_id(next_++);
+    action.set_kind(kind);
+    action.set_name(name);
+    action.set_stage(t_.body(optimizer_).stage());
+    for (int b : bound.operands) action.add_operands(b);
+    action.set_segment(AddSegment(std::move(bound.segment)));
+    return action;
+  }
+
+  // What `action`, made of `original`, waits for: of sums that all lie in persistent buffers those that it uses.
+  Deps DepsOf(const Action& action, const Action& original) const {
+    const std::set<int> used(action.operands().begin(), action.operands().end());
+    Deps deps;
+    for (const Dependency& dep : original.deps()) {
+      const Action& on = t_.body(by_id_.at(dep.action()));
+      bool other = IsCollective(on);
+      for (const auto* buffers : {&on.sources(), &on.destinations()}) {
+        for (int b : *buffers) other = other && t_.buffers(b).persistent() && !used.contains(b);
+      }
+      if (!other) deps[{dep.action(), dep.distance()}] |= dep.detached();
+    }
+    return deps;
+  }
+  static void AddDeps(const Deps& deps, Action* action) {
+    for (const auto& [on, detached] : deps) AddDep(on.first, on.second, detached, action);
+  }
+  // The last of the actions that stand for `original` finishes when that did.
+  void TakeOver(const Action& original, int index) {
+    Action& last = body_[index];
+    for (const Dependency& dep : original.deps()) AddDep(dep.action(), dep.distance(), dep.detached(), &last);
+    for (int b : original.releases()) last.add_releases(b);
+    becomes_[original.id()] = last.id();
+  }
+
+  void MakeBody() {
+    const Action optimizer = t_.body(optimizer_);
+    std::vector<std::pair<int, BoundSegment>> chunks = Chunks();
+    BoundSegment before = Rest(true), after = Rest(false);
+    int last = -1;
+    for (int a = 0; a < t_.body_size(); ++a) {
+      if (a == norm_ && !chunks.empty()) {
+        int last_norm = -1;
+        for (size_t c = 0; c < chunks.size(); ++c) {
+          auto& [chunk, part] = chunks[c];
+          if (!part.segment.steps().empty()) {
+            const Action& original = t_.body(norm_);
+            Action& norm = Compute(GRAD_NORM, absl::StrCat(original.name(), " part ", c), std::move(part));
+            AddDeps(DepsOf(norm, original), &norm);
+            last_norm = static_cast<int>(body_.size()) - 1;
+          }
+          AddBuckets(chunk, false);
+        }
+        TakeOver(t_.body(norm_), last_norm);
+      } else if (a == optimizer_) {
+        if (!before.segment.steps().empty()) {
+          Action& first = Compute(OPTIMIZER_STEP, absl::StrCat(optimizer.name(), " before buckets"), std::move(before));
+          AddDeps(DepsOf(first, optimizer), &first);
+          last = static_cast<int>(body_.size()) - 1;
+        }
+        if (chunks.empty()) AddBuckets(0, true);
+        if (!after.segment.steps().empty()) {
+          Compute(OPTIMIZER_STEP, optimizer.name(), std::move(after));
+          last_step_ = static_cast<int>(body_.size()) - 1;
+        }
+        TakeOver(optimizer, std::max(last, last_step_));
+      } else {
+        body_.push_back(t_.body(a));
+      }
+    }
+    WaitForBuckets();
+    PlaceCopies();
+  }
+
+  // The buckets of a chunk's tensors, or of all.
+  void AddBuckets(int chunk, bool all) {
+    std::vector<int> mine;
+    std::vector<int64_t> elements;
+    for (int u = 0; u < static_cast<int>(updates_.size()); ++u) {
+      if (!all && updates_[u].chunk != chunk) continue;
+      mine.push_back(u);
+      elements.push_back(updates_[u].elements);
+    }
+    for (const Bucket& bucket : CutIntoBuckets(elements, capacity_)) AddBucket(bucket, mine);
+  }
+
+  void AddBucket(const Bucket& bucket, const std::vector<int>& mine) {
+    const int number = static_cast<int>(offloads_.size());
+    const std::string name = absl::StrCat(" s", t_.body(optimizer_).stage(), " bucket ", number);
+    const int device = AddCopyBuffer(bucket, mine, number);
+    BoundSegment fetch, step, back;
+    fetch.segment.set_name(absl::StrCat(Prefix(), ".fetch", number));
+    step.segment.set_name(absl::StrCat(Prefix(), ".optimizer_step", number));
+    back.segment.set_name(absl::StrCat(Prefix(), ".offload", number));
+    for (const BucketPiece& piece : bucket.pieces) {
+      AddPiece(bucket, piece, updates_[mine[piece.tensor]], device, &fetch, &step, &back);
+    }
+    for (BoundSegment* segment : {&fetch, &step, &back}) SetAccess(t_, segment);
+    Action& comes = Compute(FETCH, absl::StrCat("fetch", name), std::move(fetch));
+    const int fetch_id = comes.id();
+    if (number >= kBucketsOnDevice) AddDep(body_[offloads_[number - kBucketsOnDevice]].id(), 0, false, &comes);
+    fetches_.push_back(static_cast<int>(body_.size()) - 1);
+    Action& stepped = Compute(OPTIMIZER_STEP, absl::StrCat("optimizer", name), std::move(step));
+    const int step_id = stepped.id();
+    AddDeps(DepsOf(stepped, t_.body(optimizer_)), &stepped);
+    AddDep(fetch_id, 0, false, &stepped);
+    last_step_ = static_cast<int>(body_.size()) - 1;
+    Action& goes = Compute(OFFLOAD, absl::StrCat("offload", name), std::move(back));
+    AddDep(step_id, 0, false, &goes);
+    goes.add_releases(device);
+    offloads_.push_back(static_cast<int>(body_.size()) - 1);
+  }
+
+  // The first ones wait for the repetition before.
+  void WaitForBuckets() {
+    for (int number = 0; number < static_cast<int>(fetches_.size()) && number < kBucketsOnDevice; ++number) {
+      AddDep(body_[offloads_.back()].id(), 1, false, &body_[fetches_[number]]);
+    }
+  }
+
+  // Behind all others, in turn.
+  void PlaceCopies() {
+    int64_t place = 0;
+    for (int b : copies_) place = std::max(place, (t_.buffers(b).bytes() + kArena - 1) / kArena * kArena);
+    const int64_t base = t_.device_arena_bytes();
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      t_.mutable_buffers(copies_[i])->set_offset(base + static_cast<int64_t>(i % kBucketsOnDevice) * place);
+    }
+    t_.set_device_arena_bytes(base + std::min<int64_t>(kBucketsOnDevice, copies_.size()) * place);
+  }
+
+  int64_t BytesPerElement(const Update& update) const {
+    int64_t bytes = 0;
+    for (int b : update.states) bytes += DTypeBytes(t_.buffers(b).dtype());
+    return bytes;
+  }
+
+  // The copy of a bucket on the device: all its weights, then all first moments, and so on.
+  int AddCopyBuffer(const Bucket& bucket, const std::vector<int>& mine, int number) {
+    int64_t each = 0;
+    for (const BucketPiece& piece : bucket.pieces) each = std::max(each, BytesPerElement(updates_[mine[piece.tensor]]));
+    Buffer& copy = *t_.add_buffers();
+    copy.set_name(absl::StrCat("bucket ", number));
+    copy.set_class_(OPTIMIZER);
+    copy.set_bytes(bucket.elements * each);
+    copies_.push_back(t_.buffers_size() - 1);
+    return copies_.back();
+  }
+
+  void AddPiece(const Bucket& bucket, const BucketPiece& piece, const Update& update, int device, BoundSegment* fetch,
+                BoundSegment* step, BoundSegment* back) {
+    const Step& original = whole_.steps(update.step);
+    const int states = static_cast<int>(update.states.size());
+    const auto part = [&](int buffer, int64_t offset, DType dtype, const std::string& name, BoundSegment* segment) {
+      Value value;
+      value.set_name(name);
+      value.set_offset(offset);
+      value.set_dtype(dtype);
+      value.add_shape(piece.count);
+      return AddValue(t_, buffer, std::move(value), segment);
+    };
+    const std::string range = absl::StrCat("[", piece.first, ", ", piece.first + piece.count, ")");
+    // A part of what a value of the whole segment is.
+    const auto part_of = [&](int v) {
+      const Value& value = whole_.values(v);
+      return part(BufferOf(v), value.offset() + piece.first * DTypeBytes(value.dtype()), value.dtype(),
+                  absl::StrCat(value.name(), " ", range), step);
+    };
+    std::vector<int> copies;
+    int64_t region = 0;
+    for (int k = 0; k < states; ++k) {
+      const Buffer& host = t_.buffers(update.states[k]);
+      const int64_t size = DTypeBytes(host.dtype());
+      const int64_t there = piece.first * size, here = region + piece.position * size;
+      const std::string name = absl::StrCat(host.name(), " ", range);
+      for (BoundSegment* segment : {fetch, back}) {
+        const bool comes = segment == fetch;
+        const int from = part(comes ? update.states[k] : device, comes ? there : here, host.dtype(), name, segment);
+        const int to = part(comes ? device : update.states[k], comes ? here : there, host.dtype(), name, segment);
+        Step& copy = *segment->segment.add_steps();
+        copy.set_name(name);
+        copy.set_kernel(CAST);
+        copy.set_stream(comes ? H2D : D2H);
+        copy.add_inputs(from);
+        copy.add_outputs(to);
+        // Once over the link.
+        copy.mutable_work()->set_bytes(piece.count * size);
+        copy.mutable_work()->set_dtype(host.dtype());
+      }
+      copies.push_back(part(device, here, host.dtype(), name, step));
+      region += bucket.elements * size;
+    }
+    Step update_step = original;
+    update_step.set_name(absl::StrCat(original.name(), " ", range));
+    update_step.clear_inputs();
+    update_step.clear_outputs();
+    update_step.clear_deps();
+    update_step.add_inputs(part_of(original.inputs(0)));
+    for (int v : copies) update_step.add_inputs(v), update_step.add_outputs(v);
+    // What is not of elements.
+    for (int i = states + 1; i < original.inputs_size(); ++i) {
+      update_step.add_inputs(AddValue(t_, BufferOf(original.inputs(i)), whole_.values(original.inputs(i)), step));
+    }
+    int64_t more = 0;
+    if (original.outputs_size() > states) {
+      update_step.add_outputs(part_of(original.outputs(states)));
+    } else {
+      // The optimizer's weights were those that compute reads.
+      update_step.add_outputs(part_of(original.outputs(0)));
+      more = piece.count * DTypeBytes(whole_.values(original.outputs(0)).dtype());
+    }
+    const double share = static_cast<double>(piece.count) / static_cast<double>(update.elements);
+    update_step.mutable_work()->set_bytes(Share(original.work().bytes(), share) + more);
+    update_step.mutable_work()->set_flops(Share(original.work().flops(), share));
+    *step->segment.add_steps() = std::move(update_step);
+    if (update.zero < 0) return;
+    Step zero = whole_.steps(update.zero);
+    const int value = part_of(zero.outputs(0));
+    zero.set_name(absl::StrCat(zero.name(), " ", range));
+    zero.clear_outputs();
+    zero.clear_deps();
+    zero.add_outputs(value);
+    zero.mutable_work()->set_bytes(Share(zero.work().bytes(), share));
+    *step->segment.add_steps() = std::move(zero);
+  }
+  static int64_t Share(int64_t work, double share) { return static_cast<int64_t>(static_cast<double>(work) * share); }
+
+  const int64_t capacity_;
+  Program& program_;
+  Template& t_;
+  // Indices in the old body.
+  int optimizer_ = -1, norm_ = -1;
+  bool clips_ = false;
+  std::map<int, int> by_id_;
+  // The optimizer's segment and what it is bound to.
+  Segment whole_;
+  std::vector<int> operands_;
+  std::vector<Update> updates_;
+  // The first of them in the segment.
+  int first_ = 1 << 30;
+  std::vector<Action> body_;
+  // Of an action that is gone, by id: the one that finishes in its place.
+  std::map<int, int> becomes_;
+  int next_ = 0;
+  // Of buckets: indices in the new body, and buffers. The last optimizer step.
+  std::vector<int> fetches_, offloads_, copies_;
+  int last_step_ = -1;
+};
+
+}  // namespace
+
+absl::Status OffloadOptimizer(const Offload& offload, Program* program) {
+  if (program->steps_per_repetition() > 0) {
+    return Refuse("schedule '", program->schedule(), "' updates the weights without a flush; use one that flushes");
+  }
+  MoveStatesToHost(program);
+  for (Template& t : *program->mutable_templates()) {
+    if (absl::Status status = TemplateRewriter(offload, program, &t).Run(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

@@ -1,0 +1,122 @@
+#include "executor/checkpoint_manifest.h"
+
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "executor/checkpoint.h"
+#include "executor/checkpoint_pieces.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "proto/io.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+constexpr int kFormatVersion = 3;
+
+}  // namespace
+
+int FormatVersionOf(const CheckpointManifest& manifest) {
+  return manifest.has_loss_scale() ? 3 : manifest.pieces().empty() ? 1 : 2;
+}
+
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
+  const std::string path = checkpoint + "/" + kManifestName;
+  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  return ParseManifest(bytes, path);
+}
+
+absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path) {
+  CheckpointManifest manifest;
+  WEFT_RETURN_IF_ERROR(ParseMessage(bytes, path, &manifest));
+  if (manifest.format_version() < 1 || manifest.format_version() > kFormatVersion) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": format_version = ", manifest.format_version(),
+                                                   ", this weft reads 1 to ", kFormatVersion));
+  }
+  if (manifest.step() < 0) {
+    return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), " must be at least 0"));
+  }
+  if (const CheckpointLossScale& scale = manifest.loss_scale();
+      manifest.has_loss_scale() &&
+      !(std::isfinite(scale.scale()) && scale.scale() > 0 && scale.steady() >= 0 && scale.steady() <= manifest.step() &&
+        scale.skipped() >= 0 && scale.skipped() <= manifest.step())) {
+    return absl::DataLossError(absl::StrCat(path, ": loss_scale has scale = ", scale.scale(),
+                                            ", steady = ", scale.steady(), ", skipped = ", scale.skipped(),
+                                            "; the scale must be positive, the others at most the ", manifest.step(),
+                                            " steps"));
+  }
+  for (const CheckpointFile& file : manifest.files()) {
+    if (file.name().empty() || file.name().find('/') != std::string::npos) {
+      return absl::DataLossError(absl::StrCat(path, ": files.name = ", Quoted(file.name()), " is no file name"));
+    }
+  }
+  if (const absl::Status status = CheckPieces(manifest); !status.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
+  }
+  return manifest;
+}
+
+absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program) {
+  auto shape = [](const auto& extents) { return absl::StrCat("[", absl::StrJoin(extents, ", "), "]"); };
+  if (manifest.tensors_size() != program.tensors_size()) {
+    return absl::FailedPreconditionError(absl::StrCat(checkpoint, ": has ", manifest.tensors_size(),
+                                                      " tensors, the program ", program.tensors_size(),
+                                                      ": not the same model"));
+  }
+  for (int i = 0; i < program.tensors_size(); ++i) {
+    const CheckpointTensor& saved = manifest.tensors(i);
+    const LogicalTensor& wanted = program.tensors(i);
+    if (saved.name() != wanted.name() || shape(saved.shape()) != shape(wanted.shape())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(checkpoint, ": tensor ", i, " is ", Quoted(saved.name()), " ", shape(saved.shape()),
+                       ", in the program ", Quoted(wanted.name()), " ", shape(wanted.shape()), ": not the same model"));
+    }
+  }
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string differences;
+  differencer.ReportDifferencesToString(&differences);
+  Recipe wanted = program.recipe();
+  // More steps continue the same run.
+  if (wanted.steps() > manifest.recipe().steps()) wanted.set_steps(manifest.recipe().steps());
+  if (!differencer.Compare(manifest.recipe(), wanted)) {
+    absl::StripTrailingAsciiWhitespace(&differences);
+    return absl::FailedPreconditionError(absl::StrCat(
+        checkpoint, ": its recipe is not the program's (checkpoint -> program): ",
+        absl::StrReplaceAll(
+            differences, {{"\n", "; "}, {"modified: ", "recipe."}, {"added: ", "recipe."}, {"deleted: ", "recipe."}})));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, const Program& program,
+                                           const DataIdentity& data) {
+  std::vector<std::string> notes;
+  if (manifest.has_data() && data.tokens > 0 && manifest.data().tokens() != data.tokens) {
+    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, that of the checkpoint had ",
+                                 manifest.data().tokens(), ": the run goes on with other samples"));
+  } else if (manifest.has_data() && data.tokens > 0 && manifest.data().crc32c() != data.crc32c) {
+    notes.push_back(
+        absl::StrFormat("note: the data is not that of the checkpoint, though as long (CRC32C of its ends "
+                        "%08x, was %08x): the run goes on with other samples",
+                        data.crc32c, manifest.data().crc32c()));
+  }
+  if (manifest.has_loss_scale() && manifest.loss_scale().skipped() > 0 && !HasDynamicLossScale(program)) {
+    notes.push_back(
+        absl::StrCat("note: the program has no dynamic loss scale: the ", manifest.loss_scale().skipped(),
+                     " steps that the checkpoint's run skipped count as steps of the optimizer from here on"));
+  }
+  const std::string& decay = program.recipe().lr().decay();
+  if (manifest.recipe().steps() != program.recipe().steps() && !decay.empty() && decay != "constant") {
+    notes.push_back(absl::StrCat("note: recipe.steps is ", program.recipe().steps(), ", in the checkpoint ",
+                                 manifest.recipe().steps(), ": the learning rate's ", decay,
+                                 " decay is over the new number from here on"));
+  }
+  return notes;
+}
+
+}  // namespace weft

@@ -1,0 +1,17 @@
+// The manifest of a checkpoint: its name and version. Internal to checkpoint.h.
+#ifndef WEFT_EXECUTOR_CHECKPOINT_MANIFEST_H_
+#define WEFT_EXECUTOR_CHECKPOINT_MANIFEST_H_
+
+#include "executor/checkpoint.pb.h"
+
+namespace weft {
+
+inline constexpr char kManifestName[] = "manifest.textproto";
+
+// The least that has what the manifest has, so that earlier versions of weft read what they can: 2 has pieces, 3 the
+// state of a loss scale.
+int FormatVersionOf(const CheckpointManifest& manifest);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_CHECKPOINT_MANIFEST_H_

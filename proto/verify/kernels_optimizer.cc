@@ -1,0 +1,75 @@
+// The kernels at the end of an optimizer step against docs/kernels.md: the global norm, the loss scale, the updates.
+#include "proto/verify/step_check.h"
+
+namespace weft::verify {
+
+void StepCheck::NormFactor(const Value& norm) {
+  Is(norm, {FP64});
+  Shape(norm, {2});
+}
+
+void StepCheck::ScaleState(const Value& scale) {
+  Is(scale, {FP64});
+  Shape(scale, {3});
+}
+
+void StepCheck::NormTotal() {
+  Attributes({A::kClipNormFieldNumber, A::kLossScaleFieldNumber});
+  if (!Arity(1, 2, 1, 1)) return;
+  const A& a = attributes();
+  Is(In(0), {FP64, EXACT192});
+  Rank(In(0), 1);
+  NormFactor(Out(0));
+  Require(a.clip_norm() >= 0, "clip_norm", a.clip_norm(), "at least 0");
+  Require(a.loss_scale() >= 0, "loss_scale", a.loss_scale(), "at least 0");
+  if (inputs() == 1) return;
+  ScaleState(In(1));
+  Require(a.loss_scale() == 0, "loss_scale", a.loss_scale(), "0 with the input scale");
+}
+
+void StepCheck::UpdateLossScale() {
+  Attributes({A::kLossScaleFieldNumber, A::kGrowthIntervalFieldNumber});
+  if (!Arity(2, 2, 1, 1)) return;
+  NormFactor(In(0));
+  ScaleState(In(1));
+  ScaleState(Out(0));
+  InPlace(1, 0);
+  Require(attributes().loss_scale() > 0, "loss_scale", attributes().loss_scale(), "positive: its first value");
+  Require(attributes().growth_interval() >= 1, "growth_interval", attributes().growth_interval(), "at least 1");
+}
+
+void StepCheck::ScaleKernel() {
+  Attributes({});
+  if (!Arity(2, 2, 1, 1)) return;
+  AllFloating();
+  NormFactor(In(0));
+  SameShape(Out(0), In(1));
+}
+
+void StepCheck::Optimizer() {
+  const A& a = attributes();
+  const int states = OptimizerStates(step_);
+  if (step_.kernel() == ADAMW) {
+    Attributes({A::kBeta1FieldNumber, A::kBeta2FieldNumber, A::kEpsilonFieldNumber, A::kWeightDecayFieldNumber});
+    if (!Arity(1 + states, 3 + states, states, states + 1)) return;
+    Require(a.beta1() >= 0 && a.beta1() < 1, "beta1", a.beta1(), "in [0, 1)");
+    Require(a.beta2() >= 0 && a.beta2() < 1, "beta2", a.beta2(), "in [0, 1)");
+    Require(a.epsilon() >= 0, "epsilon", a.epsilon(), "at least 0");
+  } else {
+    Attributes({A::kMomentumFieldNumber, A::kWeightDecayFieldNumber});
+    Require(a.momentum() >= 0, "momentum", a.momentum(), "at least 0");
+    if (!Arity(1 + states, 3 + states, states, states + 1)) return;
+  }
+  Require(a.weight_decay() >= 0, "weight_decay", a.weight_decay(), "at least 0");
+  AllFloating();
+  for (int i = 0; i < states; ++i) {
+    SameShape(In(i + 1), In(0));
+    SameShape(Out(i), In(0));
+    InPlace(i + 1, i);
+  }
+  if (outputs() > states) SameShape(Out(states), In(0));
+  if (inputs() > states + 1) NormFactor(In(states + 1));
+  if (inputs() > states + 2) ScaleState(In(states + 2));
+}
+
+}  // namespace weft::verify

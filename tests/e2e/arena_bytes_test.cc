@@ -1,0 +1,88 @@
+// What a program plans is what the executor allocates for its ranks, to the byte: the test counts what goes through
+// posix_memalign at the alignment of arenas.
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace {
+
+constexpr size_t kPage = 4096;
+std::atomic<int64_t> allocated_bytes{0};
+
+}  // namespace
+
+extern "C" int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
+  if (alignment == kPage) allocated_bytes += static_cast<int64_t>(bytes);
+  *memory = memalign(alignment, bytes);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+
+namespace weft {
+namespace {
+
+// Plans of what makes memory different.
+std::vector<TinyPlan> Plans() {
+  std::vector<TinyPlan> plans;
+  auto add = [&](const char* mesh, const char* schedule, const char* fields, const char* recompute) {
+    TinyPlan plan;
+    plan.mesh = mesh;
+    plan.schedule = schedule;
+    plan.plan_fields = fields;
+    plan.recompute_fields = recompute;
+    plan.steps = 2;
+    plan.microbatch = 2;
+    plan.batch = 16;
+    plans.push_back(plan);
+  };
+  add("pipe1", "1f1b", "", "");
+  add("pipe1", "1f1b", "attention: MATERIALIZED dropout_masks: true", "mode: SELECTIVE");
+  add("pipe4", "1f1b", "", "");
+  add("pipe4", "gpipe", "", "mode: FULL");
+  add("pipe2 data2", "1f1b", "", "mode: INTERVAL interval: 2");
+  add("pipe4", "zb-h1", "", "");
+  add("pipe2", "chimera", "", "");
+  add("x2 pipe2", "1f1b", "sequence_parallel: true attention: MATERIALIZED dropout_masks: true", "");
+  add("x2 y2 z2", "1f1b", "", "");
+  add("data4", "1f1b", "zero { stage: 3 }", "");
+  return plans;
+}
+
+TEST(ArenaBytesTest, PlannedIsAllocated) {
+  for (const TinyPlan& plan : Plans()) {
+    const absl::StatusOr<Program> program = CompileTiny(plan);
+    ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
+    int64_t planned = 0, highest = 0;
+    for (const Template& t : program->templates()) {
+      // The height of the arena is where its highest buffer ends, and buffers begin at multiples of 256 bytes.
+      int64_t height = 0;
+      for (const Buffer& buffer : t.buffers()) {
+        if (buffer.place() != HOST) height = std::max(height, buffer.offset() + buffer.bytes());
+      }
+      EXPECT_GE(t.device_arena_bytes(), height) << plan.Name();
+      EXPECT_LT(t.device_arena_bytes(), height + 256) << plan.Name();
+      highest = std::max(highest, t.device_arena_bytes());
+      int64_t pinned = 1;
+      for (const Coordinate& pin : t.pins()) pinned *= AxisSize(program->mesh(), pin.axis());
+      planned += t.device_arena_bytes() * (MeshRanks(program->mesh()) / pinned);
+    }
+    allocated_bytes = 0;
+    const absl::StatusOr<RunResult> result = Train(*program);
+    ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
+    EXPECT_EQ(allocated_bytes, planned) << plan.Name();
+    EXPECT_EQ(result->report.planned_bytes(), highest) << plan.Name();
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,18 @@
+// What the collectives of a compiled segment move.
+#ifndef WEFT_TESTS_E2E_COLLECTIVE_VOLUME_H_
+#define WEFT_TESTS_E2E_COLLECTIVE_VOLUME_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// In the order of the segment's steps. "weights z 1536": purpose, axis, and the elements that each rank sends round a
+// ring.
+std::vector<std::string> CollectivesOf(const Program& program, const std::string& segment);
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_E2E_COLLECTIVE_VOLUME_H_
