@@ -24,6 +24,8 @@ struct Broken {
 std::vector<Broken> BrokenActions();
 // P7 to P13: memory, ranks, gradients, the whole.
 std::vector<Broken> BrokenTraining();
+// P13: the evaluation program.
+std::vector<Broken> BrokenEvaluation();
 // What schedules bring: halves, pairs, width, replicas, dynamic order, transfer streams and groups, skip edges.
 std::vector<Broken> BrokenSchedules();
 // What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.

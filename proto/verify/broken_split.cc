@@ -398,6 +398,26 @@ std::vector<Broken> BrokenSplit() {
        {"'sync tables'", "'wte'", "over z"},
        Split},
       {"P9.sync",
+       "added_to_what_is_summed",
+       [](Program* p) {
+         // The scattered sum would be that over z of a sum over z, and of one gradient more.
+         Step sum = *FindStep(p, "B", "scatter dhead"), again = *FindStep(p, "B", "head weight");
+         sum.set_name("sum dhead");
+         sum.set_kernel(GROUP_ALL_REDUCE);
+         sum.set_outputs(0, sum.inputs(0));
+         sum.clear_accumulate();
+         sum.clear_detached();
+         again.set_name("head weight again");
+         again.set_accumulate(true);
+         InsertStep(p, "B", "scatter dhead", sum);
+         InsertStep(p, "B", "scatter dhead", again);
+         StepAfter(p, "B", "sum dhead", "head weight");
+         StepAfter(p, "B", "head weight again", "sum dhead");
+         StepAfter(p, "B", "scatter dhead", "head weight again");
+       },
+       {"'B0'", "'dhead'", "not all summed over the same ranks"},
+       Split},
+      {"P9.sync",
        "vectors_not_summed_over_z",
        [](Program* p) { GroupOf(p, "sync vectors")->mutable_axes()->RemoveLast(); },
        {"'gamma'", "must be summed over z and data", "summed over data"},

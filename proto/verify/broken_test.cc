@@ -19,6 +19,7 @@ std::vector<Broken> Corpus() {
   std::vector<Broken> corpus = BrokenActions();
   for (Broken& broken : BrokenTraining()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSchedules()) corpus.push_back(std::move(broken));
+  for (Broken& broken : BrokenEvaluation()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSplit()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenLossScale()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenHost()) corpus.push_back(std::move(broken));

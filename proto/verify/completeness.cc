@@ -351,6 +351,9 @@ void CheckEvaluation(const Program& program, Findings* findings) {
         if (buffer.offset() != other.offset() || buffer.bytes() != other.bytes() || buffer.place() != other.place() ||
             buffer.dtype() != other.dtype()) {
           bad(DescribeBuffer(eval, b), " is not at the place of ", DescribeBuffer(train, it->second), " in training");
+        } else if (!same(buffer.shard(), other.shard())) {
+          bad(DescribeBuffer(eval, b), " holds another part of its tensor than ", DescribeBuffer(train, it->second),
+              " in training");
         }
         continue;
       }

@@ -296,9 +296,13 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
     symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
   const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
-  if (held.mixed || held.ranges != ranges) {
+  if (held.ranges != ranges) {
     Bad("P9.scatter", at, "writes to ", what, ", which holds a range cut over ", DescribeCuts(*index_.program, ranges),
         ", what is cut over ", held.mixed ? "different axes" : DescribeCuts(*index_.program, held.ranges));
+    return;
+  }
+  if (held.mixed) {
+    Bad("P9.sync", at, "writes to ", what, " parts that are not all summed over the same ranks, or over no whole axes");
     return;
   }
   if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].sums != held.sums ||

@@ -15,10 +15,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
     if (IsGrad(BufferOf(at.role, b).role())) Touch(at.role, b, !use.operands[o].first_reads.empty());
   }
   const auto buffer_of = [&](int value) { return action.operands(segment.values(value).operand()); };
-  const auto end_of = [&](int value) {
-    const Value& v = segment.values(value);
-    return v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype());
-  };
+  const auto end_of = [&](int value) { return EndOf(segment.values(value)); };
   const auto get = [&](int value) {
     return state_[at.role][buffer_of(value)].content.Get(segment.values(value).offset(), end_of(value));
   };

@@ -41,6 +41,35 @@ Step* FindStep(Program* program, const std::string& segment, const std::string& 
   return Named(FindSegment(program, segment)->mutable_steps(), step);
 }
 
+namespace {
+
+int StepIndex(const Segment& segment, const std::string& step) {
+  for (int i = 0; i < segment.steps_size(); ++i) {
+    if (segment.steps(i).name() == step) return i;
+  }
+  std::fprintf(stderr, "no step '%s'\n", step.c_str());
+  std::abort();
+}
+
+}  // namespace
+
+void InsertStep(Program* program, const std::string& segment, const std::string& before, Step step) {
+  Segment& s = *FindSegment(program, segment);
+  const int at = StepIndex(s, before);
+  step.clear_deps();
+  *s.add_steps() = std::move(step);
+  for (int i = s.steps_size() - 1; i > at; --i) {
+    s.mutable_steps()->SwapElements(i, i - 1);
+    for (int& dep : *s.mutable_steps(i)->mutable_deps()) dep += dep >= at;
+  }
+}
+
+void StepAfter(Program* program, const std::string& segment, const std::string& step, const std::string& on) {
+  Step& waits = *FindStep(program, segment, step);
+  waits.clear_deps();
+  waits.add_deps(StepIndex(*FindSegment(program, segment), on));
+}
+
 void RemoveAction(Program* program, int t, const std::string& name) {
   const int id = FindAction(program, t, name)->id();
   auto& body = *program->mutable_templates(t)->mutable_body();

@@ -121,6 +121,19 @@ int64_t RowsOfMicrobatch(const Program& program, const Step& step) {
   return rows < 1 || rows > Limits::kRows / std::max<int64_t>(1, samples) ? 0 : samples * rows;
 }
 
+bool ReadsOutput(const Step& step, int output) {
+  switch (step.kernel()) {
+    case EXACT_ACCUMULATE:
+      return true;
+    case LAYER_NORM_BACKWARD_WEIGHT:
+    case GROUP_NORM_BACKWARD_WEIGHT:
+    case GROUP_REDUCE_SCATTER:
+      return step.accumulate();
+    default:
+      return step.accumulate() && output == 0;
+  }
+}
+
 bool CheckRoles(Index* index, Findings* findings) {
   const Program& program = *index->program;
   for (int axis = 0; axis < program.mesh().axes_size(); ++axis) {

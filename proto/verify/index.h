@@ -185,6 +185,8 @@ inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind ==
 inline bool IsCollective(Kernel kernel) {
   return kernel == GROUP_ALL_REDUCE || kernel == GROUP_ALL_GATHER || kernel == GROUP_REDUCE_SCATTER;
 }
+// Whether the step adds to what the output held.
+bool ReadsOutput(const Step& step, int output);
 // Whether the step needs to know its microbatch (docs/kernels.md).
 bool ReadsMicrobatch(const Step& step);
 // Outputs of ADAMW or SGD_STEP that it keeps from step to step: the weight and its moments. They are inputs 1, 2, ...

@@ -264,9 +264,8 @@ void StepCheck::Kernels() {
 }
 
 void StepCheck::Aliases() {
-  const auto end = [](const Value& v) { return v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype()); };
   const auto overlap = [&](const Value& a, const Value& b) {
-    return a.operand() == b.operand() && a.offset() < end(b) && b.offset() < end(a);
+    return a.operand() == b.operand() && a.offset() < EndOf(b) && b.offset() < EndOf(a);
   };
   const auto in_place = [&](int i, int o) {
     switch (step_.kernel()) {

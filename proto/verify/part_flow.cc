@@ -9,9 +9,8 @@ namespace {
 class Walk {
  public:
   Walk(const Program& program, const Segment& segment, const std::vector<Cuts>& ranges)
-      : program_(program), segment_(segment), content_(segment.operands_size()) {
+      : program_(program), segment_(segment), content_(segment.operands_size()), made_(segment.operands_size()) {
     flow_.written.resize(segment.operands_size());
-    written_.resize(segment.operands_size(), false);
     for (int o = 0; o < segment.operands_size(); ++o) {
       if (!ranges[o].empty()) content_[o].Set(0, segment.operands(o).bytes(), {ranges[o], {}, false});
     }
@@ -56,9 +55,21 @@ class Walk {
     const Value& value = segment_.values(v);
     content_[value.operand()].Set(value.offset(), EndOf(value), held);
     Held& all = flow_.written[value.operand()];
-    if (written_[value.operand()] && !(all == held)) all.mixed = true;
-    if (!written_[value.operand()]) all = held;
-    written_[value.operand()] = true;
+    auto& made = made_[value.operand()];
+    if (!made.ranges.empty() && !(all == held)) all.mixed = true;
+    if (made.ranges.empty()) all = held;
+    made.Set(value.offset(), EndOf(value), held);
+  }
+
+  // With what earlier steps left in the value, which a step adds to. What a buffer held before the segment is counted
+  // action by action.
+  Held Added(int v, Held held) const {
+    const Value& value = segment_.values(v);
+    made_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const std::optional<Held>& one) {
+      if (one) held = Join(*one, held);
+      return true;
+    });
+    return held;
   }
 
   template <typename... Parts>
@@ -119,13 +130,16 @@ class Walk {
               " that was not gathered");
       }
     }
+    for (int i = 0; i < step.outputs_size(); ++i) {
+      if (ReadsOutput(step, i)) out[i] = Added(step.outputs(i), out[i]);
+    }
     for (int i = 0; i < step.outputs_size(); ++i) Set(step.outputs(i), out[i]);
   }
 
   const Program& program_;
   const Segment& segment_;
   std::vector<RangeMap<Held>> content_;
-  std::vector<bool> written_;
+  std::vector<RangeMap<std::optional<Held>>> made_;  // By steps so far.
   PartFlow flow_;
 };
 

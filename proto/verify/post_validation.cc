@@ -12,6 +12,9 @@
 namespace weft::verify {
 namespace {
 
+// A gradient norm of 0 is multiplied by min(1, clip_norm / 1e-6) (P11).
+constexpr double kLeastClipNorm = 1e-6;
+
 bool OfPostValidation(const Action& action) {
   const ActionKind kind = action.kind();
   return action.if_exceeded() || kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE ||
@@ -136,6 +139,8 @@ class TemplateCheck {
     const Action& validate = *repair.validate;
     const Segment& segment = SegmentOf(validate);
     if (!OnCompute(validate)) return;
+    // The plain programs have only that of the body.
+    if (!body) CheckSame("P15.verdict", validate, *lists_.body.validate);
     for (const Step& step : segment.steps()) {
       if (step.kernel() == NORM_TOTAL && Bound(validate, step.inputs(0)).role() == NORMS &&
           Bound(validate, step.outputs(0)).role() == NORM) {
@@ -237,8 +242,8 @@ class TemplateCheck {
       if (Copies(*repair->restore) != back) {
         Bad("P15.kept", *repair->restore, "must copy back all that ", Describe(*lists_.keep), " copied");
       }
-      CheckSame(*repair->optimizer, *lists_.optimizer);
-      CheckSame(*repair->scale, *lists_.body.scale);
+      CheckSame("P15.kept", *repair->optimizer, *lists_.optimizer);
+      CheckSame("P15.kept", *repair->scale, *lists_.body.scale);
       OnCompute(*repair->scale);
     }
     for (const auto* list : {&t_.body(), &t_.epilogue()}) {
@@ -268,11 +273,11 @@ class TemplateCheck {
     }
   }
 
-  void CheckSame(const Action& action, const Action& wanted) {
+  void CheckSame(const char* rule, const Action& action, const Action& wanted) {
     const bool same =
         action.segment() == wanted.segment() && std::equal(action.operands().begin(), action.operands().end(),
                                                            wanted.operands().begin(), wanted.operands().end());
-    if (!same) Bad("P15.kept", action, "must be the segment and buffers of ", Describe(wanted));
+    if (!same) Bad(rule, action, "must be the segment and buffers of ", Describe(wanted));
   }
 
   void CheckWaits() {
@@ -328,7 +333,7 @@ class TemplateCheck {
       const auto touches = [&](const auto& buffers) {
         return std::any_of(buffers.begin(), buffers.end(), [&](int b) { return repaired.contains(b); });
       };
-      bool beside = touches(action->destinations());
+      bool beside = touches(action->sources()) || touches(action->destinations());
       if (IsCompute(action->kind())) {
         const Segment& segment = SegmentOf(*action);
         for (const Step& step : segment.steps()) {
@@ -380,6 +385,12 @@ void CheckPostValidationForm(const Program& program, Findings* findings) {
   if (program.post_validation()) {
     if (IsAsynchronous(program)) findings->Add("P15.program", "an asynchronous program has no post_validation");
     if (IsMessageDriven(program)) findings->Add("P15.program", "with post_validation compute_order is STATIC_ORDER");
+    const double clip_norm = program.recipe().clip_norm();
+    if (clip_norm > 0 && clip_norm < kLeastClipNorm) {
+      findings->Add("P15.program", "recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kLeastClipNorm,
+                    " with post_validation: the verdict on a norm of 0 would be wrong; nearest valid: ",
+                    clip_norm < kLeastClipNorm / 2 ? 0 : kLeastClipNorm);
+    }
     for (const Template& t : program.templates()) {
       PostValidationLists lists;
       const std::string bad = SplitLists(t, Clips(program), &lists);
@@ -419,6 +430,19 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
                     Describe(*index.templates[index.role_template[member.role]].t, other),
                     " belong together, but not both to the guess, or to what is done again");
       return;
+    }
+  }
+  // What is left out of a group would be waited for by the rest of it.
+  for (const TemplateIndex& t : index.templates) {
+    for (const TransferGroup& group : t.groups) {
+      const Action& first = *t.actions[group.first].action;
+      for (int i = group.first + 1; i < group.first + group.size; ++i) {
+        const Action& other = *t.actions[i].action;
+        if (part[&first] == part[&other]) continue;
+        findings->Add("P15.closed", Describe(*t.t, first), " and ", Describe(other), " are of one transfer group, ",
+                      "but not both of the guess, or of what is done again");
+        return;
+      }
     }
   }
   for (const Template& t : index.program->templates()) {

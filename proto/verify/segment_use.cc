@@ -15,19 +15,6 @@ struct Access {
   bool write = false;
 };
 
-bool ReadsOutput(const Step& step, int output) {
-  switch (step.kernel()) {
-    case EXACT_ACCUMULATE:
-      return true;
-    case LAYER_NORM_BACKWARD_WEIGHT:
-    case GROUP_NORM_BACKWARD_WEIGHT:
-    case GROUP_REDUCE_SCATTER:
-      return step.accumulate();
-    default:
-      return step.accumulate() && output == 0;
-  }
-}
-
 // Losses and SQUARED_NORM write one element of this output and leave the others as they are.
 bool WritesPartly(const Step& step, int output) {
   return step.kernel() == SQUARED_NORM || step.kernel() == SQUARED_ERROR ||
@@ -69,7 +56,7 @@ class SegmentWalk {
   void Touch(int i, int value, bool write) {
     const Value& v = segment_.values(value);
     const int part = part_of_step_[i];
-    const int64_t end = v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype());
+    const int64_t end = EndOf(v);
     OperandUse& use = use_.operands[v.operand()];
     if (use.parts.empty() || use.parts.back() != part) use.parts.push_back(part);
     accesses_[v.operand()].push_back({i, part, v.offset(), end, write});
@@ -86,7 +73,7 @@ class SegmentWalk {
   // An INT32 input is a list of tokens or of targets; whether they are in range is known from who wrote them.
   void ReadIndices(int i, int value, bool tokens) {
     const Value& v = segment_.values(value);
-    const int64_t end = v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype());
+    const int64_t end = EndOf(v);
     OperandUse& use = use_.operands[v.operand()];
     const RangeSet& known = tokens ? use.token_writes : use.target_writes;
     if (known.Covers(v.offset(), end)) return;
@@ -115,7 +102,7 @@ class SegmentWalk {
     for (int value : step.outputs()) {
       Touch(i, value, true);
       const Value& v = segment_.values(value);
-      const int64_t end = v.offset() + *ElementCount(v.shape()) * DTypeBytes(v.dtype());
+      const int64_t end = EndOf(v);
       if (step.kernel() == LOAD_TOKENS) use_.operands[v.operand()].token_writes.Add(v.offset(), end);
       if (step.kernel() == LOAD_TARGETS) use_.operands[v.operand()].target_writes.Add(v.offset(), end);
     }

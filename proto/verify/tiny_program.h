@@ -23,6 +23,10 @@ int FindBuffer(const Program& program, int t, const std::string& name);
 Buffer* MutableBuffer(Program* program, int t, const std::string& name);
 Segment* FindSegment(Program* program, const std::string& name);
 Step* FindStep(Program* program, const std::string& segment, const std::string& step);
+// Before another step of the segment; steps that wait for later ones follow them.
+void InsertStep(Program* program, const std::string& segment, const std::string& before, Step step);
+// The step waits for this one alone.
+void StepAfter(Program* program, const std::string& segment, const std::string& step, const std::string& on);
 void RemoveAction(Program* program, int t, const std::string& name);
 // Removes the dependency of one action on another.
 void RemoveDep(Program* program, int t, const std::string& from, const std::string& on);
