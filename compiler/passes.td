@@ -236,6 +236,8 @@ def OverlapAllReduce : Pass<"weft-overlap-all-reduce", "::mlir::ModuleOp"> {
   let description = [{
     In backwards, a blocking all-reduce or reduce-scatter of purpose `tensor` moves right behind what makes its operands
     and is no longer blocking, if something is computed between there and its old place. What reads the sum waits for it.
+    A blocking all-gather of purpose `tensor` of arguments of the segment (with sequence parallelism, rows that were saved)
+    moves in front of the op that is computed before it, in the same way.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-A.
 

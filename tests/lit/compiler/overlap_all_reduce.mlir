@@ -18,6 +18,21 @@ weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_
   weft.return %last, %dw : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
+// Rows for the weight's product come in beside the input's.
+// CHECK-LABEL: weft.segment @stage1.backward
+// CHECK-NEXT: %[[ROWS:.*]] = weft.group_all_gather{{.*}} {name = "rows"}
+// CHECK-NEXT: %[[DX:.*]] = weft.matmul {{.*}}name = "dx"
+// CHECK-NEXT: weft.group_reduce_scatter(%[[DX]]) {{.*}} {name = "scatter"}
+// CHECK-NEXT: weft.matmul %[[ROWS]], {{.*}}name = "dw"
+weft.segment @stage1.backward backward stage 1 (%dy: tensor<4x4xf32> as <output_grad>, %x: tensor<2x4xf32> as <saved>,
+    %w: tensor<4x4xf32> as <param tensor 0>, %g: tensor<4x4xf32> as <grad tensor 0>) -> (<input_grad>, <grad tensor 0>) {
+  %dx = weft.matmul %dy, %w {name = "dx", transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %rows = weft.group_all_gather (%x) over {x = array<i64>} members 2 tensor "ring" {name = "rows", blocking} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+  %dw = weft.matmul %rows, %dy init %g {name = "dw", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %sum = weft.group_reduce_scatter (%dx) over {x = array<i64>} members 2 tensor "ring" {name = "scatter", blocking} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  weft.return %sum, %dw : tensor<2x4xf32>, tensor<4x4xf32>
+}
+
 // A forward stays as it is.
 // CHECK-LABEL: weft.segment @stage0.forward
 // CHECK: weft.gelu
