@@ -41,7 +41,9 @@ TEST(MessageToJson, EveryFieldIsPresent) {
       "grad_norm": 0,
       "tokens": 0,
       "seconds": 0,
-      "eval_loss": 3
+      "eval_loss": 3,
+      "loss_scale": null,
+      "skipped": false
     },
     {
       "step": 0,
@@ -50,7 +52,9 @@ TEST(MessageToJson, EveryFieldIsPresent) {
       "grad_norm": 0,
       "tokens": 0,
       "seconds": 1e-300,
-      "eval_loss": null
+      "eval_loss": null,
+      "loss_scale": null,
+      "skipped": false
     }
   ],
   "tokens_per_second": 0,

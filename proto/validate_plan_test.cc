@@ -150,11 +150,11 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"attention", "attention: 2", "plan.attention = 2 must be FUSED or MATERIALIZED"},
   };
   // Names of schedules and collectives belong to their registries.
-  CheckTable<Plan>(
-      base, table,
-      {"schedule.name", "schedule.definition", "schedule.freeze", "collective", "step_barrier", "group_transfers",
-       "post_validation", "overlap.all_reduce", "overlap.reduce_scatter", "overlap.all_gather", "offload.optimizer"},
-      [](Plan* plan) { return ValidateAndResolve(plan, CpuDevice()); });
+  CheckTable<Plan>(base, table,
+                   {"schedule.name", "schedule.definition", "schedule.freeze", "collective", "step_barrier",
+                    "group_transfers", "post_validation", "dropout_masks", "overlap.all_reduce",
+                    "overlap.reduce_scatter", "overlap.all_gather", "offload.optimizer"},
+                   [](Plan* plan) { return ValidateAndResolve(plan, CpuDevice()); });
 }
 
 }  // namespace
