@@ -1,7 +1,5 @@
 #include "executor/run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "executor/arena_size.h"
 #include "executor/backend.h"
 #include "executor/channels.h"
 #include "executor/compute_slots.h"
@@ -59,16 +58,8 @@ class RankRun {
   // Everything that may be refused or run out of memory, before any step runs.
   absl::Status Prepare() {
     const Program& program = shared_.program;
-    const Template& t = program.templates(TemplateOfRank(program, endpoint_.rank()));
-    int64_t device = t.device_arena_bytes(), host = t.host_arena_bytes();
-    const bool evaluates = shared_.options.eval_data != nullptr;
-    if (evaluates) {
-      const Program& evaluation = program.evaluation();
-      const Template& e = evaluation.templates(TemplateOfRank(evaluation, endpoint_.rank()));
-      device = std::max(device, e.device_arena_bytes());
-      host = std::max(host, e.host_arena_bytes());
-    }
-    WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(device, host));
+    const ArenaSize size = ArenaOf(program, endpoint_.rank(), shared_.options.eval_data != nullptr);
+    WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(size.device, size.host));
     backend_ = MakeCpuBackend(shared_.options.threads_per_rank);
     state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
     if (shared_.manifest != nullptr) {
@@ -347,19 +338,6 @@ absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const 
   return absl::OkStatus();
 }
 
-// The ranks of this process must fit this machine, or the system would end the run without a word.
-absl::Status CheckMemory(const Program& program, int64_t first_rank, int64_t ranks) {
-  const double machine = 1.0 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
-  double needed = 0;
-  for (int64_t rank = first_rank; rank < first_rank + ranks; ++rank) {
-    const Template& t = program.templates(TemplateOfRank(program, rank));
-    needed += static_cast<double>(t.device_arena_bytes()) + static_cast<double>(t.host_arena_bytes());
-  }
-  if (needed <= machine) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
-                                                   " GiB, this machine has ", machine / (1 << 30), " GiB"));
-}
-
 // All ranks send their events to rank 0, in one message in the end.
 absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repetitions) {
   std::vector<double> steps_of_template;
@@ -446,8 +424,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
                                                    " ranks; transport 'inproc' runs at most ", kMostThreads,
                                                    " in one process, use 'mpi'"));
   }
-  WEFT_RETURN_IF_ERROR(
-      CheckMemory(program, one_process ? 0 : RankFromLauncher().rank % ranks, one_process ? ranks : 1));
+  WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr,
+                                          one_process ? 0 : RankFromLauncher().rank % ranks, one_process ? ranks : 1));
 
   // Rule P3.
   if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
