@@ -17,7 +17,7 @@ namespace {
 
 double Ratio(double numerator, double denominator) { return denominator > 0 ? numerator / denominator : 0; }
 
-// Flops of the kernels of one repetition, over all ranks.
+// Flops of the kernels of one repetition that are run, over all ranks.
 double BodyFlops(const ProgramView& view) {
   const Program& program = *view.program;
   std::vector<double> segment_flops;
@@ -27,10 +27,11 @@ double BodyFlops(const ProgramView& view) {
     segment_flops.push_back(flops);
   }
   std::vector<double> template_flops;
-  for (const Template& t : program.templates()) {
+  for (const TemplateView& t : view.templates) {
     double flops = 0;
-    for (const Action& action : t.body()) {
-      if (IsCompute(action.kind())) flops += segment_flops[action.segment()];
+    for (const ActionView& own : t.actions) {
+      const Action& action = *own.action;
+      if (own.list == ListKind::kBody && IsCompute(action.kind())) flops += segment_flops[action.segment()];
     }
     template_flops.push_back(flops);
   }

@@ -99,6 +99,31 @@ TEST(Simulate, FiguresFollowTheirEquations) {
   EXPECT_GE(report.simulated_steps(), 4 * 2 * 16);
 }
 
+// What is done again where the norm was too large (P15) is work only where it is done.
+TEST(Simulate, FlopsAreThoseThatAreRun) {
+  Program program = TestProgram(2, 4);
+  for (Segment& segment : *program.mutable_segments()) segment.mutable_steps(0)->mutable_work()->set_flops(250'000);
+  Segment& validate = *program.add_segments();
+  validate.add_steps()->set_kernel(NORM_TOTAL);
+  Segment& again = *program.add_segments();
+  again.add_steps()->set_kernel(SCALE);
+  again.mutable_steps(0)->mutable_work()->set_flops(1'000'000);
+  for (Template& t : *program.mutable_templates()) {
+    for (const auto& [kind, segment] : {std::pair(VALIDATE, 2), std::pair(SCALE_GRADIENTS, 1)}) {
+      Action& action = *t.add_body();
+      action.set_id(1000 + kind);
+      action.set_kind(kind);
+      action.set_segment(program.segments_size() - segment);
+      action.set_if_exceeded(kind == SCALE_GRADIENTS);
+    }
+  }
+  for (const bool exceeded : {false, true}) {
+    const SimulationReport report =
+        Report(program, TestCluster(), {.cost = "unit", .network = "none", .exceeded = exceeded});
+    EXPECT_DOUBLE_EQ(report.hfu(), (4e6 + (exceeded ? 2 * 1e6 : 0)) / (2 * 1e12 * report.iteration_seconds()));
+  }
+}
+
 TEST(Simulate, Memory) {
   const Program program = TestProgram(2, 4);
   const SimulationReport report = Report(program, TestCluster(), {.cost = "unit", .network = "none"});
