@@ -211,19 +211,29 @@ class TemplateRewriter {
     return action;
   }
 
-  // What `action`, made of `original`, waits for: of sums that all lie in persistent buffers those that it uses.
+  // What `action`, made of `original`, waits for: of sums that all lie in persistent buffers those that it uses, and
+  // instead of the others what they wait for.
   Deps DepsOf(const Action& action, const Action& original) const {
     const std::set<int> used(action.operands().begin(), action.operands().end());
+    std::set<int> passed;
     Deps deps;
+    AddDepsOf(used, original, &passed, &deps);
+    return deps;
+  }
+  void AddDepsOf(const std::set<int>& used, const Action& original, std::set<int>* passed, Deps* deps) const {
     for (const Dependency& dep : original.deps()) {
       const Action& on = t_.body(by_id_.at(dep.action()));
-      bool other = IsCollective(on);
+      bool other = dep.distance() == 0 && IsCollective(on);
       for (const auto* buffers : {&on.sources(), &on.destinations()}) {
         for (int b : *buffers) other = other && t_.buffers(b).persistent() && !used.contains(b);
       }
-      if (!other) deps[{dep.action(), dep.distance()}] |= dep.detached();
+      if (!other) {
+        (*deps)[{dep.action(), dep.distance()}] |= dep.detached();
+      } else if (on.purpose() != NORM_SYNC && passed->insert(dep.action()).second) {
+        // The sum of norms is behind the last of them.
+        AddDepsOf(used, on, passed, deps);
+      }
     }
-    return deps;
   }
   static void AddDeps(const Deps& deps, Action* action) {
     for (const auto& [on, detached] : deps) AddDep(on.first, on.second, detached, action);

@@ -1,6 +1,7 @@
 // N plans, one loss: plans that try every two choices of how a model is spread together. All come within 1e-5 of one
 // rank's losses, and under exact accumulation plans of one tensor-parallel shape agree in all bits.
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,8 @@ bool IsPlan(const Choice& c) {
   const Schedule& schedule = kSchedules[c[kSchedule]];
   if (pipe == 1 && c[kSchedule] > 1) return false;
   if (pipe != 2 && schedule.several) return false;
+  // Four microbatches of a replica at least.
+  if (data == 4 && schedule.name == std::string("dualpipev")) return false;
   // A group needs replicas beside it.
   if (c[kZero] > 0 && data == 1) return false;
   if (c[kZero] > 3 && data != 4) return false;
@@ -146,14 +149,15 @@ class CoveringPlansTest : public testing::TestWithParam<std::string> {
 
 TEST_P(CoveringPlansTest, TrainAlike) {
   const std::string family = GetParam();
-  const std::vector<Choice> choices = CoveringSet(
-      Levels(),
-      [&](const Choice& c) {
-        // Its head needs rows that are whole.
-        return IsPlan(c) && (family != "bert" || (c[kX] == 0 && c[kY] == 0));
-      },
-      7);
-  EXPECT_GE(choices.size(), 60u);
+  const std::vector<int> levels = Levels();
+  std::vector<Choice> choices = CoveringSet(levels, IsPlan, 7);
+  // And some more at random.
+  std::mt19937 random(11);
+  while (choices.size() < 100) {
+    Choice choice;
+    for (int level : levels) choice.push_back(static_cast<int>(random() % level));
+    if (IsPlan(choice)) choices.push_back(choice);
+  }
   for (const Choice& c : choices) {
     const TinyPlan plan = PlanOf(family, c);
     SCOPED_TRACE(plan.Name());
