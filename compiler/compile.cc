@@ -8,7 +8,6 @@
 #include "compiler/import_graph.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
-#include "compiler/offload_optimizer.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_choices.h"
 #include "compiler/plan_inputs.h"
@@ -81,7 +80,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation));
   }
-  if (inputs.plan.offload().optimizer()) WEFT_RETURN_IF_ERROR(OffloadOptimizer(inputs.plan.offload(), &program));
+  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program));
   if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) return options.ways_out ? WithWaysOut(fits, recipe, plan, inputs) : fits;

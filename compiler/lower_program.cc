@@ -7,6 +7,8 @@
 #include "compiler/compile.h"
 #include "compiler/diagnostic_status.h"
 #include "compiler/export_program.h"
+#include "compiler/offload_activations.h"
+#include "compiler/offload_optimizer.h"
 #include "compiler/plan_schedule.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_program.h"
@@ -155,6 +157,14 @@ absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepC
     program.mutable_evaluation()->mutable_recipe()->set_dropout(0);
   }
   return program;
+}
+
+absl::Status ApplyOffload(const PlanInputs& inputs, Program* program) {
+  const Offload& offload = inputs.plan.offload();
+  if (offload.activation_layers() > 0) {
+    WEFT_RETURN_IF_ERROR(OffloadActivations(inputs.model, offload.activation_layers(), program));
+  }
+  return offload.optimizer() ? OffloadOptimizer(offload, program) : absl::OkStatus();
 }
 
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost) {

@@ -47,6 +47,9 @@ absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepC
 // The program of a schedule that never flushes.
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost);
 
+// What plan.offload moves to host memory.
+absl::Status ApplyOffload(const PlanInputs& inputs, Program* program);
+
 }  // namespace weft
 
 #endif  // WEFT_COMPILER_LOWER_PROGRAM_H_

@@ -29,6 +29,13 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("plan.offload.activation_layers: ", parts...));
 }
 
+// A floating-point tensor in the operand `saved` of a stage's segments.
+struct SavedValue {
+  int64_t offset = 0;
+  DType dtype = DTYPE_UNSPECIFIED;
+  int64_t elements = 0;
+};
+
 // Where the values of `saved` go, by their old offset.
 struct Split {
   // New offset of what goes.
@@ -42,12 +49,9 @@ bool IsMicrobatch(ActionKind kind) {
   return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;
 }
 
-Split SplitOf(const std::vector<SavedValue>& saved, int layers) {
-  std::set<int32_t> all;
-  for (const SavedValue& value : saved) all.insert(value.layer);
+Split SplitOf(const std::vector<SavedValue>& saved) {
   Split split;
   for (const SavedValue& value : saved) {
-    if (std::distance(all.begin(), all.find(value.layer)) >= layers) continue;
     const int64_t bytes = value.elements * DTypeBytes(value.dtype);
     split.gone[value.offset] = split.gone_bytes;
     Value* last = split.copies.empty() ? nullptr : &split.copies.back();
@@ -66,14 +70,59 @@ Split SplitOf(const std::vector<SavedValue>& saved, int layers) {
   return split;
 }
 
+// Layers by the names of their ops.
+class LayerNames {
+ public:
+  explicit LayerNames(const ModelGraph& model) {
+    for (const GraphOp& op : model.ops()) layers_[op.name()] = op.layer();
+  }
+  // Of the op that a step was made of, which is named as that op, perhaps with something behind a dot; -1 = of none.
+  int Of(const std::string& step) const {
+    for (size_t length = step.size(); length != std::string::npos; length = step.rfind('.', length - 1)) {
+      const auto found = layers_.find(step.substr(0, length));
+      if (found != layers_.end()) return found->second;
+      if (length == 0) break;
+    }
+    return -1;
+  }
+
+ private:
+  std::map<std::string, int> layers_;
+};
+
+bool IsFloating(DType dtype) { return dtype == FP32 || dtype == BF16 || dtype == FP16 || dtype == FP64; }
+
+// What goes of the operand `saved` of a forward: what its first `layers` layers make.
+std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNames& names, int layers) {
+  std::set<int> all;
+  std::map<int, int> maker;  // Of a value: its layer.
+  for (const Step& step : forward.steps()) {
+    const int layer = names.Of(step.name());
+    if (layer >= 0) all.insert(layer);
+    for (int v : step.outputs()) maker[v] = layer;
+  }
+  std::map<int64_t, SavedValue> leaving;
+  for (const auto& [v, layer] : maker) {
+    const Value& value = forward.values(v);
+    const auto found = all.find(layer);
+    if (value.operand() != saved || found == all.end() || std::distance(all.begin(), found) >= layers) continue;
+    if (IsFloating(value.dtype())) {
+      leaving[value.offset()] = {value.offset(), value.dtype(), ElementCount(value.shape()).value_or(0)};
+    }
+  }
+  std::vector<SavedValue> list;
+  for (const auto& [offset, value] : leaving) list.push_back(value);
+  return list;
+}
+
 class Rewriter {
  public:
-  Rewriter(const std::vector<std::vector<SavedValue>>& saved, int layers, Program* program) : program_(*program) {
-    for (const std::vector<SavedValue>& stage : saved) splits_.push_back(SplitOf(stage, layers));
-  }
+  Rewriter(const ModelGraph& model, int layers, Program* program)
+      : names_(model), layers_(layers), program_(*program), splits_(program->stages()) {}
 
   absl::Status Run() {
     WEFT_RETURN_IF_ERROR(Check());
+    FindSplits();
     for (Template& t : *program_.mutable_templates()) {
       WEFT_RETURN_IF_ERROR(RewriteTemplate(&t));
       WEFT_RETURN_IF_ERROR(ReplanTransients(program_, &t));
@@ -103,6 +152,18 @@ class Rewriter {
       }
     }
     return absl::OkStatus();
+  }
+
+  void FindSplits() {
+    std::vector<bool> known(splits_.size(), false);
+    for (const Template& t : program_.templates()) {
+      for (const Action& action : t.body()) {
+        const int operand = SavedOperand(t, action);
+        if (action.kind() != FORWARD || operand < 0 || known[action.stage()]) continue;
+        known[action.stage()] = true;
+        splits_[action.stage()] = SplitOf(Leaving(program_.segments(action.segment()), operand, names_, layers_));
+      }
+    }
   }
 
   // The operand that holds what the stage saved, -1 if there is none.
@@ -180,7 +241,7 @@ class Rewriter {
       const int operand = SavedOperand(*t, t->body(a));
       if (operand < 0) continue;
       const int stage = t->body(a).stage();
-      if (stage >= static_cast<int>(splits_.size()) || splits_[stage].gone.empty()) continue;
+      if (splits_[stage].gone.empty()) continue;
       users[t->body(a).operands(operand)].push_back(a);
     }
     next_ = t->body_size() == 0 ? 0 : t->body(t->body_size() - 1).id() + 1;
@@ -305,6 +366,8 @@ class Rewriter {
     return copy_;
   }
 
+  const LayerNames names_;
+  const int layers_;
   Program& program_;
   // By stage.
   std::vector<Split> splits_;
@@ -321,8 +384,8 @@ class Rewriter {
 
 }  // namespace
 
-absl::Status OffloadActivations(const std::vector<std::vector<SavedValue>>& saved, int layers, Program* program) {
-  return Rewriter(saved, layers, program).Run();
+absl::Status OffloadActivations(const ModelGraph& model, int layers, Program* program) {
+  return Rewriter(model, layers, program).Run();
 }
 
 }  // namespace weft

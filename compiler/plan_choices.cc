@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "compiler/choose_recompute.h"
 #include "compiler/lower_program.h"
-#include "compiler/offload_optimizer.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
@@ -54,7 +53,7 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
     CompileContext context;
     RankLevel training;
     WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, tried, cost, &training));
-    if (tried.plan.offload().optimizer()) WEFT_RETURN_IF_ERROR(OffloadOptimizer(tried.plan.offload(), &program));
+    WEFT_RETURN_IF_ERROR(ApplyOffload(tried, &program));
     const std::vector<int32_t>& counts = training.segments.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;

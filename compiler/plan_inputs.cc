@@ -55,21 +55,28 @@ absl::Status HalveMicrobatches(Recipe& recipe) {
 
 // Fills in the defaults of plan.offload; sums of gradients go with its buckets.
 absl::Status ResolveOffload(PlanInputs& inputs) {
-  if (!inputs.plan.offload().optimizer()) return absl::OkStatus();
-  const auto refuse = [](const auto&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat("plan.offload.optimizer = true ", parts...));
+  const bool activations = inputs.plan.offload().activation_layers() > 0;
+  if (!inputs.plan.offload().optimizer() && !activations) return absl::OkStatus();
+  const auto refuse = [&](const auto&... parts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.offload.",
+                     inputs.plan.offload().optimizer()
+                         ? "optimizer = true"
+                         : absl::StrCat("activation_layers = ", inputs.plan.offload().activation_layers()),
+                     " ", parts...));
   };
   if (!(inputs.cluster.host().bytes_per_second() > 0)) {
     return refuse("needs cluster.host.bytes_per_second, the link between a device and its node's memory; cluster '",
                   inputs.cluster.name(), "' does not state it");
   }
   if (inputs.plan.post_validation()) {
-    return refuse("does not go with plan.post_validation = true, which keeps copies of the states; leave one out");
+    return refuse("does not go with plan.post_validation = true, which does forwards and updates twice; leave one out");
   }
   if (inputs.asynchronous) {
     return refuse("does not go with schedule '", inputs.plan.schedule().name(),
                   "', which updates the weights without a flush; use one that flushes");
   }
+  if (!inputs.plan.offload().optimizer()) return absl::OkStatus();
   Offload& offload = *inputs.plan.mutable_offload();
   if (offload.bucket_elements() == 0) offload.set_bucket_elements(int64_t{1} << 24);
   if (offload.bucket_elements() < kLeastBucketElements) {

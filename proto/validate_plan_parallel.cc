@@ -22,8 +22,6 @@ constexpr UnbuiltField kUnbuilt[] = {
        return p.zero().stage() > 0 && p.zero().group() != 0 && p.zero().group() != AxisSize(p.mesh(), "data");
      },
      "mesh { axes { name: 'data' size: 4 } } zero { stage: 3 group: 2 }"},
-    {"plan.offload.activation_layers", "0", [](const Plan& p) { return p.offload().activation_layers() != 0; },
-     "offload { activation_layers: 1 }"},
 };
 
 // "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".

@@ -150,7 +150,7 @@ std::vector<Broken> BrokenHost() {
       {"P7.race",
        "fetched_before_it_is_back",
        [](Program* p) { RemoveDep(p, 0, "fetch 0", "back 0"); },
-       {"'back 0'", "'fetch 0' of the next repetition", "'host wte'"},
+       {"'fetch 0'", "'back 0' of the next repetition", "'host wte'"},
        Offloaded},
       {"P7.race",
        "stepped_before_it_is_there",
@@ -164,12 +164,18 @@ std::vector<Broken> BrokenHost() {
        Offloaded},
       {"P11.host",
        "fetched_twice",
-       [](Program* p) { ValueOf(p, "fetch 1", 0).set_offset(0); },
+       [](Program* p) {
+         ValueOf(p, "fetch 1", 0).set_offset(0);
+         AddDep(p, 0, "fetch 1", "back 0");
+       },
        {"'fetch 1'", "'host wte'", "a second time"},
        Offloaded},
       {"P11.host",
        "taken_to_another_place",
-       [](Program* p) { ValueOf(p, "back 1", 1).set_offset(0); },
+       [](Program* p) {
+         ValueOf(p, "back 1", 1).set_offset(0);
+         AddDep(p, 0, "fetch 0", "back 1", 1);
+       },
        {"'back 1'", "[0, 128) of", "'host wte'", "not fetched from there"},
        Offloaded},
       {"P11.host",

@@ -7,6 +7,7 @@
 #include "proto/verify/dataflow.h"
 
 namespace weft::verify {
+
 void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
   const Segment& segment = index_.program->segments(action.segment());
   const SegmentUse& use = index_.segments[action.segment()];
@@ -279,8 +280,9 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   if (step.outputs_size() > states) {
     const Value& copy = segment.values(step.outputs(states));
     const int p = action.operands(copy.operand());
-    check_element(copy, copy.offset());
+    // Otherwise a buffer of any layout, from which it is gathered.
     if (BufferOf(at.role, p).role() == NO_ROLE) return result;
+    check_element(copy, copy.offset());
     if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor ||
         RangeCuts(*index_.program, BufferOf(at.role, p).shard()) != result.ranges) {
       Bad("P11.update", at, "step '", step.name(), "' writes the new ", TensorName(tensor), " to ",

@@ -1,4 +1,6 @@
 // What plan.offload moves to host memory changes no bit of losses, norms and weights.
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,100 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.pipe = 2, .data = 2, .clip = 0, .schedule = "interleaved", .schedule_fields = "virtual_stages: 2"},
         Case{.pipe = 2, .clip = 0, .exact = true, .schedule = "axonn"},
         Case{.pipe = 2, .data = 2, .clip = 0, .schedule = "chimera", .plan_fields = "step_barrier: true"}));
+
+// What first layers save comes back as it went; a part of the forwards has its backward too soon to go.
+TEST(OffloadTest, ActivationsChangeNoBit) {
+  struct Activations {
+    int pipe = 1, data = 1, layers = 2;
+    const char* schedule = "1f1b";
+    bool recompute = false, exact = false, bf16 = false;
+    const char* plan_fields = "";
+  };
+  for (const Activations& c :
+       {Activations{}, Activations{.pipe = 2}, Activations{.pipe = 2, .schedule = "gpipe"},
+        Activations{.pipe = 2, .layers = 1, .schedule = "gpipe"}, Activations{.pipe = 2, .layers = 100, .bf16 = true},
+        Activations{.pipe = 2, .data = 2, .schedule = "zb-h1"},
+        Activations{.pipe = 2, .schedule = "zb-v", .exact = true},
+        Activations{.pipe = 2, .schedule = "gpipe", .recompute = true},
+        Activations{.pipe = 2, .data = 2, .schedule = "gpipe", .plan_fields = "zero { stage: 3 }"},
+        Activations{.pipe = 4, .schedule = "1f1b"}}) {
+    TinyPlan plan{.pipe = c.pipe, .data = c.data, .schedule = c.schedule};
+    plan.steps = 4;
+    plan.recompute = c.recompute;
+    plan.exact = c.exact;
+    plan.bf16 = c.bf16;
+    plan.plan_fields = c.plan_fields;
+    const auto plain = TrainTiny(plan);
+    ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
+    for (const char* optimizer : {"", " optimizer: true bucket_elements: 2000"}) {
+      TinyPlan offloaded = plan;
+      absl::StrAppend(&offloaded.plan_fields, " offload { activation_layers: ", c.layers, optimizer, " }");
+      const auto program = CompileTiny(offloaded);
+      ASSERT_TRUE(program.ok()) << offloaded.Name() << ": " << program.status();
+      int copies = 0;
+      for (const Template& t : program->templates()) {
+        for (const Action& action : t.body())
+          copies += action.kind() == FETCH && action.name().find(" m") != std::string::npos;
+      }
+      // One rank has every backward right behind its forward.
+      EXPECT_EQ(copies > 0, c.pipe > 1) << offloaded.Name();
+      const auto outcome = TrainTiny(offloaded);
+      ASSERT_TRUE(outcome.ok()) << offloaded.Name() << ": " << outcome.status();
+      ExpectSame(*outcome, *plain, offloaded.Name());
+    }
+  }
+}
+
+// GPipe holds all microbatches: on the device is what a few of them save.
+TEST(OffloadTest, ActivationsTakeLessMemory) {
+  TinyPlan plan{.pipe = 2, .schedule = "gpipe"};
+  plan.batch = 16;
+  const auto plain = CompileTiny(plan);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  plan.plan_fields = "offload { activation_layers: 100 }";
+  const auto offloaded = CompileTiny(plan);
+  ASSERT_TRUE(offloaded.ok()) << offloaded.status();
+  const auto saved = [](const Template& t) {
+    int64_t bytes = 0;
+    for (const Buffer& buffer : t.buffers()) {
+      if (buffer.class_() == SAVED_ACTIVATION) bytes = std::max(bytes, buffer.bytes());
+    }
+    return bytes;
+  };
+  for (int t = 0; t < 2; ++t) {
+    const Template &before = plain->templates(t), &after = offloaded->templates(t);
+    // Of 16 microbatches at most 3 on their way out, 3 on their way in, and those whose backward comes too soon.
+    EXPECT_LT(after.device_arena_bytes(), before.device_arena_bytes() - 8 * saved(before)) << before.name();
+    EXPECT_GT(after.host_arena_bytes(), 8 * saved(after)) << after.name();
+  }
+}
+
+// A checkpoint is the same wherever the states lie.
+TEST(OffloadTest, ResumesWhatAnotherPlanHasSaved) {
+  for (const bool first_offloads : {false, true}) {
+    TinyPlan plan{.pipe = 2, .data = 2};
+    plan.steps = 6;
+    const auto plain = TrainTiny(plan);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    RunOptions options;
+    options.checkpoint.directory = absl::StrCat(::testing::TempDir(), "/offload", first_offloads);
+    std::filesystem::remove_all(options.checkpoint.directory);
+    options.checkpoint_every = 3;
+    Outcome joined;
+    for (const bool rest : {false, true}) {
+      TinyPlan now = plan;
+      if (first_offloads != rest) now.plan_fields = kSmallBuckets;
+      options.steps = rest ? 0 : 3;
+      options.resume = rest;
+      const auto part = TrainTiny(now, options);
+      ASSERT_TRUE(part.ok()) << part.status();
+      joined.losses.insert(joined.losses.end(), part->losses.begin(), part->losses.end());
+      joined.norms.insert(joined.norms.end(), part->norms.begin(), part->norms.end());
+      joined.weights = part->weights;
+    }
+    ExpectSame(joined, *plain, first_offloads ? "offloaded first" : "offloaded later");
+  }
+}
 
 }  // namespace
 }  // namespace weft

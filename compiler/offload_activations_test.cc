@@ -1,0 +1,129 @@
+// Saved activations in host memory: which ones go, when they come back, and what is refused. That no bit changes is in
+// tests/e2e/offload_test.cc.
+#include "compiler/offload_activations.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/import_hf.h"
+#include "compiler/replan_memory.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/verify/verify.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename T>
+T Parse(const std::string& text) {
+  T message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+Cluster TestCluster(const std::string& host) {
+  return Parse<Cluster>(absl::StrCat(R"(
+    name: "test" nodes: 1 devices_per_node: 8
+    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e11
+             peaks { dtype: FP32 flops_per_second: 1e12 } }
+    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } )",
+                                     host));
+}
+
+absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const std::string& offload,
+                                    const std::string& host = "host { bytes_per_second: 1e12 }",
+                                    const std::string& fields = "") {
+  const auto model = ImportHuggingFaceConfig(
+      R"({"model_type": "gpt2", "vocab_size": 96, "n_positions": 16, "n_embd": 32, "n_head": 2, "n_layer": 6})",
+      "tiny");
+  if (!model.ok()) return model.status();
+  return Compile(*model,
+                 Parse<Recipe>("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: 8"),
+                 Parse<Plan>(absl::StrCat("mesh { axes { name: 'pipe' size: ", pipe, " } } schedule { name: '",
+                                          schedule, "' } offload { ", offload, " } ", fields)),
+                 TestCluster(host), {});
+}
+
+int64_t Copied(const Program& program, int t, ActionKind kind) {
+  int64_t bytes = 0;
+  for (const Action& action : program.templates(t).body()) {
+    if (action.kind() != kind) continue;
+    for (const Step& step : program.segments(action.segment()).steps()) bytes += step.work().bytes();
+  }
+  return bytes;
+}
+
+TEST(OffloadActivations, MoreLayersAreMoreBytes) {
+  std::vector<int64_t> bytes;
+  for (const int layers : {1, 2, 3, 100}) {
+    const auto program = CompileCase("gpipe", 2, absl::StrCat("activation_layers: ", layers));
+    ASSERT_TRUE(program.ok()) << program.status();
+    bytes.push_back(Copied(*program, 1, OFFLOAD));
+    EXPECT_EQ(bytes.back(), Copied(*program, 1, FETCH));
+  }
+  for (size_t i = 1; i < bytes.size(); ++i) EXPECT_GT(bytes[i], bytes[i - 1]) << i;
+}
+
+// Gpipe: the first microbatches' backwards are far away, and every copy but the last few is hidden.
+TEST(OffloadActivations, CopiesRunBesideCompute) {
+  const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto plain = CompileCase("gpipe", 2, "");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const Cluster cluster = TestCluster("host { bytes_per_second: 1e12 }");
+  const auto with = Simulate(*program, cluster, {}), without = Simulate(*plain, cluster, {});
+  ASSERT_TRUE(with.ok()) << with.status();
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(with->report.makespan_seconds(), without->report.makespan_seconds());
+  EXPECT_LT(with->report.live_peak_bytes(), without->report.live_peak_bytes());
+  EXPECT_GT(with->report.planned_host_bytes(), 0);
+  // Over a slow link they are waited for, and the report says so.
+  const auto slow = Simulate(*program, TestCluster("host { bytes_per_second: 1e8 }"), {});
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_GT(slow->report.makespan_seconds(), without->report.makespan_seconds());
+  double waited = 0;
+  for (const IdleCause& cause : slow->report.per_rank(0).idle_causes()) {
+    if (cause.cause() == "waiting for a copy between host and device") waited += cause.seconds();
+  }
+  EXPECT_GT(waited, 0);
+}
+
+TEST(OffloadActivations, Refusals) {
+  const auto error = [](const auto&... arguments) { return std::string(CompileCase(arguments...).status().message()); };
+  EXPECT_THAT(error("1f1b", 2, "activation_layers: 1", ""),
+              HasSubstr("plan.offload.activation_layers = 1 needs cluster.host.bytes_per_second"));
+  EXPECT_THAT(error("axonn", 2, "activation_layers: 1"),
+              HasSubstr("plan.offload.activation_layers: schedule 'axonn' has no fixed order"));
+  EXPECT_THAT(error("dualpipev", 2, "activation_layers: 1"), HasSubstr("forwards and backwards that run as one"));
+  EXPECT_THAT(error("pipedream-2bw", 2, "activation_layers: 1"), HasSubstr("updates the weights without a flush"));
+  EXPECT_THAT(error("zb-h2", 2, "activation_layers: 1", "host { bytes_per_second: 1e12 }", "post_validation: true"),
+              HasSubstr("does not go with plan.post_validation"));
+  EXPECT_EQ(error("1f1b", 2, "activation_layers: 1"), "");
+}
+
+// New places for the buffers of a program that has not changed: as good as the old ones, and proven.
+TEST(ReplanMemory, PlansAsThePassDoes) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "chimera", "dualpipev"}) {
+    auto program = CompileCase(schedule, 2, "");
+    ASSERT_TRUE(program.ok()) << schedule << ": " << program.status();
+    program->clear_evaluation();
+    for (Template& t : *program->mutable_templates()) {
+      const int64_t before = t.device_arena_bytes();
+      ASSERT_TRUE(ReplanTransients(*program, &t).ok());
+      EXPECT_LE(t.device_arena_bytes(), before + before / 50) << schedule << " " << t.name();
+      EXPECT_EQ(t.host_arena_bytes(), 0);
+    }
+    EXPECT_TRUE(VerifyProgram(*program).ok()) << schedule << ": " << VerifyProgram(*program);
+  }
+}
+
+}  // namespace
+}  // namespace weft
