@@ -37,6 +37,7 @@ struct Case {
   std::string plan_fields = "";
   std::string cluster_fields = "host { bytes_per_second: 2e10 } host_memory_bytes: 1000000000";
   int64_t memory = 1000000000;
+  int vocabulary = 384, columns = 64;
   std::string precision = "compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32";
 };
 
@@ -54,8 +55,9 @@ Cluster ClusterOf(const Case& c) {
 // The head is no copy of the embedding, whose gradient would come last.
 absl::StatusOr<Program> CompileCase(const Case& c) {
   const auto model = ImportHuggingFaceConfig(
-      R"({"model_type": "gpt2", "vocab_size": 384, "n_positions": 32, "n_embd": 64, "n_head": 2,
-          "tie_word_embeddings": false, "n_layer": 6})",
+      absl::StrCat(R"({"model_type": "gpt2", "n_positions": 32, "n_head": 2, "tie_word_embeddings": false,
+                       "n_layer": 6, "vocab_size": )",
+                   c.vocabulary, R"(, "n_embd": )", c.columns, "}"),
       "tiny");
   if (!model.ok()) return model.status();
   return Compile(*model,
@@ -238,7 +240,10 @@ TEST(OffloadOptimizer, Refusals) {
 
 // A plan that is too large for the device is told of offload.
 TEST(OffloadOptimizer, IsAWayOut) {
-  Case c{.offload = "", .plan_fields = "recompute { mode: FULL }"};
+  // Several buckets of the default size.
+  Case c{.offload = "", .plan_fields = "recompute { mode: FULL }", .memory = 4000000000};
+  c.vocabulary = 60000;
+  c.columns = 512;
   int64_t needed = 0;
   const Program fits = CompileOrDie(c);
   for (const Template& t : fits.templates()) needed = std::max(needed, t.device_arena_bytes());
