@@ -58,13 +58,9 @@ void StepCheck::Collectives() {
   const int64_t size = GroupSize(program_, collective.group());
   for (int i = 0; i < inputs(); ++i) {
     const Value &x = In(i), &y = Out(i);
-    if (kernel == GROUP_ALL_GATHER) {
-      Is(x, {FP32, FP64, BF16, FP16, EXACT192});
-    } else {
-      Is(x, {FP32, FP64, BF16, EXACT192});
-    }
+    Is(x, {FP32, FP64, BF16, FP16, EXACT192});
     if (kernel == GROUP_REDUCE_SCATTER && x.dtype() != EXACT192) {
-      Is(y, {FP32, FP64, BF16, EXACT192});
+      Is(y, {FP32, FP64, BF16, FP16, EXACT192});
     } else {
       Is(y, {x.dtype()});
     }

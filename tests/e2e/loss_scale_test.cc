@@ -68,7 +68,7 @@ TEST(LossScaleTest, ProgramsWithoutScalingReportNone) {
 
 // Half precision has 11 bits: its losses are off by the rounding of activations, more as the runs drift apart.
 TEST(LossScaleTest, HalfPrecisionFollowsSinglePrecision) {
-  const TinyPlan single{.steps = 50, .layers = 2};
+  const TinyPlan single{.steps = 50, .layers = 2, .lr = "peak: 0.003 warmup_steps: 3 decay: 'cosine' min: 0.0003"};
   const Outcome expected = Must(Train(single), "fp32");
   EXPECT_LT(expected.losses.back(), expected.losses.front() - 2);
   for (const char* half : {"fp16", "fp16 grads"}) {
@@ -78,7 +78,7 @@ TEST(LossScaleTest, HalfPrecisionFollowsSinglePrecision) {
     const Outcome outcome = Must(result, half);
     ASSERT_EQ(outcome.losses.size(), 50u);
     for (size_t i = 0; i < 50; ++i) {
-      EXPECT_NEAR(outcome.losses[i], expected.losses[i], 0.02 * expected.losses[i]) << half << " step " << i;
+      EXPECT_NEAR(outcome.losses[i], expected.losses[i], 1e-3 * expected.losses[i]) << half << " step " << i;
     }
     EXPECT_EQ(result->report.steps(0).loss_scale(), 65536) << half;
     for (const RunStep& step : result->report.steps()) EXPECT_FALSE(step.skipped()) << half << " step " << step.step();
@@ -92,7 +92,7 @@ TEST(LossScaleTest, SmallGradientsSurviveOnlyScaled) {
   single.half = "";
   const double norm = Must(Train(single), "fp32").norms[0];
   const double dynamic = Must(Train(plan), "dynamic").norms[0];
-  plan.plan_fields = "loss_scale { fixed: 0.0078125 }";
+  plan.plan_fields = "loss_scale { fixed: 0.00006103515625 }";
   const double vanished = Must(Train(plan), "fixed").norms[0];
   EXPECT_NEAR(dynamic, norm, 1e-2 * norm);
   EXPECT_GT(std::abs(vanished - norm), 3e-2 * norm);
@@ -178,12 +178,14 @@ TEST(LossScaleTest, PlansAgreeInHalfPrecision) {
     for (bool exact : {false, true}) {
       TinyPlan plan{.exact = exact, .steps = 8, .layers = 4};
       plan.half = half;
-      plan.plan_fields = absl::StrCat("loss_scale { initial: ", 1 << 26, " growth_interval: 2 }");
+      // Where only gradients of activations are of half precision, they overflow later.
+      const int initial = plan.half == "fp16" ? 1 << 26 : 1 << 21;
+      plan.plan_fields = absl::StrCat("loss_scale { initial: ", initial, " growth_interval: 2 }");
       const auto one = Train(plan);
       const Outcome expected = Must(one, plan.Name());
       ASSERT_TRUE(one.ok());
       EXPECT_TRUE(one->report.steps(0).skipped());
-      EXPECT_FALSE(one->report.steps(7).skipped() && one->report.steps(6).skipped() && one->report.steps(5).skipped());
+      EXPECT_FALSE(one->report.steps(7).skipped());
       std::vector<TinyPlan> others;
       others.push_back(plan);
       others.back().pipe = 2;
@@ -232,7 +234,7 @@ TEST(LossScaleTest, TensorParallelPlansComeClose) {
 TEST(LossScaleTest, AResumeContinuesTheScaleBitForBit) {
   TinyPlan plan{.steps = 10, .layers = 2};
   plan.half = "fp16 grads";
-  plan.plan_fields = absl::StrCat("loss_scale { initial: ", 1 << 26, " growth_interval: 2 }");
+  plan.plan_fields = absl::StrCat("loss_scale { initial: ", 1 << 21, " growth_interval: 2 }");
   const auto whole = Train(plan);
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string directory = ::testing::TempDir() + "/loss_scale_resume";
