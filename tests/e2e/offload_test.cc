@@ -75,6 +75,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.pipe = 2, .clip = 0, .exact = true, .schedule = "axonn"},
         Case{.pipe = 2, .data = 2, .clip = 0, .schedule = "chimera", .plan_fields = "step_barrier: true"}));
 
+// Kernels of the update read the factor that undoes the scale: all buckets wait for the norm, and the scale is updated
+// behind them.
+TEST(OffloadTest, LossScalesChangeNoBit) {
+  for (const char* half : {"fp16", "fp16 grads"}) {
+    for (const char* scale : {"", "loss_scale { fixed: 256 }"}) {
+      for (const double clip : {0., 0.5}) {
+        TinyPlan plan{.pipe = 2, .data = 2};
+        plan.half = half;
+        plan.clip = clip;
+        plan.steps = 5;
+        plan.plan_fields = scale;
+        ExpectNoBitChanges(plan, kSmallBuckets);
+      }
+    }
+  }
+}
+
 // What first layers save comes back as it went; a part of the forwards has its backward too soon to go.
 TEST(OffloadTest, ActivationsChangeNoBit) {
   struct Activations {
