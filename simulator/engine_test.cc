@@ -108,18 +108,22 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
     const Program program = RandomProgram(seed, options);
     ++seen[ComputeOrder_Name(program.compute_order())];
     ++seen[TransferStreams_Name(program.transfer_streams())];
-    bool grouped = false, skips = false, wide = false;
+    bool grouped = false, skips = false, wide = false, fetches = false, offloads = false;
     for (const Template& t : program.templates()) {
       for (int i = 0; i < t.body_size(); ++i) {
         const Action& action = t.body(i);
         grouped |= i > 0 && action.transfer_group() > 0 && action.transfer_group() == t.body(i - 1).transfer_group();
         skips |= action.skip() > 0;
         wide |= action.width() > 1;
+        fetches |= action.kind() == FETCH;
+        offloads |= action.kind() == OFFLOAD;
       }
     }
     seen["grouped"] += grouped;
     seen["skips"] += skips;
     seen["wide"] += wide;
+    seen["fetches"] += fetches;
+    seen["offloads"] += offloads;
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
     ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
@@ -134,7 +138,7 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
     }
     if (HasFailure()) return;
   }
-  EXPECT_EQ(seen.size(), 9u);
+  EXPECT_EQ(seen.size(), 11u);
   for (const auto& [feature, count] : seen) EXPECT_GT(count, 20) << feature;
 }
 
