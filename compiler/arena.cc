@@ -13,6 +13,10 @@ namespace weft {
 namespace {
 
 constexpr int64_t kExactItems = 3000;
+// A search stops within this part of the lower bound, or when it has compared so many pairs of items.
+constexpr int64_t kCloseEnough = 100;
+constexpr int64_t kSearchedPairs = 4'000'000;
+constexpr int64_t kSearchRounds = 80;
 constexpr int64_t kMaximumBytes = int64_t{1} << 62;
 
 bool Overlap(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
@@ -109,6 +113,25 @@ absl::Status Check(absl::Span<const ArenaItem> items) {
   return absl::OkStatus();
 }
 
+bool CloseEnough(const Arena& arena, int64_t lower_bound) {
+  return arena.height - lower_bound <= lower_bound / kCloseEnough;
+}
+
+// Places items in order; again and again with one that ends highest half way nearer to the front.
+void Search(absl::Span<const ArenaItem> items, std::vector<int> order, int64_t lower_bound, Arena* best) {
+  const int64_t n = static_cast<int64_t>(items.size());
+  const int64_t rounds = std::min(kSearchRounds, kSearchedPairs / std::max<int64_t>(1, n * n));
+  for (int64_t round = 0; round < rounds && !CloseEnough(*best, lower_bound); ++round) {
+    Arena arena = PlaceInOrder(items, order);
+    const auto top = std::find_if(order.begin(), order.end(), [&](int i) {
+      return arena.offsets[i] + RoundUp(items[i].bytes, kArenaAlignment) == arena.height;
+    });
+    if (arena.height < best->height) *best = std::move(arena);
+    if (top == order.begin()) return;
+    std::rotate(order.begin() + (top - order.begin()) / 2, top, top + 1);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
@@ -123,7 +146,9 @@ absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
 
   sort_by([](const ArenaItem& item) { return std::make_tuple(item.first, -item.bytes, -item.last); });
   Arena best = PlaceByStart(items, order);
-  auto try_order = [&] {
+  std::vector<std::vector<int>> tried = {order};
+  const auto try_order = [&] {
+    tried.push_back(order);
     Arena arena = PlaceInOrder(items, order);
     if (arena.height < best.height) best = std::move(arena);
   };
@@ -134,6 +159,9 @@ absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
   if (best.height > lower_bound && items.size() <= kExactItems) {
     sort_by([](const ArenaItem& item) { return std::make_tuple(item.first - item.last, -item.bytes, item.first); });
     try_order();
+  }
+  if (items.size() <= kExactItems) {
+    for (const std::vector<int>& start : tried) Search(items, start, lower_bound, &best);
   }
   best.lower_bound = lower_bound;
   return best;

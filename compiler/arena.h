@@ -8,7 +8,10 @@
 // Two items overlap in time when neither ends before the other begins: [first, last] are inclusive. Items that overlap
 // in time get disjoint bytes. The height is at least the largest sum of sizes live at one time (`lower_bound`).
 //
-// Time: O(n^2) for up to kExactItems items; beyond, only the order by first use is tried, O(n * live).
+// Where the best of these is more than 1 % above that, each order is changed step by step: what ends highest is placed
+// earlier.
+// Time: O(n^2) for up to kExactItems items, the search included; beyond, only the order by first use is tried,
+// O(n * live).
 // Source: the greedy orders are those of Pisarchyk and Lee 2020, arXiv:2001.03288, sec. 4 (by size, by breadth) and
 // first fit by start, which is optimal for items of one size.
 #ifndef WEFT_COMPILER_ARENA_H_

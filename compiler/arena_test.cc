@@ -94,8 +94,8 @@ TEST(ArenaTest, RandomItemsNeverOverlap) {
     heights += arena->height;
     bounds += arena->lower_bound;
   }
-  // Good packing: on average at most 15 % above what no plan can beat.
-  EXPECT_LT(static_cast<double>(heights), 1.15 * static_cast<double>(bounds));
+  // Good packing: on average at most 1.2 % above what no plan can beat. The orders alone are 2.4 % above.
+  EXPECT_LT(static_cast<double>(heights), 1.012 * static_cast<double>(bounds));
 }
 
 TEST(ArenaTest, ManyItemsTakeTheFastWay) {
