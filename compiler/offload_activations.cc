@@ -1,9 +1,10 @@
 // A saved buffer becomes up to four: what stays, a copy on the device that the forward writes, one in host memory, and
 // one on the device that the backward reads.
 //
-//   compute:  F ........ x ......... y ... B      x, the second action behind F, waits for the offload, so that few
-//   d2h:        offload                           copies are on the device at a time; the fetch waits for the second
-//   h2d:                             fetch        action before B, so that it runs beside the one in between.
+//   compute:  F ........ x ......... y B' ... B      x, the second forward behind F, waits for the offload; the fetch
+//   d2h:        offload                              waits for the action y before the backward B' before B, and so
+//   runs h2d:                               fetch         beside B'. Two copies of each kind are on the device at a
+//   time.
 #include "compiler/offload_activations.h"
 
 #include <algorithm>
@@ -246,6 +247,12 @@ class Rewriter {
     }
     next_ = t->body_size() == 0 ? 0 : t->body(t->body_size() - 1).id() + 1;
     behind_.clear();
+    forwards_.clear();
+    backwards_.clear();
+    for (const auto& [buffer, actions] : users) {
+      forwards_.insert(place_.at(actions[0]));
+      if (actions.size() > 1) backwards_.insert(place_.at(actions[1]));
+    }
     for (const auto& [buffer, actions] : users) WEFT_RETURN_IF_ERROR(SplitBuffer(buffer, actions, computes, t));
     std::vector<Action> body;
     for (int a = 0; a < t->body_size(); ++a) {
@@ -321,15 +328,28 @@ class Rewriter {
     AddDep(forward.id(), 0, false, &goes);
     goes.add_releases(out);
     behind_[actions[0]].push_back(goes);
-    AddDep(goes_id, 0, false, t->mutable_body(computes[place + 2]));
+    AddDep(goes_id, 0, false, t->mutable_body(computes[WaitsForOffload(place, place_.at(readers[0]))]));
     Action& comes = Copy(FETCH, "fetch", forward, host, in, split, t);
-    const int anchor = computes[place_.at(readers[0]) - 2];
+    const int anchor = computes[BeforeFetch(place, place_.at(readers[0]))];
     AddDep(t->body(anchor).id(), 0, false, &comes);
     AddDep(goes_id, 0, false, &comes);
     comes.add_releases(host);
     for (int a : readers) AddDep(comes.id(), 0, false, t->mutable_body(a));
     behind_[anchor].push_back(comes);
     return absl::OkStatus();
+  }
+
+  // Positions among compute actions, of a forward at `forward` whose backward is at `backward`: who waits for the
+  // offload, and for whom the fetch waits.
+  int WaitsForOffload(int forward, int backward) const {
+    auto next = forwards_.upper_bound(forward);
+    if (next != forwards_.end()) ++next;
+    return std::min(next == forwards_.end() ? forward + 2 : *next, backward - 1);
+  }
+  int BeforeFetch(int forward, int backward) const {
+    const auto at = backwards_.lower_bound(backward);
+    const int previous = at == backwards_.begin() ? backward - 1 : *std::prev(at);
+    return std::max(forward, std::min(previous - 1, backward - 2));
   }
 
   Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const Split& split,
@@ -376,6 +396,8 @@ class Rewriter {
   std::map<std::pair<ActionKind, int>, int> copies_;
   // Of the template that is rewritten: position of a compute action among these, by index.
   std::map<int, int> place_;
+  // Positions of the forwards that save something, and of the first readers.
+  std::set<int> forwards_, backwards_;
   // What comes behind an action, by its index.
   std::map<int, std::vector<Action>> behind_;
   Action copy_;

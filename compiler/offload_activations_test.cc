@@ -96,6 +96,26 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_GT(waited, 0);
 }
 
+// 1F1B: a copy may take as long as a forward and a backward together.
+TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
+  const auto program = CompileCase("1f1b", 4, "activation_layers: 1");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Template& t = program->templates(0);
+  int fetches = 0;
+  for (const Action& action : t.body()) {
+    if (action.kind() != FETCH) continue;
+    ++fetches;
+    // What it waits for stands before the backward of the microbatch before.
+    for (const Dependency& dep : action.deps()) {
+      for (const Action& on : t.body()) {
+        if (on.id() != dep.action() || on.kind() != BACKWARD) continue;
+        EXPECT_LE(on.microbatch(), action.microbatch() - 2) << action.name();
+      }
+    }
+  }
+  EXPECT_GT(fetches, 4);
+}
+
 TEST(OffloadActivations, Refusals) {
   const auto error = [](const auto&... arguments) { return std::string(CompileCase(arguments...).status().message()); };
   EXPECT_THAT(error("1f1b", 2, "activation_layers: 1", ""),
