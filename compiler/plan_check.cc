@@ -34,13 +34,6 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
                    ", and definitions with 'message-driven:'"));
 }
 
-absl::Status CheckForwardDoubling(const ModelGraph& model, const Plan& plan) {
-  if (model.image_size() == 0 || plan.schedule().scaling() != PlanSchedule::FORWARD_DOUBLING) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "plan.schedule.scaling = FORWARD_DOUBLING computes two microbatches at once, which model '", model.name(),
-      "' with its skip connections between stages cannot; set scaling to CONCATENATION or BACKWARD_HALVING"));
-}
-
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
                                  const PipelineSchedule& schedule, bool asynchronous) {
   const Mesh& mesh = plan.mesh();

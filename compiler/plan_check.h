@@ -18,9 +18,6 @@ absl::Status CheckScheduleName(const PlanSchedule& plan);
 // Freezing of a schedule that is static already, unless plan.freeze made it so; the message names those that are not.
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule);
 
-// Two microbatches in one forward: not of a model whose stages hand on more than one value.
-absl::Status CheckForwardDoubling(const ModelGraph& model, const Plan& plan);
-
 // What the tensor axes x, y and z and ZeRO 3 ask of the model, of the recipe and of the schedule.
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
                                  const PipelineSchedule& schedule, bool asynchronous);

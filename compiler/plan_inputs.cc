@@ -149,7 +149,6 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
   WEFT_RETURN_IF_ERROR(
       CheckTensorParallel(inputs.model, inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
-  WEFT_RETURN_IF_ERROR(CheckForwardDoubling(inputs.model, inputs.plan));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");

@@ -79,6 +79,33 @@ TEST(WidenSegment, RowsOfTokensAreDoubled) {
   EXPECT_EQ(segment.steps(2).work().bytes(), 576 + 512);
 }
 
+// The order of a sum's terms may depend on how many elements there are, so each microbatch has its own.
+TEST(WidenSegment, CollectivesOfRowsRunForEachMicrobatch) {
+  auto wide = WidenForward(
+      Forward(With(kForward, "{ name: \"y\"",
+                   "{ name: \"sum\" kernel: GROUP_ALL_REDUCE inputs: 3 outputs: 3 deps: 1 stream: COLLECTIVE } "
+                   "steps { name: \"w\" kernel: GROUP_ALL_REDUCE inputs: 2 outputs: 2 stream: COLLECTIVE } "
+                   "steps { name: \"y\" deps: 2 deps: 3")));
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  const Segment& segment = wide->segment;
+  ASSERT_EQ(segment.steps_size(), 6);
+  for (int part : {0, 1}) {
+    const Step& step = segment.steps(2 + part);
+    EXPECT_EQ(step.name(), "sum");
+    for (int index : {step.inputs(0), step.outputs(0)}) {
+      const Value& half = segment.values(index);
+      EXPECT_EQ(half.offset(), 128 + part * 256);
+      EXPECT_EQ(half.shape(0), 16);
+    }
+    EXPECT_EQ(step.attributes().microbatch_offset(), 0);
+    EXPECT_EQ(step.deps(0), 1);
+  }
+  // What is made of parameters is summed once.
+  EXPECT_EQ(segment.steps(4).inputs(0), 2);
+  EXPECT_EQ(segment.steps(5).deps(0), 3);
+  EXPECT_EQ(segment.steps(5).deps(1), 4);
+}
+
 TEST(WidenSegment, BackwardReadsItsPart) {
   const StageSegment backward = Make(ir::SegmentKind::Backward, kBackward, {ir::Role::Saved, ir::Role::InputGrad});
   for (int part : {0, 1}) {
@@ -107,7 +134,7 @@ TEST(WidenSegment, SaysWhatIsWrong) {
       error(R"(offset: 64 dtype: FP32 shape: [ 16, 4 ])", R"(offset: 64 dtype: FP32 shape: [ 12, 3 ])"),
       "segment 'f': value 'x' has 144 bytes per microbatch; where two microbatches run as one forward, this must be "
       "a multiple of 64. Use a sequence length or a number of sequences per microbatch whose product is a multiple "
-      "of 16, or a schedule without forward doubling");
+      "of 16 (of images, so many of them), or a schedule without forward doubling");
   const std::string advice = ", so two microbatches cannot run at once; use a schedule without forward doubling";
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 0 ] outputs: 1"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);

@@ -131,8 +131,7 @@ const SegmentFlow& Dataflow::Flow(const Action& action, int width, const std::ve
   }
   const auto [it, fresh] = flows_.try_emplace(std::pair(action.segment(), std::move(key)));
   if (fresh) {
-    it->second =
-        FollowSegment(index_.program->segments(action.segment()), width, RowsOfMicrobatch(*index_.program), shares);
+    it->second = FollowSegment(*index_.program, index_.program->segments(action.segment()), width, shares);
   }
   return it->second;
 }

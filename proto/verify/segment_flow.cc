@@ -10,10 +10,11 @@ namespace {
 
 class Walk {
  public:
-  Walk(const Segment& segment, int width, int64_t rows, SegmentFlow* flow)
-      : segment_(segment), width_(width), rows_(rows), flow_(*flow) {}
+  Walk(const Program& program, const Segment& segment, int width, SegmentFlow* flow)
+      : program_(program), segment_(segment), width_(width), flow_(*flow) {}
 
   void Visit(const Step& step) {
+    rows_ = ReadsMicrobatch(step) ? RowsOfMicrobatch(program_, step) : RowsOfMicrobatch(program_);
     std::vector<std::pair<int, std::vector<Share>>> results;
     for (int output : step.outputs()) {
       const int blocks = Blocks(segment_.values(output));
@@ -46,7 +47,7 @@ class Walk {
  private:
   // Microbatches whose rows follow one another in the value; 1 = it cannot be told.
   int Blocks(const Value& value) const {
-    if (width_ < 2 || value.shape_size() == 0 || value.shape(0) % rows_ != 0) return 1;
+    if (width_ < 2 || value.shape_size() == 0 || rows_ < 1 || value.shape(0) % rows_ != 0) return 1;
     const int64_t blocks = value.shape(0) / rows_;
     return blocks <= width_ ? static_cast<int>(blocks) : 1;
   }
@@ -73,18 +74,21 @@ class Walk {
     });
   }
 
+  const Program& program_;
   const Segment& segment_;
   const int width_;
-  const int64_t rows_;
+  // Of one microbatch, in the step at hand.
+  int64_t rows_ = 0;
   SegmentFlow& flow_;
 };
 
 }  // namespace
 
-SegmentFlow FollowSegment(const Segment& segment, int width, int64_t rows, std::vector<RangeMap<Share>> operands) {
+SegmentFlow FollowSegment(const Program& program, const Segment& segment, int width,
+                          std::vector<RangeMap<Share>> operands) {
   SegmentFlow flow;
   flow.operands = std::move(operands);
-  Walk walk(segment, width, rows, &flow);
+  Walk walk(program, segment, width, &flow);
   for (const Step& step : segment.steps()) walk.Visit(step);
   return flow;
 }

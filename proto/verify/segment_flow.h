@@ -24,9 +24,11 @@ struct SegmentFlow {
   std::string fault;  // A step that mixes the halves of a pair.
 };
 
-// `width` microbatches, 0 = a pair. `operands` = what the operands hold before. `rows` of one microbatch: values of
-// several times as many rows hold one microbatch after the other.
-SegmentFlow FollowSegment(const Segment& segment, int width, int64_t rows, std::vector<RangeMap<Share>> operands);
+// `width` microbatches, 0 = a pair. `operands` = what the operands hold before. Values of several times the rows of one
+// microbatch hold one after the other; of images these are fewer at lower levels, which steps that read the microbatch
+// say.
+SegmentFlow FollowSegment(const Program& program, const Segment& segment, int width,
+                          std::vector<RangeMap<Share>> operands);
 
 }  // namespace weft::verify
 

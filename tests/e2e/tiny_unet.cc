@@ -66,11 +66,11 @@ Cluster TinyCluster() {
 }
 
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
-  WEFT_ASSIGN_OR_RETURN(const Recipe recipe,
-                        Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: 8 ",
-                                                   "microbatch_sequences: ", plan.microbatch,
-                                                   " dropout: 0.1 seed: 77 clip_norm: ", plan.clip_norm, " steps: 6 ",
-                                                   "lr { peak: ", plan.learning_rate, " } adamw {}")));
+  WEFT_ASSIGN_OR_RETURN(
+      const Recipe recipe,
+      Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: ", plan.batch, " ",
+                                 "microbatch_sequences: ", plan.microbatch, " dropout: 0.1 seed: 77 clip_norm: ",
+                                 plan.clip_norm, " steps: 6 ", "lr { peak: ", plan.learning_rate, " } adamw {}")));
   const char* precision =
       plan.fp64   ? "precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
       : plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"

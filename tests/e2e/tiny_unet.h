@@ -26,6 +26,7 @@ struct UnetPlan {
   // "x2 data2": axes and sizes, innermost first; instead of `pipe` and `data`.
   std::string mesh = "";
   int microbatch = 1;
+  int batch = 8;
   double learning_rate = 0.02;
   bool fp64 = false;
   // The embedded time scales and shifts instead of being added.

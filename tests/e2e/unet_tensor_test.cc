@@ -96,6 +96,13 @@ TEST(UnetTensorTest, PlansTrainLikeOneRank) {
            {.plan_fields = "partition { layers_per_stage: [6, 6] }", .clip_norm = 0, .mesh = "x2 y2 pipe2"},
            {.plan_fields = "zero { stage: 3 }", .mesh = "data2"},
            {.plan_fields = "zero { stage: 3 }", .mesh = "x2 y2 z2 data2", .microbatch = 2},
+           // Halves of all statistics of the norms are multiples of 64 bytes.
+           {.schedule = "chimera",
+            .schedule_fields = "scaling: FORWARD_DOUBLING",
+            .mesh = "x2 y2 pipe2",
+            .microbatch = 4,
+            .batch = 16,
+            .fp64 = true},
            {.exact = true, .mesh = "x2 y2 z2", .microbatch = 2}}) {
     ExpectLikeOneRank(plan, 1e-5);
   }
