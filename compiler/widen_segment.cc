@@ -39,6 +39,7 @@ bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
     case NORM_COMBINE:
       return true;
     case DROPOUT:
+    case DROPOUT_MASK:
     case POSITION_EMBEDDING:
       return step.attributes().has_row_shift();
     default:
@@ -287,7 +288,7 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
             WEFT_ASSIGN_OR_RETURN(value, AddHalf(forward.segment, value, part, &segment));
           }
         }
-        if (IsLoss(step.kernel()) || step.kernel() == DROPOUT) {
+        if (IsLoss(step.kernel()) || step.kernel() == DROPOUT || step.kernel() == DROPOUT_MASK) {
           step.mutable_attributes()->set_microbatch_offset(part);
         }
       }
