@@ -272,13 +272,17 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
     value->set_shape(0, value->shape(0) * kForwardWidth);
   }
   segment.clear_steps();
-  // Where the steps of `forward` have got; of one that became two, the second.
-  std::vector<int32_t> step_index;
+  // Where the steps of `forward` have got. Of one that became two on the compute stream, the second; of a collective,
+  // both.
+  std::vector<std::vector<int32_t>> step_index;
   for (const Step& from : forward.segment.steps()) {
     const int copies = RunsByHalves(from, rows) ? kForwardWidth : 1;
     for (int part = 0; part < copies; ++part) {
       Step step = from;
-      for (int i = 0; i < step.deps_size(); ++i) step.set_deps(i, step_index[from.deps(i)]);
+      step.clear_deps();
+      for (int dep : from.deps()) {
+        for (int32_t index : step_index[dep]) step.add_deps(index);
+      }
       if (copies == 1) {
         WEFT_RETURN_IF_ERROR(WidenWork(forward.segment, rows, &step));
       } else {
@@ -294,7 +298,9 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
       }
       *segment.add_steps() = std::move(step);
     }
-    step_index.push_back(segment.steps_size() - 1);
+    const int32_t last = segment.steps_size() - 1;
+    step_index.push_back({last});
+    if (copies > 1 && from.stream() == COLLECTIVE) step_index.back() = {last - 1, last};
   }
   return wide;
 }
