@@ -110,8 +110,8 @@ class Guess {
     return time;
   }
 
-  // Adds what the kept forwards wait for, and the other ends of transfers. If that is not to be, keeps less and returns
-  // false.
+  // Adds what the kept forwards wait for, the other ends of transfers, and the rest of transfer groups. If that is not
+  // to be, keeps less and returns false.
   bool Close() {
     in_.clear();
     for (const Template& t : program_.templates()) in_.emplace_back(t.body_size(), false);
@@ -140,6 +140,13 @@ class Guess {
         if (dep.distance() == 0) open.push_back({at.t, by_id_[at.t].at(dep.action())});
       }
       if (!transfer) continue;
+      // A transfer group is a run of neighbours, done at one time.
+      for (const int next : {at.action - 1, at.action + 1}) {
+        if (action.transfer_group() != 0 && next >= 0 && next < program_.templates(at.t).body_size() &&
+            IsTransfer(Get({at.t, next})) && Get({at.t, next}).transfer_group() == action.transfer_group()) {
+          open.push_back({at.t, next});
+        }
+      }
       const auto& [send, recv] = ends_.at(MessageOf(action));
       open.push_back(action.kind() == SEND ? recv : send);
     }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/choose_recompute.h"
 #include "compiler/lower_program.h"
+#include "compiler/post_validation.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
@@ -54,6 +55,11 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
     RankLevel training;
     WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, tried, cost, &training));
     WEFT_RETURN_IF_ERROR(ApplyOffload(tried, &program));
+    if (inputs.plan.post_validation()) {
+      // What it keeps does not depend on the order, which may be frozen later.
+      if (inputs.plan.schedule().freeze()) program.set_compute_order(STATIC_ORDER);
+      WEFT_RETURN_IF_ERROR(PostValidate(&program));
+    }
     const std::vector<int32_t>& counts = training.segments.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;
@@ -138,8 +144,11 @@ absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vect
     tried.plan.set_transfer_placement(choice.placement);
     tried.plan.set_group_transfers(choice.grouped);
     CompileContext context;
-    WEFT_ASSIGN_OR_RETURN(const Program program, CompileTraining(context, tried, cost, nullptr));
-    if (absl::Status status = VerifyForSimulation(program); !status.ok()) {
+    WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, tried, cost, nullptr));
+    absl::Status status = ApplyOffload(tried, &program);
+    if (status.ok() && inputs.plan.post_validation()) status = PostValidate(&program);
+    if (status.ok()) status = VerifyForSimulation(program);
+    if (!status.ok()) {
       if (first_error.ok()) first_error = status;
       times.push_back(absl::StrCat(choice.name, " is refused"));
       continue;

@@ -342,6 +342,13 @@ absl::Status PostValidate(Program* program) {
     return Refuse("schedule '", program->schedule(),
                   "' is message-driven; set plan.schedule.freeze, or take one that is not");
   }
+  // With less, the factor of a norm of zero is below 1: the verdict on nothing would be wrong (P11, P15).
+  constexpr double kLeastClipNorm = 1e-6;
+  const double clip_norm = program->recipe().clip_norm();
+  if (clip_norm > 0 && clip_norm < kLeastClipNorm) {
+    return Refuse("recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kLeastClipNorm,
+                  " with it; nearest valid: ", clip_norm < kLeastClipNorm / 2 ? 0 : kLeastClipNorm);
+  }
   const std::vector<std::vector<bool>> guess = GuessOf(*program);
   std::set<int> segments;
   for (const Template& t : program->templates()) {
