@@ -234,15 +234,16 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
 void StageDifferentiator::FoldFanOuts() {
   std::vector<mlir::Operation*> kept;
   for (mlir::Operation* op : forward_) {
-    auto fan_out = mlir::dyn_cast<ir::FanOutOp>(op);
-    if (!fan_out) {
+    if (!mlir::isa<ir::FanOutOp, ir::CutGradientsOp>(op)) {
       kept.push_back(op);
       continue;
     }
-    for (Crossing& output : outputs_) {
-      if (output.value == fan_out.getResult()) output.value = fan_out.getX();
+    for (auto [result, operand] : llvm::zip(op->getResults(), op->getOperands())) {
+      for (Crossing& output : outputs_) {
+        if (output.value == result) output.value = operand;
+      }
+      result.replaceAllUsesWith(operand);
     }
-    fan_out.getResult().replaceAllUsesWith(fan_out.getX());
     position_.erase(op);
     op->erase();
   }

@@ -65,7 +65,7 @@ class StageDifferentiator {
                  llvm::DenseSet<mlir::Operation*>& done);
   void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
 
-  // weft.fan_out has done its part once the gradients are there.
+  // weft.fan_out and weft.cut_gradients have done their part once the gradients are there.
   void FoldFanOuts();
 
   bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }

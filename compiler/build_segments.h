@@ -51,6 +51,10 @@ struct TensorInfo {
   mlir::RankedTensorType StateType(mlir::Type element) {
     return Stored(op.getStateType().value_or(op.getType()), element);
   }
+  // ZeRO stage 1: backwards need more of the gradient than the optimizer, which gets its part at the end of the step.
+  bool CutsGradientAtEnd() { return GradType({}).getShape() != StateType({}).getShape(); }
+  // Stages 1 and 2: compute reads more of the parameter than the optimizer updates; it is gathered afterwards.
+  bool GathersAtEnd() { return Type().getShape() != StateType({}).getShape(); }
 
  private:
   static mlir::RankedTensorType Stored(mlir::Type type, mlir::Type element) {
@@ -112,7 +116,7 @@ mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const Stag
                                             std::vector<TensorInfo>& tensors, const Training* training,
                                             const Backwards& backwards);
 
-// Mesh axes that cut the gradient of a tensor, and those that cut some gradient: norms are summed over these.
+// Mesh axes that cut the gradient of a tensor as the optimizer has it, and those that cut some gradient: norms are summed over these.
 std::set<std::string> GradientAxes(ir::TensorOp tensor);
 std::set<std::string> NormAxes(std::vector<TensorInfo>& tensors);
 

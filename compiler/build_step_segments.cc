@@ -3,6 +3,8 @@
 // With loss scaling (rule P11) there is no scale_gradients: the update undoes the scale and clips.
 //
 // The gradient of a tensor is in the GRAD buffer of the first use that the rank has one of; grad_norm adds the others.
+// Where backwards need more of it than the optimizer (ZeRO stage 1), the part that the latter needs is in buffers of
+// their own, grad_part, one for each use; what backwards add to only has to be made zero.
 #include "compiler/build_segments.h"
 
 namespace weft {
@@ -12,7 +14,7 @@ std::set<std::string> GradientAxes(ir::TensorOp tensor) {
   if (mlir::DictionaryAttr cuts = tensor.getCutsAttr()) {
     for (mlir::NamedAttribute cut : cuts) axes.insert(cut.getName().str());
   }
-  for (mlir::StringAttr axis : tensor.getGradRanges().getAsRange<mlir::StringAttr>()) axes.insert(axis.str());
+  for (mlir::StringAttr axis : tensor.getStateRanges().getAsRange<mlir::StringAttr>()) axes.insert(axis.str());
   return axes;
 }
 
@@ -45,11 +47,28 @@ class StepSegments {
     return SegmentBuilder(builder_, name, kind, content_.stages.front(), rank_);
   }
   std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
-  mlir::RankedTensorType GradType(int32_t tensor) { return tensors_[tensor].GradType(training_.grads); }
+  // What backwards add to.
+  ir::Role HeldRole() const { return Exact() ? ir::Role::GradAccumulator : ir::Role::Grad; }
+  mlir::RankedTensorType HeldType(int32_t tensor) { return tensors_[tensor].GradType(HeldElement()); }
+  // What the uses of a tensor leave of that for the end of the step.
+  ir::Role SummandRole(int32_t tensor) {
+    if (!tensors_[tensor].CutsGradientAtEnd()) return HeldRole();
+    return Exact() ? ir::Role::GradAccumulatorPart : ir::Role::GradPart;
+  }
+  mlir::RankedTensorType SummandType(int32_t tensor) { return tensors_[tensor].StateType(HeldElement()); }
+  // What the optimizer reads.
+  ir::Role GradRole(int32_t tensor) {
+    return tensors_[tensor].CutsGradientAtEnd() ? ir::Role::GradPart : ir::Role::Grad;
+  }
+  mlir::RankedTensorType GradType(int32_t tensor) { return tensors_[tensor].StateType(training_.grads); }
+  bool Exact() const { return training_.accumulation == EXACT; }
+  mlir::Type HeldElement() {
+    return Exact() ? mlir::Type(ir::Exact192Type::get(builder_.getContext())) : training_.grads;
+  }
   // Exact accumulation sums the norms exactly too: they do not depend on how tensors are cut.
   mlir::RankedTensorType NormsType() {
     mlir::Type element = builder_.getF64Type();
-    if (training_.accumulation == EXACT) element = ir::Exact192Type::get(builder_.getContext());
+    if (Exact()) element = ir::Exact192Type::get(builder_.getContext());
     return mlir::RankedTensorType::get({static_cast<int64_t>(tensors_.size())}, element);
   }
   mlir::ArrayAttr CountedOnce(int32_t tensor);
@@ -90,25 +109,23 @@ void StepSegments::GradNorm() {
   ir::RoleAttr norms = segment.Role(ir::Role::LocalNorms);
   mlir::RankedTensorType norms_type = NormsType();
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
-    bool exact = training_.accumulation == EXACT;
-    if (!exact && uses.size() == 1 && !writes_norm) continue;
+    if (!Exact() && uses.size() == 1 && !writes_norm) continue;
     // Sum over uses, in model order.
-    ir::Role held = exact ? ir::Role::GradAccumulator : ir::Role::Grad;
-    mlir::RankedTensorType type =
-        exact ? tensors_[tensor].GradType(ir::Exact192Type::get(builder_.getContext())) : GradType(tensor);
+    const ir::Role held = SummandRole(tensor);
+    mlir::RankedTensorType type = SummandType(tensor);
     mlir::Value sum = segment.Current(segment.Role(held, tensor, uses.front()), type);
     for (size_t i = 1; i < uses.size(); ++i) {
       mlir::Value other = segment.Current(segment.Role(held, tensor, uses[i]), type);
       sum = segment.Named(ops.create<ir::AddOp>(loc, type, sum, other, mlir::Value()), "sum uses of " + Name(tensor));
     }
-    ir::RoleAttr grad = segment.Role(ir::Role::Grad, tensor, uses.front());
-    if (exact) {
+    ir::RoleAttr grad = segment.Role(GradRole(tensor), tensor, uses.front());
+    if (Exact()) {
       sum = segment.Named(ops.create<ir::ExactRoundOp>(loc, GradType(tensor), sum), "round " + Name(tensor));
       for (int32_t use : uses) {
-        Zero(segment, segment.Role(held, tensor, use), type, "zero accumulator of " + Name(tensor));
+        Zero(segment, segment.Role(HeldRole(), tensor, use), HeldType(tensor), "zero accumulator of " + Name(tensor));
       }
     }
-    if (exact || uses.size() > 1) segment.SetResult(grad, sum);
+    if (Exact() || uses.size() > 1) segment.SetResult(grad, sum);
     if (!writes_norm) continue;
     auto square = ops.create<ir::SquaredNormOp>(loc, norms_type, sum, segment.Current(norms, norms_type),
                                                 ops.getI64IntegerAttr(tensor), CountedOnce(tensor));
@@ -139,7 +156,7 @@ void StepSegments::ScaleGradients() {
   SegmentBuilder segment = Begin(ir::SegmentKind::ScaleGradients);
   mlir::Value norm = NormTotal(segment);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
-    ir::RoleAttr role = segment.Role(ir::Role::Grad, tensor, uses.front());
+    ir::RoleAttr role = segment.Role(GradRole(tensor), tensor, uses.front());
     mlir::Value grad = segment.Argument(role, GradType(tensor));
     auto scaled = segment.builder().create<ir::ScaleOp>(segment.loc(), grad.getType(), norm, grad);
     segment.SetResult(role, segment.Named(scaled, "clip " + Name(tensor)));
@@ -160,17 +177,20 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) scaling.push_back(LossScale(segment));
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
-    // One copy of the weights, unless the optimizer's is of another type than the one that compute reads, or compute
-    // reads several (rule P14).
-    bool has_master = training_.asynchronous || info.Type().getElementType() != training_.master;
-    ir::RoleAttr param = segment.Role(ir::Role::Param, tensor);
+    // One copy of the weights, unless the optimizer's is of another type than the one that compute reads or a part of
+    // it, or compute reads several (rule P14).
+    const bool gathers = info.GathersAtEnd(), casts = info.Type().getElementType() != training_.master;
+    const bool has_master = training_.asynchronous || casts || gathers;
+    // In whose type the optimizer leaves its part for compute; one of its own type is gathered as it is.
+    const bool has_copy = has_master && (casts || !gathers);
+    ir::RoleAttr param = segment.Role(gathers ? ir::Role::ParamPart : ir::Role::Param, tensor);
     ir::RoleAttr updated = has_master ? segment.Role(ir::Role::Master, tensor) : param;
     ir::RoleAttr moment1 = segment.Role(ir::Role::Moment1, tensor);
     ir::RoleAttr moment2 = segment.Role(ir::Role::Moment2, tensor);
-    mlir::Value grad = segment.Argument(segment.Role(ir::Role::Grad, tensor, uses.front()), GradType(tensor));
+    mlir::Value grad = segment.Argument(segment.Role(GradRole(tensor), tensor, uses.front()), GradType(tensor));
     mlir::Value weight = segment.Argument(updated, info.StateType(training_.master));
     mlir::Type moments = info.StateType(training_.moments);
-    mlir::Type param_type = has_master ? mlir::Type(info.Type()) : mlir::Type();
+    mlir::Type param_type = has_copy ? mlir::Type(info.StateType(info.Type().getElementType())) : mlir::Type();
     auto number = [&](double value) { return ops.getF64FloatAttr(value); };
     mlir::FloatAttr decay = info.op.getWeightDecayAttr();
     if (training_.adamw) {
@@ -182,7 +202,7 @@ void StepSegments::OptimizerStep() {
       segment.SetResult(updated, step.getNewWeight());
       segment.SetResult(moment1, step.getNewMoment1());
       segment.SetResult(moment2, step.getNewMoment2());
-      if (has_master) segment.SetResult(param, step.getParam());
+      if (has_copy) segment.SetResult(param, step.getParam());
     } else {
       bool has_buffer = training_.momentum != 0;
       mlir::Value buffer = has_buffer ? segment.Argument(moment1, moments) : mlir::Value();
@@ -191,15 +211,17 @@ void StepSegments::OptimizerStep() {
       segment.Named(step, "sgd " + Name(tensor));
       segment.SetResult(updated, step.getNewWeight());
       if (has_buffer) segment.SetResult(moment1, step.getNewBuffer());
-      if (has_master) segment.SetResult(param, step.getParam());
+      if (has_copy) segment.SetResult(param, step.getParam());
     }
   }
   if (training_.dynamic()) UpdateLossScale(segment, norm);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
-      // Under exact accumulation only the first use has a gradient of its own type.
-      if (training_.accumulation == EXACT && use != uses.front()) continue;
-      Zero(segment, segment.Role(ir::Role::Grad, tensor, use), GradType(tensor), "zero gradient of " + Name(tensor));
+      // Under exact accumulation only the first use has a gradient of its own type; a part of it that is made for
+      // this step is not kept.
+      if (Exact() && (use != uses.front() || tensors_[tensor].CutsGradientAtEnd())) continue;
+      Zero(segment, segment.Role(ir::Role::Grad, tensor, use), tensors_[tensor].GradType(training_.grads),
+           "zero gradient of " + Name(tensor));
     }
   }
   segment.Finish();

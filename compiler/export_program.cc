@@ -116,13 +116,19 @@ class TemplateExporter {
     return buffer;
   }
 
+  // "wte.weight use 1"
+  std::string TensorName(ir::RoleAttr role) const {
+    const bool known = role.getTensor() < static_cast<int>(segments_.tensors.size());
+    std::string name = known ? segments_.tensors[role.getTensor()].name() : absl::StrCat(role.getTensor());
+    if (role.getUse() > 0) absl::StrAppend(&name, " use ", role.getUse());
+    return name;
+  }
+
   void AddPersistent(ir::PersistentOp op) {
     ir::RoleAttr role = op.getRole();
     std::string name = ir::stringifyRole(role.getRole()).str();
     if (role.getTensor() >= 0) {
-      bool known = role.getTensor() < static_cast<int>(segments_.tensors.size());
-      absl::StrAppend(&name, " ", known ? segments_.tensors[role.getTensor()].name() : absl::StrCat(role.getTensor()));
-      if (role.getUse() > 0) absl::StrAppend(&name, " use ", role.getUse());
+      absl::StrAppend(&name, " ", TensorName(role));
     } else if (role.getRole() == ir::Role::Deferred) {
       absl::StrAppend(&name, " ", role.getUse());
     }
@@ -295,6 +301,8 @@ class TemplateExporter {
           const bool boundary = role == "output" || role == "input_grad";
           buffer_name =
               BufferName(View(role), PartOf(op, operand.getHalf()), boundary ? operand.getRole().getUse() : 0);
+        } else if (operand.getRole().getTensor() >= 0) {
+          buffer_name = absl::StrCat(View(role), " ", TensorName(operand.getRole()));
         }
         AddBuffer(bound[i], std::move(buffer_name), offsets[next++]);
       }
@@ -310,7 +318,15 @@ class TemplateExporter {
     action.set_algorithm(view.algorithm.str());
     *action.mutable_group() = GroupOf(view.over, mesh_.getNames());
     for (mlir::Value source : view.sources) action.add_sources(buffers_.at(source));
-    for (mlir::Value destination : view.destinations) action.add_destinations(buffers_.at(destination));
+    auto offsets = op->getAttrOfType<mlir::DenseI64ArrayAttr>("offsets");
+    for (auto [i, destination] : llvm::enumerate(view.destinations)) {
+      if (destination.getDefiningOp() == op) {
+        if (!offsets || i >= static_cast<size_t>(offsets.size())) return NotPlanned(action);
+        const std::string& source = out_.buffers(action.sources(static_cast<int>(i))).name();
+        AddBuffer(destination, absl::StrCat(source, " part"), offsets[static_cast<int>(i)]);
+      }
+      action.add_destinations(buffers_.at(destination));
+    }
     const std::string& first = out_.buffers(action.sources(0)).name();
     switch (view.purpose) {
       case ir::Purpose::GradientSync:

@@ -19,8 +19,14 @@ void GradientHolders::ReadSignatures(ir::ProgramOp program) {
   for (ir::SignatureOp signature : program.getOps<ir::SignatureOp>()) {
     for (unsigned i = 0; i < signature.size(); ++i) {
       ir::OperandAttr operand = signature.getOperand(i);
-      if (operand.getRole().getRole() != held_role) continue;
+      const ir::Role role = operand.getRole().getRole();
+      const ir::Role part = held_role == ir::Role::Grad ? ir::Role::GradPart : ir::Role::GradAccumulatorPart;
+      if (role != held_role && role != part) continue;
       const GradientUse use = {operand.getRole().getTensor(), operand.getRole().getUse()};
+      if (role == part) {
+        parts.try_emplace(use, operand);
+        continue;
+      }
       if (signature.getRank() >= 0) {
         holders[use].insert(signature.getRank());
         continue;

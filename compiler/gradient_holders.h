@@ -40,6 +40,8 @@ struct GradientHolders {
 
   // What backwards add to: accumulators under exact accumulation.
   ir::Role held_role = ir::Role::Grad;
+  // ZeRO stage 1: the ranks' parts of it, into which it is scattered at the end of the step. Empty if it is not.
+  std::map<GradientUse, ir::OperandAttr> parts;
   // Pipe ranks.
   std::map<GradientUse, std::set<int64_t>> holders;
   std::map<GradientUse, int> stage_of;

@@ -48,7 +48,7 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   options.tensor_parallel.x = AxisSize(mesh, "x");
   options.tensor_parallel.y = AxisSize(mesh, "y");
   options.tensor_parallel.z = AxisSize(mesh, "z");
-  if (inputs.plan.zero().stage() == 3) options.tensor_parallel.zero = AxisSize(mesh, "data");
+  options.zero = StateShardsOf(inputs.plan);
   options.tensor_parallel.sequence_parallel = inputs.plan.sequence_parallel();
   options.tensor_parallel.algorithm = inputs.plan.collective();
   if (inputs.asynchronous) options.steps_per_repetition = inputs.asynchronous->steps_per_repetition;

@@ -49,9 +49,7 @@ def Shard : Pass<"weft-shard", "::mlir::ModuleOp"> {
     (docs/tensor_parallelism.md). Every op says itself what becomes of it (ShardableInterface). weft.tensor gets the
     rank's part of each parameter, and the axes over which its gradients stay partial sums.
 
-    With `zero` parameters are cut over data too. Those of a layer come together in one collective.
-
-    Precondition: one weft.graph, as imported. With x = y = z = zero = 1 nothing changes.
+    Precondition: one weft.graph, as imported. With x = y = z = 1 nothing changes.
 
     ```mlir
     // weft-opt --weft-shard="x=2 z=2"
@@ -71,9 +69,36 @@ def Shard : Pass<"weft-shard", "::mlir::ModuleOp"> {
     Option<"z", "z", "int64_t", /*default=*/"1", "size of the axis z">,
     Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
            "rows of layout A are split over x; needs y = 1">,
-    Option<"zero", "zero", "int64_t", /*default=*/"1",
-           "ZeRO stage 3: data replicas that parameters are cut over; 1 = they are whole on each">,
     Option<"sequence", "sequence", "int64_t", /*default=*/"0", "rows of a sequence; for sequence-parallel">,
+    Option<"collective", "collective", "std::string", /*default=*/"\"ring\"", "algorithm of the collectives">,
+  ];
+}
+
+def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
+  let summary = "Cuts model states over data replicas (ZeRO)";
+  let description = [{
+    What weft-shard leaves of every parameter is cut into ranges over `members` data replicas: what the optimizer keeps
+    of it (stage 1), its gradient too (2), itself too (3). weft.tensor says so. With stage 3 the parameters of a layer are
+    gathered in one collective where the first of them is needed; with stage 2 weft.cut_gradients stands there, whose
+    derivative is the reduce-scatter that stage 3 has. Stage 1 changes nothing of the graph: the end of the step does it
+    all (weft-synchronize-gradients). Source: Rajbhandari et al. 2020, arXiv:1910.02054.
+
+    Precondition: the ops of the graph have `layer` attributes. With members = 1 nothing changes.
+
+    ```mlir
+    // weft-opt --weft-shard-states="stage=3 members=2"
+    %w = weft.parameter 0 {layer = 0 : i32} : tensor<4x6xf32>
+    // becomes
+    %w = weft.parameter 0 {layer = 0 : i32} : tensor<12xf32>
+    %0 = weft.group_all_gather (%w) over {data = array<i64>} members 2 gather_weights "ring"
+        {blocking, layer = 0 : i32, name = "layer0.zero"} : (tensor<12xf32>) -> tensor<4x6xf32>
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+  let options = [
+    Option<"stage", "stage", "int32_t", /*default=*/"0", "of ZeRO; 0 = nothing is cut">,
+    Option<"members", "members", "int64_t", /*default=*/"1", "data replicas that share one copy">,
+    Option<"block", "block", "int64_t", /*default=*/"0", "members, if these are not all replicas; else 0">,
     Option<"collective", "collective", "std::string", /*default=*/"\"ring\"", "algorithm of the collectives">,
   ];
 }

@@ -9,7 +9,13 @@ namespace weft {
 
 namespace {
 
-// How an action uses persistent buffers; of one with detached steps, those or all others.
+// Persistent, or made by a collective: others may then change it in place.
+bool OutlivesItsMaker(mlir::Value buffer) {
+  mlir::Operation* maker = buffer.getDefiningOp();
+  return mlir::isa<ir::PersistentOp>(maker) || ir::IsCollective(maker);
+}
+
+// How an action uses such buffers; of one with detached steps, those or all others.
 std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operation* op, bool tail) {
   std::vector<std::pair<mlir::Value, ir::Access>> accesses;
   if (ir::IsCompute(op)) {
@@ -18,7 +24,7 @@ std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operati
     for (unsigned i = 0; i < signature.size(); ++i) {
       const int detached = signature.getOperand(i).getDetached();
       const bool touched = tail ? detached > 0 : detached != 1;
-      if (touched && buffers[i].getDefiningOp<ir::PersistentOp>()) {
+      if (touched && OutlivesItsMaker(buffers[i])) {
         accesses.emplace_back(buffers[i], signature.getOperand(i).getAccess());
       }
     }

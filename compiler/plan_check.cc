@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/state_shards.h"
 #include "proto/mesh.h"
 #include "schedules/pipeline/schedule_text.h"
 
@@ -39,10 +40,11 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
   const Mesh& mesh = plan.mesh();
   const int64_t z = AxisSize(mesh, "z");
   const bool axes = AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || z > 1;
-  const bool zero = plan.zero().stage() == 3 && AxisSize(mesh, "data") > 1;
-  if (!axes && !zero) return absl::OkStatus();
-  // What asks for collectives in the middle of stages.
-  const absl::string_view cause = axes ? "mesh axes x, y and z must have size 1" : "plan.zero.stage must be 0";
+  const int32_t zero = StateShardsOf(plan).stage;
+  if (!axes && zero == 0) return absl::OkStatus();
+  const absl::string_view cause = axes                        ? "mesh axes x, y and z must have size 1"
+                                  : asynchronous || zero == 1 ? "plan.zero.stage must be 0"
+                                                              : "plan.zero.stage must be 0 or 1";
   if (model.image_size() > 0 && plan.sequence_parallel() && AxisSize(mesh, "x") > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "plan.sequence_parallel must be false for model '", model.name(),
@@ -62,12 +64,19 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
     return absl::InvalidArgumentError(absl::StrCat("schedule '", name, "' updates the weights without a flush; ", cause,
                                                    " with it, or use a schedule that flushes"));
   }
-  if (schedule.message_driven) {
+  // What asks for collectives in the middle of stages.
+  if (schedule.message_driven && (axes || zero > 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule '", name,
                      "' is message-driven: its ranks choose while they run, but the members of a "
                      "collective must agree; ",
                      cause, " with it, or use a static schedule"));
+  }
+  if (plan.post_validation() && (zero == 1 || zero == 2)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.post_validation = true takes back updates of weights that each rank reads as it keeps them, but "
+        "plan.zero.stage = ",
+        zero, " gathers them anew behind the optimizer step; set stage to 0 or 3, or post_validation to false"));
   }
   return absl::OkStatus();
 }

@@ -1,19 +1,14 @@
 // Where every buffer lies, when it dies, and which waits make the reuse of its bytes safe for any timing (rule P7).
 //
 // Lifetimes are read off def-use chains: from the action that defines a buffer to the last compute action that reads
-// it, or to its send if nothing computes with it afterwards. Time is counted in compute actions, because all of them
-// share one stream: moment 2c is compute action c, 2c + 1 the gap behind it.
-//   - written by compute c: from 2c.
-//   - received: from 2c + 1, c being the last compute action that is finished, for any timing, when the recv starts.
-//   - released by compute c: until 2c.
-//   - released by a send: until 2c - 1, c being the first compute action that starts, for any timing, after the send
-//   has
-//     finished.
-// So two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals end at all:
+// it, or to its send if nothing computes with it afterwards. compiler/buffer_offsets.h counts time in compute actions,
+// so that two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals end at
+// all:
 //   - compute waits for sends of the buffers that it needs again (weft-place-receives);
 //   - sends that nothing waits for are waited for by the last compute action, or by the next repetition if other ranks
 //     may need that action for the send to finish (message_moments.h has an order of all ranks' actions that says so);
-//   - the first recv of an edge waits for the last compute action of the repetition before.
+//   - the first recv of an edge waits for the last compute action of the repetition before;
+//   - so does it, and the first compute action, for a collective behind that whose finish ends the life of a buffer.
 //
 // A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
 // lists that nothing orders but their waits. There each kind of buffer has as many places as microbatches may be under
@@ -28,21 +23,19 @@
 //
 // Persistent buffers never share; conflicting accesses to them are ordered by waits where streams do not do it.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "compiler/arena.h"
+#include "compiler/buffer_offsets.h"
 #include "compiler/message_moments.h"
 #include "compiler/persistent_order.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
 #include "compiler/repetition_order.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "proto/units.h"
 
 namespace weft {
 
@@ -50,22 +43,6 @@ namespace weft {
 #include "compiler/rank_passes.h.inc"
 
 namespace {
-
-// With a static order the first stream holds all compute actions; otherwise there are three: forwards, backwards, and
-// those that are in both queues.
-constexpr int kComputeStream = 0;
-constexpr int kBackwardStream = 1;
-constexpr int kStepStream = 2;
-
-// A buffer of one repetition.
-struct Transient {
-  mlir::Value buffer;
-  int writer = 0;
-  // The action whose finish ends its life.
-  int last = 0;
-  // Without a static order: the one whose place it takes, or -1.
-  int before = -1;
-};
 
 class TemplatePlanner {
  public:
@@ -103,7 +80,8 @@ class TemplatePlanner {
     if (dynamic_) ShareByLimit();
     RequireRepetitionOrder();
     order_.Resolve();
-    if (mlir::failed(AssignOffsets())) return mlir::failure();
+    const TemplateOrder known{actions_, computes_, dynamic_, order_};
+    if (mlir::failed(AssignOffsets(template_, known, transients_))) return mlir::failure();
     WriteWaits();
     WriteReleases();
     return mlir::success();
@@ -313,88 +291,24 @@ class TemplatePlanner {
           continue;
         }
         for (int first : firsts) order_.Require(send, first, 1);
-        for (const std::vector<int>& other : by_stream_) {
-          if (!other.empty() && mlir::isa<ir::RecvOp>(actions_[other.front()])) order_.Require(send, other.front(), 1);
-        }
+        BeforeReceives(send);
       } else if (mlir::isa<ir::RecvOp>(actions_[stream.front()])) {
         order_.Require(last, stream.front(), 1);
       }
     }
-  }
-
-  ArenaItem Lifetime(const Transient& transient) {
-    ArenaItem item;
-    item.bytes = mlir::cast<ir::BufferType>(transient.buffer.getType()).getBytes();
-    const int writer = transient.writer, last = transient.last;
-    item.first = order_.Stream(writer) == kComputeStream ? 2 * int64_t{order_.Index(writer)}
-                                                         : 2 * int64_t{order_.Finished(writer, kComputeStream)} - 1;
-    if (order_.Stream(last) == kComputeStream) {
-      item.last = 2 * int64_t{order_.Index(last)};
-    } else {
-      // Knowledge grows along the compute stream.
-      auto knows = std::partition_point(computes_.begin(), computes_.end(), [&](int compute) {
-        return order_.Finished(compute, order_.Stream(last)) <= order_.Index(last);
-      });
-      item.last = 2 * int64_t{knows - computes_.begin()} - 1;
-    }
-    item.last = std::max(item.last, item.first);
-    return item;
-  }
-
-  // Without a static order: moment 0 is the two queues together, then each action that is in both. What compute
-  // releases there is free afterwards.
-  ArenaItem DynamicLifetime(const Transient& transient) {
-    ArenaItem item;
-    item.bytes = mlir::cast<ir::BufferType>(transient.buffer.getType()).getBytes();
-    if (order_.Stream(transient.writer) == kStepStream) {
-      item.first = item.last = 1 + order_.Index(transient.writer);
-    } else if (!ir::IsMicrobatch(actions_[transient.last])) {
-      item.last = std::numeric_limits<int>::max();
-    }
-    return item;
-  }
-
-  mlir::LogicalResult AssignOffsets() {
-    // Set where another program's persistent buffers share the arena.
-    auto shared = template_->getAttrOfType<mlir::IntegerAttr>("persistent_bytes");
-    int64_t base = shared ? shared.getInt() : 0;
-    for (ir::PersistentOp op : template_.getOps<ir::PersistentOp>()) {
-      const int64_t bytes = mlir::cast<ir::BufferType>(op.getBuffer().getType()).getBytes();
-      if (!op.getOffset()) op.setOffset(base);
-      if (base > (int64_t{1} << 61) || bytes > (int64_t{1} << 61)) {
-        return template_.emitOpError("[memory_c1] persistent buffers exceed 2^61 bytes");
-      }
-      base = std::max(base, static_cast<int64_t>(*op.getOffset()) + RoundUp(bytes, kArenaAlignment));
-    }
-    template_->setAttr("persistent_bytes", builder_.getI64IntegerAttr(base));
-    std::vector<ArenaItem> items;
-    // Of each transient.
-    std::vector<int> item_of;
+    // Of parameters that are gathered behind the last compute action.
     for (const Transient& transient : transients_) {
-      if (transient.before >= 0) {
-        const int item = item_of[transient.before];
-        items[item].last = std::max(items[item].last, DynamicLifetime(transient).last);
-        item_of.push_back(item);
-        continue;
-      }
-      item_of.push_back(static_cast<int>(items.size()));
-      items.push_back(dynamic_ ? DynamicLifetime(transient) : Lifetime(transient));
+      if (!ir::IsCollective(actions_[transient.last])) continue;
+      for (int first : firsts) order_.Require(transient.last, first, 1);
+      BeforeReceives(transient.last);
     }
-    auto arena = PlanArena(items);
-    if (!arena.ok()) {
-      return template_.emitOpError() << "[memory_c2] "
-                                     << llvm::StringRef(arena.status().message().data(),
-                                                        arena.status().message().size());
+  }
+
+  // In the next repetition.
+  void BeforeReceives(int action) {
+    for (const std::vector<int>& stream : by_stream_) {
+      if (!stream.empty() && mlir::isa<ir::RecvOp>(actions_[stream.front()])) order_.Require(action, stream.front(), 1);
     }
-    std::vector<std::vector<int64_t>> offsets(actions_.size());
-    for (size_t i = 0; i < transients_.size(); ++i) {
-      offsets[transients_[i].writer].push_back(base + arena->offsets[item_of[i]]);
-    }
-    for (size_t i = 0; i < actions_.size(); ++i) {
-      if (!offsets[i].empty()) actions_[i]->setAttr("offsets", builder_.getDenseI64ArrayAttr(offsets[i]));
-    }
-    template_->setAttr("arena_bytes", builder_.getI64IntegerAttr(base + arena->height));
-    return mlir::success();
   }
 
   // Between compute actions the flow of buffers counts as ordered anyway.

@@ -14,8 +14,19 @@ namespace weft {
 // elements that are summed over `pipe`.
 constexpr llvm::StringLiteral kDirectSum = "direct";
 
-// The group of all ranks along those of `axes` that the mesh has.
-mlir::DictionaryAttr GroupOver(ir::ProgramOp program, llvm::ArrayRef<llvm::StringRef> axes);
+// Which ranks of axis `data` take part.
+enum class DataRanks {
+  kAll,
+  // Those that share one copy of model states (ZeRO); none where each has its own.
+  kSharing,
+  // Those that hold the same part of them; all where each has its own copy, none where all share one.
+  kSamePart,
+};
+
+// The group of all ranks along those of `axes` that the mesh has, on `data` of those that `ranks` says. kOverGroups
+// (state_shards.h) stands for `data` with kSamePart.
+mlir::DictionaryAttr GroupOver(ir::ProgramOp program, llvm::ArrayRef<llvm::StringRef> axes,
+                               DataRanks ranks = DataRanks::kAll);
 
 // `over` with these coordinates of `axis` too.
 mlir::DictionaryAttr WithIndices(mlir::DictionaryAttr over, llvm::StringRef axis, llvm::ArrayRef<int64_t> indices);
@@ -26,6 +37,11 @@ std::vector<llvm::StringRef> SyncAxes(ir::ProgramOp program, int tensor);
 ir::AllReduceOp AllReduce(mlir::OpBuilder& builder, mlir::ValueRange sources, mlir::ValueRange destinations,
                           mlir::DictionaryAttr over, ir::Purpose purpose, llvm::StringRef algorithm, int stage,
                           mlir::ValueRange after = {});
+
+// Into new buffers of class `communication`, the rank's parts of the sums; `types` are theirs.
+ir::ReduceScatterOp ReduceScatter(mlir::OpBuilder& builder, mlir::ValueRange sources, mlir::TypeRange types,
+                                  mlir::DictionaryAttr over, ir::Purpose purpose, llvm::StringRef algorithm, int stage,
+                                  mlir::ValueRange after = {});
 
 }  // namespace weft
 

@@ -31,6 +31,9 @@ ir::BufferClass ClassOf(ir::Role role) {
     case ir::Role::LocalNorms:
     case ir::Role::Norms:
     case ir::Role::Norm:
+    case ir::Role::GradPart:
+    case ir::Role::GradAccumulatorPart:
+    case ir::Role::ParamPart:
       return ir::BufferClass::Communication;
     case ir::Role::LossScale:
       return ir::BufferClass::Optimizer;
@@ -87,6 +90,7 @@ void SetPlan(mlir::OpBuilder& builder, ir::ProgramOp program, const RankProgramO
   if (options.costs.p2p != 0) program.setP2pCost(options.costs.p2p);
   if (mlir::DictionaryAttr parameters = ParametersOf(builder, plan.schedule())) program.setParametersAttr(parameters);
   if (!plan.schedule().definition().empty()) program.setDefinition(plan.schedule().definition());
+  if (const StateShards zero = StateShardsOf(plan); zero.members > 1) program.setZeroGroup(zero.members);
   if (plan.transfer_order() != BY_EDGE) {
     program.setTransferStreams(static_cast<ir::TransferStreams>(plan.transfer_order()));
   }

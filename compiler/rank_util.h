@@ -22,11 +22,13 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute);
 // The buffer that a compute action binds to operand `index` of its signature.
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
-// Persistent buffers of a template by role; adds those that are missing, at the head of the list behind the others.
+// Persistent buffers of a template by role, and others that are bound to one; adds those that are missing, at the head of the list behind the others.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);
   mlir::Value Get(ir::RoleAttr role, ir::BufferType type);
+  // Has Get give this buffer, which need not be persistent.
+  void Bind(ir::RoleAttr role, mlir::Value buffer) { buffers_[role] = buffer; }
   // Null if there is none.
   mlir::Value Find(ir::RoleAttr role) const { return buffers_.lookup(role); }
 

@@ -21,6 +21,8 @@ struct StageSum {
   std::vector<int64_t> holders;
   // Over which they are summed, besides `pipe`.
   std::vector<llvm::StringRef> axes;
+  // Over the sharers first, in one of these.
+  bool scatters = false;
 };
 
 class ReplicaSums {
@@ -28,9 +30,9 @@ class ReplicaSums {
   ReplicaSums(ir::ProgramOp program, const GradientHolders& gradients)
       : program_(program), gradients_(gradients), templates_(Templates(program)) {}
 
-  // One all-reduce per bucket of whole tensors. All ranks of a group must run its sums in one order: that in which the
+  // One sum per bucket of whole tensors. All ranks of a group must run its sums in one order: that in which the
   // last of them is ready.
-  void Sum() {
+  std::map<mlir::Operation*, GradientParts> Sum() {
     const ReferenceTimes times(program_);
     struct Ready {
       int64_t time = 0;
@@ -41,11 +43,13 @@ class ReplicaSums {
       // Groups of gradients that are summed over the same axes, in the order of their first.
       std::vector<StageSum> sums;
       for (ir::OperandAttr gradient : gradients) {
-        const GradientUse use = {gradient.getRole().getTensor(), gradient.getRole().getUse()};
+        const GradientUse use = UseOf(gradient);
         if (gradients_.every_use.contains(use)) continue;
         const std::vector<llvm::StringRef> axes = SyncAxes(program_, use.first);
-        auto sum = llvm::find_if(sums, [&](const StageSum& other) { return other.axes == axes; });
-        if (sum == sums.end()) sum = sums.insert(sums.end(), StageSum{stage, {}, {}, axes});
+        const bool scatters = gradients_.parts.contains(use);
+        auto sum = llvm::find_if(
+            sums, [&](const StageSum& other) { return other.axes == axes && other.scatters == scatters; });
+        if (sum == sums.end()) sum = sums.insert(sums.end(), StageSum{stage, {}, {}, axes, scatters});
         sum->gradients.push_back(gradient);
         sum->holders = gradients_.HoldersOf(use);
       }
@@ -62,6 +66,7 @@ class ReplicaSums {
         if (ir::TemplateOp t = TemplateAt(rank)) SumOnRank(t, r.sum, times);
       }
     }
+    return std::move(parts_);
   }
 
  private:
@@ -69,6 +74,10 @@ class ReplicaSums {
     mlir::Operation* backward = nullptr;
     ReferenceTime time;
   };
+
+  static GradientUse UseOf(ir::OperandAttr gradient) {
+    return {gradient.getRole().getTensor(), gradient.getRole().getUse()};
+  }
 
   ir::TemplateOp TemplateAt(int64_t rank) {
     for (ir::TemplateOp t : templates_) {
@@ -108,9 +117,16 @@ class ReplicaSums {
     mlir::OpBuilder builder(program_.getContext());
     PersistentBuffers persistent(t);
     const Last launch = Launch(t, sum.stage, times);
-    mlir::DictionaryAttr over = GroupOver(program_, sum.axes);
+    mlir::DictionaryAttr over = GroupOver(program_, sum.axes, sum.scatters ? DataRanks::kSamePart : DataRanks::kAll);
     if (sum.holders.size() > 1) over = WithIndices(over, "pipe", sum.holders);
-    mlir::Operation*& previous = last_sum_[{t.getOperation(), over.getAsOpaquePointer()}];
+    mlir::DictionaryAttr sharers;
+    if (sum.scatters) sharers = GroupOver(program_, {"data"}, DataRanks::kSharing);
+    mlir::Operation* previous = nullptr;
+    for (mlir::DictionaryAttr group : {over, sharers}) {
+      if (!group) continue;
+      mlir::Operation* last = last_sum_[{t.getOperation(), group.getAsOpaquePointer()}];
+      if (previous == nullptr || (last != nullptr && previous->isBeforeInBlock(last))) previous = last;
+    }
     mlir::Operation* place = launch.backward;
     // The sends of what it made come first: other ranks wait for them.
     while (place != nullptr && place->getNextNode() != nullptr && mlir::isa<ir::SendOp>(place->getNextNode())) {
@@ -132,21 +148,39 @@ class ReplicaSums {
       after.push_back(ir::DoneToken(launch.backward));
     }
     const int64_t limit = static_cast<int64_t>(program_.getGradientBucketBytes());
-    llvm::SmallVector<mlir::Value> bucket;
+    llvm::SmallVector<ir::OperandAttr> bucket;
     int64_t bytes = 0;
     auto close = [&] {
-      if (bucket.empty()) return;
-      previous = AllReduce(builder, bucket, bucket, over, ir::Purpose::GradientSync, program_.getCollective(),
-                           sum.stage, after);
+      llvm::SmallVector<mlir::Value> buffers;
+      for (ir::OperandAttr gradient : bucket) buffers.push_back(persistent.Get(gradient.getRole(), gradient.getType()));
+      if (sharers && !bucket.empty()) buffers = Scatter(t, builder, bucket, buffers, sharers, sum.stage, after);
+      if (!over.empty() && !bucket.empty()) {
+        last_sum_[{t.getOperation(), over.getAsOpaquePointer()}] = AllReduce(
+            builder, buffers, buffers, over, ir::Purpose::GradientSync, program_.getCollective(), sum.stage, after);
+      }
       bucket.clear();
       bytes = 0;
     };
     for (ir::OperandAttr gradient : sum.gradients) {
-      bucket.push_back(persistent.Get(gradient.getRole(), gradient.getType()));
+      bucket.push_back(gradient);
       bytes += gradient.getType().getBytes();
       if (limit > 0 && bytes >= limit) close();
     }
     close();
+  }
+
+  // The rank's parts of these.
+  llvm::SmallVector<mlir::Value> Scatter(ir::TemplateOp t, mlir::OpBuilder& builder,
+                                         llvm::ArrayRef<ir::OperandAttr> bucket, mlir::ValueRange buffers,
+                                         mlir::DictionaryAttr sharers, int stage, mlir::ValueRange after) {
+    llvm::SmallVector<mlir::Type> types;
+    for (ir::OperandAttr gradient : bucket) types.push_back(gradients_.parts.at(UseOf(gradient)).getType());
+    auto scatter = ReduceScatter(builder, buffers, types, sharers, ir::Purpose::GradientSync, program_.getCollective(),
+                                 stage, after);
+    last_sum_[{t.getOperation(), sharers.getAsOpaquePointer()}] = scatter;
+    GradientParts& parts = parts_[t];
+    for (auto [gradient, part] : llvm::zip(bucket, scatter.getOutputs())) parts[UseOf(gradient)] = part;
+    return scatter.getOutputs();
   }
 
   ir::ProgramOp program_;
@@ -154,10 +188,13 @@ class ReplicaSums {
   std::vector<ir::TemplateOp> templates_;
   // The last sum of each rank and group.
   std::map<std::pair<mlir::Operation*, const void*>, mlir::Operation*> last_sum_;
+  std::map<mlir::Operation*, GradientParts> parts_;
 };
 
 }  // namespace
 
-void SumOverReplicas(ir::ProgramOp program, const GradientHolders& gradients) { ReplicaSums(program, gradients).Sum(); }
+std::map<mlir::Operation*, GradientParts> SumOverReplicas(ir::ProgramOp program, const GradientHolders& gradients) {
+  return ReplicaSums(program, gradients).Sum();
+}
 
 }  // namespace weft

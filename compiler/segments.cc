@@ -204,7 +204,11 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
     WEFT_RETURN_IF_ERROR(
         RunPass(module, createShard(OptionsOfShard(options.tensor_parallel, recipe.sequence_length()))));
   }
-  if (materialized || options.dropout_masks || sharded) {
+  if (options.zero.members > 1) {
+    WEFT_RETURN_IF_ERROR(
+        RunPass(module, createShardStates(OptionsOfShardStates(options.zero, options.tensor_parallel.algorithm))));
+  }
+  if (materialized || options.dropout_masks || sharded || options.zero.members > 1) {
     WEFT_ASSIGN_OR_RETURN(costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
   }
   BuildSegmentsOptions build;

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/rank_content.h"
+#include "compiler/state_shards.h"
 #include "ir/dialect.h"
 #include "ir/tensor_parallel.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -106,7 +107,8 @@ struct TensorShards {
   Shard grad;
   // Master weights and moments.
   Shard state;
-  // Axes over which gradients of backwards stay partial sums, which the gradient sync completes: `data` among them.
+  // Axes over which gradients of backwards stay partial sums, which the gradient sync completes: `data` among them, or
+  // kOverGroups for what they have summed over a group of replicas.
   std::vector<std::string> sync_axes;
 };
 
@@ -155,6 +157,7 @@ struct SegmentOptions {
   bool evaluation = false;
   // Sizes of x, y and z.
   ir::TensorParallel tensor_parallel;
+  StateShards zero;
   // Of an asynchronous program (rule P14): optimizer steps in a repetition; optimizer_step always has MASTER, and there
   // is no grad_norm. 0 = it is synchronous.
   int32_t steps_per_repetition = 0;

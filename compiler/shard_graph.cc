@@ -1,7 +1,5 @@
 // The pass weft-shard: from the whole graph to that of one rank of x, y and z. What becomes of an op is its own to say
 // (ir/sharding_rules.cc); here they are asked one after the other, and the tensors are told how they were cut.
-#include <map>
-
 #include "compiler/passes.h"
 #include "ir/sharder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -17,14 +15,14 @@ struct ShardPass : impl::ShardBase<ShardPass> {
   using ShardBase::ShardBase;
 
   void runOnOperation() override {
-    if (x == 1 && y == 1 && z == 1 && zero == 1) return;
+    if (x == 1 && y == 1 && z == 1) return;
     mlir::ModuleOp module = getOperation();
     auto graphs = llvm::to_vector(module.getOps<ir::GraphOp>());
     if (graphs.size() != 1) {
       module.emitOpError() << "[shard_graph_c1] must have one weft.graph, has " << graphs.size();
       return signalPassFailure();
     }
-    if (x < 1 || y < 1 || z < 1 || zero < 1 || (sequenceParallel && y > 1)) {
+    if (x < 1 || y < 1 || z < 1 || (sequenceParallel && y > 1)) {
       module.emitOpError()
           << "[shard_graph_c2] axes must have at least one rank, and y one with sequence-parallel; got "
           << "x = " << x.getValue() << ", y = " << y.getValue() << ", z = " << z.getValue();
@@ -37,14 +35,12 @@ struct ShardPass : impl::ShardBase<ShardPass> {
     sizes.sequence_parallel = sequenceParallel;
     sizes.sequence = sequence;
     sizes.algorithm = collective;
-    sizes.zero = zero;
     std::vector<mlir::RankedTensorType> types;
     auto tensors = llvm::to_vector(module.getOps<ir::TensorOp>());
     for (ir::TensorOp tensor : tensors) types.push_back(mlir::cast<mlir::RankedTensorType>(tensor.getType()));
     ir::Sharder sharder(sizes, types, &getContext());
     FindRuns(graphs.front(), sharder);
     if (mlir::failed(Rewrite(graphs.front(), sharder))) return signalPassFailure();
-    if (zero > 1) BundleGathers(graphs.front());
     for (auto [tensor, parts] : llvm::zip(tensors, sharder.tensors())) Describe(tensor, parts, sharder);
   }
 
@@ -81,38 +77,6 @@ struct ShardPass : impl::ShardBase<ShardPass> {
     return mlir::success();
   }
 
-  // One message for all parameters of a layer that come together over data, where the first of them is needed.
-  static void BundleGathers(ir::GraphOp graph) {
-    std::map<int64_t, llvm::SmallVector<ir::GroupAllGatherOp>> by_layer;
-    for (auto gather : graph.getBody().front().getOps<ir::GroupAllGatherOp>()) {
-      auto layer = gather->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
-      if (gather.getPurpose() != ir::Purpose::GatherWeights || !gather.getOver().contains("data") || !layer) continue;
-      by_layer[layer.getInt()].push_back(gather);
-    }
-    for (auto& [layer, gathers] : by_layer) {
-      if (gathers.size() < 2) continue;
-      mlir::OpBuilder builder(gathers.front());
-      llvm::SmallVector<mlir::Type> types;
-      llvm::SmallVector<mlir::Value> inputs;
-      for (ir::GroupAllGatherOp gather : gathers) {
-        mlir::Value part = gather.getInputs()[0];
-        if (gather != gathers.front()) part.getDefiningOp()->moveBefore(gathers.front());
-        inputs.push_back(part);
-        types.push_back(gather.getOutputs()[0].getType());
-      }
-      ir::GroupAllGatherOp first = gathers.front();
-      auto all = builder.create<ir::GroupAllGatherOp>(
-          first.getLoc(), types, inputs, first.getOverAttr(), first.getMembersAttr(), first.getPurposeAttr(),
-          first.getAlgorithmAttr(), builder.getUnitAttr(), mlir::UnitAttr());
-      all->setAttr(ir::kLayerAttr, first->getAttr(ir::kLayerAttr));
-      all->setAttr(ir::kNameAttr, builder.getStringAttr("layer" + llvm::Twine(layer) + ".gather_zero"));
-      for (auto [gather, output] : llvm::zip(gathers, all.getOutputs())) {
-        gather.getOutputs()[0].replaceAllUsesWith(output);
-        gather.erase();
-      }
-    }
-  }
-
   void Describe(ir::TensorOp tensor, const ir::TensorParts& parts, const ir::Sharder& sharder) {
     mlir::Builder builder(&getContext());
     if (sharder.PartOf(parts) != parts.whole) tensor.setPadded(parts.whole.getShape());
@@ -122,13 +86,11 @@ struct ShardPass : impl::ShardBase<ShardPass> {
           builder.getNamedAttr(ir::NameOf(cut.axis), builder.getDenseI64ArrayAttr({cut.dimension, cut.runs})));
     }
     if (!cuts.empty()) tensor.setCutsAttr(builder.getDictionaryAttr(cuts));
-    llvm::SmallVector<llvm::StringRef> ranges;
-    if (parts.range_over_z) ranges.push_back("z");
-    if (parts.range_over_data) ranges.push_back("data");
-    if (!ranges.empty()) {
-      tensor.setRangesAttr(builder.getStrArrayAttr(ranges));
-      tensor.setGradRangesAttr(builder.getStrArrayAttr(ranges));
-      tensor.setStateRangesAttr(builder.getStrArrayAttr(ranges));
+    if (parts.range_over_z) {
+      const mlir::ArrayAttr over_z = builder.getStrArrayAttr({"z"});
+      tensor.setRangesAttr(over_z);
+      tensor.setGradRangesAttr(over_z);
+      tensor.setStateRangesAttr(over_z);
     }
     llvm::SmallVector<llvm::StringRef> partial;
     if (parts.partial_over_x) partial.push_back("x");

@@ -9,6 +9,7 @@
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
 #include "compiler/replica_sums.h"
+#include "compiler/weight_gathers.h"
 
 namespace weft {
 
@@ -25,8 +26,9 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     program_ = getOperation();
     ReadSignatures();
     const GradientHolders gradients(program_);
-    if (!program_.getEvaluation()) SumOverReplicas(program_, gradients);
-    for (ir::TemplateOp t : Templates(program_)) EndOfStep(gradients, t);
+    std::map<mlir::Operation*, GradientParts> parts;
+    if (!program_.getEvaluation()) parts = SumOverReplicas(program_, gradients);
+    for (ir::TemplateOp t : Templates(program_)) EndOfStep(gradients, parts[t], t);
   }
 
   void ReadSignatures() {
@@ -41,8 +43,9 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     }
   }
 
-  void EndOfStep(const GradientHolders& gradients, ir::TemplateOp t) {
+  void EndOfStep(const GradientHolders& gradients, const GradientParts& parts, ir::TemplateOp t) {
     PersistentBuffers persistent(t);
+    for (const auto& [use, part] : parts) persistent.Bind(gradients.parts.at(use).getRole(), part);
     mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&t.getBody().front());
     SumShared(gradients, t, builder, persistent);
     RunSegment<ir::GradNormOp>(t, SegmentKind::GradNorm, builder, persistent);
@@ -52,7 +55,8 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
                 ir::Purpose::NormSync, kDirectSum, 0);
       for (mlir::StringAttr axis : program_.getNormAxes().getAsRange<mlir::StringAttr>()) {
         if (program_.getMesh().getSize(axis) == 1) continue;
-        AllReduce(builder, norms, norms, Over({axis}), ir::Purpose::NormSync, kDirectSum, 0);
+        mlir::DictionaryAttr over = GroupOver(program_, {axis.getValue()}, DataRanks::kSharing);
+        AllReduce(builder, norms, norms, over, ir::Purpose::NormSync, kDirectSum, 0);
       }
     }
     if (losses_type_) {
@@ -73,6 +77,9 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
       RunSegment<ir::ScaleGradientsOp>(t, SegmentKind::ScaleGradients, builder, persistent);
     }
     RunSegment<ir::OptimizerStepOp>(t, SegmentKind::OptimizerStep, builder, persistent);
+    if (auto optimizer = SignatureAt(t, SegmentKind::OptimizerStep)) {
+      GatherWeights(program_, t, optimizer, builder, persistent);
+    }
   }
 
   // Tensors whose uses are on several ranks.
@@ -86,12 +93,26 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         if (stage == gradients.stage_of.end() || (sum.over_ranks && !llvm::is_contained(gradients.HoldersOf(use), own)))
           continue;
         ir::OperandAttr gradient = gradients.Gradient(stage->second, use);
+        const llvm::StringRef algorithm = sum.over_ranks ? llvm::StringRef(kDirectSum) : program_.getCollective();
+        const auto part = gradients.parts.find(use);
+        const bool scatters = part != gradients.parts.end();
+        // Of one use per rank they are scattered already.
+        if (scatters && !sum.over_ranks) {
+          mlir::Value whole = persistent.Get(gradient.getRole(), gradient.getType());
+          auto scatter =
+              ReduceScatter(builder, whole, part->second.getType(), GroupOver(program_, {"data"}, DataRanks::kSharing),
+                            ir::Purpose::TiedSync, algorithm, stage->second);
+          persistent.Bind(part->second.getRole(), scatter.getOutputs()[0]);
+        }
+        if (scatters) gradient = part->second;
         mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
         // One use per rank, ascending: then the sum over the group is in model order.
-        mlir::DictionaryAttr over = WithIndices(
-            sum.over_ranks ? builder.getDictionaryAttr({}) : Over(SyncAxes(program_, tensor)), "pipe", sum.ranks);
-        AllReduce(builder, buffer, buffer, over, ir::Purpose::TiedSync,
-                  sum.over_ranks ? llvm::StringRef(kDirectSum) : program_.getCollective(), stage->second);
+        mlir::DictionaryAttr over = builder.getDictionaryAttr({});
+        if (!sum.over_ranks) {
+          over = GroupOver(program_, SyncAxes(program_, tensor), scatters ? DataRanks::kSamePart : DataRanks::kAll);
+        }
+        AllReduce(builder, buffer, buffer, WithIndices(over, "pipe", sum.ranks), ir::Purpose::TiedSync, algorithm,
+                  stage->second);
       }
     }
   }
@@ -99,23 +120,33 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
   ir::RoleAttr RoleOf(Role role) { return ir::RoleAttr::get(&getContext(), role, -1, 0); }
   mlir::DictionaryAttr Over(llvm::ArrayRef<llvm::StringRef> axes) { return GroupOver(program_, axes); }
 
+  // Null if the rank has no such step.
+  ir::SignatureOp SignatureAt(ir::TemplateOp t, SegmentKind kind) {
+    auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
+    return found == step_signatures_.end() ? ir::SignatureOp() : found->second;
+  }
+
   template <typename Op>
   void RunSegment(ir::TemplateOp t, SegmentKind kind, mlir::OpBuilder& builder, PersistentBuffers& persistent) {
-    auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
-    if (found == step_signatures_.end()) return;
-    ir::SignatureOp signature = found->second;
+    ir::SignatureOp signature = SignatureAt(t, kind);
+    if (!signature) return;
     llvm::SmallVector<mlir::Value> inputs;
     llvm::SmallVector<mlir::Type> outputs;
+    llvm::SmallVector<ir::RoleAttr> made;
     for (unsigned i = 0; i < signature.size(); ++i) {
       ir::OperandAttr operand = signature.getOperand(i);
       if (ir::IsDefinedByAction(operand)) {
         outputs.push_back(operand.getType());
+        made.push_back(operand.getRole());
       } else {
         inputs.push_back(persistent.Get(operand.getRole(), operand.getType()));
       }
     }
-    builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(),
-                       static_cast<int>(signature.getStage()), inputs, mlir::ValueRange(), mlir::DenseI64ArrayAttr());
+    auto op = builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(),
+                                 static_cast<int>(signature.getStage()), inputs, mlir::ValueRange(),
+                                 mlir::DenseI64ArrayAttr());
+    // What it makes for the actions behind it.
+    for (auto [role, buffer] : llvm::zip(made, op.getOutputs())) persistent.Bind(role, buffer);
   }
 
   ir::ProgramOp program_;

@@ -5,17 +5,25 @@
 
 namespace weft {
 
-bool IsSharded(const ir::TensorParallel& sizes) { return sizes.x > 1 || sizes.y > 1 || sizes.z > 1 || sizes.zero > 1; }
+bool IsSharded(const ir::TensorParallel& sizes) { return sizes.x > 1 || sizes.y > 1 || sizes.z > 1; }
 
 ShardOptions OptionsOfShard(const ir::TensorParallel& sizes, int64_t sequence_length) {
   ShardOptions options;
   options.x = sizes.x;
   options.y = sizes.y;
   options.z = sizes.z;
-  options.zero = sizes.zero;
   options.sequenceParallel = sizes.sequence_parallel;
   options.collective = sizes.algorithm;
   options.sequence = sequence_length;
+  return options;
+}
+
+ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::string& algorithm) {
+  ShardStatesOptions options;
+  options.stage = zero.stage;
+  options.members = zero.members;
+  options.block = zero.block;
+  options.collective = algorithm;
   return options;
 }
 
@@ -36,7 +44,11 @@ Shard ShardOf(ir::TensorOp tensor, mlir::ArrayAttr ranges) {
   std::stable_sort(cuts.begin(), cuts.end(),
                    [](const DimensionCut& a, const DimensionCut& b) { return a.dimension() < b.dimension(); });
   for (const DimensionCut& cut : cuts) *shard.add_dimensions() = cut;
-  for (mlir::StringAttr axis : ranges.getAsRange<mlir::StringAttr>()) shard.add_ranges()->set_axis(axis.str());
+  for (mlir::StringAttr axis : ranges.getAsRange<mlir::StringAttr>()) {
+    RangeCut& cut = *shard.add_ranges();
+    cut.set_axis(axis.str());
+    if (cut.axis() == "data") cut.set_block(tensor.getDataBlock());
+  }
   return shard;
 }
 
@@ -50,15 +62,20 @@ void DescribeShards(mlir::ModuleOp module, SegmentSet* set) {
     shards.grad = ShardOf(tensor, tensor.getGradRanges());
     shards.state = ShardOf(tensor, tensor.getStateRanges());
     const auto& grad_ranges = shards.grad.ranges();
-    // What each backward scatters is summed.
-    const bool scattered =
-        std::any_of(grad_ranges.begin(), grad_ranges.end(), [](const RangeCut& cut) { return cut.axis() == "data"; });
-    if (!scattered) shards.sync_axes.push_back("data");
+    const auto over_data =
+        std::find_if(grad_ranges.begin(), grad_ranges.end(), [](const RangeCut& cut) { return cut.axis() == "data"; });
+    // What each backward scatters is summed over those that it is scattered over.
+    if (over_data == grad_ranges.end()) {
+      shards.sync_axes.push_back("data");
+    } else if (over_data->block() > 0) {
+      shards.sync_axes.push_back(kOverGroups);
+    }
     for (mlir::StringAttr axis : tensor.getPartial().getAsRange<mlir::StringAttr>()) {
       shards.sync_axes.push_back(axis.str());
     }
-    for (const DimensionCut& cut : shards.grad.dimensions()) norm_axes.insert(cut.axis());
-    for (const RangeCut& cut : shards.grad.ranges()) norm_axes.insert(cut.axis());
+    // Norms are of what the optimizer reads.
+    for (const DimensionCut& cut : shards.state.dimensions()) norm_axes.insert(cut.axis());
+    for (const RangeCut& cut : shards.state.ranges()) norm_axes.insert(cut.axis());
   }
   set->norm_axes.assign(norm_axes.begin(), norm_axes.end());
 }

@@ -1,4 +1,5 @@
-// Which part of every logical tensor the ranks have: what weft-shard is asked, and what it has said.
+// Which part of every logical tensor the ranks have: what weft-shard and weft-shard-states are asked, and what
+// they have said.
 #ifndef WEFT_COMPILER_TENSOR_SHARDS_H_
 #define WEFT_COMPILER_TENSOR_SHARDS_H_
 
@@ -13,6 +14,8 @@ bool IsSharded(const ir::TensorParallel& sizes);
 
 // `sequence_length`: rows of a sequence.
 ShardOptions OptionsOfShard(const ir::TensorParallel& sizes, int64_t sequence_length);
+
+ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::string& algorithm);
 
 // Fills in `shards` and `norm_axes` from the weft.tensor ops of a module.
 void DescribeShards(mlir::ModuleOp module, SegmentSet* set);

@@ -25,6 +25,19 @@ mlir::LogicalResult Expect(mlir::Operation* op, bool allowed, llvm::StringRef id
   return op->emitOpError() << "[" << id << "] " << message;
 }
 
+std::string NearestDivisors(int64_t extent, int64_t size) {
+  int64_t below = 1, above = extent;
+  for (int64_t d = 1; d <= extent / d; ++d) {
+    if (extent % d != 0) continue;
+    for (int64_t divisor : {d, extent / d}) {
+      if (divisor < size) below = std::max(below, divisor);
+      if (divisor > size) above = std::min(above, divisor);
+    }
+  }
+  if (above <= size || above == below) return std::to_string(below);
+  return std::to_string(below) + " or " + std::to_string(above);
+}
+
 mlir::LogicalResult ExpectShape(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value value,
                                 llvm::ArrayRef<int64_t> shape) {
   if (!value || ShapeOf(value) == shape) return mlir::success();

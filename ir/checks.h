@@ -13,6 +13,9 @@ namespace weft::ir {
 // "4x8"
 std::string ShapeText(llvm::ArrayRef<int64_t> shape);
 
+// The divisors of `extent` next to `size`: "2 or 4".
+std::string NearestDivisors(int64_t extent, int64_t size);
+
 // "[id] what must be 4x8, got 4x9".
 mlir::LogicalResult ExpectShape(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value value,
                                 llvm::ArrayRef<int64_t> shape);

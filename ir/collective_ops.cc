@@ -128,6 +128,22 @@ mlir::LogicalResult FanOutOp::verify() {
   return CheckPurpose(*this, "fan_out_c2", getPurpose(), {Purpose::Tensor});
 }
 
+mlir::LogicalResult CutGradientsOp::verify() {
+  if (mlir::failed(CheckCounts(*this, "cut_gradients_c1", getInputs().size(), getOutputs().size())) ||
+      mlir::failed(CheckOver(*this, "cut_gradients_c2", getOver(), getMembers()))) {
+    return mlir::failure();
+  }
+  for (auto [input, output] : llvm::zip(getInputs(), getOutputs())) {
+    if (mlir::failed(ExpectType(*this, "cut_gradients_c3", "result (like its input)", output, input.getType()))) {
+      return mlir::failure();
+    }
+    if (Elements(input) % static_cast<int64_t>(getMembers()) == 0) continue;
+    return emitOpError() << "[cut_gradients_c4] the " << Elements(input) << " elements of an input must be a multiple "
+                         << "of the " << getMembers() << " members";
+  }
+  return mlir::success();
+}
+
 // --- Derivatives ----------------------------------------------------------------------------------------------------
 // Gradients of all operands that want one come from one op, in one message, but where some are added to an init and
 // others are not.
@@ -150,10 +166,13 @@ Gradients FanOutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   return {Deliver(builder, getLoc(), sum.getOutputs()[0], requests[0])};
 }
 
-Gradients GroupAllGatherOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
-                                          Requests requests) {
+namespace {
+
+// The operands' gradients are the rank's ranges of the sums of `resultGrads`.
+template <typename Op>
+Gradients ScatterGradientsOf(Op op, Purpose purpose, mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                             Requests requests) {
   Gradients gradients(requests.size());
-  const Purpose purpose = getPurpose() == Purpose::GatherWeights ? Purpose::ScatterGradients : getPurpose();
   for (bool with_init : {true, false}) {
     llvm::SmallVector<size_t> chosen;
     llvm::SmallVector<mlir::Value> inputs, inits;
@@ -166,12 +185,25 @@ Gradients GroupAllGatherOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayR
       if (with_init) inits.push_back(requests[i].init);
     }
     if (chosen.empty()) continue;
-    auto scatter = builder.create<GroupReduceScatterOp>(getLoc(), types, inputs, inits, getOverAttr(), getMembersAttr(),
-                                                        PurposeAttr::get(getContext(), purpose), getAlgorithmAttr(),
-                                                        builder.getUnitAttr(), mlir::UnitAttr());
+    auto scatter = builder.create<GroupReduceScatterOp>(op.getLoc(), types, inputs, inits, op.getOverAttr(),
+                                                        op.getMembersAttr(), PurposeAttr::get(op.getContext(), purpose),
+                                                        op.getAlgorithmAttr(), builder.getUnitAttr(), mlir::UnitAttr());
     for (auto [i, output] : llvm::zip(chosen, scatter.getOutputs())) gradients[i] = output;
   }
   return gradients;
+}
+
+}  // namespace
+
+Gradients GroupAllGatherOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                          Requests requests) {
+  const Purpose purpose = getPurpose() == Purpose::GatherWeights ? Purpose::ScatterGradients : getPurpose();
+  return ScatterGradientsOf(*this, purpose, builder, resultGrads, requests);
+}
+
+Gradients CutGradientsOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
+                                        Requests requests) {
+  return ScatterGradientsOf(*this, Purpose::ScatterGradients, builder, resultGrads, requests);
 }
 
 Gradients GroupReduceScatterOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,

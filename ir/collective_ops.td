@@ -111,4 +111,23 @@ def Weft_FanOutOp : Weft_Op<"fan_out", [Pure, Weft_Differentiable, AllTypesMatch
   let hasVerifier = 1;
 }
 
+def Weft_CutGradientsOp : Weft_Op<"cut_gradients", [Pure, Weft_Differentiable]> {
+  let summary = "parameters themselves, whose gradients are cut over a group";
+  let description = [{
+    Says that a rank keeps only its range of the gradient of each input, of the sum over the group: they are
+    reduce-scattered with purpose `scatter_gradients`. In the forward there is nothing to do; weft-build-segments
+    replaces the results by the inputs. It stands in graphs only.
+
+    ```mlir
+    %w1 = weft.cut_gradients (%w) over {data = array<i64>} members 2 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Weft_FloatTensor>:$inputs, DictionaryAttr:$over, I64Attr:$members, StrAttr:$algorithm);
+  let results = (outs Variadic<Weft_FloatTensor>:$outputs);
+  let assemblyFormat = [{
+    `(` $inputs `)` `over` $over `members` $members $algorithm attr-dict `:` functional-type($inputs, $outputs)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif  // WEFT_IR_COLLECTIVE_OPS_TD_

@@ -84,7 +84,12 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
     I32EnumAttrCase<"Workspace", 17, "workspace">,
     // Scratch that detached steps of an action use beyond its end; rank level only.
     I32EnumAttrCase<"Deferred", 18, "deferred">,
-    I32EnumAttrCase<"LossScale", 19, "loss_scale">]> {
+    I32EnumAttrCase<"LossScale", 19, "loss_scale">,
+    // What the rank has of a gradient, or of its accumulator, once that is summed over data replicas and cut over them,
+    // where backwards need all of it; and of a parameter that the optimizer has updated, before it is gathered.
+    I32EnumAttrCase<"GradPart", 20, "grad_part">,
+    I32EnumAttrCase<"GradAccumulatorPart", 21, "grad_accumulator_part">,
+    I32EnumAttrCase<"ParamPart", 22, "param_part">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
@@ -93,7 +98,7 @@ def Weft_RoleAttr : Weft_Attr<"Role", "role"> {
   let summary = "role of a segment's argument or result";
   let description = [{
     `tensor` is the index of the logical tensor for roles that belong to one, else -1; `use` counts the places in the
-    model that read the tensor, for `grad` and `grad_accumulator`; for `saved` and `saved_grad` it numbers the saved
+    model that read the tensor, for `grad` and `grad_accumulator` and their parts; for `saved` and `saved_grad` it numbers the saved
     values of a stage; for `input`, `output` and their gradients it is 0 for the tensor that crosses between neighbouring
     stages and i for the i-th skip connection of the model (rule P4).
 

@@ -40,8 +40,9 @@ inline bool IsLoss(mlir::Operation* op) {
 // Whether it makes the scores or the probabilities of attention, dropped out or not: what lies between q k^T and p v.
 bool MakesProbabilities(mlir::Operation* op);
 
-// Whether it is the rank's part of a weight, brought together from ranges.
+// Whether it is the rank's part of a weight, brought together from ranges, or one whose gradient is cut into ranges.
 inline bool IsGatheredWeight(mlir::Value value) {
+  if (value.getDefiningOp<CutGradientsOp>()) return true;
   auto gather = value.getDefiningOp<GroupAllGatherOp>();
   return gather && gather.getPurpose() == Purpose::GatherWeights;
 }

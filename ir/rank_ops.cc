@@ -29,6 +29,8 @@ bool IsDefinedByAction(OperandAttr operand) {
     case Role::Saved:
     case Role::SavedGrad:
     case Role::Workspace:
+    case Role::GradPart:
+    case Role::ParamPart:
       return operand.getAccess() == Access::Write;
     default:
       return false;
@@ -59,7 +61,9 @@ mlir::MutableOperandRange AfterTokens(mlir::Operation* action) {
 CollectiveView ViewOf(mlir::Operation* collective) {
   return llvm::TypeSwitch<mlir::Operation*, CollectiveView>(collective)
       .Case<AllReduceOp, AllGatherOp, ReduceScatterOp>([](auto op) {
-        return CollectiveView{op.getSources(), op.getDestinations(), op.getOver(), op.getPurpose(), op.getAlgorithm()};
+        mlir::ValueRange destinations = op.getDestinations();
+        if (!op.getOutputs().empty()) destinations = op.getOutputs();
+        return CollectiveView{op.getSources(), destinations, op.getOver(), op.getPurpose(), op.getAlgorithm()};
       });
 }
 
@@ -257,15 +261,18 @@ mlir::LogicalResult CheckGroup(mlir::Operation* op, llvm::StringRef prefix, mlir
 
 template <typename Op>
 mlir::LogicalResult CheckPairs(Op op, llvm::StringRef id) {
-  if (!op.getSources().empty() && op.getSources().size() == op.getDestinations().size()) return mlir::success();
-  return op.emitOpError() << "[" << id << "] needs sources, each with a destination, got " << op.getSources().size()
-                          << " and " << op.getDestinations().size();
+  const size_t made = op.getOutputs().size(), given = op.getDestinations().size();
+  if (!op.getSources().empty() && op.getSources().size() == made + given && (made == 0 || given == 0)) {
+    return mlir::success();
+  }
+  return op.emitOpError() << "[" << id << "] needs sources, each with a destination, given or made, got "
+                          << op.getSources().size() << ", " << given << " and " << made;
 }
 
 }  // namespace
 
 mlir::LogicalResult AllReduceOp::verify() {
-  if (getSources().empty() || getSources().getTypes() != getDestinations().getTypes()) {
+  if (getSources().empty() || !getOutputs().empty() || getSources().getTypes() != getDestinations().getTypes()) {
     return emitOpError() << "[all_reduce_c1] needs sources, each with a destination of its type";
   }
   return CheckGroup(*this, "all_reduce", getOver());

@@ -27,7 +27,8 @@ bool IsMicrobatch(mlir::Operation* op);
 bool IsCollective(mlir::Operation* op);
 struct CollectiveView {
   mlir::OperandRange sources;
-  mlir::OperandRange destinations;
+  // Given ones, or those that it makes.
+  mlir::ValueRange destinations;
   mlir::DictionaryAttr over;
   Purpose purpose;
   llvm::StringRef algorithm;

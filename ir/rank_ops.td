@@ -51,7 +51,10 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
                        UnitAttr:$group_transfers,
                        DefaultValuedAttr<Weft_SyncMomentAttr, "SyncMoment::Eager">:$gradient_sync,
                        // By tensor: the axes over which gradients of its uses are summed; absent = `data` for all.
+                       // `data:groups` are the ranks of `data` that hold the same part, one in each zero_group.
                        OptionalAttr<ArrayAttr>:$sync_axes,
+                       // ZeRO: data replicas, neighbours, that share one copy of model states; 0 = each has its own.
+                       DefaultValuedAttr<I64Attr, "0">:$zero_group,
                        // Axes besides `pipe` over which squared norms are summed.
                        DefaultValuedAttr<StrArrayAttr, "{}">:$norm_axes,
                        // from_stage and to_stage of every skip edge, one after the other.
@@ -237,15 +240,16 @@ def Weft_RecvOp : Weft_RankOp<"recv"> {
   let hasVerifier = 1;
 }
 
-// Sources and destinations, `over` whom, and how.
+// Sources and destinations, `over` whom, and how. Without destinations it makes buffers of its own, `outputs`, at
+// `offsets` of the arena.
 class Weft_CollectiveOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOperandSegments]> {
   let arguments = (ins Variadic<Weft_BufferType>:$sources, Variadic<Weft_BufferType>:$destinations,
                        DictionaryAttr:$over, Weft_PurposeAttr:$purpose, StrAttr:$algorithm, I32Attr:$stage,
-                       Variadic<Weft_TokenType>:$after);
-  let results = (outs Weft_TokenType:$done);
+                       Variadic<Weft_TokenType>:$after, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Variadic<Weft_BufferType>:$outputs, Weft_TokenType:$done);
   let assemblyFormat = [{
     `(` $sources `)` `into` `(` $destinations `)` `over` $over `` $purpose $algorithm `stage` $stage (`after` $after^)?
-    attr-dict `:` functional-type($sources, $destinations)
+    attr-dict `:` functional-type($sources, $destinations) (`makes` type($outputs)^)?
   }];
   let hasVerifier = 1;
 }
@@ -284,6 +288,9 @@ def Weft_ReduceScatterOp : Weft_CollectiveOp<"reduce_scatter"> {
     ```mlir
     %t = weft.reduce_scatter (%g) into (%part) over {data = array<i64>} scatter_gradients "ring" stage 1
         : (!weft.buffer<gradient, 128>) -> (!weft.buffer<gradient, 64>)
+    // Into a buffer that lives until its last reader is done.
+    %new, %u = weft.reduce_scatter (%g) into () over {data = array<i64>} gradient_sync "ring" stage 1
+        : (!weft.buffer<gradient, 128>) -> () makes !weft.buffer<communication, 64>
     ```
   }];
 }

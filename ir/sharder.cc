@@ -18,20 +18,6 @@ int64_t Elements(mlir::RankedTensorType type) {
   return elements;
 }
 
-// The divisors of `extent` next to `size`: "2 or 4".
-std::string NearestDivisors(int64_t extent, int64_t size) {
-  int64_t below = 1, above = extent;
-  for (int64_t d = 1; d <= extent / d; ++d) {
-    if (extent % d != 0) continue;
-    for (int64_t divisor : {d, extent / d}) {
-      if (divisor < size) below = std::max(below, divisor);
-      if (divisor > size) above = std::min(above, divisor);
-    }
-  }
-  if (above <= size || above == below) return std::to_string(below);
-  return std::to_string(below) + " or " + std::to_string(above);
-}
-
 }  // namespace
 
 llvm::StringRef NameOf(ShardAxis axis) { return axis == ShardAxis::kX ? "x" : axis == ShardAxis::kY ? "y" : "z"; }
@@ -41,8 +27,7 @@ mlir::RankedTensorType TensorParts::range(int64_t parts) const {
 }
 
 mlir::RankedTensorType Sharder::PartOf(const TensorParts& tensor) const {
-  const int64_t parts = (tensor.range_over_z ? sizes_.z : 1) * (tensor.range_over_data ? sizes_.zero : 1);
-  return parts == 1 ? tensor.block : tensor.range(parts);
+  return tensor.range_over_z ? tensor.range(sizes_.z) : tensor.block;
 }
 
 Sharder::Sharder(const TensorParallel& sizes, const std::vector<mlir::RankedTensorType>& tensors,
@@ -133,15 +118,8 @@ mlir::DictionaryAttr Sharder::Shift(ShardAxis axis, int64_t stride) {
   return builder_.getDictionaryAttr(builder_.getNamedAttr(NameOf(axis), builder_.getI64IntegerAttr(stride)));
 }
 
-mlir::DictionaryAttr Sharder::Over(llvm::StringRef axis) {
-  return builder_.getDictionaryAttr(builder_.getNamedAttr(axis, builder_.getDenseI64ArrayAttr({})));
-}
-
-mlir::Value Sharder::GatherWeight(mlir::Value part, llvm::StringRef axis, int64_t members, mlir::RankedTensorType type,
-                                  const llvm::Twine& name) {
-  auto gather = builder_.create<GroupAllGatherOp>(loc(), mlir::TypeRange{type}, part, Over(axis), members,
-                                                  Purpose::GatherWeights, algorithm(), true, false);
-  return Named(gather, name).getOutputs()[0];
+mlir::DictionaryAttr Sharder::Over(ShardAxis axis) {
+  return builder_.getDictionaryAttr(builder_.getNamedAttr(NameOf(axis), builder_.getDenseI64ArrayAttr({})));
 }
 
 mlir::Value Sharder::Gather(mlir::Value part, ShardAxis axis, llvm::StringRef name) {
@@ -230,25 +208,15 @@ mlir::FailureOr<mlir::Value> Sharder::Parameter(mlir::Value whole, llvm::ArrayRe
                              << "plan.mesh, which has size " << z
                              << "; nearest valid: " << NearestDivisors(Elements(wanted.block), z);
   }
-  const int64_t in_z = Elements(wanted.block) / (wanted.range_over_z ? z : 1);
-  // A vector of a few elements, as the bias of three channels, stays whole if it must.
-  wanted.range_over_data = sizes_.zero > 1 && (shape.size() > 1 || in_z % sizes_.zero == 0);
-  if (wanted.range_over_data && in_z % sizes_.zero != 0) {
-    return Error("shard_c13") << "the rank's " << in_z << " elements of a parameter cannot be cut over the "
-                              << sizes_.zero
-                              << " data replicas of plan.zero; nearest valid: " << NearestDivisors(in_z, sizes_.zero);
-  }
   wanted.partial_over_x |= of_split_rows && splits_rows();
   wanted.seen = true;
   tensor = std::move(wanted);
   mlir::Value part =
       builder_.create<ParameterOp>(whole.getLoc(), PartOf(tensor), parameter.getTensor(), parameter.getUse());
-  if (tensor.range_over_data) {
-    part =
-        GatherWeight(part, "data", sizes_.zero, tensor.range_over_z ? tensor.range(z) : tensor.block, ".gather_zero");
-  }
-  if (tensor.range_over_z) part = GatherWeight(part, "z", z, tensor.block, ".gather");
-  return part;
+  if (!tensor.range_over_z) return part;
+  auto gather = builder_.create<GroupAllGatherOp>(loc(), mlir::TypeRange{tensor.block}, part, Over(ShardAxis::kZ), z,
+                                                  Purpose::GatherWeights, algorithm(), true, false);
+  return Named(gather, ".gather").getOutputs()[0];
 }
 
 }  // namespace weft::ir

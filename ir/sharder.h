@@ -46,9 +46,8 @@ struct TensorParts {
   std::vector<TensorCut> cuts;
   // What the cuts leave.
   mlir::RankedTensorType block;
-  // The block is further cut over z, and what that leaves over data: the rank has a range of its elements.
+  // The block is further cut over z: the rank has a range of its elements.
   bool range_over_z = false;
-  bool range_over_data = false;
   // Ranks on x compute gradients of different rows.
   bool partial_over_x = false;
   bool seen = false;
@@ -129,8 +128,7 @@ class Sharder {
   // {x = stride}; null if the axis has size 1.
   mlir::DictionaryAttr Shift(ShardAxis axis, int64_t stride);
   // {x = array<i64>}
-  mlir::DictionaryAttr Over(ShardAxis axis) { return Over(NameOf(axis)); }
-  mlir::DictionaryAttr Over(llvm::StringRef axis);
+  mlir::DictionaryAttr Over(ShardAxis axis);
   // Names an op after the current one.
   template <typename Op>
   Op Named(Op made, const llvm::Twine& suffix) {
@@ -142,9 +140,6 @@ class Sharder {
   mlir::InFlightDiagnostic Error(llvm::StringRef id);
 
  private:
-  mlir::Value GatherWeight(mlir::Value part, llvm::StringRef axis, int64_t members, mlir::RankedTensorType type,
-                           const llvm::Twine& name);
-
   TensorParallel sizes_;
   std::vector<TensorParts> tensors_;
   mlir::OpBuilder builder_;

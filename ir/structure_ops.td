@@ -16,6 +16,7 @@ def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
     it is a part. `cuts` says which dimension an axis cuts, and in how many runs: {x = array<i64: 1, 3>}; what that
     leaves is cut into ranges over the axes of `ranges`, one after the other. Gradients are of `grad_type`, cut over
     `grad_ranges`, master weights and moments of `state_type` over `state_ranges`, where these are not like PARAM.
+    Ranges over `data` are of all its ranks, or of blocks of `data_block` neighbours.
     Gradients of the rank's backwards stay partial sums over the axes of `partial`, besides `data`.
 
     ```mlir
@@ -28,6 +29,7 @@ def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
                        DefaultValuedAttr<StrArrayAttr, "{}">:$ranges, OptionalAttr<TypeAttr>:$grad_type,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$grad_ranges, OptionalAttr<TypeAttr>:$state_type,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$state_ranges,
+                       DefaultValuedAttr<I64Attr, "0">:$data_block,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$partial);
   let builders = [
     // Of a tensor that is not cut.

@@ -21,8 +21,6 @@ struct TensorParallel {
   int64_t z = 1;
   // Has an effect if x > 1; needs y = 1.
   bool sequence_parallel = false;
-  // ZeRO stage 3: parameters, gradients and optimizer states are cut over so many data replicas; 1 = they are not.
-  int64_t zero = 1;
   std::string algorithm = "ring";
   // Rows of a sequence.
   int64_t sequence = 0;

@@ -213,8 +213,7 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
                     "EARLY, DEFERRED or FASTEST");
   }
   WEFT_RETURN_IF_ERROR(ValidateParallelism(*plan));
-  WEFT_RETURN_IF_ERROR(ResolveLossScale(plan));
-  return RefuseUnbuilt(*plan);
+  return ResolveLossScale(plan);
 }
 
 absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster) {

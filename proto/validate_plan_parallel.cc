@@ -14,16 +14,6 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
-constexpr UnbuiltField kUnbuilt[] = {
-    {"plan.zero.stage = 1", "0 or 3", [](const Plan& p) { return p.zero().stage() == 1; }, "zero { stage: 1 }"},
-    {"plan.zero.stage = 2", "0 or 3", [](const Plan& p) { return p.zero().stage() == 2; }, "zero { stage: 2 }"},
-    {"plan.zero.group below the ranks of mesh axis data", "0 (all of them)",
-     [](const Plan& p) {
-       return p.zero().stage() > 0 && p.zero().group() != 0 && p.zero().group() != AxisSize(p.mesh(), "data");
-     },
-     "mesh { axes { name: 'data' size: 4 } } zero { stage: 3 group: 2 }"},
-};
-
 // "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".
 absl::Status CheckDivides(absl::string_view path, int64_t given, int64_t size, absl::string_view axis) {
   if (size % given == 0) return absl::OkStatus();
@@ -82,16 +72,6 @@ absl::Status ValidateParallelism(const Plan& plan) {
   if (plan.recompute().mode() == Recompute::SELECTIVE && plan.attention() != MATERIALIZED) {
     return absl::InvalidArgumentError(
         "plan.recompute.mode = SELECTIVE needs plan.attention = MATERIALIZED; FUSED keeps no scores to compute again");
-  }
-  return absl::OkStatus();
-}
-
-absl::Span<const UnbuiltField> UnbuiltFields() { return kUnbuilt; }
-
-absl::Status RefuseUnbuilt(const Plan& plan) {
-  for (const UnbuiltField& entry : kUnbuilt) {
-    if (!entry.given(plan)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(entry.field, " is not supported yet; supported: ", entry.instead));
   }
   return absl::OkStatus();
 }

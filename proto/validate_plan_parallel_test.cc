@@ -1,5 +1,6 @@
 #include "proto/validate_plan_parallel.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/validate.h"
@@ -11,23 +12,6 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Refusal(const std::string& plan) { return std::string(ValidateParallelism(Parse<Plan>(plan)).message()); }
-
-// A line of the table is deleted when its field is built; until then the plan is refused by name, after the range
-// checks.
-TEST(ValidatePlanParallel, UnbuiltFieldsAreRefusedByName) {
-  for (const UnbuiltField& entry : UnbuiltFields()) {
-    Plan plan = Parse<Plan>(entry.example);
-    EXPECT_TRUE(entry.given(plan)) << entry.field;
-    EXPECT_FALSE(entry.given(Plan())) << entry.field;
-    const absl::Status ranges = ValidateParallelism(plan);
-    EXPECT_TRUE(ranges.ok()) << entry.field << ": " << ranges;
-    // Another unbuilt field of the same example may come first.
-    EXPECT_THAT(std::string(RefuseUnbuilt(plan).message()), HasSubstr("is not supported yet; supported: "))
-        << entry.field;
-    EXPECT_FALSE(ValidateAndResolve(&plan, Device()).ok()) << entry.field;
-  }
-  EXPECT_TRUE(RefuseUnbuilt(Plan()).ok());
-}
 
 TEST(ValidatePlanParallel, ValidCombinations) {
   for (const char* plan : {
@@ -48,6 +32,15 @@ TEST(ValidatePlanParallel, SequenceParallelismNeedsXAlone) {
   EXPECT_THAT(
       Refusal("mesh { axes { name: 'x' size: 2 } axes { name: 'y' size: 3 } } sequence_parallel: true"),
       HasSubstr("plan.sequence_parallel = true needs mesh axis x of at least 2 and axis y of 1; x is 2, y is 3"));
+}
+
+TEST(ValidatePlanParallel, EveryStageAndGroupOfZeroIsBuilt) {
+  for (const char* zero : {"stage: 1", "stage: 2", "stage: 3", "stage: 1 group: 2", "stage: 2 group: 4",
+                           "stage: 3 group: 1"}) {
+    Plan plan = Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: 4 } } zero { ", zero, " }"));
+    const absl::Status status = ValidateAndResolve(&plan, Device());
+    EXPECT_TRUE(status.ok()) << zero << ": " << status;
+  }
 }
 
 TEST(ValidatePlanParallel, GroupsDivideTheReplicas) {

@@ -90,6 +90,10 @@ bool IsPlan(const Choice& c) {
   // A group needs replicas beside it.
   if (c[kZero] > 0 && data == 1) return false;
   if (c[kZero] > 3 && data != 4) return false;
+  // Parameters that are gathered behind the optimizer step, and states in host memory.
+  const bool gathers =
+      kZeros[c[kZero]] != std::string() && std::string(kZeros[c[kZero]]).find("stage: 3") == std::string::npos;
+  if (gathers && c[kOffload] == 1) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
   if (c[kOverlap] > 0 && tensor == 1 && c[kZero] < 2) return false;

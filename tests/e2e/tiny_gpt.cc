@@ -65,8 +65,9 @@ std::string TinyPlan::Name() const {
                       schedule_fields.empty() ? "" : " ", schedule_fields, plan_fields.empty() ? "" : " ", plan_fields,
                       " batch ", batch, clip == 0.5 ? "" : absl::StrCat(" clip ", clip), tied ? "" : " untied",
                       recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ", recompute_fields,
-                      exact ? " exact" : "", bf16 ? " bf16" : "", fp64 ? " fp64" : "", half.empty() ? "" : " ", half,
-                      optimizer == "adamw {}" ? "" : " ", optimizer == "adamw {}" ? "" : optimizer);
+                      precision.empty() ? "" : " ", precision, exact ? " exact" : "", bf16 ? " bf16" : "",
+                      fp64 ? " fp64" : "", half.empty() ? "" : " ", half, optimizer == "adamw {}" ? "" : " ",
+                      optimizer == "adamw {}" ? "" : optimizer);
 }
 
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
@@ -87,7 +88,8 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
           : plan.recompute               ? "mode: FULL"
                                          : "mode: NONE",
           " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER",
-          plan.half == "fp16"         ? " precision { compute: FP16 }"
+          !plan.precision.empty()     ? absl::StrCat(" precision { ", plan.precision, " }")
+          : plan.half == "fp16"       ? " precision { compute: FP16 }"
           : plan.half == "fp16 grads" ? " precision { compute: FP16 grads: FP16 }"
           : plan.fp64 ? " precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
           : plan.bf16

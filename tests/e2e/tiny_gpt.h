@@ -35,6 +35,8 @@ struct TinyPlan {
   // Further fields of the plan's schedule, and of the plan, as text.
   std::string schedule_fields = "";
   std::string plan_fields = "";
+  // Instead of `bf16` and `fp64`: the fields of the plan's precision.
+  std::string precision = "";
   // Instead of `recompute`: the fields of the plan's recompute.
   std::string recompute_fields = "";
   // gpt2, llama (grouped heads, tied head), mistral (a window shorter than the sequence), qwen2 (biases) or bert.

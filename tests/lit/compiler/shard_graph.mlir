@@ -2,8 +2,6 @@
 // RUN: weft-opt %s --weft-shard="x=2 y=2 z=2" | FileCheck %s --check-prefix=ALL
 // Rows of the residual stream are split over x.
 // RUN: weft-opt %s --weft-shard="x=2 sequence-parallel sequence=4" | FileCheck %s --check-prefix=ROWS
-// Parameters of a layer come together in one collective.
-// RUN: weft-opt %s --weft-shard="zero=2" | FileCheck %s --check-prefix=ZERO
 // RUN: weft-opt %s --weft-shard | FileCheck %s --check-prefix=WHOLE
 
 // WHOLE-NOT: members
@@ -119,17 +117,3 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // ROWS: weft.cross_entropy_partial {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}} {column_shift = {x = 8 : i64}, layer = 2 : i32, name = "loss.partial", vocabulary = 14 : i64} : (tensor<8x8xf32>, tensor<8xi32>) -> tensor<8x2xf32>
 // ROWS: weft.group_all_gather({{%[a-z_0-9]+}}) over {x = array<i64>} members 2 tensor "ring" {blocking, layer = 2 : i32, name = "loss.gather"} : (tensor<8x2xf32>) -> tensor<16x2xf32>
 // ROWS: weft.cross_entropy_combine {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}} {layer = 2 : i32, logits_shift = {x = 8 : i64}, logits_vocabulary = 14 : i64, loss_weight = 1.000000e-01 : f64, name = "loss"} : (tensor<16x2xf32>, tensor<8xi32>, tensor<8x8xf32>, tensor<2xf64>) -> (tensor<8xf32>, tensor<2xf64>)
-
-// ZERO: weft.tensor @wte index 0 shape [14, 4] : tensor<32xf32> {grad_ranges = ["data"], padded = array<i64: 16, 4>, ranges = ["data"], state_ranges = ["data"], uses = 2 : i32}
-// ZERO: weft.tensor @gamma index 1 shape [4] : tensor<2xf32> {grad_ranges = ["data"], padded = array<i64: 4>, ranges = ["data"], state_ranges = ["data"]}
-// ZERO: weft.tensor @beta index 2 shape [4] : tensor<2xf32> {grad_ranges = ["data"], padded = array<i64: 4>, ranges = ["data"], state_ranges = ["data"]}
-// ZERO: weft.tensor @qkv index 3 shape [4, 12] : tensor<24xf32> {grad_ranges = ["data"], padded = array<i64: 4, 12>, ranges = ["data"], state_ranges = ["data"]}
-// ZERO: weft.tensor @qkv.bias index 4 shape [12] : tensor<6xf32> {grad_ranges = ["data"], padded = array<i64: 12>, ranges = ["data"], state_ranges = ["data"]}
-// ZERO: weft.tensor @proj index 5 shape [4, 4] : tensor<8xf32> {grad_ranges = ["data"], padded = array<i64: 4, 4>, ranges = ["data"], state_ranges = ["data"]}
-// ZERO: weft.tensor @proj.bias index 6 shape [4] : tensor<2xf32> {grad_ranges = ["data"], padded = array<i64: 4>, ranges = ["data"], state_ranges = ["data"]}
-// ZERO: weft.group_all_gather({{%[a-z_0-9]+}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 0 : i32, name = "wte.gather_zero"} : (tensor<32xf32>) -> tensor<16x4xf32>
-// ZERO: weft.group_all_gather({{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 1 : i32, name = "layer1.gather_zero"} : (tensor<2xf32>, tensor<2xf32>, tensor<24xf32>, tensor<6xf32>, tensor<8xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x12xf32>, tensor<12xf32>, tensor<4x4xf32>, tensor<4xf32>)
-// ZERO: weft.matmul {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}#2 bias {{%[a-z_0-9]+}}#3 {layer = 1 : i32, name = "qkv"} : (tensor<8x4xf32>, tensor<4x12xf32>, tensor<12xf32>) -> tensor<8x12xf32>
-// ZERO: weft.matmul {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}}#4 bias {{%[a-z_0-9]+}}#5 {layer = 1 : i32, name = "proj"} : (tensor<8x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
-// ZERO: weft.group_all_gather({{%[a-z_0-9]+}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 2 : i32, name = "head.gather_zero"} : (tensor<32xf32>) -> tensor<16x4xf32>
-// ZERO: weft.matmul {{%[a-z_0-9]+}}, {{%[a-z_0-9]+}} {layer = 2 : i32, name = "head", transpose_b} : (tensor<8x4xf32>, tensor<16x4xf32>) -> tensor<8x16xf32>

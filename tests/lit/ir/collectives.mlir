@@ -35,5 +35,7 @@ weft.graph @g {
   %p = weft.parameter 0 : tensor<4x8xf32>
   // CHECK: weft.fan_out %{{.*}} over {x = array<i64>} members 2 tensor "ring" : tensor<4x8xf32>
   %f = weft.fan_out %p over {x = array<i64>} members 2 tensor "ring" : tensor<4x8xf32>
+  // CHECK: weft.cut_gradients(%{{.*}}) over {data = array<i64>} members 2 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c = weft.cut_gradients (%p) over {data = array<i64>} members 2 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
   weft.yield %losses : tensor<1xf64>
 }

@@ -167,3 +167,35 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
   %y = weft.fan_out %x over {x = array<i64>} members 2 gather_weights "ring" : tensor<4x8xf32>
   weft.return
 }
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
+  // expected-error@+1 {{[cut_gradients_c1] needs inputs and as many results, got 0 and 0}}
+  weft.cut_gradients () over {data = array<i64>} members 2 "ring" : () -> ()
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
+  // expected-error@+1 {{[cut_gradients_c2] a group has at least 2 members, got 1}}
+  %y = weft.cut_gradients (%x) over {data = array<i64>} members 1 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
+  // expected-error@+1 {{[cut_gradients_c3] result (like its input) must be of type}}
+  %y = weft.cut_gradients (%x) over {data = array<i64>} members 2 "ring" : (tensor<4x8xf32>) -> tensor<32xf32>
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
+  // expected-error@+1 {{[cut_gradients_c4] the 32 elements of an input must be a multiple of the 3 members}}
+  %y = weft.cut_gradients (%x) over {data = array<i64>} members 3 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  weft.return
+}

@@ -298,7 +298,7 @@ weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b"
 weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
   weft.template @a at {pipe = 0 : i64} {
     %a = weft.persistent <norms> : <communication, 8>
-    // expected-error @+1 {{[all_gather_c1] needs sources, each with a destination, got 1 and 0}}
+    // expected-error @+1 {{[all_gather_c1] needs sources, each with a destination, given or made, got 1, 0 and 0}}
     %t = weft.all_gather (%a) into () over {data = array<i64>} norm_sync "direct" stage 0
         : (!weft.buffer<communication, 8>) -> ()
   }
@@ -308,7 +308,7 @@ weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b"
 
 weft.program @p mesh<data = 4, pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
   weft.template @a at {pipe = 0 : i64} {
-    // expected-error @+1 {{[reduce_scatter_c1] needs sources, each with a destination, got 0 and 0}}
+    // expected-error @+1 {{[reduce_scatter_c1] needs sources, each with a destination, given or made, got 0, 0 and 0}}
     %t = weft.reduce_scatter () into () over {data = array<i64>} norm_sync "direct" stage 0 : () -> ()
   }
 }

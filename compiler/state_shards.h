@@ -1,0 +1,28 @@
+// ZeRO as the passes need it: which model states are cut, over how many data replicas.
+#ifndef WEFT_COMPILER_STATE_SHARDS_H_
+#define WEFT_COMPILER_STATE_SHARDS_H_
+
+#include <cstdint>
+
+#include "proto/plan.pb.h"
+
+namespace weft {
+
+// In place of an axis: the data replicas that hold the same part of what each group shares.
+constexpr char kOverGroups[] = "data:groups";
+
+struct StateShards {
+  // As plan.zero.stage; 0 where nothing is cut.
+  int32_t stage = 0;
+  // Neighbours on the axis `data` that share one copy.
+  int64_t members = 1;
+  // The same where these are not all replicas, else 0.
+  int64_t block = 0;
+};
+
+// `plan` must have passed validation.
+StateShards StateShardsOf(const Plan& plan);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_STATE_SHARDS_H_
