@@ -28,7 +28,8 @@ std::string ForUsers(std::string text, const std::string& where) {
   size_t end = begin;
   if (text[begin] == '[') {
     const size_t bracket = text.find("] ", begin);
-    if (bracket != std::string::npos && bracket < text.find(' ', begin)) end = bracket + 2;
+    const bool id = bracket < text.find(' ', begin) && text.find("_c", begin) < bracket;
+    if (bracket != std::string::npos && id) end = bracket + 2;
   }
   text.erase(where.empty() ? begin : 0, where.empty() ? end - begin : end);
   // "op 'qkv': " and "'qkv': ".
