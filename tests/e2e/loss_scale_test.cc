@@ -195,6 +195,9 @@ TEST(LossScaleTest, PlansAgreeInHalfPrecision) {
       others.push_back(plan);
       others.back().pipe = 2;
       others.back().recompute = true;
+      others.push_back(plan);
+      others.back().pipe = 2;
+      absl::StrAppend(&others.back().plan_fields, " offload { optimizer: true bucket_elements: 3000 }");
       if (exact) {
         others.push_back(plan);
         others.back().data = 2;
