@@ -66,7 +66,8 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
                          : absl::StrCat("activation_layers = ", inputs.plan.offload().activation_layers()),
                      " ", parts...));
   };
-  if (const int32_t zero = StateShardsOf(inputs.plan).stage; zero == 1 || zero == 2) {
+  const int32_t zero = StateShardsOf(inputs.plan).stage;
+  if (inputs.plan.offload().optimizer() && (zero == 1 || zero == 2)) {
     return refuse("does not go with plan.zero.stage = ", zero,
                   ", which gathers what the optimizer has just updated on the device; use stage 0 or 3");
   }
