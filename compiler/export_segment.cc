@@ -2,9 +2,9 @@
 //
 // A result that is tied to an operand lies where the operand lies; a result that is returned lies in the operand of its
 // role; the rest shares the workspace, planned by the steps between definition and last use, or where a collective runs
-// beside other steps until one waits for it. What detached steps touch of the rest lies in `deferred`, each value in
-// bytes of its own. What may go wrong with storage that is used again (a value read after something else took its
-// place) is checked step by step.
+// beside other steps until one waits for it. What detached steps touch of the rest lies in `deferred`, where bytes are
+// used again by later layers (deferred_lives.h). What may go wrong with storage that is used again (a value read after
+// something else took its place) is checked step by step.
 #include "compiler/export_segment.h"
 
 #include <algorithm>
@@ -13,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/arena.h"
 #include "compiler/cost_of_ops.h"
+#include "compiler/deferred_lives.h"
 #include "compiler/step_order.h"
 #include "compiler/training.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "proto/status.h"
 #include "proto/units.h"
 
 namespace weft {
@@ -74,6 +76,7 @@ class SegmentExporter {
   mlir::LogicalResult WalkSteps();
   std::vector<OrderedStep> OrderedSteps();
   void ExtendLives();
+  absl::StatusOr<std::vector<int64_t>> PlaceDeferred(const std::vector<int>& order, int64_t* bytes);
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
   mlir::LogicalResult MakeOperands();
   mlir::LogicalResult PlaceInOperand(Storage& storage, SegmentOperand& operand);
@@ -291,7 +294,8 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps() {
   return ordered;
 }
 
-// What a collective touches stays where it is until a compute step waits for the collective.
+// What a collective touches stays where it is until a compute step waits for the collective. Not in `deferred`: there
+// bytes are waited for (deferred_lives.h).
 void SegmentExporter::ExtendLives() {
   const std::vector<OrderedStep> ordered = OrderedSteps();
   const StepOrder order(ordered);
@@ -299,9 +303,26 @@ void SegmentExporter::ExtendLives() {
     if (ordered[i].stream == 0) continue;
     const int last = order.WaitedForBy(static_cast<int>(i)) - 1;
     for (const StepAccess& access : ordered[i].accesses) {
+      const ir::RoleAttr role = storages_[access.space].role;
+      if (role && role.getRole() == ir::Role::Deferred) continue;
       storages_[access.space].last_step = std::max(storages_[access.space].last_step, last);
     }
   }
+}
+
+// Offsets in `deferred`, for the places of `order` that lie there.
+absl::StatusOr<std::vector<int64_t>> SegmentExporter::PlaceDeferred(const std::vector<int>& order, int64_t* bytes) {
+  std::vector<DeferredValue> values;
+  for (int i : order) {
+    const Storage& storage = storages_[i];
+    if (!storage.role || storage.role.getRole() != ir::Role::Deferred) continue;
+    auto layer = steps_[storage.first_step]->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
+    values.push_back(
+        {layer ? layer.getInt() : -1, storage.first_step, storage.last_step, ir::BytesOfTensor(storage.type)});
+  }
+  WEFT_ASSIGN_OR_RETURN(Arena arena, PlanArena(LivesOfDeferred(values, static_cast<int>(steps_.size()))));
+  *bytes = arena.height;
+  return std::move(arena.offsets);
 }
 
 // Gives `storage` its offset in `operand`, which is not the workspace.
@@ -352,11 +373,14 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     }
   }
   absl::StatusOr<Arena> arena = PlanArena(items);
-  if (!arena.ok()) {
+  int64_t deferred_bytes = 0;
+  absl::StatusOr<std::vector<int64_t>> deferred = PlaceDeferred(order, &deferred_bytes);
+  for (const absl::Status& status : {arena.status(), deferred.status()}) {
+    if (status.ok()) continue;
     return segment_.emitOpError() << "[export_segments_c7] workspace: "
-                                  << llvm::StringRef(arena.status().message().data(), arena.status().message().size());
+                                  << llvm::StringRef(status.message().data(), status.message().size());
   }
-  size_t next_item = 0;
+  size_t next_item = 0, next_deferred = 0;
   for (int i : order) {
     Storage& storage = storages_[i];
     ir::Role role = storage.role ? storage.role.getRole() : ir::Role::Workspace;
@@ -365,7 +389,7 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     if (!shared || result_.operands.empty() || result_.operands.back().role != role) {
       SegmentOperand& operand = result_.operands.emplace_back();
       operand.role = role;
-      operand.bytes = role == ir::Role::Workspace ? arena->height : 0;
+      operand.bytes = role == ir::Role::Workspace ? arena->height : role == ir::Role::Deferred ? deferred_bytes : 0;
       if (!shared) {
         operand.tensor = storage.role.getTensor();
         operand.use = storage.role.getUse();
@@ -379,8 +403,7 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     if (role == ir::Role::Workspace) {
       storage.offset = arena->offsets[next_item++];
     } else if (role == ir::Role::Deferred) {
-      storage.offset = operand.bytes;
-      operand.bytes = bytes > kLargestOperand ? bytes : operand.bytes + RoundUp(bytes, kValueAlignment);
+      storage.offset = (*deferred)[next_deferred++];
     } else if (mlir::failed(PlaceInOperand(storage, operand))) {
       return mlir::failure();
     }

@@ -93,6 +93,27 @@ void StageDifferentiator::Recompute(mlir::Value value, SegmentBuilder& segment, 
   }
 }
 
+void StageDifferentiator::RecomputeLayer(size_t first, SegmentBuilder& segment, mlir::IRMapping& map,
+                                         llvm::DenseSet<mlir::Operation*>& done) {
+  // Ops that only carry values may be of none.
+  auto layer_of = [&](size_t i) { return backward_[i]->getAttr(ir::kLayerAttr); };
+  if (first > 0 && layer_of(first - 1) == layer_of(first)) return;
+  std::vector<mlir::Value> wanted;
+  bool sums = false;
+  for (size_t i = first; i < backward_.size() && layer_of(i) == layer_of(first); ++i) {
+    for (mlir::Value operand : backward_[i]->getOperands()) {
+      if (ir::IsGathered(operand)) continue;
+      wanted.push_back(operand);
+      for (mlir::Operation* again : RecomputeList(operand, done)) {
+        auto purpose = again->getAttrOfType<ir::PurposeAttr>("purpose");
+        sums |= purpose && purpose.getValue() == ir::Purpose::Tensor;
+      }
+    }
+  }
+  if (!sums) return;
+  for (mlir::Value value : wanted) Recompute(value, segment, map, done);
+}
+
 void StageDifferentiator::SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs,
                                              bool weights) {
   for (auto [role, value] : backward_results_) {
@@ -104,7 +125,8 @@ void StageDifferentiator::EmitBackward() {
   SegmentBuilder segment(module_builder_, SegmentName("backward"), ir::SegmentKind::Backward, content_.stage);
   mlir::IRMapping map;
   llvm::DenseSet<mlir::Operation*> done;
-  for (mlir::Operation* op : backward_) {
+  for (auto [index, op] : llvm::enumerate(backward_)) {
+    RecomputeLayer(index, segment, map, done);
     for (mlir::Value operand : op->getOperands()) {
       Recompute(operand, segment, map, done);
       MapArgument(operand, segment, map);
@@ -140,7 +162,8 @@ void StageDifferentiator::EmitBackwardInput() {
                          content_.stage);
   mlir::IRMapping map;
   llvm::DenseSet<mlir::Operation*> done;
-  for (mlir::Operation* op : backward_) {
+  for (auto [index, op] : llvm::enumerate(backward_)) {
+    RecomputeLayer(index, segment, map, done);
     for (mlir::Value operand : op->getOperands()) {
       Recompute(operand, segment, map, done);
       if (input_half_.contains(op)) MapArgument(operand, segment, map);

@@ -58,7 +58,7 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
     // Later ones first: they may imply the earlier ones.
     std::vector<int> wanted;
     for (auto it = outstanding.rbegin(); it != outstanding.rend(); ++it) {
-      const bool blocks = compute && steps[*it].blocking && *it > last_compute;
+      const bool blocks = steps[*it].blocking && *it > last_compute;
       if (blocks || Conflict(steps[i], steps[*it])) wanted.push_back(*it);
     }
     if (!compute && last_compute >= 0) {

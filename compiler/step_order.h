@@ -4,7 +4,7 @@
 //   z:            g               It writes what C reads: C waits for g, B does not; were it blocking, B would.
 //
 // A collective waits for the compute step before it in the list, so its place there says when it is issued. Besides:
-//   - a compute step waits for the blocking collectives between the compute step before it and itself;
+//   - any step waits for the blocking collectives between the compute step before it and itself;
 //   - steps of different streams, and collectives of one stream, that touch the same bytes, at least one of them to
 //     write, run one after the other in list order.
 // What follows from the order of streams and from other waits is left out.

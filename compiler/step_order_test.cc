@@ -18,14 +18,22 @@ OrderedStep Collective(int stream, bool blocking, std::vector<StepAccess> access
 StepAccess Read(int space) { return {space, 0, 8, false}; }
 StepAccess Write(int space) { return {space, 0, 8, true}; }
 
+// Nothing runs beside them, no other collective either.
 TEST(StepOrder, BlockingCollectivesStandBetweenComputeSteps) {
   const StepOrder order({Compute(), Collective(1, true), Collective(2, true), Compute(), Compute()});
   EXPECT_THAT(order.deps(0), IsEmpty());
   EXPECT_THAT(order.deps(1), ElementsAre(0));
-  EXPECT_THAT(order.deps(2), ElementsAre(0));
-  EXPECT_THAT(order.deps(3), ElementsAre(1, 2));
+  EXPECT_THAT(order.deps(2), ElementsAre(1));
+  EXPECT_THAT(order.deps(3), ElementsAre(2));
   EXPECT_THAT(order.deps(4), IsEmpty());
   EXPECT_EQ(order.WaitedForBy(1), 3);
+}
+
+TEST(StepOrder, WhatIsIssuedBehindABlockingCollectiveWaitsForIt) {
+  const StepOrder order({Compute(), Collective(1, false), Collective(2, true), Collective(3, false), Compute()});
+  EXPECT_THAT(order.deps(2), ElementsAre(0));
+  EXPECT_THAT(order.deps(3), ElementsAre(2));
+  EXPECT_THAT(order.deps(4), ElementsAre(2));
 }
 
 TEST(StepOrder, AsynchronousOnesAreWaitedForWhereTheirBytesAreUsed) {
@@ -105,7 +113,7 @@ TEST(StepOrder, RandomStepsAreOrderedWithoutAWaitTooMany) {
         const bool compute = steps[i].stream == 0;
         if (!compute && last_compute >= 0 && !finished[i][last_compute]) return false;
         for (int j = 0; j < i; ++j) {
-          bool needed = compute && steps[j].stream != 0 && steps[j].blocking && j > last_compute;
+          bool needed = steps[j].stream != 0 && steps[j].blocking && j > last_compute;
           for (const StepAccess& a : steps[i].accesses) {
             for (const StepAccess& b : steps[j].accesses) {
               needed |= a.space == b.space && (a.writes || b.writes) && a.begin < b.end && b.begin < a.end;

@@ -22,7 +22,7 @@ def Weft_GroupAllReduceOp : Weft_GroupOp<"group_all_reduce"> {
     `over` maps an axis to who takes part (rule P8): `array<i64: 0, 2>` those coordinates, `array<i64>` all,
     `{block = n : i64}` those in the caller's block of n neighbours, `{stride = n : i64}` those at the caller's place in
     their blocks of n. `members` is the size of the group that comes of it, so that shapes can be checked without a mesh.
-    A `blocking` collective waits for the compute before it, and the compute behind it waits for it; a `detached` one is
+    A `blocking` collective waits for the compute before it, and what stands behind waits for it; a `detached` one is
     not waited for by the end of its action (rule P2).
 
     Every rank goes on with the sum, so as far as derivatives are concerned the op adds up what came from one value: the
