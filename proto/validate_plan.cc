@@ -131,6 +131,8 @@ constexpr std::array<absl::string_view, 6> kPrecisionNames = {"compute", "params
                                                               "reduce",  "master", "moments"};
 constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
+// Gradients in the type of the parameters: messages of half the size.
+constexpr PrecisionFields kBf16Grads = {BF16, BF16, BF16, BF16, FP32, FP32};
 constexpr PrecisionFields kFp16 = {FP16, FP16, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kFp16Grads = {FP16, FP16, FP16, FP16, FP32, FP32};
 constexpr PrecisionFields kFp64 = {FP64, FP64, FP64, FP64, FP64, FP64};
@@ -162,8 +164,8 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   }
   // A device that emulates bf16 has about the same rate for both.
   const bool prefers_bf16 = bf16 > 0 && bf16 >= 1.5 * fp32;
-  const std::array<PrecisionFields, 5> candidates = {prefers_bf16 ? kBf16 : kFp32, prefers_bf16 ? kFp32 : kBf16, kFp64,
-                                                     kFp16, kFp16Grads};
+  const std::array<PrecisionFields, 6> candidates = {
+      prefers_bf16 ? kBf16 : kFp32, prefers_bf16 ? kFp32 : kBf16, kFp64, kBf16Grads, kFp16, kFp16Grads};
   for (const PrecisionFields& candidate : candidates) {
     bool agrees = true;
     for (size_t i = 0; i < given.size(); ++i) agrees = agrees && (given[i] == 0 || given[i] == candidate[i]);
@@ -179,8 +181,8 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   return absl::InvalidArgumentError(absl::StrCat("plan.precision = (", Describe(given),
                                                  ") is not supported yet; supported: fp32 throughout, fp64 throughout, "
                                                  "(",
-                                                 Describe(kBf16), "), (", Describe(kFp16), ") or (",
-                                                 Describe(kFp16Grads), ")"));
+                                                 Describe(kBf16), "), (", Describe(kFp16), "), (", Describe(kBf16Grads),
+                                                 ") or (", Describe(kFp16Grads), ")"));
 }
 
 }  // namespace

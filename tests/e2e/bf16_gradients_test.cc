@@ -1,0 +1,62 @@
+// Gradients in bf16: plans agree bit for bit, and training goes as with fp32 gradients.
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+Outcome Must(const TinyPlan& plan) {
+  const absl::StatusOr<Outcome> outcome = TrainTiny(plan);
+  EXPECT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+  return outcome.ok() ? *outcome : Outcome();
+}
+
+TinyPlan Small() {
+  TinyPlan plan{.steps = 6, .layers = 2, .batch = 4};
+  plan.precision = "compute: BF16 grads: BF16";
+  return plan;
+}
+
+TEST(Bf16Gradients, PlansAgree) {
+  const Outcome one = Must(Small());
+  for (const char* schedule : {"1f1b", "zb-h1"}) {
+    TinyPlan other = Small();
+    other.pipe = 2;
+    other.schedule = schedule;
+    other.recompute = std::string(schedule) == "1f1b";
+    ExpectSame(Must(other), one, other.Name());
+  }
+  // Exact sums do not depend on who makes them.
+  TinyPlan exact = Small();
+  exact.exact = true;
+  const Outcome sum = Must(exact);
+  exact.data = 2;
+  ExpectSame(Must(exact), sum, exact.Name());
+}
+
+TEST(Bf16Gradients, TrainsAsWithFp32Gradients) {
+  TinyPlan fp32 = Small();
+  fp32.precision = "compute: BF16";
+  const Outcome expected = Must(fp32);
+  for (const char* mesh : {"pipe1", "x2 z2"}) {
+    TinyPlan plan = Small();
+    plan.mesh = mesh;
+    plan.microbatch = 2;
+    const Outcome outcome = Must(plan);
+    ASSERT_EQ(outcome.losses.size(), expected.losses.size());
+    EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.5);
+    // A gradient has 8 bits.
+    for (size_t i = 0; i < outcome.losses.size(); ++i) {
+      EXPECT_NEAR(outcome.losses[i], expected.losses[i], 0.02 * expected.losses[i]) << mesh << " step " << i;
+      EXPECT_NEAR(outcome.norms[i], expected.norms[i], 0.05 * expected.norms[i]) << mesh << " step " << i;
+    }
+    EXPECT_NE(outcome.norms, expected.norms);
+  }
+}
+
+}  // namespace
+}  // namespace weft
