@@ -1,0 +1,114 @@
+// The memory optimisation of Singh and Bhatele 2021 (AxoNN, arXiv:2110.13005), sec. V: a GPT of 12B parameters (Table
+// I) on 48 V100 of Summit, batch 2048, sequences of 512, microbatches of one, fp16 with Adam. With all states
+// on the device it needs G_inter x G_data = 24 x 2, with the optimizer's in host memory 6 x 8. Figure 6: the pipeline
+// phase goes from 46.08 to 34.05 s, the data-parallel phase from 0.62 to 4.32 s, a batch gets 13 % faster.
+// docs/accuracy.md has our figures and why they differ.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/published_run.h"
+
+namespace weft {
+namespace {
+
+constexpr int kInter = 6, kData = 8;
+
+// Ranks of a pipeline are neighbours: the paper's two data-parallel phases move 1.0 GB over two ranks in 0.62 s and 7.0
+// GB over eight in 4.32 s, 1.6 GB/s each, as six rings do that leave a node together, and none inside it. Layers are
+// those of Megatron-LM in 2021: dropout, attention in kernels of its own.
+PublishedRun Batch(int inter, int data, int sequences, const std::string& half, const std::string& offload) {
+  PublishedRun run;
+  run.model = "axonn-gpt-12b";
+  run.recipe = absl::StrCat("sequence_length: 512 global_batch_sequences: ", sequences,
+                            " microbatch_sequences: 1 clip_norm: 0 dropout: 0.1");
+  run.plan = absl::StrCat("mesh { axes { name: 'pipe' size: ", inter, " } axes { name: 'data' size: ", data,
+                          " } } schedule { name: 'axonn' limit: ", inter,
+                          " } recompute { mode: AXONN } precision { compute: ", half, " grads: ", half,
+                          " } attention: MATERIALIZED ", offload);
+  run.trace = true;
+  return run;
+}
+
+// bf16 as fast as fp16, for CoarseningFactor. Sec. VI: "peak intra and inter-node bandwidth for GPU communication is 50
+// GB/s and 12.5 GB/s": one of the two rails.
+Cluster Summit() {
+  absl::StatusOr<Cluster> cluster = CatalogCluster("summit");
+  EXPECT_TRUE(cluster.ok()) << cluster.status();
+  cluster->set_nics_per_node(1);
+  Peak bf16;
+  bf16.set_dtype(BF16);
+  for (const Peak& peak : cluster->device().peaks()) {
+    if (peak.dtype() == FP16) bf16.set_flops_per_second(peak.flops_per_second());
+  }
+  *cluster->mutable_device()->add_peaks() = bf16;
+  return *std::move(cluster);
+}
+
+struct Phases {
+  double pipeline = 0;
+  double sync = 0;
+  double batch = 0;
+  // All behind the pipeline: sums and optimizer.
+  double Rest() const { return batch - pipeline; }
+};
+
+Phases PhasesOf(const std::string& name, const PublishedRun& run) {
+  const absl::StatusOr<SimulatedRun> made = RunOn(run, Summit());
+  EXPECT_TRUE(made.ok()) << made.status();
+  if (!made.ok()) return {};
+  Phases phases;
+  phases.pipeline = LastBackwardSeconds(*made);
+  phases.sync = GradientSyncSeconds(*made);
+  phases.batch = made->simulation.report.makespan_seconds();
+  std::printf("%s: pipeline %.2f s, all-reduce %.2f s, with optimizer %.2f s, batch %.2f s, %.2f GiB per device\n",
+              name.c_str(), phases.pipeline, phases.sync, phases.Rest(), phases.batch,
+              static_cast<double>(made->simulation.report.device_bytes()) / (1 << 30));
+  return phases;
+}
+
+std::string Offload(int64_t buckets_per_reduce) {
+  return absl::StrCat("offload { optimizer: true bucket_elements: 16000000 buckets_per_reduce: ", buckets_per_reduce,
+                      " }");
+}
+
+// More buckets than a rank has: one sum of all gradients, and the optimizer behind it.
+constexpr int64_t kWhole = 100'000;
+
+TEST(AxonnPaper, FewerStagesWithTheOptimizerInHostMemory) {
+  const Phases deep = PhasesOf("24 x 2", Batch(24, 2, 2048, "FP16", ""));
+  const Phases shallow = PhasesOf("6 x 8, offload", Batch(kInter, kData, 2048, "FP16", Offload(kWhole)));
+  std::printf("paper: pipeline 46.08 and 34.05 s, all-reduce 0.62 and 4.32 s, gain 13 %%; ours %.1f %%\n",
+              100 * (1 - shallow.batch / deep.batch));
+  EXPECT_NEAR(deep.pipeline, 46.08, 0.2 * 46.08);
+  EXPECT_NEAR(shallow.pipeline, 34.05, 0.2 * 34.05);
+  EXPECT_NEAR(deep.sync, 0.62, 0.2 * 0.62);
+  EXPECT_NEAR(shallow.sync, 4.32, 0.2 * 4.32);
+  // Less than the paper's 13 %, as what a microbatch costs beyond its kernels is not modelled: both pipeline phases
+  // lack the same 8 to 10 ms per microbatch, and the deep one has four times as many.
+  EXPECT_GT(1 - shallow.batch / deep.batch, 0.03);
+  EXPECT_LT(1 - shallow.batch / deep.batch, 0.18);
+  const double deep_lacks = (46.08 - deep.pipeline) / 1024, shallow_lacks = (34.05 - shallow.pipeline) / 256;
+  EXPECT_NEAR(deep_lacks, shallow_lacks, 0.5 * shallow_lacks);
+}
+
+// Figure 8: sums in chunks of k buckets, and the optimizer beside them. In bf16: with fp16 the optimizer waits for all
+// sums, as a step is skipped where any gradient is not finite; AxoNN scales bucket by bucket.
+TEST(AxonnPaper, CoarseningFactor) {
+  auto rest = [](int64_t k) {
+    const PublishedRun run = Batch(kInter, kData, kInter * kData, "BF16", Offload(k));
+    return PhasesOf(absl::StrCat("k = ", k), run).Rest();
+  };
+  const double whole = rest(kWhole), one = rest(1), two = rest(2), four = rest(4), eight = rest(8);
+  EXPECT_LT(two, whole);
+  EXPECT_LT(four, whole);
+  EXPECT_LT(std::min(two, four), one);
+  EXPECT_LT(std::min(two, four), eight);
+  // Not as in the paper, where k = 1 is slower than no overlap: a call costs its rounds' latencies only.
+  EXPECT_LT(one, whole);
+}
+
+}  // namespace
+}  // namespace weft
