@@ -1,4 +1,5 @@
-// How long Compile() takes: GPT-2 124M at pipe 8 with 64 microbatches, evaluation program and verification included.
+// How long Compile() takes, evaluation program and verification included: GPT-2 124M at pipe 8 with 64 microbatches,
+// and Llama-3.1 405B for 16,384 devices.
 //
 //   bazel run -c opt //compiler:compile_benchmark
 #include <string>
@@ -36,6 +37,36 @@ void BM_CompileGpt2(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_CompileGpt2)->Args({8, 64})->Args({8, 512})->Args({1, 8})->Unit(benchmark::kMillisecond);
+
+// Tensor 8 with sequence parallelism, pipe 16, data 128, two stages per rank, a batch of 2048 sequences of 8192.
+void BM_CompileLlama405b(benchmark::State& state) {
+  const std::string data = std::to_string(state.range(0)), nodes = std::to_string(16 * state.range(0));
+  auto model = LoadModel("llama-3.1-405b");
+  auto recipe = Parse<Recipe>("sequence_length: 8192 microbatch_sequences: 1 global_batch_sequences: " +
+                              std::to_string(16 * state.range(0)));
+  auto plan = Parse<Plan>("mesh { axes { name: 'x' size: 8 } axes { name: 'data' size: " + data +
+                          " } axes { name: 'pipe' size: 16 } } sequence_parallel: true "
+                          "schedule { name: 'interleaved' virtual_stages: 2 } recompute { mode: FULL }");
+  auto cluster = Parse<Cluster>(R"(
+    name: "c" devices_per_node: 8
+    device { name: "d" memory_bytes: 85520809984 memory_bytes_per_second: 3.35e12
+             peaks { dtype: BF16 flops_per_second: 989e12 } peaks { dtype: FP32 flops_per_second: 67e12 } }
+    intra_node { bytes_per_second: 370e9 latency_seconds: 3.4e-6 }
+    inter_node { bytes_per_second: 45e9 latency_seconds: 14e-6 }
+    nics_per_node: 8 host { bytes_per_second: 63e9 } host_memory_bytes: 2000000000000 nodes: )" +
+                                nodes);
+  int64_t bytes = 0;
+  for (auto _ : state) {
+    auto program = Compile(*model, recipe, plan, cluster, {});
+    if (!program.ok()) {
+      state.SkipWithError(program.status().ToString().c_str());
+      return;
+    }
+    bytes = static_cast<int64_t>(program->ByteSizeLong());
+  }
+  state.counters["program_bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(BM_CompileLlama405b)->Arg(128)->Arg(8)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace weft
