@@ -53,7 +53,9 @@ class References {
       EXPECT_TRUE(outcome.ok()) << outcome.status();
       if (outcome.ok()) found->second = *outcome;
       // Clipping is active, or norms would not matter.
-      if (outcome.ok() && plan.clip > 0) EXPECT_GT(outcome->norms[0], plan.clip);
+      if (outcome.ok() && plan.clip > 0) {
+        EXPECT_GT(outcome->norms[0], plan.clip);
+      }
     }
     return found->second;
   }
