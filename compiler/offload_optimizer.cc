@@ -62,6 +62,7 @@ class TemplateRewriter {
     whole_ = program_.segments(t_.body(optimizer_).segment());
     operands_ = {t_.body(optimizer_).operands().begin(), t_.body(optimizer_).operands().end()};
     if (absl::Status status = FindUpdates(); !status.ok()) return status;
+    GatherFromDevice();
     next_ = t_.body(t_.body_size() - 1).id() + 1;
     MakeBody();
     ReplaceBody(std::move(body_), becomes_, &t_);
@@ -134,6 +135,31 @@ class TemplateRewriter {
       if (zero.offset() == gradient.offset() && ElementCount(zero.shape()) == update.elements) update.zero = i;
     }
     return absl::OkStatus();
+  }
+
+  // Parts of weights that were gathered from the optimizer's own (ZeRO) get a copy on the device for that.
+  void GatherFromDevice() {
+    for (Action& action : *t_.mutable_body()) {
+      if (!IsCollective(action)) continue;
+      for (int& source : *action.mutable_sources()) {
+        if (t_.buffers(source).place() != HOST) continue;
+        Buffer copy = t_.buffers(source);
+        copy.set_name(absl::StrCat("new ", copy.name()));
+        copy.set_class_(COMMUNICATION);
+        copy.set_place(DEVICE);
+        copy.set_persistent(false);
+        copy.clear_role();
+        copy.clear_tensor();
+        copy.clear_use();
+        copy.clear_shard();
+        copy.set_offset((t_.device_arena_bytes() + kArena - 1) / kArena * kArena);
+        t_.set_device_arena_bytes(copy.offset() + copy.bytes());
+        *t_.add_buffers() = std::move(copy);
+        gathered_[source] = t_.buffers_size() - 1;
+        source = t_.buffers_size() - 1;
+        action.add_releases(source);
+      }
+    }
   }
 
   // Of the optimizer's segment, what is neither an update nor part of one: what updates read of it, or the rest.
@@ -335,7 +361,7 @@ class TemplateRewriter {
   void PlaceCopies() {
     int64_t place = 0;
     for (int b : copies_) place = std::max(place, (t_.buffers(b).bytes() + kArena - 1) / kArena * kArena);
-    const int64_t base = t_.device_arena_bytes();
+    const int64_t base = (t_.device_arena_bytes() + kArena - 1) / kArena * kArena;
     for (size_t i = 0; i < copies_.size(); ++i) {
       t_.mutable_buffers(copies_[i])->set_offset(base + static_cast<int64_t>(i % kBucketsOnDevice) * place);
     }
@@ -418,8 +444,13 @@ class TemplateRewriter {
     if (original.outputs_size() > states) {
       update_step.add_outputs(part_of(original.outputs(states)));
     } else {
-      // The optimizer's weights were those that compute reads.
-      update_step.add_outputs(part_of(original.outputs(0)));
+      // The optimizer's weights were those that compute reads, or gathers.
+      const auto gathered = gathered_.find(update.states[0]);
+      const DType dtype = whole_.values(original.outputs(0)).dtype();
+      update_step.add_outputs(gathered == gathered_.end()
+                                  ? part_of(original.outputs(0))
+                                  : part(gathered->second, piece.first * DTypeBytes(dtype), dtype,
+                                         absl::StrCat(t_.buffers(gathered->second).name(), " ", range), step));
       more = piece.count * DTypeBytes(whole_.values(original.outputs(0)).dtype());
     }
     const double share = static_cast<double>(piece.count) / static_cast<double>(update.elements);
@@ -449,6 +480,8 @@ class TemplateRewriter {
   Segment whole_;
   std::vector<int> operands_;
   std::vector<Update> updates_;
+  // Of a buffer in host memory: its copy for a collective.
+  std::map<int, int> gathered_;
   // The first of them in the segment.
   int first_ = 1 << 30;
   std::vector<Action> body_;
