@@ -7,7 +7,6 @@
 #include "compiler/offload_optimizer.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
-#include "compiler/state_shards.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/units.h"
@@ -66,11 +65,6 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
                          : absl::StrCat("activation_layers = ", inputs.plan.offload().activation_layers()),
                      " ", parts...));
   };
-  const int32_t zero = StateShardsOf(inputs.plan).stage;
-  if (inputs.plan.offload().optimizer() && (zero == 1 || zero == 2)) {
-    return refuse("does not go with plan.zero.stage = ", zero,
-                  ", which gathers what the optimizer has just updated on the device; use stage 0 or 3");
-  }
   if (!(inputs.cluster.host().bytes_per_second() > 0)) {
     return refuse("needs cluster.host.bytes_per_second, the link between a device and its node's memory; cluster '",
                   inputs.cluster.name(), "' does not state it");

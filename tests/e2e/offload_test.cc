@@ -75,6 +75,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.pipe = 2, .clip = 0, .exact = true, .schedule = "axonn"},
         Case{.pipe = 2, .data = 2, .clip = 0, .schedule = "chimera", .plan_fields = "step_barrier: true"}));
 
+// States that are cut over replicas, and weights that are gathered of them behind the optimizer.
+TEST(OffloadTest, ZeroStagesChangeNoBit) {
+  for (const int stage : {1, 2}) {
+    for (const bool bf16 : {false, true}) {
+      for (const double clip : {0., 0.5}) {
+        TinyPlan plan{.pipe = 2, .data = 2};
+        plan.bf16 = bf16;
+        plan.exact = clip == 0 && stage == 1;
+        plan.clip = clip;
+        plan.steps = 5;
+        plan.plan_fields = absl::StrCat("zero { stage: ", stage, " }");
+        ExpectNoBitChanges(plan, kSmallBuckets);
+      }
+    }
+  }
+}
+
 // Kernels of the update read the factor that undoes the scale: all buckets wait for the norm, and the scale is updated
 // behind them.
 TEST(OffloadTest, LossScalesChangeNoBit) {

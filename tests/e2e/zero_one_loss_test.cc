@@ -225,9 +225,7 @@ TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
         {"data2 pipe2", Zero(1), "plan.zero.stage must be 0 with it, or use a schedule that flushes", "pipedream"},
         {"data2 pipe2", Zero(1) + "post_validation: true",
          "plan.zero.stage = 1 gathers them anew behind the optimizer step; set stage to 0 or 3"},
-        {"data2 pipe2", Zero(2) + "post_validation: true", "set stage to 0 or 3, or post_validation to false"},
-        {"data2", Zero(1) + "offload { optimizer: true }",
-         "plan.offload.optimizer = true does not go with plan.zero.stage = 1"}}) {
+        {"data2 pipe2", Zero(2) + "post_validation: true", "set stage to 0 or 3, or post_validation to false"}}) {
     TinyPlan plan = PlanOf(c.mesh, c.fields, c.schedule);
     if (plan.schedule == "pipedream") {
       plan.clip = 0;
