@@ -53,15 +53,16 @@ std::string MeshOf(const UnetPlan& plan) {
 std::string UnetPlan::Name() const {
   return absl::StrCat(mesh.empty() ? absl::StrCat("pipe ", pipe, " data ", data) : mesh, " ", schedule, " ",
                       schedule_fields, " ", plan_fields, " recompute ", recompute, exact ? " exact" : "",
-                      bf16 ? " bf16" : "", fp64 ? " fp64" : "", scale_shift ? " scale and shift" : "", " threads ",
-                      threads);
+                      bf16 ? " bf16" : "", fp16 ? " fp16" : "", fp64 ? " fp64" : "",
+                      scale_shift ? " scale and shift" : "", " threads ", threads);
 }
 
 Cluster TinyCluster() {
   return *Parse<Cluster>(
       "name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
       "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
-      "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } } intra_node { "
+      "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
+      "peaks { dtype: FP16 flops_per_second: 1e11 } } intra_node { "
       "bytes_per_second: 1e10 latency_seconds: 1e-6 }");
 }
 
@@ -73,6 +74,7 @@ absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
                                  plan.clip_norm, " steps: 6 ", "lr { peak: ", plan.learning_rate, " } adamw {}")));
   const char* precision =
       plan.fp64   ? "precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
+      : plan.fp16 ? "precision { compute: FP16 grads: FP16 }"
       : plan.bf16 ? "precision { compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }"
                   : "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }";
   WEFT_ASSIGN_OR_RETURN(

@@ -31,6 +31,7 @@ struct UnetPlan {
   bool fp64 = false;
   // The embedded time scales and shifts instead of being added.
   bool scale_shift = false;
+  bool fp16 = false;
 
   std::string Name() const;
 };

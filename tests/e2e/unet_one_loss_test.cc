@@ -85,6 +85,7 @@ TEST(UnetOneLossTest, PipelineScheduleAndRecomputeDoNotMatter) {
        {.pipe = 3, .schedule = "zb-h1", .recompute = "FULL"},
        {.pipe = 2, .schedule = "interleaved", .schedule_fields = "virtual_stages: 2"},
        {.pipe = 2, .schedule = "dualpipev"},
+       {.pipe = 2, .plan_fields = "loss_scale { fixed: 256 }"},
        {.pipe = 2, .plan_fields = "partition { layers_per_stage: [6, 6] }"},
        {.pipe = 4, .plan_fields = "transfer_order: TOGETHER transfer_placement: DEFERRED group_transfers: true"}});
 }
@@ -98,6 +99,7 @@ TEST(UnetOneLossTest, ReplicasAndMessageOrderDoNotMatterUnderExactAccumulation) 
 
 TEST(UnetOneLossTest, MixedPrecisionDoesNotDependOnThePipeline) {
   ExpectSame({{.bf16 = true}, {.pipe = 3, .schedule = "gpipe", .recompute = "FULL", .bf16 = true}});
+  ExpectSame({{.fp16 = true}, {.pipe = 3, .schedule = "gpipe", .recompute = "FULL", .fp16 = true}});
 }
 
 // Two microbatches in one forward. Halves of what is saved must be multiples of 64 bytes: here those of statistics.
