@@ -94,6 +94,8 @@ bool IsPlan(const Choice& c) {
   const bool gathers =
       kZeros[c[kZero]] != std::string() && std::string(kZeros[c[kZero]]).find("stage: 3") == std::string::npos;
   if (gathers && c[kOffload] == 1) return false;
+  // Its forwards and backwards that run as one leave no time to bring activations back.
+  if (c[kOffload] == 2 && schedule.name == std::string("dualpipev")) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
   if (c[kOverlap] > 0 && tensor == 1 && c[kZero] < 2) return false;
