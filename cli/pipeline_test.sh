@@ -74,7 +74,7 @@ expect 1 "recipe.microbatch_sequences = 1 must be a multiple of the 2 ranks of m
   compile "${tiny[@]}" --set z=2 -o x.weft
 expect 1 "plan.sequence_parallel = true needs mesh axis x of at least 2 and axis y of 1" \
   compile "${tiny[@]}" --set x=2 --set y=2 --set sequence_parallel=true -o x.weft
-expect 1 "plan.zero.stage = 1 is not supported yet; supported: 0 or 3" compile "${tiny[@]}" --set dp=2 --set zero.stage=1 -o x.weft
+expect 1 "plan.zero.stage = 4" compile "${tiny[@]}" --set dp=2 --set zero.stage=4 -o x.weft
 
 # A plan that does not fit: refused, or marked and reported.
 cat >small.textproto <<'C'

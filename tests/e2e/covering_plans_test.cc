@@ -87,6 +87,8 @@ bool IsPlan(const Choice& c) {
   if (pipe != 2 && schedule.several) return false;
   // Four microbatches of a replica at least.
   if (data == 4 && schedule.name == std::string("dualpipev")) return false;
+  // Their copies need forwards and backwards that are actions of their own.
+  if (c[kOffload] == 2 && schedule.name == std::string("dualpipev")) return false;
   // A group needs replicas beside it.
   if (c[kZero] > 0 && data == 1) return false;
   if (c[kZero] > 3 && data != 4) return false;

@@ -529,6 +529,7 @@ constexpr absl::string_view kElsewhere[] = {
     "weft.concat_columns",
     "weft.conv2d",
     "weft.cross_entropy_combine",
+    "weft.cut_gradients",
     "weft.fan_out",
     "weft.group_all_gather",
     "weft.group_all_reduce",
