@@ -115,7 +115,7 @@ absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInp
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel("roofline"));
   auto compute = [model, &cluster = inputs.cluster](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
-    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, kind, 0, cluster, {}));
+    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, {}, kind, 0, cluster, {}));
     return time.ps;
   };
   return WithCollectives(compute, inputs.plan.mesh(), inputs.cluster);

@@ -87,7 +87,9 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
   const auto duration = [&](int segment, int step, ActionKind kind) {
     CostOptions wide = cost_options;
     wide.unit_forward = Times(wide.unit_forward, widths[segment]);
-    return cost->cost(program.segments(segment).steps(step), kind, step - first_compute[segment], cluster, wide);
+    const Step& costed = program.segments(segment).steps(step);
+    return cost->cost(costed, ShapesOf(program.segments(segment), costed), kind, step - first_compute[segment], cluster,
+                      wide);
   };
   WEFT_ASSIGN_OR_RETURN(
       const ProgramView view,

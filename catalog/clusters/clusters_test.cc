@@ -36,9 +36,11 @@ TEST(Clusters, ParseAndValidate) {
     EXPECT_GT(cluster->host().bytes_per_second(), 0);
     EXPECT_GT(cluster->inter_node().bytes_per_second(), 0);
     // A link inside a node is faster than one between nodes.
-    EXPECT_GT(cluster->intra_node().bytes_per_second(), cluster->inter_node().bytes_per_second());
+    if (cluster->devices_per_node() > 1) {
+      EXPECT_GT(cluster->intra_node().bytes_per_second(), cluster->inter_node().bytes_per_second());
+    }
   }
-  EXPECT_EQ(files, 6);
+  EXPECT_GE(files, 14);
 }
 
 }  // namespace

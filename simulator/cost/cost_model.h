@@ -8,6 +8,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/units.h"
+#include "simulator/cost/step_shapes.h"
 
 namespace weft {
 
@@ -21,12 +22,12 @@ struct CostOptions {
   Time unit_pair = {0};
 };
 
-// Duration of `step`, which is no collective, on a device of `cluster`; in the segment that an action of `kind` runs it
-// is the index-th behind the first step on the compute stream (negative: before it).
-// FailedPrecondition, naming the step and the field, if the cluster lacks a figure that the step needs (say, a peak
-// for its dtype).
-using StepCostFn = absl::StatusOr<Time>(const Step& step, ActionKind kind, int index, const Cluster& cluster,
-                                        const CostOptions& options);
+// Duration of `step`, which is no collective and computes products of `shapes`, on a device of `cluster`; in the
+// segment that an action of `kind` runs it is the index-th behind the first step on the compute stream (negative:
+// before it). FailedPrecondition, naming the step and the field, if the cluster lacks a figure that the step needs
+// (say, a peak for its dtype).
+using StepCostFn = absl::StatusOr<Time>(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
+                                        const Cluster& cluster, const CostOptions& options);
 
 struct CostModelEntry {
   absl::string_view name;

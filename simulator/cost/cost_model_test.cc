@@ -44,7 +44,7 @@ void ExpectTime(Time time, int64_t ps) {
 Time Roofline(const std::string& step) {
   const auto entry = FindCostModel("roofline");
   EXPECT_TRUE(entry.ok());
-  const auto time = (*entry)->cost(Parse<Step>(step), FORWARD, 0, TestCluster(), {});
+  const auto time = (*entry)->cost(Parse<Step>(step), {}, FORWARD, 0, TestCluster(), {});
   EXPECT_TRUE(time.ok()) << time.status();
   return time.value_or(Time{-1});
 }
@@ -92,17 +92,17 @@ TEST(Roofline, MissingFigureIsNamed) {
   const auto entry = FindCostModel("roofline");
   ASSERT_TRUE(entry.ok());
   const Step step = Parse<Step>("name: 'qkv' kernel: ATTENTION work { flops: 1 dtype: FP16 }");
-  const auto no_peak = (*entry)->cost(step, FORWARD, 0, TestCluster(), {});
+  const auto no_peak = (*entry)->cost(step, {}, FORWARD, 0, TestCluster(), {});
   EXPECT_EQ(no_peak.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("cluster.device.peaks"));
   EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("qkv"));
   EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("fp16"));
 
   const Step add = Parse<Step>("name: 'add' kernel: ADD work { bytes: 1 dtype: FP32 }");
-  const auto no_memory = (*entry)->cost(add, FORWARD, 0, Cluster(), {});
+  const auto no_memory = (*entry)->cost(add, {}, FORWARD, 0, Cluster(), {});
   EXPECT_THAT(std::string(no_memory.status().message()), HasSubstr("cluster.device.memory_bytes_per_second"));
   const Step copy = Parse<Step>("name: 'copy' stream: H2D work { bytes: 1 dtype: FP32 }");
-  const auto no_host = (*entry)->cost(copy, FORWARD, 0, Cluster(), {});
+  const auto no_host = (*entry)->cost(copy, {}, FORWARD, 0, Cluster(), {});
   EXPECT_THAT(std::string(no_host.status().message()), HasSubstr("cluster.host.bytes_per_second"));
 }
 
@@ -114,20 +114,20 @@ TEST(Unit, ForwardOneBackwardTwo) {
   const auto entry = FindCostModel("unit");
   ASSERT_TRUE(entry.ok());
   const Step step = Parse<Step>("work { flops: 123 bytes: 456 }");
-  EXPECT_EQ((*entry)->cost(step, FORWARD, 0, Cluster(), {})->ps, 1'000'000);
-  EXPECT_EQ((*entry)->cost(step, BACKWARD, 0, Cluster(), {})->ps, 2'000'000);
-  EXPECT_EQ((*entry)->cost(step, FORWARD, 1, Cluster(), {})->ps, 0);
-  EXPECT_EQ((*entry)->cost(step, OPTIMIZER_STEP, 0, Cluster(), {})->ps, 0);
+  EXPECT_EQ((*entry)->cost(step, {}, FORWARD, 0, Cluster(), {})->ps, 1'000'000);
+  EXPECT_EQ((*entry)->cost(step, {}, BACKWARD, 0, Cluster(), {})->ps, 2'000'000);
+  EXPECT_EQ((*entry)->cost(step, {}, FORWARD, 1, Cluster(), {})->ps, 0);
+  EXPECT_EQ((*entry)->cost(step, {}, OPTIMIZER_STEP, 0, Cluster(), {})->ps, 0);
   const CostOptions options = {.unit_forward = {7}, .unit_backward = {5}};
-  EXPECT_EQ((*entry)->cost(step, FORWARD, 0, Cluster(), options)->ps, 7);
-  EXPECT_EQ((*entry)->cost(step, BACKWARD, 0, Cluster(), options)->ps, 5);
+  EXPECT_EQ((*entry)->cost(step, {}, FORWARD, 0, Cluster(), options)->ps, 7);
+  EXPECT_EQ((*entry)->cost(step, {}, BACKWARD, 0, Cluster(), options)->ps, 5);
 }
 
 TEST(Unit, HalvesAndPairs) {
   const auto entry = FindCostModel("unit");
   ASSERT_TRUE(entry.ok());
   CostOptions options = {.unit_forward = {10}, .unit_backward = {25}, .unit_weight = {8}};
-  const auto cost = [&](ActionKind kind) { return (*entry)->cost(Step(), kind, 0, Cluster(), options)->ps; };
+  const auto cost = [&](ActionKind kind) { return (*entry)->cost(Step(), {}, kind, 0, Cluster(), options)->ps; };
   EXPECT_EQ(cost(BACKWARD_INPUT), 17);
   EXPECT_EQ(cost(BACKWARD_WEIGHT), 8);
   EXPECT_EQ(cost(FORWARD_BACKWARD), 35);

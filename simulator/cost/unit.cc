@@ -8,8 +8,8 @@
 
 namespace weft {
 
-absl::StatusOr<Time> UnitCost(const Step& step, ActionKind kind, int index, const Cluster& cluster,
-                              const CostOptions& options) {
+absl::StatusOr<Time> UnitCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
+                              const Cluster& cluster, const CostOptions& options) {
   if (index != 0) return Time{};
   switch (kind) {
     case FORWARD:

@@ -1,0 +1,56 @@
+#include "simulator/cost/stated_cost.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+// The row of device.kernel_rates that applies, or null.
+const KernelRate* FindRate(const Step& step, const Device& device) {
+  const KernelRate* found = nullptr;
+  for (const KernelRate& rate : device.kernel_rates()) {
+    if (rate.dtype() != step.work().dtype() || rate.kernel() != Kernel_Name(step.kernel())) continue;
+    const double work = rate.flops_per_second() > 0 ? step.work().flops() : step.work().bytes();
+    if (found == nullptr || rate.from_work() <= work) found = &rate;
+  }
+  return found;
+}
+
+}  // namespace
+
+absl::Status MissingFigure(const Step& step, absl::string_view field, absl::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("cluster.", field, " must be positive to cost step '", step.name(), "' (", why, ")"));
+}
+
+absl::StatusOr<double> PeakOf(const Step& step, const Device& device) {
+  for (const Peak& row : device.peaks()) {
+    if (row.dtype() == step.work().dtype() && row.flops_per_second() > 0) return row.flops_per_second();
+  }
+  return MissingFigure(step, "device.peaks",
+                       absl::StrCat("no rate for ", DTypeName(step.work().dtype()), " products; the kernel is ",
+                                    Kernel_Name(step.kernel())));
+}
+
+absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& cluster) {
+  const double flops = step.work().flops();
+  const double bytes = step.work().bytes();
+  if (step.stream() != COMPUTE) {
+    const Link& host = cluster.host();
+    if (bytes > 0 && !(host.bytes_per_second() > 0)) {
+      return MissingFigure(step, "host.bytes_per_second", "it copies between host and device");
+    }
+    const double transfer = bytes > 0 ? bytes / host.bytes_per_second() : 0;
+    return FromSeconds(host.overhead_seconds() + transfer + host.latency_seconds());
+  }
+  const KernelRate* rate = FindRate(step, cluster.device());
+  if (rate == nullptr) return std::nullopt;
+  const double compute = rate->flops_per_second() > 0 ? flops / rate->flops_per_second() : 0;
+  const double memory = rate->bytes_per_second() > 0 ? bytes / rate->bytes_per_second() : 0;
+  return FromSeconds(rate->overhead_seconds() + std::max(compute, memory));
+}
+
+}  // namespace weft

@@ -1,0 +1,32 @@
+// Durations that need no model: of copies between host and device, and of kernels whose rates the cluster states.
+#ifndef WEFT_SIMULATOR_COST_STATED_COST_H_
+#define WEFT_SIMULATOR_COST_STATED_COST_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+#include "proto/units.h"
+
+namespace weft {
+
+// Nothing, if a model has to tell.
+//   d2h, h2d:        host.overhead + bytes / host.bytes_per_second + host.latency
+//   with a row of device.kernel_rates for (kernel, work.dtype):
+//                    overhead + max(flops / flops_per_second, bytes / bytes_per_second), a zero rate = no term
+// Of the rows the last whose lower edge is at most the step's work applies; below the first edge, the first row: what
+// is known of the smallest measured size is nearer to the truth than the full peak.
+absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& cluster);
+
+// The dense peak of the step's dtype; FailedPrecondition if the device has none.
+absl::StatusOr<double> PeakOf(const Step& step, const Device& device);
+
+// FailedPrecondition naming `field`, which must be positive to cost the step.
+absl::Status MissingFigure(const Step& step, absl::string_view field, absl::string_view why);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_COST_STATED_COST_H_

@@ -1,0 +1,99 @@
+// The "tiles" cost model: products and attention by shape, everything else by bytes, with the device's `tiles` figures.
+//
+//   product   [m x k] [k x n], b of them, with tiles of r rows and c columns on M multiprocessors:
+//             waves = ceil(b ceil(m / r) ceil(n / c) / M)
+//             compute = min over tiles of  waves * 2 r c (k + half_depth) / (peak / M * fraction)
+//             So a shape that fills its last tile and wave badly is slow, and so is a shallow one, whose tiles spend
+//             their time on filling the pipeline and on writing results.
+//   attention of a fused kernel: `attention_rows` queries of a head are what a multiprocessor takes at a time,
+//             units = b ceil(sequence / attention_rows),   waves = ceil(units / M)
+//             compute = visible * flops / (peak * attention_fraction) * waves * M / units
+//             visible = the part of the scores that the mask leaves, if the device skips the others.
+//   memory    (bytes + half_bytes) / (memory_bytes_per_second * memory_fraction)
+//   time      launch + max(compute, memory)
+//
+// unless the cluster states the duration (stated_cost.h). Example: 2048 x 4608 x 12288 on 108 multiprocessors in tiles
+// of 256 x 128 are 288 tiles in 3 waves, of which the last is two thirds full: 0.89 of what the tiles could do.
+// Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave quantization); the structure is that
+// of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691, sec. 3.2 (attention in blocks of rows).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "proto/status.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/stated_cost.h"
+
+namespace weft {
+namespace {
+
+double Blocks(int64_t extent, int32_t size) { return std::ceil(static_cast<double>(extent) / size); }
+
+// Part of the scores that a causal mask and a window leave.
+double Visible(const StepAttributes& attributes) {
+  if (!attributes.causal()) return 1;
+  const double s = static_cast<double>(attributes.sequence());
+  const double window = attributes.window() > 0 ? std::min(s, static_cast<double>(attributes.window())) : s;
+  return (window * s - window * (window - 1) / 2) / (s * s);
+}
+
+double AttentionSeconds(const Step& step, const StepShapes& shapes, double peak, const TileFigures& figures) {
+  const double units = static_cast<double>(shapes.batch) * Blocks(shapes.rows, figures.attention_rows());
+  const double waves = std::ceil(units / figures.multiprocessors());
+  const double fraction =
+      step.kernel() == ATTENTION ? figures.attention_fraction() : figures.attention_backward_fraction();
+  const double visible = figures.skips_masked() ? Visible(step.attributes()) : 1;
+  return visible * static_cast<double>(step.work().flops()) / (peak * fraction) * waves * figures.multiprocessors() /
+         units;
+}
+
+double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, const TileFigures& figures) {
+  const double volume = 2.0 * static_cast<double>(shapes.rows) * static_cast<double>(shapes.columns) *
+                        static_cast<double>(shapes.depth) * static_cast<double>(shapes.batch);
+  // Kernels of several products: the gradients of both factors.
+  const double products = std::max(1.0, std::round(static_cast<double>(step.work().flops()) / volume));
+  const double depth = static_cast<double>(shapes.depth) + figures.half_depth();
+  double best = 0;
+  for (const Tile& tile : figures.tiles()) {
+    const double tiles =
+        static_cast<double>(shapes.batch) * Blocks(shapes.rows, tile.rows()) * Blocks(shapes.columns, tile.columns());
+    const double waves = std::ceil(tiles / figures.multiprocessors());
+    const double rate = peak / figures.multiprocessors() * tile.fraction();
+    const double seconds = waves * 2.0 * tile.rows() * tile.columns() * depth / rate;
+    if (best == 0 || seconds < best) best = seconds;
+  }
+  return products * best;
+}
+
+}  // namespace
+
+absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
+                               const Cluster& cluster, const CostOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster));
+  if (stated) return *stated;
+  const Device& device = cluster.device();
+  const TileFigures& figures = device.tiles();
+  if (!device.has_tiles() || figures.multiprocessors() < 1 || figures.attention_rows() < 1 || figures.tiles().empty()) {
+    return MissingFigure(step, "device.tiles", "by shape; the cost model roofline does without");
+  }
+  double compute = 0;
+  if (step.work().flops() > 0) {
+    WEFT_ASSIGN_OR_RETURN(const double peak, PeakOf(step, device));
+    const bool fused = step.kernel() == ATTENTION || step.kernel() == ATTENTION_BACKWARD;
+    if (shapes.rows > 0 && shapes.columns > 0 && shapes.depth > 0 && shapes.batch > 0) {
+      compute = fused ? AttentionSeconds(step, shapes, peak, figures) : ProductSeconds(step, shapes, peak, figures);
+    } else {
+      // Work whose shape is not known, at the rate of the largest tile.
+      compute = static_cast<double>(step.work().flops()) / (peak * figures.tiles(0).fraction());
+    }
+  }
+  double memory = 0;
+  if (step.work().bytes() > 0) {
+    const double rate = device.memory_bytes_per_second() * figures.memory_fraction();
+    if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "it moves bytes");
+    memory = (static_cast<double>(step.work().bytes()) + figures.half_bytes()) / rate;
+  }
+  return FromSeconds(device.launch_seconds() + std::max(compute, memory));
+}
+
+}  // namespace weft

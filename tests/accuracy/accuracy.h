@@ -1,0 +1,34 @@
+// Predictions beside measurements, as an AccuracyReport (proto/report.proto).
+#ifndef WEFT_TESTS_ACCURACY_ACCURACY_H_
+#define WEFT_TESTS_ACCURACY_ACCURACY_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "proto/report.pb.h"
+#include "tests/accuracy/measurement.h"
+
+namespace weft {
+
+// A figure of a run, or why there is none.
+struct RunPrediction {
+  double seconds = 0;
+  // Bytes that the program's buffers take on a device.
+  double bytes = 0;
+  bool fits = true;
+  double busy = 0, exposed_communication = 0, idle = 0;
+  std::vector<std::string> assumptions;
+};
+using PredictFn = std::function<absl::StatusOr<RunPrediction>(const Measurement&)>;
+
+// Predicts every run that states a time, a memory or a verdict, in the order of `runs`, and compares. InvalidArgument
+// if a set names a run that is not in `runs`.
+absl::StatusOr<AccuracyReport> Compare(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets,
+                                       const PredictFn& predict);
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_ACCURACY_ACCURACY_H_

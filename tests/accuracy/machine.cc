@@ -1,0 +1,134 @@
+#include "tests/accuracy/machine.h"
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace weft {
+namespace {
+
+// Of the rate of an interface, what reaches the other end: calculon's InfiniBand efficiency (simulator README).
+constexpr double kWireFraction = 0.9;
+
+struct DeviceName {
+  // All words must be in the name.
+  std::vector<absl::string_view> words;
+  absl::string_view machine;
+};
+
+// The first that matches.
+const std::vector<DeviceName>& DeviceNames() {
+  static const auto* names = new std::vector<DeviceName>{
+      {{"GB300"}, ""},
+      {{"B300"}, ""},
+      {{"GB200"}, "gb200-nvl72"},
+      {{"B200"}, "dgx-b200"},
+      {{"H200"}, "dgx-h200"},
+      {{"H800"}, "hgx-h800"},
+      {{"H100"}, "dgx-h100"},
+      {{"A800"}, "hgx-a800"},
+      {{"A100", "PERLMUTTER"}, "perlmutter"},
+      {{"A100", "40GB"}, "dgx-a100-40g"},
+      {{"A100"}, "dgx-a100-80g"},
+      {{"V100", "DGX-2"}, "dgx2-v100"},
+      {{"V100", "SUMMIT"}, "summit"},
+      {{"V100"}, "jean-zay-v100"},
+      {{"MI250X"}, "frontier"},
+      {{"P100"}, "piz-daint"},
+  };
+  return *names;
+}
+
+std::optional<double> FirstNumber(const std::string& text, const char* pattern) {
+  std::smatch match;
+  double number = 0;
+  if (!std::regex_search(text, match, std::regex(pattern)) || !absl::SimpleAtod(match[1].str(), &number) ||
+      !(number > 0) || number > 1e6) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CatalogMachineOf(absl::string_view gpu) {
+  const std::string name = absl::AsciiStrToUpper(gpu);
+  for (const DeviceName& device : DeviceNames()) {
+    const bool matches = std::all_of(device.words.begin(), device.words.end(),
+                                     [&](absl::string_view word) { return absl::StrContains(name, word); });
+    if (matches && !device.machine.empty()) return std::string(device.machine);
+    if (matches) break;
+  }
+  return absl::NotFoundError(absl::StrCat("the catalog has no device like '", gpu.substr(0, 80), "'"));
+}
+
+Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
+  // Long or odd texts are not for std::regex, which recurses.
+  const std::string words(text.substr(0, 200));
+  double rate = 0;
+  if (const auto terabits = FirstNumber(words, R"(([0-9.]+) Tb/s)")) rate = *terabits * 1e12 / 8;
+  if (const auto gigabits = FirstNumber(words, R"(([0-9.]+) Gb/s)")) rate = *gigabits * 1e9 / 8;
+  if (rate == 0 && absl::StrContains(words, "NDR")) rate = 50e9;
+  if (rate == 0 && absl::StrContains(words, "HDR")) rate = 25e9;
+  if (rate == 0 && absl::StrContains(words, "EDR")) rate = 12.5e9;
+  if (const auto gigabytes = FirstNumber(words, R"(([0-9.]+) GB/s)"); rate == 0 && gigabytes) {
+    return {1, *gigabytes * 1e9};
+  }
+  if (!(rate > 0)) return {};
+  const std::optional<double> cards = FirstNumber(words, R"(([0-9]+)x)");
+  if (cards && *cards <= 64) return {static_cast<int64_t>(*cards), rate};
+  const int64_t devices = std::clamp<int64_t>(gpus_per_node, 1, 1024);
+  if (absl::StrContains(words, "per GPU")) return {devices, rate};
+  // A rate per node, with a card for each device.
+  return {devices, rate / static_cast<double>(devices)};
+}
+
+absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, std::vector<std::string>* assumptions) {
+  if (!run.machine.gpus) return absl::InvalidArgumentError("cluster.gpus is not stated");
+  Cluster cluster = base;
+  const int64_t devices = *run.machine.gpus;
+  const int64_t per_node = run.machine.gpus_per_node.value_or(base.devices_per_node());
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (devices > kMost || per_node > kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster.gpus = ", devices, " in nodes of ", per_node, "; weft simulates at most 2^24 devices"));
+  }
+  if (!run.machine.gpus_per_node) {
+    assumptions->push_back(absl::StrCat(per_node, " devices per node, as ", base.name(), " has"));
+  }
+  cluster.set_devices_per_node(std::min(per_node, devices));
+  cluster.set_nodes((devices + cluster.devices_per_node() - 1) / cluster.devices_per_node());
+  const Interfaces stated = ParseInterfaces(run.machine.inter_node_link, per_node);
+  if (stated.bytes_per_second > 0) {
+    cluster.set_nics_per_node(stated.per_node);
+    cluster.mutable_inter_node()->set_bytes_per_second(stated.bytes_per_second * kWireFraction);
+  } else if (cluster.nodes() > 1) {
+    // As many interfaces per device as the catalog's machine has.
+    const int64_t scaled = base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node());
+    cluster.set_nics_per_node(std::max<int64_t>(1, scaled));
+    assumptions->push_back(absl::StrFormat("%d interfaces of %.3g GB/s per node, as %s has", cluster.nics_per_node(),
+                                           base.inter_node().bytes_per_second() / 1e9, base.name()));
+  }
+  // A device of another memory than the catalog's.
+  const std::string gpu = run.machine.gpu.substr(0, 200);
+  if (const auto gigabytes = FirstNumber(gpu, R"(([0-9]+) ?GB)")) {
+    const double bytes = *gigabytes * (int64_t{1} << 30);
+    const double known = static_cast<double>(base.device().memory_bytes());
+    if (bytes < 0.9 * known || bytes > 1.1 * known)
+      cluster.mutable_device()->set_memory_bytes(static_cast<int64_t>(bytes));
+  }
+  if (const auto terabytes = FirstNumber(gpu, R"(([0-9.]+) ?TB/s)")) {
+    cluster.mutable_device()->set_memory_bytes_per_second(*terabytes * 1e12);
+  }
+  cluster.set_name(absl::StrCat(base.name(), " x ", devices));
+  return cluster;
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// The cluster that a measurement ran on: a machine of the catalog for its device, with the nodes, interfaces and memory
+// that the run states.
+#ifndef WEFT_TESTS_ACCURACY_MACHINE_H_
+#define WEFT_TESTS_ACCURACY_MACHINE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/cluster.pb.h"
+#include "tests/accuracy/measurement.h"
+
+namespace weft {
+
+// Name in the catalog: "A100-SXM4-40GB (Perlmutter)" is "perlmutter", "H800-SXM-80GB" is "hgx-h800". NotFound if the
+// catalog has no such device.
+absl::StatusOr<std::string> CatalogMachineOf(absl::string_view gpu);
+
+// Interfaces of a node as sources word them: "8x200 Gb/s HDR InfiniBand per node", "400 Gb/s RDMA per GPU",
+// "12.5 GB/s". Bytes per second of one interface as specified; 0 = it is not stated.
+struct Interfaces {
+  int64_t per_node = 0;
+  double bytes_per_second = 0;
+};
+Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node);
+
+// `base` (a machine of the catalog) as the run has it. What was assumed is appended to `assumptions`.
+absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, std::vector<std::string>* assumptions);
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_ACCURACY_MACHINE_H_

@@ -1,0 +1,101 @@
+#include "tests/accuracy/machine.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(CatalogMachine, NamesOfDevices) {
+  const auto machine = [](const char* gpu) { return CatalogMachineOf(gpu).value_or("none"); };
+  EXPECT_EQ(machine("A100-SXM4-80GB"), "dgx-a100-80g");
+  EXPECT_EQ(machine("A100 (8 per node)"), "dgx-a100-80g");
+  EXPECT_EQ(machine("A100-40GB"), "dgx-a100-40g");
+  EXPECT_EQ(machine("A100-SXM4-40GB (Perlmutter)"), "perlmutter");
+  EXPECT_EQ(machine("A800-80GB"), "hgx-a800");
+  EXPECT_EQ(machine("h100-sxm5"), "dgx-h100");
+  EXPECT_EQ(machine("GB200 (NVL72)"), "gb200-nvl72");
+  EXPECT_EQ(machine("B200-SXM"), "dgx-b200");
+  EXPECT_EQ(machine("V100-SXM3-32GB (DGX-2)"), "dgx2-v100");
+  EXPECT_EQ(machine("V100-16GB (Summit)"), "summit");
+  EXPECT_EQ(machine("MI250X GCD (Frontier)"), "frontier");
+  // Known by name, but not in the catalog: nothing like it is taken instead.
+  EXPECT_EQ(machine("GB300 (NVL72)"), "none");
+  EXPECT_EQ(machine("see note"), "none");
+  EXPECT_THAT(std::string(CatalogMachineOf("TPU v4").status().message()), HasSubstr("'TPU v4'"));
+}
+
+TEST(Interfaces, AsSourcesWordThem) {
+  const auto expect = [](const char* text, int64_t per_node, double rate) {
+    SCOPED_TRACE(text);
+    const Interfaces parsed = ParseInterfaces(text, 8);
+    EXPECT_EQ(parsed.per_node, per_node);
+    EXPECT_DOUBLE_EQ(parsed.bytes_per_second, rate);
+  };
+  expect("8x200 Gb/s HDR InfiniBand per node", 8, 25e9);
+  expect("4x200 Gb/s HDR InfiniBand per node (800 Gb/s in the simulator config)", 4, 25e9);
+  expect("4x ConnectX-6 HDR InfiniBand per node", 4, 25e9);
+  expect("1600 Gb/s RoCE per node", 8, 25e9);
+  expect("2 Tb/s RoCE per node", 8, 31.25e9);
+  expect("400 Gb/s RDMA per GPU", 8, 50e9);
+  expect("12.5 GB/s (peak, per the paper)", 1, 12.5e9);
+  expect("RoCE RDMA", 0, 0);
+  expect("", 0, 0);
+  expect("0 Gb/s", 0, 0);
+  expect("99999999x1 Gb/s", 8, 1e9 / 64);
+}
+
+Cluster Base() {
+  Cluster base;
+  base.set_name("base");
+  base.set_nodes(4);
+  base.set_devices_per_node(8);
+  base.set_nics_per_node(8);
+  base.mutable_inter_node()->set_bytes_per_second(1e10);
+  base.mutable_device()->set_memory_bytes(int64_t{80} << 30);
+  base.mutable_device()->set_memory_bytes_per_second(2e12);
+  return base;
+}
+
+TEST(Machine, TakesWhatTheRunStates) {
+  Measurement run;
+  run.machine.gpu = "A100";
+  run.machine.gpus = 20;
+  run.machine.gpus_per_node = 4;
+  std::vector<std::string> assumptions;
+  auto cluster = MachineOf(run, Base(), &assumptions);
+  ASSERT_TRUE(cluster.ok());
+  EXPECT_EQ(cluster->nodes(), 5);
+  EXPECT_EQ(cluster->devices_per_node(), 4);
+  // As many interfaces per device as the base has.
+  EXPECT_EQ(cluster->nics_per_node(), 4);
+  ASSERT_EQ(assumptions.size(), 1u);
+  EXPECT_THAT(assumptions[0], HasSubstr("4 interfaces of 10 GB/s per node, as base has"));
+  run.machine.inter_node_link = "2x100 Gb/s per node";
+  run.machine.gpu = "H100-SXM 96GB HBM2e 2.4TB/s 500W";
+  assumptions.clear();
+  cluster = MachineOf(run, Base(), &assumptions);
+  ASSERT_TRUE(cluster.ok());
+  EXPECT_THAT(assumptions, IsEmpty());
+  EXPECT_EQ(cluster->nics_per_node(), 2);
+  EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), 0.9 * 12.5e9);
+  EXPECT_EQ(cluster->device().memory_bytes(), int64_t{96} << 30);
+  EXPECT_DOUBLE_EQ(cluster->device().memory_bytes_per_second(), 2.4e12);
+  // One node with free places.
+  run.machine.gpus = 2;
+  EXPECT_EQ(MachineOf(run, Base(), &assumptions)->devices_per_node(), 2);
+  EXPECT_EQ(MachineOf(run, Base(), &assumptions)->nodes(), 1);
+  run.machine.gpus = int64_t{1} << 40;
+  EXPECT_FALSE(MachineOf(run, Base(), &assumptions).ok());
+  run.machine.gpus.reset();
+  EXPECT_THAT(std::string(MachineOf(run, Base(), &assumptions).status().message()), HasSubstr("cluster.gpus"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,330 @@
+#include "tests/accuracy/measurement.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/json_value.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kMostCount = int64_t{1} << 40;
+constexpr double kMostNumber = 1e18;
+
+std::string Given(const JsonValue& value) {
+  switch (value.kind) {
+    case JsonValue::Kind::kNumber:
+      return value.text.substr(0, 40);
+    case JsonValue::Kind::kString:
+      return Quoted(value.text);
+    case JsonValue::Kind::kBool:
+      return value.boolean ? "true" : "false";
+    default:
+      return std::string(JsonKindName(value.kind));
+  }
+}
+
+// The members of one object, each taken once by name.
+class Fields {
+ public:
+  // `where` begins errors: "file.json: run 'x': plan".
+  Fields(const JsonValue& object, std::string where) : object_(object), where_(std::move(where)) {}
+
+  absl::Status Text(const char* name, std::string* target, bool required = false) {
+    const JsonValue* value = Take(name);
+    if (value == nullptr) return required ? Missing(name, "a string") : absl::OkStatus();
+    if (value->kind != JsonValue::Kind::kString) return Bad(name, *value, "a string");
+    if (required && value->text.empty()) return Bad(name, *value, "a string that is not empty");
+    *target = value->text;
+    return absl::OkStatus();
+  }
+  absl::Status Count(const char* name, std::optional<int64_t>* target, int64_t low = 1) {
+    const JsonValue* value = Take(name);
+    if (value == nullptr) return absl::OkStatus();
+    const std::optional<int64_t> number = value->Int64();
+    if (!number || *number < low || *number > kMostCount) {
+      return Bad(name, *value, absl::StrCat("a whole number from ", low, " to 2^40, or null"));
+    }
+    *target = number;
+    return absl::OkStatus();
+  }
+  absl::Status Number(const char* name, std::optional<double>* target, bool zero = false) {
+    const JsonValue* value = Take(name);
+    if (value == nullptr) return absl::OkStatus();
+    const std::optional<double> number = value->Double();
+    if (!number || !(zero ? *number >= 0 : *number > 0) || *number > kMostNumber) {
+      return Bad(name, *value, absl::StrCat("a number ", zero ? "from 0" : "above 0", " to 1e18, or null"));
+    }
+    *target = number;
+    return absl::OkStatus();
+  }
+  absl::Status Truth(const char* name, std::optional<bool>* target) {
+    const JsonValue* value = Take(name);
+    if (value == nullptr) return absl::OkStatus();
+    if (value->kind != JsonValue::Kind::kBool) return Bad(name, *value, "true, false or null");
+    *target = value->boolean;
+    return absl::OkStatus();
+  }
+  // Null if it is absent and not required.
+  absl::StatusOr<const JsonValue*> Nested(const char* name, JsonValue::Kind kind, bool required) {
+    const JsonValue* value = Take(name);
+    if (value == nullptr) {
+      if (!required) return nullptr;
+      return Missing(name, JsonKindName(kind));
+    }
+    if (value->kind != kind) return Bad(name, *value, JsonKindName(kind));
+    return value;
+  }
+  void Ignore(std::initializer_list<const char*> names) {
+    for (const char* name : names) Take(name);
+  }
+  // Members that nobody took: a slip of a known name is an error, others are listed.
+  absl::Status Rest(absl::string_view path, std::vector<std::string>* unread) {
+    for (size_t i = 0; i < object_.names.size(); ++i) {
+      const std::string& name = object_.names[i];
+      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      if (const std::string nearest = Nearest(name, known_); !nearest.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat(where_, ": unknown field ", Quoted(name), " in line ",
+                                                       object_.elements[i].line, "; nearest: '", nearest,
+                                                       "'; known: ", absl::StrJoin(known_, ", ")));
+      }
+      const std::string full = absl::StrCat(path, path.empty() ? "" : ".", name);
+      if (std::find(unread->begin(), unread->end(), full) == unread->end()) unread->push_back(full);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Bad(absl::string_view name, const JsonValue& value, absl::string_view allowed) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where_, ": ", name, " = ", Given(value), " in line ", value.line, "; allowed: ", allowed));
+  }
+  absl::Status Missing(absl::string_view name, absl::string_view allowed) const {
+    return absl::InvalidArgumentError(absl::StrCat(where_, ": ", name, " is missing; it must be ", allowed));
+  }
+
+ private:
+  // Null stands for absent.
+  const JsonValue* Take(const char* name) {
+    known_.emplace_back(name);
+    const JsonValue* value = object_.Find(name);
+    return value == nullptr || value->kind == JsonValue::Kind::kNull ? nullptr : value;
+  }
+
+  const JsonValue& object_;
+  std::string where_;
+  std::vector<std::string> known_;
+};
+
+class RunReader {
+ public:
+  RunReader(const JsonValue& object, std::string where, std::vector<std::string>* unread)
+      : object_(object), where_(std::move(where)), unread_(unread) {}
+
+  absl::StatusOr<Measurement> Read() {
+    Fields fields(object_, where_);
+    WEFT_RETURN_IF_ERROR(fields.Text("id", &run_.id, true));
+    where_ = absl::StrCat(where_, " ", Quoted(run_.id));
+    Fields named(object_, where_);
+    named.Ignore({"id", "confidence", "flops_convention", "tags", "measured_extra", "relative"});
+    WEFT_RETURN_IF_ERROR(named.Text("family", &run_.family, true));
+    WEFT_RETURN_IF_ERROR(named.Text("source", &run_.source, true));
+    WEFT_RETURN_IF_ERROR(named.Text("group", &run_.group));
+    WEFT_RETURN_IF_ERROR(named.Text("notes", &run_.notes));
+    std::optional<bool> core;
+    WEFT_RETURN_IF_ERROR(named.Truth("core", &core));
+    run_.core = core.value_or(false);
+    constexpr auto kObject = JsonValue::Kind::kObject;
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* model, named.Nested("model", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* cluster, named.Nested("cluster", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* plan, named.Nested("plan", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* measured, named.Nested("measured", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* derived, named.Nested("derived", kObject, false));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* extra, named.Nested("plan_extra", kObject, false));
+    WEFT_RETURN_IF_ERROR(named.Rest("", unread_));
+    WEFT_RETURN_IF_ERROR(ReadModel(*model));
+    WEFT_RETURN_IF_ERROR(ReadMachine(*cluster));
+    WEFT_RETURN_IF_ERROR(ReadPlan(*plan));
+    WEFT_RETURN_IF_ERROR(ReadMeasured(*measured));
+    if (derived != nullptr) WEFT_RETURN_IF_ERROR(ReadDerived(*derived));
+    if (extra != nullptr) WEFT_RETURN_IF_ERROR(ReadExtra(*extra));
+    return std::move(run_);
+  }
+
+ private:
+  std::string At(absl::string_view part) const { return absl::StrCat(where_, ": ", part); }
+
+  absl::Status ReadModel(const JsonValue& object) {
+    Fields f(object, At("model"));
+    Measurement::Model& model = run_.model;
+    f.Ignore({"params_b", "moe"});
+    WEFT_RETURN_IF_ERROR(f.Text("kind", &model.kind, true));
+    WEFT_RETURN_IF_ERROR(f.Count("layers", &model.layers));
+    WEFT_RETURN_IF_ERROR(f.Count("hidden", &model.hidden));
+    WEFT_RETURN_IF_ERROR(f.Count("heads", &model.heads));
+    WEFT_RETURN_IF_ERROR(f.Count("kv_heads", &model.kv_heads));
+    WEFT_RETURN_IF_ERROR(f.Count("ffn_hidden", &model.ffn_hidden));
+    WEFT_RETURN_IF_ERROR(f.Count("vocab", &model.vocabulary));
+    WEFT_RETURN_IF_ERROR(f.Count("seq_len", &model.sequence));
+    return f.Rest("model", unread_);
+  }
+
+  absl::Status ReadMachine(const JsonValue& object) {
+    Fields f(object, At("cluster"));
+    Measurement::Machine& machine = run_.machine;
+    WEFT_RETURN_IF_ERROR(f.Text("gpu", &machine.gpu, true));
+    WEFT_RETURN_IF_ERROR(f.Count("gpus", &machine.gpus));
+    WEFT_RETURN_IF_ERROR(f.Count("gpus_per_node", &machine.gpus_per_node));
+    WEFT_RETURN_IF_ERROR(f.Text("intra_node_link", &machine.intra_node_link));
+    WEFT_RETURN_IF_ERROR(f.Text("inter_node_link", &machine.inter_node_link));
+    return f.Rest("cluster", unread_);
+  }
+
+  absl::Status ReadPlan(const JsonValue& object) {
+    Fields f(object, At("plan"));
+    Measurement::Plan& plan = run_.plan;
+    WEFT_RETURN_IF_ERROR(f.Count("tp", &plan.tp));
+    WEFT_RETURN_IF_ERROR(f.Count("pp", &plan.pp));
+    WEFT_RETURN_IF_ERROR(f.Count("dp", &plan.dp));
+    WEFT_RETURN_IF_ERROR(f.Count("cp", &plan.cp));
+    WEFT_RETURN_IF_ERROR(f.Count("ep", &plan.ep));
+    WEFT_RETURN_IF_ERROR(f.Count("vpp", &plan.vpp));
+    WEFT_RETURN_IF_ERROR(f.Count("micro_batch", &plan.micro_batch));
+    WEFT_RETURN_IF_ERROR(f.Count("global_batch", &plan.global_batch));
+    WEFT_RETURN_IF_ERROR(f.Count("zero_stage", &plan.zero_stage, 0));
+    WEFT_RETURN_IF_ERROR(f.Truth("sequence_parallel", &plan.sequence_parallel));
+    WEFT_RETURN_IF_ERROR(f.Text("schedule", &plan.schedule));
+    WEFT_RETURN_IF_ERROR(f.Text("recompute", &plan.recompute));
+    WEFT_RETURN_IF_ERROR(f.Text("precision", &plan.precision));
+    WEFT_RETURN_IF_ERROR(f.Text("offload", &plan.offload));
+    return f.Rest("plan", unread_);
+  }
+
+  absl::Status ReadMeasured(const JsonValue& object) {
+    Fields f(object, At("measured"));
+    f.Ignore({"tflops_per_gpu", "mfu", "hfu", "samples_per_s"});
+    WEFT_RETURN_IF_ERROR(f.Number("iteration_s", &run_.seconds));
+    WEFT_RETURN_IF_ERROR(f.Number("tokens_per_s_per_gpu", &run_.tokens_per_second_per_gpu));
+    WEFT_RETURN_IF_ERROR(f.Number("peak_memory_gb", &run_.peak_memory_gb));
+    WEFT_RETURN_IF_ERROR(f.Truth("oom", &run_.out_of_memory));
+    return f.Rest("measured", unread_);
+  }
+
+  absl::Status ReadDerived(const JsonValue& object) {
+    Fields f(object, At("derived"));
+    f.Ignore({"model_tflops_per_gpu_uniform", "model_util_vs_bf16_peak", "iteration_from"});
+    std::optional<double> seconds, tokens, rounding;
+    WEFT_RETURN_IF_ERROR(f.Number("iteration_s", &seconds));
+    WEFT_RETURN_IF_ERROR(f.Number("tokens_per_s_per_gpu", &tokens));
+    WEFT_RETURN_IF_ERROR(f.Number("rounding_rel", &rounding, true));
+    if (!run_.seconds) run_.seconds = seconds;
+    if (!run_.tokens_per_second_per_gpu) run_.tokens_per_second_per_gpu = tokens;
+    run_.rounding = rounding.value_or(0);
+    return f.Rest("derived", unread_);
+  }
+
+  absl::Status ReadExtra(const JsonValue& object) {
+    for (size_t i = 0; i < object.names.size(); ++i) {
+      const JsonValue& value = object.elements[i];
+      if (value.kind == JsonValue::Kind::kNull) continue;
+      if (value.is_object() || value.is_array()) {
+        return Fields(object, At("plan_extra")).Bad(object.names[i], value, "a string, a number, true or false");
+      }
+      run_.extra[object.names[i]] =
+          value.kind == JsonValue::Kind::kBool ? (value.boolean ? "true" : "false") : value.text;
+    }
+    return absl::OkStatus();
+  }
+
+  const JsonValue& object_;
+  std::string where_;
+  std::vector<std::string>* unread_;
+  Measurement run_;
+};
+
+absl::StatusOr<JsonValue> ParseList(absl::string_view json, absl::string_view source, absl::string_view what) {
+  WEFT_ASSIGN_OR_RETURN(JsonValue list, ParseJson(json, source));
+  if (!list.is_array()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, " holds ", JsonKindName(list.kind), ", not a list of ", what));
+  }
+  for (size_t i = 0; i < list.elements.size(); ++i) {
+    const JsonValue& entry = list.elements[i];
+    if (entry.is_object()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(source, ": ", what, "[", i, "] in line ", entry.line, " is ",
+                                                   JsonKindName(entry.kind), "; it must be an object"));
+  }
+  return list;
+}
+
+absl::StatusOr<RankingSet> ReadRankingSet(const JsonValue& object, std::string where) {
+  RankingSet set;
+  WEFT_RETURN_IF_ERROR(Fields(object, where).Text("group", &set.group, true));
+  Fields f(object, absl::StrCat(where, " ", Quoted(set.group)));
+  f.Ignore(
+      {"group", "strict", "gpus", "seq_len", "global_batch", "precision", "n", "n_oom", "best_over_worst", "oom_ids"});
+  WEFT_RETURN_IF_ERROR(f.Text("metric", &set.metric, true));
+  WEFT_ASSIGN_OR_RETURN(const JsonValue* ids, f.Nested("ids_best_to_worst", JsonValue::Kind::kArray, true));
+  WEFT_ASSIGN_OR_RETURN(const JsonValue* values, f.Nested("values", JsonValue::Kind::kArray, true));
+  std::vector<std::string> unread;
+  WEFT_RETURN_IF_ERROR(f.Rest("", &unread));
+  if (ids->elements.size() != values->elements.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(where, " ", Quoted(set.group), ": values has ",
+                                                   values->elements.size(), " entries; it must have as many as ",
+                                                   "ids_best_to_worst, ", ids->elements.size()));
+  }
+  std::set<std::string> seen;
+  for (size_t i = 0; i < ids->elements.size(); ++i) {
+    const JsonValue& id = ids->elements[i];
+    if (id.kind != JsonValue::Kind::kString || !seen.insert(id.text).second) {
+      return f.Bad(absl::StrCat("ids_best_to_worst[", i, "]"), id, "an id that the list does not have yet");
+    }
+    const std::optional<double> value = values->elements[i].Double();
+    if (!value || !(*value > 0) || *value > kMostNumber) {
+      return f.Bad(absl::StrCat("values[", i, "]"), values->elements[i], "a number above 0 to 1e18");
+    }
+    set.ids.push_back(id.text);
+    set.values.push_back(*value);
+  }
+  return set;
+}
+
+}  // namespace
+
+absl::StatusOr<Measurements> ParseMeasurements(absl::string_view json, absl::string_view source) {
+  WEFT_ASSIGN_OR_RETURN(const JsonValue list, ParseList(json, source, "runs"));
+  Measurements measurements;
+  std::set<std::string> ids;
+  for (size_t i = 0; i < list.elements.size(); ++i) {
+    WEFT_ASSIGN_OR_RETURN(
+        Measurement run,
+        RunReader(list.elements[i], absl::StrCat(source, ": runs[", i, "]"), &measurements.unread).Read());
+    if (!ids.insert(run.id).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(source, ": runs[", i, "] ", Quoted(run.id), ": id is that of an earlier run"));
+    }
+    measurements.runs.push_back(std::move(run));
+  }
+  return measurements;
+}
+
+absl::StatusOr<std::vector<RankingSet>> ParseRankingSets(absl::string_view json, absl::string_view source) {
+  WEFT_ASSIGN_OR_RETURN(const JsonValue list, ParseList(json, source, "sets"));
+  std::vector<RankingSet> sets;
+  for (size_t i = 0; i < list.elements.size(); ++i) {
+    WEFT_ASSIGN_OR_RETURN(RankingSet set, ReadRankingSet(list.elements[i], absl::StrCat(source, ": sets[", i, "]")));
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+bool IsFittedSource(absl::string_view source) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char byte : source) hash = (hash ^ byte) * 0x100000001b3;
+  return hash >> 63 == 0;
+}
+
+}  // namespace weft

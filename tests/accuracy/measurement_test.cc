@@ -1,0 +1,125 @@
+#include "tests/accuracy/measurement.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const char kRun[] = R"([{"id": "r1", "family": "f", "source": "s", "group": "g", "notes": "n", "core": true, "tags": [],
+  "model": {"layers": 4, "hidden": 64, "heads": 2, "kv_heads": 2, "ffn_hidden": 256, "vocab": null, "seq_len": 128,
+            "params_b": 0.1, "kind": "dense-gpt"},
+  "cluster": {"gpu": "A100-80GB", "gpus": 8, "gpus_per_node": 8, "intra_node_link": "NVLink", "inter_node_link": null},
+  "plan": {"tp": 2, "pp": 2, "dp": 2, "cp": 1, "ep": 1, "vpp": 1, "schedule": "1f1b", "micro_batch": 1,
+           "global_batch": 16, "zero_stage": 0, "recompute": "full", "sequence_parallel": false,
+           "precision": "bf16", "offload": null},
+  "plan_extra": {"attention_kernel": "FlashAttention", "tp_overlap": true, "n": 3, "none": null},
+  "measured": {"iteration_s": null, "mfu": 0.5, "peak_memory_gb": 3.5, "oom": false},
+  "derived": {"iteration_s": 1.5, "tokens_per_s_per_gpu": 7, "rounding_rel": 0.01, "iteration_from": "x"}}])";
+
+std::string Error(const std::string& from, const std::string& to) {
+  const std::string text = absl::StrReplaceAll(kRun, {{from, to}});
+  EXPECT_NE(text, kRun) << from;
+  const auto read = ParseMeasurements(text, "f.json");
+  EXPECT_FALSE(read.ok()) << to;
+  EXPECT_EQ(std::string(read.status().message()).find('\n'), std::string::npos);
+  return std::string(read.status().message());
+}
+
+TEST(Measurements, ReadsARun) {
+  const auto read = ParseMeasurements(kRun, "f.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->runs.size(), 1u);
+  EXPECT_TRUE(read->unread.empty());
+  const Measurement& run = read->runs[0];
+  EXPECT_EQ(run.id, "r1");
+  EXPECT_TRUE(run.core);
+  EXPECT_EQ(run.model.layers, 4);
+  EXPECT_FALSE(run.model.vocabulary);
+  EXPECT_EQ(run.machine.gpu, "A100-80GB");
+  EXPECT_EQ(run.machine.inter_node_link, "");
+  EXPECT_EQ(run.plan.zero_stage, 0);
+  EXPECT_EQ(run.plan.sequence_parallel, false);
+  EXPECT_EQ(run.extra.at("attention_kernel"), "FlashAttention");
+  EXPECT_EQ(run.extra.at("tp_overlap"), "true");
+  EXPECT_EQ(run.extra.at("n"), "3");
+  EXPECT_EQ(run.extra.count("none"), 0u);
+  // What is not printed is taken from what was worked out.
+  EXPECT_EQ(run.seconds, 1.5);
+  EXPECT_EQ(run.tokens_per_second_per_gpu, 7);
+  EXPECT_EQ(run.rounding, 0.01);
+  EXPECT_EQ(run.peak_memory_gb, 3.5);
+  EXPECT_EQ(run.out_of_memory, false);
+}
+
+TEST(Measurements, PrintedTimeGoesFirst) {
+  const auto read =
+      ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"iteration_s\": null", "\"iteration_s\": 2"}}), "f");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->runs[0].seconds, 2);
+}
+
+TEST(Measurements, RefusesByRunAndField) {
+  EXPECT_EQ(Error("\"layers\": 4", "\"layers\": 4.5"),
+            "f.json: runs[0] 'r1': model: layers = 4.5 in line 2; allowed: a whole number from 1 to 2^40, or null");
+  EXPECT_THAT(Error("\"heads\": 2, \"kv", "\"heads\": 0, \"kv"), HasSubstr("model: heads = 0"));
+  EXPECT_THAT(Error("\"tp\": 2", "\"tp\": \"2\""), HasSubstr("'r1': plan: tp = '2'"));
+  EXPECT_THAT(Error("\"zero_stage\": 0", "\"zero_stage\": -1"), HasSubstr("zero_stage = -1"));
+  EXPECT_THAT(Error("\"sequence_parallel\": false", "\"sequence_parallel\": 0"), HasSubstr("sequence_parallel = 0"));
+  EXPECT_THAT(Error("\"gpu\": \"A100-80GB\"", "\"gpu\": null"), HasSubstr("'r1': cluster: gpu is missing"));
+  EXPECT_THAT(Error("\"iteration_s\": 1.5", "\"iteration_s\": -1.5"), HasSubstr("derived: iteration_s = -1.5"));
+  EXPECT_THAT(Error("\"iteration_s\": 1.5", "\"iteration_s\": 1e999"), HasSubstr("iteration_s = 1e999"));
+  EXPECT_THAT(Error("\"oom\": false", "\"oom\": \"no\""), HasSubstr("measured: oom = 'no'"));
+  EXPECT_THAT(Error("\"n\": 3", "\"n\": [3]"), HasSubstr("plan_extra: n = an array"));
+  EXPECT_THAT(Error("\"id\": \"r1\"", "\"id\": \"\""), HasSubstr("runs[0]: id = ''"));
+  EXPECT_THAT(Error("\"plan\": {", "\"plan\": 3, \"x\": {"), HasSubstr("plan = 3"));
+  EXPECT_THAT(Error("\"family\": \"f\", ", ""), HasSubstr("family is missing"));
+  // A slip is not passed over.
+  EXPECT_THAT(Error("\"micro_batch\"", "\"micro_bacth\""), HasSubstr("nearest: 'micro_batch'"));
+  EXPECT_THAT(std::string(ParseMeasurements("{}", "f").status().message()), HasSubstr("not a list of runs"));
+  EXPECT_THAT(std::string(ParseMeasurements("[3]", "f").status().message()),
+              HasSubstr("runs[0] in line 1 is a number"));
+  const std::string twice = absl::StrReplaceAll(kRun, {{"}}]", "}},"}}) + (kRun + 1);
+  EXPECT_THAT(std::string(ParseMeasurements(twice, "f").status().message()), HasSubstr("id is that of an earlier run"));
+}
+
+TEST(Measurements, OtherMembersAreListed) {
+  const auto read =
+      ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"gpus\": 8", "\"coolant\": 1, \"gpus\": 8"}}), "f.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->unread, ElementsAre("cluster.coolant"));
+}
+
+TEST(RankingSets, ReadAndRefused) {
+  const auto read = ParseRankingSets(
+      R"([{"group": "g", "strict": true, "metric": "mfu", "ids_best_to_worst": ["a", "b"], "values": [2, 1.5]}])", "r");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT((*read)[0].ids, ElementsAre("a", "b"));
+  EXPECT_THAT((*read)[0].values, ElementsAre(2, 1.5));
+  const auto error = [](const char* ids, const char* values) {
+    const std::string text =
+        absl::StrCat(R"([{"group": "g", "metric": "mfu", "ids_best_to_worst": )", ids, ", \"values\": ", values, "}]");
+    return std::string(ParseRankingSets(text, "r").status().message());
+  };
+  EXPECT_THAT(error("[\"a\"]", "[]"), HasSubstr("sets[0] 'g': values has 0 entries"));
+  EXPECT_THAT(error("[\"a\", \"a\"]", "[1, 1]"), HasSubstr("ids_best_to_worst[1] = 'a'"));
+  EXPECT_THAT(error("[\"a\"]", "[0]"), HasSubstr("values[0] = 0"));
+  EXPECT_THAT(error("3", "[]"), HasSubstr("ids_best_to_worst = 3"));
+}
+
+TEST(FittedSource, IsAFixedHash) {
+  // FNV-1a: af63dc4c8601ec8c, 85944171f73967e8, 08985907b541d342.
+  EXPECT_FALSE(IsFittedSource("a"));
+  EXPECT_FALSE(IsFittedSource("foobar"));
+  EXPECT_TRUE(IsFittedSource("fo"));
+}
+
+}  // namespace
+}  // namespace weft

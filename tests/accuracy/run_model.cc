@@ -1,0 +1,135 @@
+#include "tests/accuracy/run_model.h"
+
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/graph_builder.h"
+#include "compiler/import_hf.h"
+#include "proto/json.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+struct Sizes {
+  int64_t layers = 0, width = 0, heads = 0, kv_heads = 0, inner = 0, vocabulary = 0, sequence = 0;
+};
+
+absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_view name) {
+  if (size) return *size;
+  return absl::InvalidArgumentError(absl::StrCat("model.", name, " is not stated"));
+}
+
+absl::Status CheckKind(absl::string_view kind) {
+  constexpr struct {
+    absl::string_view word, reason;
+  } kRefused[] = {
+      {"moe", "weft has no experts"},
+      {"microbench", "it is the time of one layer, not of a training step"},
+      {"parallel block", "weft's models of text have no blocks of parallel attention and feed-forward layers"},
+      {"bert", "it is a BERT, whose sizes the sources do not state"},
+  };
+  for (const auto& refused : kRefused) {
+    if (!absl::StrContains(kind, refused.word)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model.kind is '", kind.substr(0, 80), "': ", refused.reason));
+  }
+  if (absl::StartsWith(kind, "dense-gpt") || absl::StartsWith(kind, "dense-llama")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.kind is '", kind.substr(0, 80), "'; known: dense-gpt, dense-llama"));
+}
+
+std::string Gpt2Config(const Sizes& s, double dropout) {
+  return absl::StrFormat(
+      R"({"model_type": "gpt2", "vocab_size": %d, "n_embd": %d, "n_layer": %d, "n_head": %d, "n_positions": %d,
+          "n_inner": %d, "resid_pdrop": %s, "embd_pdrop": %s, "attn_pdrop": %s})",
+      s.vocabulary, s.width, s.layers, s.heads, s.sequence, s.inner, JsonNumber(dropout), JsonNumber(dropout),
+      JsonNumber(dropout));
+}
+
+std::string LlamaConfig(const Sizes& s, bool tied) {
+  return absl::StrFormat(
+      R"({"model_type": "llama", "vocab_size": %d, "hidden_size": %d, "num_hidden_layers": %d,
+          "num_attention_heads": %d, "num_key_value_heads": %d, "max_position_embeddings": %d,
+          "intermediate_size": %d, "tie_word_embeddings": %s})",
+      s.vocabulary, s.width, s.layers, s.heads, s.kv_heads, s.sequence, s.inner, tied ? "true" : "false");
+}
+
+// A GPT whose heads share keys and values (Nemotron-4, arXiv:2402.16819): no biases, rotary positions, a head of its
+// own. Its squared ReLU moves as many bytes as a GELU.
+ModelGraph GroupedGpt(const Sizes& s) {
+  GraphBuilder b("grouped-gpt", s.vocabulary, s.sequence);
+  const double init = 0.02, residual = init / std::sqrt(2.0 * static_cast<double>(s.layers));
+  const int64_t head_size = s.width / s.heads, kv_width = s.kv_heads * head_size;
+  const auto norm = [&](const std::string& name, const std::string& x) {
+    OpAttributes attributes;
+    attributes.set_epsilon(1e-5);
+    return b.Op(name, "layer_norm",
+                {x, b.Constant(name + ".weight", s.width, 1), b.Constant(name + ".bias", s.width, 0)}, attributes);
+  };
+  const auto linear = [&](const std::string& name, const std::string& x, int64_t from, int64_t to, double scale) {
+    return b.Linear(name, name, x, from, to, scale, false);
+  };
+  OpAttributes rope;
+  rope.set_head_size(head_size);
+  rope.set_base(10000);
+  OpAttributes attention;
+  attention.set_heads(s.heads);
+  attention.set_kv_heads(s.kv_heads);
+  attention.set_causal(true);
+  const std::string table = b.Weight("embed.weight", {s.vocabulary, s.width}, init);
+  b.HasVocabularyRows();
+  std::string x = b.Op("embed", "embedding", {b.Op("tokens", "tokens", {}), table});
+  for (int64_t block = 0; block < s.layers; ++block) {
+    b.NextLayer();
+    const std::string h = absl::StrCat("h.", block, ".");
+    const std::string normed = norm(h + "norm_1", x);
+    const std::string q = b.Op(h + "q_rope", "rope", {linear(h + "q", normed, s.width, s.width, init)}, rope);
+    const std::string k = b.Op(h + "k_rope", "rope", {linear(h + "k", normed, s.width, kv_width, init)}, rope);
+    const std::string v = linear(h + "v", normed, s.width, kv_width, init);
+    const std::string heads = b.Op(h + "attention", "attention", {q, k, v}, attention);
+    const std::string middle =
+        b.Op(h + "attention_sum", "add", {x, linear(h + "o", heads, s.width, s.width, residual)});
+    const std::string wide = linear(h + "up", norm(h + "norm_2", middle), s.width, s.inner, init);
+    x = b.Op(h + "sum", "add",
+             {middle, linear(h + "down", b.Op(h + "act", "gelu", {wide}), s.inner, s.width, residual)});
+  }
+  b.NextLayer();
+  const std::string normed = norm("norm", x);
+  const std::string head = b.Weight("head.weight", {s.vocabulary, s.width}, init);
+  b.HasVocabularyRows();
+  b.Loss("head", {normed, head});
+  return b.Take();
+}
+
+}  // namespace
+
+absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Framework& framework,
+                                   std::vector<std::string>* assumptions) {
+  const Measurement::Model& model = run.model;
+  WEFT_RETURN_IF_ERROR(CheckKind(model.kind));
+  Sizes s;
+  WEFT_ASSIGN_OR_RETURN(s.layers, Stated(model.layers, "layers"));
+  WEFT_ASSIGN_OR_RETURN(s.width, Stated(model.hidden, "hidden"));
+  WEFT_ASSIGN_OR_RETURN(s.heads, Stated(model.heads, "heads"));
+  WEFT_ASSIGN_OR_RETURN(s.inner, Stated(model.ffn_hidden, "ffn_hidden"));
+  WEFT_ASSIGN_OR_RETURN(s.sequence, Stated(model.sequence, "seq_len"));
+  s.kv_heads = model.kv_heads.value_or(s.heads);
+  const bool llama = absl::StartsWith(model.kind, "dense-llama");
+  // Vocabularies of GPT-2 as Megatron pads it, and of Llama.
+  s.vocabulary = model.vocabulary.value_or(llama ? 32000 : 51200);
+  if (!model.vocabulary) assumptions->push_back(absl::StrCat("a vocabulary of ", s.vocabulary));
+  if (llama) {
+    return ImportHuggingFaceConfig(LlamaConfig(s, absl::StrContains(model.kind, "tied")), run.id);
+  }
+  if (s.kv_heads == s.heads) return ImportHuggingFaceConfig(Gpt2Config(s, framework.dropout), run.id);
+  if (s.heads % s.kv_heads != 0 || s.width % s.heads != 0 || s.width / s.heads % 2 != 0 || s.layers > 10000) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.heads = ", s.heads, " does not fit kv_heads = ", s.kv_heads, " and hidden = ", s.width));
+  }
+  return GroupedGpt(s);
+}
+
+}  // namespace weft

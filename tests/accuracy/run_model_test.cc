@@ -1,0 +1,78 @@
+#include "tests/accuracy/run_model.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/validate.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Measurement MakeRun(const std::string& kind) {
+  Measurement run;
+  run.id = "run";
+  run.model.kind = kind;
+  run.model.layers = 3;
+  run.model.hidden = 64;
+  run.model.heads = 4;
+  run.model.kv_heads = 4;
+  run.model.ffn_hidden = 160;
+  run.model.vocabulary = 1000;
+  run.model.sequence = 128;
+  return run;
+}
+
+int64_t Parameters(const ModelGraph& graph) {
+  int64_t sum = 0;
+  for (const GraphParameter& parameter : graph.parameters()) {
+    int64_t elements = 1;
+    for (int64_t extent : parameter.shape()) elements *= extent;
+    sum += elements;
+  }
+  return sum;
+}
+
+TEST(RunModel, SizesBecomeParameters) {
+  const auto parameters = [](const Measurement& run) {
+    std::vector<std::string> assumptions;
+    const auto graph = ModelOf(run, FrameworkOf(""), &assumptions);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
+    return Parameters(*graph);
+  };
+  const int64_t d = 64, f = 160, v = 1000, s = 128;
+  // Products with biases, two norms, embeddings of tokens and positions, the last norm.
+  EXPECT_EQ(parameters(MakeRun("dense-gpt (MPT)")),
+            3 * (4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d) + v * d + s * d + 2 * d);
+  const int64_t llama = 3 * (4 * d * d + 3 * d * f + 2 * d) + v * d + d;
+  EXPECT_EQ(parameters(MakeRun("dense-llama")), llama + v * d);
+  EXPECT_EQ(parameters(MakeRun("dense-llama (tied embeddings)")), llama);
+  Measurement grouped = MakeRun("dense-gpt");
+  grouped.model.kv_heads = 2;
+  EXPECT_EQ(parameters(grouped), 3 * (3 * d * d + 2 * d * f + 4 * d) + 2 * v * d + 2 * d);
+}
+
+TEST(RunModel, MissingSizesAreNamedAndVocabulariesAssumed) {
+  std::vector<std::string> assumptions;
+  Measurement run = MakeRun("dense-llama");
+  run.model.vocabulary.reset();
+  ASSERT_TRUE(ModelOf(run, FrameworkOf(""), &assumptions).ok());
+  EXPECT_THAT(assumptions, ElementsAre("a vocabulary of 32000"));
+  run.model.heads.reset();
+  EXPECT_EQ(std::string(ModelOf(run, FrameworkOf(""), &assumptions).status().message()), "model.heads is not stated");
+  run.model.heads = 3;
+  EXPECT_THAT(std::string(ModelOf(run, FrameworkOf(""), &assumptions).status().message()), HasSubstr("heads"));
+  for (const char* kind : {"moe", "moe-mla", "bert", "microbench-one-layer (dense-gpt)", "mamba",
+                           "dense-gpt (parallel block + sliding window)"}) {
+    EXPECT_THAT(std::string(ModelOf(MakeRun(kind), FrameworkOf(""), &assumptions).status().message()),
+                HasSubstr(std::string("model.kind is '") + kind));
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,248 @@
+#include "tests/accuracy/run_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_view name) {
+  if (size) return *size;
+  return absl::InvalidArgumentError(absl::StrCat("plan.", name, " is not stated"));
+}
+
+absl::Status Inexpressible(absl::string_view field, absl::string_view given, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is '", given.substr(0, 80), "': ", why));
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Measurement& run, const Framework& framework, std::vector<std::string>* assumptions)
+      : run_(run), framework_(framework), assumptions_(assumptions) {}
+
+  absl::StatusOr<RunPlan> Build() {
+    WEFT_RETURN_IF_ERROR(Mesh());
+    WEFT_RETURN_IF_ERROR(Batch());
+    WEFT_RETURN_IF_ERROR(Schedule());
+    WEFT_RETURN_IF_ERROR(Precisions());
+    Attention();
+    WEFT_RETURN_IF_ERROR(Recomputes());
+    WEFT_RETURN_IF_ERROR(Sharding());
+    made_.recipe.set_dropout(framework_.dropout);
+    made_.plan.set_dropout_masks(framework_.dropout > 0);
+    return std::move(made_);
+  }
+
+ private:
+  void Assume(std::string text) { assumptions_->push_back(std::move(text)); }
+
+  absl::Status Mesh() {
+    const Measurement::Plan& plan = run_.plan;
+    if (plan.cp.value_or(1) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("plan.cp = ", *plan.cp, ": weft has no context parallelism"));
+    }
+    if (plan.ep.value_or(1) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("plan.ep = ", *plan.ep, ": weft has no expert parallelism"));
+    }
+    WEFT_ASSIGN_OR_RETURN(tp_, Stated(plan.tp, "tp"));
+    WEFT_ASSIGN_OR_RETURN(pp_, Stated(plan.pp, "pp"));
+    WEFT_ASSIGN_OR_RETURN(dp_, Stated(plan.dp, "dp"));
+    constexpr int64_t kMost = int64_t{1} << 20;
+    const int64_t gpus = run_.machine.gpus.value_or(0);
+    if (tp_ > kMost || pp_ > kMost || dp_ > kMost || tp_ * pp_ > kMost || tp_ * pp_ * dp_ != gpus) {
+      return absl::InvalidArgumentError(absl::StrCat("plan.tp = ", tp_, ", pp = ", pp_, " and dp = ", dp_,
+                                                     " do not make up the ", gpus, " devices of the cluster"));
+    }
+    // Tensor parallelism innermost, the pipeline outermost: the order of all frameworks in the list.
+    const std::pair<const char*, int64_t> axes[] = {{"x", tp_}, {"data", dp_}, {"pipe", pp_}};
+    for (const auto& [name, size] : axes) {
+      if (size == 1 && std::string(name) != "pipe") continue;
+      MeshAxis* axis = made_.plan.mutable_mesh()->add_axes();
+      axis->set_name(name);
+      axis->set_size(size);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Batch() {
+    WEFT_ASSIGN_OR_RETURN(const int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
+    if (!run_.model.sequence) return absl::InvalidArgumentError("model.seq_len is not stated");
+    int64_t micro = run_.plan.micro_batch.value_or(1);
+    if (!run_.plan.micro_batch) Assume("microbatches of one sequence");
+    made_.recipe.set_sequence_length(*run_.model.sequence);
+    made_.recipe.set_global_batch_sequences(batch);
+    made_.recipe.set_microbatch_sequences(micro);
+    return absl::OkStatus();
+  }
+
+  absl::Status Schedule() {
+    const Measurement::Plan& plan = run_.plan;
+    if (!run_.model.layers) return absl::InvalidArgumentError("model.layers is not stated");
+    const int64_t blocks = *run_.model.layers;
+    const std::string& name = plan.schedule;
+    int64_t per_rank = plan.vpp.value_or(1);
+    std::string schedule = "1f1b";
+    if (absl::StartsWith(name, "interleaved-1f1b") || (per_rank > 1 && (name.empty() || name == "1f1b"))) {
+      schedule = "interleaved";
+      if (!plan.vpp || per_rank == 1) {
+        const int64_t units = blocks % pp_ == 0 ? blocks : blocks + 2;
+        if (absl::StrContains(name, "1 layer per chunk") && units % pp_ == 0) {
+          per_rank = units / pp_;
+        } else {
+          per_rank = 2;
+          Assume("two virtual stages per rank");
+        }
+      }
+    } else if (absl::StrContains(name, "ZB-1p")) {
+      schedule = "zb-h1";
+    } else if (absl::StrContains(name, "ZB-2p")) {
+      schedule = "zb-h2";
+    } else if (absl::StartsWith(name, "message-driven")) {
+      schedule = "axonn";
+    } else if (absl::StartsWith(name, "chimera") || absl::StartsWith(name, "hanayo")) {
+      schedule = name.substr(0, name.find(' '));
+    } else if (!name.empty() && name != "none" && !absl::StartsWith(name, "1f1b")) {
+      return Inexpressible("plan.schedule", name, "weft has no schedule of this name");
+    } else if (name.empty() && pp_ > 1) {
+      Assume("schedule 1f1b");
+    }
+    if (pp_ == 1) {
+      schedule = "1f1b";
+      per_rank = 1;
+    }
+    made_.plan.mutable_schedule()->set_name(schedule);
+    if (schedule == "interleaved") made_.plan.mutable_schedule()->set_virtual_stages(static_cast<int32_t>(per_rank));
+    const int64_t stages = pp_ * per_rank;
+    constexpr int64_t kMostBlocks = 10000;
+    if (blocks > kMostBlocks || stages > blocks + 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.layers = ", blocks, " cannot be cut into ", stages, " stages"));
+    }
+    if (pp_ > 1 && framework_.blocking_transfers) made_.plan.set_transfer_placement(DEFERRED);
+    // Others place their stages in their own way.
+    if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") {
+      return absl::OkStatus();
+    }
+    if (blocks % stages != 0) Assume("layers cut as evenly as they can be");
+    for (int32_t layers : LayersPerStage(blocks, stages)) {
+      made_.plan.mutable_partition()->add_layers_per_stage(layers);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Precisions() {
+    const std::string given = absl::AsciiStrToLower(run_.plan.precision);
+    if (absl::StrContains(given, "fp8")) {
+      return Inexpressible("plan.precision", run_.plan.precision, "weft has no 8-bit floating point");
+    }
+    const std::string gpu = absl::AsciiStrToUpper(run_.machine.gpu);
+    const bool old = absl::StrContains(gpu, "V100") || absl::StrContains(gpu, "P100");
+    const bool half = absl::StrContains(given, "fp16") || (given.empty() && (old || framework_.half_gradients));
+    if (given.empty()) Assume(half ? "fp16" : "bf16");
+    Precision& precision = *made_.plan.mutable_precision();
+    const DType compute = half ? FP16 : BF16;
+    precision.set_compute(compute);
+    precision.set_params(compute);
+    const bool small = (half && framework_.half_gradients) || absl::StrContains(given, "reduce in bf16");
+    precision.set_grads(half && framework_.half_gradients ? FP16 : FP32);
+    precision.set_reduce(small ? compute : FP32);
+    precision.set_master(FP32);
+    precision.set_moments(FP32);
+    return absl::OkStatus();
+  }
+
+  void Attention() {
+    made_.plan.set_attention(framework_.attention);
+    const auto kernel = run_.extra.find("attention_kernel");
+    if (kernel == run_.extra.end()) return;
+    const bool fused =
+        absl::StrContains(kernel->second, "Flash") && !absl::StartsWith(absl::AsciiStrToLower(kernel->second), "no ");
+    made_.plan.set_attention(fused ? FUSED : MATERIALIZED);
+  }
+
+  absl::Status Recomputes() {
+    const std::string& given = run_.plan.recompute;
+    Recompute& recompute = *made_.plan.mutable_recompute();
+    if (given == "none") return absl::OkStatus();
+    if (given.empty()) {
+      made_.recompute_unknown = true;
+    } else if (absl::StartsWith(given, "full")) {
+      recompute.set_mode(Recompute::FULL);
+    } else if (absl::StrContains(given, "per op")) {
+      Assume("operators recomputed one by one cost nothing");
+    } else if (given == "selective" || absl::StrContains(given, "attention core")) {
+      // A fused kernel computes scores again by itself.
+      if (made_.plan.attention() == MATERIALIZED) recompute.set_mode(Recompute::SELECTIVE);
+    } else {
+      return Inexpressible("plan.recompute", given, "weft has no such choice");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sharding() {
+    const Measurement::Plan& plan = run_.plan;
+    const bool sequence_parallel = plan.sequence_parallel.value_or(framework_.sequence_parallel);
+    made_.plan.set_sequence_parallel(sequence_parallel && tp_ > 1);
+    if (!plan.sequence_parallel && tp_ > 1) {
+      Assume(absl::StrCat(sequence_parallel ? "with" : "without", " sequence parallelism"));
+    }
+    made_.plan.mutable_overlap()->set_all_reduce(framework_.overlaps_tensor);
+    const int64_t stage = plan.zero_stage.value_or(0);
+    if (!plan.zero_stage && dp_ > 1) Assume("optimizer states on every replica");
+    if (stage > 3) return absl::InvalidArgumentError(absl::StrCat("plan.zero_stage = ", stage, "; weft has 0 to 3"));
+    if (stage > 0 && dp_ > 1) {
+      made_.plan.mutable_zero()->set_stage(static_cast<int32_t>(stage));
+      int64_t group = 0;
+      const auto stated = run_.extra.find("zero1_shard_group");
+      if (stage == 1 && stated != run_.extra.end() && absl::SimpleAtoi(stated->second, &group) && group > 0 &&
+          group < dp_) {
+        made_.plan.mutable_zero()->set_group(group);
+      }
+    }
+    // Megatron sums gradients behind the pipeline's end, chunk by chunk.
+    if (stage < 3) made_.plan.set_gradient_sync(LAZY);
+    if (plan.offload.empty() || plan.offload == "none") return absl::OkStatus();
+    if (!absl::StartsWith(plan.offload, "optimizer to CPU")) {
+      return Inexpressible("plan.offload", plan.offload, "weft leaves parameters on the device");
+    }
+    made_.plan.mutable_offload()->set_optimizer(true);
+    return absl::OkStatus();
+  }
+
+  const Measurement& run_;
+  const Framework& framework_;
+  std::vector<std::string>* assumptions_;
+  RunPlan made_;
+  int64_t tp_ = 1, pp_ = 1, dp_ = 1;
+};
+
+}  // namespace
+
+std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages) {
+  std::vector<int32_t> layers(static_cast<size_t>(stages));
+  if ((blocks + 2) % stages == 0 && blocks % stages != 0) {
+    std::fill(layers.begin(), layers.end(), static_cast<int32_t>((blocks + 2) / stages));
+    return layers;
+  }
+  for (int64_t i = 0; i < stages; ++i) {
+    const bool more = i > 0 && i <= blocks % stages;
+    layers[static_cast<size_t>(i)] = static_cast<int32_t>(blocks / stages + (more ? 1 : 0));
+  }
+  ++layers.front();
+  ++layers.back();
+  return layers;
+}
+
+absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Framework& framework,
+                               std::vector<std::string>* assumptions) {
+  return PlanBuilder(run, framework, assumptions).Build();
+}
+
+}  // namespace weft

@@ -1,0 +1,176 @@
+#include "tests/accuracy/run_plan.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Measurement Run() {
+  Measurement run;
+  run.machine.gpu = "A100";
+  run.machine.gpus = 16;
+  run.model.layers = 8;
+  run.model.sequence = 128;
+  run.plan.tp = 2;
+  run.plan.pp = 4;
+  run.plan.dp = 2;
+  run.plan.micro_batch = 1;
+  run.plan.global_batch = 32;
+  run.plan.schedule = "1f1b";
+  run.plan.recompute = "full";
+  run.plan.precision = "bf16";
+  return run;
+}
+
+RunPlan Make(const std::function<void(Measurement*)>& change, const char* family = "",
+             std::vector<std::string>* assumptions = nullptr) {
+  Measurement run = Run();
+  change(&run);
+  std::vector<std::string> unused;
+  const auto plan = PlanOf(run, FrameworkOf(family), assumptions == nullptr ? &unused : assumptions);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.value_or(RunPlan());
+}
+
+std::string Reason(const std::function<void(Measurement*)>& change) {
+  Measurement run = Run();
+  change(&run);
+  std::vector<std::string> unused;
+  const auto plan = PlanOf(run, FrameworkOf(""), &unused);
+  EXPECT_FALSE(plan.ok());
+  return std::string(plan.status().message());
+}
+
+TEST(RunPlan, MeshBatchAndPrecision) {
+  const RunPlan made = Make([](Measurement*) {});
+  ASSERT_EQ(made.plan.mesh().axes_size(), 3);
+  EXPECT_EQ(made.plan.mesh().axes(0).name(), "x");
+  EXPECT_EQ(made.plan.mesh().axes(0).size(), 2);
+  EXPECT_EQ(made.plan.mesh().axes(1).name(), "data");
+  EXPECT_EQ(made.plan.mesh().axes(2).name(), "pipe");
+  EXPECT_EQ(made.plan.mesh().axes(2).size(), 4);
+  EXPECT_EQ(made.recipe.global_batch_sequences(), 32);
+  EXPECT_EQ(made.recipe.sequence_length(), 128);
+  EXPECT_EQ(made.plan.precision().compute(), BF16);
+  EXPECT_EQ(made.plan.precision().grads(), FP32);
+  EXPECT_EQ(made.plan.recompute().mode(), Recompute::FULL);
+  EXPECT_THAT(made.plan.partition().layers_per_stage(), ElementsAre(3, 2, 2, 3));
+  EXPECT_FALSE(made.recompute_unknown);
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "fp16 mixed"; }, "Korthikanti").plan.precision().reduce(),
+            FP16);
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "bf16 (reduce in bf16, PURE)"; }).plan.precision().reduce(),
+            BF16);
+}
+
+TEST(RunPlan, Schedules) {
+  const auto schedule = [](const char* name, std::optional<int64_t> vpp = std::nullopt) {
+    return Make([&](Measurement* r) {
+             r->plan.schedule = name;
+             r->plan.vpp = vpp;
+           })
+        .plan.schedule();
+  };
+  EXPECT_EQ(schedule("1f1b (DeepSpeed)").name(), "1f1b");
+  EXPECT_EQ(schedule("interleaved-1f1b", 2).name(), "interleaved");
+  EXPECT_EQ(schedule("interleaved-1f1b", 2).virtual_stages(), 2);
+  EXPECT_EQ(schedule("", 2).name(), "interleaved");
+  EXPECT_EQ(schedule("zero-bubble ZB-1p").name(), "zb-h1");
+  EXPECT_EQ(schedule("zero-bubble ZB-2p").name(), "zb-h2");
+  EXPECT_EQ(schedule("chimera (forward doubling)").name(), "chimera");
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "DualPipe"; }), HasSubstr("plan.schedule is 'DualPipe'"));
+  // 22 layers, embedding and head are 24: three to a rank, one to a chunk.
+  const RunPlan chunks = Make([](Measurement* r) {
+    r->model.layers = 22;
+    r->plan.schedule = "interleaved-1f1b (1 layer per chunk)";
+  });
+  EXPECT_EQ(chunks.plan.schedule().virtual_stages(), 6);
+  EXPECT_EQ(chunks.plan.partition().layers_per_stage_size(), 24);
+}
+
+TEST(RunPlan, WhatIsUnknownIsAssumedAloud) {
+  std::vector<std::string> assumptions;
+  const RunPlan made = Make(
+      [](Measurement* r) {
+        r->plan.micro_batch.reset();
+        r->plan.schedule.clear();
+        r->plan.recompute.clear();
+      },
+      "", &assumptions);
+  EXPECT_TRUE(made.recompute_unknown);
+  EXPECT_EQ(made.plan.schedule().name(), "1f1b");
+  EXPECT_THAT(assumptions, Contains("microbatches of one sequence"));
+  EXPECT_THAT(assumptions, Contains("schedule 1f1b"));
+  EXPECT_THAT(assumptions, Contains("with sequence parallelism"));
+  EXPECT_TRUE(made.plan.sequence_parallel());
+  EXPECT_FALSE(Make([](Measurement* r) { r->plan.sequence_parallel = false; }).plan.sequence_parallel());
+}
+
+TEST(RunPlan, AttentionAndRecompute) {
+  const auto selective = [](Measurement* r) { r->plan.recompute = "selective (attention core)"; };
+  EXPECT_EQ(Make(selective, "Korthikanti 2022").plan.recompute().mode(), Recompute::SELECTIVE);
+  EXPECT_EQ(Make(selective, "Korthikanti 2022").plan.attention(), MATERIALIZED);
+  // A fused kernel does that by itself.
+  EXPECT_EQ(Make(selective).plan.recompute().mode(), Recompute::NONE);
+  const auto kernel = [](const char* name) {
+    return Make([&](Measurement* r) { r->extra["attention_kernel"] = name; }, "Korthikanti").plan.attention();
+  };
+  EXPECT_EQ(kernel("FlashAttention-2"), FUSED);
+  EXPECT_EQ(kernel("no FlashAttention"), MATERIALIZED);
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "odd"; }), HasSubstr("plan.recompute is 'odd'"));
+}
+
+TEST(RunPlan, ShardingAndOffload) {
+  const RunPlan zero = Make([](Measurement* r) {
+    r->plan.zero_stage = 1;
+    r->plan.dp = 4;
+    r->machine.gpus = 32;
+    r->extra["zero1_shard_group"] = "2";
+  });
+  EXPECT_EQ(zero.plan.zero().stage(), 1);
+  EXPECT_EQ(zero.plan.zero().group(), 2);
+  EXPECT_TRUE(Make([](Measurement* r) { r->plan.offload = "optimizer to CPU"; }).plan.offload().optimizer());
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.offload = "cpu (full)"; }),
+              HasSubstr("plan.offload is 'cpu (full)'"));
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.zero_stage = 4; }), HasSubstr("plan.zero_stage = 4"));
+}
+
+TEST(RunPlan, ReasonsWhyNot) {
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.cp = 2; }), HasSubstr("plan.cp = 2"));
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.ep = 8; }), HasSubstr("plan.ep = 8"));
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8 (hybrid)"; }), HasSubstr("8-bit"));
+  EXPECT_EQ(Reason([](Measurement* r) { r->plan.dp.reset(); }), "plan.dp is not stated");
+  EXPECT_EQ(Reason([](Measurement* r) { r->plan.global_batch.reset(); }), "plan.global_batch is not stated");
+  EXPECT_THAT(Reason([](Measurement* r) { r->machine.gpus = 17; }), HasSubstr("do not make up the 17 devices"));
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.vpp = 100; }), HasSubstr("cannot be cut into 400 stages"));
+}
+
+TEST(LayersPerStage, EvenWhereItComesOut) {
+  EXPECT_THAT(LayersPerStage(8, 4), ElementsAre(3, 2, 2, 3));
+  EXPECT_THAT(LayersPerStage(22, 8), ElementsAre(3, 3, 3, 3, 3, 3, 3, 3));
+  EXPECT_THAT(LayersPerStage(9, 4), ElementsAre(3, 3, 2, 3));
+  EXPECT_THAT(LayersPerStage(2, 4), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(LayersPerStage(3, 4), ElementsAre(1, 1, 1, 2));
+  EXPECT_THAT(LayersPerStage(5, 1), ElementsAre(7));
+  for (int64_t blocks = 1; blocks < 30; ++blocks) {
+    for (int64_t stages = 1; stages <= blocks + 2; ++stages) {
+      int64_t sum = 0;
+      for (int32_t layers : LayersPerStage(blocks, stages)) {
+        EXPECT_GE(layers, 1) << blocks << " " << stages;
+        sum += layers;
+      }
+      EXPECT_EQ(sum, blocks + 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,206 @@
+// weft-accuracy: how far weft's predictions are from published measurements.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/flags.h"
+#include "cli/terminal.h"
+#include "proto/io.h"
+#include "proto/json.h"
+#include "proto/set_field.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/validate.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/network/network_model.h"
+#include "tests/accuracy/accuracy.h"
+#include "tests/accuracy/accuracy_text.h"
+#include "tests/accuracy/fit.h"
+#include "tests/accuracy/measurement.h"
+#include "tests/accuracy/predict.h"
+
+namespace weft {
+namespace {
+
+template <typename Entry>
+std::vector<std::string> NamesOf(absl::Span<const Entry> entries) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.emplace_back(entry.name);
+  return names;
+}
+
+struct Settings {
+  std::string data, ranking, format = "text", cost, network = "analytic", only;
+  std::vector<std::string> figures;
+  std::string fit;
+  bool core = false;
+};
+
+// "dgx-h100.device.tiles.half_depth=64".
+absl::Status SetFigure(const std::string& setting, Machines* machines) {
+  const size_t dot = setting.find('.'), equals = setting.find('=');
+  const std::string name = setting.substr(0, dot);
+  if (dot == std::string::npos || equals == std::string::npos || equals < dot) {
+    return UsageError(absl::StrCat("--figure=", Quoted(setting), ": expected MACHINE.FIELD=VALUE"));
+  }
+  const auto machine = machines->find(name);
+  if (machine == machines->end()) {
+    std::vector<std::string> known;
+    for (const auto& entry : *machines) known.push_back(entry.first);
+    return UsageError(absl::StrCat("--figure=", Quoted(setting), ": no machine ", Quoted(name), NameHelp(name, known)));
+  }
+  WEFT_RETURN_IF_ERROR(
+      SetField(&machine->second, setting.substr(dot + 1, equals - dot - 1), setting.substr(equals + 1)));
+  return Validate(machine->second);
+}
+
+absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines& machines, const Settings& settings) {
+  WEFT_ASSIGN_OR_RETURN(const CompiledRun compiled, CompileRun(run, machines));
+  WEFT_ASSIGN_OR_RETURN(const SimulationReport report,
+                        SimulateRun(compiled.program, compiled.cluster, settings.cost, settings.network));
+  RunPrediction prediction;
+  prediction.seconds = report.iteration_seconds();
+  prediction.bytes = static_cast<double>(report.planned_bytes());
+  prediction.fits = report.fits();
+  for (const RankReport& rank : report.per_rank()) {
+    const double share = 1.0 / report.per_rank_size();
+    prediction.busy += share * rank.busy_seconds();
+    prediction.exposed_communication += share * rank.exposed_communication_seconds();
+    prediction.idle += share * rank.idle_seconds();
+  }
+  prediction.assumptions = compiled.assumptions;
+  return prediction;
+}
+
+// Mean over families of the mean of |log(predicted / measured)|, so that no large sweep decides.
+absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, CompiledRun>>& runs,
+                               const Cluster& machine, const Settings& settings) {
+  std::map<std::string, std::pair<double, int>> families;
+  for (const auto& [run, compiled] : runs) {
+    WEFT_ASSIGN_OR_RETURN(const Cluster cluster, MachineOfRun(*run, machine));
+    WEFT_ASSIGN_OR_RETURN(const SimulationReport report,
+                          SimulateRun(compiled.program, cluster, settings.cost, settings.network));
+    auto& [sum, count] = families[run->family];
+    sum += std::abs(std::log(report.iteration_seconds() / *run->seconds));
+    ++count;
+  }
+  double error = 0;
+  for (const auto& [name, entry] : families) error += entry.first / entry.second;
+  return families.empty() ? 0 : error / static_cast<double>(families.size());
+}
+
+// --fit=MACHINE:FIELD,FIELD: prints the figures that suit the fitted half best.
+absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines, const Settings& settings) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(settings.fit, absl::MaxSplits(':', 1));
+  const auto machine = machines.find(parts.first);
+  if (machine == machines.end() || parts.second.empty()) {
+    return UsageError(absl::StrCat("--fit=", Quoted(settings.fit), ": expected MACHINE:FIELD,FIELD,..."));
+  }
+  Progress progress;
+  std::vector<std::pair<const Measurement*, CompiledRun>> compiled;
+  for (const Measurement& run : runs) {
+    if (!IsFittedSource(run.source) || !run.seconds) continue;
+    progress.Step(absl::StrCat("compiling ", run.id));
+    absl::StatusOr<CompiledRun> made = CompileRun(run, machines);
+    if (made.ok() && made->machine == parts.first) compiled.emplace_back(&run, *std::move(made));
+  }
+  FitOptions options;
+  options.fields = absl::StrSplit(parts.second, ',');
+  WEFT_ASSIGN_OR_RETURN(const FitResult result, FitFigures(machine->second, options, [&](const Cluster& tried) {
+                          progress.Step("simulating");
+                          return ErrorOf(compiled, tried, settings);
+                        }));
+  progress.Done();
+  std::string text = absl::StrFormat("%d runs of %s in the fitted half; mean |log error| %.4f, then %.4f\n",
+                                     static_cast<int>(compiled.size()), parts.first, result.before, result.after);
+  for (const Fitted& figure : result.figures) {
+    absl::StrAppendFormat(&text, "  %-40s %10.4g -> %10.4g\n", figure.field, figure.before, figure.after);
+  }
+  return Print(text);
+}
+
+absl::Status Run(const Settings& settings) {
+  WEFT_ASSIGN_OR_RETURN(const std::string json, ReadFile(settings.data));
+  WEFT_ASSIGN_OR_RETURN(Measurements data, ParseMeasurements(json, settings.data));
+  std::vector<RankingSet> sets;
+  if (!settings.ranking.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings.ranking));
+    WEFT_ASSIGN_OR_RETURN(sets, ParseRankingSets(text, settings.ranking));
+  }
+  WEFT_ASSIGN_OR_RETURN(Machines machines, LoadMachines());
+  for (const std::string& setting : settings.figures) WEFT_RETURN_IF_ERROR(SetFigure(setting, &machines));
+  if (!settings.only.empty() || settings.core) {
+    const auto left_out = [&settings](const Measurement& run) {
+      const bool named = absl::StrContains(run.id, settings.only) || absl::StrContains(run.family, settings.only);
+      return !named || (settings.core && !run.core);
+    };
+    data.runs.erase(std::remove_if(data.runs.begin(), data.runs.end(), left_out), data.runs.end());
+    // Sets name runs that are left out now.
+    sets.clear();
+  }
+  if (!settings.fit.empty()) return Fit(data.runs, machines, settings);
+
+  Progress progress;
+  int done = 0;
+  WEFT_ASSIGN_OR_RETURN(const AccuracyReport report, Compare(data.runs, sets, [&](const Measurement& run) {
+                          progress.Step(absl::StrCat(++done, " of ", data.runs.size(), ": ", Printable(run.id)));
+                          return PredictRun(run, machines, settings);
+                        }));
+  progress.Done();
+  if (!data.unread.empty()) {
+    std::fprintf(stderr, "note: fields that are not read: %s\n", Printable(absl::StrJoin(data.unread, ", ")).c_str());
+  }
+  if (settings.format == "json") {
+    WEFT_ASSIGN_OR_RETURN(const std::string text, MessageToJson(report));
+    return Print(text);
+  }
+  if (settings.format == "text") return Print(AccuracyToText(report));
+  const std::string command =
+      absl::StrCat("weft-accuracy --data ", settings.data, settings.ranking.empty() ? "" : " --ranking ",
+                   settings.ranking, " --format=markdown");
+  return Print(AccuracyToMarkdown(report, "Published measurements", command));
+}
+
+absl::Status Main(const std::vector<std::string>& args) {
+  Settings settings;
+  settings.cost = "roofline";
+  Flags flags(
+      "weft-accuracy", "--data=FILE   [flags]",
+      "Compiles and simulates measured training runs and prints how far the predictions are off: per run, family\n"
+      "and tier, the order of plans, memory, verdicts, and what cannot be expressed. tests/accuracy/README.md has\n"
+      "the format of the files.");
+  flags.String("data", "FILE", "measured runs", &settings.data);
+  flags.String("ranking", "FILE", "sets of runs whose order was measured", &settings.ranking);
+  flags.Choice("format", {"text", "json", "markdown"}, "output format", &settings.format);
+  flags.Choice("cost", NamesOf(CostModels()), "how kernels are costed", &settings.cost);
+  flags.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &settings.network);
+  flags.String("only", "TEXT", "runs with this in their id or family; without the sets", &settings.only);
+  flags.Bool("core", "only the runs that are marked as core; without the sets", &settings.core);
+  flags.Repeated("figure", "MACHINE.FIELD=VALUE", "overrides a figure of a machine of the catalog", &settings.figures);
+  flags.String("fit", "MACHINE:FIELD,...", "instead: figures with which the fitted half of the runs fits best",
+               &settings.fit);
+  flags.Example("weft-accuracy --data=tests/accuracy/published.json --ranking=tests/accuracy/ranking_sets.json");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
+  if (flags.help_wanted()) return Print(flags.Help());
+  if (settings.data.empty()) return UsageError("--data=FILE is needed; see weft-accuracy --help");
+  return Run(settings);
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  const absl::Status status = weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc));
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "weft-accuracy: %s\n", weft::Printable(status.message()).c_str());
+  return weft::IsUsageError(status) ? 2 : 1;
+}

@@ -1,0 +1,35 @@
+#!/bin/bash
+# The tool on the collection: what a run gives, that the same input gives the same bytes, and what is refused.
+set -u
+here=tests/accuracy
+tool=$here/weft-accuracy
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+out=$TEST_TMPDIR/out
+
+"$tool" --data=$here/published.json --only=mlm2020-a100 --format=json > "$out.json" || fail "a family"
+"$tool" --data=$here/published.json --only=mlm2020-a100 --format=json > "$out.again" || fail "a family again"
+cmp "$out.json" "$out.again" || fail "the same input gives other bytes"
+python3 - "$out.json" <<'PY' || fail "the report as JSON"
+import json, math, sys
+report = json.load(open(sys.argv[1]))
+assert report["families"][0]["family"].startswith("Megatron-LM 2020")
+assert len(report["rows"]) + len(report["inexpressible"]) == 4, report
+for row in report["rows"]:
+    assert row["predicted_seconds"] > 0 and row["measured_seconds"] > 0
+    # A prediction that is off by more than this is a mistake, not an error.
+    assert abs(math.log(row["predicted_seconds"] / row["measured_seconds"])) < 0.7, row
+PY
+
+echo '[{"id": "x", "family": "f"}]' > "$TEST_TMPDIR/bad.json"
+"$tool" --data="$TEST_TMPDIR/bad.json" > "$out" 2> "$out.err"
+[[ $? == 1 ]] || fail "a bad file must exit with 1"
+grep -q "bad.json: runs\[0\] 'x': source is missing" "$out.err" || fail "$(cat "$out.err")"
+[[ $(wc -l < "$out.err") == 1 ]] || fail "an error is one line"
+"$tool" > /dev/null 2>&1
+[[ $? == 2 ]] || fail "usage"
+"$tool" --data=$here/published.json --figure=dgx-h1000.device.launch_seconds=1 > /dev/null 2> "$out.err"
+[[ $? == 2 ]] && grep -q "nearest: 'dgx-h100'" "$out.err" || fail "an unknown machine"
+echo ok

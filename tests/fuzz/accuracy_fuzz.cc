@@ -1,0 +1,54 @@
+// Fuzz target: files of measured runs and of ranking sets, and what is made of a run.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/accuracy/framework.h"
+#include "tests/accuracy/machine.h"
+#include "tests/accuracy/measurement.h"
+#include "tests/accuracy/run_model.h"
+#include "tests/accuracy/run_plan.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void RequireMessage(const absl::Status& status) {
+  Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto sets = weft::ParseRankingSets(text, "input");
+  if (!sets.ok()) RequireMessage(sets.status());
+  const auto measurements = weft::ParseMeasurements(text, "input");
+  if (!measurements.ok()) {
+    RequireMessage(measurements.status());
+    return 0;
+  }
+  weft::Cluster base;
+  base.set_name("base");
+  base.set_devices_per_node(8);
+  base.set_nics_per_node(8);
+  base.mutable_device()->set_memory_bytes(int64_t{80} << 30);
+  for (const weft::Measurement& run : measurements->runs) {
+    std::vector<std::string> assumptions;
+    const weft::Framework& framework = weft::FrameworkOf(run.family);
+    const auto plan = weft::PlanOf(run, framework, &assumptions);
+    if (!plan.ok()) RequireMessage(plan.status());
+    const auto machine = weft::MachineOf(run, base, &assumptions);
+    Require(!machine.ok() || machine->nodes() * machine->devices_per_node() >= *run.machine.gpus);
+    (void)weft::CatalogMachineOf(run.machine.gpu);
+    // Building thousands of layers tells no more.
+    if (run.model.layers.value_or(0) > 20) continue;
+    const auto model = weft::ModelOf(run, framework, &assumptions);
+    if (!model.ok()) Require(!model.status().message().empty());
+  }
+  return 0;
+}
