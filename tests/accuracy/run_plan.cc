@@ -150,8 +150,9 @@ class PlanBuilder {
     const DType compute = half ? FP16 : BF16;
     precision.set_compute(compute);
     precision.set_params(compute);
-    const bool small = (half && framework_.half_gradients) || absl::StrContains(given, "reduce in bf16");
-    precision.set_grads(half && framework_.half_gradients ? FP16 : FP32);
+    // Sharded gradients that are reduced in bf16 are kept in it too.
+    const bool small = half ? framework_.half_gradients : absl::StrContains(given, "reduce in bf16");
+    precision.set_grads(small ? compute : FP32);
     precision.set_reduce(small ? compute : FP32);
     precision.set_master(FP32);
     precision.set_moments(FP32);

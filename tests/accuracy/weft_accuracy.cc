@@ -43,6 +43,7 @@ struct Settings {
   std::vector<std::string> figures;
   std::string fit;
   bool core = false;
+  int64_t most_pairs = 0;
 };
 
 // "dgx-h100.device.tiles.half_depth=64".
@@ -79,6 +80,15 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
   }
   prediction.assumptions = compiled.assumptions;
   return prediction;
+}
+
+// What compilation takes grows with the pairs of stage and microbatch. 0 if a run does not state them.
+int64_t PairsOf(const Measurement& run) {
+  const Measurement::Plan& plan = run.plan;
+  if (!plan.global_batch || !plan.dp || !plan.pp) return 0;
+  const int64_t microbatches = *plan.global_batch / *plan.dp / plan.micro_batch.value_or(1);
+  return static_cast<int64_t>(std::min(1e18, static_cast<double>(microbatches) * static_cast<double>(*plan.pp) *
+                                                 static_cast<double>(plan.vpp.value_or(1))));
 }
 
 // Mean over families of the mean of |log(predicted / measured)|, so that no large sweep decides.
@@ -151,10 +161,15 @@ absl::Status Run(const Settings& settings) {
 
   Progress progress;
   int done = 0;
-  WEFT_ASSIGN_OR_RETURN(const AccuracyReport report, Compare(data.runs, sets, [&](const Measurement& run) {
-                          progress.Step(absl::StrCat(++done, " of ", data.runs.size(), ": ", Printable(run.id)));
-                          return PredictRun(run, machines, settings);
-                        }));
+  WEFT_ASSIGN_OR_RETURN(
+      const AccuracyReport report, Compare(data.runs, sets, [&](const Measurement& run) {
+        progress.Step(absl::StrCat(++done, " of ", data.runs.size(), ": ", Printable(run.id)));
+        if (settings.most_pairs > 0 && PairsOf(run) > settings.most_pairs) {
+          return absl::StatusOr<RunPrediction>(absl::UnavailableError(
+              absl::StrCat("left out: more pairs of stage and microbatch than --most-pairs=", settings.most_pairs)));
+        }
+        return PredictRun(run, machines, settings);
+      }));
   progress.Done();
   if (!data.unread.empty()) {
     std::fprintf(stderr, "note: fields that are not read: %s\n", Printable(absl::StrJoin(data.unread, ", ")).c_str());
@@ -164,15 +179,16 @@ absl::Status Run(const Settings& settings) {
     return Print(text);
   }
   if (settings.format == "text") return Print(AccuracyToText(report));
-  const std::string command =
-      absl::StrCat("weft-accuracy --data ", settings.data, settings.ranking.empty() ? "" : " --ranking ",
-                   settings.ranking, " --format=markdown");
+  const std::string command = absl::StrCat(
+      "weft-accuracy --data=", settings.data, settings.ranking.empty() ? "" : " --ranking=", settings.ranking,
+      " --cost=", settings.cost, " --network=", settings.network,
+      settings.most_pairs > 0 ? absl::StrCat(" --most-pairs=", settings.most_pairs) : "", " --format=markdown");
   return Print(AccuracyToMarkdown(report, "Published measurements", command));
 }
 
 absl::Status Main(const std::vector<std::string>& args) {
   Settings settings;
-  settings.cost = "roofline";
+  settings.cost = "tiles";
   Flags flags(
       "weft-accuracy", "--data=FILE   [flags]",
       "Compiles and simulates measured training runs and prints how far the predictions are off: per run, family\n"
@@ -185,6 +201,8 @@ absl::Status Main(const std::vector<std::string>& args) {
   flags.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &settings.network);
   flags.String("only", "TEXT", "runs with this in their id or family; without the sets", &settings.only);
   flags.Bool("core", "only the runs that are marked as core; without the sets", &settings.core);
+  flags.Int("most-pairs", "N", "leave out runs with more pairs of stage and microbatch, which take long; 0 = none",
+            &settings.most_pairs, 0, int64_t{1} << 40);
   flags.Repeated("figure", "MACHINE.FIELD=VALUE", "overrides a figure of a machine of the catalog", &settings.figures);
   flags.String("fit", "MACHINE:FIELD,...", "instead: figures with which the fitted half of the runs fits best",
                &settings.fit);
