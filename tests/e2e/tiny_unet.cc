@@ -63,15 +63,16 @@ Cluster TinyCluster() {
       "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
       "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
       "peaks { dtype: FP16 flops_per_second: 1e11 } } intra_node { "
-      "bytes_per_second: 1e10 latency_seconds: 1e-6 }");
+      "bytes_per_second: 1e10 latency_seconds: 1e-6 } host { bytes_per_second: 1e10 }");
 }
 
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
   WEFT_ASSIGN_OR_RETURN(
       const Recipe recipe,
       Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: ", plan.batch, " ",
-                                 "microbatch_sequences: ", plan.microbatch, " dropout: 0.1 seed: 77 clip_norm: ",
-                                 plan.clip_norm, " steps: 6 ", "lr { peak: ", plan.learning_rate, " } adamw {}")));
+                                 "microbatch_sequences: ", plan.microbatch, " dropout: ", plan.dropout,
+                                 " seed: 77 clip_norm: ", plan.clip_norm, " steps: ", plan.steps, " ",
+                                 "lr { peak: ", plan.learning_rate, " } adamw {}")));
   const char* precision =
       plan.fp64   ? "precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
       : plan.fp16 ? "precision { compute: FP16 grads: FP16 }"

@@ -14,13 +14,14 @@ namespace weft {
 struct UnetPlan {
   int pipe = 1;
   int data = 1;
-  const char* schedule = "1f1b";
-  const char* recompute = "NONE";
+  std::string schedule = "1f1b";
+  // The mode, and further fields of the plan's recompute.
+  std::string recompute = "NONE";
   bool exact = false;
   bool bf16 = false;
   // Further fields of the plan's schedule, and of the plan, as text.
-  const char* schedule_fields = "";
-  const char* plan_fields = "";
+  std::string schedule_fields = "";
+  std::string plan_fields = "";
   int threads = 1;
   double clip_norm = 0.5;
   // "x2 data2": axes and sizes, innermost first; instead of `pipe` and `data`.
@@ -32,12 +33,13 @@ struct UnetPlan {
   // The embedded time scales and shifts instead of being added.
   bool scale_shift = false;
   bool fp16 = false;
+  double dropout = 0.1;
+  int steps = 6;
 
   std::string Name() const;
 };
 
-// Two levels of one block, 12 layers; images of 8 x 8 x 3; dropout 0.1, clipping that is active by default, six steps
-// of AdamW with a global batch of 8.
+// Two levels of one block, 12 layers; images of 8 x 8 x 3; clipping that is active by default, AdamW.
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length = 64);
 
 // The cluster that it is compiled for.

@@ -4,33 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "executor/data.h"
-#include "executor/run.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_unet.h"
 
 namespace weft {
 namespace {
-
-std::string ImagePath() {
-  static const std::string path = [] {
-    const std::string file = ::testing::TempDir() + "/waves.img";
-    EXPECT_TRUE(WriteTinyImages(file).ok());
-    return file;
-  }();
-  return path;
-}
-
-absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan) {
-  WEFT_ASSIGN_OR_RETURN(const Program program, CompileUnet(plan));
-  WEFT_ASSIGN_OR_RETURN(const auto data, OpenData(DataOptionsOf(program, ImagePath())));
-  RunOptions options;
-  options.collect_weights = true;
-  WEFT_ASSIGN_OR_RETURN(const RunResult result, RunInProcess(program, *data, options));
-  return OutcomeOf(result);
-}
 
 // Like tensor t of one rank's weights, in `T`; AdamW's steps are of one size, whatever that of a gradient, so where
 // gradients are nothing but rounding there may be steps in different directions.
