@@ -102,6 +102,40 @@ std::vector<Broken> BrokenLossScale() {
        },
        {"'pipe0'", "not divided by"},
        dynamic},
+      {"P11.scale",
+       "learns_from_what_is_no_norm",
+       [](Program* p) {
+         // But the norms of two tensors.
+         Segment& segment = *FindSegment(p, "optimizer1");
+         Operand& norms = *segment.add_operands();
+         norms.set_name("norms");
+         norms.set_bytes(24);
+         norms.set_access(READ);
+         Value& value = *segment.add_values();
+         value.set_name("norms");
+         value.set_operand(segment.operands_size() - 1);
+         value.set_dtype(FP64);
+         value.add_shape(2);
+         FindStep(p, "optimizer1", "update scale")->set_inputs(0, segment.values_size() - 1);
+         FindAction(p, 1, "optimizer")->add_operands(FindBuffer(*p, 1, "norms"));
+       },
+       {"'optimizer'", "'update scale'", "not the global norm"},
+       dynamic},
+      {"P2.attribute",
+       "first_scale_without_bound",
+       [](Program* p) { FindStep(p, "optimizer1", "update scale")->mutable_attributes()->set_loss_scale(1e300); },
+       {"'update scale'", "loss_scale is 1e+300", "from 1 to 2^60"},
+       dynamic},
+      {"P2.attribute",
+       "first_scale_below_one",
+       [](Program* p) { FindStep(p, "optimizer1", "update scale")->mutable_attributes()->set_loss_scale(0.5); },
+       {"'update scale'", "loss_scale is 0.5", "from 1 to 2^60"},
+       dynamic},
+      {"P2.attribute",
+       "fixed_scale_without_bound",
+       [](Program* p) { FindStep(p, "scale1", "total")->mutable_attributes()->set_loss_scale(1e300); },
+       {"'total'", "loss_scale is 1e+300", "2^-60 to 2^60"},
+       fixed},
       {"P7.role",
        "loss_scale_of_two",
        [](Program* p) {

@@ -306,6 +306,14 @@ std::vector<Broken> BrokenTraining() {
        [](Program* p) { FindStep(p, "norm1", "norm beta")->mutable_attributes()->set_slot(1); },
        {"'norm'", "'gamma'"}},
       {"P11.norm",
+       "of_a_part",
+       [](Program* p) {
+         for (Value& value : *FindSegment(p, "norm1")->mutable_values()) {
+           if (value.name() == "dgamma") value.set_shape(0, 2);
+         }
+       },
+       {"'norm gamma'", "2 elements", "all 4"}},
+      {"P11.norm",
        "counted_on_both_ranks",
        [](Program* p) {
          // pipe1 also gives the norm of the tied tensor.

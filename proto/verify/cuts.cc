@@ -144,6 +144,16 @@ std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& ten
   return {elements};
 }
 
+int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges) {
+  int64_t elements = *ElementCount(program.tensors(tensor).padded_shape());
+  for (const AxisCut& cut : dimensions) elements /= program.mesh().axes(cut.axis).size();
+  for (const AxisCut& cut : ranges) {
+    const int64_t parts = cut.block > 0 ? cut.block : program.mesh().axes(cut.axis).size();
+    elements = (elements + parts - 1) / parts;
+  }
+  return elements;
+}
+
 Cuts DimensionCuts(const Program& program, const Shard& shard) {
   Cuts cuts;
   for (const DimensionCut& cut : shard.dimensions()) {

@@ -43,6 +43,8 @@ bool SumsAny(const Cuts& sums, int axis);
 std::string ShardFault(const Program& program, const LogicalTensor& tensor, const Shard& shard);
 // Of a valid one: what the buffer's shape is.
 std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& tensor, const Shard& shard);
+// Elements of the part that these cuts of dimensions and into ranges leave.
+int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges);
 // Axes of more than one rank that cut dimensions, ascending; and that cut ranges, in order.
 Cuts DimensionCuts(const Program& program, const Shard& shard);
 Cuts RangeCuts(const Program& program, const Shard& shard);

@@ -244,7 +244,8 @@ class Dataflow {
   // Whether the symbol is the whole gradient of the tensor; else reports.
   bool WholeGradient(const RoleAction& at, int tensor, const Symbol& symbol);
   Symbol Scale(const RoleAction& at, const Symbol& norm, Symbol gradient);
-  Symbol Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms);
+  // Of so many elements.
+  Symbol Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms, int64_t elements);
   // What is missing in the norms, "" if they are the global ones.
   std::string NormsFault(const Symbol& norms) const;
   Symbol Total(const RoleAction& at, const Step& step, const Symbol& norms);

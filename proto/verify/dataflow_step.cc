@@ -42,10 +42,17 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         out[0] = Scale(at, get(step.inputs(0)), get(step.inputs(1)));
         break;
       case SQUARED_NORM:
-        out[0] = Norm(at, step, get(step.inputs(0)), get(step.outputs(0)));
+        out[0] = Norm(at, step, get(step.inputs(0)), get(step.outputs(0)),
+                      *ElementCount(segment.values(step.inputs(0)).shape()));
         break;
       case NORM_TOTAL:
         out[0] = Total(at, step, get(step.inputs(0)));
+        break;
+      case UPDATE_LOSS_SCALE:
+        if (get(step.inputs(0)).kind != Symbol::kNormTotal) {
+          Bad("P11.scale", at, "step '", step.name(),
+              "' learns from something that is not the global norm of the step");
+        }
         break;
       case ADAMW:
       case SGD_STEP: {
@@ -156,7 +163,7 @@ Symbol Dataflow::Scale(const RoleAction& at, const Symbol& norm, Symbol gradient
   return gradient;
 }
 
-Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms) {
+Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms, int64_t elements) {
   const int tensor = static_cast<int>(step.attributes().slot());
   if (tensor >= index_.program->tensors_size()) {
     Bad("P11.norm", at, "step '", step.name(), "' writes slot ", tensor, " of ", index_.program->tensors_size());
@@ -164,6 +171,13 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
   }
   const bool whole = WholeGradient(at, tensor, gradient);
   if (whole && gradient.scaled) Bad("P11.norm", at, "the norm of ", TensorName(tensor), " is taken after clipping");
+  if (whole) {
+    const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], gradient.parts[0].ranges);
+    if (elements != all) {
+      Bad("P11.norm", at, "step '", step.name(), "' takes the norm of ", elements, " elements of ", TensorName(tensor),
+          ", must be of all ", all, " of the part that the rank holds");
+    }
+  }
   Symbol one = Of(Symbol::kNorms);
   NormPart part{tensor, dimensions_[tensor], {}};
   if (whole) part.cuts.insert(part.cuts.end(), gradient.parts[0].ranges.begin(), gradient.parts[0].ranges.end());

@@ -2,6 +2,12 @@
 #include "proto/verify/step_check.h"
 
 namespace weft::verify {
+namespace {
+
+// Those of a plan: gradients of the loss times less or more are zeros or infinities in any type.
+constexpr double kLeastLossScale = 0x1p-60, kLargestLossScale = 0x1p60;
+
+}  // namespace
 
 void StepCheck::NormFactor(const Value& norm) {
   Is(norm, {FP64});
@@ -21,7 +27,8 @@ void StepCheck::NormTotal() {
   Rank(In(0), 1);
   NormFactor(Out(0));
   Require(a.clip_norm() >= 0, "clip_norm", a.clip_norm(), "at least 0");
-  Require(a.loss_scale() >= 0, "loss_scale", a.loss_scale(), "at least 0");
+  Require(a.loss_scale() == 0 || (a.loss_scale() >= kLeastLossScale && a.loss_scale() <= kLargestLossScale),
+          "loss_scale", a.loss_scale(), "0 or from 2^-60 to 2^60");
   if (inputs() == 1) return;
   ScaleState(In(1));
   Require(a.loss_scale() == 0, "loss_scale", a.loss_scale(), "0 with the input scale");
@@ -34,7 +41,8 @@ void StepCheck::UpdateLossScale() {
   ScaleState(In(1));
   ScaleState(Out(0));
   InPlace(1, 0);
-  Require(attributes().loss_scale() > 0, "loss_scale", attributes().loss_scale(), "positive: its first value");
+  Require(attributes().loss_scale() >= 1 && attributes().loss_scale() <= kLargestLossScale, "loss_scale",
+          attributes().loss_scale(), "from 1 to 2^60, as all values of a dynamic scale are");
   Require(attributes().growth_interval() >= 1, "growth_interval", attributes().growth_interval(), "at least 1");
 }
 
