@@ -251,6 +251,10 @@ TEST(Data, RefusesWhatCannotBeRead) {
   EXPECT_THAT(ErrorOf(Options(Write("t", "WEFTPROG............"), 8, 256)), HasSubstr("compiled program"));
   EXPECT_THAT(ErrorOf(Options(testing::TempDir(), 8, 256)), HasSubstr("is a directory"));
   EXPECT_THAT(ErrorOf(Options("/dev/zero", 8, 256)), HasSubstr("no regular file"));
+  const std::string pipe = testing::TempDir() + "/pipe";
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(ErrorOf(Options(pipe, 8, 256)), HasSubstr("no regular file"));
   EXPECT_THAT(ErrorOf(Options("", 8, 256)), HasSubstr("empty"));
   EXPECT_EQ(OpenData(Options("/nonexistent/file", 8, 256)).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(ErrorOf(Options(raw, 0, 100)), HasSubstr("sequence_length = 0"));

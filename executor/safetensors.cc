@@ -158,11 +158,16 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(absl::strin
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const std::string& path) {
   std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader);
   reader->path_ = path;
-  reader->file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe would else wait for its writer.
+  reader->file_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (reader->file_ < 0) return absl::NotFoundError(Errno(path, "cannot open"));
   struct stat info;
   if (fstat(reader->file_, &info) != 0) return absl::UnknownError(Errno(path, "cannot stat"));
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(path + ": not a regular file");
+  if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(path + ": is a directory, not a file");
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        path + ": is no regular file; tensors are read in any order, so pipes and devices cannot serve");
+  }
   unsigned char prefix[8];
   if (info.st_size < 8 || pread(reader->file_, prefix, 8, 0) != 8) {
     return absl::InvalidArgumentError(

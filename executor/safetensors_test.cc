@@ -1,7 +1,10 @@
 #include "executor/safetensors.h"
 
+#include <sys/stat.h>
+
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -110,7 +113,13 @@ TEST(SafetensorsTest, RefusesWhatIsNotWellFormed) {
   }
   EXPECT_TRUE(OpenBytes(File("{}", "")).ok());
   EXPECT_EQ(SafetensorsReader::Open(Path("missing")).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(SafetensorsReader::Open(::testing::TempDir()).ok());
+  EXPECT_THAT(std::string(SafetensorsReader::Open(::testing::TempDir()).status().message()),
+              HasSubstr("is a directory"));
+  // Not even opening a pipe that nobody writes may wait.
+  const std::string pipe = Path("pipe");
+  std::remove(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(SafetensorsReader::Open(pipe).status().message()), HasSubstr("is no regular file"));
 }
 
 template <typename T>
