@@ -80,7 +80,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation));
   }
-  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program));
+  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
   if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) return options.ways_out ? WithWaysOut(fits, recipe, plan, inputs) : fits;

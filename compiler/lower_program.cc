@@ -159,10 +159,10 @@ absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepC
   return program;
 }
 
-absl::Status ApplyOffload(const PlanInputs& inputs, Program* program) {
+absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vector<std::string>* notes) {
   const Offload& offload = inputs.plan.offload();
   if (offload.activation_layers() > 0) {
-    WEFT_RETURN_IF_ERROR(OffloadActivations(inputs.model, offload.activation_layers(), program));
+    WEFT_RETURN_IF_ERROR(OffloadActivations(inputs.model, offload.activation_layers(), program, notes));
   }
   return offload.optimizer() ? OffloadOptimizer(offload, program) : absl::OkStatus();
 }

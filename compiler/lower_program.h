@@ -47,8 +47,8 @@ absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepC
 // The program of a schedule that never flushes.
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost);
 
-// What plan.offload moves to host memory.
-absl::Status ApplyOffload(const PlanInputs& inputs, Program* program);
+// What plan.offload moves to host memory. `notes`, if not null, receives what the user should know of it.
+absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vector<std::string>* notes);
 
 }  // namespace weft
 

@@ -1,10 +1,13 @@
 // A saved buffer becomes up to four: what stays, a copy on the device that the forward writes, one in host memory, and
 // one on the device that the backward reads.
 //
-//   compute:  F ........ x ......... y B' ... B      x, the second forward behind F, waits for the offload; the fetch
-//   d2h:        offload                              waits for the action y before the backward B' before B, and so
-//   runs h2d:                               fetch         beside B'. Two copies of each kind are on the device at a
-//   time.
+//   compute:  F ........ x ......... y B' ... B
+//   d2h:        offload
+//   h2d:                               fetch
+//
+// x, the second forward behind F, waits for the offload; the fetch waits for y, the action before B', the backward
+// before B, and so runs beside B'. The copies of two microbatches are on their way out at a time, and of two on their
+// way in; a backward in halves holds its own until the second.
 #include "compiler/offload_activations.h"
 
 #include <algorithm>
@@ -129,6 +132,17 @@ class Rewriter {
       WEFT_RETURN_IF_ERROR(ReplanTransients(program_, &t));
     }
     return absl::OkStatus();
+  }
+
+  // Behind Run; empty if something goes to host memory.
+  std::string WhyNothingLeft() const {
+    if (!copies_.empty()) return "";
+    if (std::all_of(splits_.begin(), splits_.end(), [](const Split& split) { return split.gone.empty(); })) {
+      return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
+    }
+    return absl::StrCat("with schedule '", program_.schedule(),
+                        "' every backward is one of the two compute actions behind its forward; more pipe ranks, or a "
+                        "schedule that holds more microbatches, as gpipe, leave time for the way there and back");
   }
 
  private:
@@ -406,8 +420,15 @@ class Rewriter {
 
 }  // namespace
 
-absl::Status OffloadActivations(const ModelGraph& model, int layers, Program* program) {
-  return Rewriter(model, layers, program).Run();
+absl::Status OffloadActivations(const ModelGraph& model, int layers, Program* program,
+                                std::vector<std::string>* notes) {
+  Rewriter rewriter(model, layers, program);
+  WEFT_RETURN_IF_ERROR(rewriter.Run());
+  const std::string why = rewriter.WhyNothingLeft();
+  if (!why.empty() && notes != nullptr) {
+    notes->push_back(absl::StrCat("plan.offload.activation_layers = ", layers, " moves nothing to host memory: ", why));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace weft

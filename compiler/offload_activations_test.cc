@@ -40,7 +40,7 @@ Cluster TestCluster(const std::string& host) {
 
 absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const std::string& offload,
                                     const std::string& host = "host { bytes_per_second: 1e12 }",
-                                    const std::string& fields = "") {
+                                    const std::string& fields = "", std::vector<std::string>* notes = nullptr) {
   const auto model = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 96, "n_positions": 16, "n_embd": 32, "n_head": 2, "n_layer": 6})",
       "tiny");
@@ -49,7 +49,7 @@ absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const
                  Parse<Recipe>("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: 8"),
                  Parse<Plan>(absl::StrCat("mesh { axes { name: 'pipe' size: ", pipe, " } } schedule { name: '",
                                           schedule, "' } offload { ", offload, " } ", fields)),
-                 TestCluster(host), {});
+                 TestCluster(host), {.notes = notes});
 }
 
 int64_t Copied(const Program& program, int t, ActionKind kind) {
@@ -96,6 +96,56 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_GT(waited, 0);
 }
 
+// Gpipe: at most two microbatches' values are on their way out at one time, and two have come back or are coming, so
+// the second forward waits for the copy, and the fetch for what is before the backward before.
+TEST(OffloadActivations, TwoCopiesEachWay) {
+  const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const Template& t : program->templates()) {
+    // Of compute actions by id: their position. By microbatch: the forward, and the first that waits for the copy; the
+    // last that is over before the fetch begins, and the backward.
+    std::map<int, int> place;
+    std::map<int, std::pair<int, int>> out, in;
+    std::map<int, int> offload, fetch;
+    for (const Action& action : t.body()) {
+      if (action.kind() == OFFLOAD) offload[action.id()] = action.microbatch();
+      if (action.kind() == FETCH) fetch[action.id()] = action.microbatch();
+      if (action.kind() != FORWARD && action.kind() != BACKWARD) continue;
+      place[action.id()] = static_cast<int>(place.size());
+    }
+    for (const Action& action : t.body()) {
+      const bool compute = place.contains(action.id());
+      for (const Dependency& dep : action.deps()) {
+        if (action.kind() == OFFLOAD && place.contains(dep.action())) {
+          out[action.microbatch()] = {place.at(dep.action()), 1 << 30};
+        }
+        if (action.kind() == FETCH && place.contains(dep.action())) {
+          in[action.microbatch()].first = std::max(in[action.microbatch()].first, place.at(dep.action()) + 1);
+        }
+      }
+      if (!compute) continue;
+      for (const Dependency& dep : action.deps()) {
+        if (const auto it = offload.find(dep.action()); it != offload.end()) {
+          out[it->second].second = std::min(out[it->second].second, place.at(action.id()));
+        }
+        // It reads what has come until it ends.
+        if (const auto it = fetch.find(dep.action()); it != fetch.end())
+          in[it->second].second = place.at(action.id()) + 1;
+      }
+    }
+    for (const auto& [name, lives] : {std::pair{"out", out}, std::pair{"in", in}}) {
+      ASSERT_GT(lives.size(), 4u) << name;
+      int most = 0;
+      for (int p = 0; p < static_cast<int>(place.size()); ++p) {
+        most = std::max(most, static_cast<int>(std::count_if(lives.begin(), lives.end(), [p](const auto& life) {
+                          return life.second.first <= p && p < life.second.second;
+                        })));
+      }
+      EXPECT_EQ(most, 2) << t.name() << " " << name;
+    }
+  }
+}
+
 // 1F1B: a copy may take as long as a forward and a backward together.
 TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
   const auto program = CompileCase("1f1b", 4, "activation_layers: 1");
@@ -114,6 +164,36 @@ TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
     }
   }
   EXPECT_GT(fetches, 4);
+}
+
+// Where nothing can leave the device, the user is told why.
+TEST(OffloadActivations, SaysWhyNothingMoves) {
+  const std::string host = "host { bytes_per_second: 1e12 }";
+  struct Case {
+    int pipe;
+    const char* schedule;
+    const char* fields;
+    const char* note;
+  };
+  for (const Case& c : {Case{1, "1f1b", "", "every backward is one of the two compute actions behind its forward"},
+                        Case{2, "1f1b", "", nullptr}, Case{1, "gpipe", "", nullptr}}) {
+    std::vector<std::string> notes;
+    const auto program = CompileCase(c.schedule, c.pipe, "activation_layers: 3", host, c.fields, &notes);
+    ASSERT_TRUE(program.ok()) << program.status();
+    std::string about;
+    for (const std::string& note : notes) {
+      if (note.find("plan.offload.activation_layers = 3 moves nothing to host memory: ") != std::string::npos)
+        about = note;
+    }
+    int64_t copied = 0;
+    for (int t = 0; t < program->templates_size(); ++t) copied += Copied(*program, t, OFFLOAD);
+    EXPECT_EQ(copied == 0, c.note != nullptr);
+    if (c.note == nullptr) {
+      EXPECT_EQ(about, "") << c.schedule;
+    } else {
+      EXPECT_THAT(about, HasSubstr(c.note)) << c.schedule;
+    }
+  }
 }
 
 TEST(OffloadActivations, Refusals) {

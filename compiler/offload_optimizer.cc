@@ -19,7 +19,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/action_edit.h"
+#include "compiler/bucket_count.h"
 #include "compiler/buckets.h"
+#include "compiler/gradient_sums.h"
 #include "compiler/host_states.h"
 #include "compiler/segment_part.h"
 #include "proto/units.h"
@@ -32,10 +34,6 @@ constexpr int64_t kArena = 256;
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("plan.offload.optimizer = true: ", parts...));
-}
-
-bool IsCollective(const Action& action) {
-  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
 }
 
 // One tensor's update.
@@ -53,9 +51,7 @@ struct Update {
 class TemplateRewriter {
  public:
   TemplateRewriter(const Offload& offload, Program* program, Template* t)
-      : capacity_(offload.bucket_elements() / kBucketsOnDevice / kBucketAlignment * kBucketAlignment),
-        program_(*program),
-        t_(*t) {}
+      : capacity_(BucketCapacity(offload)), program_(*program), t_(*t), sums_(GradientSumsOf(*t)) {}
 
   absl::Status Run() {
     if (absl::Status status = FindEnd(); !status.ok() || optimizer_ < 0) return status;
@@ -90,14 +86,6 @@ class TemplateRewriter {
   int BufferOf(int value) const { return operands_[whole_.values(value).operand()]; }
 
   absl::Status FindUpdates() {
-    std::map<int, int> chunk_of;
-    for (int a = 0; a < t_.body_size(); ++a) {
-      if (!IsCollective(t_.body(a))) continue;
-      for (int b : t_.body(a).destinations()) {
-        const BufferRole role = t_.buffers(b).role();
-        if (role == GRAD || role == GRAD_ACCUMULATOR) chunk_of[t_.buffers(b).tensor()] = a;
-      }
-    }
     std::map<std::pair<int, int>, int> host;
     for (int b = 0; b < t_.buffers_size(); ++b) {
       if (t_.buffers(b).place() == HOST) host[{t_.buffers(b).role(), t_.buffers(b).tensor()}] = b;
@@ -119,7 +107,8 @@ class TemplateRewriter {
         update.states.push_back(found->second);
       }
       update.elements = ElementCount(whole_.values(step.outputs(0)).shape()).value_or(0);
-      if (const auto chunk = chunk_of.find(update.tensor); chunk != chunk_of.end()) update.chunk = chunk->second;
+      const auto chunk = sums_.last_sum.find(update.tensor);
+      if (chunk != sums_.last_sum.end()) update.chunk = chunk->second;
       by_gradient[BufferOf(step.inputs(0))] = static_cast<int>(updates_.size());
       first_ = std::min(first_, i);
       updates_.push_back(std::move(update));
@@ -140,7 +129,7 @@ class TemplateRewriter {
   // Parts of weights that were gathered from the optimizer's own (ZeRO) get a copy on the device for that.
   void GatherFromDevice() {
     for (Action& action : *t_.mutable_body()) {
-      if (!IsCollective(action)) continue;
+      if (!IsCollectiveAction(action)) continue;
       for (int& source : *action.mutable_sources()) {
         if (t_.buffers(source).place() != HOST) continue;
         Buffer copy = t_.buffers(source);
@@ -188,9 +177,9 @@ class TemplateRewriter {
   int TensorOf(const Segment& segment, const std::vector<int>& operands, const Step& step) const {
     for (const auto* values : {&step.inputs(), &step.outputs()}) {
       for (int v : *values) {
-        const Buffer& buffer = t_.buffers(operands[segment.values(v).operand()]);
-        if (!buffer.persistent()) return -1;
-        if (buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR) return buffer.tensor();
+        const int b = operands[segment.values(v).operand()];
+        if (const auto of = sums_.tensor_of.find(b); of != sums_.tensor_of.end()) return of->second;
+        if (!t_.buffers(b).persistent()) return -1;
       }
     }
     return -1;
@@ -237,8 +226,8 @@ class TemplateRewriter {
     return action;
   }
 
-  // What `action`, made of `original`, waits for: of sums that all lie in persistent buffers those that it uses, and
-  // instead of the others what they wait for.
+  // What `action`, made of `original`, waits for: of sums that all lie in persistent buffers, or make parts of
+  // gradients, which live until the last step, those that it uses, and instead of the others what they wait for.
   Deps DepsOf(const Action& action, const Action& original) const {
     const std::set<int> used(action.operands().begin(), action.operands().end());
     std::set<int> passed;
@@ -249,9 +238,11 @@ class TemplateRewriter {
   void AddDepsOf(const std::set<int>& used, const Action& original, std::set<int>* passed, Deps* deps) const {
     for (const Dependency& dep : original.deps()) {
       const Action& on = t_.body(by_id_.at(dep.action()));
-      bool other = dep.distance() == 0 && IsCollective(on);
+      bool other = dep.distance() == 0 && IsCollectiveAction(on);
       for (const auto* buffers : {&on.sources(), &on.destinations()}) {
-        for (int b : *buffers) other = other && t_.buffers(b).persistent() && !used.contains(b);
+        for (int b : *buffers) {
+          other = other && (t_.buffers(b).persistent() || sums_.tensor_of.contains(b)) && !used.contains(b);
+        }
       }
       if (!other) {
         (*deps)[{dep.action(), dep.distance()}] |= dep.detached();
@@ -480,6 +471,7 @@ class TemplateRewriter {
   Segment whole_;
   std::vector<int> operands_;
   std::vector<Update> updates_;
+  const GradientSums sums_;
   // Of a buffer in host memory: its copy for a collective.
   std::map<int, int> gathered_;
   // The first of them in the segment.
@@ -500,6 +492,7 @@ absl::Status OffloadOptimizer(const Offload& offload, Program* program) {
     return Refuse("schedule '", program->schedule(), "' updates the weights without a flush; use one that flushes");
   }
   MoveStatesToHost(program);
+  if (absl::Status status = CheckBucketCount(offload, *program); !status.ok()) return status;
   for (Template& t : *program->mutable_templates()) {
     if (absl::Status status = TemplateRewriter(offload, program, &t).Run(); !status.ok()) return status;
   }

@@ -4,18 +4,11 @@
 #ifndef WEFT_COMPILER_OFFLOAD_OPTIMIZER_H_
 #define WEFT_COMPILER_OFFLOAD_OPTIMIZER_H_
 
-#include <cstdint>
-
 #include "absl/status/status.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
 namespace weft {
-
-// Buckets that are on the device at one time: one comes, one is stepped, one goes.
-constexpr int kBucketsOnDevice = 3;
-// The smallest plan.offload.bucket_elements.
-constexpr int64_t kLeastBucketElements = 192;
 
 // Rewrites a compiled program whose optimizer works on the device into one whose states are in host memory. The sums of
 // gradients stay as they are: where a bucket needs no global norm first, it waits for those of its own tensors only.

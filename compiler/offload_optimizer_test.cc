@@ -206,6 +206,27 @@ TEST(OffloadOptimizer, GradientsAreSummedWhileEarlierOnesAreStepped) {
   EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["clip"]));
 }
 
+// ZeRO 1: what is summed is scattered, and the optimizer reads the rank's part.
+TEST(OffloadOptimizer, PartsAreSteppedWhileLaterOnesAreSummed) {
+  for (const char* zero : {"zero { stage: 1 }", "zero { stage: 1 group: 2 }"}) {
+    for (const bool bf16 : {false, true}) {
+      Case c{.data = 4, .plan_fields = zero};
+      c.offload = "optimizer: true bucket_elements: 9000 buckets_per_reduce: 3";
+      if (!bf16) c.precision = "compute: FP32";
+      const Program program = CompileOrDie(c);
+      auto times = TimesOf(program, c, {"gradient sync", "optimizer s0 bucket", "offload"});
+      ASSERT_GT(times["gradient sync"].size(), 5u) << zero;
+      const int64_t last_sync = Last(times["gradient sync"]);
+      EXPECT_LT(First(times["optimizer s0 bucket"]), last_sync) << zero;
+      EXPECT_LT(First(times["offload"]), last_sync) << zero;
+      EXPECT_GT(Together({times["gradient sync"], times["optimizer s0 bucket"]}), 0) << zero;
+      c.clip = 1;
+      times = TimesOf(CompileOrDie(c), c, {"gradient sync", "optimizer s0 bucket"});
+      EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["gradient sync"])) << zero;
+    }
+  }
+}
+
 // More buckets per sum: fewer sums.
 TEST(OffloadOptimizer, BucketsPerReduceCountsSums) {
   std::vector<int> syncs;
@@ -228,6 +249,11 @@ TEST(OffloadOptimizer, Refusals) {
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 191"}),
               HasSubstr("plan.offload.bucket_elements = 191 must be at least 192, or 0 for 16 Mi"));
   EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 192"}), "");
+  // 5 Mi elements and more, in 64 each; on two ranks half as many each.
+  EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 192", .vocabulary = 40000}),
+              AllOf(HasSubstr("plan.offload.bucket_elements = 192 cuts the states of "),
+                    HasSubstr("into more than 65536 (262144) buckets; nearest valid: 384")));
+  EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 384", .vocabulary = 40000}), "");
   EXPECT_THAT(error({.plan_fields = "post_validation: true"}), HasSubstr("does not go with plan.post_validation"));
   EXPECT_THAT(error({.pipe = 2, .schedule = "pipedream-2bw"}),
               HasSubstr("schedule 'pipedream-2bw', which updates the weights without a flush"));

@@ -54,7 +54,7 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
     CompileContext context;
     RankLevel training;
     WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, tried, cost, &training));
-    WEFT_RETURN_IF_ERROR(ApplyOffload(tried, &program));
+    WEFT_RETURN_IF_ERROR(ApplyOffload(tried, &program, nullptr));
     if (inputs.plan.post_validation()) {
       // What it keeps does not depend on the order, which may be frozen later.
       if (inputs.plan.schedule().freeze()) program.set_compute_order(STATIC_ORDER);
@@ -145,7 +145,7 @@ absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vect
     tried.plan.set_group_transfers(choice.grouped);
     CompileContext context;
     WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, tried, cost, nullptr));
-    absl::Status status = ApplyOffload(tried, &program);
+    absl::Status status = ApplyOffload(tried, &program, nullptr);
     if (status.ok() && inputs.plan.post_validation()) status = PostValidate(&program);
     if (status.ok()) status = VerifyForSimulation(program);
     if (!status.ok()) {

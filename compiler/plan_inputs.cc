@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/offload_optimizer.h"
+#include "compiler/bucket_count.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
 #include "proto/mesh.h"

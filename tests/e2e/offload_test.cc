@@ -170,8 +170,8 @@ TEST(OffloadTest, ActivationsTakeLessMemory) {
   };
   for (int t = 0; t < 2; ++t) {
     const Template &before = plain->templates(t), &after = offloaded->templates(t);
-    // Of 16 microbatches at most 3 on their way out, 3 on their way in, and those whose backward comes too soon.
-    EXPECT_LT(after.device_arena_bytes(), before.device_arena_bytes() - 8 * saved(before)) << before.name();
+    // Of 16 microbatches at most 2 on their way out or 2 on their way in, and one or two whose backward comes too soon.
+    EXPECT_LT(after.device_arena_bytes(), before.device_arena_bytes() - 11 * saved(before)) << before.name();
     EXPECT_GT(after.host_arena_bytes(), 8 * saved(after)) << after.name();
   }
 }
