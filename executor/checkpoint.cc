@@ -17,10 +17,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "executor/checkpoint_manifest.h"
 #include "executor/checkpoint_pieces.h"
 #include "executor/control.h"
@@ -34,19 +32,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
-
-// The step of a folder name as FolderName makes it.
-std::optional<int64_t> StepOfFolder(const std::string& name) {
-  absl::string_view digits = name;
-  int64_t step = 0;
-  if (!absl::ConsumePrefix(&digits, "step-") || !absl::SimpleAtoi(digits, &step) || step < 0 ||
-      FolderName(step) != name) {
-    return std::nullopt;
-  }
-  return step;
-}
 
 // Where a checkpoint is put that another one of the same step replaces.
 std::string OldFolderName(int64_t step) { return ".old-" + FolderName(step); }
@@ -331,7 +316,7 @@ namespace {
 
 // A whole file against what the manifest says of it.
 absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
-  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int opened = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (opened < 0) return absl::DataLossError(absl::StrCat(path, ": cannot open: ", std::strerror(errno)));
   std::vector<char> piece(1 << 20);
   int64_t bytes = 0;

@@ -1,12 +1,17 @@
 #include "executor/checkpoint_manifest.h"
 
-#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "executor/checkpoint.h"
 #include "executor/checkpoint_pieces.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -19,7 +24,22 @@ namespace {
 
 constexpr int kFormatVersion = 3;
 
+// What dynamic scaling keeps to (docs/kernels.md).
+constexpr double kLargestLossScale = 0x1p60;
+
 }  // namespace
+
+std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
+
+std::optional<int64_t> StepOfFolder(const std::string& name) {
+  absl::string_view digits = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&digits, "step-") || !absl::SimpleAtoi(digits, &step) || step < 0 ||
+      FolderName(step) != name) {
+    return std::nullopt;
+  }
+  return step;
+}
 
 int FormatVersionOf(const CheckpointManifest& manifest) {
   return manifest.has_loss_scale() ? 3 : manifest.pieces().empty() ? 1 : 2;
@@ -28,7 +48,15 @@ int FormatVersionOf(const CheckpointManifest& manifest) {
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + kManifestName;
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  return ParseManifest(bytes, path);
+  WEFT_ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(bytes, path));
+  std::string folder = checkpoint.substr(checkpoint.rfind('/') + 1);
+  // One that is being replaced is aside.
+  if (absl::StartsWith(folder, ".old-")) folder.erase(0, 5);
+  if (const std::optional<int64_t> step = StepOfFolder(folder); step.has_value() && *step != manifest.step()) {
+    return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), ", but its folder is that of step ",
+                                            *step, ": the manifest is damaged, or another checkpoint's"));
+  }
+  return manifest;
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path) {
@@ -43,12 +71,12 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const 
   }
   if (const CheckpointLossScale& scale = manifest.loss_scale();
       manifest.has_loss_scale() &&
-      !(std::isfinite(scale.scale()) && scale.scale() > 0 && scale.steady() >= 0 && scale.steady() <= manifest.step() &&
-        scale.skipped() >= 0 && scale.skipped() <= manifest.step())) {
+      !(scale.scale() >= 1 && scale.scale() <= kLargestLossScale && scale.steady() >= 0 &&
+        scale.steady() <= manifest.step() && scale.skipped() >= 0 && scale.skipped() <= manifest.step())) {
     return absl::DataLossError(absl::StrCat(path, ": loss_scale has scale = ", scale.scale(),
                                             ", steady = ", scale.steady(), ", skipped = ", scale.skipped(),
-                                            "; the scale must be positive, the others at most the ", manifest.step(),
-                                            " steps"));
+                                            "; the scale must be from 1 to 2^60, the others at most the ",
+                                            manifest.step(), " steps"));
   }
   for (const CheckpointFile& file : manifest.files()) {
     if (file.name().empty() || file.name().find('/') != std::string::npos) {

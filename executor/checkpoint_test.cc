@@ -484,9 +484,13 @@ TEST(CheckpointTest, DamageIsNamed) {
   EXPECT_THAT(load_with(path, manifest.substr(0, manifest.size() / 2)), HasSubstr("manifest.textproto"));
   EXPECT_THAT(load_with(path, ""), HasSubstr("manifest.textproto"));
   EXPECT_THAT(load_with(path, "format_version: 4"), HasSubstr("format_version = 4"));
-  for (const char* scale : {"scale: 0", "scale: -8", "scale: nan", "scale: 8 skipped: 1000", "scale: 8 steady: -1"}) {
+  for (const char* scale : {"scale: 0", "scale: -8", "scale: nan", "scale: 0.5", "scale: 1e300",
+                            "scale: 8 skipped: 1000", "scale: 8 steady: -1"}) {
     EXPECT_THAT(load_with(path, absl::StrCat(manifest, "loss_scale { ", scale, " }")), HasSubstr("loss_scale has"));
   }
+  std::string other_step = manifest;
+  other_step.replace(other_step.find("step: 1"), 7, "step: 7");
+  EXPECT_THAT(load_with(path, other_step), HasSubstr("manifest.textproto: step = 7, but its folder is that of step 1"));
   std::string elsewhere = manifest;
   elsewhere.replace(elsewhere.find("rank-0000"), 4, "../x");
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));
@@ -688,6 +692,15 @@ TEST(WeightsTest, AHeadThatIsNotTiedIsRefused) {
   EXPECT_THAT(match(FP32, {3, 2}, 1e-6f), HasSubstr("tensor 'lm_head.weight' differs from 'wte.weight'"));
   EXPECT_THAT(match(BF16, {3, 2}, 0.25f), HasSubstr("tensor 'lm_head.weight' differs from 'wte.weight'"));
   EXPECT_THAT(match(FP32, {4, 2}, 0), HasSubstr("tensor 'lm_head.weight' differs from 'wte.weight'"));
+}
+
+TEST(WeightsTest, DevicesAreNoTargets) {
+  EXPECT_THAT(std::string(CheckWeightsTarget("/dev/full").message()), HasSubstr("/dev/full: exists and is no regular"));
+  const std::string path = ::testing::TempDir() + "/target";
+  std::remove(path.c_str());
+  EXPECT_TRUE(CheckWeightsTarget(path).ok());
+  std::ofstream(path) << "earlier";
+  EXPECT_TRUE(CheckWeightsTarget(path).ok());
 }
 
 TEST(WeightsTest, SavedWeightsLoadAgain) {

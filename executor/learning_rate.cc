@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "absl/strings/str_format.h"
+
 namespace weft {
 
 double LearningRateAt(const Recipe& recipe, int64_t step) {
@@ -17,6 +19,16 @@ double LearningRateAt(const Recipe& recipe, int64_t step) {
                                : std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(length));
   if (lr.decay() == "linear") return peak + (lr.min() - peak) * f;
   return lr.min() + (peak - lr.min()) * (1 + std::cos(std::numbers::pi * f)) / 2;
+}
+
+std::string NoteOnSteps(const Recipe& recipe, int64_t steps) {
+  const std::string& decay = recipe.lr().decay();
+  const int64_t recipes = std::max<int64_t>(1, recipe.steps());
+  if (steps <= recipes || decay.empty() || decay == "constant") return "";
+  return absl::StrFormat(
+      "note: --steps %d is beyond the recipe's %d: the learning rate's %s decay ends there, and it stays at its "
+      "minimum, %g; a program compiled with recipe.steps: %d decays over all of them",
+      steps, recipes, decay, recipe.lr().min(), steps);
 }
 
 }  // namespace weft

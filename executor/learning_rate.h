@@ -3,6 +3,7 @@
 #define WEFT_EXECUTOR_LEARNING_RATE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "proto/recipe.pb.h"
 
@@ -17,6 +18,10 @@ namespace weft {
 // so that the first step after the warm-up has `peak` and the recipe's last step has `min`. Steps beyond the recipe's
 // last keep its rate.
 double LearningRateAt(const Recipe& recipe, int64_t step);
+
+// What a run of so many steps has to say: that they go beyond the recipe's, where the learning rate has decayed; empty
+// if that is nothing.
+std::string NoteOnSteps(const Recipe& recipe, int64_t steps);
 
 }  // namespace weft
 

@@ -45,5 +45,16 @@ TEST(LearningRateTest, AWarmupAsLongAsTheRunHasNoDecay) {
   EXPECT_EQ(LearningRateAt(MakeRecipe(1, 0, "cosine"), 0), 1.0);
 }
 
+TEST(LearningRateTest, StepsBeyondADecayAreNoted) {
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 15),
+            "note: --steps 15 is beyond the recipe's 10: the learning rate's cosine decay ends there, and it stays at "
+            "its minimum, 0.1; a program compiled with recipe.steps: 15 decays over all of them");
+  EXPECT_NE(NoteOnSteps(MakeRecipe(10, 2, "linear"), 11), "");
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 10), "");
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 0), "");
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "constant"), 15), "");
+  EXPECT_EQ(NoteOnSteps(Recipe(), 15), "");
+}
+
 }  // namespace
 }  // namespace weft

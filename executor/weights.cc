@@ -1,5 +1,7 @@
 #include "executor/weights.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 
@@ -122,12 +124,20 @@ absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program
   return absl::OkStatus();
 }
 
+absl::Status CheckWeightsTarget(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": exists and is no regular file; weights are written to files only, not to pipes or devices"));
+}
+
 absl::Status SaveWeights(const std::string& path, const Program& program,
                          const std::function<absl::StatusOr<TensorData>(int)>& tensor) {
   std::vector<SafetensorsWriter::Declaration> declarations;
   for (const LogicalTensor& logical : program.tensors()) {
     declarations.push_back({logical.name(), FP32, {logical.shape().begin(), logical.shape().end()}});
   }
+  WEFT_RETURN_IF_ERROR(CheckWeightsTarget(path));
   return ReplaceFile(path, [&](const std::string& name) -> absl::Status {
     WEFT_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(name, declarations, {{"format", "pt"}}));
     for (int i = 0; i < program.tensors_size(); ++i) {

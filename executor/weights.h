@@ -25,6 +25,9 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const Safetens
 // Sets the weights that this rank holds. MatchWeights has accepted the file.
 absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state);
 
+// Ok if SaveWeights may write there: nothing is at `path`, or a regular file.
+absl::Status CheckWeightsTarget(const std::string& path);
+
 // Writes all logical tensors as F32 in model order to `path`, atomically. `tensor(i)` gives the i-th.
 absl::Status SaveWeights(const std::string& path, const Program& program,
                          const std::function<absl::StatusOr<TensorData>(int)>& tensor);
