@@ -22,8 +22,10 @@
 #include "cli/terminal.h"
 #include "executor/calibrate.h"
 #include "executor/data.h"
+#include "executor/learning_rate.h"
 #include "executor/run.h"
 #include "executor/transport.h"
+#include "executor/weights.h"
 #include "proto/io.h"
 #include "proto/json.h"
 #include "proto/mesh.h"
@@ -67,6 +69,17 @@ std::string StepLine(const RunStep& step) {
                          step.has_loss_scale() ? absl::StrFormat("  scale %.6g", step.loss_scale()) : "",
                          step.skipped() ? "  skipped: gradients overflowed" : "",
                          step.seconds() > 0 ? step.tokens() / step.seconds() : 0.0);
+}
+
+// A run that has learned nothing says so in the end.
+std::string SkippedLine(const RunReport& report) {
+  int skipped = 0;
+  for (const RunStep& step : report.steps()) skipped += step.skipped() ? 1 : 0;
+  if (skipped == 0 || skipped < report.steps_size()) return "";
+  return absl::StrCat(skipped, " of ", skipped,
+                      " steps skipped: gradients overflowed in each, so no weight has changed; ",
+                      "run more steps, as the loss scale falls with each, or compile with a lower "
+                      "plan.loss_scale.initial\n");
 }
 
 struct RunFlags {
@@ -153,7 +166,8 @@ absl::Status CheckOutputs(const RunFlags& f) {
   }
   for (const auto& [flag, path] : outputs) {
     if (path.empty()) continue;
-    const absl::Status status = CheckWritable(path);
+    absl::Status status = CheckWritable(path);
+    if (absl::string_view(flag) == "--save-weights") status.Update(CheckWeightsTarget(path));
     if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
   }
   return absl::OkStatus();
@@ -220,6 +234,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   }
   if (first) {
     options.on_warning = [](const std::string& warning) { std::fprintf(stderr, "weft run: %s\n", warning.c_str()); };
+    const std::string note = NoteOnSteps(program.recipe(), f.steps);
+    if (!note.empty()) options.on_warning(note);
   }
   absl::Status printed;
   auto print = [&printed](const std::string& line) {
@@ -262,6 +278,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   } else {
     print(absl::StrFormat("%d steps, %.0f tokens/s, planned bytes per rank %d\n", result.last_step - result.first_step,
                           result.report.tokens_per_second(), result.report.planned_bytes()));
+    print(SkippedLine(result.report));
   }
   written.Update(printed);
   return written;

@@ -82,8 +82,8 @@ kill -USR1 $pid
 wait $pid || fail "exit status after SIGUSR1"
 grep -q '^stopped by signal after step' "$cd_dir/int.out" || fail "SIGUSR1 is not reported"
 # /dev/full is full and stays what it is.
-"$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 --save-weights /dev/full > /dev/null 2> "$cd_dir/err"
-[[ $? -eq 1 && -c /dev/full ]] || { cat "$cd_dir/err"; fail "weights to a full device"; }
+"$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 --report /dev/full > /dev/null 2> "$cd_dir/err"
+[[ $? -eq 1 && -c /dev/full ]] || { cat "$cd_dir/err"; fail "a report to a full device"; }
 expect_error "$cd_dir/err" "/dev/full: cannot"
 
 # ---- Bad input: one clear line, status 1; wrong usage: status 2.
@@ -127,9 +127,26 @@ refused 1 "--checkpoint: $text: " run "$cd_dir/p1.weft" --data "$text" --checkpo
 refused 1 '--trace-steps: .*nearest valid: [1-9]' \
   run "$cd_dir/long.weft" --data "$text" --trace "$cd_dir/t.json" --trace-steps 1000000
 [[ ! -e $cd_dir/t.json ]] || fail "a trial leaves a file behind"
+refused 1 '--save-weights: /dev/full: exists and is no regular file' run "$cd_dir/p1.weft" --data "$text" \
+  --save-weights /dev/full
+[[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "a device for weights is refused after the training"; }
 # What fails at the end all the same does not take the rest with it.
 rm -f "$cd_dir/trace" "$cd_dir/report"
-refused 1 '/dev/full: cannot' run "$cd_dir/p2d2.weft" --data "$text" --steps 2 --save-weights /dev/full \
-  --trace "$cd_dir/trace" --report "$cd_dir/report"
+(
+  # No file may get larger than this: the weights alone would.
+  trap '' XFSZ
+  ulimit -f $(($(stat -c %s "$cd_dir/p2d2.safetensors") / 1024 - 1))
+  refused 1 'too large' run "$cd_dir/p2d2.weft" --data "$text" --steps 2 --trace-steps 1 \
+    --save-weights "$cd_dir/large.safetensors" --trace "$cd_dir/trace" --report "$cd_dir/report"
+) || exit 1
 [[ -s $cd_dir/trace && -s $cd_dir/report ]] || fail "trace and report are lost with the weights"
+rm -f "$cd_dir/report"
+refused 1 '/dev/full: cannot' run "$cd_dir/p1.weft" --data "$text" --steps 2 --trace /dev/full \
+  --report "$cd_dir/report"
+[[ -s $cd_dir/report ]] || fail "the report is lost with the trace"
+
+# Pipes serve neither as data nor as weights, and nobody waits for their writer.
+mkfifo "$cd_dir/pipe"
+refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$cd_dir/pipe"
+refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$text" --weights "$cd_dir/pipe"
 echo "all as expected"
