@@ -1,6 +1,7 @@
 // The pass weft-shard-states: ZeRO. What weft-shard leaves of parameters, of their gradients and of what the optimizer
 // keeps is cut over data replicas, as far as the stage says. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "compiler/passes.h"
@@ -48,10 +49,20 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     const int64_t elements = type.getNumElements(), parts = members.getValue();
     if (elements % parts == 0) return mlir::RankedTensorType::get({elements / parts}, type.getElementType());
     if (tensor.getShape().size() == 1 && block == 0) return mlir::RankedTensorType();
-    return tensor.emitOpError() << "[shard_states_c2] '" << tensor.getSymName() << "': the rank's " << elements
-                                << " elements of a parameter cannot be cut over the " << parts
-                                << " data replicas of plan.zero; nearest valid: "
-                                << ir::NearestDivisors(elements, parts);
+    // What divides both may be a group. The message names fields of the plan, not the op.
+    const int64_t both = std::gcd(elements, replicas.getValue());
+    mlir::InFlightDiagnostic error = mlir::emitError(tensor.getLoc());
+    if (block > 0) {
+      error << "[shard_states_c2] plan.zero.group = " << parts << " must divide the rank's " << elements
+            << " elements of parameter '" << tensor.getSymName() << "' and the " << replicas.getValue()
+            << " ranks of mesh axis data; nearest valid: " << ir::NearestDivisors(both, parts);
+      return error;
+    }
+    error << "[shard_states_c2] mesh axis data has " << parts << " ranks, which must divide the rank's " << elements
+          << " elements of parameter '" << tensor.getSymName()
+          << "' for plan.zero; nearest valid: " << ir::NearestDivisors(elements, parts);
+    if (replicas > 0 && both > 1) error << ", or plan.zero.group = " << ir::NearestDivisors(both, parts);
+    return error;
   }
 
   static mlir::ArrayAttr CutFurther(mlir::ArrayAttr ranges) {

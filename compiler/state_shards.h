@@ -18,6 +18,8 @@ struct StateShards {
   int64_t members = 1;
   // The same where these are not all replicas, else 0.
   int64_t block = 0;
+  // All of them; 0 = not known.
+  int64_t replicas = 0;
 };
 
 // `plan` must have passed validation.

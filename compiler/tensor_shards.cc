@@ -23,6 +23,7 @@ ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::stri
   options.stage = zero.stage;
   options.members = zero.members;
   options.block = zero.block;
+  options.replicas = zero.replicas;
   options.collective = algorithm;
   return options;
 }

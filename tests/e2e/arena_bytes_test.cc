@@ -34,12 +34,14 @@ namespace {
 // Plans of what makes memory different.
 std::vector<TinyPlan> Plans() {
   std::vector<TinyPlan> plans;
-  auto add = [&](const char* mesh, const char* schedule, const char* fields, const char* recompute) {
+  auto add = [&](const char* mesh, const char* schedule, const char* fields, const char* recompute,
+                 const char* half = "") {
     TinyPlan plan;
     plan.mesh = mesh;
     plan.schedule = schedule;
     plan.plan_fields = fields;
     plan.recompute_fields = recompute;
+    plan.half = half;
     plan.steps = 2;
     plan.microbatch = 2;
     plan.batch = 16;
@@ -54,7 +56,13 @@ std::vector<TinyPlan> Plans() {
   add("pipe2", "chimera", "", "");
   add("x2 pipe2", "1f1b", "sequence_parallel: true attention: MATERIALIZED dropout_masks: true", "");
   add("x2 y2 z2", "1f1b", "", "");
+  add("data4", "1f1b", "zero { stage: 1 }", "");
+  add("data4", "1f1b", "zero { stage: 2 group: 2 }", "");
   add("data4", "1f1b", "zero { stage: 3 }", "");
+  add("data2", "1f1b", "", "", "fp16");
+  add("pipe2 data2", "1f1b", "offload { optimizer: true bucket_elements: 3000 }", "");
+  add("data2", "1f1b", "zero { stage: 1 } offload { optimizer: true bucket_elements: 3000 }", "", "fp16 grads");
+  add("pipe2 data2", "gpipe", "zero { stage: 2 } offload { optimizer: true activation_layers: 2 }", "");
   return plans;
 }
 
@@ -64,17 +72,23 @@ TEST(ArenaBytesTest, PlannedIsAllocated) {
     ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
     int64_t planned = 0, highest = 0;
     for (const Template& t : program->templates()) {
-      // The height of the arena is where its highest buffer ends, and buffers begin at multiples of 256 bytes.
-      int64_t height = 0;
+      // The height of an arena is where its highest buffer ends, and buffers begin at multiples of 256 bytes. The
+      // places in which copies of optimizer states take turns are as large as the largest of these.
+      int64_t height = 0, host = 0, bucket = 0;
       for (const Buffer& buffer : t.buffers()) {
-        if (buffer.place() != HOST) height = std::max(height, buffer.offset() + buffer.bytes());
+        int64_t& of_place = buffer.place() == HOST ? host : height;
+        of_place = std::max(of_place, buffer.offset() + buffer.bytes());
+        if (buffer.class_() == OPTIMIZER && !buffer.persistent()) bucket = std::max(bucket, buffer.bytes());
       }
       EXPECT_GE(t.device_arena_bytes(), height) << plan.Name();
-      EXPECT_LT(t.device_arena_bytes(), height + 256) << plan.Name();
+      EXPECT_LT(t.device_arena_bytes(), height + 256 + bucket) << plan.Name();
+      EXPECT_GE(t.host_arena_bytes(), host) << plan.Name();
+      EXPECT_LT(t.host_arena_bytes(), host + 256) << plan.Name();
+      EXPECT_EQ(t.host_arena_bytes() > 0, plan.plan_fields.find("offload") != std::string::npos) << plan.Name();
       highest = std::max(highest, t.device_arena_bytes());
       int64_t pinned = 1;
       for (const Coordinate& pin : t.pins()) pinned *= AxisSize(program->mesh(), pin.axis());
-      planned += t.device_arena_bytes() * (MeshRanks(program->mesh()) / pinned);
+      planned += (t.device_arena_bytes() + t.host_arena_bytes()) * (MeshRanks(program->mesh()) / pinned);
     }
     allocated_bytes = 0;
     const absl::StatusOr<RunResult> result = Train(*program);

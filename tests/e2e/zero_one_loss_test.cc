@@ -184,21 +184,29 @@ TEST(ZeroOneLossTest, AxesOverlapAndRecomputeDoNotMatter) {
   }
 }
 
-// What one plan has saved another goes on with.
-TEST(ZeroOneLossTest, CheckpointsLoadUnderAnyOtherPlan) {
-  TinyPlan one = PlanOf("pipe1", "");
-  one.exact = one.bf16 = true;
+struct Saved {
+  const char* mesh;
+  std::string fields;
+};
+
+// What one plan has saved the next goes on with. All must train to the same bits; `half` as in TinyPlan.
+void ExpectCheckpointsGoRound(const std::string& name, const std::string& half, const std::vector<Saved>& plans) {
+  const auto plan_of = [&](const Saved& saved) {
+    TinyPlan plan = PlanOf(saved.mesh, saved.fields);
+    plan.exact = true;
+    plan.half = half;
+    plan.bf16 = half.empty();
+    return plan;
+  };
+  TinyPlan one = OneCopy(plan_of(plans[0]));
   const auto expected = TrainTiny(one);
   ASSERT_TRUE(expected.ok()) << expected.status();
-  const std::vector<std::pair<const char*, std::string>> plans = {
-      {"data4", Zero(1, 2)}, {"data2 pipe2", Zero(2)}, {"data4 pipe2", Zero(3, 2)}, {"pipe2", ""}, {"data2", Zero(1)}};
   for (size_t i = 0; i < plans.size(); ++i) {
     RunOptions options;
-    options.checkpoint.directory = absl::StrCat(::testing::TempDir(), "/zero", i);
+    options.checkpoint.directory = absl::StrCat(::testing::TempDir(), "/zero_", name, i);
     std::filesystem::remove_all(options.checkpoint.directory);
     for (const size_t which : {i, (i + 1) % plans.size()}) {
-      TinyPlan plan = PlanOf(plans[which].first, plans[which].second);
-      plan.exact = plan.bf16 = true;
+      const TinyPlan plan = plan_of(plans[which]);
       options.steps = which == i ? kSteps / 2 : 0;
       options.resume = which != i;
       const auto outcome = TrainTiny(plan, options);
@@ -206,9 +214,40 @@ TEST(ZeroOneLossTest, CheckpointsLoadUnderAnyOtherPlan) {
       if (which == i) continue;
       ASSERT_EQ(outcome->losses.size(), kSteps / 2);
       for (int s = 0; s < kSteps / 2; ++s) EXPECT_EQ(outcome->losses[s], expected->losses[kSteps / 2 + s]) << s;
-      EXPECT_TRUE(outcome->weights == expected->weights) << plan.Name();
+      EXPECT_TRUE(outcome->weights == expected->weights) << plan.Name() << " after " << plan_of(plans[i]).Name();
     }
   }
+}
+
+constexpr char kOffload[] = "offload { optimizer: true bucket_elements: 1500 buckets_per_reduce: 2 } ";
+
+TEST(ZeroOneLossTest, CheckpointsLoadUnderAnyOtherPlan) {
+  ExpectCheckpointsGoRound("bf16", "",
+                           {{"data4", Zero(1, 2)},
+                            {"data2 pipe2", Zero(2)},
+                            {"data2", Zero(1) + kOffload},
+                            {"data4 pipe2", Zero(3, 2)},
+                            {"data4", Zero(2, 2) + kOffload},
+                            {"pipe2", ""},
+                            {"data2", Zero(1)}});
+}
+
+// Axes that cut layers change bits, so these are among themselves.
+TEST(ZeroOneLossTest, CheckpointsLoadAcrossStagesBesideOtherAxes) {
+  ExpectCheckpointsGoRound("x", "",
+                           {{"x2 data2", Zero(1)}, {"x2 data4", Zero(2, 2)}, {"x2 pipe2", ""}, {"x2 data2", Zero(3)}});
+  ExpectCheckpointsGoRound("z", "",
+                           {{"z2 data2", Zero(1)}, {"z2", ""}, {"z2 pipe2 data2", Zero(2)}, {"z2 data2", kOffload}});
+}
+
+// The scale and when it was last changed are in the checkpoint too.
+TEST(ZeroOneLossTest, CheckpointsLoadAcrossStagesWithLossScaling) {
+  ExpectCheckpointsGoRound("fp16", "fp16",
+                           {{"data2", Zero(1)},
+                            {"data2 pipe2", Zero(2) + kOffload},
+                            {"pipe2", ""},
+                            {"data4", Zero(1, 2) + kOffload},
+                            {"data2", Zero(3)}});
 }
 
 TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
@@ -220,7 +259,15 @@ TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
   };
   for (const Case& c :
        {Case{"data3", Zero(1, 3),
-             "elements of a parameter cannot be cut over the 3 data replicas of plan.zero; nearest valid: "},
+             "mesh axis data has 3 ranks, which must divide the rank's 8192 elements of parameter "
+             "'transformer.wte.weight' for plan.zero; "
+             "nearest valid: 2 or 4"},
+        // What is near must divide the replicas too.
+        {"data14", Zero(1, 7),
+         "plan.zero.group = 7 must divide the rank's 8192 elements of parameter 'transformer.wte.weight' and the 14 "
+         "ranks of mesh axis "
+         "data; nearest valid: 2"},
+        {"data6", Zero(2), "for plan.zero; nearest valid: 4 or 8, or plan.zero.group = 2"},
         {"data2 pipe2", Zero(2), "plan.zero.stage must be 0 or 1 with it, or use a static schedule", "axonn"},
         {"data2 pipe2", Zero(1), "plan.zero.stage must be 0 with it, or use a schedule that flushes", "pipedream"},
         {"data2 pipe2", Zero(1) + "post_validation: true",
@@ -231,10 +278,12 @@ TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
       plan.clip = 0;
       plan.batch = 4;
     }
-    if (plan.mesh == "data3") plan.batch = 6;
+    if (plan.mesh == "data3" || plan.mesh == "data6") plan.batch = 12;
+    if (plan.mesh == "data14") plan.batch = 28;
     const absl::StatusOr<Program> program = CompileTiny(plan);
     ASSERT_FALSE(program.ok()) << plan.Name();
     EXPECT_NE(program.status().message().find(c.message), absl::string_view::npos) << program.status();
+    EXPECT_EQ(program.status().message().find("weft."), absl::string_view::npos) << program.status();
   }
 }
 

@@ -1,7 +1,7 @@
 // RUN: weft-opt %s --weft-shard-states="stage=2 members=3" -split-input-file -verify-diagnostics
 
 module {
-  // expected-error@+1 {{[shard_states_c2] 't0': the rank's 32 elements of a parameter cannot be cut over the 3 data replicas of plan.zero; nearest valid: 2 or 4}}
+  // expected-error@+1 {{[shard_states_c2] mesh axis data has 3 ranks, which must divide the rank's 32 elements of parameter 't0' for plan.zero; nearest valid: 2 or 4}}
   weft.tensor @t0 index 0 shape [8, 4] : tensor<8x4xf32>
   weft.graph @m {
   ^bb0(%losses: tensor<1xf64>):
