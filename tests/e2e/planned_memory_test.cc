@@ -29,7 +29,8 @@ Cluster Node() {
       "name: 'test' nodes: 2 devices_per_node: 8 nics_per_node: 8 device { name: 'gpu' memory_bytes: 80000000000 "
       "memory_bytes_per_second: 1.5e12 peaks { dtype: FP32 flops_per_second: 1.9e13 } "
       "peaks { dtype: BF16 flops_per_second: 3.1e14 } } intra_node { bytes_per_second: 2e11 latency_seconds: 5e-6 } "
-      "inter_node { bytes_per_second: 2e10 latency_seconds: 1e-5 }",
+      "inter_node { bytes_per_second: 2e10 latency_seconds: 1e-5 } host { bytes_per_second: 2.5e10 } "
+      "host_memory_bytes: 1000000000000",
       &cluster));
   return cluster;
 }
@@ -80,7 +81,12 @@ std::vector<Case> Cases() {
       {axis("x", 2) + axis("pipe", 4), "1f1b", "sequence_parallel: true " + paper},
       {axis("x", 4), "1f1b", paper + "recompute { mode: SELECTIVE }"},
       {axis("x", 2) + axis("y", 2) + axis("z", 2), "1f1b", ""},
+      {axis("data", 4), "1f1b", "zero { stage: 1 }"},
+      {axis("data", 4), "1f1b", "zero { stage: 2 }"},
       {axis("data", 4), "1f1b", "zero { stage: 3 }"},
+      {axis("data", 2) + axis("pipe", 4), "1f1b", "offload { optimizer: true bucket_elements: 3000000 }"},
+      {axis("pipe", 4), "gpipe", "offload { activation_layers: 2 }"},
+      {axis("data", 4), "1f1b", "zero { stage: 1 } offload { optimizer: true bucket_elements: 3000000 }"},
   };
 }
 
