@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "catalog/catalog.h"
+#include "compiler/compile.h"
 #include "compiler/load_model.h"
 #include "proto/io.h"
 #include "proto/program_file.h"
@@ -111,6 +112,13 @@ absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& na
   if (FindInCatalog("clusters", program.cluster_name()).ok()) return LoadCluster(program.cluster_name());
   return absl::NotFoundError(absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()),
                                           ", which is not in the catalog; give its file with --cluster"));
+}
+
+std::string NoteOnCluster(const Program& program, const Cluster& cluster, absl::string_view done) {
+  if (ClusterDigest(cluster) == program.cluster_digest()) return "";
+  return absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is ", done, " on ",
+                      Quoted(cluster.name()),
+                      cluster.name() == program.cluster_name() ? ", whose figures have changed since" : "");
 }
 
 absl::StatusOr<Program> LoadProgram(const std::string& path) {

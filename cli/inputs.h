@@ -43,6 +43,10 @@ absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path);
 // The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);
 
+// What there is to say of a prediction on another cluster than the program was compiled for; empty if it is that one.
+// `done` is what is done there, like "simulated".
+std::string NoteOnCluster(const Program& program, const Cluster& cluster, absl::string_view done);
+
 // The file's program after VerifyProgram; errors begin with the path. One that does not fit is accepted.
 absl::StatusOr<Program> LoadProgram(const std::string& path);
 

@@ -138,6 +138,9 @@ expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
 expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json
 expect 0 'off$' report t.json --program=tiny.weft --cluster=dgx-h100
+"$WEFT" report t.json --program=tiny.weft --cluster=dgx-h100 2>&1 >/dev/null |
+  grep -q "^note: the program was compiled for cluster 'dgx-a100-80g'; it is predicted on 'dgx-h100'" ||
+  fail "another cluster of a prediction is not named"
 expect 1 "t.json: the trace is of program .* not of" report t.json --program=gpipe.weft
 expect 2 '--cluster is for' report t.json --cluster=dgx-h100
 expect 1 'recipe.textproto' report recipe.textproto

@@ -1,6 +1,7 @@
 // weft report: what a trace says, and how far a prediction was off, action by action.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,6 +134,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     traces.push_back(std::move(trace));
   }
   Program program;
+  std::string note;
   if (!program_path.empty()) {
     WEFT_ASSIGN_OR_RETURN(program, LoadProgram(program_path));
     for (size_t i = 0; i < traces.size(); ++i) {
@@ -154,6 +156,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     } else {
       progress.Step("simulating");
       WEFT_ASSIGN_OR_RETURN(const Cluster cluster, ClusterFor(program, cluster_name));
+      note = NoteOnCluster(program, cluster, "predicted");
       WEFT_ASSIGN_OR_RETURN(report, CompareWithPrediction(traces[0], program, cluster));
     }
     text = TwoTraces(report, static_cast<int>(top));
@@ -166,6 +169,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     }
   }
   progress.Done();
+  if (!note.empty()) std::fprintf(stderr, "note: %s\n", note.c_str());
   return Print(text);
 }
 

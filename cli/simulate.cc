@@ -148,12 +148,8 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
     progress.Step(absl::StrCat("reading and proving ", flags.positional()[0]));
     WEFT_ASSIGN_OR_RETURN(program, LoadProgram(flags.positional()[0]));
     WEFT_ASSIGN_OR_RETURN(cluster, ClusterFor(program, input.cluster));
-    if (ClusterDigest(cluster) != program.cluster_digest()) {
-      notes.push_back(
-          absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is simulated on ",
-                       Quoted(cluster.name()),
-                       cluster.name() == program.cluster_name() ? ", whose figures have changed since" : ""));
-    }
+    std::string note = NoteOnCluster(program, cluster, "simulated");
+    if (!note.empty()) notes.push_back(std::move(note));
   } else {
     WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(input, &progress));
     progress.Step(absl::StrCat("compiling ", inputs.model.name()));
