@@ -30,6 +30,8 @@ std::vector<Broken> BrokenEvaluation();
 std::vector<Broken> BrokenSchedules();
 // What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.
 std::vector<Broken> BrokenSplit();
+// Steps on parts of tensors.
+std::vector<Broken> BrokenElements();
 // What offload brings: copies between host and device.
 std::vector<Broken> BrokenHost();
 

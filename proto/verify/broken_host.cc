@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/verify/broken_corpus.h"
+#include "proto/verify/schedule_program.h"
 #include "proto/verify/tiny_program.h"
 
 namespace weft {
@@ -10,7 +12,8 @@ namespace {
 
 constexpr int64_t kHalf = 128, kWhole = 2 * kHalf;
 
-void AddOperand(const char* name, int64_t bytes, Access access, int64_t offset, Segment* segment) {
+void AddOperand(const char* name, int64_t bytes, Access access, int64_t offset, Segment* segment,
+                int64_t elements = kHalf / 4) {
   Operand& operand = *segment->add_operands();
   operand.set_name(name);
   operand.set_bytes(bytes);
@@ -20,7 +23,7 @@ void AddOperand(const char* name, int64_t bytes, Access access, int64_t offset, 
   value.set_operand(segment->operands_size() - 1);
   value.set_offset(offset);
   value.set_dtype(FP32);
-  value.add_shape(kHalf / 4);
+  value.add_shape(elements);
 }
 
 Step& AddStep(const char* name, Kernel kernel, StreamKind stream, std::vector<int> inputs, std::vector<int> outputs,
@@ -100,6 +103,54 @@ Program Offloaded() {
   return p;
 }
 
+// Three stages; the middle one keeps what its forwards save in host memory until the backwards ("B s1 m0") need it.
+Program ActivationsOffloaded() {
+  Program p =
+      ScheduleProgram({{"F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1", "F2.0 B2.0 F2.1 B2.1"}, {{0, 1, 2}}, {0, 0}});
+  Template& t = *p.mutable_templates(1);
+  int id = t.body(t.body_size() - 1).id();
+  for (int m = 0; m < 2; ++m) {
+    const std::string n = absl::StrCat(" ", m), forward = absl::StrCat("F s1 m", m),
+                      backward = absl::StrCat("B s1 m", m);
+    const int saved = FindBuffer(p, 1, absl::StrCat("saved1 m", m)), host = t.buffers_size(), again = host + 1;
+    Buffer copy = t.buffers(saved);
+    const int64_t bytes = copy.bytes();
+    copy.set_name("host" + n);
+    copy.set_place(HOST);
+    copy.set_offset(t.host_arena_bytes());
+    t.set_host_arena_bytes(t.host_arena_bytes() + (bytes + 255) / 256 * 256);
+    *t.add_buffers() = copy;
+    copy.set_name("again" + n);
+    copy.clear_place();
+    copy.set_offset(t.device_arena_bytes());
+    t.set_device_arena_bytes(t.device_arena_bytes() + (bytes + 255) / 256 * 256);
+    *t.add_buffers() = copy;
+    for (ActionKind kind : {OFFLOAD, FETCH}) {
+      Segment& segment = *p.add_segments();
+      segment.set_name((kind == FETCH ? "back" : "away") + n);
+      AddOperand("from", bytes, READ, 0, &segment, bytes / 4);
+      AddOperand("to", bytes, WRITE, 0, &segment, bytes / 4);
+      AddStep("copy", CAST, kind == FETCH ? H2D : D2H, {0}, {1}, &segment);
+      Action& action = *t.add_body();
+      action.set_id(++id);
+      action.set_kind(kind);
+      action.set_name(segment.name());
+      action.set_segment(p.segments_size() - 1);
+      action.add_operands(kind == FETCH ? host : saved);
+      action.add_operands(kind == FETCH ? again : host);
+      action.add_releases(kind == FETCH ? host : saved);
+    }
+    Action& user = *FindAction(&p, 1, backward);
+    for (auto* list : {user.mutable_operands(), user.mutable_releases()}) {
+      std::replace(list->begin(), list->end(), saved, again);
+    }
+    AddDep(&p, 1, "away" + n, forward);
+    AddDep(&p, 1, "back" + n, "away" + n);
+    AddDep(&p, 1, backward, "back" + n);
+  }
+  return p;
+}
+
 Value& ValueOf(Program* p, const char* segment, int value) { return *FindSegment(p, segment)->mutable_values(value); }
 
 }  // namespace
@@ -162,6 +213,34 @@ std::vector<Broken> BrokenHost() {
        [](Program* p) { MutableBuffer(p, 0, "bucket 1")->set_offset(MutableBuffer(p, 0, "bucket 0")->offset()); },
        {"'bucket 0'", "'bucket 1'", "'fetch 1'"},
        Offloaded},
+      {"P13.input",
+       "activations_in_the_other_microbatchs_place",
+       [](Program* p) {
+         for (int m : {0, 1}) {
+           const std::string n = absl::StrCat(" ", m), other = absl::StrCat(" ", 1 - m);
+           FindAction(p, 1, "away" + n)->set_operands(1, FindBuffer(*p, 1, "host" + other));
+           RemoveDep(p, 1, "back" + n, "away" + n);
+         }
+         AddDep(p, 1, "back 0", "away 1");
+         AddDep(p, 1, "back 1", "away 0");
+       },
+       {"'B s1 m0'", "'again 0'", "microbatch 1 made"},
+       ActivationsOffloaded},
+      {"P7.race",
+       "activations_fetched_before_they_are_there",
+       [](Program* p) { RemoveDep(p, 1, "back 0", "away 0"); },
+       {"'away 0'", "'back 0'", "'host 0'"},
+       ActivationsOffloaded},
+      {"P7.race",
+       "activations_taken_away_before_they_are_made",
+       [](Program* p) { RemoveDep(p, 1, "away 1", "F s1 m1"); },
+       {"'F s1 m1'", "'away 1'", "'saved1 m1'"},
+       ActivationsOffloaded},
+      {"P7.race",
+       "activations_read_before_they_are_back",
+       [](Program* p) { RemoveDep(p, 1, "B s1 m0", "back 0"); },
+       {"'B s1 m0'", "'back 0'", "'again 0'"},
+       ActivationsOffloaded},
       {"P11.host",
        "fetched_twice",
        [](Program* p) {

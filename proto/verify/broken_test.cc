@@ -22,6 +22,7 @@ std::vector<Broken> Corpus() {
   for (Broken& broken : BrokenEvaluation()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenSplit()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenLossScale()) corpus.push_back(std::move(broken));
+  for (Broken& broken : BrokenElements()) corpus.push_back(std::move(broken));
   for (Broken& broken : BrokenHost()) corpus.push_back(std::move(broken));
   return corpus;
 }

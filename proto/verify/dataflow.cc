@@ -55,6 +55,11 @@ Symbol Dataflow::Sum(const RoleAction& at, const Symbol& a, const Symbol& b) {
 // Other uses of a tensor are added in model order; the same uses of other replicas each with itself.
 Symbol Dataflow::SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b) {
   if (a.scaled != b.scaled) return {};
+  if (!a.SameElements(b)) {
+    Bad("P9.gradient", at, "adds elements of ", TensorName(a.parts[0].tensor), " from ", a.FirstElement(),
+        " on to those of ", TensorName(b.parts[0].tensor), " from ", b.FirstElement(), " on");
+    return {};
+  }
   Symbol sum = a;
   const auto place = [](const Part_& part) { return std::tie(part.tensor, part.use); };
   const auto same = [&](const Part_& x, const Part_& y) { return place(x) == place(y); };

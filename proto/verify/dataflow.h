@@ -214,8 +214,11 @@ class Dataflow {
   std::optional<Symbol> WeightsIn(int role, int b) const;
   void Reduce(const Rendezvous& members);
   void Deliver(const RoleAction& member, int i, const Symbol& result);
-  Symbol Gathered(const RoleAction& at, const GroupCuts& group, Symbol symbol);
-  void SumGradient(const RoleAction& at, const GroupCuts& group, ActionKind kind, Symbol* symbol);
+  // Each rank gathers from, or gets of what is scattered, all elements of its part of the tensor, in order.
+  void CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, const Symbol& symbol);
+  // Of the i-th buffers.
+  Symbol Gathered(const RoleAction& at, int i, const GroupCuts& group, Symbol symbol);
+  void SumGradient(const RoleAction& at, int i, const GroupCuts& group, ActionKind kind, Symbol* symbol);
   void SumNorms(const RoleAction& at, const GroupCuts& group, Symbol* symbol);
   // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
   void AddAxes(const RoleAction& at, const GroupCuts& group, Symbol& sum);

@@ -11,12 +11,14 @@ bool IsState(BufferRole role) { return role == MASTER || role == MOMENT1 || role
 
 void Dataflow::CopyContent(const RoleAction& at, int from, const Value& source, int to, const Value& destination) {
   Content copy;
-  state_[at.role][from].content.ForEach(
-      source.offset(), EndOf(source), [&](int64_t begin, int64_t end, const Symbol& symbol) {
-        const int64_t shift = destination.offset() - source.offset();
-        copy.Set(begin + shift, end + shift, symbol.kind == Symbol::kState ? Symbol() : symbol);
-        return true;
-      });
+  state_[at.role][from].content.ForEach(source.offset(), EndOf(source),
+                                        [&](int64_t begin, int64_t end, const Symbol& symbol) {
+                                          const int64_t shift = destination.offset() - source.offset();
+                                          Symbol moved = symbol.kind == Symbol::kState ? Symbol() : symbol;
+                                          if (moved.HasElements()) moved.shift -= shift;
+                                          copy.Set(begin + shift, end + shift, std::move(moved));
+                                          return true;
+                                        });
   for (auto& [begin, value] : copy.ranges) state_[at.role][to].content.Set(begin, value.first, value.second);
 }
 

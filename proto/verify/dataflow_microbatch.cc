@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "proto/units.h"
 #include "proto/verify/dataflow.h"
 
 namespace weft::verify {
@@ -290,8 +291,9 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   const Buffer& buffer = BufferOf(at.role, b);
   const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
   Symbol symbol = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
+  const int item = static_cast<int>(DTypeBytes(buffer.dtype()));
   if (symbol.kind == Symbol::kZero) {
-    symbol = Of(Symbol::kGradient);
+    symbol = Of(Symbol::kGradient).InBuffer(0, item);
     symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
   const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
@@ -305,8 +307,8 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
     return;
   }
   if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].sums != held.sums ||
-      !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.parts[0].tensor != buffer.tensor() ||
-      symbol.parts[0].use != buffer.use()) {
+      !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.shift != 0 || symbol.item != item ||
+      symbol.parts[0].tensor != buffer.tensor() || symbol.parts[0].use != buffer.use()) {
     Bad("P9.sync", at, "adds to ", what, " after it was synchronised or changed");
     return;
   }

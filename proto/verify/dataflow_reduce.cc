@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "proto/units.h"
 #include "proto/verify/dataflow.h"
 
 namespace weft::verify {
@@ -40,7 +41,7 @@ std::optional<Symbol> Dataflow::WeightsIn(int role, int b) const {
   Symbol symbol = Of(Symbol::kWeights);
   symbol.tensor = buffer.tensor();
   symbol.ranges = RangeCuts(*index_.program, buffer.shard());
-  return symbol;
+  return symbol.InBuffer(0, static_cast<int>(DTypeBytes(buffer.dtype())));
 }
 
 void Dataflow::Reduce(const Rendezvous& members) {
@@ -49,9 +50,9 @@ void Dataflow::Reduce(const Rendezvous& members) {
   for (int i = 0; i < first.sources_size(); ++i) {
     Symbol result = OfMembers(members, i).value_or(Symbol());
     if (first.kind() == ALL_GATHER) {
-      result = Gathered(members[0], group, std::move(result));
+      result = Gathered(members[0], i, group, std::move(result));
     } else if (result.kind == Symbol::kGradient) {
-      SumGradient(members[0], group, first.kind(), &result);
+      SumGradient(members[0], i, group, first.kind(), &result);
     } else if (result.kind == Symbol::kNorms) {
       SumNorms(members[0], group, &result);
     } else if (result.kind == Symbol::kLosses) {
@@ -82,7 +83,16 @@ void Dataflow::Deliver(const RoleAction& member, int i, const Symbol& result) {
   SetWhole(member.role, b, result);
 }
 
-Symbol Dataflow::Gathered(const RoleAction& at, const GroupCuts& group, Symbol symbol) {
+void Dataflow::CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, const Symbol& symbol) {
+  const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], ranges);
+  const int64_t bytes = BufferOf(at.role, b).bytes();
+  if (symbol.shift == 0 && symbol.item > 0 && bytes / symbol.item == all) return;
+  Bad("P8.gather", at, "gathers or scatters ", DescribeBuffer(*TemplateOf(at.role).t, b), " of ",
+      bytes / std::max(1, symbol.item), " elements of ", TensorName(tensor), " from ", symbol.FirstElement(),
+      " on; the part that a rank holds has ", all);
+}
+
+Symbol Dataflow::Gathered(const RoleAction& at, int i, const GroupCuts& group, Symbol symbol) {
   Cuts* ranges = symbol.kind == Symbol::kWeights    ? &symbol.ranges
                  : symbol.kind == Symbol::kGradient ? &symbol.parts[0].ranges
                                                     : nullptr;
@@ -93,11 +103,13 @@ Symbol Dataflow::Gathered(const RoleAction& at, const GroupCuts& group, Symbol s
         ranges == nullptr ? "no axes, or is no updated weight" : DescribeCuts(*index_.program, *ranges));
     return {};
   }
+  CheckWholePart(at, Ref(at)->sources(i), symbol.kind == Symbol::kWeights ? symbol.tensor : symbol.parts[0].tensor,
+                 *ranges, symbol);
   ranges->resize(ranges->size() - n);
   return symbol;
 }
 
-void Dataflow::SumGradient(const RoleAction& at, const GroupCuts& group, ActionKind kind, Symbol* symbol) {
+void Dataflow::SumGradient(const RoleAction& at, int i, const GroupCuts& group, ActionKind kind, Symbol* symbol) {
   if (!group.odd.empty()) Bad("P9.sync", at, "sums gradients over a part of axis ", group.odd, " that cuts nothing");
   bool scatters = kind == REDUCE_SCATTER;
   for (const AxisCut& cut : group.cuts) scatters = scatters && cut.stride == 0;
@@ -112,6 +124,9 @@ void Dataflow::SumGradient(const RoleAction& at, const GroupCuts& group, ActionK
       }
     }
     if (scatters) part.ranges.insert(part.ranges.end(), group.cuts.begin(), group.cuts.end());
+  }
+  if (scatters && !symbol->parts.empty()) {
+    CheckWholePart(at, Ref(at)->destinations(i), symbol->parts[0].tensor, symbol->parts[0].ranges, *symbol);
   }
 }
 

@@ -7,6 +7,11 @@
 #include "proto/verify/dataflow.h"
 
 namespace weft::verify {
+namespace {
+
+int ItemBytes(const Value& value) { return static_cast<int>(DTypeBytes(value.dtype())); }
+
+}  // namespace
 
 void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
   const Segment& segment = index_.program->segments(action.segment());
@@ -18,16 +23,24 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
   const auto buffer_of = [&](int value) { return action.operands(segment.values(value).operand()); };
   const auto end_of = [&](int value) { return EndOf(segment.values(value)); };
   const auto get = [&](int value) {
-    return state_[at.role][buffer_of(value)].content.Get(segment.values(value).offset(), end_of(value));
+    const Value& v = segment.values(value);
+    return state_[at.role][buffer_of(value)].content.Get(v.offset(), end_of(value)).InValue(v.offset(), ItemBytes(v));
+  };
+  const auto set = [&](int value, const Symbol& symbol) {
+    const Value& v = segment.values(value);
+    state_[at.role][buffer_of(value)].content.Set(v.offset(), end_of(value), symbol.InBuffer(v.offset(), ItemBytes(v)));
   };
   for (const Step& step : segment.steps()) {
     std::vector<Symbol> out(step.outputs_size());
     switch (step.kernel()) {
       case CAST:
-      case EXACT_ROUND:
-        out[0] = WeightsIn(at.role, buffer_of(step.inputs(0))).value_or(get(step.inputs(0)));
+      case EXACT_ROUND: {
+        const Value& source = segment.values(step.inputs(0));
+        const std::optional<Symbol> weights = WeightsIn(at.role, buffer_of(step.inputs(0)));
+        out[0] = weights ? weights->InValue(source.offset(), ItemBytes(source)) : get(step.inputs(0));
         CopyParam(at, action, segment, step, out[0]);
         break;
+      }
       case ADD:
         out[0] = Sum(at, get(step.inputs(0)), get(step.inputs(1)));
         if (step.accumulate()) out[0] = Sum(at, get(step.outputs(0)), out[0]);
@@ -63,7 +76,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         // The copy for compute may go to a buffer of its own, from which it is gathered.
         const int copy = step.outputs(step.outputs_size() - 1);
         if (step.outputs_size() > OptimizerStates(step) && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
-          state_[at.role][buffer_of(copy)].content.Set(segment.values(copy).offset(), end_of(copy), weights);
+          set(copy, weights);
         }
         continue;
       }
@@ -77,8 +90,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         Bad("P11.update", at, "step '", step.name(), "' writes ", DescribeBuffer(*TemplateOf(at.role).t, b),
             " and is no optimizer kernel");
       }
-      state_[at.role][b].content.Set(segment.values(step.outputs(k)).offset(), end_of(step.outputs(k)),
-                                     std::move(out[k]));
+      set(step.outputs(k), out[k]);
     }
   }
 }
@@ -104,8 +116,7 @@ void Dataflow::CopyParam(const RoleAction& at, const Action& action, const Segme
     Bad("P14.version", at, "casts the new weights; the optimizer's kernel writes them");
   }
   const bool updated = a.role() == NO_ROLE || (a.role() == MASTER && state_[at.role][from].updates == 1);
-  const bool same_elements =
-      source.offset() / DTypeBytes(source.dtype()) == destination.offset() / DTypeBytes(destination.dtype());
+  const bool same_elements = content.element == destination.offset() / ItemBytes(destination);
   if (!updated || !same_elements || content.kind != Symbol::kWeights || content.tensor != b.tensor() ||
       content.ranges != RangeCuts(*index_.program, b.shard())) {
     Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, to),
@@ -173,9 +184,9 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
   if (whole && gradient.scaled) Bad("P11.norm", at, "the norm of ", TensorName(tensor), " is taken after clipping");
   if (whole) {
     const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], gradient.parts[0].ranges);
-    if (elements != all) {
+    if (elements != all || gradient.element != 0) {
       Bad("P11.norm", at, "step '", step.name(), "' takes the norm of ", elements, " elements of ", TensorName(tensor),
-          ", must be of all ", all, " of the part that the rank holds");
+          " from ", gradient.element, " on, must be of all ", all, " of the part that the rank holds");
     }
   }
   Symbol one = Of(Symbol::kNorms);
@@ -245,11 +256,12 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   result.ranges = RangeCuts(*index_.program, weight.shard());
   const int tensor = weight.tensor();
   const int64_t element = target.begin / DTypeBytes(new_weight.dtype());
+  result.element = element;
   // All that the step touches of the tensor is of the same elements.
-  const auto check_element = [&](const Value& value, int64_t begin) {
-    if (begin / DTypeBytes(value.dtype()) == element) return;
+  const auto check_element = [&](const Value& value, int64_t first) {
+    if (first == element) return;
     Bad("P11.update", at, "step '", step.name(), "' updates the elements of ", TensorName(tensor), " from ", element,
-        " on, with '", value.name(), "' of those from ", begin / DTypeBytes(value.dtype()), " on");
+        " on, with '", value.name(), "' of those from ", first, " on");
   };
   // Gradient, then what is updated in place; other inputs are of the whole step.
   const int states = OptimizerStates(step);
@@ -261,7 +273,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
       Bad("P11.update", at, "step '", step.name(), "' keeps its moments of ", TensorName(tensor), " in ",
           DescribeBuffer(*TemplateOf(at.role).t, one.buffer));
     }
-    check_element(value, one.begin);
+    check_element(value, one.begin / ItemBytes(value));
     if (!one.fetched) continue;
     if (one.updated) {
       Bad("P11.host", at, "step '", step.name(), "' updates bytes of ",
@@ -287,16 +299,15 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
           ", with a gradient that is cut over ", DescribeCuts(*index_.program, gradient.parts[0].ranges));
     }
   }
-  const Value& read = segment.values(step.inputs(0));
-  if (IsGrad(BufferOf(at.role, action.operands(read.operand())).role())) check_element(read, read.offset());
+  if (gradient.kind == Symbol::kGradient) check_element(segment.values(step.inputs(0)), gradient.element);
   if (!target.fetched) Updated(at, target.buffer, target.begin, target.begin + EndOf(new_weight) - new_weight.offset());
   if (IsAsynchronous(*index_.program)) UpdateVersion(at, action, step, target, gradient);
   if (step.outputs_size() > states) {
     const Value& copy = segment.values(step.outputs(states));
     const int p = action.operands(copy.operand());
-    // Otherwise a buffer of any layout, from which it is gathered.
+    // Otherwise a buffer from which it is gathered: what it holds says of which elements it is.
     if (BufferOf(at.role, p).role() == NO_ROLE) return result;
-    check_element(copy, copy.offset());
+    check_element(copy, copy.offset() / ItemBytes(copy));
     if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor ||
         RangeCuts(*index_.program, BufferOf(at.role, p).shard()) != result.ranges) {
       Bad("P11.update", at, "step '", step.name(), "' writes the new ", TensorName(tensor), " to ",

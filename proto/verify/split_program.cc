@@ -8,14 +8,12 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kVocabulary = 12, kPadded = 16, kWidth = 4, kSequence = 4;
-// Of a table: rows on a rank, and elements of its range.
-constexpr int64_t kRows = kPadded / 2, kRange = kRows * kWidth / 2;
+constexpr int64_t kVocabulary = 12, kWidth = 4, kSequence = 4;
 
 class Builder : private ProgramBuilder {
  public:
-  Builder(bool zero, int64_t data, int microbatches, int layers)
-      : zero_(zero), data_(data), microbatches_(microbatches), layers_(layers) {}
+  Builder(bool zero, int64_t data, int microbatches, int layers, int64_t padded)
+      : zero_(zero), data_(data), microbatches_(microbatches), layers_(layers), padded_(padded) {}
 
   Program Build() {
     Header();
@@ -46,10 +44,10 @@ class Builder : private ProgramBuilder {
     p_.set_stages(1);
     p_.set_microbatches(microbatches_);
     p_.set_vocabulary(kVocabulary);
-    AddTensor("wte", {kVocabulary, kWidth}, {kPadded, kWidth}, 1);
+    AddTensor("wte", {kVocabulary, kWidth}, {padded_, kWidth}, 1);
     AddTensor("gamma", {kWidth}, {kWidth}, 1);
     AddTensor("beta", {kWidth}, {kWidth}, 1);
-    AddTensor("head", {kVocabulary, kWidth}, {kPadded, kWidth}, 1);
+    AddTensor("head", {kVocabulary, kWidth}, {padded_, kWidth}, 1);
   }
 
   Step& Collect(Kernel kernel, const std::string& name, const std::string& axis, Purpose purpose,
@@ -72,10 +70,10 @@ class Builder : private ProgramBuilder {
     }
     segment_->mutable_steps(from)->add_deps(to);
   }
-  static void ShiftByRows(Step& step) {
+  void ShiftByRows(Step& step) const {
     ShiftTerm& term = *step.mutable_attributes()->mutable_column_shift()->add_terms();
     term.set_axis("x");
-    term.set_stride(kRows);
+    term.set_stride(rows_);
   }
 
   void Saved(Access access) {
@@ -84,7 +82,7 @@ class Builder : private ProgramBuilder {
     Val("h", FP32, {kSequence, kWidth});
     Val("mean", FP32, {kSequence});
     Val("rstd", FP32, {kSequence});
-    Val("logits", FP32, {kSequence, kRows});
+    Val("logits", FP32, {kSequence, rows_});
     Val("lse", FP32, {kSequence});
     Val("targets", INT32, {kSequence});
   }
@@ -92,14 +90,14 @@ class Builder : private ProgramBuilder {
   void Forward() {
     Begin("F");
     Tensor("tokens", INT32, {kSequence}, WRITE);
-    Tensor("wte", FP32, {kRange}, READ);
+    Tensor("wte", FP32, {range_}, READ);
     Tensor("gamma", FP32, {kWidth}, READ);
     Tensor("beta", FP32, {kWidth}, READ);
-    Tensor("head", FP32, {kRange}, READ);
+    Tensor("head", FP32, {range_}, READ);
     Saved(WRITE);
     Operand_("work", 0, WRITE);
-    Val("table", FP32, {kRows, kWidth});
-    Val("whole head", FP32, {kRows, kWidth});
+    Val("table", FP32, {rows_, kWidth});
+    Val("whole head", FP32, {rows_, kWidth});
     Val("partial", FP32, {kSequence, 2});
     Val("partials", FP32, {2 * kSequence, 2});
     Tensor("losses", FP64, {microbatches_ * data_}, READ_WRITE);
@@ -140,19 +138,19 @@ class Builder : private ProgramBuilder {
     Begin("B");
     Tensor("tokens", INT32, {kSequence}, READ);
     Tensor("gamma", FP32, {kWidth}, READ);
-    Tensor("head", FP32, {kRange}, READ);
+    Tensor("head", FP32, {range_}, READ);
     Saved(READ);
-    Tensor("dwte", FP32, {kRange}, READ_WRITE);
+    Tensor("dwte", FP32, {range_}, READ_WRITE);
     Tensor("dgamma", FP32, {kWidth}, READ_WRITE);
     Tensor("dbeta", FP32, {kWidth}, READ_WRITE);
-    Tensor("dhead", FP32, {kRange}, READ_WRITE);
+    Tensor("dhead", FP32, {range_}, READ_WRITE);
     Operand_("work", 0, WRITE);
-    Val("whole head", FP32, {kRows, kWidth});
-    Val("dlogits", FP32, {kSequence, kRows});
+    Val("whole head", FP32, {rows_, kWidth});
+    Val("dlogits", FP32, {kSequence, rows_});
     Val("dh", FP32, {kSequence, kWidth});
     Val("dx", FP32, {kSequence, kWidth});
-    Val("whole dwte", FP32, {kRows, kWidth});
-    Val("whole dhead", FP32, {kRows, kWidth});
+    Val("whole dwte", FP32, {rows_, kWidth});
+    Val("whole dhead", FP32, {rows_, kWidth});
 
     Collect(GROUP_ALL_GATHER, "gather head", "z", GATHER_WEIGHTS, "head", "whole head");
     Step& loss = *Do(CROSS_ENTROPY_BACKWARD, "loss backward", {"logits", "lse", "targets"}, {"dlogits"});
@@ -186,7 +184,7 @@ class Builder : private ProgramBuilder {
   };
   static std::vector<Held> AllHeld() { return {{"wte", true}, {"gamma"}, {"beta"}, {"head", true}}; }
   // What the optimizer works on.
-  Shape Part(const Held& held) const { return {!held.table ? kWidth : zero_ ? (kRange + data_ - 1) / data_ : kRange}; }
+  Shape Part(const Held& held) const { return {!held.table ? kWidth : zero_ ? (range_ + data_ - 1) / data_ : range_}; }
   std::string Gradient(const Held& held) const { return (held.table && zero_ ? "part d" : "d") + held.name; }
   std::string Weight(const Held& held) const { return held.table && zero_ ? "master " + held.name : held.name; }
 
@@ -213,7 +211,7 @@ class Builder : private ProgramBuilder {
     Begin("optimizer");
     for (const Held& held : AllHeld()) {
       Tensor(Gradient(held), FP32, Part(held), held.table && zero_ ? READ : READ_WRITE);
-      if (held.table && zero_) Tensor("d" + held.name, FP32, {kRange}, WRITE);
+      if (held.table && zero_) Tensor("d" + held.name, FP32, {range_}, WRITE);
       Tensor(Weight(held), FP32, Part(held), READ_WRITE);
     }
     for (const Held& held : AllHeld()) {
@@ -233,7 +231,7 @@ class Builder : private ProgramBuilder {
     BeginTemplate("all");
     int tensor = 0;
     for (const Held& held : AllHeld()) {
-      const Shape shape = {held.table ? kRange : kWidth};
+      const Shape shape = {held.table ? range_ : kWidth};
       const int param = Persistent(held.name, PARAMETER, FP32, shape, PARAM, tensor);
       const int grad = Persistent("d" + held.name, GRADIENT, FP32, shape, GRAD, tensor);
       if (held.table) Cut(param, false), Cut(grad, false);
@@ -322,12 +320,15 @@ class Builder : private ProgramBuilder {
   const bool zero_;
   const int64_t data_;
   const int microbatches_, layers_;
+  const int64_t padded_;
+  // Of a table: rows on a rank, and elements of its range.
+  const int64_t rows_ = padded_ / 2, range_ = rows_ * kWidth / 2;
 };
 
 }  // namespace
 
-Program SplitProgram(bool zero, int64_t data, int microbatches, int layers) {
-  return Builder(zero, data, microbatches, layers).Build();
+Program SplitProgram(bool zero, int64_t data, int microbatches, int layers, int64_t padded) {
+  return Builder(zero, data, microbatches, layers, padded).Build();
 }
 
 }  // namespace weft

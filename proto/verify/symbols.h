@@ -57,12 +57,40 @@ struct Symbol {
   // kWeights: the new ones of a tensor, and which ranges of it.
   int tensor = 0;
   Cuts ranges;
-  // kState: what was fetched of a buffer in host memory, so many bytes further on there; with the update of the step?
+  // kGradient, kWeights: which elements of the tensor, or of the rank's part of it, these are. In a buffer: byte b is
+  // of element (b + shift) / item. Of a step's value: it begins with this element.
+  int64_t element = 0;
+  int item = 0;
+  // kState: what was fetched of a buffer in host memory, `shift` bytes further on there; with the update of the step?
   int buffer = 0;
   int64_t shift = 0;
   bool updated = false;
 
   bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
+  bool HasElements() const { return kind == kGradient || kind == kWeights; }
+  // From the form that buffers hold to that of a value at `offset` with items of so many bytes, and back. It is nothing
+  // if the value's items are not those that were written.
+  Symbol InValue(int64_t offset, int bytes) const {
+    if (!HasElements()) return *this;
+    if (item != bytes || (offset + shift) % bytes != 0) return {};
+    Symbol value = *this;
+    value.element = (offset + shift) / bytes;
+    value.shift = value.item = 0;
+    return value;
+  }
+  Symbol InBuffer(int64_t offset, int bytes) const {
+    if (!HasElements()) return *this;
+    Symbol held = *this;
+    held.shift = element * bytes - offset;
+    held.item = bytes;
+    held.element = 0;
+    return held;
+  }
+  // The element of the value's, or the buffer's, first byte.
+  int64_t FirstElement() const { return item > 0 ? shift / item : element; }
+  bool SameElements(const Symbol& other) const {
+    return element == other.element && shift == other.shift && item == other.item;
+  }
 
   friend bool operator==(const Symbol&, const Symbol&) = default;
 };
