@@ -55,6 +55,7 @@ absl::StatusOr<SimulatedRun> RunOn(const PublishedRun& run, const Cluster& clust
   CompileOptions options;
   options.allow_oom = run.allow_oom;
   options.evaluation = false;
+  options.notes = run.notes;
   WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, recipe, plan, cluster, options));
   SimulateOptions simulate;
   simulate.trace = run.trace;

@@ -3,6 +3,7 @@
 #define WEFT_TESTS_E2E_PUBLISHED_RUN_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
@@ -21,6 +22,8 @@ struct PublishedRun {
   // A plan that does not fit is simulated all the same.
   bool allow_oom = false;
   bool trace = false;
+  // As in CompileOptions.
+  std::vector<std::string>* notes = nullptr;
 };
 
 struct SimulatedRun {
