@@ -11,11 +11,11 @@
 #include "cli/flags.h"
 #include "cli/inputs.h"
 #include "cli/terminal.h"
-#include "cli/units_text.h"
 #include "proto/io.h"
 #include "proto/mesh.h"
 #include "proto/program_file.h"
 #include "proto/status.h"
+#include "proto/units_text.h"
 
 namespace weft {
 namespace {

@@ -21,6 +21,24 @@
 
 namespace weft {
 
+namespace {
+
+// tp is x alone, with y and z of 1: beside one of them, the last would silently win.
+absl::Status CheckTensorSettings(const std::vector<std::string>& settings) {
+  const std::string* tp = nullptr;
+  const std::string* axis = nullptr;
+  for (const std::string& setting : settings) {
+    const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
+    if (name == "tp") tp = &setting;
+    if (name == "x" || name == "y" || name == "z") axis = &setting;
+  }
+  if (tp == nullptr || axis == nullptr) return absl::OkStatus();
+  return UsageError(absl::StrCat("--set ", Quoted(*tp), " and --set ", Quoted(*axis),
+                                 " are both given, but tp is axis x with y and z of 1; give tp, or x, y and z"));
+}
+
+}  // namespace
+
 absl::Status Annotate(const absl::Status& status, absl::string_view source) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
@@ -95,6 +113,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
     return UsageError(absl::StrCat("--schedule=", Quoted(input.schedule), " and --set ", Quoted(setting),
                                    " are both given; give one"));
   }
+  WEFT_RETURN_IF_ERROR(CheckTensorSettings(input.settings));
   for (const std::string& setting : input.settings) {
     WEFT_RETURN_IF_ERROR(
         Annotate(ApplySetting(setting, &inputs.recipe, &inputs.plan), absl::StrCat("--set ", setting)));

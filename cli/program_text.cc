@@ -11,9 +11,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/timeline.h"
-#include "cli/units_text.h"
 #include "proto/mesh.h"
 #include "proto/units.h"
+#include "proto/units_text.h"
 
 namespace weft {
 namespace {

@@ -13,9 +13,9 @@
 #include "cli/inputs.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
-#include "cli/units_text.h"
 #include "proto/json.h"
 #include "proto/status.h"
+#include "proto/units_text.h"
 #include "simulator/compare/compare.h"
 #include "simulator/simulate.h"
 

@@ -1,6 +1,8 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "compiler/plan_check.h"
 #include "compiler/plan_choices.h"
 #include "compiler/plan_inputs.h"
+#include "compiler/plan_notes.h"
 #include "compiler/post_validation.h"
 #include "compiler/ways_out.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -24,8 +27,8 @@ namespace weft {
 namespace {
 
 // Adds changes of recipe and plan, as the user gave them, with which the program fits.
-absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, const Plan& plan,
-                         const PlanInputs& inputs) {
+absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, const Plan& plan, const PlanInputs& inputs,
+                         bool host) {
   constexpr int kWanted = 3;
   const int layers = inputs.model.ops_size() == 0 ? 1 : inputs.model.ops(inputs.model.ops_size() - 1).layer() + 1;
   const Device& device = inputs.cluster.device();
@@ -33,10 +36,17 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, cons
     CompileOptions options;
     options.ways_out = false;
     WEFT_ASSIGN_OR_RETURN(const Program program, Compile(inputs.model, r, p, inputs.cluster, options));
-    return PlannedDeviceBytes(program);
+    return host ? PlannedNodeBytes(program, inputs.cluster) : PlannedDeviceBytes(program);
   };
-  const std::vector<WayOut> ways = FindWaysOut(recipe, plan, inputs.cluster, layers,
-                                               device.memory_bytes() - device.reserved_bytes(), kWanted, planned);
+  const Shortage shortage{host,
+                          host ? inputs.cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
+  double parameters = 0;
+  for (const GraphParameter& parameter : inputs.model.parameters()) {
+    parameters += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
+  }
+  const std::vector<WayOut> ways =
+      FindWaysOut(recipe, plan, inputs.cluster, layers, static_cast<int64_t>(std::min(parameters, 0x1p60)), shortage,
+                  kWanted, planned);
   return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeWaysOut(ways)));
 }
 
@@ -69,6 +79,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, options.notes));
   Program program;
   std::optional<FrozenSchedule> frozen;
+  std::vector<int32_t> layers_per_stage;
   if (inputs.asynchronous) {
     WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost));
     if (options.evaluation && options.notes != nullptr) {
@@ -78,12 +89,16 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   } else {
     WEFT_ASSIGN_OR_RETURN(frozen, Freeze(inputs, cost));
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
-    WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation));
+    WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation, &layers_per_stage));
   }
   WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
+  if (options.notes != nullptr) AddPlanNotes(plan, program, layers_per_stage, options.notes);
   if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
-    if (!options.allow_oom) return options.ways_out ? WithWaysOut(fits, recipe, plan, inputs) : fits;
+    if (!options.allow_oom) {
+      if (!options.ways_out) return fits;
+      return WithWaysOut(fits, recipe, plan, inputs, DeviceMemoryFits(program, inputs.cluster));
+    }
     if (options.notes != nullptr) options.notes->push_back(std::string(fits.message()));
     program.set_does_not_fit(true);
     if (program.has_evaluation()) program.mutable_evaluation()->set_does_not_fit(true);

@@ -146,10 +146,14 @@ absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInput
   return program;
 }
 
-absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation) {
+absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
+                                           std::vector<int32_t>* layers_per_stage) {
   CompileContext context;
   RankLevel training;
   WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, inputs, cost, &training));
+  if (layers_per_stage != nullptr) {
+    layers_per_stage->assign(training.segments.layers_per_stage.begin(), training.segments.layers_per_stage.end());
+  }
   if (evaluation) {
     WEFT_ASSIGN_OR_RETURN(RankLevel level, LowerEvaluation(context, inputs, cost, training));
     WEFT_ASSIGN_OR_RETURN(*program.mutable_evaluation(), ExportProgram(level.program(), level.segments));

@@ -41,8 +41,9 @@ absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInput
 absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
                                         RankLevel* training);
 
-// Training and, if asked for, evaluation.
-absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation);
+// Training and, if asked for, evaluation. `layers_per_stage`, if not null, receives the partition.
+absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
+                                           std::vector<int32_t>* layers_per_stage);
 
 // The program of a schedule that never flushes.
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost);

@@ -1,21 +1,20 @@
 #include "compiler/memory_fit.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "proto/mesh.h"
+#include "proto/units_text.h"
 
 namespace weft {
 namespace {
-
-std::string Gib(int64_t bytes) { return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (int64_t{1} << 30)); }
 
 std::string ClassName(BufferClass c) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(BufferClass_Name(c)), {{"_", " "}});
@@ -55,53 +54,75 @@ std::map<BufferClass, int64_t> FullestMoment(const Template& t) {
   return fullest;
 }
 
-// The host arenas of a node's ranks together; a cluster that does not state its memory has enough.
-absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
-  const bool any = std::any_of(program.templates().begin(), program.templates().end(),
-                               [](const Template& t) { return t.host_arena_bytes() > 0; });
-  if (cluster.host_memory_bytes() <= 0 || !any) return absl::OkStatus();
+struct NodeBytes {
+  int64_t node = 0;
+  int64_t ranks = 0;
+  int64_t bytes = 0;
+};
+
+// The first of the nodes whose ranks together have the largest host arenas.
+NodeBytes FullestNode(const Program& program, const Cluster& cluster) {
   const int64_t ranks = MeshRanks(program.mesh()), devices = std::max<int64_t>(1, cluster.devices_per_node());
-  double node_bytes = 0;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    if (rank % devices == 0) node_bytes = 0;
-    const int t = TemplateOfRank(program, rank);
-    if (t >= 0) node_bytes += static_cast<double>(program.templates(t).host_arena_bytes());
-    if (node_bytes <= static_cast<double>(cluster.host_memory_bytes())) continue;
-    const int64_t first = rank / devices * devices, here = std::min(devices, ranks - first);
-    double needed = 0;
-    for (int64_t r = first; r < first + here; ++r) {
-      const int index = TemplateOfRank(program, r);
-      if (index >= 0) needed += static_cast<double>(program.templates(index).host_arena_bytes());
+  NodeBytes fullest;
+  // More than int64 holds is as good as the most it holds.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (int64_t first = 0; first < ranks; first += devices) {
+    NodeBytes node{first / devices, std::min(devices, ranks - first), 0};
+    for (int64_t rank = first; rank < first + node.ranks; ++rank) {
+      const int t = TemplateOfRank(program, rank);
+      const int64_t bytes = t < 0 ? 0 : program.templates(t).host_arena_bytes();
+      node.bytes = bytes > kMost - node.bytes ? kMost : node.bytes + bytes;
     }
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "the plan does not fit the host memory of cluster '%s': what plan.offload keeps there for the %d ranks of node "
-        "%d takes %.2f GiB, cluster.host_memory_bytes is %d (%s); use fewer ranks per node, more pipeline ranks or "
-        "plan.zero, or leave plan.offload out",
-        cluster.name(), here, first / devices, needed / (int64_t{1} << 30), cluster.host_memory_bytes(),
-        Gib(cluster.host_memory_bytes())));
+    if (node.bytes > fullest.bytes) fullest = node;
   }
-  return absl::OkStatus();
+  return fullest;
 }
 
-}  // namespace
-
-absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
-  const int64_t capacity = cluster.device().memory_bytes();
-  const int64_t reserve = cluster.device().reserved_bytes();
+const Template* FullestTemplate(const Program& program) {
   const Template* fullest = nullptr;
   for (const Program* p : {&program, &program.evaluation()}) {
     for (const Template& t : p->templates()) {
       if (fullest == nullptr || t.device_arena_bytes() > fullest->device_arena_bytes()) fullest = &t;
     }
   }
-  if (fullest == nullptr || capacity <= 0 || fullest->device_arena_bytes() <= capacity - reserve) {
-    return CheckHostFit(program, cluster);
-  }
+  return fullest;
+}
+
+// A cluster that does not state its nodes' memory has enough.
+absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
+  const bool any = std::any_of(program.templates().begin(), program.templates().end(),
+                               [](const Template& t) { return t.host_arena_bytes() > 0; });
+  if (cluster.host_memory_bytes() <= 0 || !any) return absl::OkStatus();
+  const NodeBytes fullest = FullestNode(program, cluster);
+  if (fullest.bytes <= cluster.host_memory_bytes()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the plan does not fit the host memory of cluster '", cluster.name(), "': what plan.offload keeps there for the ",
+      fullest.ranks, " ranks of node ", fullest.node, " takes ", fullest.bytes, " bytes (", BytesText(fullest.bytes),
+      "), cluster.host_memory_bytes is ", cluster.host_memory_bytes(), " (", BytesText(cluster.host_memory_bytes()),
+      "); use fewer ranks per node, more pipeline ranks or plan.zero, or leave plan.offload out"));
+}
+
+}  // namespace
+
+bool DeviceMemoryFits(const Program& program, const Cluster& cluster) {
+  const int64_t capacity = cluster.device().memory_bytes();
+  const Template* fullest = FullestTemplate(program);
+  return fullest == nullptr || capacity <= 0 ||
+         fullest->device_arena_bytes() <= capacity - cluster.device().reserved_bytes();
+}
+
+int64_t PlannedNodeBytes(const Program& program, const Cluster& cluster) { return FullestNode(program, cluster).bytes; }
+
+absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
+  const int64_t capacity = cluster.device().memory_bytes();
+  const int64_t reserve = cluster.device().reserved_bytes();
+  if (DeviceMemoryFits(program, cluster)) return CheckHostFit(program, cluster);
+  const Template* fullest = FullestTemplate(program);
   std::vector<std::pair<int64_t, BufferClass>> classes;
   for (const auto& [c, bytes] : FullestMoment(*fullest)) classes.emplace_back(-bytes, c);
   std::sort(classes.begin(), classes.end());
   std::vector<std::string> shares;
-  for (const auto& [bytes, c] : classes) shares.push_back(absl::StrCat(ClassName(c), " ", Gib(-bytes)));
+  for (const auto& [bytes, c] : classes) shares.push_back(absl::StrCat(ClassName(c), " ", BytesText(-bytes)));
   std::vector<int> order;
   for (int b = 0; b < fullest->buffers_size(); ++b) {
     if (fullest->buffers(b).place() == DEVICE) order.push_back(b);
@@ -113,10 +134,10 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
   order.resize(shown);
   return absl::ResourceExhaustedError(absl::StrCat(
       "the plan does not fit ", cluster.device().name(), ": template ", fullest->name(), " needs ",
-      Gib(fullest->device_arena_bytes()), " (", fullest->device_arena_bytes(), " bytes) besides a reserve of ",
-      Gib(reserve), ", the device has ", Gib(capacity), "; at the fullest moment: ", absl::StrJoin(shares, ", "),
-      "; largest buffers: ", absl::StrJoin(order, ", ", [&](std::string* out, int b) {
-        absl::StrAppend(out, fullest->buffers(b).name(), " ", Gib(fullest->buffers(b).bytes()));
+      BytesText(fullest->device_arena_bytes()), " (", fullest->device_arena_bytes(), " bytes) besides a reserve of ",
+      BytesText(reserve), ", the device has ", BytesText(capacity), "; at the fullest moment: ",
+      absl::StrJoin(shares, ", "), "; largest buffers: ", absl::StrJoin(order, ", ", [&](std::string* out, int b) {
+        absl::StrAppend(out, fullest->buffers(b).name(), " ", BytesText(fullest->buffers(b).bytes()));
       })));
 }
 

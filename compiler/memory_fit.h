@@ -2,6 +2,8 @@
 #ifndef WEFT_COMPILER_MEMORY_FIT_H_
 #define WEFT_COMPILER_MEMORY_FIT_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
@@ -9,8 +11,14 @@
 namespace weft {
 
 // ResourceExhausted if arena and reserve exceed the device's memory (0 = unknown, always fits): by how much, the
-// classes and the buffers that take the most.
+// classes and the buffers that take the most. The same for the memory of the nodes.
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
+
+// Whether arena and reserve of each rank are within the device's memory.
+bool DeviceMemoryFits(const Program& program, const Cluster& cluster);
+
+// What the ranks of the node that needs the most keep in its memory.
+int64_t PlannedNodeBytes(const Program& program, const Cluster& cluster);
 
 }  // namespace weft
 

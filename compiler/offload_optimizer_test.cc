@@ -261,7 +261,9 @@ TEST(OffloadOptimizer, Refusals) {
               AllOf(HasSubstr("plan.offload.buckets_per_reduce = 1"), HasSubstr("plan.gradient_bucket_bytes = 1000")));
   EXPECT_THAT(error({.data = 2, .cluster_fields = "host { bytes_per_second: 1e10 } host_memory_bytes: 1000000"}),
               AllOf(HasSubstr("does not fit the host memory of cluster 'test'"), HasSubstr("2 ranks of node 0"),
-                    HasSubstr("cluster.host_memory_bytes is 1000000"), HasSubstr("plan.zero")));
+                    HasSubstr("cluster.host_memory_bytes is 1000000 (976.6 KiB)"), HasSubstr("plan.zero"),
+                    HasSubstr("--set offload.optimizer=false --set offload.bucket_elements=0 --set "
+                              "offload.buckets_per_reduce=0 (0 B)")));
 }
 
 // A plan that is too large for the device is told of offload.

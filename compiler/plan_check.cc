@@ -96,6 +96,18 @@ absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages)
       layers < ranks && layers < per_rank ? absl::StrCat("at most ", layers, " stages in all") : ""));
 }
 
+absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& recompute) {
+  if (recompute.mode() != Recompute::LAYERS || model.ops().empty()) return absl::OkStatus();
+  const int64_t last = model.ops(model.ops_size() - 1).layer();
+  for (int i = 0; i < recompute.layers_size(); ++i) {
+    if (recompute.layers(i) >= 0 && recompute.layers(i) <= last) continue;
+    return absl::InvalidArgumentError(absl::StrCat("plan.recompute.layers[", i, "] = ", recompute.layers(i),
+                                                   " must be 0 to ", last, ", the layers of model '", model.name(),
+                                                   "'; nearest: ", recompute.layers(i) < 0 ? 0 : last));
+  }
+  return absl::OkStatus();
+}
+
 // A program that its transfers' common order blocks: which field it is, in front of the cycle.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status) {
   if (status.ok() || plan.transfer_order() == BY_EDGE || plan.transfer_placement() != EARLY ||

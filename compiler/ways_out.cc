@@ -6,13 +6,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/mesh.h"
 #include "proto/set_field.h"
+#include "proto/units_text.h"
 
 namespace weft {
 namespace {
+
+// What plan.offload.bucket_elements = 0 stands for.
+constexpr int64_t kDefaultBucketElements = int64_t{1} << 24;
 
 // A recipe and a plan with something changed.
 struct Variant {
@@ -78,6 +81,40 @@ Change OffloadStates(const Cluster& cluster) {
   };
 }
 
+// Less in host memory.
+std::optional<Variant> KeepStates(Variant variant) {
+  const Offload offload = variant.plan.offload();
+  if (!offload.optimizer()) return std::nullopt;
+  std::optional<Variant> with = With(std::move(variant), "offload.optimizer=false");
+  // These are refused without it.
+  if (with && offload.bucket_elements() != 0) with = With(*std::move(with), "offload.bucket_elements=0");
+  if (with && offload.buckets_per_reduce() != 0) with = With(*std::move(with), "offload.buckets_per_reduce=0");
+  return with;
+}
+
+std::optional<Variant> KeepActivations(Variant variant) {
+  if (variant.plan.offload().activation_layers() == 0) return std::nullopt;
+  return With(std::move(variant), "offload.activation_layers=0");
+}
+
+std::optional<Variant> KeepAll(Variant variant) {
+  std::optional<Variant> with = KeepStates(std::move(variant));
+  return with ? KeepActivations(*std::move(with)) : std::nullopt;
+}
+
+// Fewer states on the device at a time: a part of what a rank has if that is cut over all ranks but those of `data`.
+Change SmallerBuckets(int64_t parameters, int64_t part) {
+  return [parameters, part](Variant variant) -> std::optional<Variant> {
+    const Mesh& mesh = variant.plan.mesh();
+    if (!variant.plan.offload().optimizer()) return std::nullopt;
+    const int64_t ranks = std::max<int64_t>(1, MeshRanks(mesh) / AxisSize(mesh, "data"));
+    const int64_t given = variant.plan.offload().bucket_elements();
+    const int64_t elements = std::min(parameters / ranks, given > 0 ? given : kDefaultBucketElements) / part;
+    if (elements < 1) return std::nullopt;
+    return With(std::move(variant), absl::StrCat("offload.bucket_elements=", elements));
+  };
+}
+
 // `factor` times the ranks on `axis` for a replica: those of as many replicas, or else more ranks if the cluster has
 // them.
 Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
@@ -103,14 +140,30 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
 }  // namespace
 
 std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
-                                int64_t capacity, int wanted, const PlannedBytesOf& planned_bytes) {
-  std::vector<Change> changes = {RecomputeMode(Recompute::FIT), RecomputeMode(Recompute::FULL), OneForwardOneBackward};
-  for (int64_t part : {2, 4, 8}) changes.push_back(SmallerMicrobatches(part));
-  for (int32_t stage : {1, 2, 3}) changes.push_back(ZeroStage(stage));
-  changes.push_back(OffloadStates(cluster));
+                                int64_t parameters, const Shortage& shortage, int wanted,
+                                const PlannedBytesOf& planned_bytes) {
+  // Of a kind above 0 one way is enough.
+  constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
+  struct Numbered {
+    int kind;
+    Change change;
+  };
+  std::vector<Numbered> changes = {{kRecompute, RecomputeMode(Recompute::FIT)},
+                                   {kRecompute, RecomputeMode(Recompute::FULL)}};
+  if (shortage.host) {
+    // In front: nothing else is as sure to help.
+    changes.insert(changes.begin(), {{kKeep, KeepActivations}, {kKeep, KeepStates}, {kKeep, KeepAll}});
+  } else {
+    for (int64_t part : {4, 16}) changes.push_back({kBuckets, SmallerBuckets(parameters, part)});
+  }
+  const auto any = [&](Change change) { changes.push_back({kAny, std::move(change)}); };
+  any(OneForwardOneBackward);
+  for (int64_t part : {2, 4, 8}) any(SmallerMicrobatches(part));
+  for (int32_t stage : {1, 2, 3}) any(ZeroStage(stage));
+  if (!shortage.host) any(OffloadStates(cluster));
   for (int64_t factor : {2, 4, 8}) {
-    changes.push_back(MoreRanks("pipe", factor, cluster, layers));
-    changes.push_back(MoreRanks("x", factor, cluster, layers));
+    any(MoreRanks("pipe", factor, cluster, layers));
+    any(MoreRanks("x", factor, cluster, layers));
   }
   const Change full = RecomputeMode(Recompute::FULL);
   std::vector<WayOut> ways;
@@ -121,22 +174,22 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
     if (!variant || done()) return false;
     ++tries;
     const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
-    if (!bytes.ok() || *bytes > capacity) return false;
+    if (!bytes.ok() || *bytes > shortage.capacity) return false;
     ways.push_back({variant->change, *bytes});
     return true;
   };
   // What does not help enough by itself may with everything recomputed.
   std::vector<size_t> failed;
-  bool recompute_fits = false;
+  std::set<int> fitting_kinds;
   for (size_t i = 0; i < changes.size(); ++i) {
     // One way of a kind is enough.
-    if (recompute_fits && i == 1) continue;
-    const bool fits = attempt(changes[i]({recipe, plan, ""}));
-    if (i == 0) recompute_fits = fits;
-    if (!fits && i > 1) failed.push_back(i);
+    if (fitting_kinds.count(changes[i].kind) > 0) continue;
+    const bool fits = attempt(changes[i].change({recipe, plan, ""}));
+    if (fits && changes[i].kind > 0) fitting_kinds.insert(changes[i].kind);
+    if (!fits && changes[i].kind != kRecompute) failed.push_back(i);
   }
   for (const size_t i : failed) {
-    if (std::optional<Variant> variant = full({recipe, plan, ""})) attempt(changes[i](*std::move(variant)));
+    if (std::optional<Variant> variant = full({recipe, plan, ""})) attempt(changes[i].change(*std::move(variant)));
   }
   return ways;
 }
@@ -144,8 +197,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
 std::string DescribeWaysOut(const std::vector<WayOut>& ways) {
   if (ways.empty()) return "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit";
   return absl::StrCat("it fits with ", absl::StrJoin(ways, ", or with ", [](std::string* out, const WayOut& way) {
-                        absl::StrAppendFormat(out, "%s (%.2f GiB)", way.change,
-                                              static_cast<double>(way.planned_bytes) / (int64_t{1} << 30));
+                        absl::StrAppend(out, way.change, " (", BytesText(way.planned_bytes), ")");
                       }));
 }
 

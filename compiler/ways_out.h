@@ -17,21 +17,32 @@ namespace weft {
 struct WayOut {
   // As flags, e.g. "--set recompute.mode=FULL --set mbs=2".
   std::string change;
+  // Of the memory that was short.
   int64_t planned_bytes = 0;
 };
 
-// Planned bytes of the fullest rank; an error for what cannot be compiled.
+// What a plan needs too much of.
+struct Shortage {
+  // The nodes' memory, else that of the devices.
+  bool host = false;
+  // The bytes there are.
+  int64_t capacity = 0;
+};
+
+// Planned bytes of the fullest rank, or, where host memory is short, of the fullest node; an error for what cannot be
+// compiled or does not fit.
 using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recipe, const Plan& plan)>;
 
-// Up to `wanted` changes after which the fullest rank needs at most `capacity` bytes, gentler ones first: recompute,
-// the schedule, smaller microbatches, states cut over replicas, more of the same ranks for a replica, then two of these
-// at once. Each was tried; no more than kMostTries are. `recipe` and `plan` are as the user gave them, `layers` bounds
-// the stages.
+// Up to `wanted` changes after which at most `shortage.capacity` bytes are needed, gentler ones first: what is short on
+// the host is left on the devices, or else recompute, the schedule, smaller microbatches, states cut over replicas,
+// more of the same ranks for a replica, then two of these at once. Each was tried; no more than kMostTries are.
+// `recipe` and `plan` are as the user gave them, `layers` bounds the stages, `parameters` are the model's.
 inline constexpr int kMostTries = 24;
 std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
-                                int64_t capacity, int wanted, const PlannedBytesOf& planned_bytes);
+                                int64_t parameters, const Shortage& shortage, int wanted,
+                                const PlannedBytesOf& planned_bytes);
 
-// "it fits with --set recompute.mode=FULL (61.20 GiB), or with --set mbs=1 (70.00 GiB)"; or that nothing was found.
+// "it fits with --set recompute.mode=FULL (61.2 GiB), or with --set mbs=1 (70 GiB)"; or that nothing was found.
 std::string DescribeWaysOut(const std::vector<WayOut>& ways);
 
 }  // namespace weft

@@ -62,28 +62,27 @@ TEST(FindWaysOut, GivesWhatFits) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "gpipe");
   // 1400 as it is.
-  const auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, 3, Bytes);
+  const auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, {false, 1000}, 3, Bytes);
   ASSERT_EQ(ways.size(), 3u);
   EXPECT_EQ(ways[0].change, "--set recompute.mode=FIT");
   EXPECT_EQ(ways[1].change, "--set schedule=1f1b");
   EXPECT_EQ(ways[2].change, "--set mbs=2");
   ExpectTrue(ways, recipe, plan, 1000);
-  EXPECT_EQ(
-      DescribeWaysOut(ways),
-      "it fits with --set recompute.mode=FIT (0.00 GiB), or with --set schedule=1f1b (0.00 GiB), or with --set mbs=2 "
-      "(0.00 GiB)");
+  EXPECT_EQ(DescribeWaysOut(ways),
+            "it fits with --set recompute.mode=FIT (800 B), or with --set schedule=1f1b (1000 B), or with --set mbs=2 "
+            "(1000 B)");
 }
 
 TEST(FindWaysOut, TradesReplicasAndJoinsChanges) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "1f1b");
   // Less than the states of one rank: two ranks a replica, or with recompute more.
-  auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 500, 2, Bytes);
+  auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, {false, 500}, 2, Bytes);
   ASSERT_EQ(ways.size(), 2u);
   EXPECT_EQ(ways[0].change, "--set pp=2 --set dp=1");
   EXPECT_EQ(ways[1].change, "--set tp=2 --set dp=1");
   ExpectTrue(ways, recipe, plan, 500);
-  ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 350, 2, Bytes);
+  ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, {false, 350}, 2, Bytes);
   ASSERT_EQ(ways.size(), 2u);
   EXPECT_EQ(ways[0].change, "--set recompute.mode=FULL --set pp=2 --set dp=1");
   ExpectTrue(ways, recipe, plan, 350);
@@ -96,10 +95,52 @@ TEST(FindWaysOut, KeepsOtherTensorAxes) {
   z.set_name("z");
   z.set_size(2);
   const Recipe recipe = RecipeOf(4);
-  const auto ways = FindWaysOut(recipe, plan, ClusterOf(4), 8, 500, 2, Bytes);
+  const auto ways = FindWaysOut(recipe, plan, ClusterOf(4), 8, 1000, {false, 500}, 2, Bytes);
   ASSERT_EQ(ways.size(), 2u);
   EXPECT_EQ(ways[1].change, "--set x=2 --set dp=1");
   ExpectTrue(ways, recipe, plan, 500);
+}
+
+// What is kept on the host: 600 of states, 400 of activations.
+absl::StatusOr<int64_t> HostBytes(const Recipe&, const Plan& plan) {
+  const Offload& offload = plan.offload();
+  if (!offload.optimizer() && offload.bucket_elements() + offload.buckets_per_reduce() > 0) {
+    return absl::InvalidArgumentError("needless");
+  }
+  return (offload.optimizer() ? 600 : 0) + (offload.activation_layers() > 0 ? 400 : 0);
+}
+
+TEST(FindWaysOut, KeepsOnTheDeviceWhatTheHostLacks) {
+  Cluster cluster = ClusterOf(2);
+  cluster.mutable_host()->set_bytes_per_second(1e10);
+  Plan plan = PlanOf(2, 1, "1f1b");
+  plan.mutable_offload()->set_optimizer(true);
+  plan.mutable_offload()->set_bucket_elements(1000);
+  plan.mutable_offload()->set_activation_layers(2);
+  const auto described = [&](int64_t capacity) {
+    return DescribeWaysOut(FindWaysOut(RecipeOf(1), plan, cluster, 8, 1000, {true, capacity}, 3, HostBytes));
+  };
+  EXPECT_EQ(described(999), "it fits with --set offload.activation_layers=0 (600 B)");
+  EXPECT_EQ(described(500), "it fits with --set offload.optimizer=false --set offload.bucket_elements=0 (400 B)");
+  EXPECT_EQ(described(300),
+            "it fits with --set offload.optimizer=false --set offload.bucket_elements=0 --set "
+            "offload.activation_layers=0 (0 B)");
+  EXPECT_THAT(described(-1), testing::HasSubstr("no change"));
+}
+
+TEST(FindWaysOut, MakesBucketsSmaller) {
+  Plan plan = PlanOf(2, 2, "1f1b");
+  plan.mutable_offload()->set_optimizer(true);
+  const auto bytes = [](const Recipe&, const Plan& p) -> absl::StatusOr<int64_t> {
+    const int64_t elements = p.offload().bucket_elements();
+    return elements == 0 || elements > 50000 ? 50000 : elements;
+  };
+  const auto described = [&](int64_t capacity) {
+    return DescribeWaysOut(FindWaysOut(RecipeOf(1), plan, ClusterOf(4), 8, 80000, {false, capacity}, 3, bytes));
+  };
+  // 40000 parameters of a pipe rank.
+  EXPECT_EQ(described(20000), "it fits with --set offload.bucket_elements=10000 (9.766 KiB)");
+  EXPECT_EQ(described(9999), "it fits with --set offload.bucket_elements=2500 (2.441 KiB)");
 }
 
 TEST(FindWaysOut, StopsTrying) {
@@ -108,12 +149,14 @@ TEST(FindWaysOut, StopsTrying) {
     ++tries;
     return 1000;
   };
-  EXPECT_TRUE(FindWaysOut(RecipeOf(64), PlanOf(1, 64, "gpipe"), ClusterOf(64), 64, 999, 3, never).empty());
+  EXPECT_TRUE(
+      FindWaysOut(RecipeOf(64), PlanOf(1, 64, "gpipe"), ClusterOf(64), 64, 1000, {false, 999}, 3, never).empty());
   EXPECT_GT(tries, 10);
   EXPECT_LE(tries, kMostTries);
   EXPECT_THAT(DescribeWaysOut({}), testing::HasSubstr("no change"));
   // No stage without a layer, no more ranks than devices, no part of a sequence.
-  for (const WayOut& way : FindWaysOut(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 999, 3, Bytes)) {
+  for (const WayOut& way :
+       FindWaysOut(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 1000, {false, 999}, 3, Bytes)) {
     EXPECT_THAT(way.change, testing::Not(testing::AnyOf(testing::HasSubstr("pp"), testing::HasSubstr("tp"),
                                                         testing::HasSubstr("mbs"))));
   }

@@ -34,6 +34,12 @@ absl::Status BadValue(absl::string_view path, absl::string_view value, absl::str
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
+// Not every type of a buffer is one that a plan may ask for.
+std::vector<std::string> KnownValues(const FieldDescriptor& field) {
+  if (field.containing_type() == Precision::descriptor()) return {"FP16", "BF16", "FP32", "FP64"};
+  return ValueNames(*field.enum_type());
+}
+
 // Sets a scalar field, or appends to it if it is repeated.
 absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, absl::string_view value,
                        Message* message) {
@@ -86,7 +92,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
         return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, candidate.number());
       }
       return absl::InvalidArgumentError(
-          absl::StrCat(path, " = ", Quoted(value), " is unknown", NameHelp(value, ValueNames(*field.enum_type()))));
+          absl::StrCat(path, " = ", Quoted(value), " is unknown", NameHelp(value, KnownValues(field))));
     }
     case FieldDescriptor::CPPTYPE_STRING: {
       if (const absl::string_view problem = StringProblem(value); !problem.empty()) {

@@ -1,4 +1,4 @@
-#include "cli/units_text.h"
+#include "proto/units_text.h"
 
 #include <cmath>
 

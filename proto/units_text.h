@@ -1,6 +1,6 @@
 // Figures as people read them: three to four digits and a unit.
-#ifndef WEFT_CLI_UNITS_TEXT_H_
-#define WEFT_CLI_UNITS_TEXT_H_
+#ifndef WEFT_PROTO_UNITS_TEXT_H_
+#define WEFT_PROTO_UNITS_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -18,4 +18,4 @@ std::string SignedPercentText(double ratio);
 
 }  // namespace weft
 
-#endif  // WEFT_CLI_UNITS_TEXT_H_
+#endif  // WEFT_PROTO_UNITS_TEXT_H_

@@ -1,0 +1,65 @@
+#include "compiler/plan_notes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/mesh.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+void NoteZero(const Plan& plan, std::vector<std::string>* notes) {
+  if (plan.zero().stage() == 0 || AxisSize(plan.mesh(), "data") > 1) return;
+  notes->push_back(absl::StrCat("plan.zero.stage = ", plan.zero().stage(),
+                                " cuts nothing: mesh axis data (dp) has 1 rank; it takes at least 2"));
+}
+
+void NoteRecompute(const Recompute& recompute, std::vector<int32_t> layers, std::vector<std::string>* notes) {
+  if (layers.empty()) return;
+  // The layer of the loss is never computed again.
+  layers.back() -= 1;
+  const int32_t longest = std::max(1, *std::max_element(layers.begin(), layers.end()));
+  const auto note = [&](const char* field, int32_t value, const char* effect) {
+    notes->push_back(absl::StrCat("plan.recompute.", field, " = ", value, " has the effect of ", longest,
+                                  ": the longest stage has ", longest, longest == 1 ? " layer" : " layers",
+                                  " to compute again, so that of each stage ", effect, "; useful are 1 to ", longest));
+  };
+  if (recompute.mode() == Recompute::INTERVAL && recompute.interval() > longest) {
+    note("interval", recompute.interval(), "only the first input is kept");
+  }
+  if (recompute.mode() == Recompute::EVERY && recompute.every() > longest) {
+    note("every", recompute.every(), "only the first layer is computed again");
+  }
+}
+
+void NoteBuckets(const Offload& offload, const Program& program, std::vector<std::string>* notes) {
+  if (!offload.optimizer()) return;
+  int64_t most = 0;
+  for (const Template& t : program.templates()) {
+    int64_t elements = 0;
+    for (const Buffer& buffer : t.buffers()) {
+      if (buffer.place() != HOST || buffer.role() != MASTER || DTypeBytes(buffer.dtype()) <= 0) continue;
+      elements += buffer.bytes() / DTypeBytes(buffer.dtype());
+    }
+    most = std::max(most, elements);
+  }
+  const bool given = offload.bucket_elements() > 0;
+  const int64_t bucket = given ? offload.bucket_elements() : int64_t{1} << 24;
+  if (most == 0 || bucket < most) return;
+  notes->push_back(absl::StrCat("plan.offload.bucket_elements = ", bucket, given ? "" : " (as 0 stands for)",
+                                " holds all states of a rank, of ", most,
+                                " elements at most: offload saves no device memory; try bucket_elements of at most ",
+                                std::max<int64_t>(1, most / 4)));
+}
+
+}  // namespace
+
+void AddPlanNotes(const Plan& plan, const Program& program, const std::vector<int32_t>& layers_per_stage,
+                  std::vector<std::string>* notes) {
+  NoteZero(plan, notes);
+  NoteRecompute(plan.recompute(), layers_per_stage, notes);
+  NoteBuckets(plan.offload(), program, notes);
+}
+
+}  // namespace weft

@@ -1,0 +1,65 @@
+#include "compiler/plan_notes.h"
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Two ranks with 1000 and 1200 elements of weights on the host; a copy of them on the device does not count.
+std::vector<std::string> NotesOf(const std::string& text, const std::vector<int32_t>& layers = {}) {
+  Plan plan;
+  Program program;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &plan)) << text;
+  for (int64_t elements : {1000, 1200}) {
+    Template& t = *program.add_templates();
+    for (const Place place : {HOST, DEVICE}) {
+      Buffer& buffer = *t.add_buffers();
+      buffer.set_role(MASTER);
+      buffer.set_place(place);
+      buffer.set_dtype(FP32);
+      buffer.set_bytes(4 * elements);
+    }
+  }
+  std::vector<std::string> notes;
+  AddPlanNotes(plan, program, layers, &notes);
+  return notes;
+}
+
+TEST(PlanNotes, ZeroOverOneReplica) {
+  EXPECT_THAT(NotesOf("zero { stage: 3 } mesh { axes { name: 'x' size: 2 } }"),
+              ElementsAre("plan.zero.stage = 3 cuts nothing: mesh axis data (dp) has 1 rank; it takes at least 2"));
+  EXPECT_THAT(NotesOf("zero { stage: 3 } mesh { axes { name: 'data' size: 2 } }"), IsEmpty());
+  EXPECT_THAT(NotesOf("mesh { axes { name: 'data' size: 1 } }"), IsEmpty());
+}
+
+TEST(PlanNotes, RecomputeBeyondEveryStage) {
+  // The last of the second stage is the loss.
+  EXPECT_THAT(NotesOf("recompute { mode: INTERVAL interval: 4 }", {3, 4}),
+              ElementsAre(AllOf(HasSubstr("plan.recompute.interval = 4 has the effect of 3"), HasSubstr("1 to 3"))));
+  EXPECT_THAT(NotesOf("recompute { mode: EVERY every: 9 }", {1, 2}),
+              ElementsAre(AllOf(HasSubstr("plan.recompute.every = 9 has the effect of 1"), HasSubstr("1 to 1"))));
+  EXPECT_THAT(NotesOf("recompute { mode: INTERVAL interval: 3 }", {3, 4}), IsEmpty());
+  EXPECT_THAT(NotesOf("recompute { mode: EVERY every: 4 }", {4, 2}), IsEmpty());
+  EXPECT_THAT(NotesOf("recompute { mode: EVERY every: 4 }"), IsEmpty());
+  EXPECT_THAT(NotesOf("recompute { mode: FULL }", {3, 3}), IsEmpty());
+}
+
+TEST(PlanNotes, BucketsThatHoldAll) {
+  EXPECT_THAT(NotesOf("offload { optimizer: true }"),
+              ElementsAre(AllOf(HasSubstr("bucket_elements = 16777216 (as 0 stands for) holds all states of a rank"),
+                                HasSubstr("1200 elements"), HasSubstr("at most 300"))));
+  EXPECT_THAT(NotesOf("offload { optimizer: true bucket_elements: 1200 }"),
+              ElementsAre(HasSubstr("bucket_elements = 1200 holds all")));
+  EXPECT_THAT(NotesOf("offload { optimizer: true bucket_elements: 1199 }"), IsEmpty());
+  EXPECT_THAT(NotesOf("offload { activation_layers: 2 }"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace weft
