@@ -18,18 +18,12 @@
 #include "proto/program_file.h"
 #include "proto/verify/verify.h"
 #include "schedules/pipeline/schedule.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 ModelGraph Model(int layers = 8, const std::string& fields = "") {
   auto graph = ImportHuggingFaceConfig(

@@ -8,24 +8,17 @@
 #include "compiler/compile.h"
 #include "compiler/import_hf.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"
 #include "schedules/pipeline/schedule.h"
 #include "schedules/pipeline/timing.h"
 #include "simulator/simulate.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 const ModelGraph& Model() {
   static const ModelGraph* model = new ModelGraph(*ImportHuggingFaceConfig(

@@ -12,22 +12,15 @@
 #include "compiler/import_hf.h"
 #include "compiler/replan_memory.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"
 #include "simulator/simulate.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 Cluster TestCluster(const std::string& host) {
   return Parse<Cluster>(absl::StrCat(R"(

@@ -12,22 +12,15 @@
 #include "compiler/compile.h"
 #include "compiler/import_hf.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "simulator/simulate.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 struct Case {
   int pipe = 1, data = 1;

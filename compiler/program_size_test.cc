@@ -5,18 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/load_model.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 // Tensor 8, pipe 16, two stages per rank; 16 microbatches of a sequence for each data replica.
 Program ForReplicas(int data) {

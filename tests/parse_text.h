@@ -1,0 +1,22 @@
+// Messages that tests write as text.
+#ifndef WEFT_TESTS_PARSE_TEXT_H_
+#define WEFT_TESTS_PARSE_TEXT_H_
+
+#include <string>
+
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+
+// The test fails if the text is no T.
+template <typename T>
+T Parse(const std::string& text) {
+  T message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_PARSE_TEXT_H_
