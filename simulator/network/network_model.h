@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -25,9 +27,36 @@ struct TransferTime {
   friend bool operator==(const TransferTime&, const TransferTime&) = default;
 };
 
+// Messages that are alike, as a flow over shared links (rule P12).
+struct FlowPhase {
+  // Before any byte moves: overheads and latencies of its rounds.
+  int64_t fixed_ps = 0;
+  // What every message moves, over all rounds of the phase; 0 = the phase is only `fixed_ps` long.
+  int64_t bytes = 0;
+  // Messages that use a link at the same time, > 0, in order of the links, each once.
+  std::vector<std::pair<int32_t, int32_t>> loads;
+
+  friend bool operator==(const FlowPhase&, const FlowPhase&) = default;
+};
+
+// A transfer or a collective. Finished `latency` after its end.
+struct Flow {
+  std::vector<FlowPhase> phases;
+  Time latency;
+
+  friend bool operator==(const Flow&, const Flow&) = default;
+};
+
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
+
+  // Bytes per second that each link carries, > 0. Empty: what is in flight shares nothing, and Transfer and Collective
+  // tell all. Otherwise TransferFlow and CollectiveFlow do, and the other two tell what an idle network would take.
+  virtual absl::Span<const int64_t> LinkCapacities() const { return {}; }
+  virtual absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const;
+  virtual absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm& form,
+                                              absl::Span<const int64_t> members) const;
 
   // A message of `bytes` from one rank to another. FailedPrecondition, naming the field, if the cluster lacks a figure.
   virtual absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const = 0;
@@ -38,8 +67,7 @@ class NetworkModel {
                                                   absl::Span<const int64_t> members) const = 0;
 };
 
-// A model of `cluster` with the ranks of `mesh` placed on it: rank r is device r mod devices_per_node of node
-// r / devices_per_node. Both must outlive the model.
+// A model of `cluster` with the ranks of `mesh` placed on it (placement.h). Both must outlive the model.
 using NetworkModelFn = std::unique_ptr<NetworkModel>(const Mesh& mesh, const Cluster& cluster);
 
 struct NetworkModelEntry {
