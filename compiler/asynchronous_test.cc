@@ -15,7 +15,7 @@
 #include "proto/verify/brute_force.h"
 #include "proto/verify/verify.h"
 #include "schedules/pipeline/timing.h"
-#include "simulator/naive_simulator.h"
+#include "simulator/naive/naive_simulator.h"
 #include "simulator/simulate.h"
 #include "tests/parse_text.h"
 

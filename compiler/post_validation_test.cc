@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"
-#include "simulator/naive_simulator.h"
+#include "simulator/naive/naive_simulator.h"
 #include "simulator/simulate.h"
 
 namespace weft {

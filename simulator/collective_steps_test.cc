@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "simulator/engine.h"
-#include "simulator/naive_simulator.h"
+#include "simulator/naive/naive_simulator.h"
 
 namespace weft {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
 #include "simulator/engine.h"
-#include "simulator/naive_simulator.h"
+#include "simulator/naive/naive_simulator.h"
 
 namespace weft {
 

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "proto/mesh.h"
 #include "simulator/engine_oracle.h"
-#include "simulator/naive_simulator.h"
+#include "simulator/naive/naive_simulator.h"
 #include "simulator/test_programs.h"
 #include "tests/random_program.h"
 

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "simulator/engine.h"
-#include "simulator/naive_simulator.h"
+#include "simulator/naive/naive_simulator.h"
 #include "simulator/test_programs.h"
 
 namespace weft {

@@ -1,8 +1,8 @@
 // The oracle of the engine's tests: docs/program.md word for word, O(n^2) or worse. It expands the program into single
 // steps, then asks every step at every instant whether it may start. It shares nothing with the engine: no view, no
 // network, no cost model, no queue. Durations come in as functions.
-#ifndef WEFT_SIMULATOR_NAIVE_SIMULATOR_H_
-#define WEFT_SIMULATOR_NAIVE_SIMULATOR_H_
+#ifndef WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
+#define WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 
 #include <cstdint>
 #include <functional>
@@ -61,4 +61,4 @@ NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durati
 
 }  // namespace weft
 
-#endif  // WEFT_SIMULATOR_NAIVE_SIMULATOR_H_
+#endif  // WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_

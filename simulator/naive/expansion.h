@@ -1,0 +1,81 @@
+// A program as single steps, each with what it is, what it waits for and with whom it starts. Indices of steps are
+// those of `nodes` and of `steps`: rank after rank, each in list order (docs/program.md, "Expansion").
+#ifndef WEFT_SIMULATOR_NAIVE_EXPANSION_H_
+#define WEFT_SIMULATOR_NAIVE_EXPANSION_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/program.pb.h"
+#include "simulator/naive/naive_simulator.h"
+
+namespace weft::naive {
+
+constexpr int kPrologue = 0;
+constexpr int kBody = 1;
+constexpr int kEpilogue = 2;
+
+// A step with all that the rules say about it, as indices of other steps.
+struct Node {
+  // What kind of stream it is on, and the stream itself as text (P3).
+  enum { kCompute, kCopy, kTransfer, kCollective } kind = kCompute;
+  std::string stream;
+  bool detached = false;
+  // A step of a segment, not an action that is one step.
+  bool of_segment = false;
+  NaiveCollective collective;
+  const Template* t = nullptr;
+  const Action* action = nullptr;
+  // Rule P2: the step before on the stream must have ended (of a group: all of it); these must be finished.
+  std::vector<int> previous;
+  std::vector<int> finished;
+  // Those of them that the action's own deps name.
+  std::vector<int> named;
+  // All steps that start together with this one, itself among them (P4).
+  std::vector<int> together;
+  // Index in groups of a transfer (P4), in items of the first compute step of an action whose turn is chosen (P6).
+  int group = -1;
+  int item = -1;
+  // The steps that become ready with this one, itself among them: its group, if it has one.
+  std::vector<int> ready_with;
+  int64_t occupancy = 0;
+  int64_t latency = 0;
+};
+
+// An action in the queues of its rank (P6).
+struct Item {
+  int64_t rank = 0;
+  enum { kForward, kBackward, kBoth } queue = kBoth;
+  // Its steps on the compute stream.
+  std::vector<int> steps;
+  bool awaits_recv = false;
+  bool chosen = false;
+};
+
+struct Expansion {
+  const Program* program = nullptr;
+  int repetitions = 1;
+  bool exceeded = false;
+  std::vector<Node> nodes;
+  std::vector<NaiveStep> steps;
+  std::vector<std::vector<int>> groups;
+  std::vector<Item> items;
+};
+
+// All steps of all ranks, with streams, transfer groups and items (P2, P3, P6).
+Expansion Expand(const Program& program, const NaiveDurations& durations, int repetitions, bool exceeded);
+
+// Fills `previous`, `finished`, `named` and `ready_with` (P1, P2, P15).
+void ResolveWaits(Expansion& expansion);
+
+// Fills `together`, and the times of transfers and collectives (P4).
+void MatchPartners(Expansion& expansion, const NaiveDurations& durations);
+
+// Whether rule P15 leaves an action out.
+bool IsLeftOut(const Action& action, bool exceeded);
+
+}  // namespace weft::naive
+
+#endif  // WEFT_SIMULATOR_NAIVE_EXPANSION_H_

@@ -1,0 +1,16 @@
+// Most bytes that are live on a rank at one time, from the times of its steps (rule P7).
+#ifndef WEFT_SIMULATOR_NAIVE_LIVE_PEAK_H_
+#define WEFT_SIMULATOR_NAIVE_LIVE_PEAK_H_
+
+#include <cstdint>
+
+#include "simulator/naive/expansion.h"
+
+namespace weft::naive {
+
+// Of device memory, once all steps have their times.
+int64_t LivePeak(const Expansion& expansion, int64_t rank);
+
+}  // namespace weft::naive
+
+#endif  // WEFT_SIMULATOR_NAIVE_LIVE_PEAK_H_
