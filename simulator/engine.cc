@@ -23,6 +23,8 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
     if (!queue_.empty() && queue_.time() == now_) {
       Handle(queue_.Pop());
     } else if (!Choose() && !Grant()) {
+      ApplyLoads();
+      while (!queue_.empty() && IsStale(queue_.top())) queue_.Pop();
       if (queue_.empty()) break;
       now_ = queue_.time();
     }
@@ -35,7 +37,7 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
 void Engine::Handle(const Event& event) {
   switch (static_cast<EventKind>(event.kind)) {
     case EventKind::kStreamEnd:
-      return EndRun(event.index);
+      return IsStale(event) ? void() : EndRun(event.index);
     case EventKind::kTransferEnd:
       return EndTransfer(event.index);
     case EventKind::kCollectiveEnd:
@@ -150,19 +152,25 @@ void Engine::StartRun(int32_t s) {
   const Entry& entry = Head(stream);
   const Run& run = stream.t->runs[stream.run];
   if (stream.run == entry.runs.begin) StartAction(stream, entry.action);
+  int64_t duration = run.cost_ps[0];
   if (stream.kind == StreamClass::kCompute) {
-    ranks_[stream.rank].meter.StartCompute(now_, stream.ready, stream.reason, run.duration_ps);
+    RankState& state = ranks_[stream.rank];
+    duration = run.cost_ps[state.load];
+    state.meter.StartCompute(now_, stream.ready, stream.reason, duration, run.cost_ps[0]);
+    if (view_.slows) BeginComputation(s, duration);
   }
+  if (!WithinLimit(duration)) return;
   result_.steps += run.steps.end - run.steps.begin;
   if (options_.trace) TraceRun(stream, run);
-  Push(run.duration_ps, EventKind::kStreamEnd, s);
+  Push(duration, EventKind::kStreamEnd, s);
 }
 
 void Engine::TraceRun(const StreamState& stream, const Run& run) {
+  const int32_t load = stream.kind == StreamClass::kCompute ? ranks_[stream.rank].load : 0;
   Time time = {now_};
   Time ready = {stream.ready};
   for (int32_t i = run.steps.begin; i < run.steps.end; ++i) {
-    const Time end = {time.ps + stream.t->steps[i].duration_ps};
+    const Time end = {time.ps + stream.t->steps[i].cost_ps[load]};
     result_.ranks[stream.rank].events.push_back({.repetition = OwnRepetition(stream),
                                                  .action = Head(stream).action,
                                                  .step = stream.t->steps[i].step,
@@ -181,6 +189,7 @@ void Engine::EndRun(int32_t s) {
   const Run& run = stream.t->runs[stream.run];
   if (stream.kind == StreamClass::kCompute) {
     ranks_[stream.rank].meter.EndCompute(now_);
+    ranks_[stream.rank].computation.stream = -1;
     if (slots_.limited()) slots_.End(stream.rank);
   }
   const bool last = stream.run + 1 == entry.runs.end;

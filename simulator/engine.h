@@ -47,8 +47,9 @@ struct EngineEvent {
 };
 
 struct RankResult {
-  // Time that the compute stream runs steps.
+  // Time that the compute stream runs steps, and what collectives beside them add to it.
   Time busy;
+  Time slowed;
   // Time in which a transfer or collective of this rank is between start and finish and no compute step runs.
   Time exposed_communication;
   // Sums to makespan - busy.

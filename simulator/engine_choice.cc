@@ -62,7 +62,7 @@ bool Engine::Grant() {
   for (int32_t s = slots_.Grant(now_); s >= 0; s = slots_.Grant(now_)) {
     granted = true;
     StartRun(s);
-    if (streams_[s].t->runs[streams_[s].run].duration_ps == 0) break;
+    if (streams_[s].t->runs[streams_[s].run].cost_ps[0] == 0) break;
   }
   return granted;
 }

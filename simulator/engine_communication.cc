@@ -77,6 +77,7 @@ void Engine::StartCollective(int32_t c) {
     const StreamState& stream = streams_[s];
     const Entry& entry = Head(stream);
     if (stream.run == entry.runs.begin) StartAction(stream, entry.action);
+    ChangeCollectives(stream.rank, +1);
     StartCommunication(stream, entry.action, stream.t->steps[stream.t->runs[stream.run].steps.begin].step, time);
   }
   Push(time.occupancy.ps, EventKind::kCollectiveEnd, c);
@@ -138,6 +139,7 @@ void Engine::FinishCommunication(int32_t rank, int32_t action, Time latency) {
 void Engine::EndCollective(int32_t c) {
   Communicator& communicator = links_.communicators[c];
   for (const int32_t s : communicator.streams) {
+    ChangeCollectives(streams_[s].rank, -1);
     communicator.ended.push_back({streams_[s].entry, streams_[s].run});
     Advance(streams_[s]);
   }

@@ -1,6 +1,6 @@
 // The engine's state and how its parts call each other: engine.cc runs heads of streams from ready to finished,
 // engine_setup.cc makes the state of all ranks, engine_choice.cc is P6 and compute slots, engine_communication.cc is
-// P4.
+// P4, engine_load.cc is what collectives take from computation beside them (P3).
 #ifndef WEFT_SIMULATOR_ENGINE_IMPL_H_
 #define WEFT_SIMULATOR_ENGINE_IMPL_H_
 
@@ -57,6 +57,19 @@ struct GroupState {
   int32_t running = 0;
 };
 
+// What a rank computes, where its cost depends on the load.
+struct Computation {
+  // -1 = nothing.
+  int32_t stream = -1;
+  // Of its run, in TemplateView::steps: the one that runs since `since`, of which `left` was left then.
+  int32_t step = 0;
+  int64_t since = 0;
+  int64_t left = 0;
+  int64_t end = 0;
+  // Of RankResult::events: that of the run's first step.
+  size_t first_event = 0;
+};
+
 struct RankState {
   const TemplateView* t = nullptr;
   // Of the rank's objects, in Engine::counts_ and waiters_.
@@ -72,6 +85,11 @@ struct RankState {
   int32_t queues[2] = {-1, -1};
   bool computing = false;
   bool choosing = false;
+  // Collectives under way; what computation is costed with; whether the rank is in Engine::load_changed_.
+  int32_t collectives = 0;
+  int32_t load = 0;
+  bool load_changes = false;
+  Computation computation;
   RankMeter meter;
 };
 
@@ -173,6 +191,34 @@ class Engine {
   // this instant: it is the last to be granted before ends are looked at again.
   bool Grant();
 
+  // ---- Load (rule P3).
+
+  // A collective of the rank starts (+1) or ends (-1).
+  void ChangeCollectives(int32_t rank, int32_t change) {
+    if (!view_.slows) return;
+    RankState& state = ranks_[rank];
+    state.collectives += change;
+    if (state.load_changes) return;
+    state.load_changes = true;
+    load_changed_.push_back(rank);
+  }
+
+  // The run that starts on stream `s`, of `duration` at the load of its rank.
+  void BeginComputation(int32_t s, int64_t duration);
+
+  // Called when nothing more can happen at this instant: what is computed goes on at the new loads.
+  void ApplyLoads();
+  void Retime(RankState& state, int32_t load);
+
+  // Whether the event was of a run that was retimed since.
+  bool IsStale(const Event& event) const {
+    if (!view_.slows || static_cast<EventKind>(event.kind) != EventKind::kStreamEnd) return false;
+    const StreamState& stream = streams_[event.index];
+    if (stream.kind != StreamClass::kCompute) return false;
+    const Computation& own = ranks_[stream.rank].computation;
+    return own.stream != static_cast<int32_t>(event.index) || own.end != event.time;
+  }
+
   // ---- Starts.
 
   // Called once per action and stream when its first step there starts: the action's own start, if it has not started
@@ -248,6 +294,8 @@ class Engine {
   std::vector<GroupState> groups_;
   // Ranks that may have to choose at this instant.
   std::vector<int32_t> choosing_;
+  // Ranks whose load may change at this instant.
+  std::vector<int32_t> load_changed_;
   // With ARRIVAL: by rank, object and repetition.
   bool keeps_times_ = false;
   std::vector<int64_t> finish_times_;

@@ -32,7 +32,8 @@ class EventQueue {
  public:
   bool empty() const { return heap_.empty(); }
 
-  // Of the earliest event; the queue is not empty.
+  // The earliest event, and its time; the queue is not empty.
+  const Event& top() const { return heap_.front(); }
   int64_t time() const { return heap_.front().time; }
 
   void Push(int64_t time, EventKind kind, uint32_t index, uint32_t detail) {

@@ -152,6 +152,7 @@ void AddRanks(const ProgramView& view, const EngineResult& isolated, const Engin
     RankReport* row = report.add_per_rank();
     row->set_rank(static_cast<int64_t>(rank));
     row->set_busy_seconds(ToSeconds(result.busy));
+    row->set_slowed_seconds(ToSeconds(result.slowed));
     row->set_exposed_communication_seconds(ToSeconds(result.exposed_communication));
     row->set_idle_seconds(ToSeconds(isolated.makespan - result.busy));
     row->set_live_peak_bytes(std::max(result.live_peak, steady.ranks[rank].live_peak));

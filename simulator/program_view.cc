@@ -21,10 +21,11 @@ namespace {
 
 class TemplateBuilder {
  public:
-  TemplateBuilder(const Program& program, const Template& t, const StepDurationFn& duration,
+  TemplateBuilder(const Program& program, const Template& t, int32_t device, const StepCostsFn& costs,
                   const ProgramViewOptions& options)
-      : program_(program), template_(t), duration_(duration), options_(options) {
+      : program_(program), template_(t), costs_(costs), options_(options) {
     view_.proto = &t;
+    view_.device = device;
   }
 
   absl::StatusOr<TemplateView> Build() {
@@ -189,8 +190,7 @@ class TemplateBuilder {
   absl::StatusOr<const SegmentRuns*> Runs(int segment, ActionKind kind) {
     const auto found = runs_.find({segment, kind});
     if (found != runs_.end()) return &found->second;
-    WEFT_ASSIGN_OR_RETURN(const SegmentRuns built,
-                          BuildSegmentRuns(program_, segment, kind, duration_, options_, view_));
+    WEFT_ASSIGN_OR_RETURN(const SegmentRuns built, BuildSegmentRuns(program_, segment, kind, costs_, options_, view_));
     return &runs_.emplace(std::make_pair(segment, kind), built).first->second;
   }
 
@@ -310,7 +310,7 @@ class TemplateBuilder {
 
   const Program& program_;
   const Template& template_;
-  const StepDurationFn& duration_;
+  const StepCostsFn& costs_;
   const ProgramViewOptions& options_;
   TemplateView view_;
   absl::flat_hash_map<int32_t, int32_t> index_of_id_;
@@ -328,26 +328,87 @@ class TemplateBuilder {
   std::vector<StreamKey> member_streams_;
 };
 
+// The first template of each rank, -1 = none: TemplateOfRank for all at once.
+std::vector<int32_t> TemplatesOfRanks(const Program& program) {
+  struct Pinned {
+    int64_t stride = 1;
+    int64_t size = 1;
+    int64_t index = 0;
+  };
+  std::vector<std::vector<Pinned>> pins(program.templates_size());
+  for (int t = 0; t < program.templates_size(); ++t) {
+    for (const Coordinate& pin : program.templates(t).pins()) {
+      // An axis that the mesh does not list has one coordinate.
+      Pinned& pinned = pins[t].emplace_back();
+      pinned.index = pin.index();
+      int64_t stride = 1;
+      for (const MeshAxis& axis : program.mesh().axes()) {
+        if (axis.name() == pin.axis()) pinned = {stride, axis.size(), pin.index()};
+        stride *= axis.size();
+      }
+    }
+  }
+  std::vector<int32_t> templates(MeshRanks(program.mesh()), -1);
+  for (int64_t rank = 0; rank < static_cast<int64_t>(templates.size()); ++rank) {
+    for (int t = 0; t < program.templates_size() && templates[rank] < 0; ++t) {
+      const bool matches = std::all_of(pins[t].begin(), pins[t].end(),
+                                       [&](const Pinned& pin) { return rank / pin.stride % pin.size == pin.index; });
+      if (matches) templates[rank] = t;
+    }
+  }
+  return templates;
+}
+
+bool Slows(const TemplateView& t) {
+  return std::any_of(t.steps.begin(), t.steps.end(),
+                     [](const StepRef& step) { return step.cost_ps.back() > step.cost_ps.front(); });
+}
+
 }  // namespace
 
-absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepDurationFn& duration,
+absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepCostsFn& costs,
                                              const ProgramViewOptions& options) {
   ProgramView view;
   view.program = &program;
-  for (const Template& t : program.templates()) {
-    WEFT_ASSIGN_OR_RETURN(TemplateView built, TemplateBuilder(program, t, duration, options).Build());
+  view.template_of_rank = TemplatesOfRanks(program);
+  const int64_t ranks = static_cast<int64_t>(view.template_of_rank.size());
+  if (!options.device_of_rank.empty() && static_cast<int64_t>(options.device_of_rank.size()) != ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices of ", options.device_of_rank.size(), " ranks are given, the program has ", ranks));
+  }
+  // By template and class of devices: the view.
+  std::map<std::pair<int32_t, int32_t>, int32_t> index;
+  for (int32_t t = 0; t < program.templates_size(); ++t) {
+    if (options.device_of_rank.empty()) index[{t, 0}] = 0;
+  }
+  for (int64_t rank = 0; rank < static_cast<int64_t>(options.device_of_rank.size()); ++rank) {
+    index[{view.template_of_rank[rank], options.device_of_rank[rank]}] = 0;
+  }
+  for (auto& [key, own] : index) {
+    if (key.first < 0) continue;
+    own = static_cast<int32_t>(view.templates.size());
+    WEFT_ASSIGN_OR_RETURN(TemplateView built,
+                          TemplateBuilder(program, program.templates(key.first), key.second, costs, options).Build());
+    view.slows |= Slows(built);
     view.templates.push_back(std::move(built));
   }
-  const int64_t ranks = MeshRanks(program.mesh());
-  view.template_of_rank.reserve(ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    const int t = TemplateOfRank(program, rank);
-    if (t < 0) {
+    int32_t& own = view.template_of_rank[rank];
+    if (own < 0) {
       return absl::InvalidArgumentError(absl::StrCat("no template matches rank ", rank, "; was the program verified?"));
     }
-    view.template_of_rank.push_back(t);
+    own = options.device_of_rank.empty() ? own : index[{own, options.device_of_rank[rank]}];
   }
   return view;
+}
+
+absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepDurationFn& duration,
+                                             const ProgramViewOptions& options) {
+  const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+    WEFT_ASSIGN_OR_RETURN(const Time time, duration(use.segment, use.step, use.kind));
+    return LoadTimes{time, time, time};
+  };
+  return BuildProgramView(program, costs, options);
 }
 
 }  // namespace weft

@@ -23,7 +23,24 @@ inline constexpr int kBufferClasses = BufferClass_ARRAYSIZE;
 // Bytes per BufferClass, in device memory.
 using ClassSizes = std::array<int64_t, kBufferClasses>;
 
-// Duration of step `step` of segment `segment` when an action of `kind` runs it.
+// Collectives that slow a step down, at most: loads are 0, 1 and 2 (rule P3).
+inline constexpr int kLoads = 3;
+
+// What a step costs at each load.
+using LoadTimes = std::array<Time, kLoads>;
+
+// Step `step` of segment `segment` as an action of `kind` runs it, on a device of class `device`.
+struct StepUse {
+  int segment = 0;
+  int step = 0;
+  ActionKind kind = ACTION_UNSPECIFIED;
+  int device = 0;
+};
+
+// Costs do not fall with the load, and are all 0 if one is; those of copies do not depend on it.
+using StepCostsFn = std::function<absl::StatusOr<LoadTimes>(const StepUse& use)>;
+
+// The same on all devices at any load.
 using StepDurationFn = std::function<absl::StatusOr<Time>(int segment, int step, ActionKind kind)>;
 
 enum class ListKind : uint8_t { kPrologue, kBody, kEpilogue };
@@ -38,13 +55,15 @@ struct Range {
 
 struct StepRef {
   int32_t step = 0;
-  int64_t duration_ps = 0;
+  // By load.
+  std::array<int64_t, kLoads> cost_ps = {};
 };
 
 // Steps of one action on one stream that nothing can come between: only the first may wait for steps of other streams,
 // only the last may be waited for. The engine treats them as one event. A collective is a run by itself.
 struct Run {
-  int64_t duration_ps = 0;
+  // By load: the sum of its steps' costs.
+  std::array<int64_t, kLoads> cost_ps = {};
   // In TemplateView::steps.
   Range steps;
   // In TemplateView::run_waits.
@@ -143,6 +162,8 @@ struct ActionView {
 
 struct TemplateView {
   const Template* proto = nullptr;
+  // Class of the devices that its ranks are on.
+  int32_t device = 0;
   // In list order: prologue, body, epilogue. The object with index i < actions.size() is the completion of action i,
   // the others are named steps, tails and starts.
   std::vector<ActionView> actions;
@@ -167,9 +188,12 @@ struct TemplateView {
 
 struct ProgramView {
   const Program* program = nullptr;
+  // One for each template and class of devices that ranks of it are on: templates as in the program, classes ascending.
   std::vector<TemplateView> templates;
-  // Index of each rank's template.
+  // Index of each rank's view.
   std::vector<int32_t> template_of_rank;
+  // Some step costs more under load.
+  bool slows = false;
 };
 
 struct ProgramViewOptions {
@@ -177,11 +201,15 @@ struct ProgramViewOptions {
   bool join_steps = true;
   // With the actions that are done again where a norm was too large (rule P15); off, without them.
   bool exceeded = false;
+  // Class of each rank's device, as `StepUse::device` says; empty = all alike, class 0.
+  std::vector<int32_t> device_of_rank = {};
 };
 
-// `program` must have passed VerifyProgram and must outlive the view. Errors are those of `duration`, and
-// InvalidArgument, naming template and action, for what no verified program holds: an action without attached steps,
-// a wait for an unknown action.
+// `program` must have passed VerifyProgram and must outlive the view. Errors are those of `costs`; Internal, naming
+// the step, if they fall with the load; and InvalidArgument, naming template and action, for what no verified program
+// holds: an action without attached steps, a wait for an unknown action.
+absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepCostsFn& costs,
+                                             const ProgramViewOptions& options);
 absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepDurationFn& duration,
                                              const ProgramViewOptions& options);
 

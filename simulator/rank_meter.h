@@ -17,8 +17,9 @@ class RankMeter {
     for (const int64_t bytes : persistent) live_ += bytes;
   }
 
-  // A compute step that was ready at `ready`, for want of `reason` before that, starts and takes `duration`.
-  void StartCompute(int64_t now, int64_t ready, IdleReason reason, int64_t duration) {
+  // A compute step that was ready at `ready`, for want of `reason` before that, starts and takes `duration`, of which
+  // `unloaded` would do without collectives beside it.
+  void StartCompute(int64_t now, int64_t ready, IdleReason reason, int64_t duration, int64_t unloaded) {
     if (now > compute_end_) {
       const int64_t slot = now - std::max(ready, compute_end_);
       AddIdle(IdleReason::kComputeSlot, slot);
@@ -27,6 +28,13 @@ class RankMeter {
     AddExposed(now);
     computing_ = true;
     result_->busy.ps += duration;
+    result_->slowed.ps += duration - unloaded;
+  }
+
+  // What runs will take `longer` than was said; negative: less.
+  void Prolong(int64_t longer) {
+    result_->busy.ps += longer;
+    result_->slowed.ps += longer;
   }
 
   void EndCompute(int64_t now) {

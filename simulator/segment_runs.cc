@@ -16,13 +16,13 @@ constexpr int64_t kTimeLimit = int64_t{1} << 62;
 
 class Builder {
  public:
-  Builder(const Program& program, int segment, ActionKind kind, const StepDurationFn& duration,
+  Builder(const Program& program, int segment, ActionKind kind, const StepCostsFn& costs,
           const ProgramViewOptions& options, TemplateView& view)
       : program_(program),
         index_(segment),
         segment_(program.segments(segment)),
         kind_(kind),
-        duration_(duration),
+        costs_(costs),
         options_(options),
         view_(view),
         named_(segment_.steps_size(), -1) {}
@@ -135,6 +135,18 @@ class Builder {
     return key.kind == StreamClass::kCollective ? CollectiveReason(key.purpose) : IdleReason::kHostCopy;
   }
 
+  absl::StatusOr<std::array<int64_t, kLoads>> Costs(int step) const {
+    WEFT_ASSIGN_OR_RETURN(const LoadTimes times,
+                          costs_({.segment = index_, .step = step, .kind = kind_, .device = view_.device}));
+    const bool grows = times[0] <= times[1] && times[1] <= times[2] && (times[0].ps > 0 || times[2].ps == 0);
+    if (!grows) {
+      return absl::InternalError(absl::StrCat(
+          "segment '", segment_.name(), "' step '", segment_.steps(step).name(), "' costs ", times[0].ps, ", ",
+          times[1].ps, ", ", times[2].ps, " ps beside 0, 1, 2 collectives; costs must not fall, and be 0 all or none"));
+    }
+    return std::array<int64_t, kLoads>{times[0].ps, times[1].ps, times[2].ps};
+  }
+
   absl::Status AddRuns(int stream) {
     bool open = false;
     for (int i = 0; i < segment_.steps_size(); ++i) {
@@ -154,15 +166,17 @@ class Builder {
         view_.runs.push_back(run);
       }
       Run& run = view_.runs.back();
-      Time time = {};
+      StepRef ref = {.step = i, .cost_ps = {}};
       if (collective) {
         WEFT_ASSIGN_OR_RETURN(run.collective, AddStepCall(segment_, step, view_));
       } else {
-        WEFT_ASSIGN_OR_RETURN(time, duration_(index_, i, kind_));
+        WEFT_ASSIGN_OR_RETURN(ref.cost_ps, Costs(i));
       }
-      view_.steps.push_back({.step = i, .duration_ps = time.ps});
+      view_.steps.push_back(ref);
       run.steps.end = static_cast<int32_t>(view_.steps.size());
-      run.duration_ps += std::min(time.ps, kTimeLimit - run.duration_ps);
+      for (int load = 0; load < kLoads; ++load) {
+        run.cost_ps[load] += std::min(ref.cost_ps[load], kTimeLimit - run.cost_ps[load]);
+      }
       run.signal = named_[i];
       run.is_tail = i == tails_[stream];
       open = run.signal < 0 && !run.is_tail;
@@ -174,7 +188,7 @@ class Builder {
   const int index_;
   const Segment& segment_;
   const ActionKind kind_;
-  const StepDurationFn& duration_;
+  const StepCostsFn& costs_;
   const ProgramViewOptions& options_;
   TemplateView& view_;
   std::map<StreamKey, int32_t> streams_;
@@ -191,9 +205,9 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
-                                             const StepDurationFn& duration, const ProgramViewOptions& options,
+                                             const StepCostsFn& costs, const ProgramViewOptions& options,
                                              TemplateView& view) {
-  return Builder(program, segment, kind, duration, options, view).Build();
+  return Builder(program, segment, kind, costs, options, view).Build();
 }
 
 }  // namespace weft

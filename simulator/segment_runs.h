@@ -34,7 +34,7 @@ struct SegmentRuns {
 
 // Adds the runs, their waits, steps and collectives to `view`.
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
-                                             const StepDurationFn& duration, const ProgramViewOptions& options,
+                                             const StepCostsFn& costs, const ProgramViewOptions& options,
                                              TemplateView& view);
 
 }  // namespace weft

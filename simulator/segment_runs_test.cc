@@ -63,7 +63,7 @@ TEST(SegmentRuns, StepsBetweenTwoCollectivesAreOneRun) {
   EXPECT_THAT(Runs(t, StreamClass::kCompute), ElementsAre(ElementsAre(0, 1), ElementsAre(3, 4, 5), ElementsAre(8)));
   EXPECT_THAT(Runs(t, StreamClass::kCollective), ElementsAre(ElementsAre(2), ElementsAre(6), ElementsAre(7)));
   EXPECT_EQ(t.collectives.size(), 1u);
-  EXPECT_EQ(t.runs[t.entries[0].runs.begin + 1].duration_ps, 30);
+  EXPECT_EQ(t.runs[t.entries[0].runs.begin + 1].cost_ps[0], 30);
   // Where ranks take turns every step is a run.
   const auto single = View(program, /*join_steps=*/false);
   ASSERT_TRUE(single.ok()) << single.status();

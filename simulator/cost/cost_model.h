@@ -20,6 +20,9 @@ struct CostOptions {
   Time unit_backward = {2'000'000};
   Time unit_weight = {1'000'000};
   Time unit_pair = {0};
+  // Collectives that the device is in while the step runs: 0, 1 or 2 (rule P3: load). Costs do not fall with them, and
+  // are 0 for all or none. "unit" has no machine that they could take anything from.
+  int collectives = 0;
 };
 
 // Duration of `step`, which is no collective and computes products of `shapes`, on a device of `cluster`; in the

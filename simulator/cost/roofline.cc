@@ -3,6 +3,7 @@
 //   launch + max(flops / (peak(dtype) * matmul_efficiency(flops)),
 //                bytes / (memory_bytes_per_second * memory_efficiency(bytes)))
 //
+// with peak and bandwidth by what is left of both beside collectives (device_load.h),
 // unless the cluster states the duration (stated_cost.h). Of a table's rows the last whose lower edge is at most the
 // step's work applies; below the first edge, the first row.
 // Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
@@ -10,6 +11,7 @@
 
 #include "proto/status.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/device_load.h"
 #include "simulator/cost/stated_cost.h"
 
 namespace weft {
@@ -28,19 +30,20 @@ double Fraction(const google::protobuf::RepeatedPtrField<Efficiency>& rows, doub
 
 absl::StatusOr<Time> RooflineCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                   const Cluster& cluster, const CostOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster));
+  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster, options.collectives));
   if (stated) return *stated;
   const Device& device = cluster.device();
+  const DeviceLeft left = LeftBeside(device, options.collectives);
   const double flops = step.work().flops();
   const double bytes = step.work().bytes();
   double compute = 0;
   if (flops > 0) {
     WEFT_ASSIGN_OR_RETURN(const double peak, PeakOf(step, device));
-    compute = flops / (peak * Fraction(device.matmul_efficiency(), flops));
+    compute = flops / (peak * left.compute * Fraction(device.matmul_efficiency(), flops));
   }
   double memory = 0;
   if (bytes > 0) {
-    const double rate = device.memory_bytes_per_second() * Fraction(device.memory_efficiency(), bytes);
+    const double rate = device.memory_bytes_per_second() * left.memory * Fraction(device.memory_efficiency(), bytes);
     if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "it moves bytes");
     memory = bytes / rate;
   }

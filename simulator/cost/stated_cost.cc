@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
+#include "simulator/cost/device_load.h"
 
 namespace weft {
 namespace {
@@ -35,7 +36,7 @@ absl::StatusOr<double> PeakOf(const Step& step, const Device& device) {
                                     Kernel_Name(step.kernel())));
 }
 
-absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& cluster) {
+absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& cluster, int collectives) {
   const double flops = step.work().flops();
   const double bytes = step.work().bytes();
   if (step.stream() != COMPUTE) {
@@ -48,8 +49,9 @@ absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& 
   }
   const KernelRate* rate = FindRate(step, cluster.device());
   if (rate == nullptr) return std::nullopt;
-  const double compute = rate->flops_per_second() > 0 ? flops / rate->flops_per_second() : 0;
-  const double memory = rate->bytes_per_second() > 0 ? bytes / rate->bytes_per_second() : 0;
+  const DeviceLeft left = LeftBeside(cluster.device(), collectives);
+  const double compute = rate->flops_per_second() > 0 ? flops / (rate->flops_per_second() * left.compute) : 0;
+  const double memory = rate->bytes_per_second() > 0 ? bytes / (rate->bytes_per_second() * left.memory) : 0;
   return FromSeconds(rate->overhead_seconds() + std::max(compute, memory));
 }
 

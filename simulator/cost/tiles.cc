@@ -12,16 +12,19 @@
 //   memory    (bytes + half_bytes) / (memory_bytes_per_second * memory_fraction)
 //   time      launch + max(compute, memory)
 //
-// unless the cluster states the duration (stated_cost.h). Example: 2048 x 4608 x 12288 on 108 multiprocessors in tiles
-// of 256 x 128 are 288 tiles in 3 waves, of which the last is two thirds full: 0.89 of what the tiles could do.
-// Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave quantization); the structure is that
-// of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691, sec. 3.2 (attention in blocks of rows).
+// Beside collectives (device_load.h) waves are of the multiprocessors that are left, each as fast as ever, and memory
+// has the bandwidth that is left: all this unless the cluster states the duration (stated_cost.h). Example: 2048 x 4608
+// x 12288 on 108 multiprocessors in tiles of 256 x 128 are 288 tiles in 3 waves, of which the last is two thirds full:
+// 0.89 of what the tiles could do. Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave
+// quantization); the structure is that of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691,
+// sec. 3.2 (attention in blocks of rows).
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "proto/status.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/device_load.h"
 #include "simulator/cost/stated_cost.h"
 
 namespace weft {
@@ -37,9 +40,10 @@ double Visible(const StepAttributes& attributes) {
   return (window * s - window * (window - 1) / 2) / (s * s);
 }
 
-double AttentionSeconds(const Step& step, const StepShapes& shapes, double peak, const TileFigures& figures) {
+double AttentionSeconds(const Step& step, const StepShapes& shapes, double peak, const TileFigures& figures,
+                        int64_t multiprocessors) {
   const double units = static_cast<double>(shapes.batch) * Blocks(shapes.rows, figures.attention_rows());
-  const double waves = std::ceil(units / figures.multiprocessors());
+  const double waves = std::ceil(units / static_cast<double>(multiprocessors));
   const double fraction =
       step.kernel() == ATTENTION ? figures.attention_fraction() : figures.attention_backward_fraction();
   const double visible = figures.skips_masked() ? Visible(step.attributes()) : 1;
@@ -47,7 +51,8 @@ double AttentionSeconds(const Step& step, const StepShapes& shapes, double peak,
          units;
 }
 
-double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, const TileFigures& figures) {
+double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, const TileFigures& figures,
+                      int64_t multiprocessors) {
   const double volume = 2.0 * static_cast<double>(shapes.rows) * static_cast<double>(shapes.columns) *
                         static_cast<double>(shapes.depth) * static_cast<double>(shapes.batch);
   // Kernels of several products: the gradients of both factors.
@@ -57,7 +62,7 @@ double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, c
   for (const Tile& tile : figures.tiles()) {
     const double tiles =
         static_cast<double>(shapes.batch) * Blocks(shapes.rows, tile.rows()) * Blocks(shapes.columns, tile.columns());
-    const double waves = std::ceil(tiles / figures.multiprocessors());
+    const double waves = std::ceil(tiles / static_cast<double>(multiprocessors));
     const double rate = peak / figures.multiprocessors() * tile.fraction();
     const double seconds = waves * 2.0 * tile.rows() * tile.columns() * depth / rate;
     if (best == 0 || seconds < best) best = seconds;
@@ -69,27 +74,29 @@ double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, c
 
 absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                const Cluster& cluster, const CostOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster));
+  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster, options.collectives));
   if (stated) return *stated;
   const Device& device = cluster.device();
   const TileFigures& figures = device.tiles();
   if (!device.has_tiles() || figures.multiprocessors() < 1 || figures.attention_rows() < 1 || figures.tiles().empty()) {
     return MissingFigure(step, "device.tiles", "by shape; the cost model roofline does without");
   }
+  const DeviceLeft left = LeftBeside(device, options.collectives);
   double compute = 0;
   if (step.work().flops() > 0) {
     WEFT_ASSIGN_OR_RETURN(const double peak, PeakOf(step, device));
     const bool fused = step.kernel() == ATTENTION || step.kernel() == ATTENTION_BACKWARD;
     if (shapes.rows > 0 && shapes.columns > 0 && shapes.depth > 0 && shapes.batch > 0) {
-      compute = fused ? AttentionSeconds(step, shapes, peak, figures) : ProductSeconds(step, shapes, peak, figures);
+      compute = fused ? AttentionSeconds(step, shapes, peak, figures, left.multiprocessors)
+                      : ProductSeconds(step, shapes, peak, figures, left.multiprocessors);
     } else {
       // Work whose shape is not known, at the rate of the largest tile.
-      compute = static_cast<double>(step.work().flops()) / (peak * figures.tiles(0).fraction());
+      compute = static_cast<double>(step.work().flops()) / (peak * left.compute * figures.tiles(0).fraction());
     }
   }
   double memory = 0;
   if (step.work().bytes() > 0) {
-    const double rate = device.memory_bytes_per_second() * figures.memory_fraction();
+    const double rate = device.memory_bytes_per_second() * left.memory * figures.memory_fraction();
     if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "it moves bytes");
     memory = (static_cast<double>(step.work().bytes()) + figures.half_bytes()) / rate;
   }
