@@ -20,7 +20,7 @@ inline constexpr int64_t kFullSpeed = 1'000'000;
 class RankPlacement {
  public:
   // Ranks 0..ranks-1 on `cluster`, which must outlive the placement. InvalidArgument, naming the nearest valid value,
-  // if the cluster or its placement has fewer devices.
+  // if the cluster or its placement has fewer devices; ResourceExhausted beyond 2^26 ranks.
   static absl::StatusOr<RankPlacement> Make(int64_t ranks, const Cluster& cluster);
 
   int64_t ranks() const { return ranks_; }

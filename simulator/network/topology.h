@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
 #include "simulator/network/placement.h"
@@ -52,7 +51,7 @@ struct TopologyLink {
 
 struct LinkRoute {
   // In the order in which a message passes them, no two alike; empty for a device and itself.
-  absl::InlinedVector<int32_t, 8> links;
+  std::vector<int32_t> links;
   double latency_seconds = 0;
   // Both ends are busy for so long besides the bytes.
   double overhead_seconds = 0;
@@ -61,7 +60,7 @@ struct LinkRoute {
 class Topology {
  public:
   // The links between the devices of `placement`; both must outlive the topology. Their order depends on nothing but
-  // the cluster and which devices are placed on. ResourceExhausted beyond 2^26 links.
+  // the cluster and which devices are placed on. ResourceExhausted beyond 2^24 links.
   static absl::StatusOr<Topology> Make(const Cluster& cluster, const RankPlacement& placement);
 
   const std::vector<TopologyLink>& links() const { return links_; }
