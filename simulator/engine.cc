@@ -22,11 +22,15 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
   while (status_.ok() && !steady_) {
     if (!queue_.empty() && queue_.time() == now_) {
       Handle(queue_.Pop());
+    } else if (flow_clock_.next() == now_) {
+      AdvanceFlow();
     } else if (!Choose() && !Grant()) {
       ApplyLoads();
       while (!queue_.empty() && IsStale(queue_.top())) queue_.Pop();
-      if (queue_.empty()) break;
-      now_ = queue_.time();
+      if (flow_clock_.changed()) flow_clock_.Solve(now_);
+      if (queue_.empty() && flow_clock_.empty()) break;
+      const int64_t next = NextTime();
+      if (WithinLimit(next - now_)) now_ = next;
     }
   }
   WEFT_RETURN_IF_ERROR(status_);

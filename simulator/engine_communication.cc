@@ -54,13 +54,21 @@ void Engine::StartTransfer(int32_t c) {
   const StreamState& recv = streams_[channel.recv.stream];
   const Action& action = *send.t->actions[channel.send.action].action;
   const int64_t bytes = send.t->proto->buffers(action.sources(0)).bytes();
-  status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
+  const Flow* flow = nullptr;
+  if (shares_links_) {
+    const absl::StatusOr<const Flow*> found = flow_table_.OfTransfer(network_, c, send.rank, recv.rank, bytes);
+    status_.Update(found.status());
+    if (found.ok()) channel.time = {{}, (flow = *found)->latency};
+  } else {
+    status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
+  }
   const TransferTime time = channel.time;
   if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
   StartAction(send, channel.send.action);
   StartAction(recv, channel.recv.action);
   StartCommunication(send, channel.send.action, /*step=*/0, {time.occupancy, {}});
   StartCommunication(recv, channel.recv.action, /*step=*/0, time);
+  if (flow != nullptr) return BeginFlow(*flow, /*collective=*/false, c, {channel.send.stream, channel.recv.stream});
   Push(time.occupancy.ps, EventKind::kTransferEnd, c);
 }
 
@@ -70,7 +78,15 @@ void Engine::StartCollective(int32_t c) {
   communicator.ready = 0;
   const StreamState& first = streams_[communicator.streams.front()];
   const int32_t call = first.t->runs[first.run].collective;
-  status_.Update(SetCollectiveTime(network_, first.t->collectives[call], call, &communicator));
+  const Flow* flow = nullptr;
+  if (shares_links_) {
+    const absl::StatusOr<const Flow*> found =
+        flow_table_.OfCollective(network_, c, call, first.t->collectives[call], communicator);
+    status_.Update(found.status());
+    if (found.ok()) communicator.time = {{}, (flow = *found)->latency};
+  } else {
+    status_.Update(SetCollectiveTime(network_, first.t->collectives[call], call, &communicator));
+  }
   const TransferTime time = communicator.time;
   if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
   for (const int32_t s : communicator.streams) {
@@ -80,6 +96,7 @@ void Engine::StartCollective(int32_t c) {
     ChangeCollectives(stream.rank, +1);
     StartCommunication(stream, entry.action, stream.t->steps[stream.t->runs[stream.run].steps.begin].step, time);
   }
+  if (flow != nullptr) return BeginFlow(*flow, /*collective=*/true, c, communicator.streams);
   Push(time.occupancy.ps, EventKind::kCollectiveEnd, c);
 }
 

@@ -1,9 +1,11 @@
 // The engine's state and how its parts call each other: engine.cc runs heads of streams from ready to finished,
 // engine_setup.cc makes the state of all ranks, engine_choice.cc is P6 and compute slots, engine_communication.cc is
-// P4, engine_load.cc is what collectives take from computation beside them (P3).
+// P4, engine_flow.cc what transfers and collectives share (P12), engine_load.cc what collectives take from computation
+// beside them (P3).
 #ifndef WEFT_SIMULATOR_ENGINE_IMPL_H_
 #define WEFT_SIMULATOR_ENGINE_IMPL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "simulator/compute_slots.h"
 #include "simulator/engine.h"
 #include "simulator/event_queue.h"
+#include "simulator/flow_clock.h"
+#include "simulator/flow_table.h"
 #include "simulator/links.h"
 #include "simulator/rank_meter.h"
 
@@ -103,6 +107,8 @@ class Engine {
         network_(network),
         options_(options),
         links_(view.program->mesh()),
+        shares_links_(!network.LinkCapacities().empty()),
+        flow_clock_(network.LinkCapacities()),
         slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node,
                options.compute_turn.ps) {}
 
@@ -239,8 +245,17 @@ class Engine {
   void StartTransfer(int32_t c);
   void StartCollective(int32_t c);
 
+  // On a network whose links are shared: what is under way ends when its flow does. `streams` take part; the latest
+  // event in the trace of the rank of each is of this.
+  void BeginFlow(const Flow& flow, bool collective, int32_t index, absl::Span<const int32_t> streams);
+  // A phase is over.
+  void AdvanceFlow();
+
   void StartCommunication(const StreamState& stream, int32_t action, int32_t step, TransferTime time);
   void TraceRun(const StreamState& stream, const Run& run);
+
+  // Of what is under way, when the next thing happens.
+  int64_t NextTime() const { return std::min(queue_.empty() ? FlowClock::kNever : queue_.time(), flow_clock_.next()); }
 
   // ---- Ends.
 
@@ -286,6 +301,19 @@ class Engine {
   int64_t now_ = 0;
   EventQueue queue_;
   Links links_;
+  // Of networks with shared links.
+  bool shares_links_ = false;
+  FlowClock flow_clock_;
+  FlowTable flow_table_;
+  struct FlowOwner {
+    bool collective = false;
+    // Of its channel or communicator.
+    int32_t index = 0;
+    // Its events in the trace: rank, index.
+    std::vector<std::pair<int32_t, size_t>> events;
+  };
+  // By number in flow_clock_.
+  std::vector<FlowOwner> flow_owners_;
   ComputeSlots slots_;
   std::vector<StreamState> streams_;
   std::vector<RankState> ranks_;

@@ -34,15 +34,15 @@ struct FlowPhase {
   // What every message moves, over all rounds of the phase; 0 = the phase is only `fixed_ps` long.
   int64_t bytes = 0;
   // Messages that use a link at the same time, > 0, in order of the links, each once.
-  std::vector<std::pair<int32_t, int32_t>> loads;
+  std::vector<std::pair<int32_t, int32_t>> loads = {};
 
   friend bool operator==(const FlowPhase&, const FlowPhase&) = default;
 };
 
 // A transfer or a collective. Finished `latency` after its end.
 struct Flow {
-  std::vector<FlowPhase> phases;
-  Time latency;
+  std::vector<FlowPhase> phases = {};
+  Time latency = {};
 
   friend bool operator==(const Flow&, const Flow&) = default;
 };

@@ -1,0 +1,35 @@
+// Flows of transfers and collectives, asked of the network once each.
+#ifndef WEFT_SIMULATOR_FLOW_TABLE_H_
+#define WEFT_SIMULATOR_FLOW_TABLE_H_
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/links.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+
+class FlowTable {
+ public:
+  // Of a message on channel `index`, and of the call-th collective of the first member's template on communicator
+  // `index`. Valid as long as the table. Internal if the network breaks its promise that the latency of collectives
+  // depends on the group alone.
+  absl::StatusOr<const Flow*> OfTransfer(const NetworkModel& network, int32_t index, int64_t source,
+                                         int64_t destination, int64_t bytes);
+  absl::StatusOr<const Flow*> OfCollective(const NetworkModel& network, int32_t index, int32_t call,
+                                           const CollectiveCall& collective, const Communicator& communicator);
+
+ private:
+  std::deque<Flow> flows_;
+  // By channel, the sizes of messages seen so far; by communicator and call, null = not asked yet.
+  std::vector<std::vector<std::pair<int64_t, const Flow*>>> transfers_;
+  std::vector<std::vector<const Flow*>> collectives_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_FLOW_TABLE_H_
