@@ -219,12 +219,21 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
 }
 
 absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster) {
+  const Placement& placement = cluster.placement();
   const int64_t ranks = MeshRanks(plan.mesh());
-  const int64_t devices = cluster.nodes() * cluster.devices_per_node();
-  if (ranks <= devices) return absl::OkStatus();
+  if (placement.devices_of_ranks_size() > 0) {
+    if (ranks <= placement.devices_of_ranks_size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("plan.mesh has ", ranks, " ranks; cluster '", cluster.name(),
+                                                   "' has ", placement.devices_of_ranks_size(),
+                                                   " devices in cluster.placement.devices_of_ranks"));
+  }
+  const int64_t nodes = placement.nodes_size() > 0 ? placement.nodes_size() : cluster.nodes();
+  const int64_t per_node = placement.devices_size() > 0 ? placement.devices_size() : cluster.devices_per_node();
+  if (ranks <= nodes * per_node) return absl::OkStatus();
+  const bool placed = placement.nodes_size() > 0 || placement.devices_size() > 0;
   return absl::InvalidArgumentError(absl::StrCat("plan.mesh has ", ranks, " ranks; cluster '", cluster.name(), "' has ",
-                                                 cluster.nodes(), " * ", cluster.devices_per_node(), " = ", devices,
-                                                 " devices"));
+                                                 nodes, " * ", per_node, " = ", nodes * per_node,
+                                                 placed ? " devices in cluster.placement" : " devices"));
 }
 
 }  // namespace weft
