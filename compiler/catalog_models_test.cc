@@ -20,7 +20,7 @@ int64_t Elements(const ModelGraph& graph) {
 TEST(CatalogModelsTest, ParametersAreThePublishedOnes) {
   // Totals of the published safetensors files (the model cards show them); of BERT those of its masked-LM model, whose
   // files hold 109514298 and 335174458 parameters without pooler and next-sentence head. GPT-2: 124439808, 354823168,
-  // 774030080, 1557611200.
+  // 774030080, 1557611200. Of Chimera's two those of its table 4, of BERT less pooler and next-sentence head.
   const std::map<std::string, int64_t> published = {
       {"gpt2", 124439808},
       {"gpt2-medium", 354823168},
@@ -35,6 +35,8 @@ TEST(CatalogModelsTest, ParametersAreThePublishedOnes) {
       {"qwen2.5-7b", 7615616512},
       {"bert-base", 109514298},
       {"bert-large", 335174458},
+      {"chimera-bert-48", 669790012 - (1024 * 1024 + 1024) - (2 * 1024 + 2)},
+      {"chimera-gpt2", 1389327360},
   };
   for (const auto& [name, parameters] : published) {
     const absl::StatusOr<ModelGraph> graph = LoadModel(name);

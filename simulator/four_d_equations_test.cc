@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "simulator/engine.h"
+#include "simulator/four_d_model.h"
 #include "simulator/sent_bytes.h"
 
 namespace weft {
@@ -80,14 +81,6 @@ Program Layer(const Sizes& sizes) {
   return program;
 }
 
-// Bytes per second of each group of an axis: equation 10, or those inside a node.
-double Bandwidth(const Sizes& sizes, int axis) {
-  int64_t inner = 1;
-  for (int i = 0; i < axis; ++i) inner *= sizes.g[i];
-  if (inner * sizes.g[axis] <= sizes.node) return kIntra;
-  return kInter / static_cast<double>(std::min(sizes.node, inner));
-}
-
 TEST(FourDEquations, BytesAndTimes) {
   const Sizes cases[] = {{{2, 2, 2, 2}, 4}, {{2, 2, 2, 2}, 1}, {{4, 1, 2, 2}, 4}, {{1, 4, 2, 2}, 8},
                          {{2, 4, 4, 1}, 4}, {{8, 2, 1, 2}, 4}, {{1, 1, 8, 4}, 4}, {{1, 1, 1, 8}, 4},
@@ -122,10 +115,10 @@ TEST(FourDEquations, BytesAndTimes) {
     const auto network = (*FindNetworkModel("analytic"))->make(program.mesh(), cluster);
     const auto result = RunEngine(*view, *network, {.devices_per_node = sizes.node});
     ASSERT_TRUE(result.ok()) << result.status();
+    const FourDGrid grid = {x, y, z, data};
     const double seconds =
-        kElement * (static_cast<double>(gather + scatter) / Bandwidth(sizes, 2) +
-                    static_cast<double>(output) / Bandwidth(sizes, 1) +
-                    static_cast<double>(input) / Bandwidth(sizes, 0) + static_cast<double>(sync) / Bandwidth(sizes, 3));
+        FourDLayerSeconds({.inputs = kK, .outputs = kN}, grid, static_cast<double>(kM), static_cast<double>(kElement),
+                          PlacementAwareBandwidths(grid, sizes.node, kIntra, kInter));
     // Five durations, each rounded up once.
     EXPECT_NEAR(static_cast<double>(result->makespan.ps), seconds * 1e12, 6);
   }
