@@ -34,13 +34,36 @@ TEST(Clusters, ParseAndValidate) {
     EXPECT_EQ(cluster->device().matmul_efficiency(0).from(), 0);
     EXPECT_EQ(cluster->device().memory_efficiency(0).from(), 0);
     EXPECT_GT(cluster->host().bytes_per_second(), 0);
-    EXPECT_GT(cluster->inter_node().bytes_per_second(), 0);
+    EXPECT_NE(cluster->host().kind(), LINK_KIND_UNSPECIFIED);
+    if (cluster->nodes() > 1) {
+      EXPECT_EQ(cluster->inter_node().kind(), NETWORK);
+      EXPECT_GT(cluster->inter_node().bytes_per_second(), 0);
+    }
     // A link inside a node is faster than one between nodes.
     if (cluster->devices_per_node() > 1) {
+      EXPECT_TRUE(cluster->intra_node().kind() == NVLINK || cluster->intra_node().kind() == PCIE);
       EXPECT_GT(cluster->intra_node().bytes_per_second(), cluster->inter_node().bytes_per_second());
     }
+    for (const DirectLink& direct : cluster->node_links().direct()) {
+      EXPECT_GE(direct.link().bytes_per_second(), cluster->intra_node().bytes_per_second());
+    }
+    // Devices of NVIDIA have a compute capability; their switches reduce from that of Hopper on.
+    const bool amd = cluster->device().name().rfind("MI", 0) == 0;
+    EXPECT_EQ(cluster->device().compute_capability() > 0, !amd);
+    if (cluster->node_links().switch_reduces()) {
+      EXPECT_GE(cluster->device().compute_capability(), 90);
+    }
+    // A collective takes something, and leaves most to others.
+    const CommunicationLoad& load = cluster->device().communication_load();
+    EXPECT_GT(load.multiprocessors(), 0);
+    EXPECT_LE(4 * load.multiprocessors(), cluster->device().tiles().multiprocessors());
+    EXPECT_GT(load.memory_bytes_per_second(), 0);
+    EXPECT_LE(3 * load.memory_bytes_per_second(), cluster->device().memory_bytes_per_second());
+    // No catalog file is about a job.
+    EXPECT_FALSE(cluster->has_placement());
+    EXPECT_EQ(cluster->other_devices_size() + cluster->other_interfaces_size(), 0);
   }
-  EXPECT_GE(files, 14);
+  EXPECT_GE(files, 20);
 }
 
 }  // namespace
