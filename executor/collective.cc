@@ -232,6 +232,12 @@ void Communicator::FinishResult(const Piece& piece, const RouteRound& round, con
   if (elements == 0) return;
   const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
   const auto received = [&](size_t i) { return Data(piece, chunk, round.receives[i].slot); };
+  if (!result.reduces && result.completes) {
+    // The member's range of a reduce-scatter, summed by another.
+    AddTo(buffer.dtype, received(result.first), elements, buffer.accumulate, buffer.destination_dtype,
+          static_cast<std::byte*>(buffer.destination) + piece.from * DTypeBytes(buffer.destination_dtype));
+    return;
+  }
   if (!result.reduces) {
     std::byte* to = Data(piece, chunk, result.result_slot);
     if (received(result.first) != to) std::memcpy(to, received(result.first), elements * DTypeBytes(buffer.dtype));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -154,6 +155,8 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
   Held held;
   if (absl::Status status = Run(plan, sums, held); !status.ok()) return status;
 
+  // Sums that are complete.
+  std::set<int> complete;
   for (int chunk = 0; chunk < plan.chunks; ++chunk) {
     for (int member = 0; member < plan.members; ++member) {
       if (!Promises(plan, member, chunk)) continue;
@@ -162,9 +165,10 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
         return absl::InvalidArgumentError(
             absl::StrCat("member ", member, " does not end with chunk ", chunk, " of member ", chunk));
       }
-      const std::vector<int> counts = sums.Counts(held[member][chunk]);
-      for (int other = 0; other < plan.members; ++other) {
-        if (counts[other] != 1) {
+      if (complete.insert(held[member][chunk]).second) {
+        const std::vector<int> counts = sums.Counts(held[member][chunk]);
+        for (int other = 0; other < plan.members; ++other) {
+          if (counts[other] == 1) continue;
           return absl::InvalidArgumentError(absl::StrCat("member ", member, " ends with the contribution of member ",
                                                          other, " ", counts[other], " times in chunk ", chunk,
                                                          "; expected once"));

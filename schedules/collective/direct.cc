@@ -32,7 +32,8 @@ CollectivePlan BuildDirect(CollectiveKind kind, int members) {
 }
 
 CollectiveTraffic BuildDirectTraffic(CollectiveKind kind, int64_t members) {
-  return {.rounds = 1, .messages = members - 1, .chunks = kind == CollectiveKind::kAllReduce ? 1 : members};
+  return {.chunks = kind == CollectiveKind::kAllReduce ? 1 : members,
+          .stages = {{.rounds = 1, .pattern = CollectiveStage::kEveryOther, .exchanges = {}}}};
 }
 
 }  // namespace weft

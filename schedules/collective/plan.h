@@ -75,14 +75,46 @@ inline int64_t ChunkBegin(int64_t elements, int chunks, int chunk) {
   return elements / chunks * chunk + std::min<int64_t>(elements % chunks, chunk);
 }
 
-// What every member sends, without building the plan: the algorithms here load all members alike. `elements` are those
-// of the whole buffer: what a reduce-scatter starts from, what an all-gather ends with. A collective takes
-// `rounds` rounds; in each, a member sends `messages` messages and receives as many, each of one chunk, i.e. at most
-// ceil(elements / chunks) elements. All zero but `chunks` = 1 for one member.
-struct CollectiveTraffic {
+// Messages of one chunk each that go from one member to another in one round.
+struct CollectiveExchange {
+  int32_t source = 0;
+  int32_t destination = 0;
+  int32_t messages = 1;
+
+  friend bool operator==(const CollectiveExchange&, const CollectiveExchange&) = default;
+};
+
+// Rounds that are alike, one after the other.
+struct CollectiveStage {
+  enum Pattern {
+    // One message from every member to the next, from the last to the first.
+    kNext,
+    // One message from every member to every other.
+    kEveryOther,
+    // What `exchanges` say.
+    kListed,
+  };
   int64_t rounds = 0;
-  int64_t messages = 0;
+  Pattern pattern = kListed;
+  // Of kListed: sorted by (source, destination), none twice.
+  std::vector<CollectiveExchange> exchanges;
+
+  friend bool operator==(const CollectiveStage&, const CollectiveStage&) = default;
+};
+
+// All messages of a round of `stage`: what its pattern means for `members` members, as a list. Of kEveryOther these are
+// members^2.
+std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int64_t members);
+
+// How many messages all members together send in a round of `stage`.
+int64_t StageMessages(const CollectiveStage& stage, int64_t members);
+
+// Who sends how much to whom, without building the plan. `elements` being those of the whole buffer (what a
+// reduce-scatter starts from, what an all-gather ends with), a message is one chunk, i.e. at most
+// ceil(elements / chunks) elements. No stages and `chunks` = 1 for one member.
+struct CollectiveTraffic {
   int64_t chunks = 1;
+  std::vector<CollectiveStage> stages;
 };
 
 // Plans hold up to 2 * members^2 steps; more members than this are refused. CollectiveTraffic has no such limit.
@@ -97,6 +129,8 @@ struct CollectiveEntry {
   absl::string_view name;
   CollectiveBuildFn* build;
   CollectiveTrafficFn* traffic;
+  // The algorithm is one of all-reduces; all-gathers and reduce-scatters of this name are those of `ring`.
+  bool all_reduce_only;
   absl::string_view source;
 
   // InvalidArgument unless 1 <= members <= kMaximumPlanMembers.

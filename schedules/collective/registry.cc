@@ -11,16 +11,27 @@ namespace weft {
 #define COLLECTIVE(name, function, source) \
   CollectiveBuildFn function;              \
   CollectiveTrafficFn function##Traffic;
+#define ALL_REDUCE(name, function, source) COLLECTIVE(name, function, source)
 #include "schedules/collective/registry.def"
+#undef ALL_REDUCE
 #undef COLLECTIVE
 
 namespace {
 
 constexpr CollectiveEntry kEntries[] = {
-#define COLLECTIVE(name, function, source) {name, function, function##Traffic, source},
+#define COLLECTIVE(name, function, source) {name, function, function##Traffic, false, source},
+#define ALL_REDUCE(name, function, source) {name, function, function##Traffic, true, source},
 #include "schedules/collective/registry.def"
+#undef ALL_REDUCE
 #undef COLLECTIVE
 };
+
+// Whose messages those of `kind` by `entry` are.
+const CollectiveEntry& Sends(const CollectiveEntry& entry, CollectiveKind kind) {
+  if (!entry.all_reduce_only || kind == CollectiveKind::kAllReduce) return entry;
+  const auto ring = FindCollective("ring");
+  return ring.ok() ? **ring : entry;
+}
 
 }  // namespace
 
@@ -58,11 +69,39 @@ absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members, Collectiv
                                                    ", nearest valid: ", members < 1 ? 1 : kMaximumPlanMembers));
   }
   if (members == 1) return CollectivePlan{.kind = kind, .rounds = {}};
-  return build(kind, static_cast<int>(members));
+  return Sends(*this, kind).build(kind, static_cast<int>(members));
 }
 
 CollectiveTraffic CollectiveEntry::Traffic(int64_t members, CollectiveKind kind) const {
-  return members < 2 ? CollectiveTraffic{} : traffic(kind, members);
+  return members < 2 ? CollectiveTraffic{} : Sends(*this, kind).traffic(kind, members);
+}
+
+std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int64_t members) {
+  const int32_t n = static_cast<int32_t>(members);
+  std::vector<CollectiveExchange> exchanges;
+  switch (stage.pattern) {
+    case CollectiveStage::kListed:
+      return stage.exchanges;
+    case CollectiveStage::kNext:
+      for (int32_t member = 0; member < n; ++member) exchanges.push_back({member, (member + 1) % n});
+      break;
+    case CollectiveStage::kEveryOther:
+      for (int32_t source = 0; source < n; ++source) {
+        for (int32_t destination = 0; destination < n; ++destination) {
+          if (source != destination) exchanges.push_back({source, destination});
+        }
+      }
+      break;
+  }
+  return exchanges;
+}
+
+int64_t StageMessages(const CollectiveStage& stage, int64_t members) {
+  if (stage.pattern == CollectiveStage::kNext) return members;
+  if (stage.pattern == CollectiveStage::kEveryOther) return members * (members - 1);
+  int64_t messages = 0;
+  for (const CollectiveExchange& exchange : stage.exchanges) messages += exchange.messages;
+  return messages;
 }
 
 }  // namespace weft

@@ -41,7 +41,8 @@ CollectivePlan BuildRing(CollectiveKind kind, int members) {
 }
 
 CollectiveTraffic BuildRingTraffic(CollectiveKind kind, int64_t members) {
-  return {.rounds = (kind == CollectiveKind::kAllReduce ? 2 : 1) * (members - 1), .messages = 1, .chunks = members};
+  const int64_t rounds = (kind == CollectiveKind::kAllReduce ? 2 : 1) * (members - 1);
+  return {.chunks = members, .stages = {{.rounds = rounds, .pattern = CollectiveStage::kNext, .exchanges = {}}}};
 }
 
 }  // namespace weft

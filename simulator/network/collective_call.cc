@@ -1,6 +1,7 @@
 #include "simulator/network/collective_call.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -31,11 +32,9 @@ CollectiveTraffic Traffic(const CollectiveCall& call, bool one_by_one, int64_t m
 std::vector<CollectivePhase> CollectivePhases(const CollectiveCall& call, int64_t members) {
   std::vector<CollectivePhase> phases;
   for (const bool one_by_one : {false, true}) {
-    const CollectiveTraffic traffic = Traffic(call, one_by_one, members);
-    if (traffic.rounds == 0) continue;
-    phases.push_back({.rounds = traffic.rounds,
-                      .messages = traffic.messages,
-                      .bytes = static_cast<double>(MessageBytes(call, one_by_one, traffic.chunks))});
+    CollectiveTraffic traffic = Traffic(call, one_by_one, members);
+    const double bytes = static_cast<double>(MessageBytes(call, one_by_one, traffic.chunks));
+    for (CollectiveStage& stage : traffic.stages) phases.push_back({.stage = std::move(stage), .bytes = bytes});
   }
   return phases;
 }
@@ -45,8 +44,11 @@ int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members) {
   for (const bool one_by_one : {false, true}) {
     const CollectiveTraffic traffic = Traffic(call, one_by_one, members);
     const __int128 message = std::min(MessageBytes(call, one_by_one, traffic.chunks), kMostBytes);
-    const __int128 messages = std::min(static_cast<__int128>(traffic.rounds) * traffic.messages, kMostBytes);
-    sent = std::min(sent + message * messages, kMostBytes);
+    __int128 messages = 0;
+    for (const CollectiveStage& stage : traffic.stages) {
+      messages = std::min(messages + static_cast<__int128>(stage.rounds) * StageMessages(stage, members), kMostBytes);
+    }
+    if (messages > 0) sent = std::min(sent + (message * messages + members - 1) / members, kMostBytes);
   }
   return static_cast<int64_t>(sent);
 }

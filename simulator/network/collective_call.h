@@ -28,17 +28,16 @@ struct CollectiveCall {
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
-// Rounds that are alike: in each a member sends `messages` messages, at most of `bytes` each.
+// Rounds that are alike, of messages of at most `bytes` each.
 struct CollectivePhase {
-  int64_t rounds = 0;
-  int64_t messages = 0;
+  CollectiveStage stage;
   double bytes = 0;
 };
 
 // In order: the parts that travel by the call's algorithm, then those that travel one by one. Empty for one member.
 std::vector<CollectivePhase> CollectivePhases(const CollectiveCall& call, int64_t members);
 
-// What every member sends, each message counted as the longest of its round. Saturates.
+// What a member sends, on average and rounded up, each message counted as the longest of its round. Saturates.
 int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members);
 
 }  // namespace weft

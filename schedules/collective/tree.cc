@@ -1,0 +1,150 @@
+// Double binary tree: half of the buffer is summed up one tree and comes back down it, the other half on a second tree
+// in which the inner members of the first are leaves. Both halves are cut into chunks that follow one another.
+//
+//   n = 8         tree 0       0           tree 1       7           (member i of tree 0 is 7 - i here)
+//                              |                        |
+//                              4                        3
+//                            /   \                    /   \       .
+//                           2     6                  5     1
+//                          / \   / \                / \   / \     .
+//                         1   3 5   7              6   4 2   0
+//
+// In tree 0 of n members, member 0 is the root and has one child; the others form a tree that is numbered from left to
+// right, the root of each part being the number in it that the highest power of two divides. So its leaves are the odd
+// members. Tree 1 is its mirror image, i as n-1-i, or if n is odd its shift, i as i+1 mod n.
+// With h the height (log2 n for a power of two), chunk j (from 0) of a tree goes up from depth d in round h - d + j, so
+// that both parts below a member arrive in the same round, and down to depth d in round h + j + d - 1. A member
+// adds its children and itself in member order.
+// Traffic: 2h + k - 1 rounds for k chunks in each tree. At most 4 messages of 1/(2k) of the buffer leave or reach a
+//          member in one round, and 2(n-1)/n of the buffer leave a member on average: for many chunks twice the
+//          buffer's time and 2h latencies, where a ring has 2(n-1).
+// Source:  Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
+//          Computing 35(12), 2009, doi:10.1016/j.parco.2009.09.001.
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedules/collective/plan.h"
+
+namespace weft {
+namespace {
+
+// Of each tree: few enough that short messages are not all latency, and enough that long ones lose little to the
+// filling of the trees.
+constexpr int kChunksPerTree = 16;
+
+// parent[i] of tree 0; -1 of the root.
+std::vector<int> Parents(int n) {
+  std::vector<int> parents(n, -1);
+  // Numbers first..last, as the part below `parent`.
+  std::vector<std::tuple<int, int, int>> open = {{1, n - 1, 0}};
+  while (!open.empty()) {
+    const auto [first, last, parent] = open.back();
+    open.pop_back();
+    if (first > last) continue;
+    int step = 1;
+    while ((last / (2 * step)) * (2 * step) >= first) step *= 2;
+    const int root = last / step * step;
+    parents[root] = parent;
+    open.emplace_back(first, root - 1, root);
+    open.emplace_back(root + 1, last, root);
+  }
+  return parents;
+}
+
+// A member's way to its parent.
+struct Edge {
+  int child = 0;
+  int parent = 0;
+  // Of the child; 1 below the root.
+  int depth = 0;
+};
+
+struct Trees {
+  int height = 0;
+  std::vector<Edge> edges[2];
+};
+
+Trees MakeTrees(int n) {
+  Trees trees;
+  const std::vector<int> parents = Parents(n);
+  std::vector<int> depths(n, -1);
+  depths[0] = 0;
+  for (int member = 1; member < n; ++member) {
+    int above = member, steps = 0;
+    for (; depths[above] < 0; above = parents[above]) ++steps;
+    for (int at = member, depth = depths[above] + steps; depths[at] < 0; at = parents[at]) depths[at] = depth--;
+    trees.height = std::max(trees.height, depths[member]);
+  }
+  for (int member = 1; member < n; ++member) {
+    const auto other = [n](int i) { return n % 2 == 0 ? n - 1 - i : (i + 1) % n; };
+    trees.edges[0].push_back({member, parents[member], depths[member]});
+    trees.edges[1].push_back({other(member), other(parents[member]), depths[member]});
+  }
+  return trees;
+}
+
+// Calls f(edge, up, chunk) for every message of a round.
+template <typename F>
+void ForEachMessage(const Trees& trees, int round, F f) {
+  for (const int tree : {0, 1}) {
+    for (const Edge& edge : trees.edges[tree]) {
+      const int up = round - (trees.height - edge.depth);
+      const int down = round - (trees.height + edge.depth - 1);
+      // Chunks of the trees take turns in the buffer.
+      if (up >= 0 && up < kChunksPerTree) f(edge, true, 2 * up + tree);
+      if (down >= 0 && down < kChunksPerTree) f(edge, false, 2 * down + tree);
+    }
+  }
+}
+
+int Rounds(const Trees& trees) { return 2 * trees.height + kChunksPerTree - 1; }
+
+}  // namespace
+
+CollectivePlan BuildTree(CollectiveKind kind, int members) {
+  const Trees trees = MakeTrees(members);
+  CollectivePlan plan = {.kind = kind, .members = members, .chunks = 2 * kChunksPerTree, .rounds = {}};
+  for (int round = 0; round < Rounds(trees); ++round) {
+    std::vector<CollectiveStep>& steps = plan.rounds.emplace_back();
+    ForEachMessage(trees, round, [&](const Edge& edge, bool up, int chunk) {
+      if (up) steps.push_back({edge.child, edge.parent, chunk, CollectiveOp::kReduce});
+      if (!up) steps.push_back({edge.parent, edge.child, chunk, CollectiveOp::kCopy});
+    });
+    std::sort(steps.begin(), steps.end(), [](const CollectiveStep& a, const CollectiveStep& b) {
+      return std::tie(a.destination, a.chunk, a.source) < std::tie(b.destination, b.chunk, b.source);
+    });
+  }
+  return plan;
+}
+
+CollectiveTraffic BuildTreeTraffic(CollectiveKind kind, int64_t members) {
+  const Trees trees = MakeTrees(static_cast<int>(members));
+  CollectiveTraffic traffic = {.chunks = 2 * kChunksPerTree, .stages = {}};
+  for (int round = 0; round < Rounds(trees); ++round) {
+    std::vector<CollectiveExchange> all;
+    ForEachMessage(trees, round, [&](const Edge& edge, bool up, int) {
+      all.push_back(up ? CollectiveExchange{edge.child, edge.parent} : CollectiveExchange{edge.parent, edge.child});
+    });
+    std::sort(all.begin(), all.end(), [](const CollectiveExchange& a, const CollectiveExchange& b) {
+      return std::tie(a.source, a.destination) < std::tie(b.source, b.destination);
+    });
+    std::vector<CollectiveExchange> exchanges;
+    for (const CollectiveExchange& exchange : all) {
+      const bool again = !exchanges.empty() && exchanges.back().source == exchange.source &&
+                         exchanges.back().destination == exchange.destination;
+      if (again) ++exchanges.back().messages;
+      if (!again) exchanges.push_back(exchange);
+    }
+    if (!traffic.stages.empty() && traffic.stages.back().exchanges == exchanges) {
+      ++traffic.stages.back().rounds;
+    } else {
+      traffic.stages.push_back({.rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = std::move(exchanges)});
+    }
+  }
+  return traffic;
+}
+
+}  // namespace weft

@@ -1,0 +1,56 @@
+// How long the rounds of a collective take on an idle network: each as long as its slowest member, whoever sends what
+// to whom (CollectivePhase).
+#ifndef WEFT_SIMULATOR_NETWORK_COLLECTIVE_COST_H_
+#define WEFT_SIMULATOR_NETWORK_COLLECTIVE_COST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "simulator/network/collective_call.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+
+// What a message takes from one member to another.
+struct MessagePath {
+  double overhead_seconds = 0;
+  double latency_seconds = 0;
+  // Of a message inside a node. Those between nodes share GroupPaths::NodeBandwidth.
+  double bytes_per_second = 0;
+};
+
+// The members of a group, 0 to size() - 1, where they are placed.
+class GroupPaths {
+ public:
+  virtual ~GroupPaths() = default;
+
+  virtual int64_t size() const = 0;
+  // Numbered from 0, without gaps.
+  virtual int32_t NodeOf(int64_t member) const = 0;
+  virtual absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const = 0;
+  // Bytes per second that all members on a node together send to other nodes, and receive from them.
+  virtual absl::StatusOr<double> NodeBandwidth(int32_t node) const = 0;
+  // The largest latency between any two members: that of collectives of the group.
+  virtual absl::StatusOr<double> Latency() const = 0;
+};
+
+// A member sends the messages of a round one by one, and receives as many at the same time. A message inside a node
+// takes its overhead and bytes / bytes_per_second; one between nodes its overhead, and besides, all that leaves a node
+// (or enters it) in the round goes through NodeBandwidth together. Of messages to every other member that is, with g of
+// the n members on a node,
+//     (g-1) (overhead + bytes / B) + (n-g) (overhead + g bytes / NodeBandwidth).
+// The next round begins when the last message of this one has arrived.
+struct RoundTime {
+  double seconds = 0;
+  double latency_seconds = 0;
+};
+absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const GroupPaths& paths);
+
+// All rounds of all phases: finished `latency`, that of the group, after the occupancy.
+absl::StatusOr<TransferTime> RoundsTime(absl::Span<const CollectivePhase> phases, const GroupPaths& paths);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_NETWORK_COLLECTIVE_COST_H_

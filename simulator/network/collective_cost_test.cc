@@ -1,0 +1,176 @@
+// Closed forms of every algorithm, on links of one kind and of two.
+#include "simulator/network/collective_cost.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+constexpr double kLatency = 3e-6;
+constexpr double kBandwidth = 1e9;
+
+// `size` members in nodes of `inside`, one after the other. A member alone on its node has `outside` to the others.
+class TestPaths : public GroupPaths {
+ public:
+  explicit TestPaths(int64_t size, int64_t inside = 1 << 30) : size_(size), inside_(inside) {}
+
+  int64_t size() const override { return size_; }
+  int32_t NodeOf(int64_t member) const override { return static_cast<int32_t>(member / inside_); }
+  absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const override {
+    const bool crosses = NodeOf(source) != NodeOf(destination);
+    return MessagePath{overhead, crosses ? latency_outside : kLatency, kBandwidth};
+  }
+  absl::StatusOr<double> NodeBandwidth(int32_t) const override { return outside; }
+  absl::StatusOr<double> Latency() const override {
+    return size_ > inside_ ? std::max(kLatency, latency_outside) : kLatency;
+  }
+
+  double overhead = 0;
+  double latency_outside = kLatency;
+  double outside = kBandwidth;
+
+ private:
+  int64_t size_;
+  int64_t inside_;
+};
+
+// From the start to the finish; `bytes` in parts of one byte.
+double Seconds(const std::string& algorithm, CollectiveKind kind, int64_t bytes, const GroupPaths& paths) {
+  const CollectiveCall call = {
+      .kind = kind, .algorithm = *FindCollective(algorithm), .parts = {{.elements = bytes, .element_bytes = 1}}};
+  const auto time = RoundsTime(CollectivePhases(call, paths.size()), paths);
+  EXPECT_TRUE(time.ok()) << time.status();
+  return static_cast<double>(time->occupancy.ps + time->latency.ps) * 1e-12;
+}
+
+double AllReduce(const std::string& algorithm, int64_t bytes, const GroupPaths& paths) {
+  return Seconds(algorithm, CollectiveKind::kAllReduce, bytes, paths);
+}
+
+// Two roundings up.
+#define EXPECT_TIME(actual, expected) EXPECT_NEAR(actual, expected, 2.5e-12)
+
+TEST(RoundsTime, RingAndHalvingDoublingInClosedForm) {
+  const int64_t bytes = 1 << 20;
+  for (const int64_t n : {2, 4, 8, 64, 256}) {
+    const TestPaths paths(n);
+    const double part = static_cast<double>(n - 1) / static_cast<double>(n) * static_cast<double>(bytes) / kBandwidth;
+    const double steps = static_cast<double>(n - 1);
+    const double rounds = std::log2(static_cast<double>(n));
+    EXPECT_TIME(AllReduce("ring", bytes, paths), 2 * steps * kLatency + 2 * part);
+    EXPECT_TIME(AllReduce("halving-doubling", bytes, paths), 2 * rounds * kLatency + 2 * part);
+    for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+      EXPECT_TIME(Seconds("ring", kind, bytes, paths), steps * kLatency + part);
+      EXPECT_TIME(Seconds("halving-doubling", kind, bytes, paths), rounds * kLatency + part);
+      EXPECT_TIME(Seconds("direct", kind, bytes, paths), kLatency + part);
+      EXPECT_TIME(Seconds("tree", kind, bytes, paths), steps * kLatency + part);
+    }
+    EXPECT_TIME(AllReduce("direct", bytes, paths), kLatency + steps * static_cast<double>(bytes) / kBandwidth);
+  }
+}
+
+TEST(RoundsTime, AFoldedMemberTakesTheWholeBufferTwice) {
+  // 6 = 4 + 2: round trips of everything between 0 and 1, 2 and 3; then four members.
+  const int64_t bytes = 1 << 20;
+  const double whole = static_cast<double>(bytes) / kBandwidth;
+  EXPECT_TIME(AllReduce("halving-doubling", bytes, TestPaths(6)), 6 * kLatency + 2 * whole + 1.5 * whole);
+}
+
+TEST(RoundsTime, TreeInClosedForm) {
+  // h = 3, 16 chunks per tree, 2h + 15 rounds. Chunk j goes up from depth d in round 3 - d + j and down to it in round
+  // 2 + j + d: 3 levels of edges up in rounds 0-15, 1-16, 2-17 and down in rounds 3-18, 4-19, 5-20. The member that has
+  // most to do in both trees counts.
+  const int64_t bytes = 32 * 1000;
+  const double chunk = 1000 / kBandwidth;
+  const double tree = AllReduce("tree", bytes, TestPaths(8));
+  // Rounds 0, 1: members receive from two leaves, or from two below in the next. Rounds 5-15: four messages.
+  double messages = 0;
+  const CollectiveTraffic traffic = (*FindCollective("tree"))->Traffic(8);
+  for (const CollectiveStage& stage : traffic.stages) {
+    std::vector<int> sent(8), received(8);
+    for (const CollectiveExchange& exchange : stage.exchanges) {
+      sent[exchange.source] += exchange.messages;
+      received[exchange.destination] += exchange.messages;
+    }
+    int most = 0;
+    for (int member = 0; member < 8; ++member) most = std::max({most, sent[member], received[member]});
+    messages += static_cast<double>(stage.rounds) * most;
+  }
+  EXPECT_TIME(tree, 21 * kLatency + messages * chunk);
+  // Between 2 log2 n latencies with twice the buffer, and the same with what filling the trees takes.
+  const double whole = static_cast<double>(bytes) / kBandwidth;
+  EXPECT_GE(tree, 6 * kLatency + 2 * whole * 7 / 8);
+  EXPECT_LE(tree, 21 * kLatency + 2 * whole * 21 / 16);
+}
+
+TEST(RoundsTime, HierarchicalInClosedForm) {
+  // 32 members in 4 nodes of 8. Inside 7 rounds of 4 messages of 1/32, twice; across 3 rounds, twice, of 8 members
+  // each with one message through what the node has.
+  const int64_t bytes = 32 * 100'000;
+  TestPaths paths(32, 8);
+  paths.outside = 4e9;
+  paths.latency_outside = 10e-6;
+  const double chunk = 100'000;
+  EXPECT_TIME(AllReduce("hierarchical-8", bytes, paths),
+              2 * 7 * (kLatency + 4 * chunk / kBandwidth) + 2 * 3 * (paths.latency_outside + 8 * chunk / 4e9));
+  EXPECT_TIME(Seconds("hierarchical-8", CollectiveKind::kAllGather, bytes, paths),
+              7 * (kLatency + 4 * chunk / kBandwidth) + 3 * (paths.latency_outside + 8 * chunk / 4e9));
+  // Halving-doubling: members 1, 2, 4 apart are on one node, 8 and 16 apart on others.
+  EXPECT_TIME(AllReduce("halving-doubling", bytes, paths),
+              2 * (3 * kLatency + 28 * chunk / kBandwidth) + 2 * (2 * paths.latency_outside + 8 * 3 * chunk / 4e9));
+  // Of the ring one member of a node sends out, and it waits for the slowest link in every round.
+  EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + chunk / kBandwidth));
+}
+
+TEST(RoundsTime, EveryOtherCountsWhatLeavesANode) {
+  // 6 members in nodes of 4 and 2: a member of the first has 3 messages inside and 2 out, while 4 members share.
+  TestPaths paths(6, 4);
+  paths.overhead = 1e-6;
+  paths.outside = 2e9;
+  const double bytes = 60'000;
+  EXPECT_TIME(AllReduce("direct", 60'000, paths),
+              kLatency + 3 * (1e-6 + bytes / kBandwidth) + 2 * (1e-6 + 4 * bytes / 2e9));
+  // The same, as a list.
+  const CollectiveStage all = {.rounds = 1, .pattern = CollectiveStage::kEveryOther, .exchanges = {}};
+  const CollectiveStage listed = {
+      .rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = StageExchanges(all, 6)};
+  const RoundTime a = *StageRoundTime({.stage = all, .bytes = bytes}, paths);
+  const RoundTime b = *StageRoundTime({.stage = listed, .bytes = bytes}, paths);
+  EXPECT_NEAR(a.seconds, b.seconds, 1e-15);
+  EXPECT_EQ(a.latency_seconds, b.latency_seconds);
+}
+
+TEST(RoundsTime, AnOverheadIsPerMessage) {
+  // Each message is a chunk: halving-doubling sends 2(n-1) of them, in fewer rounds.
+  TestPaths paths(8);
+  paths.overhead = 1e-6;
+  EXPECT_TIME(AllReduce("halving-doubling", 0, paths), 6 * kLatency + 14 * 1e-6);
+  EXPECT_TIME(AllReduce("ring", 0, paths), 14 * kLatency + 14 * 1e-6);
+}
+
+// No algorithm beats the bandwidth: 2(n-1)/n of the buffer leaves every member of an all-reduce.
+TEST(RoundsTime, NoneBeatsTheBandwidthAndMoreBytesTakeLonger) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      for (const int64_t n : {2, 3, 6, 8, 12, 31}) {
+        double before = 0;
+        for (int64_t bytes = 1; bytes < (1 << 24); bytes = bytes * 3 + 1) {
+          const double seconds = Seconds(std::string(entry.name), kind, bytes, TestPaths(n));
+          const double times = kind == CollectiveKind::kAllReduce ? 2 : 1;
+          EXPECT_GE(seconds, times * static_cast<double>(n - 1) / static_cast<double>(n) * static_cast<double>(bytes) /
+                                 kBandwidth)
+              << entry.name << " " << n << " " << bytes;
+          EXPECT_GE(seconds, before) << entry.name << " " << n << " " << bytes;
+          before = seconds;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

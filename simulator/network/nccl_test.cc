@@ -1,0 +1,115 @@
+// The network model: figures that it needs, and what the placement changes.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "simulator/network/nccl_tuning.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NcclNetworkTest : public ::testing::Test {
+ protected:
+  NcclNetworkTest() {
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        R"pb(
+          nodes: 16
+          devices_per_node: 8
+          device { compute_capability: 80 }
+          intra_node { bytes_per_second: 240e9 kind: NVLINK }
+          inter_node { bytes_per_second: 22.5e9 kind: NETWORK }
+          nics_per_node: 8
+        )pb",
+        &cluster_));
+  }
+  void Make(const std::vector<std::pair<std::string, int64_t>>& axes) {
+    mesh_.Clear();
+    for (const auto& [name, size] : axes) {
+      mesh_.add_axes()->set_name(name);
+      mesh_.mutable_axes(mesh_.axes_size() - 1)->set_size(size);
+    }
+    network_ = (*FindNetworkModel("nccl"))->make(mesh_, cluster_);
+  }
+  // Over all coordinates of `axis`.
+  absl::StatusOr<TransferTime> AllReduce(int axis, int64_t bytes, const std::string& algorithm = "ring") {
+    GroupForm form(mesh_.axes_size());
+    form[axis].kind = AxisPart::kAll;
+    const CollectiveCall call = {
+        .kind = CollectiveKind::kAllReduce,
+        .algorithm = *FindCollective(algorithm),
+        .parts = {{.elements = bytes / 4, .element_bytes = 2}, {.elements = bytes / 8, .element_bytes = 4}}};
+    return network_->Collective(call, form, FormMembers(mesh_, 0, form));
+  }
+
+  Mesh mesh_;
+  Cluster cluster_;
+  std::unique_ptr<NetworkModel> network_;
+};
+
+TEST_F(NcclNetworkTest, TakesNcclsTimeWhateverTheProgramNames) {
+  Make({{"data", 16}});
+  const NcclGroup group = {.ranks = 16,
+                           .nodes = 2,
+                           .compute_capability = 80,
+                           .nvlink = true,
+                           .inside_bytes_per_second = 240e9,
+                           .outside_bytes_per_second = 180e9};
+  for (const int64_t bytes : {1 << 10, 1 << 20, 1 << 30}) {
+    const auto [algorithm, protocol] = NcclChoice(CollectiveKind::kAllReduce, static_cast<double>(bytes), group);
+    const Time expected =
+        FromSeconds(*NcclSeconds(algorithm, protocol, CollectiveKind::kAllReduce, static_cast<double>(bytes), group));
+    for (const std::string name : {"ring", "direct", "tree"}) {
+      EXPECT_EQ(AllReduce(0, bytes, name)->occupancy, expected);
+      EXPECT_EQ(AllReduce(0, bytes, name)->latency, Time{});
+    }
+  }
+}
+
+TEST_F(NcclNetworkTest, GroupsOfANodeShareItsInterfaces) {
+  // Eight groups with a device on every node, for eight interfaces, then for two.
+  Make({{"x", 8}, {"data", 16}});
+  const int64_t bytes = int64_t{1} << 30;
+  const Time alone = AllReduce(1, bytes)->occupancy;
+  cluster_.set_nics_per_node(2);
+  Make({{"x", 8}, {"data", 16}});
+  const Time shared = AllReduce(1, bytes)->occupancy;
+  EXPECT_GT(shared.ps, 3.5 * static_cast<double>(alone.ps));
+  // Inside a node nothing is shared.
+  EXPECT_LT(AllReduce(0, bytes)->occupancy.ps, alone.ps);
+}
+
+TEST_F(NcclNetworkTest, Transfers) {
+  Make({{"pipe", 16}});
+  const TransferTime inside = *network_->Transfer(0, 1, 1 << 20);
+  const NcclMessage expected = NcclSend(1 << 20, 240e9, false, true);
+  EXPECT_EQ(inside.occupancy, FromSeconds(expected.seconds));
+  EXPECT_EQ(inside.latency, FromSeconds(expected.latency_seconds));
+  EXPECT_EQ(network_->Transfer(7, 8, 1 << 20)->latency, FromSeconds(14e-6));
+}
+
+TEST_F(NcclNetworkTest, NeedsToKnowTheDevicesAndTheirLinks) {
+  cluster_.mutable_device()->clear_compute_capability();
+  Make({{"data", 8}});
+  EXPECT_THAT(std::string(AllReduce(0, 1024).status().message()),
+              HasSubstr("cluster.device.compute_capability = 0, network 'nccl' needs at least 60"));
+  EXPECT_FALSE(network_->Transfer(0, 1, 1).ok());
+  cluster_.mutable_device()->set_compute_capability(80);
+  cluster_.mutable_intra_node()->clear_kind();
+  Make({{"data", 8}});
+  EXPECT_THAT(std::string(AllReduce(0, 1024).status().message()), HasSubstr("cluster.intra_node.kind"));
+  // Not asked for where no two members are on one node, nor for one member.
+  Make({{"x", 8}, {"data", 2}});
+  EXPECT_TRUE(AllReduce(1, 1024).ok());
+  Make({{"data", 1}});
+  EXPECT_EQ(*AllReduce(0, 1024), TransferTime{});
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,141 @@
+// What NCCL is known to choose and to reach, and what no model may get wrong.
+#include "simulator/network/nccl_tuning.h"
+
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+constexpr CollectiveKind kAllReduce = CollectiveKind::kAllReduce;
+constexpr double kMiB = 1 << 20;
+constexpr double kGiB = 1 << 30;
+
+NcclGroup A100(int64_t nodes, int64_t per_node = 8) {
+  return {.ranks = nodes * per_node,
+          .nodes = nodes,
+          .compute_capability = 80,
+          .nvlink = true,
+          .inside_bytes_per_second = 240e9,
+          .outside_bytes_per_second = 22.5e9 * static_cast<double>(per_node)};
+}
+
+NcclGroup H100(int64_t nodes, bool switch_reduces) {
+  return {.ranks = nodes * 8,
+          .nodes = nodes,
+          .compute_capability = 90,
+          .nvlink = true,
+          .switch_reduces = switch_reduces,
+          .inside_bytes_per_second = 370.8e9,
+          .outside_bytes_per_second = 360e9};
+}
+
+std::string Choice(double bytes, const NcclGroup& group, CollectiveKind kind = kAllReduce) {
+  const auto [algorithm, protocol] = NcclChoice(kind, bytes, group);
+  return std::string(NcclAlgorithmName(algorithm)) + " " + std::string(NcclProtocolName(protocol));
+}
+
+double Seconds(double bytes, const NcclGroup& group, CollectiveKind kind = kAllReduce) {
+  const auto [algorithm, protocol] = NcclChoice(kind, bytes, group);
+  return *NcclSeconds(algorithm, protocol, kind, bytes, group);
+}
+
+// GB/s as nccl-tests prints it.
+double BusBandwidth(double bytes, const NcclGroup& group, CollectiveKind kind = kAllReduce) {
+  const double n = static_cast<double>(group.ranks);
+  return bytes / Seconds(bytes, group, kind) * (kind == kAllReduce ? 2 : 1) * (n - 1) / n * 1e-9;
+}
+
+TEST(Nccl, LatencyByHand) {
+  // One node of 8: base + 14 hops of LL; 1 KiB at min(240 / 2, 87.7) x 8 / 14.
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kLL, kAllReduce, 1024, A100(1)),
+              (6.6 + 14 * 0.6) * 1e-6 + 1024 / (87.7e9 * 8 / 14), 1e-12);
+  // Two nodes, Simple: 30 steps, 2 of which cross; posting takes 3 us, less than a hop. Beyond 64 bytes for each of 9
+  // channels and 16 ranks the latency counts 1.4 times.
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kSimple, kAllReduce, 9000, A100(2)),
+              (8.4 + 28 * 3.4 + 2 * 14) * 1e-6 + 9000 / (180e9 * 16 / 30), 1e-12);
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kSimple, kAllReduce, 9300, A100(2)),
+              1.4 * (8.4 + 28 * 3.4 + 2 * 14) * 1e-6 + 9300 / (180e9 * 16 / 30), 1e-12);
+  // 16 nodes: 2 (7 inside + 4 outside); of 32 bytes nothing is corrected but Simple's 0.9.
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kTree, NcclProtocol::kSimple, kAllReduce, 32, A100(16)),
+              (8.4 + 2 * (7 * 4.0 + 4 * 14)) * 1e-6 + 32 / (9 * 17.8e9 * 0.5 * 0.9), 1e-12);
+}
+
+TEST(Nccl, ReachesWhatIsMeasured) {
+  // nccl-tests on DGX A100: 230 to 250 GB/s.
+  EXPECT_GT(BusBandwidth(kGiB, A100(1)), 230);
+  EXPECT_LT(BusBandwidth(8 * kGiB, A100(1)), 250);
+  EXPECT_EQ(Choice(kGiB, A100(1)), "Ring Simple");
+  // DGX H100: 360 to 371 by ring, 460 to 485 where the switch sums.
+  EXPECT_GT(BusBandwidth(kGiB, H100(1, false)), 355);
+  EXPECT_LT(BusBandwidth(8 * kGiB, H100(1, false)), 371);
+  EXPECT_GT(BusBandwidth(kGiB, H100(1, true)), 460);
+  EXPECT_LT(BusBandwidth(8 * kGiB, H100(1, true)), 485);
+  EXPECT_EQ(Choice(kGiB, H100(1, true)), "NVLS Simple");
+  EXPECT_EQ(Choice(kGiB, H100(2, true)), "NVLSTree Simple");
+  // The switch needs more than two devices, and sums only.
+  NcclGroup pair = H100(1, true);
+  pair.ranks = 2;
+  EXPECT_EQ(Choice(kGiB, pair), "Ring Simple");
+  EXPECT_EQ(Choice(kGiB, H100(1, true), CollectiveKind::kAllGather), "Ring Simple");
+}
+
+TEST(Nccl, ShortMessagesTakeLatencyLongOnesBandwidth) {
+  EXPECT_EQ(Choice(4096, A100(1)), "Ring LL");
+  EXPECT_EQ(Choice(4 * kMiB, A100(1)), "Ring LL128");
+  EXPECT_EQ(Choice(256 * kMiB, A100(1)), "Ring Simple");
+  // 1,024 devices: a ring has 2,046 steps.
+  EXPECT_EQ(Choice(1024, A100(128)), "Tree LL");
+  EXPECT_EQ(Choice(kGiB, A100(128)).substr(0, 4), "Tree");
+  EXPECT_EQ(Choice(64 * kGiB, A100(128)), "Ring Simple");
+  const double ring = *NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kLL, kAllReduce, 1024, A100(128));
+  EXPECT_GT(ring, 10 * Seconds(1024, A100(128)));
+  // Only rings gather and scatter.
+  EXPECT_EQ(Choice(1024, A100(128), CollectiveKind::kReduceScatter), "Ring LL");
+  // Without NVLink there is no LL128.
+  NcclGroup pcie = A100(1);
+  pcie.nvlink = false;
+  pcie.inside_bytes_per_second = 20e9;
+  for (double bytes = 64; bytes < kGiB; bytes *= 2) EXPECT_EQ(Choice(bytes, pcie).find("LL128"), std::string::npos);
+}
+
+TEST(Nccl, MoreBytesTakeLongerAndNoneBeatsTheBandwidth) {
+  NcclGroup single = A100(16, 1);
+  for (const NcclGroup& group : {A100(1), A100(2), A100(16), A100(128), single, H100(1, true), H100(1, false),
+                                 H100(2, true), H100(64, true), H100(64, false)}) {
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      const double n = static_cast<double>(group.ranks);
+      const double bus = group.nodes == 1 ? group.inside_bytes_per_second : group.outside_bytes_per_second;
+      const double times = kind == kAllReduce ? 2 : 1;
+      double before = 0;
+      for (double bytes = 1; bytes < 64 * kGiB; bytes *= 1.07) {
+        const double seconds = Seconds(bytes, group, kind);
+        EXPECT_GE(seconds, before) << group.ranks << " " << bytes;
+        // A switch that sums takes from each device what it has once; then it is nodes that exchange parts.
+        const bool sums = group.switch_reduces && kind == kAllReduce;
+        const double share = sums ? static_cast<double>(group.nodes) : n;
+        const double part = sums && group.nodes == 1 ? 1 : times * (share - 1) / share;
+        const double bound = part * bytes / bus;
+        EXPECT_GE(seconds, bound * (1 - 1e-12)) << group.ranks << " " << bytes;
+        before = seconds;
+      }
+    }
+  }
+}
+
+TEST(Nccl, SendsTakeBaseAndHop) {
+  // 11.8 and 22.4 us before the bytes with Simple.
+  const NcclMessage inside = NcclSend(1e6, 240e9, /*crosses=*/false, /*nvlink=*/true);
+  EXPECT_NEAR(inside.seconds, 8.4e-6 + 1e6 / 240e9, 1e-15);
+  EXPECT_NEAR(inside.latency_seconds, 3.4e-6, 1e-15);
+  const NcclMessage outside = NcclSend(1e6, 25e9, true, true);
+  EXPECT_NEAR(outside.seconds + outside.latency_seconds, 22.4e-6 + 1e6 / 25e9, 1e-12);
+  const NcclMessage small = NcclSend(1000, 25e9, true, true);
+  EXPECT_NEAR(small.seconds, 6.6e-6 + 2000 / 25e9, 1e-15);
+  EXPECT_NEAR(small.latency_seconds, 2.7e-6, 1e-15);
+}
+
+}  // namespace
+}  // namespace weft
