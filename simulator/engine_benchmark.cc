@@ -9,6 +9,10 @@
 // Tensor: the shape of GPT-3 175B on 1024 ranks (tensor 8, data 16, pipe 8; Narayanan et al. 2021, arXiv:2104.04473):
 // 96 layers, 16 microbatches, two blocking all-reduces over the tensor axis in each layer forward and backward, an
 // all-reduce of gradients over data at the end.
+//
+// Flow: the same on the network "flow" (rule P12), where every transfer and collective is one flow over links of its
+// own and shared ones. FlowRing: one ring all-reduce of 64 MiB over 1024 ranks on 128 nodes of 8, links, routes and
+// view made anew each time.
 #include <memory>
 #include <string>
 #include <utility>
@@ -86,15 +90,22 @@ Program TensorProgram() {
   return program;
 }
 
-void RunBenchmark(benchmark::State& state, const Program& program, bool join_steps, int slots) {
+Cluster BenchmarkCluster() {
   Cluster cluster;
+  cluster.set_nodes(128);
   cluster.set_devices_per_node(8);
   cluster.set_nics_per_node(8);
   cluster.mutable_intra_node()->set_bytes_per_second(2e11);
   cluster.mutable_intra_node()->set_latency_seconds(3e-6);
   cluster.mutable_inter_node()->set_bytes_per_second(2.5e10);
   cluster.mutable_inter_node()->set_latency_seconds(5e-6);
-  const std::unique_ptr<NetworkModel> network = (*FindNetworkModel("analytic"))->make(program.mesh(), cluster);
+  return cluster;
+}
+
+void RunBenchmark(benchmark::State& state, const Program& program, bool join_steps, int slots,
+                  const char* network_name = "analytic") {
+  const Cluster cluster = BenchmarkCluster();
+  const std::unique_ptr<NetworkModel> network = (*FindNetworkModel(network_name))->make(program.mesh(), cluster);
   const auto duration = [](int segment, int step, ActionKind kind) -> absl::StatusOr<Time> {
     return Time{20'000'000 + 1'000'000 * (step % 7) * (kind == BACKWARD ? 2 : 1)};
   };
@@ -118,6 +129,41 @@ void BM_TensorSingle(benchmark::State& state) {
   RunBenchmark(state, TensorProgram(), /*join_steps=*/false, /*slots=*/0);
 }
 
+void BM_FlowTensor(benchmark::State& state) {
+  RunBenchmark(state, TensorProgram(), /*join_steps=*/true, /*slots=*/0, "flow");
+}
+
+void BM_FlowRing(benchmark::State& state) {
+  Program program;
+  program.mutable_mesh()->add_axes()->set_name("data");
+  program.mutable_mesh()->mutable_axes(0)->set_size(1024);
+  Template* t = program.add_templates();
+  Buffer* buffer = t->add_buffers();
+  buffer->set_dtype(FP32);
+  buffer->set_bytes(int64_t{64} << 20);
+  buffer->add_shape(int64_t{16} << 20);
+  buffer->set_persistent(true);
+  const Collective over = OverAxis("data", GRADIENT_SYNC);
+  Action* action = t->add_body();
+  action->set_kind(ALL_REDUCE);
+  action->add_sources(0);
+  action->add_destinations(0);
+  *action->mutable_group() = over.group();
+  action->set_purpose(over.purpose());
+  action->set_algorithm(over.algorithm());
+  const Cluster cluster = BenchmarkCluster();
+  const auto duration = [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; };
+  double simulated = 0;
+  for (auto _ : state) {
+    const std::unique_ptr<NetworkModel> network = (*FindNetworkModel("flow"))->make(program.mesh(), cluster);
+    const auto view = BuildProgramView(program, duration, {});
+    const auto result = RunEngine(*view, *network, {.devices_per_node = 8});
+    if (!result.ok()) state.SkipWithError(result.status().ToString().c_str());
+    simulated = ToSeconds(result->makespan);
+  }
+  state.counters["simulated_seconds"] = simulated;
+}
+
 // What a simulation of a new program needs once.
 void BM_View(benchmark::State& state) {
   const Program program = LargeProgram();
@@ -130,6 +176,8 @@ BENCHMARK(BM_Joined)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Slots)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Tensor)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_TensorSingle)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_FlowTensor)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_FlowRing)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_View)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -33,7 +33,7 @@ struct FlowPhase {
   int64_t fixed_ps = 0;
   // What every message moves, over all rounds of the phase; 0 = the phase is only `fixed_ps` long.
   int64_t bytes = 0;
-  // Messages that use a link at the same time, > 0, in order of the links, each once.
+  // Messages that use a link at the same time, > 0, in order of the links, each once; not empty if there are bytes.
   std::vector<std::pair<int32_t, int32_t>> loads = {};
 
   friend bool operator==(const FlowPhase&, const FlowPhase&) = default;

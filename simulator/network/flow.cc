@@ -1,0 +1,263 @@
+// The "flow" network: transfers and collectives as flows over the links of the cluster (topology.h), which everything
+// in flight shares, max-min fair (rule P12).
+//
+// Transfer of S bytes:   one phase of overhead, then S bytes over its route        finished the route's latency later
+// Collective:            the rounds of its algorithm (collective_call.h), those of equal messages one phase:
+//   all messages of a round move at one rate, the slowest's: rounds are in lock step
+//   fixed part = rounds * (overhead + latency), overhead being that of all messages that one member sends, or receives,
+//                in a round, latency the longest of a round's messages
+//   a message of a phase moves rounds * c bytes, c being the longest chunk; where members have a link to every other,
+//   or are several on each of several nodes, a ring's messages are cut over as many rings as there are links or members
+//                (flow_rings.h), of c / rings bytes each, rounded up
+//   finished the group's latency after the end: the longest from one member to the next, in order of ranks and around.
+//                It is taken off the fixed part, which has that of the last round.
+// On an idle network a ring over S bytes between n devices of one kind of link so takes, as on "analytic",
+//     (n-1) (overhead + latency) + (n-1)/n S / B of an all-gather or a reduce-scatter, twice that of an all-reduce.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "simulator/network/flow_rings.h"
+#include "simulator/network/link_loads.h"
+#include "simulator/network/network_model.h"
+#include "simulator/network/placement.h"
+#include "simulator/network/topology.h"
+
+namespace weft {
+namespace {
+
+// Groups of more members that send from each to every other are told by so many of the distances between members, each
+// standing for its neighbours: what is sent and received is the same, links of the fabric between are loaded about the
+// same.
+constexpr int64_t kMostExactMembers = 512;
+constexpr int64_t kDistances = 64;
+// On one node, to look for a link between every two.
+constexpr int64_t kMostLinkedMembers = 64;
+constexpr double kMostBytes = 4.6e18;
+
+// One round of a stage.
+struct RoundCost {
+  std::vector<std::pair<int32_t, int32_t>> loads = {};
+  double overhead = 0;
+  double latency = 0;
+  // Parts that a message is cut into.
+  int64_t parts = 1;
+};
+
+class FlowNetwork : public NetworkModel {
+ public:
+  FlowNetwork(const Mesh& mesh, const Cluster& cluster) { status_ = Build(MeshRanks(mesh), cluster); }
+
+  absl::Span<const int64_t> LinkCapacities() const override { return capacities_; }
+
+  absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const override {
+    WEFT_RETURN_IF_ERROR(status_);
+    WEFT_ASSIGN_OR_RETURN(const LinkRoute route, topology_->RouteOfRanks(source, destination));
+    loads_->Clear();
+    FlowPhase phase = {.fixed_ps = FromSeconds(route.overhead_seconds).ps};
+    loads_->Add(route.links, 1);
+    phase.loads = loads_->Take();
+    if (!phase.loads.empty()) phase.bytes = bytes;
+    return Flow{.phases = {std::move(phase)}, .latency = FromSeconds(route.latency_seconds)};
+  }
+
+  absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm&,
+                                      absl::Span<const int64_t> members) const override {
+    WEFT_RETURN_IF_ERROR(status_);
+    const int64_t n = static_cast<int64_t>(members.size());
+    Flow flow;
+    if (n < 2) return flow;
+    WEFT_ASSIGN_OR_RETURN(const double group_latency, GroupLatency(members));
+    flow.latency = FromSeconds(group_latency);
+    std::vector<double> fixed;
+    for (const CollectivePhase& phase : CollectivePhases(call, n)) {
+      WEFT_ASSIGN_OR_RETURN(RoundCost round, CostOfRound(phase.stage, members));
+      const double rounds = static_cast<double>(phase.stage.rounds);
+      const double message = std::ceil(phase.bytes / static_cast<double>(round.parts));
+      const int64_t bytes = round.loads.empty() ? 0 : static_cast<int64_t>(std::min(rounds * message, kMostBytes));
+      const double seconds = rounds * (round.overhead + round.latency);
+      if (flow.phases.empty() || flow.phases.back().loads != round.loads) {
+        flow.phases.push_back({.loads = std::move(round.loads)});
+        fixed.push_back(0);
+      }
+      fixed.back() += seconds;
+      flow.phases.back().bytes = std::min(flow.phases.back().bytes + bytes, static_cast<int64_t>(kMostBytes));
+    }
+    double ahead = group_latency;
+    for (size_t i = fixed.size(); i-- > 0;) {
+      const double taken = std::min(ahead, fixed[i]);
+      ahead -= taken;
+      flow.phases[i].fixed_ps = FromSeconds(fixed[i] - taken).ps;
+    }
+    return flow;
+  }
+
+  absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
+    WEFT_ASSIGN_OR_RETURN(const Flow flow, TransferFlow(source, destination, bytes));
+    return IdleTime(flow);
+  }
+
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
+                                          absl::Span<const int64_t> members) const override {
+    WEFT_ASSIGN_OR_RETURN(const Flow flow, CollectiveFlow(call, form, members));
+    return IdleTime(flow);
+  }
+
+ private:
+  absl::Status Build(int64_t ranks, const Cluster& cluster) {
+    WEFT_ASSIGN_OR_RETURN(RankPlacement placement, RankPlacement::Make(ranks, cluster));
+    placement_.emplace(std::move(placement));
+    WEFT_ASSIGN_OR_RETURN(Topology topology, Topology::Make(cluster, *placement_));
+    topology_.emplace(std::move(topology));
+    for (const TopologyLink& link : topology_->links()) capacities_.push_back(link.bytes_per_second);
+    loads_.emplace(capacities_.size());
+    return absl::OkStatus();
+  }
+
+  // With nothing else in flight.
+  TransferTime IdleTime(const Flow& flow) const {
+    __int128 time = 0;
+    for (const FlowPhase& phase : flow.phases) {
+      time += phase.fixed_ps;
+      if (phase.bytes == 0) continue;
+      int64_t rate = INT64_MAX;
+      for (const auto& [link, load] : phase.loads) rate = std::min(rate, capacities_[link] / load);
+      rate = std::max<int64_t>(rate, 1);
+      time += (static_cast<__int128>(phase.bytes) * 1'000'000'000'000 + rate - 1) / rate;
+    }
+    return {{static_cast<int64_t>(std::min<__int128>(time, int64_t{1} << 62))}, flow.latency};
+  }
+
+  absl::StatusOr<double> GroupLatency(absl::Span<const int64_t> members) const {
+    double latency = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      WEFT_ASSIGN_OR_RETURN(const LinkRoute route,
+                            topology_->RouteOfRanks(members[i], members[(i + 1) % members.size()]));
+      latency = std::max(latency, route.latency_seconds);
+    }
+    return latency;
+  }
+
+  absl::StatusOr<RoundCost> CostOfRound(const CollectiveStage& stage, absl::Span<const int64_t> members) const {
+    switch (stage.pattern) {
+      case CollectiveStage::kNext:
+        return CostOfRings(members);
+      case CollectiveStage::kEveryOther:
+        return CostOfEveryOther(members);
+      case CollectiveStage::kListed:
+        break;
+    }
+    Round round(members.size());
+    loads_->Clear();
+    for (const CollectiveExchange& exchange : stage.exchanges) {
+      WEFT_RETURN_IF_ERROR(AddMessages(members, exchange.source, exchange.destination, exchange.messages, round));
+    }
+    return TakeRound(round);
+  }
+
+  absl::StatusOr<RoundCost> CostOfRings(absl::Span<const int64_t> members) const {
+    const std::vector<std::vector<int32_t>> rings = RingsOver(members);
+    RoundCost cost = {.parts = static_cast<int64_t>(rings.size())};
+    loads_->Clear();
+    for (const std::vector<int32_t>& ring : rings) {
+      for (size_t i = 0; i < ring.size(); ++i) {
+        WEFT_ASSIGN_OR_RETURN(const LinkRoute route,
+                              topology_->RouteOfRanks(members[ring[i]], members[ring[(i + 1) % ring.size()]]));
+        loads_->Add(route.links, 1);
+        // Rings run at the same time.
+        cost.overhead = std::max(cost.overhead, route.overhead_seconds);
+        cost.latency = std::max(cost.latency, route.latency_seconds);
+      }
+    }
+    cost.loads = loads_->Take();
+    return cost;
+  }
+
+  std::vector<std::vector<int32_t>> RingsOver(absl::Span<const int64_t> members) const {
+    if (LinkedPairwise(members)) return DisjointRings(static_cast<int32_t>(members.size()));
+    std::vector<int64_t> nodes;
+    for (const int64_t member : members) nodes.push_back(placement_->NodeOf(member));
+    return RotatedRings(nodes);
+  }
+
+  // Whether all are on one node, with a link of their own between every two, as fast as any other.
+  bool LinkedPairwise(absl::Span<const int64_t> members) const {
+    if (static_cast<int64_t>(members.size()) > kMostLinkedMembers) return false;
+    int64_t speed = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      for (size_t j = i + 1; j < members.size(); ++j) {
+        const absl::StatusOr<LinkRoute> route = topology_->RouteOfRanks(members[i], members[j]);
+        if (!route.ok() || route->links.size() != 1) return false;
+        const TopologyLink& link = topology_->links()[route->links[0]];
+        if (link.role != LinkRole::kPair || (speed != 0 && link.bytes_per_second != speed)) return false;
+        speed = link.bytes_per_second;
+      }
+    }
+    return true;
+  }
+
+  absl::StatusOr<RoundCost> CostOfEveryOther(absl::Span<const int64_t> members) const {
+    const int64_t n = static_cast<int64_t>(members.size());
+    const auto known = every_other_.find({members.begin(), members.end()});
+    if (known != every_other_.end()) return known->second;
+    Round round(members.size());
+    loads_->Clear();
+    const int64_t distances = n <= kMostExactMembers ? n - 1 : kDistances;
+    for (int64_t i = 0; i < distances; ++i) {
+      // Distances [first, next) are told by the first of them.
+      const int64_t first = 1 + i * (n - 1) / distances, next = 1 + (i + 1) * (n - 1) / distances;
+      for (int64_t source = 0; source < n; ++source) {
+        WEFT_RETURN_IF_ERROR(AddMessages(members, source, (source + first) % n, next - first, round));
+      }
+    }
+    return every_other_[{members.begin(), members.end()}] = TakeRound(round);
+  }
+
+  // A round whose messages are counted; their loads are in loads_.
+  struct Round {
+    explicit Round(size_t members) : sent(members, 0), received(members, 0) {}
+    // Overheads of what each member sends and receives.
+    std::vector<double> sent;
+    std::vector<double> received;
+    double latency = 0;
+  };
+
+  absl::Status AddMessages(absl::Span<const int64_t> members, int64_t source, int64_t destination, int64_t messages,
+                           Round& round) const {
+    WEFT_ASSIGN_OR_RETURN(const LinkRoute route, topology_->RouteOfRanks(members[source], members[destination]));
+    loads_->Add(route.links, messages);
+    round.sent[source] += static_cast<double>(messages) * route.overhead_seconds;
+    round.received[destination] += static_cast<double>(messages) * route.overhead_seconds;
+    round.latency = std::max(round.latency, route.latency_seconds);
+    return absl::OkStatus();
+  }
+
+  RoundCost TakeRound(const Round& round) const {
+    return {.loads = loads_->Take(),
+            .overhead = std::max(*std::max_element(round.sent.begin(), round.sent.end()),
+                                 *std::max_element(round.received.begin(), round.received.end())),
+            .latency = round.latency};
+  }
+
+  // Why the cluster cannot be used: told by all calls.
+  absl::Status status_;
+  std::optional<RankPlacement> placement_;
+  std::optional<Topology> topology_;
+  std::vector<int64_t> capacities_;
+  // Kept for their memory, and because groups send from each to every other for several purposes.
+  mutable std::optional<LinkLoads> loads_;
+  mutable std::map<std::vector<int64_t>, RoundCost> every_other_;
+};
+
+}  // namespace
+
+std::unique_ptr<NetworkModel> MakeFlowNetwork(const Mesh& mesh, const Cluster& cluster) {
+  return std::make_unique<FlowNetwork>(mesh, cluster);
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// The rings that a collective over some members runs on at the same time, each with an even share of the bytes.
+#ifndef WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_
+#define WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace weft {
+
+// Orders of the members 0..n-1 that are on the nodes `nodes`, a message going from each to the one behind it and from
+// the last to the first. Members of a node follow each other; nodes come in the order of their first members.
+//
+// Over several nodes there are as many rings as members on the node with fewest, so that every interface of these is
+// used: ring j enters a node at its j-th member and leaves it at the one before (around), the next node the other way
+// round. So messages between nodes stay on one rail:
+//   two nodes of 4:   ring 0: 0 1 2 3 | 7 6 5 4     ring 1: 1 2 3 0 | 4 7 6 5     ...
+// (With an odd number of nodes those into the first node do not.) On one node there is one ring, in order.
+std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes);
+
+// Rings over 0..n-1, n >= 2, no two with the same message from one member to another: for members with a link between
+// every two. n - 1 of them for odd n, which are all links there are; n - 2 for even n > 2.
+// Source: Alspach, "The wonderful Walecki construction", Bull. ICA 52, 2008.
+std::vector<std::vector<int32_t>> DisjointRings(int32_t n);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_

@@ -1,0 +1,86 @@
+#include "simulator/network/flow_rings.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using Rings = std::vector<std::vector<int32_t>>;
+
+void ExpectPermutations(const Rings& rings, int32_t n) {
+  for (std::vector<int32_t> ring : rings) {
+    std::sort(ring.begin(), ring.end());
+    std::vector<int32_t> all(n);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(ring, all);
+  }
+}
+
+TEST(RotatedRings, OneNodeHasOneInOrder) {
+  EXPECT_EQ(RotatedRings({5, 5, 5}), (Rings{{0, 1, 2}}));
+  EXPECT_EQ(RotatedRings({4, 7, 9}), (Rings{{0, 1, 2}}));
+}
+
+TEST(RotatedRings, TheExampleOfTheHeader) {
+  const Rings rings = RotatedRings({0, 0, 0, 0, 1, 1, 1, 1});
+  ASSERT_EQ(rings.size(), 4u);
+  EXPECT_EQ(rings[0], (std::vector<int32_t>{0, 1, 2, 3, 7, 6, 5, 4}));
+  EXPECT_EQ(rings[1], (std::vector<int32_t>{1, 2, 3, 0, 4, 7, 6, 5}));
+  ExpectPermutations(rings, 8);
+}
+
+TEST(RotatedRings, EveryMemberSendsAndReceivesOneMessageOfAnotherNodeOnItsRail) {
+  for (const int64_t nodes : {2, 4, 6}) {
+    for (const int64_t members : {1, 2, 3, 8}) {
+      std::vector<int64_t> node_of;
+      for (int64_t i = 0; i < nodes * members; ++i) node_of.push_back(i / members);
+      const Rings rings = RotatedRings(node_of);
+      ASSERT_EQ(rings.size(), static_cast<size_t>(members));
+      ExpectPermutations(rings, static_cast<int32_t>(node_of.size()));
+      std::map<int32_t, int> sent, received;
+      for (const auto& ring : rings) {
+        for (size_t i = 0; i < ring.size(); ++i) {
+          const int32_t from = ring[i], to = ring[(i + 1) % ring.size()];
+          if (node_of[from] == node_of[to]) continue;
+          ++sent[from];
+          ++received[to];
+          EXPECT_EQ(from % members, to % members) << nodes << " nodes of " << members;
+        }
+      }
+      for (size_t i = 0; i < node_of.size(); ++i) {
+        EXPECT_EQ(sent[i], 1);
+        EXPECT_EQ(received[i], 1);
+      }
+    }
+  }
+}
+
+TEST(RotatedRings, UnevenNodesAndRanksInAnyOrder) {
+  // Node 3 has members 0, 2 and 4, node 1 has 1 and 3: two rings.
+  const Rings rings = RotatedRings({3, 1, 3, 1, 3});
+  EXPECT_EQ(rings, (Rings{{0, 2, 4, 3, 1}, {2, 4, 0, 1, 3}}));
+}
+
+TEST(DisjointRings, NoMessageTwice) {
+  for (int32_t n = 2; n <= 33; ++n) {
+    const Rings rings = DisjointRings(n);
+    EXPECT_EQ(rings.size(), static_cast<size_t>(n == 2 ? 1 : n % 2 == 1 ? n - 1 : n - 2));
+    ExpectPermutations(rings, n);
+    std::set<std::pair<int32_t, int32_t>> messages;
+    for (const auto& ring : rings) {
+      for (int32_t i = 0; i < n; ++i) {
+        EXPECT_TRUE(messages.insert({ring[i], ring[(i + 1) % n]}).second) << n;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kInside = 1e11, kInsideLatency = 1e-6, kInsideOverhead = 2e-6;
+constexpr double kNic = 1e10, kNicLatency = 5e-6, kNicOverhead = 3e-6;
+
+Cluster MakeCluster(int64_t nodes, int64_t devices, int64_t nics) {
+  Cluster cluster;
+  cluster.set_nodes(nodes);
+  cluster.set_devices_per_node(devices);
+  cluster.set_nics_per_node(nics);
+  cluster.mutable_intra_node()->set_bytes_per_second(kInside);
+  cluster.mutable_intra_node()->set_latency_seconds(kInsideLatency);
+  cluster.mutable_intra_node()->set_overhead_seconds(kInsideOverhead);
+  cluster.mutable_inter_node()->set_bytes_per_second(kNic);
+  cluster.mutable_inter_node()->set_latency_seconds(kNicLatency);
+  cluster.mutable_inter_node()->set_overhead_seconds(kNicOverhead);
+  return cluster;
+}
+
+class FlowTest : public ::testing::Test {
+ protected:
+  void Make(int64_t ranks, const Cluster& cluster) {
+    cluster_ = cluster;
+    mesh_.Clear();
+    mesh_.add_axes()->set_name("data");
+    mesh_.mutable_axes(0)->set_size(ranks);
+    network_ = (*FindNetworkModel("flow"))->make(mesh_, cluster_);
+    analytic_ = (*FindNetworkModel("analytic"))->make(mesh_, cluster_);
+  }
+
+  static CollectiveCall Call(const std::string& algorithm, CollectiveKind kind, int64_t elements) {
+    return {
+        .kind = kind, .algorithm = *FindCollective(algorithm), .parts = {{.elements = elements, .element_bytes = 4}}};
+  }
+  static std::vector<int64_t> Members(int64_t n, int64_t first = 0, int64_t stride = 1) {
+    std::vector<int64_t> members;
+    for (int64_t i = 0; i < n; ++i) members.push_back(first + i * stride);
+    return members;
+  }
+  Flow FlowOf(const CollectiveCall& call, const std::vector<int64_t>& members) {
+    const auto flow = network_->CollectiveFlow(call, {}, members);
+    EXPECT_TRUE(flow.ok()) << flow.status();
+    return flow.value_or(Flow{});
+  }
+  TransferTime TimeOf(const CollectiveCall& call, const std::vector<int64_t>& members) {
+    const auto time = network_->Collective(call, {}, members);
+    EXPECT_TRUE(time.ok()) << time.status();
+    return time.value_or(TransferTime{});
+  }
+
+  Mesh mesh_;
+  Cluster cluster_;
+  std::unique_ptr<NetworkModel> network_;
+  std::unique_ptr<NetworkModel> analytic_;
+};
+
+// One ps of each phase, and what whole bytes per second lose.
+void ExpectSeconds(Time time, double expected, int64_t phases = 1) {
+  EXPECT_NEAR(static_cast<double>(time.ps), expected * 1e12, 1 + 2.0 * static_cast<double>(phases) + expected * 1e3);
+}
+
+TEST_F(FlowTest, TransfersTakeTheirRoute) {
+  Make(8, MakeCluster(2, 4, 4));
+  const auto inside = network_->Transfer(0, 1, 1'000'000);
+  ASSERT_TRUE(inside.ok()) << inside.status();
+  ExpectSeconds(inside->occupancy, kInsideOverhead + 1e6 / kInside);
+  ExpectSeconds(inside->latency, kInsideLatency, 0);
+  const auto outside = network_->Transfer(0, 5, 1'000'000);
+  ASSERT_TRUE(outside.ok()) << outside.status();
+  ExpectSeconds(outside->occupancy, kNicOverhead + 1e6 / kNic);
+  ExpectSeconds(outside->latency, kNicLatency, 0);
+  const auto flow = network_->TransferFlow(0, 5, 1'000'000);
+  ASSERT_TRUE(flow.ok());
+  ASSERT_EQ(flow->phases.size(), 1u);
+  EXPECT_EQ(flow->phases[0].fixed_ps, 3'000'000);
+  EXPECT_EQ(flow->phases[0].bytes, 1'000'000);
+  EXPECT_GE(flow->phases[0].loads.size(), 2u);
+  for (const auto& [link, load] : flow->phases[0].loads) {
+    EXPECT_EQ(load, 1);
+    EXPECT_GT(network_->LinkCapacities()[link], 0);
+  }
+}
+
+// Every round of the plan by itself: the longest of its messages' starts and latencies, and the fullest port. A chunk
+// of several parts is rounded up in each.
+double SecondsByThePlan(const CollectivePlan& plan, int64_t elements, int64_t element_bytes) {
+  const double chunk =
+      static_cast<double>((elements + plan.chunks - 1) / plan.chunks) * static_cast<double>(element_bytes);
+  double seconds = -kInsideLatency;
+  for (const auto& round : plan.rounds) {
+    std::vector<int> out(plan.members, 0), in(plan.members, 0);
+    for (const CollectiveStep& step : round) {
+      ++out[step.source];
+      ++in[step.destination];
+    }
+    const int most = std::max(*std::max_element(out.begin(), out.end()), *std::max_element(in.begin(), in.end()));
+    seconds += most * (kInsideOverhead + chunk / kInside) + kInsideLatency;
+  }
+  return seconds;
+}
+
+TEST_F(FlowTest, EveryAlgorithmTakesWhatItsPlanSays) {
+  Make(16, MakeCluster(1, 16, 0));
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      for (const int64_t n : {2, 3, 4, 5, 8, 16}) {
+        for (const int64_t elements : {1, 1000, 1'000'000}) {
+          SCOPED_TRACE(testing::Message()
+                       << entry.name << " " << CollectiveKindName(kind) << " " << n << " " << elements);
+          const CollectivePlan plan = *entry.Build(n, kind);
+          const TransferTime time = TimeOf(Call(std::string(entry.name), kind, elements), Members(n));
+          ExpectSeconds(time.occupancy, SecondsByThePlan(plan, elements, 4), static_cast<int64_t>(plan.rounds.size()));
+          ExpectSeconds(time.latency, kInsideLatency, 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(FlowTest, ClosedFormsOfRingAndDirectOnAnIdleNetwork) {
+  Make(8, MakeCluster(1, 8, 0));
+  const double n = 8, bytes = 4e6;
+  const auto ring = [&](double halves) {
+    return halves * ((n - 1) * (kInsideOverhead + kInsideLatency) + (n - 1) / n * bytes / kInside) - kInsideLatency;
+  };
+  ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 1'000'000), Members(8)).occupancy, ring(2));
+  ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllGather, 1'000'000), Members(8)).occupancy, ring(1));
+  ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kReduceScatter, 1'000'000), Members(8)).occupancy, ring(1));
+  ExpectSeconds(TimeOf(Call("direct", CollectiveKind::kAllReduce, 1'000'000), Members(8)).occupancy,
+                (n - 1) * (kInsideOverhead + bytes / kInside));
+  // As the analytic network has them, where nothing is shared.
+  for (const std::string algorithm : {"ring", "direct"}) {
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      const CollectiveCall call = Call(algorithm, kind, 1'000'000);
+      const auto expected = analytic_->Collective(call, GroupForm(1, {.kind = AxisPart::kAll}), Members(8));
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ExpectSeconds(TimeOf(call, Members(8)).occupancy, ToSeconds(expected->occupancy));
+      EXPECT_EQ(TimeOf(call, Members(8)).latency, expected->latency);
+    }
+  }
+}
+
+TEST_F(FlowTest, ARingOverNodesUsesAllTheirInterfaces) {
+  Make(16, MakeCluster(2, 8, 8));
+  const double bytes = 64e6;
+  const Flow flow = FlowOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), Members(16));
+  ASSERT_EQ(flow.phases.size(), 1u);
+  EXPECT_EQ(flow.phases[0].bytes, 30 * (64'000'000 / 16 / 8));
+  // Out of and into each device 7 of 8 rings inside the node, the eighth by its interface.
+  ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), Members(16)).occupancy,
+                30 * kNicOverhead + 29 * kNicLatency + 30.0 / 16 / 8 * bytes / std::min(kNic, kInside / 7));
+  // One member on each of two nodes has one interface.
+  ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), {0, 8}).occupancy,
+                2 * kNicOverhead + kNicLatency + bytes / kNic);
+  // Two interfaces for eight devices: both are full.
+  Make(16, MakeCluster(2, 8, 2));
+  ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), Members(16)).occupancy,
+                30 * kNicOverhead + 29 * kNicLatency + 30.0 / 16 * bytes / (2 * kNic));
+}
+
+TEST_F(FlowTest, UplinksThatCarryLessAreWhatATreeWaitsFor) {
+  Cluster cluster = MakeCluster(4, 1, 1);
+  const CollectiveCall call = Call("direct", CollectiveKind::kAllGather, 1'000'000);
+  Make(4, cluster);
+  const TransferTime flat = TimeOf(call, Members(4));
+  ExpectSeconds(flat.occupancy, 3 * kNicOverhead + 3 * 1e6 / kNic);
+  cluster.mutable_fabric()->set_kind(FAT_TREE);
+  cluster.mutable_fabric()->set_nodes_per_switch(2);
+  cluster.mutable_fabric()->set_oversubscription(2);
+  Make(4, cluster);
+  // Each of two nodes below a leaf sends to two others, by uplinks that carry as much as one interface.
+  ExpectSeconds(TimeOf(call, Members(4)).occupancy, 3 * kNicOverhead + 4 * 1e6 / kNic);
+}
+
+TEST_F(FlowTest, LinksBetweenEveryTwoCarryDisjointRings) {
+  Cluster cluster = MakeCluster(1, 8, 0);
+  cluster.mutable_node_links()->set_all_pairs(true);
+  Make(8, cluster);
+  const CollectiveCall call = Call("ring", CollectiveKind::kAllGather, 8 * 600'000);
+  const Flow flow = FlowOf(call, Members(8));
+  ASSERT_EQ(flow.phases.size(), 1u);
+  EXPECT_EQ(flow.phases[0].bytes, 7 * 400'000);
+  EXPECT_EQ(flow.phases[0].loads.size(), 6 * 8u);
+  for (const auto& [link, load] : flow.phases[0].loads) EXPECT_EQ(load, 1);
+  ExpectSeconds(TimeOf(call, Members(8)).occupancy, 7 * kInsideOverhead + 6 * kInsideLatency + 7 * 4e5 / kInside);
+}
+
+TEST_F(FlowTest, GroupsHaveOneLatency) {
+  Make(16, MakeCluster(2, 8, 8));
+  for (const CollectiveEntry& entry : Collectives()) {
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      EXPECT_EQ(FlowOf(Call(std::string(entry.name), kind, 100), Members(16)).latency, FromSeconds(kNicLatency));
+      EXPECT_EQ(FlowOf(Call(std::string(entry.name), kind, 100), Members(8)).latency, FromSeconds(kInsideLatency));
+    }
+  }
+}
+
+TEST_F(FlowTest, LargeGroupsLoadTheirEndsExactly) {
+  // More members than are told one by one; one link out and one in each.
+  Make(600, MakeCluster(600, 1, 1));
+  const Flow flow = FlowOf(Call("direct", CollectiveKind::kAllReduce, 10), Members(600));
+  ASSERT_EQ(flow.phases.size(), 1u);
+  EXPECT_EQ(flow.phases[0].loads.size(), 1200u);
+  for (const auto& [link, load] : flow.phases[0].loads) EXPECT_EQ(load, 599);
+}
+
+TEST_F(FlowTest, GroupsOfOneAndNoBytesAreFree) {
+  Make(1, Cluster());
+  EXPECT_EQ(TimeOf(Call("ring", CollectiveKind::kAllReduce, 10), {0}), TransferTime{});
+  Make(4, MakeCluster(1, 4, 0));
+  const auto empty = network_->Transfer(0, 1, 0);
+  ASSERT_TRUE(empty.ok());
+  ExpectSeconds(empty->occupancy, kInsideOverhead, 0);
+}
+
+TEST_F(FlowTest, HugeSizesSaturate) {
+  Make(4, MakeCluster(1, 4, 0));
+  CollectiveCall call = Call("ring", CollectiveKind::kAllReduce, INT64_MAX);
+  call.parts[0].element_bytes = 24;
+  EXPECT_EQ(TimeOf(call, Members(4)).occupancy.ps, int64_t{1} << 62);
+}
+
+TEST_F(FlowTest, WhatTheClusterLacksIsNamed) {
+  Cluster cluster = MakeCluster(2, 4, 0);
+  Make(8, cluster);
+  EXPECT_THAT(std::string(network_->Transfer(0, 4, 1).status().message()), HasSubstr("cluster.nics_per_node"));
+  EXPECT_TRUE(network_->Transfer(0, 1, 1).ok());
+  cluster.mutable_intra_node()->set_bytes_per_second(0);
+  Make(8, cluster);
+  EXPECT_THAT(
+      std::string(
+          network_->CollectiveFlow(Call("ring", CollectiveKind::kAllReduce, 4), {}, Members(4)).status().message()),
+      HasSubstr("cluster.intra_node.bytes_per_second"));
+  Make(9, cluster);
+  EXPECT_EQ(network_->Transfer(0, 1, 1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(network_->LinkCapacities().empty());
+}
+
+}  // namespace
+}  // namespace weft

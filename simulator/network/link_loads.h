@@ -1,0 +1,49 @@
+// Messages per link, added up route by route.
+#ifndef WEFT_SIMULATOR_NETWORK_LINK_LOADS_H_
+#define WEFT_SIMULATOR_NETWORK_LINK_LOADS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+class LinkLoads {
+ public:
+  explicit LinkLoads(size_t links) : messages_(links, 0) {}
+
+  template <typename Links>
+  void Add(const Links& links, int64_t messages) {
+    for (const int32_t link : links) {
+      if (messages_[link] == 0) used_.push_back(link);
+      messages_[link] += messages;
+    }
+  }
+
+  void Clear() {
+    for (const int32_t link : used_) messages_[link] = 0;
+    used_.clear();
+  }
+
+  // In order of the links, more than 2^31 - 1 messages as so many. Begins anew.
+  std::vector<std::pair<int32_t, int32_t>> Take() {
+    std::sort(used_.begin(), used_.end());
+    std::vector<std::pair<int32_t, int32_t>> loads;
+    loads.reserve(used_.size());
+    for (const int32_t link : used_) {
+      loads.push_back({link, static_cast<int32_t>(std::min<int64_t>(messages_[link], INT32_MAX))});
+    }
+    Clear();
+    return loads;
+  }
+
+ private:
+  // By link; of those in used_ only are they not 0.
+  std::vector<int64_t> messages_;
+  std::vector<int32_t> used_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_NETWORK_LINK_LOADS_H_
