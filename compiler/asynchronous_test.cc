@@ -137,15 +137,15 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
       // The oracle takes its time.
       if (n > 6) continue;
       NaiveDurations durations;
-      durations.step = [&, f = forward, b = backward](int, int step, ActionKind kind) -> int64_t {
-        return step > 0 ? 0 : kind == FORWARD ? f : kind == BACKWARD ? b : 0;
+      durations.step = [&, f = forward, b = backward](const NaiveStepCall& call) -> int64_t {
+        return call.step > 0 ? 0 : call.kind == FORWARD ? f : call.kind == BACKWARD ? b : 0;
       };
-      durations.transfer = [](int64_t, int64_t, int64_t) { return std::pair<int64_t, int64_t>(0, 0); };
-      durations.collective = [](const NaiveCollective&) { return std::pair<int64_t, int64_t>(0, 0); };
-      const NaiveResult naive = SimulateNaively(*program, durations, 3, 8, 0, 0);
+      durations.transfer = [](int64_t, int64_t, int64_t) { return NaiveTime{}; };
+      durations.collective = [](const NaiveCollective&) { return NaiveTime{}; };
+      const NaiveResult naive = SimulateNaively(*program, durations, {.repetitions = 3});
       ASSERT_TRUE(naive.complete);
       EXPECT_EQ(naive.repetition_finish[2] - naive.repetition_finish[1], period) << c.Name();
-      const NaiveResult one = SimulateNaively(*program, durations, 1, 8, 0, 0);
+      const NaiveResult one = SimulateNaively(*program, durations);
       EXPECT_EQ(one.makespan, std::llround(simulation->report.makespan_seconds() * 1e12)) << c.Name();
     }
   }

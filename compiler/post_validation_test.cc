@@ -109,20 +109,20 @@ TEST(PostValidation, EngineIsTheNaiveSimulator) {
         const int64_t stages = program.stages(), ranks = 2;
         const auto of_stage = [&](int64_t cost) { return (cost * ranks + stages - 1) / stages; };
         NaiveDurations durations;
-        durations.step = [&](int, int step, ActionKind kind) -> int64_t {
+        durations.step = [&](const NaiveStepCall& call) -> int64_t {
           const int64_t f = of_stage(options.cost_options.unit_forward.ps);
           const int64_t b = of_stage(options.cost_options.unit_backward.ps);
           const int64_t w = of_stage(options.cost_options.unit_weight.ps);
-          if (step > 0) return 0;
-          return kind == FORWARD           ? f
-                 : kind == BACKWARD        ? b
-                 : kind == BACKWARD_INPUT  ? b - w
-                 : kind == BACKWARD_WEIGHT ? w
-                                           : 0;
+          if (call.step > 0) return 0;
+          return call.kind == FORWARD           ? f
+                 : call.kind == BACKWARD        ? b
+                 : call.kind == BACKWARD_INPUT  ? b - w
+                 : call.kind == BACKWARD_WEIGHT ? w
+                                                : 0;
         };
-        durations.transfer = [](int64_t, int64_t, int64_t) { return std::pair<int64_t, int64_t>(0, 0); };
-        durations.collective = [](const NaiveCollective&) { return std::pair<int64_t, int64_t>(0, 0); };
-        const NaiveResult one = SimulateNaively(program, durations, 1, 8, 0, 0, exceeded);
+        durations.transfer = [](int64_t, int64_t, int64_t) { return NaiveTime{}; };
+        durations.collective = [](const NaiveCollective&) { return NaiveTime{}; };
+        const NaiveResult one = SimulateNaively(program, durations, {.exceeded = exceeded});
         ASSERT_TRUE(one.complete);
         EXPECT_EQ(one.makespan, std::llround(simulation->report.makespan_seconds() * 1e12))
             << schedule << " seed " << seed << " exceeded " << exceeded;

@@ -94,9 +94,9 @@ class Builder {
     EXPECT_TRUE(result.ok()) << result.status();
     if (!result.ok()) return {};
     NaiveDurations durations;
-    durations.step = [&](int segment, int step, ActionKind) { return time(segment, step); };
-    durations.collective = [](const NaiveCollective& c) { return std::make_pair(c.source_bytes[0], kLatency); };
-    const NaiveResult naive = SimulateNaively(program, durations, 1, 1, 0, 0);
+    durations.step = [&](const NaiveStepCall& call) { return time(call.segment, call.step); };
+    durations.collective = [](const NaiveCollective& c) { return NaiveTime{c.source_bytes[0], kLatency}; };
+    const NaiveResult naive = SimulateNaively(program, durations);
     EXPECT_TRUE(naive.complete);
     EXPECT_EQ(naive.makespan, result->makespan.ps);
     std::map<std::string, std::pair<int64_t, int64_t>> own, other;

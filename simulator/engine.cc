@@ -159,8 +159,8 @@ void Engine::StartRun(int32_t s) {
   int64_t duration = run.cost_ps[0];
   if (stream.kind == StreamClass::kCompute) {
     RankState& state = ranks_[stream.rank];
-    duration = run.cost_ps[state.load];
-    state.meter.StartCompute(now_, stream.ready, stream.reason, duration, run.cost_ps[0]);
+    duration = RunCost(stream, run, state.load);
+    state.meter.StartCompute(now_, stream.ready, stream.reason, duration, RunCost(stream, run, 0));
     if (view_.slows) BeginComputation(s, duration);
   }
   if (!WithinLimit(duration)) return;
@@ -174,7 +174,7 @@ void Engine::TraceRun(const StreamState& stream, const Run& run) {
   Time time = {now_};
   Time ready = {stream.ready};
   for (int32_t i = run.steps.begin; i < run.steps.end; ++i) {
-    const Time end = {time.ps + stream.t->steps[i].cost_ps[load]};
+    const Time end = {time.ps + StepCost(stream, i, load)};
     result_.ranks[stream.rank].events.push_back({.repetition = OwnRepetition(stream),
                                                  .action = Head(stream).action,
                                                  .step = stream.t->steps[i].step,

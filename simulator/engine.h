@@ -16,6 +16,7 @@
 #include "proto/program.pb.h"
 #include "proto/units.h"
 #include "simulator/idle_reason.h"
+#include "simulator/jitter.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
 
@@ -29,6 +30,8 @@ struct EngineOptions {
   // How long a rank may keep its slot for further steps.
   Time compute_turn = {};
   bool trace = false;
+  // What compute steps cost more or less than the view says.
+  Jitter jitter = {};
   // Stop as soon as two successive differences of T(k) are equal (rule P1); the rest of the result is then partial.
   bool stop_when_steady = false;
 };

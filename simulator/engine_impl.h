@@ -209,6 +209,10 @@ class Engine {
     load_changed_.push_back(rank);
   }
 
+  // What step `i` of TemplateView::steps and a whole run cost at a load where the stream's head runs them, with jitter.
+  int64_t StepCost(const StreamState& stream, int32_t i, int32_t load) const;
+  int64_t RunCost(const StreamState& stream, const Run& run, int32_t load) const;
+
   // The run that starts on stream `s`, of `duration` at the load of its rank.
   void BeginComputation(int32_t s, int64_t duration);
 

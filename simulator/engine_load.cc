@@ -5,6 +5,23 @@
 
 namespace weft {
 
+int64_t Engine::StepCost(const StreamState& stream, int32_t i, int32_t load) const {
+  const StepRef& step = stream.t->steps[i];
+  const int64_t cost = step.cost_ps[load];
+  if (!options_.jitter.any() || stream.kind != StreamClass::kCompute) return cost;
+  const Action& action = *stream.t->actions[Head(stream).action].action;
+  return Jitter::Scaled(cost, options_.jitter.Factor(stream.rank, OwnRepetition(stream), action.id(), step.step));
+}
+
+int64_t Engine::RunCost(const StreamState& stream, const Run& run, int32_t load) const {
+  if (!options_.jitter.any()) return run.cost_ps[load];
+  int64_t sum = 0;
+  for (int32_t i = run.steps.begin; i < run.steps.end; ++i) {
+    sum += std::min(StepCost(stream, i, load), kTimeLimit - sum);
+  }
+  return sum;
+}
+
 void Engine::BeginComputation(int32_t s, int64_t duration) {
   const StreamState& stream = streams_[s];
   RankState& state = ranks_[stream.rank];
@@ -12,7 +29,7 @@ void Engine::BeginComputation(int32_t s, int64_t duration) {
   state.computation = {.stream = s,
                        .step = first,
                        .since = now_,
-                       .left = stream.t->steps[first].cost_ps[state.load],
+                       .left = StepCost(stream, first, state.load),
                        .end = now_ + duration,
                        .first_event = result_.ranks[stream.rank].events.size()};
 }
@@ -35,7 +52,7 @@ void Engine::Retime(RankState& state, int32_t load) {
   Computation& own = state.computation;
   const StreamState& stream = streams_[own.stream];
   const Range steps = stream.t->runs[stream.run].steps;
-  const auto cost = [&](int32_t step, int32_t at) { return stream.t->steps[step].cost_ps[at]; };
+  const auto cost = [&](int32_t step, int32_t at) { return StepCost(stream, step, at); };
   int64_t passed = now_ - own.since;
   while (passed >= own.left && own.step + 1 < steps.end) {
     passed -= own.left;

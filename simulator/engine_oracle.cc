@@ -1,5 +1,6 @@
 #include "simulator/engine_oracle.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -13,6 +14,8 @@
 
 namespace weft {
 namespace {
+
+constexpr int kLinks = 4;
 
 int64_t Mix(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound) {
   uint64_t hash = seed;
@@ -28,12 +31,35 @@ class TableNetwork : public NetworkModel {
  public:
   explicit TableNetwork(const NaiveDurations& durations) : durations_(durations) {}
 
+  absl::Span<const int64_t> LinkCapacities() const override { return durations_.capacities; }
+  absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const override {
+    return FlowOf(durations_.transfer(source, destination, bytes));
+  }
+  absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm& form,
+                                      absl::Span<const int64_t> members) const override {
+    return FlowOf(durations_.collective(NaiveCall(call, members)));
+  }
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
-    const auto [occupancy, latency] = durations_.transfer(source, destination, bytes);
-    return TransferTime{{occupancy}, {latency}};
+    return TimeOf(durations_.transfer(source, destination, bytes));
   }
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
+    return TimeOf(durations_.collective(NaiveCall(call, members)));
+  }
+
+ private:
+  static TransferTime TimeOf(const NaiveTime& time) { return {{time.occupancy}, {time.latency}}; }
+
+  static Flow FlowOf(const NaiveTime& time) {
+    Flow flow;
+    flow.latency = {time.latency};
+    for (const NaivePhase& phase : time.phases) {
+      flow.phases.push_back({phase.fixed, phase.bytes, {phase.loads.begin(), phase.loads.end()}});
+    }
+    return flow;
+  }
+
+  static NaiveCollective NaiveCall(const CollectiveCall& call, absl::Span<const int64_t> members) {
     NaiveCollective collective;
     collective.kind = static_cast<NaiveCollective::Kind>(call.kind);
     collective.algorithm = std::string(call.algorithm->name);
@@ -42,11 +68,9 @@ class TableNetwork : public NetworkModel {
     for (const CollectivePart& part : call.parts) {
       collective.source_bytes.push_back(part.elements * part.element_bytes / parts);
     }
-    const auto [occupancy, latency] = durations_.collective(collective);
-    return TransferTime{{occupancy}, {latency}};
+    return collective;
   }
 
- private:
   const NaiveDurations& durations_;
 };
 
@@ -101,44 +125,96 @@ Times NaiveTimes(const NaiveResult& result) {
 
 }  // namespace
 
-NaiveDurations RandomDurations(uint64_t seed) {
+NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options) {
   NaiveDurations durations;
-  durations.step = [=](int segment, int step, ActionKind kind) { return Mix(seed, {1, segment, step, kind}, 6); };
+  durations.step = [=](const NaiveStepCall& call) {
+    const int32_t device = options.device_of_rank.empty() ? 0 : options.device_of_rank[call.rank];
+    const int64_t cost = Mix(seed, {1, call.segment, call.step, call.kind, device}, 6);
+    // Some steps are not slowed, some by the first collective alone.
+    int64_t more = 0;
+    for (int load = 1; load <= call.load; ++load) more += Mix(seed, {6, call.segment, call.step, device, load}, 4);
+    return options.load && cost > 0 ? cost + more : cost;
+  };
+  const auto time = [=](int64_t occupancy, int64_t latency, int64_t what) {
+    if (!options.flows) return NaiveTime{occupancy, latency};
+    NaiveTime time = {0, latency};
+    for (int64_t i = Mix(seed, {7, what}, 4); i > 0; --i) {
+      NaivePhase& phase = time.phases.emplace_back();
+      phase.fixed = Mix(seed, {8, what, i}, 3);
+      phase.bytes = std::max<int64_t>(0, Mix(seed, {9, what, i}, 8) - 2);
+      for (int link = 0; link < kLinks; ++link) {
+        const int64_t load = Mix(seed, {10, what, i, link}, 5) - 2;
+        if (load > 0) phase.loads[link] = load;
+      }
+      if (phase.loads.empty()) phase.loads[static_cast<int>(what % kLinks)] = 1;
+    }
+    return time;
+  };
   durations.transfer = [=](int64_t source, int64_t destination, int64_t bytes) {
-    return std::make_pair(Mix(seed, {2, source, destination, bytes}, 5), Mix(seed, {3, source, destination, bytes}, 3));
+    return time(Mix(seed, {2, source, destination, bytes}, 5), Mix(seed, {3, source, destination, bytes}, 3),
+                Mix(seed, {11, source, destination, bytes}, 1 << 20));
   };
   durations.collective = [=](const NaiveCollective& c) {
     const int64_t group = c.members.front() + 100 * c.members.back() + 10000 * static_cast<int64_t>(c.members.size());
     const int64_t algorithm = static_cast<int64_t>(c.algorithm.size());
-    return std::make_pair(Mix(seed, {4, group, c.kind, algorithm, c.source_bytes.front()}, 7),
-                          Mix(seed, {5, group}, 3));
+    return time(Mix(seed, {4, group, c.kind, algorithm, c.source_bytes.front()}, 7), Mix(seed, {5, group}, 3),
+                Mix(seed, {12, group, c.kind, algorithm, c.source_bytes.front()}, 1 << 20));
   };
+  // A byte or two in a picosecond, some of them shared unevenly.
+  for (int link = 0; options.flows && link < kLinks; ++link) {
+    durations.capacities.push_back((1 + Mix(seed, {13, link}, 5)) * 500'000'000'000);
+  }
   return durations;
 }
 
 absl::StatusOr<EngineResult> Simulate(const Program& program, const NaiveDurations& durations,
-                                      const EngineOptions& options, bool join_steps, bool exceeded) {
-  const auto duration = [&](int segment, int step, ActionKind kind) -> absl::StatusOr<Time> {
-    return Time{durations.step(segment, step, kind)};
+                                      const EngineOptions& options, bool join_steps, bool exceeded,
+                                      const std::vector<int32_t>& device_of_rank) {
+  const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+    const auto first = std::find(device_of_rank.begin(), device_of_rank.end(), use.device);
+    LoadTimes times;
+    for (int load = 0; load < kLoads; ++load) {
+      times[load] = {durations.step({.rank = first - device_of_rank.begin(),
+                                     .kind = use.kind,
+                                     .segment = use.segment,
+                                     .step = use.step,
+                                     .load = load})};
+    }
+    // Copies have one cost.
+    if (program.segments(use.segment).steps(use.step).stream() != COMPUTE) times.fill(times[0]);
+    return times;
   };
-  const auto view = BuildProgramView(program, duration, {.join_steps = join_steps, .exceeded = exceeded});
+  const auto view = BuildProgramView(
+      program, costs, {.join_steps = join_steps, .exceeded = exceeded, .device_of_rank = device_of_rank});
   if (!view.ok()) return view.status();
   return RunEngine(*view, TableNetwork(durations), options);
 }
 
-void ExpectAgreement(const Program& program, const NaiveDurations& durations, int repetitions, int devices_per_node,
-                     int slots, bool join_steps, int64_t turn, bool exceeded) {
-  const NaiveResult naive = SimulateNaively(program, durations, repetitions, devices_per_node, slots, turn, exceeded);
+void ExpectAgreement(const Program& program, const NaiveDurations& durations, const Agreement& how) {
+  NaiveDurations jittered = durations;
+  jittered.step = [&](const NaiveStepCall& call) {
+    const int64_t cost = durations.step(call);
+    if (!how.jitter.any() || program.segments(call.segment).steps(call.step).stream() != COMPUTE) return cost;
+    const int64_t factor = how.jitter.Factor(call.rank, call.repetition, call.action_id, call.step);
+    return (cost * factor + (1 << 30) - 1) >> 30;
+  };
+  const NaiveResult naive = SimulateNaively(program, jittered,
+                                            {.repetitions = how.repetitions,
+                                             .slots_per_node = how.slots,
+                                             .turn = how.turn,
+                                             .devices_per_node = how.devices_per_node,
+                                             .exceeded = how.exceeded});
   ASSERT_TRUE(naive.complete);
-  const EngineOptions options = {.repetitions = repetitions,
-                                 .devices_per_node = devices_per_node,
-                                 .compute_slots_per_node = slots,
-                                 .compute_turn = {turn},
+  const EngineOptions options = {.repetitions = how.repetitions,
+                                 .devices_per_node = how.devices_per_node,
+                                 .compute_slots_per_node = how.slots,
+                                 .compute_turn = {how.turn},
                                  .trace = true,
+                                 .jitter = how.jitter,
                                  .stop_when_steady = false};
-  const auto engine = Simulate(program, durations, options, join_steps, exceeded);
+  const auto engine = Simulate(program, durations, options, how.join_steps, how.exceeded, how.device_of_rank);
   ASSERT_TRUE(engine.ok()) << engine.status();
-  EXPECT_EQ(EngineTimes(program, *engine, exceeded), NaiveTimes(naive));
+  EXPECT_EQ(EngineTimes(program, *engine, how.exceeded), NaiveTimes(naive));
   EXPECT_EQ(engine->makespan.ps, naive.makespan);
   EXPECT_EQ(engine->steps, static_cast<int64_t>(naive.steps.size()));
   std::vector<int64_t> finish;

@@ -3,24 +3,46 @@
 #define WEFT_SIMULATOR_ENGINE_ORACLE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
 #include "simulator/engine.h"
+#include "simulator/jitter.h"
 #include "simulator/naive/naive_simulator.h"
 
 namespace weft {
 
-// Small pseudo-random durations, zero among them, so that ties are frequent.
-NaiveDurations RandomDurations(uint64_t seed);
+struct DurationOptions {
+  // Steps cost more beside collectives.
+  bool load = false;
+  // Transfers and collectives are flows over shared links.
+  bool flows = false;
+  // Class of each rank's device, whose steps cost the same; empty = one class.
+  std::vector<int32_t> device_of_rank = {};
+};
 
-// The engine with these durations. `exceeded` is that of ProgramViewOptions.
+// Small pseudo-random durations, zero among them, so that ties are frequent.
+NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options = {});
+
+// The engine with these durations. `exceeded` is that of ProgramViewOptions, `device_of_rank` that of DurationOptions.
 absl::StatusOr<EngineResult> Simulate(const Program& program, const NaiveDurations& durations,
-                                      const EngineOptions& options, bool join_steps, bool exceeded = false);
+                                      const EngineOptions& options, bool join_steps, bool exceeded = false,
+                                      const std::vector<int32_t>& device_of_rank = {});
+
+struct Agreement {
+  int repetitions = 1;
+  int devices_per_node = 1;
+  int slots = 0;
+  int64_t turn = 0;
+  bool join_steps = true;
+  bool exceeded = false;
+  std::vector<int32_t> device_of_rank = {};
+  Jitter jitter = {};
+};
 
 // Expects the same times of every step, the same finish of every repetition and the same live peaks.
-void ExpectAgreement(const Program& program, const NaiveDurations& durations, int repetitions, int devices_per_node,
-                     int slots, bool join_steps, int64_t turn = 0, bool exceeded = false);
+void ExpectAgreement(const Program& program, const NaiveDurations& durations, const Agreement& how);
 
 }  // namespace weft
 

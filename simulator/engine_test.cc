@@ -58,14 +58,27 @@ TEST(EngineAgainstOracle, RandomEnginePrograms) {
     detached += WaitsForDetachedSteps(program);
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
-    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
-    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/false);
-    ExpectAgreement(program, durations, repetitions, 6, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
-    ExpectAgreement(program, durations, repetitions, 3, 1, /*join_steps=*/false);
+    ExpectAgreement(program, durations, {.repetitions = repetitions});
+    ExpectAgreement(program, durations, {.repetitions = repetitions, .join_steps = false});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 6,
+                     .slots = 1 + static_cast<int>(seed % 2),
+                     .join_steps = false});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions, .devices_per_node = 3, .slots = 1, .join_steps = false});
     const int64_t turn = 1 + static_cast<int64_t>(seed % 12);
-    ExpectAgreement(program, durations, repetitions, 6, 1 + static_cast<int>(seed % 2), /*join_steps=*/false, turn);
-    ExpectAgreement(program, durations, repetitions, 3, 1, /*join_steps=*/false, turn);
-    ExpectAgreement(program, durations, repetitions, 6, 2, /*join_steps=*/false, int64_t{1} << 40);
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 6,
+                     .slots = 1 + static_cast<int>(seed % 2),
+                     .turn = turn,
+                     .join_steps = false});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions, .devices_per_node = 3, .slots = 1, .turn = turn, .join_steps = false});
+    ExpectAgreement(
+        program, durations,
+        {.repetitions = repetitions, .devices_per_node = 6, .slots = 2, .turn = int64_t{1} << 40, .join_steps = false});
     if (HasFailure()) {
       ADD_FAILURE() << program.DebugString();
       return;
@@ -88,9 +101,18 @@ TEST(EngineAgainstOracle, VerifiablePrograms) {
     const Program program = RandomProgram(seed, options);
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
-    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
-    ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
-    ExpectAgreement(program, durations, repetitions, 4, 1, /*join_steps=*/false, 1 + static_cast<int64_t>(seed % 20));
+    ExpectAgreement(program, durations, {.repetitions = repetitions});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 4,
+                     .slots = 1 + static_cast<int>(seed % 2),
+                     .join_steps = false});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 4,
+                     .slots = 1,
+                     .turn = 1 + static_cast<int64_t>(seed % 20),
+                     .join_steps = false});
     if (HasFailure()) return;
   }
 }
@@ -126,9 +148,18 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
     seen["offloads"] += offloads;
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 3);
-    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
-    ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
-    ExpectAgreement(program, durations, repetitions, 4, 1, /*join_steps=*/false, 1 + static_cast<int64_t>(seed % 20));
+    ExpectAgreement(program, durations, {.repetitions = repetitions});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 4,
+                     .slots = 1 + static_cast<int>(seed % 2),
+                     .join_steps = false});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 4,
+                     .slots = 1,
+                     .turn = 1 + static_cast<int64_t>(seed % 20),
+                     .join_steps = false});
     // For any order that is chosen, what lives has a place.
     const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -159,8 +190,12 @@ TEST(EngineAgainstOracle, VerifiableProgramsWithCollectives) {
     detached += WaitsForDetachedSteps(program);
     const NaiveDurations durations = RandomDurations(seed);
     const int repetitions = 1 + static_cast<int>(seed % 2);
-    ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true);
-    ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false);
+    ExpectAgreement(program, durations, {.repetitions = repetitions});
+    ExpectAgreement(program, durations,
+                    {.repetitions = repetitions,
+                     .devices_per_node = 4,
+                     .slots = 1 + static_cast<int>(seed % 2),
+                     .join_steps = false});
     const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
     ASSERT_TRUE(engine.ok()) << engine.status();
     for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
@@ -208,8 +243,8 @@ TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {
 
 NaiveDurations FixedDurations(int64_t forward, int64_t backward, int64_t occupancy, int64_t latency) {
   NaiveDurations durations;
-  durations.step = [=](int, int, ActionKind kind) { return kind == FORWARD ? forward : backward; };
-  durations.transfer = [=](int64_t, int64_t, int64_t) { return std::make_pair(occupancy, latency); };
+  durations.step = [=](const NaiveStepCall& call) { return call.kind == FORWARD ? forward : backward; };
+  durations.transfer = [=](int64_t, int64_t, int64_t) { return NaiveTime{occupancy, latency}; };
   return durations;
 }
 
@@ -339,8 +374,8 @@ TEST(Engine, StepsWithoutDurationEndBeforeTheNextSlotIsGranted) {
     }
   }
   NaiveDurations durations = FixedDurations(0, 0, 0, 0);
-  durations.step = [](int segment, int, ActionKind) { return segment == 0 ? 0 : 10; };
-  ExpectAgreement(program, durations, 1, 4, 2, /*join_steps=*/false);
+  durations.step = [](const NaiveStepCall& call) { return call.segment == 0 ? 0 : 10; };
+  ExpectAgreement(program, durations, {.repetitions = 1, .devices_per_node = 4, .slots = 2, .join_steps = false});
   const auto result = Simulate(program, durations,
                                {.repetitions = 1, .devices_per_node = 4, .compute_slots_per_node = 2, .trace = true},
                                /*join_steps=*/false);

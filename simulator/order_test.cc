@@ -86,9 +86,9 @@ class TinyProgram {
     EXPECT_TRUE(result.ok()) << result.status();
     if (!result.ok()) return times;
     NaiveDurations durations;
-    durations.step = [](int segment, int, ActionKind) { return segment; };
-    durations.transfer = [](int64_t, int64_t, int64_t bytes) { return std::make_pair(bytes, kLatency); };
-    const NaiveResult naive = SimulateNaively(program, durations, 1, 1, 0, 0);
+    durations.step = [](const NaiveStepCall& call) { return call.segment; };
+    durations.transfer = [](int64_t, int64_t, int64_t bytes) { return NaiveTime{bytes, kLatency}; };
+    const NaiveResult naive = SimulateNaively(program, durations);
     EXPECT_TRUE(naive.complete);
     for (size_t rank = 0; rank < result->ranks.size(); ++rank) {
       for (const EngineEvent& event : result->ranks[rank].events) {

@@ -72,9 +72,14 @@ TEST(PostValidation, EngineIsTheOracleWithAndWithoutWhatIsLeftOut) {
     const NaiveDurations durations = RandomDurations(seed);
     for (const bool exceeded : {false, true}) {
       const int repetitions = 1 + static_cast<int>(seed % 3);
-      ExpectAgreement(program, durations, repetitions, 1, 0, /*join_steps=*/true, 0, exceeded);
-      ExpectAgreement(program, durations, repetitions, 4, 1 + static_cast<int>(seed % 2), /*join_steps=*/false, 3,
-                      exceeded);
+      ExpectAgreement(program, durations, {.repetitions = repetitions, .exceeded = exceeded});
+      ExpectAgreement(program, durations,
+                      {.repetitions = repetitions,
+                       .devices_per_node = 4,
+                       .slots = 1 + static_cast<int>(seed % 2),
+                       .turn = 3,
+                       .join_steps = false,
+                       .exceeded = exceeded});
     }
     if (HasFailure()) return;
   }

@@ -56,8 +56,15 @@ class Expander {
                                                          : NaiveCollective::kReduceScatter,
                            action.algorithm(),
                            MembersOf(program_, rank, action.group()),
-                           {}};
-        for (const int source : action.sources()) node.collective.source_bytes.push_back(t.buffers(source).bytes());
+                           {},
+                           {},
+                           &t,
+                           &action.group()};
+        for (int k = 0; k < action.sources_size(); ++k) {
+          const Buffer& source = t.buffers(action.sources(k));
+          node.collective.source_bytes.push_back(source.bytes());
+          node.collective.types.push_back({source.dtype(), t.buffers(action.destinations(k)).dtype()});
+        }
         node.stream = CommunicatorOf(action.purpose(), node.collective.members);
       } else if (communicates) {
         node.kind = Node::kTransfer;
@@ -65,7 +72,7 @@ class Expander {
         node.group = GroupOf(rank, action, list, repetition);
         expansion_.groups[node.group].push_back(index);
       } else {
-        AddStepOfSegment(rank, action, i, node);
+        AddStepOfSegment(rank, action, repetition, i, node);
         if (node.kind == Node::kCompute && program_.compute_order() != STATIC_ORDER) {
           if (item < 0) item = node.item = NewItem(rank, t, action);
           expansion_.items[item].steps.push_back(index);
@@ -77,7 +84,7 @@ class Expander {
     }
   }
 
-  void AddStepOfSegment(int64_t rank, const Action& action, int index, Node& node) {
+  void AddStepOfSegment(int64_t rank, const Action& action, int repetition, int index, Node& node) {
     const Segment& segment = program_.segments(action.segment());
     const Step& step = segment.steps(index);
     node.detached = step.detached();
@@ -89,13 +96,28 @@ class Expander {
                                                              : NaiveCollective::kReduceScatter,
                          step.collective().algorithm(),
                          MembersOf(program_, rank, step.collective().group()),
-                         {}};
-      for (const int input : step.inputs()) node.collective.source_bytes.push_back(BytesOf(segment.values(input)));
+                         {},
+                         {},
+                         node.t,
+                         &step.collective().group()};
+      for (int k = 0; k < step.inputs_size(); ++k) {
+        const Value& source = segment.values(step.inputs(k));
+        node.collective.source_bytes.push_back(BytesOf(source));
+        node.collective.types.push_back({source.dtype(), segment.values(step.outputs(k)).dtype()});
+      }
       node.stream = CommunicatorOf(step.collective().purpose(), node.collective.members);
     } else {
       node.kind = step.stream() == COMPUTE ? Node::kCompute : Node::kCopy;
       node.stream = "step " + std::to_string(step.stream());
-      node.occupancy = durations_.step(action.segment(), index, action.kind());
+      for (int load = 0; load < 3; ++load) {
+        node.costs[load] = durations_.step({.rank = rank,
+                                            .repetition = repetition,
+                                            .action_id = action.id(),
+                                            .kind = action.kind(),
+                                            .segment = action.segment(),
+                                            .step = index,
+                                            .load = node.kind == Node::kCompute ? load : 0});
+      }
     }
   }
 

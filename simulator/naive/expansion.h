@@ -3,9 +3,9 @@
 #ifndef WEFT_SIMULATOR_NAIVE_EXPANSION_H_
 #define WEFT_SIMULATOR_NAIVE_EXPANSION_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "proto/program.pb.h"
@@ -40,8 +40,10 @@ struct Node {
   int item = -1;
   // The steps that become ready with this one, itself among them: its group, if it has one.
   std::vector<int> ready_with;
-  int64_t occupancy = 0;
-  int64_t latency = 0;
+  // Of a transfer or collective; a SEND has no latency.
+  NaiveTime time;
+  // Of any other step, by the load of its rank (P3).
+  std::array<int64_t, 3> costs = {};
 };
 
 // An action in the queues of its rank (P6).

@@ -31,24 +31,22 @@ void MatchPartners(Expansion& expansion, const NaiveDurations& durations) {
       Node& send = expansion.nodes[list[i]];
       Node& recv = expansion.nodes[recvs[key].at(i)];
       const int64_t bytes = send.t->buffers(send.action->sources(0)).bytes();
-      const auto [occupancy, latency] =
-          durations.transfer(expansion.steps[list[i]].rank, expansion.steps[recvs[key][i]].rank, bytes);
       send.together = recv.together = {list[i], recvs[key][i]};
-      send.occupancy = recv.occupancy = occupancy;
-      recv.latency = latency;
+      send.time = recv.time =
+          durations.transfer(expansion.steps[list[i]].rank, expansion.steps[recvs[key][i]].rank, bytes);
+      send.time.latency = 0;
     }
   }
   for (const auto& [key, lists] : collectives) {
     const std::vector<int>& first = lists.begin()->second;
     for (size_t i = 0; i < first.size(); ++i) {
       const Node& node = expansion.nodes[first[i]];
-      const auto [occupancy, latency] = durations.collective(node.collective);
+      const NaiveTime time = durations.collective(node.collective);
       std::vector<int> together;
       for (const int64_t member : node.collective.members) together.push_back(lists.at(member).at(i));
       for (const int j : together) {
         expansion.nodes[j].together = together;
-        expansion.nodes[j].occupancy = occupancy;
-        expansion.nodes[j].latency = latency;
+        expansion.nodes[j].time = time;
       }
     }
   }

@@ -10,18 +10,17 @@
 
 namespace weft {
 
-NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
-                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn, bool exceeded) {
-  naive::Expansion expansion = naive::Expand(program, durations, repetitions, exceeded);
+NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, const NaiveOptions& options) {
+  naive::Expansion expansion = naive::Expand(program, durations, options.repetitions, options.exceeded);
   naive::ResolveWaits(expansion);
   naive::MatchPartners(expansion, durations);
-  naive::RunSteps(expansion, devices_per_node, slots_per_node, turn);
+  naive::RunSteps(expansion, durations.capacities, options);
 
   NaiveResult result;
   result.complete = true;
   for (size_t i = 0; i < expansion.nodes.size(); ++i) {
     const NaiveStep& step = expansion.steps[i];
-    if (step.start < 0) result.complete = false;
+    if (step.finish < 0) result.complete = false;
     result.makespan = std::max(result.makespan, step.finish);
     if (step.list == naive::kBody && !expansion.nodes[i].detached) {
       result.repetition_finish.resize(std::max<size_t>(result.repetition_finish.size(), step.repetition + 1));

@@ -1,11 +1,12 @@
 // The oracle of the engine's tests: docs/program.md word for word, O(n^2) or worse. It expands the program into single
 // steps, then asks every step at every instant whether it may start. It shares nothing with the engine: no view, no
-// network, no cost model, no queue. Durations come in as functions.
+// network, no cost model, no queue, no solver. Durations come in as functions.
 #ifndef WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 #define WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,20 +15,52 @@
 
 namespace weft {
 
+// A step of a segment that is no collective, and the load of its rank (P3) that its cost is asked for: 0, 1 or 2.
+struct NaiveStepCall {
+  int64_t rank = 0;
+  int repetition = 0;
+  int action_id = 0;
+  ActionKind kind = ACTION_UNSPECIFIED;
+  int segment = 0;
+  int step = 0;
+  int load = 0;
+};
+
 struct NaiveCollective {
   enum Kind { kAllReduce, kAllGather, kReduceScatter };
   Kind kind = kAllReduce;
   std::string algorithm;
   std::vector<int64_t> members;
+  // By source: its bytes, its type and that of its destination.
   std::vector<int64_t> source_bytes;
+  std::vector<std::pair<DType, DType>> types = {};
+  // As a member's template says it, for times that depend on more than who the members are.
+  const Template* t = nullptr;
+  const Group* group = nullptr;
 };
 
-// All in picoseconds; pairs are (occupancy, latency).
+// P12: what lasts `fixed` picoseconds and then moves `bytes` over each of its messages.
+struct NaivePhase {
+  int64_t fixed = 0;
+  int64_t bytes = 0;
+  // By index of a link, > 0.
+  std::map<int, int64_t> loads;
+};
+
+// In picoseconds. With phases the occupancy is what these take.
+struct NaiveTime {
+  int64_t occupancy = 0;
+  int64_t latency = 0;
+  std::vector<NaivePhase> phases = {};
+};
+
 struct NaiveDurations {
-  std::function<int64_t(int segment, int step, ActionKind kind)> step;
-  std::function<std::pair<int64_t, int64_t>(int64_t source, int64_t destination, int64_t bytes)> transfer;
+  std::function<int64_t(const NaiveStepCall& call)> step;
+  std::function<NaiveTime(int64_t source, int64_t destination, int64_t bytes)> transfer;
   // The latency must be the same for all collectives of the same members.
-  std::function<std::pair<int64_t, int64_t>(const NaiveCollective& collective)> collective;
+  std::function<NaiveTime(const NaiveCollective& collective)> collective;
+  // Bytes per second of the links that phases name.
+  std::vector<int64_t> capacities = {};
 };
 
 struct NaiveStep {
@@ -43,6 +76,18 @@ struct NaiveStep {
   int64_t finish = -1;
 };
 
+struct NaiveOptions {
+  int repetitions = 1;
+  // Compute slots of a node, 0 = no limit, and how long a rank may keep its own (P3).
+  int64_t slots_per_node = 0;
+  int64_t turn = 0;
+  // Rank r is on node r / devices_per_node, unless the nodes of all ranks are given.
+  int64_t devices_per_node = 1;
+  std::vector<int64_t> nodes = {};
+  // Every verdict of rule P15 is that the norm was too large; else none is.
+  bool exceeded = false;
+};
+
 struct NaiveResult {
   std::vector<NaiveStep> steps;
   int64_t makespan = 0;
@@ -54,10 +99,7 @@ struct NaiveResult {
   bool complete = false;
 };
 
-// `slots_per_node` 0 = no limit; `turn` is how long a rank may keep its slot.
-// `exceeded`: every verdict of rule P15 is that the norm was too large; else none is.
-NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, int repetitions,
-                            int64_t devices_per_node, int64_t slots_per_node, int64_t turn, bool exceeded = false);
+NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, const NaiveOptions& options = {});
 
 }  // namespace weft
 

@@ -7,32 +7,51 @@
 #include <vector>
 
 #include "simulator/naive/coordinates.h"
+#include "simulator/naive/flights.h"
 
 namespace weft::naive {
 namespace {
 
 class Runner {
  public:
-  Runner(Expansion& expansion, int64_t devices_per_node, int64_t slots_per_node, int64_t turn)
+  Runner(Expansion& expansion, const std::vector<int64_t>& capacities, const NaiveOptions& options)
       : program_(*expansion.program),
         nodes_(expansion.nodes),
         steps_(expansion.steps),
         groups_(expansion.groups),
         items_(expansion.items),
         ranks_(Ranks(program_)),
-        devices_per_node_(devices_per_node),
-        slots_per_node_(slots_per_node),
-        turn_(turn) {}
+        options_(options),
+        flights_(capacities),
+        loads_(ranks_, 0),
+        cost_load_(nodes_.size(), 0) {}
 
   void Run() {
     for (int64_t now = 0; now >= 0; now = NextInstant(now)) {
-      while (MakeReady(now) || Start(now) || Choose(now) || Grant(now)) {
+      while (EndFlights(now) || MakeReady(now) || Start(now) || Choose(now) || Grant(now)) {
       }
+      // Nothing more can happen at this instant.
+      ApplyLoads(now);
+      flights_.ShareLinks(now);
     }
   }
 
  private:
   bool Happened(int64_t time, int64_t now) const { return time >= 0 && time <= now; }
+
+  // Of what takes as long as its phases do (P12), which is known when it ends.
+  bool EndFlights(int64_t now) {
+    const std::vector<int> ended = flights_.TakeEnded(now);
+    for (const int first : ended) {
+      for (const int i : nodes_[first].together) SetEnd(i, now);
+    }
+    return !ended.empty();
+  }
+
+  void SetEnd(int i, int64_t end) {
+    steps_[i].end = end;
+    steps_[i].finish = end + nodes_[i].time.latency;
+  }
 
   bool MakeReady(int64_t now) {
     bool changed = false;
@@ -112,24 +131,34 @@ class Runner {
     return true;
   }
 
-  void StartStep(int i, int64_t now) {
-    NaiveStep& step = steps_[i];
-    step.start = now;
-    step.end = now + nodes_[i].occupancy;
-    step.finish = step.end + nodes_[i].latency;
+  void StartCompute(int i, int64_t now) {
+    cost_load_[i] = loads_[steps_[i].rank];
+    steps_[i].start = now;
+    SetEnd(i, now + nodes_[i].costs[cost_load_[i]]);
+  }
+
+  // This step and all that start with it.
+  void StartTogether(int i, int64_t now) {
+    if (nodes_[i].kind == Node::kCompute) return StartCompute(i, now);
+    for (const int j : nodes_[i].together) {
+      steps_[j].start = now;
+      if (nodes_[i].kind == Node::kCopy) SetEnd(j, now + nodes_[j].costs[0]);
+      if (nodes_[i].kind != Node::kCopy && nodes_[i].time.phases.empty()) SetEnd(j, now + nodes_[j].time.occupancy);
+    }
+    if (!nodes_[i].time.phases.empty()) flights_.Begin(i, nodes_[i].time.phases, now);
   }
 
   // Everything but compute under a slot limit starts when all that start with it are ready.
   bool Start(int64_t now) {
     bool changed = false;
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (steps_[i].start >= 0 || (nodes_[i].kind == Node::kCompute && slots_per_node_ > 0)) continue;
+      if (steps_[i].start >= 0 || (nodes_[i].kind == Node::kCompute && options_.slots_per_node > 0)) continue;
       bool ready = true;
       for (const int j : nodes_[i].together) {
         ready = ready && steps_[j].ready >= 0 && (nodes_[j].group < 0 || GroupMayStart(nodes_[j].group));
       }
       if (!ready) continue;
-      for (const int j : nodes_[i].together) StartStep(j, now);
+      StartTogether(static_cast<int>(i), now);
       changed = true;
     }
     return changed;
@@ -137,7 +166,7 @@ class Runner {
 
   // One slot to the first in line (P3).
   bool Grant(int64_t now) {
-    if (slots_per_node_ == 0) return false;
+    if (options_.slots_per_node == 0) return false;
     std::set<int64_t> running;
     std::map<int64_t, int> next;
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -148,21 +177,21 @@ class Runner {
     }
     // Whoever holds a slot and is not running has ended a step just now.
     for (const auto& [rank, since] : holders_) {
-      if (running.count(rank) > 0 || next.count(rank) == 0 || now - since >= turn_) continue;
-      StartStep(next[rank], now);
+      if (running.count(rank) > 0 || next.count(rank) == 0 || now - since >= options_.turn) continue;
+      StartCompute(next[rank], now);
       return true;
     }
     std::map<int64_t, int64_t> taken;
     for (auto holder = holders_.begin(); holder != holders_.end();) {
       const bool runs = running.count(holder->first) > 0;
-      if (runs) ++taken[holder->first / devices_per_node_];
+      if (runs) ++taken[NodeOf(holder->first)];
       holder = runs ? std::next(holder) : holders_.erase(holder);
     }
     int first = -1;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const NaiveStep& step = steps_[i];
       if (nodes_[i].kind != Node::kCompute || step.ready < 0 || step.start >= 0) continue;
-      if (taken[step.rank / devices_per_node_] >= slots_per_node_) continue;
+      if (taken[NodeOf(step.rank)] >= options_.slots_per_node) continue;
       if (first < 0 ||
           std::make_pair(step.ready, step.rank) < std::make_pair(steps_[first].ready, steps_[first].rank)) {
         first = i;
@@ -170,12 +199,36 @@ class Runner {
     }
     if (first < 0) return false;
     holders_[steps_[first].rank] = now;
-    StartStep(first, now);
+    StartCompute(first, now);
     return true;
   }
 
+  int64_t NodeOf(int64_t rank) const {
+    return options_.nodes.empty() ? rank / options_.devices_per_node : options_.nodes[rank];
+  }
+
+  // P3: collectives that a rank is in take from what it computes.
+  void ApplyLoads(int64_t now) {
+    loads_.assign(ranks_, 0);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const NaiveStep& step = steps_[i];
+      const bool runs = step.start >= 0 && !Happened(step.end, now);
+      if (nodes_[i].kind == Node::kCollective && runs) loads_[step.rank] = std::min(loads_[step.rank] + 1, 2);
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const NaiveStep& step = steps_[i];
+      const int load = loads_[step.rank];
+      if (nodes_[i].kind != Node::kCompute || step.start < 0 || step.end <= now || load == cost_load_[i]) continue;
+      const __int128 left = step.end - now;
+      const int64_t before = nodes_[i].costs[cost_load_[i]];
+      const int64_t after = nodes_[i].costs[load];
+      SetEnd(static_cast<int>(i), now + static_cast<int64_t>((left * after + before - 1) / before));
+      cost_load_[i] = load;
+    }
+  }
+
   int64_t NextInstant(int64_t now) const {
-    int64_t next = -1;
+    int64_t next = flights_.NextInstant();
     for (const NaiveStep& step : steps_) {
       for (const int64_t time : {step.end, step.finish}) {
         if (time > now && (next < 0 || time < next)) next = time;
@@ -190,17 +243,19 @@ class Runner {
   const std::vector<std::vector<int>>& groups_;
   std::vector<Item>& items_;
   const int64_t ranks_;
-  const int64_t devices_per_node_;
-  const int64_t slots_per_node_;
-  const int64_t turn_;
+  const NaiveOptions& options_;
+  Flights flights_;
+  // Of each rank at the last instant, and the load whose cost each compute step has.
+  std::vector<int> loads_;
+  std::vector<int> cost_load_;
   // Ranks that hold a slot, and since when.
   std::map<int64_t, int64_t> holders_;
 };
 
 }  // namespace
 
-void RunSteps(Expansion& expansion, int64_t devices_per_node, int64_t slots_per_node, int64_t turn) {
-  Runner(expansion, devices_per_node, slots_per_node, turn).Run();
+void RunSteps(Expansion& expansion, const std::vector<int64_t>& capacities, const NaiveOptions& options) {
+  Runner(expansion, capacities, options).Run();
 }
 
 }  // namespace weft::naive

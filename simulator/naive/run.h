@@ -1,15 +1,17 @@
-// Goes from instant to instant and asks every step whether it may become ready and start (rules P3 to P6).
+// Goes from instant to instant and asks every step whether it may become ready and start (rules P3 to P6, P12).
 #ifndef WEFT_SIMULATOR_NAIVE_RUN_H_
 #define WEFT_SIMULATOR_NAIVE_RUN_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "simulator/naive/expansion.h"
+#include "simulator/naive/naive_simulator.h"
 
 namespace weft::naive {
 
 // Fills the times of all steps; those of steps that never start stay -1.
-void RunSteps(Expansion& expansion, int64_t devices_per_node, int64_t slots_per_node, int64_t turn);
+void RunSteps(Expansion& expansion, const std::vector<int64_t>& capacities, const NaiveOptions& options);
 
 }  // namespace weft::naive
 
