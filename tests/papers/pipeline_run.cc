@@ -1,0 +1,100 @@
+#include "tests/papers/pipeline_run.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/status.h"
+#include "tests/e2e/published_run.h"
+
+namespace weft {
+namespace {
+
+bool UpdatesEveryMicrobatch(const PipelineChoice& choice) { return choice.schedule == "pipedream"; }
+
+// Sequences of a step.
+int64_t BatchOf(const PipelineJob& job, const PipelineChoice& choice) {
+  return UpdatesEveryMicrobatch(choice) ? choice.microbatch * (job.ranks / choice.depth) : job.batch;
+}
+
+// Layers of a graph from a config.json: embedding, blocks, head.
+std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
+  const int64_t blocks = model.ops(model.ops_size() - 1).layer() - 1;
+  std::vector<int64_t> layers(stages, blocks / stages);
+  for (int64_t i = 0; i < blocks % stages; ++i) ++layers[i];
+  ++layers.front();
+  ++layers.back();
+  return layers;
+}
+
+double ActivationBytes(const SimulationReport& report) {
+  for (const auto& row : report.memory()) {
+    if (row.class_() == "saved_activation") return static_cast<double>(row.planned_bytes());
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string PipelineRun::Text() const {
+  return absl::StrCat("W=", width, " D=", choice.depth, " B=", choice.microbatch, choice.recompute ? " R" : "");
+}
+
+absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineChoice& choice) {
+  PipelineRun made;
+  made.choice = choice;
+  made.width = job.ranks / choice.depth;
+  const int64_t batch = BatchOf(job, choice);
+  if (made.width * choice.depth != job.ranks || batch % (made.width * choice.microbatch) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(made.Text(), " does not divide ", job.ranks, " ranks and a batch of ", batch));
+  }
+  PublishedRun run;
+  run.recipe = absl::StrCat("sequence_length: ", job.sequence_length, " global_batch_sequences: ", batch,
+                            " microbatch_sequences: ", choice.microbatch, " clip_norm: 0 dropout: 0.1");
+  const int64_t stages_per_rank = choice.schedule == "chimera-wave" ? 2 : 1;
+  run.plan =
+      absl::StrCat("mesh { axes { name: 'pipe' size: ", choice.depth, " } axes { name: 'data' size: ", made.width,
+                   " } } schedule { name: '", choice.schedule, "' ", choice.parameters,
+                   " } gradient_sync: ", choice.sync, choice.recompute ? " recompute { mode: FULL } " : " ", job.plan);
+  if (choice.parameters.find("waves") == std::string::npos && stages_per_rank == 1) {
+    absl::StrAppend(&run.plan, " partition { layers_per_stage: [",
+                    absl::StrJoin(EvenLayers(job.model, choice.depth), ","), "] }");
+  }
+  run.allow_oom = true;
+  run.cost = "tiles";
+  run.network = job.network;
+  WEFT_ASSIGN_OR_RETURN(const SimulatedRun simulated, RunOn(job.model, run, job.cluster));
+  const SimulationReport& report = simulated.simulation.report;
+  made.sequences_per_second = report.tokens_per_second() / static_cast<double>(job.sequence_length);
+  made.bytes = static_cast<double>(report.device_bytes()) + (job.activation_factor - 1) * ActivationBytes(report);
+  made.fits = made.bytes <= static_cast<double>(report.capacity_bytes());
+  return made;
+}
+
+std::optional<PipelineRun> BestPipeline(const PipelineJob& job, const PipelineChoice& base, const PipelineSpace& space,
+                                        std::vector<PipelineRun>* all) {
+  std::optional<PipelineRun> best;
+  for (const int64_t depth : space.depths) {
+    for (const int64_t microbatch : space.microbatches) {
+      for (const bool recompute : {false, true}) {
+        if (!(recompute ? space.with_recompute : space.without_recompute)) continue;
+        PipelineChoice choice = base;
+        choice.depth = depth;
+        choice.microbatch = microbatch;
+        choice.recompute = recompute;
+        // What does not divide, or has too few microbatches for its schedule, is no choice.
+        const absl::StatusOr<PipelineRun> run = RunPipeline(job, choice);
+        if (!run.ok()) break;
+        if (all != nullptr) all->push_back(*run);
+        if (!run->fits) continue;
+        if (!best || run->sequences_per_second > best->sequences_per_second) best = *run;
+        break;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace weft
