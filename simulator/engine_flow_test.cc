@@ -144,6 +144,24 @@ TEST(EngineFlow, IncastOfFourEndsWhenTheirLinkHasCarriedAll) {
   }
 }
 
+TEST(EngineFlow, IncastOfFourNodesOnTheNetworkFlow) {
+  Builder b(5);
+  for (int source = 1; source < 5; ++source) b.Transfer(source, 0, 100'000'000);
+  Cluster cluster;
+  cluster.set_nodes(5);
+  cluster.set_devices_per_node(1);
+  cluster.set_nics_per_node(1);
+  cluster.mutable_inter_node()->set_bytes_per_second(50e9);
+  const std::unique_ptr<NetworkModel> network = (*FindNetworkModel("flow"))->make(b.program.mesh(), cluster);
+  const auto result = b.Run(*network);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->makespan.ps, 8 * kMillisecond);
+  // One of them alone: 2 ms.
+  Builder alone(5);
+  alone.Transfer(3, 0, 100'000'000);
+  EXPECT_EQ(alone.Run(*network)->makespan.ps, 2 * kMillisecond);
+}
+
 TEST(EngineFlow, TransfersAndCollectivesShareAsTheyComeAndGo) {
   // 1 byte per ps and link. The transfer 0 -> 1 of 3000 begins at 0. The all-reduce of 1, 2 and 3 waits for a step of
   // 1000 ps on rank 3; its 1000 bytes share rank 1's link in from 1000 to 3000.
