@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import_graph.h"
+#include "compiler/least_state_bytes.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
 #include "compiler/plan_check.h"
@@ -32,21 +33,27 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, cons
   constexpr int kWanted = 3;
   const int layers = inputs.model.ops_size() == 0 ? 1 : inputs.model.ops(inputs.model.ops_size() - 1).layer() + 1;
   const Device& device = inputs.cluster.device();
+  const Shortage shortage{host,
+                          host ? inputs.cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
+  double elements = 0;
+  for (const GraphParameter& parameter : inputs.model.parameters()) {
+    elements += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
+  }
+  const auto parameters = static_cast<int64_t>(std::min(elements, 0x1p60));
   const auto planned = [&](const Recipe& r, const Plan& p) -> absl::StatusOr<int64_t> {
     CompileOptions options;
     options.ways_out = false;
+    if (!host) {
+      WEFT_ASSIGN_OR_RETURN(const PlanInputs resolved, ResolveInputs(inputs.model, r, p, inputs.cluster, nullptr));
+      if (LeastStateBytes(resolved.recipe, resolved.plan, parameters) > shortage.capacity) {
+        return absl::ResourceExhaustedError("its states alone do not fit");
+      }
+    }
     WEFT_ASSIGN_OR_RETURN(const Program program, Compile(inputs.model, r, p, inputs.cluster, options));
     return host ? PlannedNodeBytes(program, inputs.cluster) : PlannedDeviceBytes(program);
   };
-  const Shortage shortage{host,
-                          host ? inputs.cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
-  double parameters = 0;
-  for (const GraphParameter& parameter : inputs.model.parameters()) {
-    parameters += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
-  }
   const std::vector<WayOut> ways =
-      FindWaysOut(recipe, plan, inputs.cluster, layers, static_cast<int64_t>(std::min(parameters, 0x1p60)), shortage,
-                  kWanted, planned);
+      FindWaysOut(recipe, plan, inputs.cluster, layers, parameters, shortage, kWanted, planned);
   return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeWaysOut(ways)));
 }
 
