@@ -2,7 +2,7 @@ import os
 import lit.formats
 config.name = "weft"
 config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".mlir"]
+config.suffixes = [".mlir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(os.environ["TEST_TMPDIR"], "lit_out")
 config.environment["PATH"] = os.environ["LLVM_BIN"] + os.pathsep + os.environ["PATH"]
