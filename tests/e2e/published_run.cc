@@ -45,9 +45,13 @@ absl::StatusOr<Cluster> CatalogCluster(const std::string& name) {
 }
 
 absl::StatusOr<SimulatedRun> RunOn(const PublishedRun& run, const Cluster& cluster) {
+  WEFT_ASSIGN_OR_RETURN(const ModelGraph model, LoadModel(run.model));
+  return RunOn(model, run, cluster);
+}
+
+absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& run, const Cluster& cluster) {
   SimulatedRun made;
   made.cluster = cluster;
-  WEFT_ASSIGN_OR_RETURN(const ModelGraph model, LoadModel(run.model));
   Recipe recipe;
   WEFT_RETURN_IF_ERROR(ParseMessage(run.recipe, "recipe", &recipe));
   Plan plan;
@@ -55,10 +59,13 @@ absl::StatusOr<SimulatedRun> RunOn(const PublishedRun& run, const Cluster& clust
   CompileOptions options;
   options.allow_oom = run.allow_oom;
   options.evaluation = false;
+  options.ways_out = !run.allow_oom;
   options.notes = run.notes;
   WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, recipe, plan, cluster, options));
   SimulateOptions simulate;
   simulate.trace = run.trace;
+  simulate.cost = run.cost;
+  simulate.network = run.network;
   WEFT_ASSIGN_OR_RETURN(made.simulation, Simulate(made.program, cluster, simulate));
   return made;
 }

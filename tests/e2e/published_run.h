@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
 #include "proto/program.pb.h"
 #include "simulator/simulate.h"
 
@@ -22,6 +23,9 @@ struct PublishedRun {
   // A plan that does not fit is simulated all the same.
   bool allow_oom = false;
   bool trace = false;
+  // As in SimulateOptions.
+  std::string cost = "roofline";
+  std::string network = "analytic";
   // As in CompileOptions.
   std::vector<std::string>* notes = nullptr;
 };
@@ -37,6 +41,8 @@ absl::StatusOr<Cluster> CatalogCluster(const std::string& name);
 absl::StatusOr<SimulatedRun> Run(const PublishedRun& run);
 // On a cluster that the catalog does not have.
 absl::StatusOr<SimulatedRun> RunOn(const PublishedRun& run, const Cluster& cluster);
+// Of a model that the catalog does not have; `run.model` is not looked at.
+absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& run, const Cluster& cluster);
 
 // Collective steps of one purpose in the segments of one kind of action, e.g. weights that backwards gather.
 int CollectiveSteps(const Program& program, ActionKind kind, Purpose purpose);

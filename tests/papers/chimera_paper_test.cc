@@ -31,6 +31,12 @@ const ModelGraph& Gpt2() {
   return model;
 }
 
+constexpr char kPlan[] = "attention: MATERIALIZED dropout_masks: true collective: 'halving-doubling' ";
+
+constexpr double kGlooBytesPerSecond = 8.2e9;
+constexpr double kGlooLatency = 5e-5;
+constexpr int kGlooMultiprocessors = 4;
+
 // Sec. 4: PyTorch with Gloo, messages through host memory and TCP; times of layers are those of the catalog's P100.
 // docs/seed_papers.md: what is fitted here, and to what.
 Cluster PizDaint() {
@@ -123,8 +129,10 @@ void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, cons
 
 const std::vector<Baseline>& BertBaselines() {
   static const auto& rows = *new std::vector<Baseline>{
-      {"gpipe", "GPipe", 1.32, 4, 4, true},   {"1f1b", "DAPPLE", 1.19, 4, 4},
-      {"gems", "GEMS", 2.41, 4, 32},          {"pipedream", "PipeDream", 1.94, 8, 12},
+      {"gpipe", "GPipe", 1.32, 4, 4, true},
+      {"1f1b", "DAPPLE", 1.19, 4, 4},
+      {"gems", "GEMS", 2.41, 4, 32},
+      {"pipedream", "PipeDream", 1.94, 8, 12},
       {"pipedream-2bw", "2BW", 1.17, 4, 16, true},
   };
   return rows;
@@ -185,8 +193,10 @@ TEST(ChimeraPaper, EagerSync) {
 TEST(ChimeraPaper, Gpt2On2048Nodes) {
   if (!full) GTEST_SKIP() << "with --full";
   const std::vector<Baseline> baselines = {
-      {"gpipe", "GPipe", 1.42, 16, 1, true},   {"1f1b", "DAPPLE", 1.38, 16, 1, true},
-      {"gems", "GEMS", 2.34, 8, 2},            {"pipedream", "PipeDream", 2.01, 8, 1, true},
+      {"gpipe", "GPipe", 1.42, 16, 1, true},
+      {"1f1b", "DAPPLE", 1.38, 16, 1, true},
+      {"gems", "GEMS", 2.34, 8, 2},
+      {"pipedream", "PipeDream", 2.01, 8, 1, true},
       {"pipedream-2bw", "2BW", 1.16, 16, 1, true},
   };
   const PipelineJob job = Gpt2Job(2048, 2048);
@@ -211,8 +221,9 @@ void LargeBatches(const char* name, const PipelineJob& base, const std::vector<i
     for (const std::string& parameters : chimera_parameters) {
       const auto best = BestPipeline(job, {.schedule = "chimera", .parameters = parameters},
                                      {.depths = depths, .microbatches = microbatches});
-      if (best) std::printf("  Chimera %s %s %.1f sequences/s\n", best->Text().c_str(), parameters.c_str(),
-                            best->sequences_per_second);
+      if (best)
+        std::printf("  Chimera %s %s %.1f sequences/s\n", best->Text().c_str(), parameters.c_str(),
+                    best->sequences_per_second);
       if (best && (!chimera || best->sequences_per_second > chimera->sequences_per_second)) chimera = best;
     }
     ASSERT_TRUE(chimera.has_value());
@@ -232,12 +243,13 @@ void LargeBatches(const char* name, const PipelineJob& base, const std::vector<i
 
 TEST(ChimeraPaper, LargeBatches) {
   if (!full) GTEST_SKIP() << "with --full";
-  LargeBatches("Bert-48, 32 nodes", BertJob(32, 0), {1024, 2048, 4096}, {4}, {4, 8, 16, 32},
-               {"", "scaling: FORWARD_DOUBLING", "scaling: BACKWARD_HALVING"},
-               {{"gpipe", "GPipe", 1.13}, {"gems", "GEMS", 2.07}, {"1f1b", "DAPPLE", 1.06}, {"pipedream-2bw", "2BW", 1.0}});
-  LargeBatches("GPT-2, 512 nodes", Gpt2Job(512, 0), {512, 1024, 2048}, {8, 16}, {1, 2, 4},
-               {"", "scaling: FORWARD_DOUBLING"},
-               {{"pipedream-2bw", "2BW", 1.13}, {"gpipe", "GPipe", 1.18}, {"gems", "GEMS", 2.60}, {"1f1b", "DAPPLE", 1.34}});
+  LargeBatches(
+      "Bert-48, 32 nodes", BertJob(32, 0), {1024, 2048, 4096}, {4}, {4, 8, 16, 32},
+      {"", "scaling: FORWARD_DOUBLING", "scaling: BACKWARD_HALVING"},
+      {{"gpipe", "GPipe", 1.13}, {"gems", "GEMS", 2.07}, {"1f1b", "DAPPLE", 1.06}, {"pipedream-2bw", "2BW", 1.0}});
+  LargeBatches(
+      "GPT-2, 512 nodes", Gpt2Job(512, 0), {512, 1024, 2048}, {8, 16}, {1, 2, 4}, {"", "scaling: FORWARD_DOUBLING"},
+      {{"pipedream-2bw", "2BW", 1.13}, {"gpipe", "GPipe", 1.18}, {"gems", "GEMS", 2.60}, {"1f1b", "DAPPLE", 1.34}});
 }
 
 // Figure 19: GPT-2 of 32 layers, 64 nodes, 64 sequences, 1 (1f1b), 2, 4 and 8 pipelines.
@@ -253,11 +265,11 @@ TEST(ChimeraPaper, MoreThanTwoPipelines) {
     std::printf("GPT-2 of 32 layers, 64 nodes, D=%lld: 1 pipeline %.2f sequences/s", static_cast<long long>(depth),
                 Throughput(job, {.schedule = "1f1b", .depth = depth, .microbatch = 1}));
     for (const int lanes : {2, 4, 8}) {
-      std::printf(", %d pipelines %.2f", lanes,
-                  Throughput(job, {.schedule = "chimera",
-                                   .depth = depth,
-                                   .microbatch = 1,
-                                   .parameters = absl::StrCat("lanes: ", lanes)}));
+      std::printf(
+          ", %d pipelines %.2f", lanes,
+          Throughput(
+              job,
+              {.schedule = "chimera", .depth = depth, .microbatch = 1, .parameters = absl::StrCat("lanes: ", lanes)}));
     }
     std::printf(" (paper: %s)\n", depth == 32 ? "4 are best" : "2 are best");
   }
@@ -275,8 +287,11 @@ TEST(ChimeraPaper, Bert48On32V100) {
   std::printf("Bert-48, 32 V100: ");
   CompareAtTheirBest(job, {.depths = {2, 4, 8, 16}, .microbatches = {1, 2, 4, 8, 16}},
                      {.depths = {2, 4, 8, 16}, .microbatches = {1, 2, 4, 8, 16}}, {""},
-                     {{"1f1b", "DAPPLE (lowest)", 1.10}, {"gpipe", "GPipe", 1.10}, {"gems", "GEMS (highest)", 2.39},
-                      {"pipedream-2bw", "2BW (lowest)", 1.05}, {"pipedream", "PipeDream", 1.89}});
+                     {{"1f1b", "DAPPLE (lowest)", 1.10},
+                      {"gpipe", "GPipe", 1.10},
+                      {"gems", "GEMS (highest)", 2.39},
+                      {"pipedream-2bw", "2BW (lowest)", 1.05},
+                      {"pipedream", "PipeDream", 1.89}});
 }
 
 }  // namespace

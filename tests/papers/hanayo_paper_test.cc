@@ -26,16 +26,16 @@ struct Setting {
   double paper;
 };
 
-struct Run {
+struct Outcome {
   double throughput = 0;
-  std::vector<double> peaks;
+  std::vector<double> peaks = {};
 };
 
 // As many microbatches as ranks; the size of one and the sequence are not stated.
 constexpr int64_t kSequence = 512;
 
-Run Simulated(const Setting& setting, const std::string& schedule, int64_t microbatch, const std::string& network,
-              int64_t sequences_per_pipeline = 0) {
+Outcome Simulated(const Setting& setting, const std::string& schedule, int64_t microbatch, const std::string& network,
+                  int64_t sequences_per_pipeline = 0) {
   static const ModelGraph& model = *new ModelGraph(*LoadModel("hanayo-bert"));
   const absl::StatusOr<Cluster> cluster = CatalogCluster(setting.cluster);
   EXPECT_TRUE(cluster.ok()) << cluster.status();
@@ -52,7 +52,7 @@ Run Simulated(const Setting& setting, const std::string& schedule, int64_t micro
   run.network = network;
   const absl::StatusOr<SimulatedRun> made = RunOn(model, run, *cluster);
   EXPECT_TRUE(made.ok()) << setting.cluster << " " << schedule << ": " << made.status();
-  Run result;
+  Outcome result;
   if (!made.ok()) return result;
   result.throughput = made->simulation.report.tokens_per_second() / kSequence;
   for (const RankReport& rank : made->simulation.report.per_rank()) {
@@ -85,15 +85,15 @@ TEST(HanayoPaper, EightGpusOfFourMachines) {
     std::printf("%s\n", network.c_str());
     for (const Setting& setting : settings) {
       if (!full && setting.data > 1) continue;
-      const Run gpipe = Simulated(setting, "name: 'gpipe'", 1, network);
-      const Run dapple = Simulated(setting, "name: '1f1b'", 1, network);
-      const Run chimera = Simulated(setting, "name: 'chimera-wave'", 1, network);
+      const Outcome gpipe = Simulated(setting, "name: 'gpipe'", 1, network);
+      const Outcome dapple = Simulated(setting, "name: '1f1b'", 1, network);
+      const Outcome chimera = Simulated(setting, "name: 'chimera-wave'", 1, network);
       std::string waves_text;
       double best = 0;
       int64_t best_waves = 0;
       std::vector<double> gains;
       for (int64_t waves = 1; waves * 2 * setting.pipe <= 64; waves *= 2) {
-        const Run hanayo = Simulated(setting, absl::StrCat("name: 'hanayo' waves: ", waves), 1, network);
+        const Outcome hanayo = Simulated(setting, absl::StrCat("name: 'hanayo' waves: ", waves), 1, network);
         gains.push_back(100 * (hanayo.throughput / chimera.throughput - 1));
         absl::StrAppend(&waves_text, " H-", waves, " ", static_cast<int>(gains.back() * 10) / 10.0);
         if (hanayo.throughput > best) {
@@ -128,11 +128,11 @@ TEST(HanayoPaper, WeakScalingOnLonestar6) {
     if (!full && data > 1) break;
     const Setting setting = {"lonestar6", 8, data, 0};
     const std::string network = full ? "flow" : "analytic";
-    const Run dapple = Simulated(setting, "name: '1f1b'", 1, network);
-    const Run chimera = Simulated(setting, "name: 'chimera-wave'", 1, network);
+    const Outcome dapple = Simulated(setting, "name: '1f1b'", 1, network);
+    const Outcome chimera = Simulated(setting, "name: 'chimera-wave'", 1, network);
     std::printf("%lld GPUs:", static_cast<long long>(8 * data));
     for (const int64_t waves : {1, 2, 4}) {
-      const Run hanayo = Simulated(setting, absl::StrCat("name: 'hanayo' waves: ", waves), 1, network);
+      const Outcome hanayo = Simulated(setting, absl::StrCat("name: 'hanayo' waves: ", waves), 1, network);
       std::printf("  %lld waves %.1f %% over Chimera-wave, %.1f %% over DAPPLE;", static_cast<long long>(waves),
                   100 * (hanayo.throughput / chimera.throughput - 1),
                   100 * (hanayo.throughput / dapple.throughput - 1));
@@ -144,11 +144,11 @@ TEST(HanayoPaper, WeakScalingOnLonestar6) {
 // Figure 8: how evenly memory is used, as the variance over ranks in GiB^2.
 TEST(HanayoPaper, MemoryIsAsEven) {
   const Setting setting = {"lonestar6", 8, 4, 0};
-  const Run gpipe = Simulated(setting, "name: 'gpipe'", 1, "analytic");
-  const Run dapple = Simulated(setting, "name: '1f1b'", 1, "analytic");
-  const Run chimera = Simulated(setting, "name: 'chimera-wave'", 1, "analytic");
-  const Run hanayo = Simulated(setting, "name: 'hanayo' waves: 2", 1, "analytic");
-  const auto print = [](const char* name, const Run& run, double paper) {
+  const Outcome gpipe = Simulated(setting, "name: 'gpipe'", 1, "analytic");
+  const Outcome dapple = Simulated(setting, "name: '1f1b'", 1, "analytic");
+  const Outcome chimera = Simulated(setting, "name: 'chimera-wave'", 1, "analytic");
+  const Outcome hanayo = Simulated(setting, "name: 'hanayo' waves: 2", 1, "analytic");
+  const auto print = [](const char* name, const Outcome& run, double paper) {
     std::printf("%s: highest peak %.1f GiB, variance %.2f (paper %.2f)\n", name,
                 *std::max_element(run.peaks.begin(), run.peaks.end()), Variance(run.peaks), paper);
   };

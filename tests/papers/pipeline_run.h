@@ -15,14 +15,14 @@
 namespace weft {
 
 struct PipelineJob {
-  ModelGraph model;
+  ModelGraph model = {};
   int64_t sequence_length = 0;
   int64_t ranks = 0;
   // Sequences of a step; of an asynchronous schedule that updates after every microbatch that is what fits.
   int64_t batch = 0;
-  Cluster cluster;
+  Cluster cluster = {};
   // More of the plan, as text.
-  std::string plan;
+  std::string plan = {};
   std::string network = "analytic";
   // Bytes that the paper's framework keeps of activations, relative to weft's.
   double activation_factor = 1;
@@ -30,13 +30,13 @@ struct PipelineJob {
 
 struct PipelineChoice {
   // As in `weft list schedules`.
-  std::string schedule;
+  std::string schedule = {};
   // D, and with it W = ranks / D; B.
   int64_t depth = 0;
   int64_t microbatch = 0;
   bool recompute = false;
   // More of the plan's schedule, as text, e.g. "lanes: 4".
-  std::string parameters;
+  std::string parameters = {};
   std::string sync = "EAGER_OPT";
 };
 
