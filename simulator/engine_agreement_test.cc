@@ -38,7 +38,7 @@ struct Machine {
   bool jitter = false;
 };
 
-Machine MachineOf(uint64_t seed) { return {(seed & 1) > 0, false, (seed & 4) > 0, (seed & 8) > 0}; }
+Machine MachineOf(uint64_t seed) { return {(seed & 1) > 0, (seed & 2) > 0, (seed & 4) > 0, (seed & 8) > 0}; }
 
 void Compare(const Program& program, uint64_t seed) {
   const Machine machine = MachineOf(seed);
@@ -96,7 +96,7 @@ TEST(EngineAgreement, ProgramsWithCollectives) {
 
 // What is compared does occur: without load, flows or classes many programs would take another time.
 TEST(EngineAgreement, TheMachineMatters) {
-  int loads = 0, devices = 0, jitters = 0;
+  int loads = 0, flows = 0, devices = 0, jitters = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     const Program program = RandomEngineProgram(seed);
     const auto makespan = [&](const DurationOptions& options, const Jitter& jitter = {}) {
@@ -107,10 +107,12 @@ TEST(EngineAgreement, TheMachineMatters) {
     };
     const int64_t plain = makespan({});
     loads += makespan({.load = true}) != plain;
+    flows += makespan({.flows = true}) != plain;
     jitters += makespan({}, Jitter(Draw(seed), 0.3)) != plain;
     devices += makespan({.device_of_rank = Devices(program, seed, 3)}) != plain;
   }
   EXPECT_GT(loads, 50);
+  EXPECT_GT(flows, 50);
   EXPECT_GT(devices, 50);
   EXPECT_GT(jitters, 50);
 }
