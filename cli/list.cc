@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
+#include "catalog/load_runtime.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/schedule_notes.h"
@@ -83,7 +84,14 @@ Rows Costs() {
   return rows;
 }
 
-Rows Runtimes() { return {{.name = "weft", .about = "this project's own executor"}}; }
+Rows Runtimes() {
+  Rows rows;
+  for (const std::string& name : CatalogNames("runtimes")) {
+    const absl::StatusOr<Runtime> runtime = LoadRuntime(name);
+    rows.push_back({.name = name, .about = runtime.ok() ? runtime->source() : ""});
+  }
+  return rows;
+}
 
 struct Kind {
   absl::string_view name;

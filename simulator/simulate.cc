@@ -14,6 +14,9 @@
 #include "simulator/metrics.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
+#include "simulator/runtime/as_run_by.h"
+#include "simulator/runtime/runtime_memory.h"
+#include "simulator/runtime/runtime_steps.h"
 
 namespace weft {
 namespace {
@@ -61,9 +64,8 @@ CostOptions OfOneStage(CostOptions options, const Program& program) {
   return options;
 }
 
-}  // namespace
-
-absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
+absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster& cluster,
+                                          const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
   WEFT_ASSIGN_OR_RETURN(const NetworkModelEntry* network_entry, FindNetworkModel(options.network));
   if (options.trace && options.trace_repetitions < 1) {
@@ -84,12 +86,12 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
   const CostOptions cost_options = OfOneStage(options.cost_options, program);
   const std::vector<int32_t> widths = SegmentWidths(program);
   const std::vector<int> first_compute = FirstComputeSteps(program);
+  const Runtime plain;
+  RuntimeSteps steps(program, options.runtime == nullptr ? plain : *options.runtime, cost->cost);
   const auto duration = [&](int segment, int step, ActionKind kind) {
     CostOptions wide = cost_options;
     wide.unit_forward = Times(wide.unit_forward, widths[segment]);
-    const Step& costed = program.segments(segment).steps(step);
-    return cost->cost(costed, ShapesOf(program.segments(segment), costed), kind, step - first_compute[segment], cluster,
-                      wide);
+    return steps.Cost(segment, step, kind, step - first_compute[segment], cluster, wide);
   };
   WEFT_ASSIGN_OR_RETURN(
       const ProgramView view,
@@ -124,6 +126,23 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
     simulation.trace = MakeTrace(view, traced, options.trace_repetitions);
   }
   if (simulation.trace.has_value()) simulation.trace->set_program_crc(ProgramCrc(program));
+  return simulation;
+}
+
+}  // namespace
+
+absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
+  if (options.runtime == nullptr) return SimulateAsItIs(program, cluster, options);
+  if (options.cost == "unit") {
+    return absl::InvalidArgumentError(absl::StrCat("cost 'unit' knows no kernels, so nothing of runtime '",
+                                                   options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
+  }
+  std::optional<Program> as_run = AsRunBy(*options.runtime, program);
+  const Program& costed = as_run ? *as_run : program;
+  WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateAsItIs(costed, cluster, options));
+  simulation.report.set_runtime(options.runtime->name());
+  AddRuntimeBytes(program, *options.runtime, &simulation.report);
+  simulation.as_run = std::move(as_run);
   return simulation;
 }
 

@@ -9,6 +9,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/report.pb.h"
+#include "proto/runtime.pb.h"
 #include "proto/trace.pb.h"
 #include "simulator/cost/cost_model.h"
 
@@ -25,10 +26,15 @@ struct SimulateOptions {
   // Of a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large, instead
   // of the one in which none is.
   bool exceeded = false;
+  // Predicts the run of a framework (docs/runtimes.md); null: that of weft's own executor. Valid, and complete: what its
+  // `base` says is in it. Not with the cost "unit", which knows no kernels.
+  const Runtime* runtime = nullptr;
 };
 
 struct Simulation {
   SimulationReport report;
+  // What was costed, where that is not the program as it is: the one that the trace is of.
+  std::optional<Program> as_run;
   std::optional<Trace> trace;
 };
 

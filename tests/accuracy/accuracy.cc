@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
-#include "tests/accuracy/framework.h"
+#include "tests/accuracy/family.h"
 #include "tests/accuracy/statistics.h"
 
 namespace weft {
@@ -71,7 +71,7 @@ void AddFamilies(absl::Span<const Measurement> runs, AccuracyReport* report) {
     }
     FamilyAccuracy& family = *report->add_families();
     family.set_family(name);
-    family.set_tier(std::string(FrameworkOf(name).tier));
+    family.set_tier(std::string(FamilyOf(name).tier));
     family.set_rows(static_cast<int64_t>(all.size()));
     family.set_measured(measured[name]);
     family.set_median_ape(Median(all));
@@ -195,14 +195,6 @@ absl::StatusOr<AccuracyReport> Compare(absl::Span<const Measurement> runs, absl:
       row.set_reason(std::string(reason));
     };
     const std::optional<double> seconds = MeasuredSeconds(run);
-    // In a set, an order is measured without a time.
-    const bool ranked = std::any_of(sets.begin(), sets.end(), [&](const RankingSet& set) {
-      return std::find(set.ids.begin(), set.ids.end(), run.id) != set.ids.end();
-    });
-    if (!seconds && !run.peak_memory_gb && !run.out_of_memory.value_or(false) && !ranked) {
-      inexpressible("neither a time of a step, nor memory, nor a verdict is stated");
-      continue;
-    }
     const absl::StatusOr<RunPrediction> prediction = predict(run);
     if (!prediction.ok()) {
       inexpressible(prediction.status().message());

@@ -1,6 +1,7 @@
 #include "tests/accuracy/machine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <regex>
 #include <utility>
@@ -21,6 +22,8 @@ struct DeviceName {
   // All words must be in the name.
   std::vector<absl::string_view> words;
   absl::string_view machine;
+  // What it may draw (data sheets); 0 = not known.
+  double watts = 0;
 };
 
 // The first that matches.
@@ -28,15 +31,15 @@ const std::vector<DeviceName>& DeviceNames() {
   static const auto* names = new std::vector<DeviceName>{
       {{"GB300"}, ""},
       {{"B300"}, ""},
-      {{"GB200"}, "gb200-nvl72"},
-      {{"B200"}, "dgx-b200"},
-      {{"H200"}, "dgx-h200"},
-      {{"H800"}, "hgx-h800"},
-      {{"H100"}, "dgx-h100"},
-      {{"A800"}, "hgx-a800"},
-      {{"A100", "PERLMUTTER"}, "perlmutter"},
-      {{"A100", "40GB"}, "dgx-a100-40g"},
-      {{"A100"}, "dgx-a100-80g"},
+      {{"GB200"}, "gb200-nvl72", 1200},
+      {{"B200"}, "dgx-b200", 1000},
+      {{"H200"}, "dgx-h200", 700},
+      {{"H800"}, "hgx-h800", 700},
+      {{"H100"}, "dgx-h100", 700},
+      {{"A800"}, "hgx-a800", 400},
+      {{"A100", "PERLMUTTER"}, "perlmutter", 400},
+      {{"A100", "40GB"}, "dgx-a100-40g", 400},
+      {{"A100"}, "dgx-a100-80g", 400},
       {{"V100", "DGX-2"}, "dgx2-v100"},
       {{"V100", "SUMMIT"}, "summit"},
       {{"V100"}, "jean-zay-v100"},
@@ -44,6 +47,12 @@ const std::vector<DeviceName>& DeviceNames() {
       {{"P100"}, "piz-daint"},
   };
   return *names;
+}
+
+bool IsNamed(const DeviceName& device, absl::string_view gpu) {
+  const std::string name = absl::AsciiStrToUpper(gpu);
+  return std::all_of(device.words.begin(), device.words.end(),
+                     [&](absl::string_view word) { return absl::StrContains(name, word); });
 }
 
 std::optional<double> FirstNumber(const std::string& text, const char* pattern) {
@@ -59,12 +68,10 @@ std::optional<double> FirstNumber(const std::string& text, const char* pattern) 
 }  // namespace
 
 absl::StatusOr<std::string> CatalogMachineOf(absl::string_view gpu) {
-  const std::string name = absl::AsciiStrToUpper(gpu);
   for (const DeviceName& device : DeviceNames()) {
-    const bool matches = std::all_of(device.words.begin(), device.words.end(),
-                                     [&](absl::string_view word) { return absl::StrContains(name, word); });
-    if (matches && !device.machine.empty()) return std::string(device.machine);
-    if (matches) break;
+    if (!IsNamed(device, gpu)) continue;
+    if (!device.machine.empty()) return std::string(device.machine);
+    break;
   }
   return absl::NotFoundError(absl::StrCat("the catalog has no device like '", gpu.substr(0, 80), "'"));
 }
@@ -105,6 +112,12 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
   }
   cluster.set_devices_per_node(std::min(per_node, devices));
   cluster.set_nodes((devices + cluster.devices_per_node() - 1) / cluster.devices_per_node());
+  if (cluster.devices_per_node() != base.devices_per_node()) {
+    cluster.mutable_node_links()->clear_direct();
+    cluster.mutable_node_links()->clear_devices_per_bridge();
+    cluster.mutable_node_links()->clear_bridge();
+  }
+  if (cluster.fabric().kind() == TORUS && cluster.nodes() != base.nodes()) cluster.clear_fabric();
   const Interfaces stated = ParseInterfaces(run.machine.inter_node_link, per_node);
   if (stated.bytes_per_second > 0) {
     cluster.set_nics_per_node(stated.per_node);
@@ -123,6 +136,15 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     const double known = static_cast<double>(base.device().memory_bytes());
     if (bytes < 0.9 * known || bytes > 1.1 * known)
       cluster.mutable_device()->set_memory_bytes(static_cast<int64_t>(bytes));
+  }
+  // A device that may draw less runs at a lower clock: power goes with clock x voltage^2, and voltage with the clock.
+  const auto name = std::find_if(DeviceNames().begin(), DeviceNames().end(),
+                                 [&](const DeviceName& device) { return IsNamed(device, run.machine.gpu); });
+  if (const auto watts = FirstNumber(gpu, R"(([0-9]+) ?W)"); watts && name != DeviceNames().end() && name->watts > 0) {
+    const double clock = std::cbrt(std::min(1.0, *watts / name->watts));
+    for (Peak& peak : *cluster.mutable_device()->mutable_peaks())
+      peak.set_flops_per_second(peak.flops_per_second() * clock);
+    if (clock < 1) assumptions->push_back(absl::StrFormat("%.2f of the clock with %.0f W", clock, *watts));
   }
   if (const auto terabytes = FirstNumber(gpu, R"(([0-9.]+) ?TB/s)")) {
     cluster.mutable_device()->set_memory_bytes_per_second(*terabytes * 1e12);

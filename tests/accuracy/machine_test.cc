@@ -9,8 +9,8 @@
 namespace weft {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(CatalogMachine, NamesOfDevices) {
   const auto machine = [](const char* gpu) { return CatalogMachineOf(gpu).value_or("none"); };
@@ -60,6 +60,10 @@ Cluster Base() {
   base.mutable_inter_node()->set_bytes_per_second(1e10);
   base.mutable_device()->set_memory_bytes(int64_t{80} << 30);
   base.mutable_device()->set_memory_bytes_per_second(2e12);
+  Peak* peak = base.mutable_device()->add_peaks();
+  peak->set_dtype(BF16);
+  peak->set_flops_per_second(1e15);
+  base.mutable_node_links()->add_direct()->set_second(7);
   return base;
 }
 
@@ -73,6 +77,8 @@ TEST(Machine, TakesWhatTheRunStates) {
   ASSERT_TRUE(cluster.ok());
   EXPECT_EQ(cluster->nodes(), 5);
   EXPECT_EQ(cluster->devices_per_node(), 4);
+  // Links between devices are those of whole nodes.
+  EXPECT_EQ(cluster->node_links().direct_size(), 0);
   // As many interfaces per device as the base has.
   EXPECT_EQ(cluster->nics_per_node(), 4);
   ASSERT_EQ(assumptions.size(), 1u);
@@ -82,7 +88,8 @@ TEST(Machine, TakesWhatTheRunStates) {
   assumptions.clear();
   cluster = MachineOf(run, Base(), &assumptions);
   ASSERT_TRUE(cluster.ok());
-  EXPECT_THAT(assumptions, IsEmpty());
+  EXPECT_THAT(assumptions, ElementsAre("0.89 of the clock with 500 W"));
+  EXPECT_NEAR(cluster->device().peaks(0).flops_per_second(), 0.8939 * 1e15, 1e11);
   EXPECT_EQ(cluster->nics_per_node(), 2);
   EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), 0.9 * 12.5e9);
   EXPECT_EQ(cluster->device().memory_bytes(), int64_t{96} << 30);

@@ -160,7 +160,8 @@ class RunReader {
   absl::Status ReadModel(const JsonValue& object) {
     Fields f(object, At("model"));
     Measurement::Model& model = run_.model;
-    f.Ignore({"params_b", "moe"});
+    f.Ignore({"moe"});
+    WEFT_RETURN_IF_ERROR(f.Number("params_b", &model.billions));
     WEFT_RETURN_IF_ERROR(f.Text("kind", &model.kind, true));
     WEFT_RETURN_IF_ERROR(f.Count("layers", &model.layers));
     WEFT_RETURN_IF_ERROR(f.Count("hidden", &model.hidden));

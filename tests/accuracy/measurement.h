@@ -19,6 +19,8 @@ namespace weft {
 struct Measurement {
   struct Model {
     std::optional<int64_t> layers, hidden, heads, kv_heads, ffn_hidden, vocabulary, sequence;
+    // Parameters.
+    std::optional<double> billions;
     // "dense-gpt", "dense-llama (tied embeddings)", "moe", ...
     std::string kind;
   };

@@ -43,6 +43,7 @@ TEST(Measurements, ReadsARun) {
   EXPECT_TRUE(run.core);
   EXPECT_EQ(run.model.layers, 4);
   EXPECT_FALSE(run.model.vocabulary);
+  EXPECT_EQ(run.model.billions, 0.1);
   EXPECT_EQ(run.machine.gpu, "A100-80GB");
   EXPECT_EQ(run.machine.inter_node_link, "");
   EXPECT_EQ(run.plan.zero_stage, 0);

@@ -1,16 +1,19 @@
 #include "tests/accuracy/predict.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
+#include "catalog/load_runtime.h"
 #include "compiler/compile.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/validate.h"
 #include "simulator/simulate.h"
-#include "tests/accuracy/framework.h"
+#include "tests/accuracy/family.h"
 #include "tests/accuracy/machine.h"
 #include "tests/accuracy/run_model.h"
 #include "tests/accuracy/run_plan.h"
@@ -26,11 +29,67 @@ absl::Status InOneLine(const absl::Status& status) {
   return absl::Status(status.code(), text);
 }
 
-absl::StatusOr<CompiledRun> CompileAll(const Measurement& run, const Machines& machines) {
+// Optimizers that cut one flat buffer cut it for any number of replicas; weft cuts tensor by tensor. The next smaller
+// groups of replicas stand for them.
+absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, const Cluster& cluster,
+                                        const CompileOptions& options, std::vector<std::string>* assumptions) {
+  int64_t replicas = 1;
+  for (const MeshAxis& axis : plan->plan.mesh().axes()) replicas = axis.name() == "data" ? axis.size() : replicas;
+  const int64_t stated = plan->plan.zero().group() > 0 ? plan->plan.zero().group() : replicas;
+  absl::StatusOr<Program> program = Compile(model, plan->recipe, plan->plan, cluster, options);
+  for (int64_t group = stated - 1; group > 1 && !program.ok(); --group) {
+    if (plan->plan.zero().stage() < 1 || !absl::StrContains(program.status().message(), "cannot be cut over")) break;
+    if (replicas % group != 0) continue;
+    plan->plan.mutable_zero()->set_group(group);
+    program = Compile(model, plan->recipe, plan->plan, cluster, options);
+    if (program.ok()) assumptions->push_back(absl::StrCat("states cut over ", group, " of ", stated, " replicas"));
+  }
+  return program;
+}
+
+// What the run says of its runtime's switches.
+void SetSwitches(const Measurement& run, Runtime* runtime) {
+  const auto overlap = run.extra.find("tp_overlap");
+  if (overlap == run.extra.end()) return;
+  const bool on = absl::StartsWithIgnoreCase(overlap->second, "true");
+  runtime->set_tensor_pieces(on ? std::max(runtime->tensor_pieces(), 4) : 0);
+}
+
+int64_t AxisOf(const Plan& plan, absl::string_view name) {
+  for (const MeshAxis& axis : plan.mesh().axes()) {
+    if (axis.name() == name) return axis.size();
+  }
+  return 1;
+}
+
+// Gives `plan` the microbatches of the shorter of two programs, and `made` what the longer one is for. Returns the
+// global batch of the longer one, 0 if the run is short enough.
+int64_t Shorten(RunPlan* plan, CompiledRun* made) {
+  const std::string& schedule = plan->plan.schedule().name();
+  if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") return 0;
+  const int64_t samples = AxisOf(plan->plan, "data") * plan->recipe.microbatch_sequences();
+  if (samples <= 0 || plan->recipe.global_batch_sequences() % samples != 0) return 0;
+  const int64_t microbatches = plan->recipe.global_batch_sequences() / samples;
+  const auto shorter =
+      ShorterRuns(microbatches, AxisOf(plan->plan, "pipe"), std::max(1, plan->plan.schedule().virtual_stages()));
+  if (!shorter) return 0;
+  made->lengths =
+      static_cast<double>(microbatches - shorter->first) / static_cast<double>(shorter->second - shorter->first);
+  made->assumptions.push_back(
+      absl::StrCat(microbatches, " microbatches from ", shorter->first, " and ", shorter->second));
+  plan->recipe.set_global_batch_sequences(shorter->first * samples);
+  return shorter->second * samples;
+}
+
+absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines& machines, const Runtimes& runtimes,
+                                       bool whole) {
   CompiledRun made;
-  const Framework& framework = FrameworkOf(run.family);
-  WEFT_ASSIGN_OR_RETURN(RunPlan plan, PlanOf(run, framework, &made.assumptions));
-  WEFT_ASSIGN_OR_RETURN(const ModelGraph model, ModelOf(run, framework, &made.assumptions));
+  Measurement run = stated;
+  CompleteSizes(&run, &made.assumptions);
+  made.runtime = runtimes.at(RuntimeOf(run));
+  SetSwitches(run, &made.runtime);
+  WEFT_ASSIGN_OR_RETURN(RunPlan plan, PlanOf(run, made.runtime, &made.assumptions));
+  WEFT_ASSIGN_OR_RETURN(const ModelGraph model, ModelOf(run, made.runtime, &made.assumptions));
   WEFT_ASSIGN_OR_RETURN(made.machine, CatalogMachineOf(run.machine.gpu));
   const auto base = machines.find(made.machine);
   if (base == machines.end()) return absl::NotFoundError(absl::StrCat("the catalog has no '", made.machine, "'"));
@@ -40,14 +99,20 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& run, const Machines& m
   options.allow_oom = true;
   options.evaluation = false;
   options.ways_out = false;
-  WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
-  if (!plan.recompute_unknown) return made;
-  const bool fits = !made.program.does_not_fit();
-  if (!fits) {
-    plan.plan.mutable_recompute()->set_mode(Recompute::FULL);
-    WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
+  const int64_t longer = whole ? 0 : Shorten(&plan, &made);
+  WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
+  if (plan.recompute_unknown) {
+    const bool fits = !made.program.does_not_fit();
+    if (!fits) {
+      plan.plan.mutable_recompute()->set_mode(Recompute::FULL);
+      WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
+    }
+    made.assumptions.push_back(fits ? "no recompute, which fits" : "full recompute, as none does not fit");
   }
-  made.assumptions.push_back(fits ? "no recompute, which fits" : "full recompute, as none does not fit");
+  if (longer > 0) {
+    plan.recipe.set_global_batch_sequences(longer);
+    WEFT_ASSIGN_OR_RETURN(made.longer, Compile(model, plan.recipe, plan.plan, made.cluster, options));
+  }
   return made;
 }
 
@@ -64,8 +129,24 @@ absl::StatusOr<Machines> LoadMachines() {
   return machines;
 }
 
-absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines) {
-  absl::StatusOr<CompiledRun> compiled = CompileAll(run, machines);
+absl::StatusOr<Runtimes> LoadRuntimes() {
+  Runtimes runtimes;
+  for (const std::string& name : CatalogNames("runtimes")) {
+    WEFT_ASSIGN_OR_RETURN(runtimes[name], LoadRuntime(name));
+  }
+  return runtimes;
+}
+
+std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, int64_t stages) {
+  // Interleaved schedules go round by as many microbatches as there are ranks.
+  const int64_t first = stages > 1 ? 2 * ranks : ranks + 2, second = first + ranks;
+  if (ranks < 1 || microbatches <= first + second) return std::nullopt;
+  return std::make_pair(first, second);
+}
+
+absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
+                                       bool whole) {
+  absl::StatusOr<CompiledRun> compiled = CompileAll(run, machines, runtimes, whole);
   if (!compiled.ok()) return InOneLine(compiled.status());
   return compiled;
 }
@@ -75,14 +156,31 @@ absl::StatusOr<Cluster> MachineOfRun(const Measurement& run, const Cluster& mach
   return MachineOf(run, machine, &assumptions);
 }
 
-absl::StatusOr<SimulationReport> SimulateRun(const Program& program, const Cluster& cluster, const std::string& cost,
-                                             const std::string& network) {
+absl::StatusOr<SimulationReport> SimulateRun(const CompiledRun& run, const Cluster& cluster, const Runtime& runtime,
+                                             const std::string& cost, const std::string& network) {
   SimulateOptions options;
   options.cost = cost;
   options.network = network;
-  absl::StatusOr<Simulation> simulation = Simulate(program, cluster, options);
+  options.runtime = &runtime;
+  absl::StatusOr<Simulation> simulation = Simulate(run.program, cluster, options);
   if (!simulation.ok()) return InOneLine(simulation.status());
-  return std::move(simulation->report);
+  SimulationReport report = std::move(simulation->report);
+  if (!run.longer) return report;
+  const absl::StatusOr<Simulation> longer = Simulate(*run.longer, cluster, options);
+  if (!longer.ok()) return InOneLine(longer.status());
+  const auto extended = [&](double first, double second) { return first + run.lengths * (second - first); };
+  report.set_iteration_seconds(extended(report.iteration_seconds(), longer->report.iteration_seconds()));
+  report.set_makespan_seconds(extended(report.makespan_seconds(), longer->report.makespan_seconds()));
+  for (int i = 0; i < report.per_rank_size() && i < longer->report.per_rank_size(); ++i) {
+    RankReport& own = *report.mutable_per_rank(i);
+    const RankReport& other = longer->report.per_rank(i);
+    own.set_busy_seconds(extended(own.busy_seconds(), other.busy_seconds()));
+    own.set_exposed_communication_seconds(
+        extended(own.exposed_communication_seconds(), other.exposed_communication_seconds()));
+    own.set_idle_seconds(extended(own.idle_seconds(), other.idle_seconds()));
+  }
+  report.set_fits(report.fits() && longer->report.fits());
+  return report;
 }
 
 }  // namespace weft

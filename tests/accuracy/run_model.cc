@@ -1,5 +1,6 @@
 #include "tests/accuracy/run_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -29,7 +30,6 @@ absl::Status CheckKind(absl::string_view kind) {
   } kRefused[] = {
       {"moe", "weft has no experts"},
       {"microbench", "it is the time of one layer, not of a training step"},
-      {"parallel block", "weft's models of text have no blocks of parallel attention and feed-forward layers"},
       {"bert", "it is a BERT, whose sizes the sources do not state"},
   };
   for (const auto& refused : kRefused) {
@@ -58,8 +58,9 @@ std::string LlamaConfig(const Sizes& s, bool tied) {
 }
 
 // A GPT whose heads share keys and values (Nemotron-4, arXiv:2402.16819): no biases, rotary positions, a head of its
-// own. Its squared ReLU moves as many bytes as a GELU.
-ModelGraph GroupedGpt(const Sizes& s) {
+// own. Its squared ReLU moves as many bytes as a GELU. In a parallel block both halves read one norm of the input (Wang
+// and Komatsuzaki 2021, GPT-J).
+ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
   GraphBuilder b("grouped-gpt", s.vocabulary, s.sequence);
   const double init = 0.02, residual = init / std::sqrt(2.0 * static_cast<double>(s.layers));
   const int64_t head_size = s.width / s.heads, kv_width = s.kv_heads * head_size;
@@ -92,7 +93,7 @@ ModelGraph GroupedGpt(const Sizes& s) {
     const std::string heads = b.Op(h + "attention", "attention", {q, k, v}, attention);
     const std::string middle =
         b.Op(h + "attention_sum", "add", {x, linear(h + "o", heads, s.width, s.width, residual)});
-    const std::string wide = linear(h + "up", norm(h + "norm_2", middle), s.width, s.inner, init);
+    const std::string wide = linear(h + "up", parallel ? normed : norm(h + "norm_2", middle), s.width, s.inner, init);
     x = b.Op(h + "sum", "add",
              {middle, linear(h + "down", b.Op(h + "act", "gelu", {wide}), s.inner, s.width, residual)});
   }
@@ -106,7 +107,32 @@ ModelGraph GroupedGpt(const Sizes& s) {
 
 }  // namespace
 
-absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Framework& framework,
+void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
+  Measurement::Model& model = run->model;
+  if (!absl::StartsWith(model.kind, "dense-gpt") || !model.hidden) return;
+  const int64_t width = *model.hidden;
+  const auto assume = [&](std::optional<int64_t>* size, int64_t value, absl::string_view name) {
+    *size = value;
+    assumptions->push_back(absl::StrCat(value, " ", name));
+  };
+  if (!model.layers && model.billions) {
+    const double squared = static_cast<double>(width) * static_cast<double>(width);
+    const double blocks = *model.billions * 1e9 - static_cast<double>(model.vocabulary.value_or(51200) * width);
+    if (blocks > 0 && blocks / (12 * squared) < 1e4) {
+      assume(&model.layers, std::max<int64_t>(1, std::llround(blocks / (12 * squared))),
+             "layers, as its parameters give");
+    }
+  }
+  if (!model.heads) {
+    int64_t heads = std::max<int64_t>(1, width / 128);
+    const int64_t tensor = std::max<int64_t>(1, run->plan.tp.value_or(1));
+    while (heads < width && (width % heads != 0 || heads % tensor != 0)) ++heads;
+    if (width % heads == 0) assume(&model.heads, heads, "heads");
+  }
+  if (!model.ffn_hidden && width < int64_t{1} << 40) assume(&model.ffn_hidden, 4 * width, "columns between");
+}
+
+absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions) {
   const Measurement::Model& model = run.model;
   WEFT_RETURN_IF_ERROR(CheckKind(model.kind));
@@ -115,7 +141,8 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Framework& fram
   WEFT_ASSIGN_OR_RETURN(s.width, Stated(model.hidden, "hidden"));
   WEFT_ASSIGN_OR_RETURN(s.heads, Stated(model.heads, "heads"));
   WEFT_ASSIGN_OR_RETURN(s.inner, Stated(model.ffn_hidden, "ffn_hidden"));
-  WEFT_ASSIGN_OR_RETURN(s.sequence, Stated(model.sequence, "seq_len"));
+  s.sequence = model.sequence.value_or(kUsualSequence);
+  if (!model.sequence) assumptions->push_back(absl::StrCat("sequences of ", kUsualSequence));
   s.kv_heads = model.kv_heads.value_or(s.heads);
   const bool llama = absl::StartsWith(model.kind, "dense-llama");
   // Vocabularies of GPT-2 as Megatron pads it, and of Llama.
@@ -124,12 +151,14 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Framework& fram
   if (llama) {
     return ImportHuggingFaceConfig(LlamaConfig(s, absl::StrContains(model.kind, "tied")), run.id);
   }
-  if (s.kv_heads == s.heads) return ImportHuggingFaceConfig(Gpt2Config(s, framework.dropout), run.id);
+  const bool parallel = absl::StrContains(model.kind, "parallel block");
+  if (parallel) assumptions->push_back("attention over the whole sequence");
+  if (s.kv_heads == s.heads && !parallel) return ImportHuggingFaceConfig(Gpt2Config(s, runtime.dropout()), run.id);
   if (s.heads % s.kv_heads != 0 || s.width % s.heads != 0 || s.width / s.heads % 2 != 0 || s.layers > 10000) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.heads = ", s.heads, " does not fit kv_heads = ", s.kv_heads, " and hidden = ", s.width));
   }
-  return GroupedGpt(s);
+  return GroupedGpt(s, parallel);
 }
 
 }  // namespace weft

@@ -7,13 +7,20 @@
 
 #include "absl/status/statusor.h"
 #include "proto/model_graph.pb.h"
-#include "tests/accuracy/framework.h"
+#include "proto/runtime.pb.h"
 #include "tests/accuracy/measurement.h"
 
 namespace weft {
 
+// Of a run whose source does not state one.
+inline constexpr int64_t kUsualSequence = 2048;
+
+// Fills in sizes of a GPT that follow from others: layers from its parameters, heads of about 128 columns, inner layers
+// four times as wide.
+void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions);
+
 // InvalidArgument says why weft cannot express the model: experts, a size that is not stated, ...
-absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Framework& framework,
+absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions);
 
 }  // namespace weft

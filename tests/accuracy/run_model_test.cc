@@ -40,7 +40,7 @@ int64_t Parameters(const ModelGraph& graph) {
 TEST(RunModel, SizesBecomeParameters) {
   const auto parameters = [](const Measurement& run) {
     std::vector<std::string> assumptions;
-    const auto graph = ModelOf(run, FrameworkOf(""), &assumptions);
+    const auto graph = ModelOf(run, Runtime(), &assumptions);
     EXPECT_TRUE(graph.ok()) << graph.status();
     EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
     return Parameters(*graph);
@@ -57,19 +57,37 @@ TEST(RunModel, SizesBecomeParameters) {
   EXPECT_EQ(parameters(grouped), 3 * (3 * d * d + 2 * d * f + 4 * d) + 2 * v * d + 2 * d);
 }
 
+TEST(RunModel, SizesThatFollowFromOthers) {
+  std::vector<std::string> assumptions;
+  Measurement run = MakeRun("dense-gpt");
+  CompleteSizes(&run, &assumptions);
+  EXPECT_THAT(assumptions, testing::IsEmpty());
+  run.model.hidden = 14400;
+  run.model.vocabulary = 250000;
+  run.model.billions = 194;
+  run.plan.tp = 8;
+  run.model.layers.reset();
+  run.model.heads.reset();
+  run.model.ffn_hidden.reset();
+  CompleteSizes(&run, &assumptions);
+  EXPECT_EQ(run.model.layers, 77);
+  EXPECT_EQ(run.model.heads, 120);
+  EXPECT_EQ(run.model.ffn_hidden, 57600);
+  EXPECT_EQ(assumptions.size(), 3u);
+}
+
 TEST(RunModel, MissingSizesAreNamedAndVocabulariesAssumed) {
   std::vector<std::string> assumptions;
   Measurement run = MakeRun("dense-llama");
   run.model.vocabulary.reset();
-  ASSERT_TRUE(ModelOf(run, FrameworkOf(""), &assumptions).ok());
+  ASSERT_TRUE(ModelOf(run, Runtime(), &assumptions).ok());
   EXPECT_THAT(assumptions, ElementsAre("a vocabulary of 32000"));
   run.model.heads.reset();
-  EXPECT_EQ(std::string(ModelOf(run, FrameworkOf(""), &assumptions).status().message()), "model.heads is not stated");
+  EXPECT_EQ(std::string(ModelOf(run, Runtime(), &assumptions).status().message()), "model.heads is not stated");
   run.model.heads = 3;
-  EXPECT_THAT(std::string(ModelOf(run, FrameworkOf(""), &assumptions).status().message()), HasSubstr("heads"));
-  for (const char* kind : {"moe", "moe-mla", "bert", "microbench-one-layer (dense-gpt)", "mamba",
-                           "dense-gpt (parallel block + sliding window)"}) {
-    EXPECT_THAT(std::string(ModelOf(MakeRun(kind), FrameworkOf(""), &assumptions).status().message()),
+  EXPECT_THAT(std::string(ModelOf(run, Runtime(), &assumptions).status().message()), HasSubstr("heads"));
+  for (const char* kind : {"moe", "moe-mla", "bert", "microbench-one-layer (dense-gpt)", "mamba"}) {
+    EXPECT_THAT(std::string(ModelOf(MakeRun(kind), Runtime(), &assumptions).status().message()),
                 HasSubstr(std::string("model.kind is '") + kind));
   }
 }

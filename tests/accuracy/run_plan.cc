@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
+#include "tests/accuracy/run_model.h"
 
 namespace weft {
 namespace {
@@ -24,8 +25,10 @@ absl::Status Inexpressible(absl::string_view field, absl::string_view given, abs
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Measurement& run, const Framework& framework, std::vector<std::string>* assumptions)
-      : run_(run), framework_(framework), assumptions_(assumptions) {}
+  PlanBuilder(const Measurement& run, const Runtime& runtime, std::vector<std::string>* assumptions)
+      : run_(run), runtime_(runtime), assumptions_(assumptions) {
+    made_.plan = runtime.plan();
+  }
 
   absl::StatusOr<RunPlan> Build() {
     WEFT_RETURN_IF_ERROR(Mesh());
@@ -35,8 +38,8 @@ class PlanBuilder {
     Attention();
     WEFT_RETURN_IF_ERROR(Recomputes());
     WEFT_RETURN_IF_ERROR(Sharding());
-    made_.recipe.set_dropout(framework_.dropout);
-    made_.plan.set_dropout_masks(framework_.dropout > 0);
+    made_.recipe.set_dropout(runtime_.dropout());
+    made_.plan.set_dropout_masks(runtime_.dropout() > 0);
     return std::move(made_);
   }
 
@@ -51,11 +54,21 @@ class PlanBuilder {
     if (plan.ep.value_or(1) > 1) {
       return absl::InvalidArgumentError(absl::StrCat("plan.ep = ", *plan.ep, ": weft has no expert parallelism"));
     }
-    WEFT_ASSIGN_OR_RETURN(tp_, Stated(plan.tp, "tp"));
-    WEFT_ASSIGN_OR_RETURN(pp_, Stated(plan.pp, "pp"));
-    WEFT_ASSIGN_OR_RETURN(dp_, Stated(plan.dp, "dp"));
     constexpr int64_t kMost = int64_t{1} << 20;
     const int64_t gpus = run_.machine.gpus.value_or(0);
+    if (plan.zero_stage == 3 && !plan.tp && !plan.pp && !plan.dp && gpus > 0) {
+      Assume("ZeRO 3 over all devices");
+      dp_ = gpus;
+    } else {
+      WEFT_ASSIGN_OR_RETURN(tp_, Stated(plan.tp, "tp"));
+      WEFT_ASSIGN_OR_RETURN(pp_, Stated(plan.pp, "pp"));
+      if (!plan.dp && tp_ > 0 && pp_ > 0 && tp_ <= kMost && pp_ <= kMost && gpus > 0) {
+        dp_ = std::max<int64_t>(1, gpus / (tp_ * pp_));
+        Assume(absl::StrCat(dp_, " replicas, which the devices make up"));
+      } else {
+        WEFT_ASSIGN_OR_RETURN(dp_, Stated(plan.dp, "dp"));
+      }
+    }
     if (tp_ > kMost || pp_ > kMost || dp_ > kMost || tp_ * pp_ > kMost || tp_ * pp_ * dp_ != gpus) {
       return absl::InvalidArgumentError(absl::StrCat("plan.tp = ", tp_, ", pp = ", pp_, " and dp = ", dp_,
                                                      " do not make up the ", gpus, " devices of the cluster"));
@@ -73,10 +86,9 @@ class PlanBuilder {
 
   absl::Status Batch() {
     WEFT_ASSIGN_OR_RETURN(const int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
-    if (!run_.model.sequence) return absl::InvalidArgumentError("model.seq_len is not stated");
     int64_t micro = run_.plan.micro_batch.value_or(1);
     if (!run_.plan.micro_batch) Assume("microbatches of one sequence");
-    made_.recipe.set_sequence_length(*run_.model.sequence);
+    made_.recipe.set_sequence_length(run_.model.sequence.value_or(kUsualSequence));
     made_.recipe.set_global_batch_sequences(batch);
     made_.recipe.set_microbatch_sequences(micro);
     return absl::OkStatus();
@@ -125,7 +137,7 @@ class PlanBuilder {
       return absl::InvalidArgumentError(
           absl::StrCat("model.layers = ", blocks, " cannot be cut into ", stages, " stages"));
     }
-    if (pp_ > 1 && framework_.blocking_transfers) made_.plan.set_transfer_placement(DEFERRED);
+    if (pp_ == 1) made_.plan.clear_transfer_placement();
     // Others place their stages in their own way.
     if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") {
       return absl::OkStatus();
@@ -140,18 +152,24 @@ class PlanBuilder {
   absl::Status Precisions() {
     const std::string given = absl::AsciiStrToLower(run_.plan.precision);
     if (absl::StrContains(given, "fp8")) {
-      return Inexpressible("plan.precision", run_.plan.precision, "weft has no 8-bit floating point");
+      if (!absl::EndsWith(runtime_.name(), "-fp8")) {
+        return Inexpressible("plan.precision", run_.plan.precision,
+                             absl::StrCat("runtime ", runtime_.name(), " has no products in 8 bits"));
+      }
+      Assume("products in 8 bits, all else in bf16");
     }
     const std::string gpu = absl::AsciiStrToUpper(run_.machine.gpu);
     const bool old = absl::StrContains(gpu, "V100") || absl::StrContains(gpu, "P100");
-    const bool half = absl::StrContains(given, "fp16") || (given.empty() && (old || framework_.half_gradients));
-    if (given.empty()) Assume(half ? "fp16" : "bf16");
     Precision& precision = *made_.plan.mutable_precision();
+    const bool half = absl::StrContains(given, "fp16") || (given.empty() && (old || precision.compute() == FP16));
+    if (given.empty()) Assume(half ? "fp16" : "bf16");
     const DType compute = half ? FP16 : BF16;
     precision.set_compute(compute);
     precision.set_params(compute);
-    // Sharded gradients that are reduced in bf16 are kept in it too.
-    const bool small = half ? framework_.half_gradients : absl::StrContains(given, "reduce in bf16");
+    // Sharded gradients that are reduced in bf16 are kept in it too. What a runtime does, it does with its own type.
+    const bool accumulates_wide = absl::StrContains(given, "fp32 grad");
+    const bool small =
+        !accumulates_wide && (absl::StrContains(given, "reduce in bf16") || precision.grads() == compute);
     precision.set_grads(small ? compute : FP32);
     precision.set_reduce(small ? compute : FP32);
     precision.set_master(FP32);
@@ -160,7 +178,6 @@ class PlanBuilder {
   }
 
   void Attention() {
-    made_.plan.set_attention(framework_.attention);
     const auto kernel = run_.extra.find("attention_kernel");
     if (kernel == run_.extra.end()) return;
     const bool fused =
@@ -170,12 +187,17 @@ class PlanBuilder {
 
   absl::Status Recomputes() {
     const std::string& given = run_.plan.recompute;
+    // What the runtime calls selective.
+    const Recompute selective = made_.plan.recompute();
+    made_.plan.clear_recompute();
     Recompute& recompute = *made_.plan.mutable_recompute();
     if (given == "none") return absl::OkStatus();
     if (given.empty()) {
       made_.recompute_unknown = true;
     } else if (absl::StartsWith(given, "full")) {
       recompute.set_mode(Recompute::FULL);
+    } else if (absl::StrContains(given, "selective") && selective.mode() != Recompute::NONE) {
+      recompute = selective;
     } else if (absl::StrContains(given, "per op")) {
       Assume("operators recomputed one by one cost nothing");
     } else if (given == "selective" || absl::StrContains(given, "attention core")) {
@@ -189,12 +211,11 @@ class PlanBuilder {
 
   absl::Status Sharding() {
     const Measurement::Plan& plan = run_.plan;
-    const bool sequence_parallel = plan.sequence_parallel.value_or(framework_.sequence_parallel);
+    const bool sequence_parallel = plan.sequence_parallel.value_or(runtime_.plan().sequence_parallel());
     made_.plan.set_sequence_parallel(sequence_parallel && tp_ > 1);
     if (!plan.sequence_parallel && tp_ > 1) {
       Assume(absl::StrCat(sequence_parallel ? "with" : "without", " sequence parallelism"));
     }
-    made_.plan.mutable_overlap()->set_all_reduce(framework_.overlaps_tensor);
     const int64_t stage = plan.zero_stage.value_or(0);
     if (!plan.zero_stage && dp_ > 1) Assume("optimizer states on every replica");
     if (stage > 3) return absl::InvalidArgumentError(absl::StrCat("plan.zero_stage = ", stage, "; weft has 0 to 3"));
@@ -207,8 +228,8 @@ class PlanBuilder {
         made_.plan.mutable_zero()->set_group(group);
       }
     }
-    // Megatron sums gradients behind the pipeline's end, chunk by chunk.
-    if (stage < 3) made_.plan.set_gradient_sync(LAZY);
+    if (stage == 3) made_.plan.clear_gradient_sync();
+    if (stage > 1) made_.plan.clear_gradient_bucket_bytes();
     if (plan.offload.empty() || plan.offload == "none") return absl::OkStatus();
     if (!absl::StartsWith(plan.offload, "optimizer to CPU")) {
       return Inexpressible("plan.offload", plan.offload, "weft leaves parameters on the device");
@@ -218,7 +239,7 @@ class PlanBuilder {
   }
 
   const Measurement& run_;
-  const Framework& framework_;
+  const Runtime& runtime_;
   std::vector<std::string>* assumptions_;
   RunPlan made_;
   int64_t tp_ = 1, pp_ = 1, dp_ = 1;
@@ -241,9 +262,8 @@ std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages) {
   return layers;
 }
 
-absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Framework& framework,
-                               std::vector<std::string>* assumptions) {
-  return PlanBuilder(run, framework, assumptions).Build();
+absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Runtime& runtime, std::vector<std::string>* assumptions) {
+  return PlanBuilder(run, runtime, assumptions).Build();
 }
 
 }  // namespace weft

@@ -11,7 +11,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
-#include "tests/accuracy/framework.h"
+#include "proto/runtime.pb.h"
 #include "tests/accuracy/measurement.h"
 
 namespace weft {
@@ -23,9 +23,8 @@ struct RunPlan {
   bool recompute_unknown = false;
 };
 
-// InvalidArgument says why weft cannot express the run: a size that is not stated, FP8, context parallelism, ...
-absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Framework& framework,
-                               std::vector<std::string>* assumptions);
+// InvalidArgument says why weft cannot express the run: a size that is not stated, context parallelism, ...
+absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Runtime& runtime, std::vector<std::string>* assumptions);
 
 // Layers of each of `stages` stages of a model of `blocks` blocks between an embedding and a head: as many blocks in
 // each where that comes out; else as many layers, embedding and head counted; else what is left over goes to the stages

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/load_runtime.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -31,12 +32,18 @@ Measurement Run() {
   return run;
 }
 
-RunPlan Make(const std::function<void(Measurement*)>& change, const char* family = "",
+Runtime RuntimeNamed(const std::string& name) {
+  const absl::StatusOr<Runtime> runtime = LoadRuntime(name.empty() ? "megatron-core" : name);
+  EXPECT_TRUE(runtime.ok()) << runtime.status();
+  return runtime.value_or(Runtime());
+}
+
+RunPlan Make(const std::function<void(Measurement*)>& change, const char* runtime = "",
              std::vector<std::string>* assumptions = nullptr) {
   Measurement run = Run();
   change(&run);
   std::vector<std::string> unused;
-  const auto plan = PlanOf(run, FrameworkOf(family), assumptions == nullptr ? &unused : assumptions);
+  const auto plan = PlanOf(run, RuntimeNamed(runtime), assumptions == nullptr ? &unused : assumptions);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan.value_or(RunPlan());
 }
@@ -45,7 +52,7 @@ std::string Reason(const std::function<void(Measurement*)>& change) {
   Measurement run = Run();
   change(&run);
   std::vector<std::string> unused;
-  const auto plan = PlanOf(run, FrameworkOf(""), &unused);
+  const auto plan = PlanOf(run, RuntimeNamed(""), &unused);
   EXPECT_FALSE(plan.ok());
   return std::string(plan.status().message());
 }
@@ -65,7 +72,7 @@ TEST(RunPlan, MeshBatchAndPrecision) {
   EXPECT_EQ(made.plan.recompute().mode(), Recompute::FULL);
   EXPECT_THAT(made.plan.partition().layers_per_stage(), ElementsAre(3, 2, 2, 3));
   EXPECT_FALSE(made.recompute_unknown);
-  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "fp16 mixed"; }, "Korthikanti").plan.precision().reduce(),
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "fp16 mixed"; }, "megatron-2022").plan.precision().reduce(),
             FP16);
   EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "bf16 (reduce in bf16, PURE)"; }).plan.precision().reduce(),
             BF16);
@@ -111,21 +118,50 @@ TEST(RunPlan, WhatIsUnknownIsAssumedAloud) {
   EXPECT_THAT(assumptions, Contains("schedule 1f1b"));
   EXPECT_THAT(assumptions, Contains("with sequence parallelism"));
   EXPECT_TRUE(made.plan.sequence_parallel());
+  const RunPlan replicas = Make([](Measurement* r) { r->plan.dp.reset(); });
+  EXPECT_EQ(replicas.plan.mesh().axes(1).size(), 2);
+  const RunPlan sharded = Make([](Measurement* r) {
+    r->plan.tp.reset();
+    r->plan.pp.reset();
+    r->plan.dp.reset();
+    r->plan.zero_stage = 3;
+    r->model.sequence.reset();
+  });
+  EXPECT_EQ(sharded.plan.mesh().axes(0).size(), 16);
+  EXPECT_EQ(sharded.recipe.sequence_length(), 2048);
   EXPECT_FALSE(Make([](Measurement* r) { r->plan.sequence_parallel = false; }).plan.sequence_parallel());
 }
 
 TEST(RunPlan, AttentionAndRecompute) {
   const auto selective = [](Measurement* r) { r->plan.recompute = "selective (attention core)"; };
-  EXPECT_EQ(Make(selective, "Korthikanti 2022").plan.recompute().mode(), Recompute::SELECTIVE);
-  EXPECT_EQ(Make(selective, "Korthikanti 2022").plan.attention(), MATERIALIZED);
+  EXPECT_EQ(Make(selective, "megatron-2022").plan.recompute().mode(), Recompute::SELECTIVE);
+  EXPECT_EQ(Make(selective, "megatron-2022").plan.attention(), MATERIALIZED);
   // A fused kernel does that by itself.
   EXPECT_EQ(Make(selective).plan.recompute().mode(), Recompute::NONE);
   const auto kernel = [](const char* name) {
-    return Make([&](Measurement* r) { r->extra["attention_kernel"] = name; }, "Korthikanti").plan.attention();
+    return Make([&](Measurement* r) { r->extra["attention_kernel"] = name; }, "megatron-2022").plan.attention();
   };
   EXPECT_EQ(kernel("FlashAttention-2"), FUSED);
   EXPECT_EQ(kernel("no FlashAttention"), MATERIALIZED);
+  // What a framework means by it.
+  EXPECT_EQ(
+      Make([](Measurement* r) { r->plan.recompute = "selective (per op)"; }, "torchtitan").plan.recompute().every(), 2);
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.recompute = "none"; }, "torchtitan").plan.recompute().mode(),
+            Recompute::NONE);
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "odd"; }), HasSubstr("plan.recompute is 'odd'"));
+}
+
+TEST(RunPlan, TheRuntimeDecidesWhatTheRowDoesNot) {
+  const RunPlan old = Make([](Measurement* r) { r->plan.precision.clear(); }, "megatron-2020");
+  EXPECT_EQ(old.plan.precision().compute(), FP16);
+  EXPECT_EQ(old.plan.precision().grads(), FP16);
+  EXPECT_EQ(old.plan.transfer_placement(), DEFERRED);
+  EXPECT_FALSE(old.plan.overlap().all_reduce());
+  EXPECT_EQ(old.recipe.dropout(), 0.1);
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "bf16"; }, "megatron-2020").plan.precision().grads(), FP32);
+  EXPECT_EQ(Make([](Measurement*) {}, "internevo").plan.precision().grads(), BF16);
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "fp8"; }, "megatron-core-fp8").plan.precision().compute(),
+            BF16);
 }
 
 TEST(RunPlan, ShardingAndOffload) {
@@ -146,8 +182,8 @@ TEST(RunPlan, ShardingAndOffload) {
 TEST(RunPlan, ReasonsWhyNot) {
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.cp = 2; }), HasSubstr("plan.cp = 2"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.ep = 8; }), HasSubstr("plan.ep = 8"));
-  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8 (hybrid)"; }), HasSubstr("8-bit"));
-  EXPECT_EQ(Reason([](Measurement* r) { r->plan.dp.reset(); }), "plan.dp is not stated");
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8 (hybrid)"; }), HasSubstr("8 bits"));
+  EXPECT_EQ(Reason([](Measurement* r) { r->plan.tp.reset(); }), "plan.tp is not stated");
   EXPECT_EQ(Reason([](Measurement* r) { r->plan.global_batch.reset(); }), "plan.global_batch is not stated");
   EXPECT_THAT(Reason([](Measurement* r) { r->machine.gpus = 17; }), HasSubstr("do not make up the 17 devices"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.vpp = 100; }), HasSubstr("cannot be cut into 400 stages"));

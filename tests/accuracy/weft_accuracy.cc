@@ -20,10 +20,13 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/validate.h"
+#include "proto/validate_runtime.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/network/network_model.h"
+#include "simulator/runtime/runtime_memory.h"
 #include "tests/accuracy/accuracy.h"
 #include "tests/accuracy/accuracy_text.h"
+#include "tests/accuracy/family.h"
 #include "tests/accuracy/fit.h"
 #include "tests/accuracy/measurement.h"
 #include "tests/accuracy/predict.h"
@@ -42,35 +45,46 @@ struct Settings {
   std::string data, ranking, format = "text", cost, network = "analytic", only;
   std::vector<std::string> figures;
   std::string fit;
-  bool core = false;
+  bool core = false, whole = false;
   int64_t most_pairs = 0;
 };
 
-// "dgx-h100.device.tiles.half_depth=64".
-absl::Status SetFigure(const std::string& setting, Machines* machines) {
+// "dgx-h100.device.tiles.half_depth=64", "nanotron.host.launch_seconds=1e-5".
+absl::Status SetFigure(const std::string& setting, Machines* machines, Runtimes* runtimes) {
   const size_t dot = setting.find('.'), equals = setting.find('=');
   const std::string name = setting.substr(0, dot);
   if (dot == std::string::npos || equals == std::string::npos || equals < dot) {
-    return UsageError(absl::StrCat("--figure=", Quoted(setting), ": expected MACHINE.FIELD=VALUE"));
+    return UsageError(absl::StrCat("--figure=", Quoted(setting), ": expected NAME.FIELD=VALUE"));
+  }
+  const std::string field = setting.substr(dot + 1, equals - dot - 1), value = setting.substr(equals + 1);
+  if (const auto runtime = runtimes->find(name); runtime != runtimes->end()) {
+    WEFT_RETURN_IF_ERROR(SetField(&runtime->second, field, value));
+    return Validate(runtime->second);
   }
   const auto machine = machines->find(name);
   if (machine == machines->end()) {
     std::vector<std::string> known;
     for (const auto& entry : *machines) known.push_back(entry.first);
-    return UsageError(absl::StrCat("--figure=", Quoted(setting), ": no machine ", Quoted(name), NameHelp(name, known)));
+    for (const auto& entry : *runtimes) known.push_back(entry.first);
+    return UsageError(
+        absl::StrCat("--figure=", Quoted(setting), ": no machine or runtime ", Quoted(name), NameHelp(name, known)));
   }
-  WEFT_RETURN_IF_ERROR(
-      SetField(&machine->second, setting.substr(dot + 1, equals - dot - 1), setting.substr(equals + 1)));
+  WEFT_RETURN_IF_ERROR(SetField(&machine->second, field, value));
   return Validate(machine->second);
 }
 
-absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines& machines, const Settings& settings) {
-  WEFT_ASSIGN_OR_RETURN(const CompiledRun compiled, CompileRun(run, machines));
+absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
+                                         const Settings& settings) {
+  WEFT_ASSIGN_OR_RETURN(const CompiledRun compiled, CompileRun(run, machines, runtimes, settings.whole));
   WEFT_ASSIGN_OR_RETURN(const SimulationReport report,
-                        SimulateRun(compiled.program, compiled.cluster, settings.cost, settings.network));
+                        SimulateRun(compiled, compiled.cluster, compiled.runtime, settings.cost, settings.network));
   RunPrediction prediction;
   prediction.seconds = report.iteration_seconds();
-  prediction.bytes = static_cast<double>(report.planned_bytes());
+  int64_t bytes = report.planned_bytes();
+  if (FamilyOf(run.family).reserved) {
+    bytes += RuntimeBytes(compiled.program, compiled.runtime) - compiled.runtime.memory().reserved_bytes();
+  }
+  prediction.bytes = static_cast<double>(bytes);
   prediction.fits = report.fits();
   for (const RankReport& rank : report.per_rank()) {
     const double share = 1.0 / report.per_rank_size();
@@ -98,7 +112,7 @@ absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, C
   for (const auto& [run, compiled] : runs) {
     WEFT_ASSIGN_OR_RETURN(const Cluster cluster, MachineOfRun(*run, machine));
     WEFT_ASSIGN_OR_RETURN(const SimulationReport report,
-                          SimulateRun(compiled.program, cluster, settings.cost, settings.network));
+                          SimulateRun(compiled, cluster, compiled.runtime, settings.cost, settings.network));
     auto& [sum, count] = families[run->family];
     sum += std::abs(std::log(report.iteration_seconds() / *run->seconds));
     ++count;
@@ -109,7 +123,8 @@ absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, C
 }
 
 // --fit=MACHINE:FIELD,FIELD: prints the figures that suit the fitted half best.
-absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines, const Settings& settings) {
+absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines, const Runtimes& runtimes,
+                 const Settings& settings) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(settings.fit, absl::MaxSplits(':', 1));
   const auto machine = machines.find(parts.first);
   if (machine == machines.end() || parts.second.empty()) {
@@ -120,7 +135,7 @@ absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines,
   for (const Measurement& run : runs) {
     if (!IsFittedSource(run.source) || !run.seconds) continue;
     progress.Step(absl::StrCat("compiling ", run.id));
-    absl::StatusOr<CompiledRun> made = CompileRun(run, machines);
+    absl::StatusOr<CompiledRun> made = CompileRun(run, machines, runtimes);
     if (made.ok() && made->machine == parts.first) compiled.emplace_back(&run, *std::move(made));
   }
   FitOptions options;
@@ -147,7 +162,8 @@ absl::Status Run(const Settings& settings) {
     WEFT_ASSIGN_OR_RETURN(sets, ParseRankingSets(text, settings.ranking));
   }
   WEFT_ASSIGN_OR_RETURN(Machines machines, LoadMachines());
-  for (const std::string& setting : settings.figures) WEFT_RETURN_IF_ERROR(SetFigure(setting, &machines));
+  WEFT_ASSIGN_OR_RETURN(Runtimes runtimes, LoadRuntimes());
+  for (const std::string& setting : settings.figures) WEFT_RETURN_IF_ERROR(SetFigure(setting, &machines, &runtimes));
   if (!settings.only.empty() || settings.core) {
     const auto left_out = [&settings](const Measurement& run) {
       const bool named = absl::StrContains(run.id, settings.only) || absl::StrContains(run.family, settings.only);
@@ -157,7 +173,7 @@ absl::Status Run(const Settings& settings) {
     // Sets name runs that are left out now.
     sets.clear();
   }
-  if (!settings.fit.empty()) return Fit(data.runs, machines, settings);
+  if (!settings.fit.empty()) return Fit(data.runs, machines, runtimes, settings);
 
   Progress progress;
   int done = 0;
@@ -168,7 +184,7 @@ absl::Status Run(const Settings& settings) {
           return absl::StatusOr<RunPrediction>(absl::UnavailableError(
               absl::StrCat("left out: more pairs of stage and microbatch than --most-pairs=", settings.most_pairs)));
         }
-        return PredictRun(run, machines, settings);
+        return PredictRun(run, machines, runtimes, settings);
       }));
   progress.Done();
   if (!data.unread.empty()) {
@@ -201,9 +217,11 @@ absl::Status Main(const std::vector<std::string>& args) {
   flags.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &settings.network);
   flags.String("only", "TEXT", "runs with this in their id or family; without the sets", &settings.only);
   flags.Bool("core", "only the runs that are marked as core; without the sets", &settings.core);
+  flags.Bool("whole", "all microbatches of every run, instead of as many as show what one more takes", &settings.whole);
   flags.Int("most-pairs", "N", "leave out runs with more pairs of stage and microbatch, which take long; 0 = none",
             &settings.most_pairs, 0, int64_t{1} << 40);
-  flags.Repeated("figure", "MACHINE.FIELD=VALUE", "overrides a figure of a machine of the catalog", &settings.figures);
+  flags.Repeated("figure", "NAME.FIELD=VALUE", "overrides a figure of a machine or runtime of the catalog",
+                 &settings.figures);
   flags.String("fit", "MACHINE:FIELD,...", "instead: figures with which the fitted half of the runs fits best",
                &settings.fit);
   flags.Example("weft-accuracy --data=tests/accuracy/published.json --ranking=tests/accuracy/ranking_sets.json");

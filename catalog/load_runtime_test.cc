@@ -1,0 +1,57 @@
+#include "catalog/load_runtime.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "catalog/catalog.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(LoadRuntime, EveryRuntimeOfTheCatalogIsValidAndNamesItsSource) {
+  const std::vector<std::string> names = CatalogNames("runtimes");
+  EXPECT_GE(names.size(), 15u);
+  for (const std::string& name : names) {
+    const absl::StatusOr<Runtime> runtime = LoadRuntime(name);
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    EXPECT_EQ(runtime->name(), name);
+    EXPECT_FALSE(runtime->source().empty()) << name;
+    EXPECT_TRUE(runtime->base().empty()) << name;
+  }
+}
+
+TEST(LoadRuntime, WeftChangesNothing) {
+  const absl::StatusOr<Runtime> weft = LoadRuntime("weft");
+  ASSERT_TRUE(weft.ok()) << weft.status();
+  EXPECT_FALSE(weft->has_plan() || weft->has_host() || weft->has_memory() || weft->kernels_size() > 0 ||
+               weft->sums_under_backward() || weft->gathers_under_forward() || weft->tensor_pieces() > 0);
+}
+
+TEST(LoadRuntime, ABaseIsPartOfIt) {
+  const absl::StatusOr<Runtime> own = LoadRuntime("megatron-2022");
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ(own->plan().attention(), MATERIALIZED);
+  EXPECT_TRUE(own->plan().overlap().all_reduce());
+}
+
+TEST(LoadRuntime, ErrorsNameWhatIsWrong) {
+  EXPECT_THAT(std::string(LoadRuntime("megatron-cor").status().message()), HasSubstr("'megatron-core'"));
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/own.textproto";
+  std::ofstream(path) << "name: \"own\" base: \"megatron-cor\"";
+  EXPECT_THAT(std::string(LoadRuntime(path).status().message()), HasSubstr("own.textproto: runtime.base"));
+  std::ofstream(path) << "name: \"own\" tensor_pieces: -1";
+  EXPECT_THAT(std::string(LoadRuntime(path).status().message()),
+              HasSubstr("own.textproto: runtime.tensor_pieces = -1 must be at least 0"));
+  std::ofstream(path) << R"({"name": "own", "base": "deepspeed", "tensor_pieces": 2})";
+  const absl::StatusOr<Runtime> json = LoadRuntime(path);
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(json->tensor_pieces(), 2);
+  EXPECT_TRUE(json->sums_under_backward());
+}
+
+}  // namespace
+}  // namespace weft

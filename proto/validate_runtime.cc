@@ -1,0 +1,119 @@
+#include "proto/validate_runtime.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "proto/field_check.h"
+#include "proto/program.pb.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+constexpr double kLargestFactor = 1e6;
+constexpr double kLongest = 3600;
+constexpr int kLargestCapability = 1000;
+
+absl::Status CheckFactor(absl::string_view path, double value) {
+  if (value >= 0 && value <= kLargestFactor) return absl::OkStatus();
+  return BadField(path, value, absl::StrCat("at least 0 and at most ", kLargestFactor));
+}
+
+absl::Status CheckSeconds(absl::string_view path, double value) {
+  if (value >= 0 && value <= kLongest) return absl::OkStatus();
+  return BadField(path, value, absl::StrCat("at least 0 and at most ", kLongest));
+}
+
+std::vector<std::string> KernelNames() {
+  std::vector<std::string> names;
+  const google::protobuf::EnumDescriptor& kernels = *Kernel_descriptor();
+  for (int i = 0; i < kernels.value_count(); ++i) {
+    if (kernels.value(i)->number() != KERNEL_UNSPECIFIED) names.push_back(kernels.value(i)->name());
+  }
+  return names;
+}
+
+absl::Status ValidateKernels(const Runtime& runtime) {
+  const std::vector<std::string> known = KernelNames();
+  std::set<std::pair<std::string, int>> seen;
+  for (int i = 0; i < runtime.kernels_size(); ++i) {
+    const KernelForm& form = runtime.kernels(i);
+    const std::string path = absl::StrCat("runtime.kernels[", i, "]");
+    WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), form.kernel(), known));
+    WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".launches"), form.launches(), 0, 1000));
+    WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".bytes"), form.bytes()));
+    WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".time"), form.time()));
+    WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".from_compute_capability"), form.from_compute_capability(), 0,
+                                     kLargestCapability));
+    WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
+                                     0, kLargestCapability));
+    if (form.below_compute_capability() > 0 && form.below_compute_capability() <= form.from_compute_capability()) {
+      return BadField(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
+                      absl::StrCat("0 or greater than from_compute_capability, ", form.from_compute_capability()));
+    }
+    if (!seen.insert({form.kernel(), form.from_compute_capability()}).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".kernel = ", Quoted(form.kernel()),
+                       " is listed twice with from_compute_capability = ", form.from_compute_capability()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePlanDefaults(const Plan& plan) {
+  const auto refused = [](absl::string_view field) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("runtime.plan.", field, " is set; it is of one model and machine, not of a framework"));
+  };
+  if (plan.has_mesh()) return refused("mesh");
+  if (plan.has_partition()) return refused("partition");
+  if (plan.has_offload()) return refused("offload");
+  if (plan.has_schedule() && !plan.schedule().definition().empty()) return refused("schedule.definition");
+  if (plan.recompute().layers_size() > 0) return refused("recompute.layers");
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("runtime.plan.gradient_bucket_bytes", plan.gradient_bucket_bytes(), 0));
+  WEFT_RETURN_IF_ERROR(CheckWithin("runtime.plan.zero.stage", plan.zero().stage(), 0, 3));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const Runtime& runtime) {
+  WEFT_RETURN_IF_ERROR(CheckNotEmpty("runtime.name", runtime.name()));
+  if (runtime.has_dropout()) WEFT_RETURN_IF_ERROR(CheckProbability("runtime.dropout", runtime.dropout()));
+  WEFT_RETURN_IF_ERROR(ValidatePlanDefaults(runtime.plan()));
+  WEFT_RETURN_IF_ERROR(ValidateKernels(runtime));
+  WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.launch_seconds", runtime.host().launch_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.microbatch_seconds", runtime.host().microbatch_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.step_seconds", runtime.host().step_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckWithin("runtime.tensor_pieces", runtime.tensor_pieces(), 0, 64));
+  const RuntimeMemory& memory = runtime.memory();
+  WEFT_RETURN_IF_ERROR(CheckWithin("runtime.memory.reserved_bytes", memory.reserved_bytes(), 0, int64_t{1} << 50));
+  WEFT_RETURN_IF_ERROR(CheckProbability("runtime.memory.fragmentation", memory.fragmentation()));
+  return CheckWithin("runtime.memory.block_bytes", memory.block_bytes(), 0, int64_t{1} << 30);
+}
+
+Runtime Derived(const Runtime& base, const Runtime& runtime) {
+  Runtime derived = base;
+  Runtime own = runtime;
+  std::set<std::string> replaced;
+  for (const KernelForm& form : own.kernels()) replaced.insert(form.kernel());
+  derived.clear_kernels();
+  for (const KernelForm& form : base.kernels()) {
+    if (replaced.count(form.kernel()) == 0) *derived.add_kernels() = form;
+  }
+  derived.MergeFrom(own);
+  return derived;
+}
+
+Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
+  Plan under = runtime.plan();
+  under.MergeFrom(plan);
+  return under;
+}
+
+}  // namespace weft

@@ -1,0 +1,22 @@
+#include "simulator/runtime/as_run_by.h"
+
+#include "simulator/runtime/hidden_collectives.h"
+#include "simulator/runtime/split_collectives.h"
+#include "simulator/runtime/tensor_pieces.h"
+
+namespace weft {
+
+std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
+  if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
+      !runtime.collectives_per_tensor()) {
+    return std::nullopt;
+  }
+  Program as_run = program;
+  if (runtime.sums_under_backward()) HideGradientSums(&as_run);
+  if (runtime.gathers_under_forward()) HideWeightGathers(&as_run);
+  if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
+  CutTensorCollectives(runtime.tensor_pieces(), &as_run);
+  return as_run;
+}
+
+}  // namespace weft

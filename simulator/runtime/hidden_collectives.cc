@@ -1,0 +1,267 @@
+#include "simulator/runtime/hidden_collectives.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/runtime/program_edit.h"
+
+namespace weft {
+namespace {
+
+bool IsCollectiveAction(const Action& action) {
+  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
+}
+
+bool WritesGradients(ActionKind kind) {
+  return kind == BACKWARD || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
+}
+
+// Members of such a group run other templates, whose segments need not have the step at the same place.
+bool CrossesStages(const Group& group) {
+  return std::any_of(group.axes().begin(), group.axes().end(),
+                     [](const AxisSubset& axis) { return axis.axis() == "pipe"; });
+}
+
+std::set<int32_t> BuffersOf(const google::protobuf::RepeatedField<int32_t>& list) { return {list.begin(), list.end()}; }
+
+bool Touches(const Segment& segment, const Action& action, const google::protobuf::RepeatedField<int32_t>& values,
+             const std::set<int32_t>& buffers) {
+  return std::any_of(values.begin(), values.end(), [&](int32_t value) {
+    return buffers.count(action.operands(segment.values(value).operand())) > 0;
+  });
+}
+
+// Positions in a body of the collectives that become steps, and what becomes of them.
+struct Move {
+  int collective = 0;
+  int host = 0;
+  JoiningStep joining;
+};
+
+class Mover {
+ public:
+  Mover(Program* program, Template* t) : program_(program), template_(t) {
+    for (int i = 0; i < t->body_size(); ++i) position_[t->body(i).id()] = i;
+  }
+
+  void HideSums() {
+    // Last writer of each buffer so far; of what a moved collective writes, the move.
+    std::map<int32_t, int> writer, moved;
+    for (int i = 0; i < template_->body_size(); ++i) {
+      const Action& action = template_->body(i);
+      if (WritesGradients(action.kind())) {
+        const Segment& segment = program_->segments(action.segment());
+        for (int j = 0; j < action.operands_size(); ++j) {
+          if (segment.operands(j).access() != READ) writer[action.operands(j)] = i;
+        }
+      }
+      if (!IsCollectiveAction(action) || action.purpose() != GRADIENT_SYNC || CrossesStages(action.group())) continue;
+      Move move = {.collective = i, .host = -1, .joining = {}};
+      std::vector<int> after;
+      bool known = true;
+      for (const int32_t source : action.sources()) {
+        if (const auto found = moved.find(source); found != moved.end()) {
+          after.push_back(found->second);
+          move.host = std::max(move.host, moves_[found->second].host);
+        } else if (const auto written = writer.find(source); written != writer.end()) {
+          move.host = std::max(move.host, written->second);
+        } else {
+          known = false;
+        }
+      }
+      if (!known || move.host < 0 || !OnlyWaitsFor(action, move.host)) continue;
+      // A chain stays in one segment.
+      if (std::any_of(after.begin(), after.end(), [&](int m) { return moves_[m].host != move.host; })) continue;
+      std::sort(after.begin(), after.end());
+      after.erase(std::unique(after.begin(), after.end()), after.end());
+      move.joining.after = std::move(after);
+      const Action& host = template_->body(move.host);
+      const Segment& segment = program_->segments(host.segment());
+      const std::set<int32_t> sources = BuffersOf(action.sources());
+      int last = -1;
+      for (int s = 0; s < segment.steps_size(); ++s) {
+        if (Touches(segment, host, segment.steps(s).outputs(), sources)) last = s;
+      }
+      for (const int m : move.joining.after) last = std::max(last, moves_[m].joining.behind);
+      if (last < 0) continue;
+      move.joining.behind = last;
+      for (const int32_t destination : action.destinations()) moved[destination] = static_cast<int>(moves_.size());
+      moves_.push_back(std::move(move));
+    }
+    Apply(/*sums=*/true);
+  }
+
+  void HideGathers() {
+    for (int i = 0; i < template_->body_size(); ++i) {
+      const Action& action = template_->body(i);
+      if (action.kind() != ALL_GATHER || action.purpose() != GATHER_WEIGHTS || CrossesStages(action.group())) continue;
+      const std::set<int32_t> gathered = BuffersOf(action.destinations());
+      int host = -1;
+      bool waited_here = false;
+      for (int j = 0; j < template_->body_size() && !waited_here; ++j) {
+        const Action& other = template_->body(j);
+        for (const Dependency& dep : other.deps()) {
+          if (dep.action() != action.id()) continue;
+          waited_here = waited_here || dep.distance() == 0;
+          if (host < 0 && dep.distance() == 1 && (other.kind() == FORWARD || other.kind() == FORWARD_BACKWARD))
+            host = j;
+        }
+      }
+      if (host < 0 || waited_here || host >= i || AwaitsRecv(template_->body(host))) continue;
+      const Action& forward = template_->body(host);
+      const Segment& segment = program_->segments(forward.segment());
+      Move move = {.collective = i, .host = host, .joining = {}};
+      for (int s = 0; s < segment.steps_size(); ++s) {
+        if (Touches(segment, forward, segment.steps(s).inputs(), gathered)) move.joining.awaited_by.push_back(s);
+      }
+      if (!move.joining.awaited_by.empty()) moves_.push_back(std::move(move));
+    }
+    // In the order in which the forward needs them.
+    std::stable_sort(moves_.begin(), moves_.end(), [](const Move& a, const Move& b) {
+      return a.joining.awaited_by.front() < b.joining.awaited_by.front();
+    });
+    Apply(/*sums=*/false);
+  }
+
+ private:
+  bool AwaitsRecv(const Action& action) const {
+    return std::any_of(action.deps().begin(), action.deps().end(), [&](const Dependency& dep) {
+      const auto found = position_.find(dep.action());
+      return found != position_.end() && template_->body(found->second).kind() == RECV;
+    });
+  }
+
+  // Of this repetition, for nothing behind the action at `host` but collectives that move into it too.
+  bool OnlyWaitsFor(const Action& action, int host) const {
+    return std::all_of(action.deps().begin(), action.deps().end(), [&](const Dependency& dep) {
+      const auto found = position_.find(dep.action());
+      if (dep.distance() > 0 || found == position_.end() || found->second <= host) return true;
+      return std::any_of(moves_.begin(), moves_.end(),
+                         [&](const Move& move) { return move.collective == found->second && move.host == host; });
+    });
+  }
+
+  void Apply(bool sums) {
+    if (moves_.empty()) return;
+    std::map<int, std::vector<int>> by_host;
+    std::map<int32_t, int> move_of_id;
+    for (size_t m = 0; m < moves_.size(); ++m) {
+      by_host[moves_[m].host].push_back(static_cast<int>(m));
+      move_of_id[template_->body(moves_[m].collective).id()] = static_cast<int>(m);
+    }
+    for (const auto& [host, members] : by_host) {
+      Action* action = template_->mutable_body(host);
+      Segment segment = program_->segments(action->segment());
+      std::vector<JoiningStep> joining;
+      std::map<int, int> place;
+      for (const int m : members) {
+        place[m] = static_cast<int>(joining.size());
+        JoiningStep step = moves_[m].joining;
+        step.step = StepOf(*template_, template_->body(moves_[m].collective), action, &segment);
+        step.step.set_detached(sums);
+        if (sums) step.step.add_deps(step.behind);
+        for (int& other : step.after) other = place.at(other);
+        joining.push_back(std::move(step));
+      }
+      Join(joining, &segment);
+      action->set_segment(program_->segments_size());
+      *program_->add_segments() = std::move(segment);
+    }
+    MoveDependencies(move_of_id, sums);
+    MoveReleases(move_of_id, sums);
+    google::protobuf::RepeatedPtrField<Action> kept;
+    for (Action& action : *template_->mutable_body()) {
+      if (move_of_id.count(action.id()) == 0) *kept.Add() = std::move(action);
+    }
+    template_->mutable_body()->Swap(&kept);
+  }
+
+  // What a moved collective waited for, its host waits for; what waited for it waits for the host.
+  void MoveDependencies(const std::map<int32_t, int>& move_of_id, bool sums) {
+    const auto waits_of = [&](int m) {
+      std::vector<Dependency> waits;
+      for (const Dependency& dep : template_->body(moves_[m].collective).deps()) {
+        if (move_of_id.count(dep.action()) == 0) waits.push_back(dep);
+      }
+      return waits;
+    };
+    for (const Move& move : moves_) {
+      Action* host = template_->mutable_body(move.host);
+      for (const Dependency& dep : template_->body(move.collective).deps()) {
+        const bool itself = dep.action() == host->id() && dep.distance() == 0;
+        const auto found = move_of_id.find(dep.action());
+        if (itself || (found != move_of_id.end() && (sums || dep.distance() > 0))) continue;
+        AddDependency(dep.action(), dep.distance() + (sums ? 0 : 1), dep.detached(), host);
+      }
+    }
+    for (auto* list : {template_->mutable_prologue(), template_->mutable_body(), template_->mutable_epilogue()}) {
+      for (Action& action : *list) {
+        if (move_of_id.count(action.id()) > 0) continue;
+        const google::protobuf::RepeatedPtrField<Dependency> deps = action.deps();
+        action.clear_deps();
+        for (const Dependency& dep : deps) {
+          const auto found = move_of_id.find(dep.action());
+          if (found == move_of_id.end()) {
+            AddDependency(dep.action(), dep.distance(), dep.detached(), &action);
+            continue;
+          }
+          const Move& move = moves_[found->second];
+          const Action& host = template_->body(move.host);
+          if (sums) {
+            if (action.id() != host.id() || dep.distance() > 0) AddDependency(host.id(), dep.distance(), true, &action);
+            continue;
+          }
+          // The forward itself, and what comes behind it on its stream, need no more; what only waits for the bytes of
+          // the parts waits for what made them.
+          const auto own = position_.find(action.id());
+          const bool computes = action.segment() > 0 || action.operands_size() > 0;
+          if (list == template_->mutable_body() && own != position_.end() && own->second >= move.host && computes) {
+            if (own->second > move.host) AddDependency(host.id(), dep.distance() - 1, false, &action);
+            continue;
+          }
+          for (const Dependency& wait : waits_of(found->second)) {
+            AddDependency(wait.action(), wait.distance() + dep.distance(), wait.detached(), &action);
+          }
+        }
+      }
+    }
+  }
+
+  // Of sums, to the host; of gathers, to what made the parts: a lifetime does not go on in the next repetition.
+  void MoveReleases(const std::map<int32_t, int>& move_of_id, bool sums) {
+    for (const Move& move : moves_) {
+      const Action& collective = template_->body(move.collective);
+      if (collective.releases_size() == 0) continue;
+      int to = sums ? move.host : -1;
+      for (const Dependency& dep : collective.deps()) {
+        const auto found = position_.find(dep.action());
+        if (sums || dep.distance() > 0 || found == position_.end() || move_of_id.count(dep.action()) > 0) continue;
+        to = std::max(to, found->second);
+      }
+      if (to >= 0) template_->mutable_body(to)->mutable_releases()->MergeFrom(collective.releases());
+    }
+  }
+
+  Program* program_;
+  Template* template_;
+  std::map<int32_t, int> position_;
+  std::vector<Move> moves_;
+};
+
+}  // namespace
+
+void HideGradientSums(Program* program) {
+  if (program->steps_per_repetition() > 0) return;
+  for (Template& t : *program->mutable_templates()) Mover(program, &t).HideSums();
+}
+
+void HideWeightGathers(Program* program) {
+  if (program->steps_per_repetition() > 0) return;
+  for (Template& t : *program->mutable_templates()) Mover(program, &t).HideGathers();
+}
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+#include "simulator/runtime/runtime_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "proto/status.h"
+#include "simulator/cost/step_shapes.h"
+
+namespace weft {
+namespace {
+
+// The last form of the kernel that is for the device, or null.
+const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) {
+  const KernelForm* found = nullptr;
+  const std::string& name = Kernel_Name(kernel);
+  for (const KernelForm& form : runtime.kernels()) {
+    if (form.kernel() != name || capability < form.from_compute_capability()) continue;
+    if (form.below_compute_capability() > 0 && capability >= form.below_compute_capability()) continue;
+    found = &form;
+  }
+  return found;
+}
+
+int Launches(const KernelForm* form) { return form == nullptr ? 1 : std::max(1, form->launches()); }
+
+double FactorOf(double stated) { return stated > 0 ? stated : 1; }
+
+int64_t Scaled(int64_t value, double factor) {
+  return static_cast<int64_t>(std::min(static_cast<double>(value) * factor, 0x1p62));
+}
+
+}  // namespace
+
+absl::StatusOr<Time> RuntimeSteps::OnDevice(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
+                                            const CostOptions& options) const {
+  const Segment& of = program_.segments(segment);
+  const Step& stated = of.steps(step);
+  const StepShapes shapes = ShapesOf(of, stated);
+  const KernelForm* form = FormOf(runtime_, stated.kernel(), cluster.device().compute_capability());
+  if (form == nullptr || stated.stream() != COMPUTE) return cost_(stated, shapes, kind, index, cluster, options);
+  Time time;
+  if (FactorOf(form->bytes()) == 1) {
+    WEFT_ASSIGN_OR_RETURN(time, cost_(stated, shapes, kind, index, cluster, options));
+  } else {
+    Step moved = stated;
+    moved.mutable_work()->set_bytes(Scaled(stated.work().bytes(), FactorOf(form->bytes())));
+    WEFT_ASSIGN_OR_RETURN(time, cost_(moved, shapes, kind, index, cluster, options));
+  }
+  const double launches = cluster.device().launch_seconds() * (Launches(form) - 1);
+  return Time{Scaled(time.ps, FactorOf(form->time())) + FromSeconds(launches).ps};
+}
+
+absl::StatusOr<double> RuntimeSteps::HostShare(int segment, ActionKind kind, const Cluster& cluster,
+                                               const CostOptions& options) {
+  if (!(runtime_.host().launch_seconds() > 0)) return 1.0;
+  const auto [found, is_new] = host_shares_.try_emplace({segment, kind, &cluster}, 1.0);
+  if (!is_new) return found->second;
+  CostOptions alone = options;
+  alone.collectives = 0;
+  const Segment& of = program_.segments(segment);
+  double device = 0, launches = 0;
+  int index = 0;
+  for (int i = 0; i < of.steps_size(); ++i) {
+    if (of.steps(i).stream() != COMPUTE) continue;
+    WEFT_ASSIGN_OR_RETURN(const Time time, OnDevice(segment, i, kind, index++, cluster, alone));
+    device += ToSeconds(time);
+    launches += Launches(FormOf(runtime_, of.steps(i).kernel(), cluster.device().compute_capability()));
+  }
+  if (device > 0) found->second = std::max(1.0, launches * runtime_.host().launch_seconds() / device);
+  return found->second;
+}
+
+absl::StatusOr<Time> RuntimeSteps::Cost(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
+                                        const CostOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const Time device, OnDevice(segment, step, kind, index, cluster, options));
+  if (program_.segments(segment).steps(step).stream() != COMPUTE || device.ps == 0) return device;
+  WEFT_ASSIGN_OR_RETURN(const double share, HostShare(segment, kind, cluster, options));
+  Time time = device;
+  if (share > 1) {
+    // What the host needs does not grow with what the device is slowed by.
+    CostOptions alone = options;
+    alone.collectives = 0;
+    WEFT_ASSIGN_OR_RETURN(const Time own, OnDevice(segment, step, kind, index, cluster, alone));
+    time.ps = std::max(time.ps, Scaled(own.ps, share));
+  }
+  if (index != 0) return time;
+  double wait = 0;
+  switch (kind) {
+    case FORWARD:
+    case BACKWARD:
+    case BACKWARD_INPUT:
+      wait = runtime_.host().microbatch_seconds();
+      break;
+    case FORWARD_BACKWARD:
+      wait = 2 * runtime_.host().microbatch_seconds();
+      break;
+    case OPTIMIZER_STEP:
+      wait = runtime_.host().step_seconds();
+      break;
+    default:
+      break;
+  }
+  return Time{time.ps + FromSeconds(wait).ps};
+}
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+#include "tests/accuracy/family.h"
+
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "catalog/catalog.h"
+
+namespace weft {
+namespace {
+
+// Tiers are those of the collection of measurements (README.md).
+constexpr Family kFamilies[] = {
+    {"AxoNN 2021", "C", "axonn", false},
+    {"AxoNN-4D", "C", "axonn", false},
+    {"Aleph Alpha layouts", "A", "aleph-alpha", false},
+    {"BigScience BLOOM", "A", "bloom", false},
+    {"BigScience V100", "B", "megatron-deepspeed", false},
+    {"Chimera", "C", "megatron-2020", false},
+    {"FlashAttention-2", "C", "megatron-core-blocking", false},
+    {"Hanayo", "C", "megatron-2020", false},
+    {"IBM fms-fsdp", "B", "fms-fsdp", false},
+    {"InternEvo", "A", "internevo", false},
+    {"Korthikanti", "A", "megatron-2022", false},
+    {"Llama 3 Table", "C", "megatron-core", false},
+    {"MT-NLG", "B", "megatron-2020", false},
+    {"MegaScale", "A", "megascale", false},
+    {"Megatron-Bridge", "B", "megatron-core", false},
+    {"Megatron-Core", "B", "megatron-core", false},
+    {"Megatron-LM 2020", "A", "megatron-2020", false},
+    {"Megatron-LM SC21", "B", "megatron-2020", false},
+    {"MosaicML llm-foundry", "A", "llm-foundry", false},
+    {"NVIDIA DGXC", "A", "megatron-core", false},
+    {"NVIDIA NeMo", "B", "megatron-core", false},
+    {"SimuMax", "A", "megatron-core-blocking", false},
+    {"Single published", "C", "megatron-core", false},
+    {"Small", "B", "llm.c", false},
+    {"Zero Bubble", "A", "megatron-2022", false},
+    {"nanotron", "B", "nanotron", true},
+    {"stas00", "B", "transformers", true},
+    {"torchtitan", "A", "torchtitan", true},
+    {"vTrain", "A", "megatron-deepspeed", false},
+};
+
+constexpr Family kOther = {"", "", "megatron-core", false};
+
+bool Says(const Measurement& run, const char* name, absl::string_view value) {
+  const auto found = run.extra.find(name);
+  return found != run.extra.end() && absl::EqualsIgnoreCase(found->second, value);
+}
+
+bool Mentions(const Measurement& run, const char* name, absl::string_view text) {
+  const auto found = run.extra.find(name);
+  return found != run.extra.end() && absl::StrContains(absl::AsciiStrToLower(found->second), text);
+}
+
+}  // namespace
+
+const Family& FamilyOf(absl::string_view family) {
+  for (const Family& known : kFamilies) {
+    if (absl::StartsWith(family, known.name)) return known;
+  }
+  return kOther;
+}
+
+std::string RuntimeOf(const Measurement& run) {
+  std::string name(FamilyOf(run.family).runtime);
+  if (Mentions(run, "framework", "zero-3") || (run.plan.zero_stage == 3 && absl::StartsWith(name, "megatron-2020")) ||
+      (run.plan.zero_stage == 3 && name == "axonn")) {
+    name = "deepspeed";
+  }
+  const auto vary = [&name](absl::string_view suffix) {
+    const std::string varied = absl::StrCat(name, suffix);
+    if (FindInCatalog("runtimes", varied).ok()) name = varied;
+  };
+  if (Says(run, "torch_compile", "true")) vary("-compile");
+  if (Says(run, "fused_rmsnorm", "false")) vary("-plain-norm");
+  if (absl::StrContains(absl::AsciiStrToLower(run.plan.precision), "fp8")) vary("-fp8");
+  return name;
+}
+
+}  // namespace weft

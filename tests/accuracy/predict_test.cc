@@ -1,0 +1,111 @@
+#include "tests/accuracy/predict.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+Measurement SmallRun() {
+  Measurement run;
+  run.id = "run";
+  run.family = "Megatron-Core";
+  run.model.kind = "dense-gpt";
+  run.model.layers = 8;
+  run.model.hidden = 512;
+  run.model.heads = 8;
+  run.model.ffn_hidden = 2048;
+  run.model.vocabulary = 1024;
+  run.model.sequence = 256;
+  run.machine.gpu = "A100";
+  run.machine.gpus = 8;
+  run.plan.tp = 2;
+  run.plan.pp = 2;
+  run.plan.dp = 2;
+  run.plan.zero_stage = 1;
+  run.plan.micro_batch = 1;
+  run.plan.global_batch = 48;
+  run.plan.schedule = "1f1b";
+  run.plan.recompute = "none";
+  run.plan.precision = "bf16";
+  return run;
+}
+
+struct Known {
+  Machines machines;
+  Runtimes runtimes;
+};
+
+Known Load() {
+  const absl::StatusOr<Machines> machines = LoadMachines();
+  const absl::StatusOr<Runtimes> runtimes = LoadRuntimes();
+  EXPECT_TRUE(machines.ok()) << machines.status();
+  EXPECT_TRUE(runtimes.ok()) << runtimes.status();
+  return {machines.value_or(Machines()), runtimes.value_or(Runtimes())};
+}
+
+SimulationReport Predicted(const Measurement& run, bool whole) {
+  const Known known = Load();
+  const absl::StatusOr<CompiledRun> compiled = CompileRun(run, known.machines, known.runtimes, whole);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  if (!compiled.ok()) return {};
+  EXPECT_EQ(compiled->longer.has_value(), !whole);
+  const auto report = SimulateRun(*compiled, compiled->cluster, compiled->runtime, "tiles", "analytic");
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.value_or(SimulationReport());
+}
+
+TEST(Predict, FewMicrobatchesTellWhatManyTake) {
+  for (const char* schedule : {"1f1b", "interleaved-1f1b", "zero-bubble ZB-1p"}) {
+    Measurement run = SmallRun();
+    run.plan.schedule = schedule;
+    const SimulationReport whole = Predicted(run, true), shorter = Predicted(run, false);
+    EXPECT_NEAR(shorter.iteration_seconds() / whole.iteration_seconds(), 1, 0.005) << schedule;
+    EXPECT_NEAR(shorter.per_rank(0).busy_seconds() / whole.per_rank(0).busy_seconds(), 1, 0.005) << schedule;
+    EXPECT_EQ(shorter.runtime(), "megatron-core");
+  }
+}
+
+TEST(Predict, ShorterRunsAreShorter) {
+  EXPECT_EQ(ShorterRuns(6, 1, 1), std::nullopt);
+  EXPECT_EQ(ShorterRuns(8, 1, 1), std::make_pair(int64_t{3}, int64_t{4}));
+  EXPECT_EQ(ShorterRuns(192, 8, 6), std::make_pair(int64_t{16}, int64_t{24}));
+  EXPECT_EQ(ShorterRuns(40, 8, 6), std::nullopt);
+}
+
+TEST(Predict, SwitchesOfARowReachItsRuntime) {
+  const Known known = Load();
+  Measurement run = SmallRun();
+  run.extra["tp_overlap"] = "false";
+  const absl::StatusOr<CompiledRun> off = CompileRun(run, known.machines, known.runtimes);
+  ASSERT_TRUE(off.ok()) << off.status();
+  EXPECT_EQ(off->runtime.tensor_pieces(), 0);
+  run.extra["tp_overlap"] = "true";
+  const absl::StatusOr<CompiledRun> on = CompileRun(run, known.machines, known.runtimes);
+  ASSERT_TRUE(on.ok()) << on.status();
+  EXPECT_EQ(on->runtime.tensor_pieces(), 4);
+}
+
+TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
+  const Known known = Load();
+  Measurement run = SmallRun();
+  run.machine.gpus = 12;
+  run.plan.dp = 3;
+  const absl::StatusOr<CompiledRun> refused = CompileRun(run, known.machines, known.runtimes);
+  // 3 has no smaller divisor but 1.
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cannot be cut over"));
+  run.machine.gpus = 24;
+  run.plan.dp = 6;
+  const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->assumptions, Contains("states cut over 2 of 6 replicas"));
+}
+
+}  // namespace
+}  // namespace weft
