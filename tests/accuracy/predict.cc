@@ -67,6 +67,8 @@ int64_t AxisOf(const Plan& plan, absl::string_view name) {
 int64_t Shorten(RunPlan* plan, CompiledRun* made) {
   const std::string& schedule = plan->plan.schedule().name();
   if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") return 0;
+  constexpr int64_t kMost = int64_t{1} << 20;
+  if (plan->recipe.microbatch_sequences() > kMost || AxisOf(plan->plan, "data") > kMost) return 0;
   const int64_t samples = AxisOf(plan->plan, "data") * plan->recipe.microbatch_sequences();
   if (samples <= 0 || plan->recipe.global_batch_sequences() % samples != 0) return 0;
   const int64_t microbatches = plan->recipe.global_batch_sequences() / samples;

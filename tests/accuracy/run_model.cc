@@ -109,7 +109,8 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
 
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
   Measurement::Model& model = run->model;
-  if (!absl::StartsWith(model.kind, "dense-gpt") || !model.hidden) return;
+  constexpr int64_t kWidest = int64_t{1} << 20;
+  if (!absl::StartsWith(model.kind, "dense-gpt") || !model.hidden || *model.hidden > kWidest) return;
   const int64_t width = *model.hidden;
   const auto assume = [&](std::optional<int64_t>* size, int64_t value, absl::string_view name) {
     *size = value;
@@ -117,7 +118,8 @@ void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
   };
   if (!model.layers && model.billions) {
     const double squared = static_cast<double>(width) * static_cast<double>(width);
-    const double blocks = *model.billions * 1e9 - static_cast<double>(model.vocabulary.value_or(51200) * width);
+    const double blocks =
+        *model.billions * 1e9 - static_cast<double>(model.vocabulary.value_or(51200)) * static_cast<double>(width);
     if (blocks > 0 && blocks / (12 * squared) < 1e4) {
       assume(&model.layers, std::max<int64_t>(1, std::llround(blocks / (12 * squared))),
              "layers, as its parameters give");
@@ -129,7 +131,7 @@ void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
     while (heads < width && (width % heads != 0 || heads % tensor != 0)) ++heads;
     if (width % heads == 0) assume(&model.heads, heads, "heads");
   }
-  if (!model.ffn_hidden && width < int64_t{1} << 40) assume(&model.ffn_hidden, 4 * width, "columns between");
+  if (!model.ffn_hidden) assume(&model.ffn_hidden, 4 * width, "columns between");
 }
 
 absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/accuracy/framework.h"
+#include "catalog/load_runtime.h"
+#include "tests/accuracy/family.h"
 #include "tests/accuracy/machine.h"
 #include "tests/accuracy/measurement.h"
 #include "tests/accuracy/run_model.h"
@@ -37,17 +38,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   base.set_devices_per_node(8);
   base.set_nics_per_node(8);
   base.mutable_device()->set_memory_bytes(int64_t{80} << 30);
-  for (const weft::Measurement& run : measurements->runs) {
+  for (weft::Measurement run : measurements->runs) {
     std::vector<std::string> assumptions;
-    const weft::Framework& framework = weft::FrameworkOf(run.family);
-    const auto plan = weft::PlanOf(run, framework, &assumptions);
+    weft::CompleteSizes(&run, &assumptions);
+    const auto runtime = weft::LoadRuntime(weft::RuntimeOf(run));
+    Require(runtime.ok());
+    const auto plan = weft::PlanOf(run, *runtime, &assumptions);
     if (!plan.ok()) RequireMessage(plan.status());
     const auto machine = weft::MachineOf(run, base, &assumptions);
     Require(!machine.ok() || machine->nodes() * machine->devices_per_node() >= *run.machine.gpus);
     (void)weft::CatalogMachineOf(run.machine.gpu);
     // Building thousands of layers tells no more.
     if (run.model.layers.value_or(0) > 20) continue;
-    const auto model = weft::ModelOf(run, framework, &assumptions);
+    const auto model = weft::ModelOf(run, *runtime, &assumptions);
     if (!model.ok()) Require(!model.status().message().empty());
   }
   return 0;
