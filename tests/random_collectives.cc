@@ -7,6 +7,15 @@
 
 namespace weft {
 namespace random_program {
+namespace {
+
+// What belongs together has one algorithm (rule P4).
+const char* AlgorithmOf(Purpose purpose) {
+  constexpr const char* kAlgorithms[] = {"ring", "tree", "halving-doubling", "hierarchical", "direct"};
+  return kAlgorithms[purpose % 5];
+}
+
+}  // namespace
 
 int64_t Generator::AxisOf(const std::string& name) const { return AxisSize(program_.mesh(), name); }
 
@@ -73,7 +82,7 @@ void Generator::CollectiveSegment() {
     step->clear_work();
     *step->mutable_collective()->mutable_group() = communicators[which].first;
     step->mutable_collective()->set_purpose(communicators[which].second);
-    step->mutable_collective()->set_algorithm("ring");
+    step->mutable_collective()->set_algorithm(AlgorithmOf(communicators[which].second));
     if (random_.Chance(0.3)) step->set_detached(true);
     return step;
   };
@@ -233,7 +242,7 @@ void Generator::Collective() {
     if (shared) draft.one_part = false;
     *draft.action.mutable_group() = group;
     draft.action.set_purpose(shared ? static_cast<Purpose>(TENSOR + purpose % 3) : purpose);
-    draft.action.set_algorithm("ring");
+    draft.action.set_algorithm(AlgorithmOf(draft.action.purpose()));
     draft.action.mutable_sources()->Assign(sources.begin(), sources.end());
     draft.action.mutable_destinations()->Assign(destinations.begin(), destinations.end());
     const int id = static_cast<int>(t.drafts.size()) - 1;
