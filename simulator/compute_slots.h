@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <queue>
 #include <tuple>
 #include <vector>
@@ -14,10 +15,18 @@ namespace weft {
 class ComputeSlots {
  public:
   // `slots_per_node` = 0 or at least `devices_per_node`: no limit. A rank keeps its slot for less than `turn`.
-  ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node, int64_t turn)
-      : devices_per_node_(std::max<int64_t>(devices_per_node, 1)), turn_(turn) {
-    if (slots_per_node <= 0 || slots_per_node >= devices_per_node_) return;
-    nodes_.assign((ranks + devices_per_node_ - 1) / devices_per_node_, {slots_per_node, {}, false});
+  // `node_of_rank` is empty where ranks fill nodes in order.
+  ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node, int64_t turn,
+               const std::vector<int64_t>& node_of_rank)
+      : turn_(turn) {
+    devices_per_node = std::max<int64_t>(devices_per_node, 1);
+    if (slots_per_node <= 0 || slots_per_node >= devices_per_node) return;
+    std::map<int64_t, int64_t> index;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const int64_t node = node_of_rank.empty() ? rank / devices_per_node : node_of_rank[rank];
+      node_of_.push_back(index.try_emplace(node, static_cast<int64_t>(index.size())).first->second);
+    }
+    nodes_.assign(index.size(), {slots_per_node, {}, false});
     holders_.assign(ranks, {});
   }
 
@@ -55,8 +64,8 @@ class ComputeSlots {
       Holder& holder = holders_[rank];
       if (!holder.between) continue;
       holder.between = false;
-      ++nodes_[rank / devices_per_node_].free;
-      MarkChanged(rank / devices_per_node_);
+      ++nodes_[node_of_[rank]].free;
+      MarkChanged(node_of_[rank]);
       if (holder.next >= 0) Queue(now, rank, holder.next);
     }
     ended_.clear();
@@ -102,8 +111,8 @@ class ComputeSlots {
   };
 
   void Queue(int64_t ready, int32_t rank, int32_t stream) {
-    nodes_[rank / devices_per_node_].waiting.push_back({ready, rank, stream});
-    MarkChanged(rank / devices_per_node_);
+    nodes_[node_of_[rank]].waiting.push_back({ready, rank, stream});
+    MarkChanged(node_of_[rank]);
   }
 
   void MarkChanged(int64_t node) {
@@ -112,9 +121,10 @@ class ComputeSlots {
     changed_.push_back(node);
   }
 
-  int64_t devices_per_node_;
   int64_t turn_;
   std::vector<Node> nodes_;
+  // By rank, in `nodes_`.
+  std::vector<int64_t> node_of_;
   // By rank.
   std::vector<Holder> holders_;
   // Ranks with a step that ended at this instant, and those of them that go on.

@@ -19,12 +19,14 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
     NextEntry(streams_[s], /*first=*/true);
     TryReady(s);
   }
-  while (status_.ok() && !steady_) {
+  while (status_.ok()) {
     if (!queue_.empty() && queue_.time() == now_) {
       Handle(queue_.Pop());
     } else if (flow_clock_.next() == now_) {
       AdvanceFlow();
     } else if (!Choose() && !Grant()) {
+      // What happens at the instant at which the run is seen to be steady belongs to it.
+      if (steady_) break;
       ApplyLoads();
       while (!queue_.empty() && IsStale(queue_.top())) queue_.Pop();
       if (flow_clock_.changed()) flow_clock_.Solve(now_);
@@ -80,7 +82,8 @@ void Engine::TryReady(int32_t s) {
   const int32_t entry_waits = entry.waits.end - entry.waits.begin;
   if (stream.run == entry.runs.begin) {
     if (view_.program->step_barrier() && stream.list == 1 && completed_ < stream.repetition) {
-      stream.reason = IdleReason::kStepBarrier;
+      stream.waits_for = IdleReason::kStepBarrier;
+      stream.waits_since = now_;
       barrier_.push_back(s);
       return;
     }
@@ -106,7 +109,8 @@ void Engine::TryReady(int32_t s) {
 
 void Engine::WaitFor(int32_t s, int32_t object, IdleReason reason) {
   StreamState& stream = streams_[s];
-  stream.reason = reason;
+  stream.waits_for = reason;
+  stream.waits_since = now_;
   stream.next_waiter = waiters_[stream.objects + object];
   waiters_[stream.objects + object] = s;
 }
@@ -126,8 +130,7 @@ void Engine::Ready(int32_t s) {
       const Entry& entry = Head(stream);
       const RankState& rank = ranks_[stream.rank];
       if (entry.group >= 0) return GroupReady(rank.groups + entry.group);
-      SideReady(channels_[rank.channels + entry.channel], {true, s, entry.action, -1},
-                stream.t->channels[entry.channel].send);
+      SideReady(ChannelOf(rank, entry.channel), {true, s, entry.action, -1}, stream.t->channels[entry.channel].send);
       return;
     }
     case StreamClass::kCollective:
@@ -145,7 +148,7 @@ void Engine::StartAction(const StreamState& stream, int32_t index) {
     if (started > OwnRepetition(stream)) return;
     ++started;
   }
-  if (action.holds > 0) ranks_[stream.rank].meter.ChangeForwards(action.holds);
+  if (action.holds > 0) ranks_[stream.rank].meter.ChangeForwards(now_, action.holds);
   for (int32_t i = action.allocates.begin; i < action.allocates.end; ++i) {
     ranks_[stream.rank].meter.ChangeLive(now_, stream.t->memory[i].buffer_class, stream.t->memory[i].bytes);
   }
@@ -164,7 +167,7 @@ void Engine::StartRun(int32_t s) {
     if (view_.slows) BeginComputation(s, duration);
   }
   if (!WithinLimit(duration)) return;
-  result_.steps += run.steps.end - run.steps.begin;
+  ranks_[stream.rank].steps += run.steps.end - run.steps.begin;
   if (options_.trace) TraceRun(stream, run);
   Push(duration, EventKind::kStreamEnd, s);
 }
@@ -237,24 +240,31 @@ void Engine::FinishAction(int32_t rank, int32_t index) {
 }
 
 void Engine::Unhold(RankState& state, const ActionView& action) {
-  if (action.held_object < 0) return state.meter.ChangeForwards(-action.unholds);
+  if (action.held_object < 0) return state.meter.ChangeForwards(now_, -action.unholds);
   if (++counts_[state.objects + action.held_object] % action.unholds == 0) {
-    state.meter.ChangeForwards(-action.unholds);
+    state.meter.ChangeForwards(now_, -action.unholds);
   }
 }
 
 void Engine::EndRepetition() {
   ++completed_;
-  result_.repetition_finish.push_back({now_});
+  if (!steady_) result_.repetition_finish.push_back({now_});
   const std::vector<Time>& t = result_.repetition_finish;
   const size_t n = t.size();
   if (options_.stop_when_steady && n >= 3 && t[n - 1] - t[n - 2] == t[n - 2] - t[n - 3]) steady_ = true;
-  for (const int32_t s : std::exchange(barrier_, {})) TryReady(s);
+  for (const int32_t s : std::exchange(barrier_, {})) Resume(s);
 }
 
 EngineResult Engine::Finish() {
   result_.makespan = {now_};
-  for (RankState& rank : ranks_) rank.meter.Finish(now_, /*complete=*/!steady_);
+  for (RankState& rank : ranks_) {
+    rank.meter.Finish(now_, /*complete=*/!steady_);
+    result_.steps += rank.steps * rank.stands_for;
+  }
+  if (rank_links_.simulated_as.empty()) return std::move(result_);
+  const std::vector<RankResult> simulated = std::exchange(result_.ranks, {});
+  result_.ranks.reserve(rank_links_.simulated_as.size());
+  for (const int32_t rank : rank_links_.simulated_as) result_.ranks.push_back(simulated[rank]);
   return std::move(result_);
 }
 
@@ -266,17 +276,23 @@ absl::Status Engine::CheckDone() const {
     if (stream.list == 3) continue;
     if (++count > kShown) continue;
     const Action& action = *stream.t->actions[Head(stream).action].action;
-    waiting.push_back(absl::StrCat("rank ", stream.rank, " stream '", stream.view->name, "' at action ", action.id(),
-                                   " '", action.name(), "' of repetition ", OwnRepetition(stream)));
+    waiting.push_back(absl::StrCat("rank ", ranks_[stream.rank].number, " stream '", stream.view->name, "' at action ",
+                                   action.id(), " '", action.name(), "' of repetition ", OwnRepetition(stream)));
   }
   if (count == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("the program comes to a standstill at ", now_, " ps; ", count,
                                           " streams wait, among them: ", absl::StrJoin(waiting, "; ")));
 }
 
+absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const RankLinks& links, const NetworkModel& network,
+                                       const EngineOptions& options) {
+  return Engine(view, links, network, options).Simulate();
+}
+
 absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
                                        const EngineOptions& options) {
-  return Engine(view, network, options).Simulate();
+  WEFT_ASSIGN_OR_RETURN(const RankLinks links, LinkRanks(view));
+  return RunEngine(view, links, network, options);
 }
 
 }  // namespace weft

@@ -19,6 +19,7 @@
 #include "simulator/jitter.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
+#include "simulator/rank_links.h"
 
 namespace weft {
 
@@ -27,6 +28,8 @@ struct EngineOptions {
   // Devices that share a node, and how many of them may compute at the same time; 0 = all (rule P3).
   int64_t devices_per_node = 1;
   int64_t compute_slots_per_node = 0;
+  // With slots, the node of each rank; empty = rank / devices_per_node.
+  std::vector<int64_t> node_of_rank = {};
   // How long a rank may keep its slot for further steps.
   Time compute_turn = {};
   bool trace = false;
@@ -73,7 +76,7 @@ struct EngineResult {
   Time makespan;
   // T(k) of rule P1 for every repetition that was finished on all ranks.
   std::vector<Time> repetition_finish;
-  // Expanded steps that were started.
+  // Expanded steps that were started, of all ranks.
   int64_t steps = 0;
   std::vector<RankResult> ranks;
 };
@@ -84,10 +87,15 @@ inline constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
 // ResourceExhausted, naming how many repetitions are possible, if a trace of so many would be longer.
 absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions);
 
-// Simulates. Errors are those of the network model; ResourceExhausted if the state of all ranks, which grows with ranks
-// x actions, would take more than 4 GiB, or the trace has more than kMostTraceSteps; Internal, naming the actions that
-// wait, if a program that was not verified comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26
-// days).
+// Simulates the ranks of `links`; the result is of all that they stand for. Errors are those of the network model;
+// ResourceExhausted if the state of what is simulated, which grows with ranks x actions, would take more than 4 GiB, or
+// the trace has more than kMostTraceSteps; Internal, naming the actions that wait, if a program that was not verified
+// comes to a standstill; OutOfRange if simulated time passes 2^61 ps (26 days); InvalidArgument if ranks were
+// folded (fold.h) that share compute slots or have jitter.
+absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const RankLinks& links, const NetworkModel& network,
+                                       const EngineOptions& options);
+
+// Simulates every rank.
 absl::StatusOr<EngineResult> RunEngine(const ProgramView& view, const NetworkModel& network,
                                        const EngineOptions& options);
 

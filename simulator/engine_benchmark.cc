@@ -8,17 +8,20 @@
 //
 // Tensor: the shape of GPT-3 175B on 1024 ranks (tensor 8, data 16, pipe 8; Narayanan et al. 2021, arXiv:2104.04473):
 // 96 layers, 16 microbatches, two blocking all-reduces over the tensor axis in each layer forward and backward, an
-// all-reduce of gradients over data at the end.
+// all-reduce of gradients over data at the end. Folded: with finding the ranks that behave alike. Loaded: steps of
+// which collectives beside them slow some down.
 //
 // Flow: the same on the network "flow" (rule P12), where every transfer and collective is one flow over links of its
 // own and shared ones. FlowRing: one ring all-reduce of 64 MiB over 1024 ranks on 128 nodes of 8, links, routes and
 // view made anew each time.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "benchmark/benchmark.h"
 #include "simulator/engine.h"
+#include "simulator/fold.h"
 #include "simulator/network/network_model.h"
 #include "simulator/test_programs.h"
 
@@ -102,36 +105,50 @@ Cluster BenchmarkCluster() {
   return cluster;
 }
 
-void RunBenchmark(benchmark::State& state, const Program& program, bool join_steps, int slots,
-                  const char* network_name = "analytic") {
+struct Setting {
+  bool join_steps = true;
+  int slots = 0;
+  bool fold = false;
+  // Collectives make steps longer.
+  bool load = false;
+  const char* network = "analytic";
+};
+
+void RunBenchmark(benchmark::State& state, const Program& program, const Setting& setting) {
   const Cluster cluster = BenchmarkCluster();
-  const std::unique_ptr<NetworkModel> network = (*FindNetworkModel(network_name))->make(program.mesh(), cluster);
-  const auto duration = [](int segment, int step, ActionKind kind) -> absl::StatusOr<Time> {
-    return Time{20'000'000 + 1'000'000 * (step % 7) * (kind == BACKWARD ? 2 : 1)};
+  const std::unique_ptr<NetworkModel> network = (*FindNetworkModel(setting.network))->make(program.mesh(), cluster);
+  const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+    const int64_t cost = 20'000'000 + 1'000'000 * (use.step % 7) * (use.kind == BACKWARD ? 2 : 1);
+    const int64_t more = setting.load ? cost / 8 : 0;
+    return LoadTimes{Time{cost}, Time{cost + more}, Time{cost + 2 * more}};
   };
-  const auto view = BuildProgramView(program, duration, {.join_steps = join_steps});
-  int64_t steps = 0;
+  const auto view = BuildProgramView(program, costs, {.join_steps = setting.join_steps});
+  int64_t steps = 0, simulated = 0;
   for (auto _ : state) {
-    const auto result = RunEngine(*view, *network, {.devices_per_node = 8, .compute_slots_per_node = slots});
+    const auto all = LinkRanks(*view);
+    std::optional<RankLinks> folded;
+    if (setting.fold) folded = FoldRanks(*view, *network, *all);
+    const auto result = RunEngine(*view, folded ? *folded : *all, *network,
+                                  {.devices_per_node = 8, .compute_slots_per_node = setting.slots});
     if (!result.ok()) state.SkipWithError(result.status().ToString().c_str());
     steps += result->steps;
+    simulated = static_cast<int64_t>(folded ? folded->ranks.size() : all->ranks.size());
     benchmark::DoNotOptimize(result->makespan);
   }
   state.counters["steps/s"] = benchmark::Counter(static_cast<double>(steps), benchmark::Counter::kIsRate);
+  state.counters["ranks"] = static_cast<double>(simulated);
 }
 
-void BM_Single(benchmark::State& state) { RunBenchmark(state, LargeProgram(), /*join_steps=*/false, /*slots=*/0); }
-void BM_Joined(benchmark::State& state) { RunBenchmark(state, LargeProgram(), /*join_steps=*/true, /*slots=*/0); }
-void BM_Slots(benchmark::State& state) { RunBenchmark(state, LargeProgram(), /*join_steps=*/false, /*slots=*/4); }
+void BM_Single(benchmark::State& state) { RunBenchmark(state, LargeProgram(), {.join_steps = false}); }
+void BM_Joined(benchmark::State& state) { RunBenchmark(state, LargeProgram(), {}); }
+void BM_Slots(benchmark::State& state) { RunBenchmark(state, LargeProgram(), {.join_steps = false, .slots = 4}); }
 
-void BM_Tensor(benchmark::State& state) { RunBenchmark(state, TensorProgram(), /*join_steps=*/true, /*slots=*/0); }
-void BM_TensorSingle(benchmark::State& state) {
-  RunBenchmark(state, TensorProgram(), /*join_steps=*/false, /*slots=*/0);
-}
+void BM_Tensor(benchmark::State& state) { RunBenchmark(state, TensorProgram(), {}); }
+void BM_TensorSingle(benchmark::State& state) { RunBenchmark(state, TensorProgram(), {.join_steps = false}); }
+void BM_TensorLoaded(benchmark::State& state) { RunBenchmark(state, TensorProgram(), {.load = true}); }
+void BM_TensorFolded(benchmark::State& state) { RunBenchmark(state, TensorProgram(), {.fold = true}); }
 
-void BM_FlowTensor(benchmark::State& state) {
-  RunBenchmark(state, TensorProgram(), /*join_steps=*/true, /*slots=*/0, "flow");
-}
+void BM_FlowTensor(benchmark::State& state) { RunBenchmark(state, TensorProgram(), {.network = "flow"}); }
 
 void BM_FlowRing(benchmark::State& state) {
   Program program;
@@ -176,6 +193,8 @@ BENCHMARK(BM_Joined)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Slots)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Tensor)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_TensorSingle)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_TensorLoaded)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_TensorFolded)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_FlowTensor)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_FlowRing)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_View)->Unit(benchmark::kMillisecond);

@@ -22,9 +22,7 @@ void Engine::GroupReady(int32_t g) {
   for (int32_t i = group.view->streams.begin; i < group.view->streams.end; ++i) {
     streams_[ranks_[group.rank].streams + t.group_streams[i]].ready = now_;
   }
-  const auto channel_of = [&](const GroupMember& member) {
-    return channels_[ranks_[group.rank].channels + member.channel];
-  };
+  const auto channel_of = [&](const GroupMember& member) { return ChannelOf(ranks_[group.rank], member.channel); };
   for (int32_t i = group.view->members.begin; i < group.view->members.end; ++i) {
     const GroupMember& member = t.group_members[i];
     const Channel& channel = links_.channels[channel_of(member)];
@@ -42,7 +40,7 @@ void Engine::Open(int32_t g) {
   GroupState& group = groups_[g];
   group.open = true;
   for (int32_t i = group.view->members.begin; i < group.view->members.end; ++i) {
-    StartTransfer(channels_[ranks_[group.rank].channels + ranks_[group.rank].t->group_members[i].channel]);
+    StartTransfer(ChannelOf(ranks_[group.rank], ranks_[group.rank].t->group_members[i].channel));
   }
 }
 
@@ -56,11 +54,11 @@ void Engine::StartTransfer(int32_t c) {
   const int64_t bytes = send.t->proto->buffers(action.sources(0)).bytes();
   const Flow* flow = nullptr;
   if (shares_links_) {
-    const absl::StatusOr<const Flow*> found = flow_table_.OfTransfer(network_, c, send.rank, recv.rank, bytes);
+    const absl::StatusOr<const Flow*> found = flow_table_.OfTransfer(network_, c, channel.source, channel.destination, bytes);
     status_.Update(found.status());
     if (found.ok()) channel.time = {{}, (flow = *found)->latency};
   } else {
-    status_.Update(SetTransferTime(network_, send.rank, recv.rank, bytes, &channel));
+    status_.Update(SetTransferTime(network_, bytes, &channel));
   }
   const TransferTime time = channel.time;
   if (!status_.ok() || !WithinLimit(time.occupancy.ps) || !WithinLimit(time.latency.ps)) return;
@@ -74,7 +72,7 @@ void Engine::StartTransfer(int32_t c) {
 
 void Engine::StartCollective(int32_t c) {
   Communicator& communicator = links_.communicators[c];
-  if (communicator.ready < communicator.members.size()) return;
+  if (communicator.ready < communicator.needed) return;
   communicator.ready = 0;
   const StreamState& first = streams_[communicator.streams.front()];
   const int32_t call = first.t->runs[first.run].collective;
@@ -102,7 +100,7 @@ void Engine::StartCollective(int32_t c) {
 
 void Engine::StartCommunication(const StreamState& stream, int32_t action, int32_t step, TransferTime time) {
   ranks_[stream.rank].meter.ChangeCommunication(now_, +1);
-  ++result_.steps;
+  ++ranks_[stream.rank].steps;
   if (!options_.trace) return;
   const Time end = {now_ + time.occupancy.ps};
   result_.ranks[stream.rank].events.push_back({.repetition = OwnRepetition(stream),

@@ -43,7 +43,10 @@ struct StreamState {
   ComputeQueue queue = ComputeQueue::kNone;
   // Of a queue: its head could start and waits to be chosen.
   bool candidate = false;
+  // What the head waits for, since when; and what it waited for before that.
+  IdleReason waits_for = IdleReason::kEndOfRun;
   IdleReason reason = IdleReason::kEndOfRun;
+  int64_t waits_since = 0;
   int64_t ready = 0;
 };
 
@@ -76,11 +79,16 @@ struct Computation {
 
 struct RankState {
   const TemplateView* t = nullptr;
+  // As the program numbers it; everywhere else a rank is an index into RankLinks::ranks.
+  int32_t number = 0;
+  int64_t stands_for = 1;
+  // Expanded steps that it started.
+  int64_t steps = 0;
   // Of the rank's objects, in Engine::counts_ and waiters_.
   int32_t objects = 0;
-  // First of the rank's in Engine::streams_, channels_ and groups_.
+  // First of the rank's in Engine::streams_, RankLinks::sides and Engine::groups_.
   int32_t streams = 0;
-  int32_t channels = 0;
+  int32_t sides = 0;
   int32_t groups = 0;
   // In Engine::finish_times_.
   int64_t finish_times = 0;
@@ -95,6 +103,8 @@ struct RankState {
   bool load_changes = false;
   Computation computation;
   RankMeter meter;
+
+  explicit RankState(const RankMeter& rank_meter) : meter(rank_meter) {}
 };
 
 // Later than this nothing ends.
@@ -102,15 +112,17 @@ inline constexpr int64_t kTimeLimit = int64_t{1} << 61;
 
 class Engine {
  public:
-  Engine(const ProgramView& view, const NetworkModel& network, const EngineOptions& options)
+  Engine(const ProgramView& view, const RankLinks& rank_links, const NetworkModel& network,
+         const EngineOptions& options)
       : view_(view),
+        rank_links_(rank_links),
         network_(network),
         options_(options),
-        links_(view.program->mesh()),
+        links_(MakeLinks(rank_links)),
         shares_links_(!network.LinkCapacities().empty()),
         flow_clock_(network.LinkCapacities()),
         slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node,
-               options.compute_turn.ps) {}
+               options.compute_turn.ps, options.node_of_rank) {}
 
   absl::StatusOr<EngineResult> Simulate();
 
@@ -179,6 +191,14 @@ class Engine {
 
   void WaitFor(int32_t s, int32_t object, IdleReason reason);
 
+  // What the head waited for has happened. Of things that happen at one instant the first that it waits for counts, so
+  // that their order among events does not matter.
+  void Resume(int32_t s) {
+    StreamState& stream = streams_[s];
+    if (now_ > stream.waits_since) stream.reason = stream.waits_for;
+    TryReady(s);
+  }
+
   // Counts one more completion of an object and looks again at all who wait for it.
   void Complete(const RankState& rank, int32_t object) {
     const int32_t count = counts_[rank.objects + object]++;
@@ -186,7 +206,7 @@ class Engine {
     int32_t waiter = std::exchange(waiters_[rank.objects + object], -1);
     while (waiter >= 0) {
       const int32_t next = std::exchange(streams_[waiter].next_waiter, -1);
-      TryReady(waiter);
+      Resume(waiter);
       waiter = next;
     }
   }
@@ -291,12 +311,17 @@ class Engine {
   void Unhold(RankState& state, const ActionView& action);
   void EndRepetition();
 
+  // Of all ranks, each as the one that was simulated for it.
   EngineResult Finish();
 
   // Internal unless all streams have come to their end.
   absl::Status CheckDone() const;
 
+  // Of the i-th channel of a rank's view.
+  int32_t ChannelOf(const RankState& rank, int32_t i) const { return rank_links_.sides[rank.sides + i].channel; }
+
   const ProgramView& view_;
+  const RankLinks& rank_links_;
   const NetworkModel& network_;
   const EngineOptions& options_;
 
@@ -321,8 +346,6 @@ class Engine {
   ComputeSlots slots_;
   std::vector<StreamState> streams_;
   std::vector<RankState> ranks_;
-  // Channel of every side, by rank.
-  std::vector<int32_t> channels_;
   std::vector<GroupState> groups_;
   // Ranks that may have to choose at this instant.
   std::vector<int32_t> choosing_;

@@ -10,7 +10,8 @@ int64_t Engine::StepCost(const StreamState& stream, int32_t i, int32_t load) con
   const int64_t cost = step.cost_ps[load];
   if (!options_.jitter.any() || stream.kind != StreamClass::kCompute) return cost;
   const Action& action = *stream.t->actions[Head(stream).action].action;
-  return Jitter::Scaled(cost, options_.jitter.Factor(stream.rank, OwnRepetition(stream), action.id(), step.step));
+  return Jitter::Scaled(
+      cost, options_.jitter.Factor(ranks_[stream.rank].number, OwnRepetition(stream), action.id(), step.step));
 }
 
 int64_t Engine::RunCost(const StreamState& stream, const Run& run, int32_t load) const {

@@ -10,25 +10,28 @@ namespace {
 // Larger programs would end in the middle, when the machine has no more memory.
 constexpr int64_t kMostStateBytes = int64_t{1} << 32;
 // What a stream takes in Links, about.
-constexpr int64_t kLinkBytes = 192;
+constexpr int64_t kLinkBytes = 128;
 
 }  // namespace
 
 absl::Status Engine::Prepare() {
-  const int64_t ranks = view_.template_of_rank.size();
-  int64_t total = 0, streams = 0, channels = 0, groups = 0;
-  for (const int32_t t : view_.template_of_rank) {
-    total += view_.templates[t].objects;
-    streams += view_.templates[t].streams.size();
-    channels += view_.templates[t].channels.size();
-    groups += view_.templates[t].groups.size();
+  if (!rank_links_.simulated_as.empty() && (slots_.limited() || options_.jitter.any())) {
+    return absl::InvalidArgumentError("ranks with compute slots or jitter do not behave alike, but they were folded");
+  }
+  const int64_t ranks = rank_links_.ranks.size();
+  int64_t total = 0, streams = 0, groups = 0;
+  for (const LinkedRank& rank : rank_links_.ranks) {
+    const TemplateView& t = view_.templates[view_.template_of_rank[rank.rank]];
+    total += t.objects;
+    streams += t.streams.size();
+    groups += t.groups.size();
   }
   keeps_times_ = view_.program->compute_order() == ARRIVAL;
   const int64_t times = keeps_times_ ? total * int64_t{options_.repetitions} : 0;
   const int64_t bytes = total * (sizeof(counts_[0]) + sizeof(waiters_[0])) +
-                        streams * (sizeof(StreamState) + kLinkBytes) + channels * (sizeof(Channel) + kLinkBytes) +
-                        groups * sizeof(GroupState) + times * sizeof(finish_times_[0]) +
-                        ranks * (sizeof(RankState) + sizeof(RankResult));
+                        streams * (sizeof(StreamState) + kLinkBytes) + groups * sizeof(GroupState) +
+                        times * sizeof(finish_times_[0]) + ranks * sizeof(RankState) +
+                        view_.template_of_rank.size() * sizeof(RankResult);
   // Indices of objects are int32: so many bytes hold fewer.
   if (bytes > kMostStateBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
@@ -38,7 +41,6 @@ absl::Status Engine::Prepare() {
   if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));
   ranks_.reserve(ranks);
   streams_.reserve(streams);
-  channels_.reserve(channels);
   groups_.reserve(groups);
   finish_times_.assign(times, 0);
   result_.ranks.resize(ranks);
@@ -47,21 +49,23 @@ absl::Status Engine::Prepare() {
   waiters_.assign(total, -1);
   int32_t objects = 0;
   int64_t finish_times = 0;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const TemplateView& t = view_.templates[view_.template_of_rank[rank]];
-    ranks_.push_back({.t = &t,
-                      .objects = objects,
-                      .streams = static_cast<int32_t>(streams_.size()),
-                      .channels = static_cast<int32_t>(channels_.size()),
-                      .groups = static_cast<int32_t>(groups_.size()),
-                      .finish_times = finish_times,
-                      .meter = RankMeter(t.persistent, &result_.ranks[rank])});
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    const LinkedRank& link = rank_links_.ranks[rank];
+    const TemplateView& t = view_.templates[view_.template_of_rank[link.rank]];
+    RankState& state = ranks_.emplace_back(RankMeter(t.persistent, &result_.ranks[rank]));
+    state.t = &t;
+    state.number = link.rank;
+    state.stands_for = link.stands_for;
+    state.objects = objects;
+    state.streams = static_cast<int32_t>(streams_.size());
+    state.sides = link.first_side;
+    state.groups = static_cast<int32_t>(groups_.size());
+    state.finish_times = finish_times;
     if (keeps_times_) finish_times += int64_t{t.objects} * options_.repetitions;
-    for (const ChannelView& channel : t.channels) channels_.push_back(links_.AddTransfer(rank, channel));
     for (const GroupView& group : t.groups) {
       groups_.emplace_back();
       groups_.back().view = &group;
-      groups_.back().rank = static_cast<int32_t>(rank);
+      groups_.back().rank = rank;
     }
     for (int64_t& remaining : remaining_) remaining += t.body_actions;
     for (const StreamView& view : t.streams) {
@@ -73,8 +77,8 @@ absl::Status Engine::Prepare() {
       stream.objects = objects;
       stream.kind = view.key.kind;
       stream.queue = view.key.queue;
-      if (view.key.queue != ComputeQueue::kNone) ranks_[rank].queues[view.key.queue == ComputeQueue::kBackwards] = s;
-      if (view.key.kind == StreamClass::kCollective) stream.communicator = links_.AddCollective(rank, view.key, s);
+      if (view.key.queue != ComputeQueue::kNone) state.queues[view.key.queue == ComputeQueue::kBackwards] = s;
+      stream.communicator = rank_links_.streams[s];
     }
     objects += t.objects;
   }

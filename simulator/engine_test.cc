@@ -334,6 +334,27 @@ TEST(Engine, ARankKeepsItsSlotForATurn) {
   EXPECT_THAT(starts(1000), ElementsAre(0, 10, 20, 30, 40, 50));
 }
 
+TEST(Engine, SlotsGoByThePlacesOfRanks) {
+  // Four ranks without anything between them on two nodes of one slot: 0 and 2 share one, 1 and 3 the other.
+  Program program = GPipeProgram(1, 1, 100);
+  program.mutable_mesh()->mutable_axes(0)->set_size(4);
+  for (int rank = 1; rank < 4; ++rank) {
+    *program.add_templates() = program.templates(0);
+    program.mutable_templates(rank)->mutable_pins(0)->set_index(rank);
+  }
+  const auto result = Simulate(program, FixedDurations(10, 10, 0, 0),
+                               {.devices_per_node = 2,
+                                .compute_slots_per_node = 1,
+                                .node_of_rank = {7, 3, 7, 3},
+                                .compute_turn = {1000},
+                                .trace = true},
+                               /*join_steps=*/false);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::vector<int64_t> starts;
+  for (const RankResult& rank : result->ranks) starts.push_back(rank.events[0].start.ps);
+  EXPECT_THAT(starts, ElementsAre(0, 0, 20, 20));
+}
+
 TEST(Engine, StepsWithoutDurationEndBeforeTheNextSlotIsGranted) {
   // Two slots for four ranks. At time 0 ranks 2 (no time) and 3 are ready. The step of rank 2 ends at once, which makes
   // ranks 0 and 1 ready at time 0 too, and they come before rank 3.

@@ -1,10 +1,6 @@
 #include "simulator/links.h"
 
-#include <algorithm>
-
-#include "proto/mesh.h"
 #include "proto/status.h"
-#include "proto/units.h"
 
 namespace weft {
 namespace {
@@ -13,51 +9,32 @@ constexpr TransferTime kNotAsked = {{-1}, {-1}};
 
 }  // namespace
 
-int64_t Links::Resolve(int64_t rank, const std::vector<int64_t>& coordinates) const {
-  std::vector<int64_t> own = RankCoordinates(mesh_, rank);
-  for (size_t i = 0; i < own.size(); ++i) {
-    if (coordinates[i] >= 0) own[i] = coordinates[i];
+Links MakeLinks(const RankLinks& links) {
+  Links made;
+  for (const ChannelLink& link : links.channels) {
+    Channel& channel = made.channels.emplace_back();
+    if (link.send >= 0) channel.source = links.ranks[links.sides[link.send].owner].rank;
+    if (link.recv >= 0) channel.destination = links.ranks[links.sides[link.recv].owner].rank;
   }
-  return CoordinatesRank(mesh_, own);
-}
-
-int32_t Links::AddTransfer(int64_t rank, const ChannelView& view) {
-  const int64_t peer = Resolve(rank, view.peer);
-  const auto [at, inserted] = channel_of_.try_emplace(
-      {view.send ? rank : peer, view.send ? peer : rank, view.lane, view.direction, view.skip, view.slot},
-      static_cast<int32_t>(channels.size()));
-  if (inserted) channels.emplace_back();
-  return at->second;
-}
-
-int32_t Links::AddCollective(int64_t rank, const StreamKey& key, int32_t stream) {
-  // A group is known by its lowest member and the coordinates that it takes on each axis; its members are looked at
-  // only the first time.
-  const std::vector<int64_t> lowest = LowestCoordinates(key.group, RankCoordinates(mesh_, rank));
-  const auto [at, inserted] =
-      communicator_of_.try_emplace({key.purpose, CoordinatesRank(mesh_, lowest), key.group}, -1);
-  if (inserted) {
-    // Templates with other pins may spell the same group in another way.
-    const auto [found, is_new] = communicator_of_members_.try_emplace(
-        {key.purpose, FormMembers(mesh_, rank, key.group)}, static_cast<int32_t>(communicators.size()));
-    if (is_new) {
-      communicators.emplace_back().members = found->first.second;
-      communicators.back().form = key.group;
+  for (const CommunicatorLink& link : links.communicators) {
+    Communicator& communicator = made.communicators.emplace_back();
+    communicator.form = link.form;
+    communicator.members = link.members;
+    communicator.needed = static_cast<size_t>(link.needed);
+    for (const CommunicatorStream& stream : link.streams) {
+      communicator.streams.push_back(links.ranks[stream.owner].first_stream + stream.stream);
     }
-    at->second = found->second;
   }
-  communicators[at->second].streams.push_back(stream);
-  return at->second;
+  return made;
 }
 
-absl::Status SetTransferTime(const NetworkModel& network, int64_t source, int64_t destination, int64_t bytes,
-                             Channel* channel) {
+absl::Status SetTransferTime(const NetworkModel& network, int64_t bytes, Channel* channel) {
   for (const auto& [known_bytes, time] : channel->known) {
     if (known_bytes != bytes) continue;
     channel->time = time;
     return absl::OkStatus();
   }
-  WEFT_ASSIGN_OR_RETURN(channel->time, network.Transfer(source, destination, bytes));
+  WEFT_ASSIGN_OR_RETURN(channel->time, network.Transfer(channel->source, channel->destination, bytes));
   channel->known.push_back({bytes, channel->time});
   return absl::OkStatus();
 }

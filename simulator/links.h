@@ -3,8 +3,6 @@
 #define WEFT_SIMULATOR_LINKS_H_
 
 #include <cstdint>
-#include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "proto/program.pb.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
+#include "simulator/rank_links.h"
 
 namespace weft {
 
@@ -29,6 +28,9 @@ struct ChannelEnd {
 // to the i-th recv, and each side has all of them on one stream in order, so what is ready on both sides always belongs
 // together.
 struct Channel {
+  // Ranks.
+  int64_t source = -1;
+  int64_t destination = -1;
   ChannelEnd send;
   ChannelEnd recv;
   // Of the transfer under way.
@@ -47,8 +49,9 @@ struct RunningRun {
 struct Communicator {
   GroupForm form;
   std::vector<int64_t> members;
-  // Streams of the members, by rank.
+  // Streams of those that are simulated, the lowest first, and how many must be ready.
   std::vector<int32_t> streams;
+  size_t needed = 0;
   size_t ready = 0;
   TransferTime time;
   // Times by index in TemplateView::collectives of the first member; negative = not asked yet.
@@ -58,33 +61,16 @@ struct Communicator {
   std::vector<RunningRun> ended;
 };
 
-class Links {
- public:
-  explicit Links(const Mesh& mesh) : mesh_(mesh) {}
-
-  // The index of the channel that `view` is a side of for `rank`, or of the communicator that `stream` becomes a member
-  // of. Ranks ascend.
-  int32_t AddTransfer(int64_t rank, const ChannelView& view);
-  int32_t AddCollective(int64_t rank, const StreamKey& key, int32_t stream);
-
+struct Links {
   std::vector<Channel> channels;
   std::vector<Communicator> communicators;
-
- private:
-  // The rank with the coordinates given, those of `rank` where they are negative.
-  int64_t Resolve(int64_t rank, const std::vector<int64_t>& coordinates) const;
-
-  const Mesh& mesh_;
-  // By source, destination, lane, direction, skip, slot.
-  std::map<std::tuple<int64_t, int64_t, int32_t, Direction, int32_t, int32_t>, int32_t> channel_of_;
-  // By purpose, a member, and the group as that member's template has it; and by purpose and members.
-  std::map<std::tuple<Purpose, int64_t, GroupForm>, int32_t> communicator_of_;
-  std::map<std::pair<Purpose, std::vector<int64_t>>, int32_t> communicator_of_members_;
 };
 
+// What is shared by the simulated ranks of `links`, nothing under way.
+Links MakeLinks(const RankLinks& links);
+
 // Sets `channel->time` for a message, asking the network the first time.
-absl::Status SetTransferTime(const NetworkModel& network, int64_t source, int64_t destination, int64_t bytes,
-                             Channel* channel);
+absl::Status SetTransferTime(const NetworkModel& network, int64_t bytes, Channel* channel);
 
 // Sets `communicator->time` for the index-th collective of the first member's template. Internal if the network breaks
 // its promise that latency depends on the group alone.

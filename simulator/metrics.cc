@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "proto/mesh.h"
 #include "simulator/sent_bytes.h"
@@ -60,18 +61,36 @@ ClassSizes PlannedByClass(const Template& t) {
 }
 
 // Host arenas of the ranks of one node together, at most.
-int64_t HostBytes(const ProgramView& view, const Cluster& cluster) {
-  const int64_t devices = std::max<int64_t>(cluster.devices_per_node(), 1);
-  int64_t most = 0, node_bytes = 0;
+int64_t HostBytes(const ProgramView& view, const RankPlacement& placement) {
+  absl::flat_hash_map<int64_t, int64_t> bytes_of_node;
+  int64_t most = 0;
   for (size_t rank = 0; rank < view.template_of_rank.size(); ++rank) {
-    if (static_cast<int64_t>(rank) % devices == 0) node_bytes = 0;
-    node_bytes = AddBytes(node_bytes, view.templates[view.template_of_rank[rank]].proto->host_arena_bytes());
-    most = std::max(most, node_bytes);
+    const int64_t bytes = view.templates[view.template_of_rank[rank]].proto->host_arena_bytes();
+    if (bytes == 0) continue;
+    int64_t& of_node = bytes_of_node[placement.NodeOf(static_cast<int64_t>(rank))];
+    of_node = AddBytes(of_node, bytes);
+    most = std::max(most, of_node);
   }
   return most;
 }
 
-void AddRates(const ProgramView& view, const Cluster& cluster, SimulationReport& report) {
+// Dense peaks of all devices together.
+double PeakOfAll(const ProgramView& view, const DeviceClasses& devices) {
+  std::vector<double> peaks;
+  for (const DeviceClass& own : devices.classes) {
+    peaks.push_back(0);
+    for (const Peak& row : own.device->peaks()) {
+      if (row.dtype() == view.program->precision().compute()) peaks.back() = row.flops_per_second();
+    }
+  }
+  const size_t ranks = view.template_of_rank.size();
+  if (peaks.size() == 1) return peaks[0] * static_cast<double>(ranks);
+  double sum = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) sum += peaks[devices.Of(static_cast<int64_t>(rank))];
+  return sum;
+}
+
+void AddRates(const ProgramView& view, const DeviceClasses& devices, SimulationReport& report) {
   const Program& program = *view.program;
   const double ranks = static_cast<double>(report.ranks());
   const double seconds = report.iteration_seconds();
@@ -81,18 +100,15 @@ void AddRates(const ProgramView& view, const Cluster& cluster, SimulationReport&
   const double steps = std::max(1, program.steps_per_repetition());
   report.set_tokens_per_second(Ratio(steps * static_cast<double>(report.tokens_per_step()), seconds));
   report.set_tokens_per_second_per_device(report.tokens_per_second() / ranks);
-  double peak = 0;
-  for (const Peak& row : cluster.device().peaks()) {
-    if (row.dtype() == program.precision().compute()) peak = row.flops_per_second();
-  }
-  const double available = peak * ranks * seconds;
+  const double available = PeakOfAll(view, devices) * seconds;
   report.set_mfu(Ratio(steps * program.model_flops(), available));
   report.set_mfu_causal(Ratio(steps * (program.model_flops() - program.model_flops_masked()), available));
   report.set_hfu(Ratio(BodyFlops(view), available));
 }
 
-void AddMemory(const ProgramView& view, const Cluster& cluster, const EngineResult& isolated,
-               const EngineResult& steady, SimulationReport& report) {
+void AddMemory(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
+               const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
+               SimulationReport& report) {
   // The rank with the largest live peak, and the run in which it had it.
   size_t largest = 0;
   const RankResult* at_largest = &isolated.ranks[0];
@@ -104,14 +120,20 @@ void AddMemory(const ProgramView& view, const Cluster& cluster, const EngineResu
     }
   }
   report.set_live_peak_bytes(at_largest->live_peak);
-  int64_t planned = 0;
-  for (const int32_t t : view.template_of_rank) {
-    planned = std::max(planned, view.templates[t].proto->device_arena_bytes());
+  // Device and capacity are those of the rank that has the least room, or lacks most.
+  int64_t planned = 0, least_room = 0;
+  for (size_t rank = 0; rank < view.template_of_rank.size(); ++rank) {
+    const Device& device = devices.DeviceOf(static_cast<int64_t>(rank));
+    const int64_t own = view.templates[view.template_of_rank[rank]].proto->device_arena_bytes();
+    planned = std::max(planned, own);
+    const int64_t room = device.memory_bytes() - (own + device.reserved_bytes());
+    if (rank > 0 && room >= least_room) continue;
+    least_room = room;
+    report.set_device_bytes(own + device.reserved_bytes());
+    report.set_capacity_bytes(device.memory_bytes());
   }
   report.set_planned_bytes(planned);
-  report.set_device_bytes(planned + cluster.device().reserved_bytes());
-  report.set_capacity_bytes(cluster.device().memory_bytes());
-  report.set_planned_host_bytes(HostBytes(view, cluster));
+  report.set_planned_host_bytes(HostBytes(view, placement));
   report.set_host_capacity_bytes(cluster.host_memory_bytes());
   const bool host_fits = cluster.host_memory_bytes() <= 0 || report.planned_host_bytes() <= cluster.host_memory_bytes();
   report.set_fits(report.device_bytes() <= report.capacity_bytes() && host_fits);
@@ -186,8 +208,8 @@ double SteadyPeriodSeconds(absl::Span<const Time> t) {
   return ToSeconds(t[n - 1] - t[n / 2 - 1]) / static_cast<double>(n / 2);
 }
 
-SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const EngineResult& isolated,
-                            const EngineResult& steady) {
+SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
+                            const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady) {
   const Program& program = *view.program;
   SimulationReport report;
   report.set_schema_version(1);
@@ -198,8 +220,8 @@ SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, con
   report.set_iteration_seconds(SteadyPeriodSeconds(steady.repetition_finish));
   report.set_makespan_seconds(ToSeconds(isolated.makespan));
   report.set_simulated_steps(isolated.steps + steady.steps);
-  AddRates(view, cluster, report);
-  AddMemory(view, cluster, isolated, steady, report);
+  AddRates(view, devices, report);
+  AddMemory(view, cluster, placement, devices, isolated, steady, report);
   AddRanks(view, isolated, steady, report);
   return report;
 }

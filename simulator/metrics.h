@@ -6,7 +6,9 @@
 #include "proto/cluster.pb.h"
 #include "proto/report.pb.h"
 #include "proto/trace.pb.h"
+#include "simulator/device_classes.h"
 #include "simulator/engine.h"
+#include "simulator/network/placement.h"
 #include "simulator/program_view.h"
 
 namespace weft {
@@ -19,9 +21,9 @@ inline constexpr int kSteadyRepetitions = 16;
 double SteadyPeriodSeconds(absl::Span<const Time> repetition_finish);
 
 // `isolated` is a run of one repetition, `steady` one of kSteadyRepetitions that may have stopped early. Fields that
-// name the models used are left to the caller.
-SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const EngineResult& isolated,
-                            const EngineResult& steady);
+// name the models used, and simulated_ranks, are left to the caller.
+SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
+                            const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady);
 
 // The trace of a run with EngineOptions::trace. Per rank, streams are in the order of their first use in the lists,
 // events in order of (start, stream, list position).

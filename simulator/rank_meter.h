@@ -49,10 +49,13 @@ class RankMeter {
     communicating_ += change;
   }
 
-  // A forward begins (+1) or a backward is over (-1).
-  void ChangeForwards(int change) {
+  // A forward begins (+1) or a backward is over (-1). Changes of one instant count together.
+  void ChangeForwards(int64_t now, int change) {
+    if (now != forwards_time_) {
+      NoteForwards();
+      forwards_time_ = now;
+    }
     forwards_ += change;
-    result_->peak_forwards = std::max(result_->peak_forwards, forwards_);
   }
 
   // A buffer comes to life (bytes > 0) or dies. Changes of one instant count together: the peak is looked at when time
@@ -71,6 +74,7 @@ class RankMeter {
     AddExposed(now);
     if (complete) AddIdle(IdleReason::kEndOfRun, now - compute_end_);
     NotePeak();
+    NoteForwards();
   }
 
  private:
@@ -80,6 +84,8 @@ class RankMeter {
     if (communicating_ > 0 && !computing_) result_->exposed_communication.ps += now - exposed_until_;
     exposed_until_ = now;
   }
+
+  void NoteForwards() { result_->peak_forwards = std::max(result_->peak_forwards, forwards_); }
 
   void NotePeak() {
     if (live_ <= result_->live_peak) return;
@@ -91,6 +97,7 @@ class RankMeter {
   bool computing_ = false;
   int communicating_ = 0;
   int64_t forwards_ = 0;
+  int64_t forwards_time_ = 0;
   int64_t compute_end_ = 0;
   int64_t exposed_until_ = 0;
   int64_t live_time_ = 0;

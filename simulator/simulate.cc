@@ -1,7 +1,9 @@
 #include "simulator/simulate.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,10 +12,15 @@
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/device_load.h"
+#include "simulator/device_classes.h"
 #include "simulator/engine.h"
+#include "simulator/fold.h"
 #include "simulator/metrics.h"
 #include "simulator/network/network_model.h"
+#include "simulator/network/placement.h"
 #include "simulator/program_view.h"
+#include "simulator/rank_links.h"
 #include "simulator/runtime/as_run_by.h"
 #include "simulator/runtime/runtime_memory.h"
 #include "simulator/runtime/runtime_steps.h"
@@ -64,6 +71,24 @@ CostOptions OfOneStage(CostOptions options, const Program& program) {
   return options;
 }
 
+// The cluster as if it had only devices of one kind.
+using ClusterOfKind = std::map<const Device*, Cluster>;
+
+ClusterOfKind ClustersOf(const DeviceClasses& devices, const Cluster& cluster) {
+  ClusterOfKind clusters;
+  for (const DeviceClass& own : devices.classes) {
+    const auto [at, is_new] = clusters.try_emplace(own.device, cluster);
+    if (is_new && own.device != &cluster.device()) *at->second.mutable_device() = *own.device;
+  }
+  return clusters;
+}
+
+std::vector<int64_t> NodesOf(const RankPlacement& placement) {
+  std::vector<int64_t> nodes;
+  for (int64_t rank = 0; rank < placement.ranks(); ++rank) nodes.push_back(placement.NodeOf(rank));
+  return nodes;
+}
+
 absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster& cluster,
                                           const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
@@ -73,47 +98,67 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
         absl::StrCat("trace_repetitions = ", options.trace_repetitions, " must be at least 1"));
   }
   const int64_t ranks = MeshRanks(program.mesh());
-  const int64_t devices_per_node = std::max<int64_t>(cluster.devices_per_node(), 1);
-  const int64_t devices = cluster.nodes() * devices_per_node;
-  if (ranks > devices) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster '", cluster.name(), "' has ", cluster.nodes(), " nodes of ",
-                                                   devices_per_node, " devices, but the program has ", ranks,
-                                                   " ranks; cluster.nodes must be at least ",
-                                                   (ranks + devices_per_node - 1) / devices_per_node));
-  }
-
+  WEFT_ASSIGN_OR_RETURN(const RankPlacement placement, RankPlacement::Make(ranks, cluster));
+  const DeviceClasses devices = FindDeviceClasses(placement);
+  const int64_t devices_per_node = placement.devices_per_node();
   const bool slots_limit = cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < devices_per_node;
   const CostOptions cost_options = OfOneStage(options.cost_options, program);
   const std::vector<int32_t> widths = SegmentWidths(program);
   const std::vector<int> first_compute = FirstComputeSteps(program);
   const Runtime plain;
   RuntimeSteps steps(program, options.runtime == nullptr ? plain : *options.runtime, cost->cost);
-  const auto duration = [&](int segment, int step, ActionKind kind) {
+  const ClusterOfKind clusters = ClustersOf(devices, cluster);
+  const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+    const DeviceClass& device = devices.classes[use.device];
+    const Cluster& own_cluster = clusters.find(device.device)->second;
+    const bool computes = program.segments(use.segment).steps(use.step).stream() == COMPUTE;
     CostOptions wide = cost_options;
-    wide.unit_forward = Times(wide.unit_forward, widths[segment]);
-    return steps.Cost(segment, step, kind, step - first_compute[segment], cluster, wide);
+    wide.unit_forward = Times(wide.unit_forward, widths[use.segment]);
+    LoadTimes times;
+    for (; wide.collectives < kLoads; ++wide.collectives) {
+      Time& time = times[wide.collectives];
+      time = times[0];
+      if (wide.collectives > 0 && !(computes && CollectivesTakePart(*device.device))) continue;
+      WEFT_ASSIGN_OR_RETURN(
+          time, steps.Cost(use.segment, use.step, use.kind, use.step - first_compute[use.segment], own_cluster, wide));
+      if (computes) time = AtSpeed(time, device.speed);
+    }
+    return times;
   };
   WEFT_ASSIGN_OR_RETURN(
       const ProgramView view,
-      BuildProgramView(program, duration, {.join_steps = !slots_limit, .exceeded = options.exceeded}));
+      BuildProgramView(program, costs,
+                       {.join_steps = !slots_limit, .exceeded = options.exceeded, .device_of_rank = devices.of_rank}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
   const std::unique_ptr<NetworkModel> network = network_entry->make(program.mesh(), cluster);
+
+  WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
+  std::optional<RankLinks> folded;
+  if (options.fold && !slots_limit) folded = FoldRanks(view, *network, all);
+  const auto run = [&](const EngineOptions& engine_options) {
+    absl::StatusOr<EngineResult> result = RunEngine(view, folded ? *folded : all, *network, engine_options);
+    // An error names ranks as it would without folding.
+    if (!result.ok() && folded) result = RunEngine(view, all, *network, engine_options);
+    return result;
+  };
 
   const bool trace_isolated = options.trace && options.trace_repetitions == 1;
   EngineOptions engine_options = {.repetitions = 1,
                                   .devices_per_node = devices_per_node,
                                   .compute_slots_per_node = cluster.compute_slots_per_node(),
+                                  .node_of_rank = slots_limit ? NodesOf(placement) : std::vector<int64_t>(),
                                   .compute_turn = FromSeconds(cluster.compute_turn_seconds()),
                                   .trace = trace_isolated,
                                   .stop_when_steady = false};
-  WEFT_ASSIGN_OR_RETURN(const EngineResult isolated, RunEngine(view, *network, engine_options));
+  WEFT_ASSIGN_OR_RETURN(const EngineResult isolated, run(engine_options));
   engine_options.repetitions = kSteadyRepetitions;
   engine_options.trace = false;
   engine_options.stop_when_steady = true;
-  WEFT_ASSIGN_OR_RETURN(const EngineResult steady, RunEngine(view, *network, engine_options));
+  WEFT_ASSIGN_OR_RETURN(const EngineResult steady, run(engine_options));
 
   Simulation simulation;
-  simulation.report = MakeReport(view, cluster, isolated, steady);
+  simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady);
+  simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
   if (trace_isolated) {
@@ -122,7 +167,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
     engine_options.repetitions = options.trace_repetitions;
     engine_options.trace = true;
     engine_options.stop_when_steady = false;
-    WEFT_ASSIGN_OR_RETURN(const EngineResult traced, RunEngine(view, *network, engine_options));
+    WEFT_ASSIGN_OR_RETURN(const EngineResult traced, run(engine_options));
     simulation.trace = MakeTrace(view, traced, options.trace_repetitions);
   }
   if (simulation.trace.has_value()) simulation.trace->set_program_crc(ProgramCrc(program));

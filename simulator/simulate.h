@@ -29,6 +29,9 @@ struct SimulateOptions {
   // Predicts the run of a framework (docs/runtimes.md); null: that of weft's own executor. Valid, and complete: what its
   // `base` says is in it. Not with the cost "unit", which knows no kernels.
   const Runtime* runtime = nullptr;
+  // Simulate one rank for all that behave like it, where there are such (fold.h). Changes nothing but the time it takes,
+  // and the report's simulated_ranks.
+  bool fold = true;
 };
 
 struct Simulation {

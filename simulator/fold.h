@@ -1,0 +1,30 @@
+// Folding (rule P12): ranks that behave alike are simulated once.
+//
+// Ranks are parted into classes: at first by view, that is by template and class of devices; then again and again by
+// the times of their channels and communicators and by the classes of whom they meet there, until nothing changes
+// (colour refinement). In what is left, two ranks of a class run the same entries, their i-th channels take the same
+// times and lead to the same channel of ranks of one class, and their i-th communicators take the same times and have
+// members of the same classes on the same streams. So by induction over time whatever happens to a rank happens at that
+// instant to all of its class: to know when a communicator is complete it is enough to know of one member of each
+// class. What a rank waits for besides is its own (streams, actions, choice of compute by P6, load) or of all (step
+// barrier).
+//
+// Not folded: where ranks share more than that (compute slots of a node, flows on links).
+#ifndef WEFT_SIMULATOR_FOLD_H_
+#define WEFT_SIMULATOR_FOLD_H_
+
+#include <optional>
+
+#include "simulator/network/network_model.h"
+#include "simulator/program_view.h"
+#include "simulator/rank_links.h"
+
+namespace weft {
+
+// The links of one rank, the lowest, of each class, from those of all ranks. Nothing, if no two ranks are alike, if
+// flows share links, or if the network lacks a figure, which then is for the simulation to say.
+std::optional<RankLinks> FoldRanks(const ProgramView& view, const NetworkModel& network, const RankLinks& all);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_FOLD_H_

@@ -1,0 +1,189 @@
+// Simulations with and without folding print the same report and the same trace, on clusters as they are described:
+// alike, with slow and other devices, with slow interfaces, placed in several ways, under load.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "simulator/network/network_model.h"
+#include "simulator/simulate.h"
+#include "simulator/test_programs.h"
+
+namespace weft {
+namespace {
+
+Cluster BaseCluster() {
+  Cluster cluster;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "base"
+        device {
+          name: "gpu"
+          memory_bytes: 100000
+          memory_bytes_per_second: 1e12
+          peaks { dtype: BF16 flops_per_second: 1e14 }
+          launch_seconds: 1e-6
+          tiles { multiprocessors: 100 }
+          communication_load { multiprocessors: 20 memory_bytes_per_second: 2e11 }
+        }
+        nodes: 16
+        devices_per_node: 4
+        intra_node { bytes_per_second: 2e11 latency_seconds: 2e-6 }
+        inter_node { bytes_per_second: 2e10 latency_seconds: 5e-6 overhead_seconds: 1e-6 }
+        nics_per_node: 2
+        host { bytes_per_second: 1e10 }
+      )pb",
+      &cluster));
+  return cluster;
+}
+
+const std::map<std::string, std::string>& Variants() {
+  static const auto& variants = *new std::map<std::string, std::string>{
+      {"alike", ""},
+      {"slow device", "other_devices { nodes: 1 devices: 2 speed: 0.7 }"},
+      {"slow node", "other_devices { nodes: 2 speed: 0.9 }"},
+      {"other kind", R"(other_devices { nodes: 1 device { name: "old" memory_bytes: 50000 memory_bytes_per_second: 5e11
+                        peaks { dtype: BF16 flops_per_second: 5e13 } launch_seconds: 2e-6 } })"},
+      {"slow interface", "other_interfaces { nodes: 1 interfaces: 0 fraction: 0.5 }"},
+      {"interface down", "other_interfaces { nodes: 3 interfaces: 1 down: true }"},
+      {"nodes chosen",
+       "placement { nodes: 9 nodes: 4 nodes: 5 nodes: 0 nodes: 1 nodes: 2 nodes: 3 nodes: 6 nodes: 7 "
+       "nodes: 8 nodes: 10 nodes: 11 }"},
+      {"half of each node",
+       "placement { devices: 0 devices: 2 nodes: 0 nodes: 1 nodes: 2 nodes: 3 nodes: 4 nodes: 5 "
+       "nodes: 6 nodes: 7 nodes: 8 nodes: 9 nodes: 10 nodes: 11 nodes: 12 nodes: 13 nodes: 14 "
+       "nodes: 15 }"},
+      {"shared hosts", "compute_slots_per_node: 3"},
+  };
+  return variants;
+}
+
+Program TestProgram(uint64_t seed) {
+  Program program = RandomEngineProgram(seed);
+  int64_t ranks = 1;
+  for (const MeshAxis& axis : program.mesh().axes()) ranks *= axis.name() == "x" ? 1 : axis.size();
+  for (MeshAxis& axis : *program.mutable_mesh()->mutable_axes()) {
+    if (axis.name() == "x") axis.set_size(ranks > 4 ? 4 : 8);
+  }
+  for (Segment& segment : *program.mutable_segments()) {
+    int64_t flops = 1;
+    for (Step& step : *segment.mutable_steps()) {
+      if (step.stream() == COLLECTIVE) continue;
+      step.mutable_work()->set_dtype(BF16);
+      step.mutable_work()->set_bytes(1'000'000 * ++flops);
+      if (step.stream() == COMPUTE) step.mutable_work()->set_flops(300'000'000 * flops);
+    }
+  }
+  program.mutable_precision()->set_compute(BF16);
+  return program;
+}
+
+TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
+  // By variant: simulations of which some ranks were left out.
+  std::map<std::string, int> folded;
+  for (const auto& [name, text] : Variants()) {
+    Cluster cluster = BaseCluster();
+    ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &cluster)) << name;
+    for (const NetworkModelEntry& network : NetworkModels()) {
+      for (uint64_t seed = 0; seed < 12; ++seed) {
+        SCOPED_TRACE(testing::Message() << name << ", network " << network.name << ", seed " << seed);
+        const Program program = TestProgram(seed);
+        SimulateOptions options = {.network = std::string(network.name), .trace = true};
+        const auto with = Simulate(program, cluster, options);
+        options.fold = false;
+        const auto without = Simulate(program, cluster, options);
+        ASSERT_EQ(with.status(), without.status());
+        if (!with.ok()) continue;
+        SimulationReport one = with->report, other = without->report;
+        EXPECT_EQ(other.simulated_ranks(), other.ranks());
+        folded[name] += one.simulated_ranks() < one.ranks();
+        one.clear_simulated_ranks();
+        other.clear_simulated_ranks();
+        EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(one, other));
+        EXPECT_EQ(with->trace->SerializeAsString(), without->trace->SerializeAsString());
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_EQ(folded["shared hosts"], 0);
+  for (const auto& [name, text] : Variants()) {
+    if (name != "shared hosts") EXPECT_GT(folded[name], 0) << name;
+  }
+}
+
+// One slow device of many makes its step slower by what its own steps take longer.
+TEST(SimulateFolded, ASlowDeviceHoldsItsPipelineUp) {
+  const Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/2, /*bytes=*/100);
+  Program replicated = program;
+  MeshAxis* axis = replicated.mutable_mesh()->add_axes();
+  axis->set_name("data");
+  axis->set_size(8);
+  Cluster cluster = BaseCluster();
+  OtherDevices* slow = cluster.add_other_devices();
+  slow->add_nodes(1);
+  slow->add_devices(3);
+  slow->set_speed(0.5);
+  const auto simulation = Simulate(replicated, cluster, {.cost = "unit"});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->report.simulated_ranks(), 2);
+  EXPECT_DOUBLE_EQ(simulation->report.per_rank(0).busy_seconds(), 6e-6);
+  EXPECT_DOUBLE_EQ(simulation->report.per_rank(7).busy_seconds(), 12e-6);
+  EXPECT_DOUBLE_EQ(simulation->report.makespan_seconds(), 12e-6);
+}
+
+// The device with the least room decides.
+TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
+  Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
+  program.mutable_templates(0)->set_device_arena_bytes(60000);
+  program.mutable_templates(1)->set_device_arena_bytes(40000);
+  Cluster cluster = BaseCluster();
+  OtherDevices* old = cluster.add_other_devices();
+  old->add_nodes(0);
+  old->add_devices(1);
+  *old->mutable_device() = cluster.device();
+  old->mutable_device()->set_memory_bytes(45000);
+  old->mutable_device()->set_reserved_bytes(6000);
+  auto simulation = Simulate(program, cluster, {.cost = "unit"});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->report.planned_bytes(), 60000);
+  EXPECT_EQ(simulation->report.device_bytes(), 46000);
+  EXPECT_EQ(simulation->report.capacity_bytes(), 45000);
+  EXPECT_FALSE(simulation->report.fits());
+  cluster.mutable_other_devices(0)->mutable_device()->set_reserved_bytes(5000);
+  simulation = Simulate(program, cluster, {.cost = "unit"});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_TRUE(simulation->report.fits());
+}
+
+// What collectives take is told: 100 multiprocessors, 20 for each.
+TEST(SimulateFolded, SlowedByCollectives) {
+  Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/1, /*bytes=*/100);
+  program.mutable_mesh()->mutable_axes(0)->set_name("x");
+  program.mutable_mesh()->mutable_axes(0)->set_size(2);
+  program.mutable_templates(0)->clear_pins();
+  Segment& segment = *program.mutable_segments(0);
+  segment.add_values()->set_dtype(BF16);
+  segment.mutable_values(0)->add_shape(int64_t{1} << 40);
+  Step& sum = *segment.add_steps();
+  sum.set_stream(COLLECTIVE);
+  sum.set_kernel(GROUP_ALL_REDUCE);
+  sum.add_inputs(0);
+  sum.add_outputs(0);
+  sum.mutable_collective()->mutable_group()->add_axes()->set_axis("x");
+  sum.mutable_collective()->set_purpose(TENSOR);
+  sum.mutable_collective()->set_algorithm("ring");
+  Step& work = *segment.mutable_steps(0);
+  work.mutable_work()->set_dtype(BF16);
+  work.mutable_work()->set_flops(100'000'000'000'000);
+  const auto simulation = Simulate(program, BaseCluster(), {.network = "analytic"});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  // 1 s alone, 1.25 s beside the sum, which takes longer.
+  EXPECT_NEAR(simulation->report.per_rank(0).slowed_seconds(), 0.25, 1e-6);
+  EXPECT_EQ(simulation->report.simulated_ranks(), 1);
+}
+
+}  // namespace
+}  // namespace weft
