@@ -9,7 +9,8 @@
 // class. What a rank waits for besides is its own (streams, actions, choice of compute by P6, load) or of all (step
 // barrier).
 //
-// Not folded: where ranks share more than that (compute slots of a node, flows on links).
+// Not folded: where ranks share more than that (compute slots of a node, flows on links), or where each step is drawn for
+// itself (jitter).
 #ifndef WEFT_SIMULATOR_FOLD_H_
 #define WEFT_SIMULATOR_FOLD_H_
 
