@@ -9,6 +9,8 @@ namespace {
 
 // Larger programs would end in the middle, when the machine has no more memory.
 constexpr int64_t kMostStateBytes = int64_t{1} << 32;
+// What is said of a rank: its result and its part of a report, about.
+constexpr int64_t kResultBytes = sizeof(RankResult) + 1024;
 // What a stream takes in Links, about.
 constexpr int64_t kLinkBytes = 128;
 
@@ -31,7 +33,7 @@ absl::Status Engine::Prepare() {
   const int64_t bytes = total * (sizeof(counts_[0]) + sizeof(waiters_[0])) +
                         streams * (sizeof(StreamState) + kLinkBytes) + groups * sizeof(GroupState) +
                         times * sizeof(finish_times_[0]) + ranks * sizeof(RankState) +
-                        view_.template_of_rank.size() * sizeof(RankResult);
+                        static_cast<int64_t>(view_.template_of_rank.size()) * kResultBytes;
   // Indices of objects are int32: so many bytes hold fewer.
   if (bytes > kMostStateBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
