@@ -110,7 +110,8 @@ TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
   }
   EXPECT_EQ(folded["shared hosts"], 0);
   for (const auto& [name, text] : Variants()) {
-    if (name != "shared hosts") EXPECT_GT(folded[name], 0) << name;
+    if (name == "shared hosts") continue;
+    EXPECT_GT(folded[name], 0) << name;
   }
 }
 
