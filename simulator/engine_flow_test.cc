@@ -214,6 +214,32 @@ TEST(EngineFlow, WhatTakesLongerThanAllTimeIsRefused) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("2^61 picoseconds"));
 }
 
+// Each collective has another latency.
+class FickleNetwork : public StarNetwork {
+ public:
+  FickleNetwork() : StarNetwork(2, 1'000'000'000'000, {}, 0) {}
+
+  absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm& form,
+                                      absl::Span<const int64_t> members) const override {
+    auto flow = StarNetwork::CollectiveFlow(call, form, members);
+    flow->latency = {call.parts[0].elements};
+    return flow;
+  }
+};
+
+TEST(EngineFlow, CollectivesOfAGroupHaveOneLatency) {
+  Builder b(2);
+  b.AllReduce({0, 1}, 1000);
+  b.AllReduce({0, 1}, 1000);
+  const auto alike = b.Run(FickleNetwork());
+  ASSERT_TRUE(alike.ok()) << alike.status();
+  EXPECT_EQ(alike->makespan.ps, 3000);
+  b.AllReduce({0, 1}, 2000);
+  const auto result = b.Run(FickleNetwork());
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("different latencies"));
+}
+
 // Times by (source, destination, bytes) or group, in two forms: told beforehand, or as flows that are all fixed part.
 class TableNetwork : public NetworkModel {
  public:

@@ -179,7 +179,7 @@ class FlowNetwork : public NetworkModel {
   }
 
   std::vector<std::vector<int32_t>> RingsOver(absl::Span<const int64_t> members) const {
-    if (LinkedPairwise(members)) return DisjointRings(static_cast<int32_t>(members.size()));
+    if (LinkedPairwise(members)) return BalancedRings(static_cast<int32_t>(members.size()));
     std::vector<int64_t> nodes;
     for (const int64_t member : members) nodes.push_back(placement_->NodeOf(member));
     return RotatedRings(nodes);

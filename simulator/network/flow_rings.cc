@@ -2,8 +2,56 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace weft {
+namespace {
+
+using Rings = std::vector<std::vector<int32_t>>;
+
+constexpr int32_t kMostBalanced = 16;
+
+// No two with the same message: n - 1 for odd n > 2, n - 2 for even.
+Rings DisjointRings(int32_t n) {
+  // Walecki: members 0..2k-1 in zigzag, 0 1 2k-1 2 2k-2 ... k, and its rotations; then 2k closes the ring. Neighbours
+  // of a zigzag are 1, 2, ..., 2k-1 apart, so each rotation has every distance once, and k rotations have no pair
+  // twice.
+  const int32_t k = (n - 1) / 2;
+  Rings rings;
+  for (int32_t rotation = 0; rotation < k; ++rotation) {
+    std::vector<int32_t> ring;
+    int32_t before = 0;
+    for (int32_t i = 0; i < 2 * k; ++i) {
+      const int32_t at = i % 2 == 1 ? (i + 1) / 2 : (2 * k - i / 2) % (2 * k);
+      // With even n the last member stands in the middle of the two that are k apart: there over all rotations every
+      // member is once.
+      if (n % 2 == 0 && i > 0 && (at - before + 2 * k) % (2 * k) == k) ring.push_back(n - 1);
+      ring.push_back((at + rotation) % (2 * k));
+      before = at;
+    }
+    ring.push_back(2 * k);
+    rings.push_back(ring);
+    rings.emplace_back(ring.rbegin(), ring.rend());
+  }
+  return rings;
+}
+
+// Of even n, the pairs that no ring of `rings` has as neighbours: they leave each member one.
+std::vector<int32_t> UnusedPartner(const Rings& rings, int32_t n) {
+  // The other members' sum, less that of the neighbours in all rings; each ring and its reverse have the same ones.
+  std::vector<int32_t> partner(n, n * (n - 1) / 2);
+  for (int32_t member = 0; member < n; ++member) partner[member] -= member;
+  for (size_t r = 0; r < rings.size(); r += 2) {
+    for (int32_t i = 0; i < n; ++i) {
+      const int32_t member = rings[r][i], next = rings[r][(i + 1) % n];
+      partner[member] -= next;
+      partner[next] -= member;
+    }
+  }
+  return partner;
+}
+
+}  // namespace
 
 std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes) {
   std::vector<std::vector<int32_t>> on_node;
@@ -30,29 +78,29 @@ std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes) 
   return rings;
 }
 
-std::vector<std::vector<int32_t>> DisjointRings(int32_t n) {
+std::vector<std::vector<int32_t>> BalancedRings(int32_t n) {
   if (n == 2) return {{0, 1}};
-  // Walecki: members 0..2k-1 in zigzag, 0 1 2k-1 2 2k-2 ... k, and its rotations; then 2k closes the ring. Neighbours
-  // of a zigzag are 1, 2, ..., 2k-1 apart, so each rotation has every distance once, and k rotations have no pair
-  // twice.
-  const int32_t k = (n - 1) / 2;
-  std::vector<std::vector<int32_t>> rings;
-  for (int32_t rotation = 0; rotation < k; ++rotation) {
-    std::vector<int32_t> ring;
-    int32_t before = 0;
-    for (int32_t i = 0; i < 2 * k; ++i) {
-      const int32_t at = i % 2 == 1 ? (i + 1) / 2 : (2 * k - i / 2) % (2 * k);
-      // With even n the last member stands in the middle of the two that are k apart: there over all rotations every
-      // member is once.
-      if (n % 2 == 0 && i > 0 && (at - before + 2 * k) % (2 * k) == k) ring.push_back(n - 1);
-      ring.push_back((at + rotation) % (2 * k));
-      before = at;
+  const Rings rings = DisjointRings(n);
+  if (n % 2 == 1 || n > kMostBalanced) return rings;
+  // All pairs are n - 1 sets of n / 2 pairs without a common member (round i of a tournament: n-1 and i, i+j and i-j).
+  // Members are renamed so that each set is unused once; every pair is then used by all others.
+  const std::vector<int32_t> partner = UnusedPartner(rings, n);
+  Rings balanced;
+  for (int32_t round = 0; round < n - 1; ++round) {
+    std::vector<int32_t> name(n);
+    int32_t j = 0;
+    for (int32_t member = 0; member < n; ++member) {
+      if (partner[member] < member) continue;
+      name[member] = j == 0 ? n - 1 : (round + j) % (n - 1);
+      name[partner[member]] = (round + n - 1 - j) % (n - 1);
+      ++j;
     }
-    ring.push_back(2 * k);
-    rings.push_back(ring);
-    rings.emplace_back(ring.rbegin(), ring.rend());
+    for (std::vector<int32_t> ring : rings) {
+      for (int32_t& member : ring) member = name[member];
+      balanced.push_back(std::move(ring));
+    }
   }
-  return rings;
+  return balanced;
 }
 
 }  // namespace weft

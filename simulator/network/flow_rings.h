@@ -19,10 +19,12 @@ namespace weft {
 // (With an odd number of nodes those into the first node do not.) On one node there is one ring, in order.
 std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes);
 
-// Rings over 0..n-1, n >= 2, no two with the same message from one member to another: for members with a link between
-// every two. n - 1 of them for odd n, which are all links there are; n - 2 for even n > 2.
-// Source: Alspach, "The wonderful Walecki construction", Bull. ICA 52, 2008.
-std::vector<std::vector<int32_t>> DisjointRings(int32_t n);
+// Rings over 0..n-1, n >= 2, for members with a link between every two: each link in each direction is in as many rings
+// as any other, so that together they move what n - 1 links carry. For odd n these are n - 1, no two with the same
+// message. For even n up to 16 they are (n - 1) (n - 2), with n - 2 on each link; for larger ones n - 2, no two with
+// the same message, which leave one of n - 1 links idle. Source: Alspach, "The wonderful Walecki construction", Bull.
+// ICA 52, 2008.
+std::vector<std::vector<int32_t>> BalancedRings(int32_t n);
 
 }  // namespace weft
 

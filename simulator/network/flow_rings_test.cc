@@ -68,16 +68,23 @@ TEST(RotatedRings, UnevenNodesAndRanksInAnyOrder) {
   EXPECT_EQ(rings, (Rings{{0, 2, 4, 3, 1}, {2, 4, 0, 1, 3}}));
 }
 
-TEST(DisjointRings, NoMessageTwice) {
+TEST(BalancedRings, AllLinksAreInAsManyRings) {
   for (int32_t n = 2; n <= 33; ++n) {
-    const Rings rings = DisjointRings(n);
-    EXPECT_EQ(rings.size(), static_cast<size_t>(n == 2 ? 1 : n % 2 == 1 ? n - 1 : n - 2));
+    SCOPED_TRACE(n);
+    const Rings rings = BalancedRings(n);
     ExpectPermutations(rings, n);
-    std::set<std::pair<int32_t, int32_t>> messages;
+    std::map<std::pair<int32_t, int32_t>, size_t> messages;
     for (const auto& ring : rings) {
-      for (int32_t i = 0; i < n; ++i) {
-        EXPECT_TRUE(messages.insert({ring[i], ring[(i + 1) % n]}).second) << n;
-      }
+      for (int32_t i = 0; i < n; ++i) ++messages[{ring[i], ring[(i + 1) % n]}];
+    }
+    if (n % 2 == 0 && n > 16) {
+      // Without one link of each.
+      EXPECT_EQ(messages.size(), static_cast<size_t>(n * (n - 2)));
+    } else {
+      EXPECT_EQ(messages.size(), static_cast<size_t>(n * (n - 1)));
+    }
+    for (const auto& [link, rings_of_link] : messages) {
+      EXPECT_EQ(rings_of_link * messages.size(), rings.size() * static_cast<size_t>(n));
     }
   }
 }

@@ -185,17 +185,20 @@ TEST_F(FlowTest, UplinksThatCarryLessAreWhatATreeWaitsFor) {
   ExpectSeconds(TimeOf(call, Members(4)).occupancy, 3 * kNicOverhead + 4 * 1e6 / kNic);
 }
 
-TEST_F(FlowTest, LinksBetweenEveryTwoCarryDisjointRings) {
+TEST_F(FlowTest, LinksBetweenEveryTwoAreAllUsed) {
   Cluster cluster = MakeCluster(1, 8, 0);
   cluster.mutable_node_links()->set_all_pairs(true);
   Make(8, cluster);
-  const CollectiveCall call = Call("ring", CollectiveKind::kAllGather, 8 * 600'000);
-  const Flow flow = FlowOf(call, Members(8));
-  ASSERT_EQ(flow.phases.size(), 1u);
-  EXPECT_EQ(flow.phases[0].bytes, 7 * 400'000);
-  EXPECT_EQ(flow.phases[0].loads.size(), 6 * 8u);
-  for (const auto& [link, load] : flow.phases[0].loads) EXPECT_EQ(load, 1);
-  ExpectSeconds(TimeOf(call, Members(8)).occupancy, 7 * kInsideOverhead + 6 * kInsideLatency + 7 * 4e5 / kInside);
+  for (const int64_t n : {2, 3, 4, 7, 8}) {
+    const double bytes = static_cast<double>(n) * 840 * 4;
+    const CollectiveCall call = Call("ring", CollectiveKind::kAllGather, n * 840);
+    const Flow flow = FlowOf(call, Members(n));
+    ASSERT_EQ(flow.phases.size(), 1u);
+    EXPECT_EQ(flow.phases[0].loads.size(), static_cast<size_t>(n * (n - 1)));
+    const double links = static_cast<double>(n - 1);
+    ExpectSeconds(TimeOf(call, Members(n)).occupancy, links * kInsideOverhead + (links - 1) * kInsideLatency +
+                                                          links / static_cast<double>(n) * bytes / (links * kInside));
+  }
 }
 
 TEST_F(FlowTest, GroupsHaveOneLatency) {
