@@ -2,6 +2,7 @@
 #include "simulator/simulate.h"
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -106,6 +107,9 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   flags.Bool("verbose", "also what each rank waited for, and for how long", &verbose);
   flags.String("trace", "FILE", "writes the simulated steps for ui.perfetto.dev and for weft report", &trace);
   flags.Int("trace-repetitions", "K", "optimizer steps in the trace", &repetitions, 1, 1000);
+  flags.Int("runs", "N", "also the iteration's time in N runs that differ as the cluster's `noise` says: percentiles",
+            &options.runs, 0, 1'000'000);
+  flags.Int("seed", "S", "with --runs: another seed, other runs", &options.seed, 0, INT64_MAX);
   flags.Bool("exceeded", "of a program with post_validation: every gradient norm is too large, instead of none",
              &options.exceeded);
   flags.Bool("require-fit", "exit with 1 if the program does not fit the device", &require_fit);
@@ -137,6 +141,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
                           .unit_backward = {backward_ns * 1000},
                           .unit_weight = {weight_ns * 1000},
                           .unit_pair = {pair_ns * 1000}};
+  if (flags.Given("seed") && options.runs == 0) return UsageError("--seed is for --runs=N");
   if (verbose && format == "json") return UsageError("--verbose has --format=text only; JSON has everything");
   if (tokens && format == "json") return UsageError("--tokens has --format=text only; see weft simulate --help");
 

@@ -1,6 +1,7 @@
 #include "simulator/noise.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -25,40 +26,45 @@ absl::Status CheckRange(const char* field, double given, double least, double mo
                                                  most, "; nearest valid: ", given > most ? most : least));
 }
 
-// Devices of a node with the same new figures, by those; the nodes that have them.
+// Speeds come in quarters of the standard deviation: a large job then has a few tens of classes of devices, not one for
+// each rank, and the deviation is larger by 1 / 384 of itself.
+int64_t SpeedFactor(const Noise& noise, Draw draw) {
+  const int64_t quarter =
+      std::max<int64_t>(1, static_cast<int64_t>(noise.device_speed_deviation() * (FactorDraw::kOne / 4)));
+  const int64_t off = FactorDraw(noise.device_speed_deviation())(draw) - FactorDraw::kOne;
+  const int64_t quarters = (std::abs(off) + quarter / 2) / quarter * (off < 0 ? -1 : 1);
+  return std::max(FactorDraw::kOne / 8, FactorDraw::kOne + quarters * quarter);
+}
+
 void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64_t seed, int64_t run, Cluster& drawn) {
   const Noise& noise = cluster.noise();
-  const FactorDraw factor(noise.device_speed_deviation());
-  // By (kind, speed in 2^-30 of the kind's), the devices of each node.
+  // Kind and speed, 1 = as fast as the kind. By those and the number of a device in its node, the nodes.
   using Figures = std::pair<int32_t, double>;
-  std::map<std::vector<std::pair<int64_t, Figures>>, std::vector<int64_t>> nodes_of;
+  std::map<std::pair<Figures, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {
     const bool straggles =
         OfRun(seed, run, kStraggler).At(static_cast<uint64_t>(node)).Happens(noise.straggler_probability());
     if (!straggles && noise.device_speed_deviation() == 0) continue;
-    std::vector<std::pair<int64_t, Figures>> devices;
     for (const int64_t rank : placement.RanksOf(node)) {
-      const auto [kind, speed] = placement.KindAndSpeed(rank);
+      const auto [kind, stated] = placement.KindAndSpeed(rank);
       const int64_t device = placement.DeviceOf(rank);
-      const int64_t drawn_factor = factor(OfRun(seed, run, kDeviceSpeed).At(static_cast<uint64_t>(device)));
-      double now = static_cast<double>(speed) / static_cast<double>(kFullSpeed) * static_cast<double>(drawn_factor) /
-                   static_cast<double>(FactorDraw::kOne);
-      if (straggles) now /= noise.straggler_slowdown();
-      devices.push_back({device % placement.devices_per_node(), {kind, now}});
+      const int64_t factor = SpeedFactor(noise, OfRun(seed, run, kDeviceSpeed).At(static_cast<uint64_t>(device)));
+      double speed = static_cast<double>(stated) / static_cast<double>(kFullSpeed) * static_cast<double>(factor) /
+                     static_cast<double>(FactorDraw::kOne);
+      if (straggles) speed /= noise.straggler_slowdown();
+      nodes_of[{{kind, speed}, device % placement.devices_per_node()}].push_back(node);
     }
-    std::sort(devices.begin(), devices.end());
-    nodes_of[std::move(devices)].push_back(node);
   }
-  for (const auto& [devices, nodes] : nodes_of) {
-    std::map<Figures, std::vector<int64_t>> devices_of;
-    for (const auto& [device, figures] : devices) devices_of[figures].push_back(device);
-    for (const auto& [figures, members] : devices_of) {
-      OtherDevices& row = *drawn.add_other_devices();
-      row.mutable_nodes()->Add(nodes.begin(), nodes.end());
-      row.mutable_devices()->Add(members.begin(), members.end());
-      if (figures.first > 0) *row.mutable_device() = *placement.kinds()[figures.first];
-      row.set_speed(figures.second);
-    }
+  // Devices that are so on the same nodes share a row.
+  std::map<std::pair<Figures, std::vector<int64_t>>, std::vector<int64_t>> devices_of;
+  for (const auto& [what, nodes] : nodes_of) devices_of[{what.first, nodes}].push_back(what.second);
+  for (const auto& [what, devices] : devices_of) {
+    const auto& [figures, nodes] = what;
+    OtherDevices& row = *drawn.add_other_devices();
+    row.mutable_nodes()->Add(nodes.begin(), nodes.end());
+    row.mutable_devices()->Add(devices.begin(), devices.end());
+    if (figures.first > 0) *row.mutable_device() = *placement.kinds()[figures.first];
+    row.set_speed(figures.second);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,22 @@ TEST(DrawCluster, DeviceSpeedsDeviateAsStated) {
   }
   EXPECT_NEAR(sum / 8000, 0, 5 * 0.05 / std::sqrt(8000.0));
   EXPECT_NEAR(std::sqrt(squares / 8000), 0.05, 0.05 * 0.05);
+}
+
+// However many devices there are, they are of few classes, in few rows.
+TEST(DrawCluster, SpeedsAreFew) {
+  Cluster cluster = FourByTwo();
+  cluster.set_nodes(2000);
+  cluster.mutable_noise()->set_device_speed_deviation(0.013);
+  cluster.mutable_noise()->set_straggler_probability(0.01);
+  cluster.mutable_noise()->set_straggler_slowdown(1.5);
+  const absl::StatusOr<Cluster> drawn = DrawCluster(cluster, 4000, 1, 0);
+  ASSERT_TRUE(drawn.ok());
+  EXPECT_LT(drawn->other_devices_size(), 150);
+  std::set<double> speeds;
+  for (const OtherDevices& row : drawn->other_devices()) speeds.insert(row.speed());
+  EXPECT_LT(speeds.size(), 70u);
+  EXPECT_GT(speeds.size(), 20u);
 }
 
 // What a device is in a run depends on nothing but seed, run and device: a larger job finds the same ones.

@@ -18,9 +18,9 @@ class ClusterMaker {
     // Some of the nodes may be left out.
     cluster_.set_nodes(least + Below(3));
     FillDevice(*cluster_.mutable_device(), load);
-    FillLink(*cluster_.mutable_intra_node());
-    FillLink(*cluster_.mutable_inter_node());
-    FillLink(*cluster_.mutable_host());
+    FillLink(*cluster_.mutable_intra_node(), Below(2) == 0 ? NVLINK : PCIE);
+    FillLink(*cluster_.mutable_inter_node(), NETWORK);
+    FillLink(*cluster_.mutable_host(), PCIE);
     cluster_.set_nics_per_node(1 + Below(cluster_.devices_per_node() + 1));
     if (Below(4) == 0) {
       cluster_.set_compute_slots_per_node(1 + Below(cluster_.devices_per_node()));
@@ -88,18 +88,29 @@ class ClusterMaker {
     device.set_memory_bytes(int64_t{1} << 40);
     device.set_memory_bytes_per_second(1e12 * static_cast<double>(1 + Below(3)));
     device.set_launch_seconds(Below(2) == 0 ? 0 : 1e-7);
+    device.set_compute_capability(80);
     for (const DType dtype : {FP32, BF16, FP16, FP64}) {
       Peak& peak = *device.add_peaks();
       peak.set_dtype(dtype);
       peak.set_flops_per_second(1e12 * static_cast<double>(1 + Below(2)));
     }
     if (!load) return;
-    device.mutable_tiles()->set_multiprocessors(8);
+    TileFigures& tiles = *device.mutable_tiles();
+    tiles.set_multiprocessors(8);
+    tiles.set_attention_rows(64);
+    tiles.set_attention_fraction(0.5);
+    tiles.set_attention_backward_fraction(0.5);
+    tiles.set_memory_fraction(0.5);
+    Tile& tile = *tiles.add_tiles();
+    tile.set_rows(64);
+    tile.set_columns(64);
+    tile.set_fraction(0.5);
     device.mutable_communication_load()->set_multiprocessors(static_cast<int32_t>(Below(4)));
-    device.mutable_communication_load()->set_memory_bytes_per_second(1e11 * static_cast<double>(Below(6)));
+    device.mutable_communication_load()->set_memory_bytes_per_second(1e11 * static_cast<double>(Below(5)));
   }
 
-  void FillLink(Link& link) {
+  void FillLink(Link& link, LinkKind kind) {
+    link.set_kind(kind);
     link.set_bytes_per_second(1e9 * static_cast<double>(1 + Below(4)));
     link.set_latency_seconds(1e-7 * static_cast<double>(Below(3)));
     link.set_overhead_seconds(1e-7 * static_cast<double>(Below(2)));
@@ -115,11 +126,11 @@ class ClusterMaker {
       DirectLink& direct = *links.add_direct();
       direct.set_first(0);
       direct.set_second(devices - 1);
-      FillLink(*direct.mutable_link());
+      FillLink(*direct.mutable_link(), NVLINK);
     }
     if (kind == 3) {
       links.set_devices_per_bridge(devices % 2 == 0 ? 2 : devices);
-      FillLink(*links.mutable_bridge());
+      FillLink(*links.mutable_bridge(), PCIE);
     }
   }
 

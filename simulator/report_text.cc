@@ -94,6 +94,24 @@ std::string IdleText(const SimulationReport& report) {
   return Table(rows);
 }
 
+// Empty without runs.
+std::string NoiseText(const SimulationReport& report) {
+  if (!report.has_noise()) return "";
+  const NoiseReport& noise = report.noise();
+  std::vector<std::vector<std::string>> rows = {
+      {absl::StrCat("iteration of ", noise.runs(), noise.runs() == 1 ? " run" : " runs", ", seed ", noise.seed()),
+       "time", "longer"}};
+  const std::pair<const char*, double> figures[] = {{"10th percentile", noise.p10()},
+                                                    {"median", noise.p50()},
+                                                    {"90th percentile", noise.p90()},
+                                                    {"mean", noise.mean()}};
+  for (const auto& [name, seconds] : figures) {
+    const double plain = report.iteration_seconds();
+    rows.push_back({name, Seconds(seconds), Percent(plain > 0 ? seconds / plain - 1 : 0)});
+  }
+  return "\n" + Table(rows);
+}
+
 // Empty if nothing is sent.
 std::string SentText(const SimulationReport& report) {
   if (report.sent_size() == 0) return "";
@@ -174,7 +192,8 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
                          {"MFU (attention in full)", Percent(report.mfu())},
                          {"MFU (causal)", Percent(report.mfu_causal())},
                          {"HFU (with recompute)", Percent(report.hfu())}}));
-  absl::StrAppend(&text, "\n", MemoryText(report), "\n", IdleText(report), "\n", SentText(report), RankText(report));
+  absl::StrAppend(&text, NoiseText(report), "\n", MemoryText(report), "\n", IdleText(report), "\n", SentText(report),
+                  RankText(report));
   if (verbose) text += RankIdleText(report);
   return text;
 }

@@ -24,6 +24,7 @@
 #include "simulator/runtime/as_run_by.h"
 #include "simulator/runtime/runtime_memory.h"
 #include "simulator/runtime/runtime_steps.h"
+#include "simulator/simulate_runs.h"
 
 namespace weft {
 namespace {
@@ -134,7 +135,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
 
   WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
   std::optional<RankLinks> folded;
-  if (options.fold && !slots_limit) folded = FoldRanks(view, *network, all);
+  if (options.fold && !slots_limit && !options.jitter.any()) folded = FoldRanks(view, *network, all);
   const auto run = [&](const EngineOptions& engine_options) {
     absl::StatusOr<EngineResult> result = RunEngine(view, folded ? *folded : all, *network, engine_options);
     // An error names ranks as it would without folding.
@@ -149,6 +150,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
                                   .node_of_rank = slots_limit ? NodesOf(placement) : std::vector<int64_t>(),
                                   .compute_turn = FromSeconds(cluster.compute_turn_seconds()),
                                   .trace = trace_isolated,
+                                  .jitter = options.jitter,
                                   .stop_when_steady = false};
   WEFT_ASSIGN_OR_RETURN(const EngineResult isolated, run(engine_options));
   engine_options.repetitions = kSteadyRepetitions;
@@ -174,9 +176,8 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   return simulation;
 }
 
-}  // namespace
-
-absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
+absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Cluster& cluster,
+                                             const SimulateOptions& options) {
   if (options.runtime == nullptr) return SimulateAsItIs(program, cluster, options);
   if (options.cost == "unit") {
     return absl::InvalidArgumentError(absl::StrCat("cost 'unit' knows no kernels, so nothing of runtime '",
@@ -188,6 +189,16 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
   simulation.report.set_runtime(options.runtime->name());
   AddRuntimeBytes(program, *options.runtime, &simulation.report);
   simulation.as_run = std::move(as_run);
+  return simulation;
+}
+
+}  // namespace
+
+absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateByRuntime(program, cluster, options));
+  if (options.runs != 0) {
+    WEFT_ASSIGN_OR_RETURN(*simulation.report.mutable_noise(), SimulateRuns(program, cluster, options));
+  }
   return simulation;
 }
 

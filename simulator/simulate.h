@@ -2,6 +2,7 @@
 #ifndef WEFT_SIMULATOR_SIMULATE_H_
 #define WEFT_SIMULATOR_SIMULATE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "proto/runtime.pb.h"
 #include "proto/trace.pb.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/jitter.h"
 
 namespace weft {
 
@@ -32,6 +34,11 @@ struct SimulateOptions {
   // Simulate one rank for all that behave like it, where there are such (fold.h). Changes nothing but the time it takes,
   // and the report's simulated_ranks.
   bool fold = true;
+  // Of more than 0 runs, drawn from `seed`, the cluster's noise is told too (docs/simulator.md, "Noise").
+  int64_t runs = 0;
+  int64_t seed = 1;
+  // Of one run of many: what its compute steps cost more or less. No two ranks are alike then.
+  Jitter jitter = {};
 };
 
 struct Simulation {

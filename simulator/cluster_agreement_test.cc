@@ -1,0 +1,128 @@
+// What `weft simulate` says and what the oracle says, to the picosecond: random programs on random machines, alike
+// everywhere, nearly so, or worn; on every network; with and without load, folding, compute slots.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/units.h"
+#include "simulator/cluster_oracle.h"
+#include "simulator/naive/naive_simulator.h"
+#include "simulator/network/network_model.h"
+#include "simulator/random_cluster.h"
+#include "simulator/simulate.h"
+#include "tests/random_program.h"
+
+// The exhaustive variant takes more.
+#ifndef WEFT_SEEDS
+#define WEFT_SEEDS 120
+#endif
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kSeeds = WEFT_SEEDS;
+
+// (rank, repetition, action id, step) -> (ready, start, end, finish). Ids are of one list each.
+using Times = std::map<std::tuple<int64_t, int, int, int>, std::tuple<int64_t, int64_t, int64_t, int64_t>>;
+
+Times TracedTimes(const Trace& trace) {
+  Times times;
+  for (const RankTrace& rank : trace.ranks()) {
+    for (const TraceEvent& event : rank.events()) {
+      const bool inserted = times
+                                .insert({{rank.rank(), event.repetition(), event.action(), event.step()},
+                                         {event.ready_ps(), event.start_ps(), event.end_ps(), event.finish_ps()}})
+                                .second;
+      EXPECT_TRUE(inserted) << "a step was run twice";
+    }
+  }
+  return times;
+}
+
+Times NaiveTimes(const NaiveResult& result) {
+  Times times;
+  for (const NaiveStep& step : result.steps) {
+    times[{step.rank, step.repetition, step.action_id, step.step}] = {step.ready, step.start, step.end, step.finish};
+  }
+  return times;
+}
+
+std::string Named(Wear wear) {
+  return wear == Wear::kSymmetric ? "symmetric" : wear == Wear::kNearly ? "nearly symmetric" : "degraded";
+}
+
+Program ProgramOf(uint64_t seed) {
+  RandomProgramOptions options;
+  options.max_pipe = 3;
+  options.max_data = 3;
+  options.events = 10;
+  options.schedules = seed % 2 == 0;
+  options.collectives = seed % 4 < 2;
+  options.max_ranks = 8;
+  return RandomProgram(seed, options);
+}
+
+class ClusterAgreement : public testing::TestWithParam<Wear> {};
+
+TEST_P(ClusterAgreement, SimulateIsTheOracle) {
+  // By network, those in which some rank was simulated for another.
+  std::map<std::string, int> folded;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const Program program = ProgramOf(seed);
+    const int64_t ranks = MeshRanks(program.mesh());
+    const bool load = seed % 8 < 4;
+    const Cluster cluster = RandomCluster(seed, ranks, GetParam(), load);
+    const int repetitions = 1 + static_cast<int>(seed % 2);
+    for (const NetworkModelEntry& entry : NetworkModels()) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << Named(GetParam()) << ", network " << entry.name);
+      const std::unique_ptr<NetworkModel> network = entry.make(program.mesh(), cluster);
+      const NaiveResult naive = SimulateNaively(program, ClusterDurations(program, cluster, "roofline", *network),
+                                                ClusterOptions(program, cluster, repetitions));
+      ASSERT_TRUE(naive.complete);
+      for (const bool fold : {true, false}) {
+        SimulateOptions options;
+        options.network = std::string(entry.name);
+        options.trace = true;
+        options.trace_repetitions = repetitions;
+        options.fold = fold;
+        const absl::StatusOr<Simulation> simulation = Simulate(program, cluster, options);
+        ASSERT_TRUE(simulation.ok()) << simulation.status() << cluster.DebugString();
+        EXPECT_EQ(TracedTimes(*simulation->trace), NaiveTimes(naive)) << "folding " << fold;
+        if (repetitions == 1) {
+          EXPECT_EQ(simulation->report.makespan_seconds(), ToSeconds(Time{naive.makespan}));
+          for (int64_t rank = 0; rank < ranks; ++rank) {
+            EXPECT_GE(simulation->report.per_rank(static_cast<int>(rank)).live_peak_bytes(), naive.live_peak[rank]);
+          }
+        }
+        if (fold) folded[options.network] += simulation->report.simulated_ranks() < ranks;
+        if (!fold) {
+          EXPECT_EQ(simulation->report.simulated_ranks(), ranks);
+        }
+        if (HasFailure()) {
+          ADD_FAILURE() << cluster.DebugString();
+          return;
+        }
+      }
+    }
+  }
+  // What is compared is folded often enough.
+  if (GetParam() == Wear::kSymmetric) {
+    EXPECT_GT(folded["analytic"], static_cast<int>(kSeeds / 8));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Wears, ClusterAgreement, testing::Values(Wear::kSymmetric, Wear::kNearly, Wear::kDegraded),
+                         [](const testing::TestParamInfo<Wear>& info) {
+                           return info.param == Wear::kSymmetric ? "Symmetric"
+                                  : info.param == Wear::kNearly  ? "Nearly"
+                                                                 : "Degraded";
+                         });
+
+}  // namespace
+}  // namespace weft

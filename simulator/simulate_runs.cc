@@ -1,0 +1,38 @@
+#include "simulator/simulate_runs.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "simulator/noise.h"
+
+namespace weft {
+
+absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster,
+                                         const SimulateOptions& options) {
+  if (options.runs < 1 || options.runs > kMostRuns) {
+    return absl::InvalidArgumentError(absl::StrCat("runs = ", options.runs, " must be from 1 to ", kMostRuns,
+                                                   "; nearest valid: ", options.runs < 1 ? 1 : kMostRuns));
+  }
+  WEFT_RETURN_IF_ERROR(CheckNoise(cluster));
+  // What is printed of a single run is of no use here.
+  SimulateOptions own;
+  own.cost = options.cost;
+  own.network = options.network;
+  own.cost_options = options.cost_options;
+  own.exceeded = options.exceeded;
+  own.runtime = options.runtime;
+  own.fold = options.fold;
+  std::vector<double> seconds;
+  for (int64_t run = 0; run < options.runs; ++run) {
+    WEFT_ASSIGN_OR_RETURN(const Cluster drawn, DrawCluster(cluster, MeshRanks(program.mesh()), options.seed, run));
+    own.jitter = DrawJitter(cluster.noise(), options.seed, run);
+    WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, drawn, own));
+    seconds.push_back(simulation.report.iteration_seconds());
+  }
+  return SummarizeRuns(std::move(seconds), options.seed);
+}
+
+}  // namespace weft
