@@ -116,6 +116,33 @@ expect 2 "network='flowy': allowed: analytic, flow, nccl, none" simulate tiny.we
 expect 2 "runtime='megatron': allowed: weft" simulate tiny.weft --runtime=megatron
 expect 2 'tokens=.-1.: expected a number' simulate tiny.weft --tokens=-1
 expect 2 'tokens=.1e99.: expected a number' simulate tiny.weft --tokens=1e99
+# Runs that differ.
+cat >noisy.textproto <<'C'
+name: "noisy"
+nodes: 2
+devices_per_node: 4
+device {
+  name: "device"
+  memory_bytes: 40000000000
+  memory_bytes_per_second: 1e12
+  peaks { dtype: BF16 flops_per_second: 1e14 }
+  peaks { dtype: FP32 flops_per_second: 1e13 }
+}
+intra_node { bytes_per_second: 1e11 kind: NVLINK }
+inter_node { bytes_per_second: 1e10 kind: NETWORK }
+nics_per_node: 4
+noise { step_deviation: 0.02 device_speed_deviation: 0.01 straggler_probability: 0.1 straggler_slowdown: 1.2 }
+C
+expect 0 '^  90th percentile +[0-9.]+ (us|ms|s) +-?[0-9.]+ %$' simulate tiny.weft --cluster=noisy.textproto --runs=20
+for run in 1 2; do
+  "$WEFT" simulate tiny.weft --cluster=noisy.textproto --runs=20 --seed=7 --format=json >run$run.json 2>/dev/null ||
+    fail "simulate --runs"
+done
+cmp -s run1.json run2.json || fail "the same seed gave other figures"
+grep -q '"seed": 7' run1.json || fail "the seed is not in the report"
+expect 1 "cluster 'dgx-a100-80g' does not say how runs differ.*state cluster.noise" simulate tiny.weft --runs=5
+expect 2 '--seed is for --runs' simulate tiny.weft --seed=3
+expect 2 'runs=-1' simulate tiny.weft --runs=-1
 expect 2 '--set is for compiling' simulate tiny.weft --set pp=2
 expect 2 'needed' simulate
 expect 1 'missing.weft' simulate missing.weft

@@ -75,8 +75,10 @@ Cluster Nodes(int nodes) {
   return cluster;
 }
 
-SimulationReport Report(const Program& program, const Cluster& cluster, int64_t runs, int64_t seed = 1) {
+SimulationReport Report(const Program& program, const Cluster& cluster, int64_t runs, int64_t seed = 1,
+                        const std::string& network = "analytic") {
   SimulateOptions options;
+  options.network = network;
   options.runs = runs;
   options.seed = seed;
   const absl::StatusOr<Simulation> simulation = Simulate(program, cluster, options);
@@ -126,8 +128,9 @@ TEST(SimulateRuns, SlowInterfacesSlowWhatPassesThem) {
   Cluster cluster = Nodes(4);
   cluster.mutable_noise()->set_slow_interface_probability(1);
   cluster.mutable_noise()->set_slow_interface_fraction(0.25);
-  const SimulationReport report = Report(ComputeAndSum(4), cluster, 2);
+  const SimulationReport report = Report(ComputeAndSum(4), cluster, 2, 1, "flow");
   const double sum = report.iteration_seconds() - kCompute;
+  EXPECT_NEAR(sum, 2 * 3.0 / 4 * 1e6 / 1e10, 1e-9);
   EXPECT_NEAR(report.noise().p50(), kCompute + 4 * sum, 1e-11);
 }
 
