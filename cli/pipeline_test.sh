@@ -27,6 +27,17 @@ expect 0 'for 2 ranks, 2 stages, 8 microbatches, schedule gpipe' \
 # Nothing is left of a file that could not be written.
 expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 
+# Runtimes: another framework takes another time, and the first line says whose it is.
+expect 0 '^megatron-core +' list runtimes
+expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
+expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
+echo 'name: "own" host { launch_seconds: 1 }' >own.textproto
+expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
+expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn
+echo 'name: "own" kernels { kernel: "MATMULL" }' >own.textproto
+expect 1 "own.textproto: runtime.kernels\[0\].kernel = 'MATMULL' is unknown" simulate tiny.weft --runtime=own.textproto
+expect 1 "cost 'unit' knows no kernels" simulate tiny.weft --runtime=torchtitan --cost=unit
+
 expect 2 '--model=.* is needed' compile --cluster=dgx-a100-80g -o x.weft
 expect 2 '--cluster=.* is needed' compile --model=gpt2-tiny -o x.weft
 expect 2 '-o FILE is needed' compile "${tiny[@]}"

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "catalog/load_runtime.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/inputs.h"
@@ -22,6 +23,7 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/units_text.h"
+#include "proto/validate_runtime.h"
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
@@ -96,7 +98,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
                     &weight_ns, 0, kLargestUnitNs);
   flags.Thousandths("pair", "US", "with --cost=unit: a forward and a backward that overlap; 0 = the sum", &pair_ns, 0,
                     kLargestUnitNs);
-  flags.Choice("runtime", {"weft"}, "the framework whose run is predicted", &runtime);
+  flags.String("runtime", "NAME|FILE", "the framework whose run is predicted", &runtime);
   flags.Custom("tokens", "COUNT", "also the time to train on so many tokens, e.g. 15T", "",
                [&tokens](const std::string& text) {
                  tokens = ParseCount(text);
@@ -145,6 +147,10 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (verbose && format == "json") return UsageError("--verbose has --format=text only; JSON has everything");
   if (tokens && format == "json") return UsageError("--tokens has --format=text only; see weft simulate --help");
 
+  // That of weft itself changes nothing.
+  WEFT_ASSIGN_OR_RETURN(const Runtime framework, LoadRuntime(runtime));
+  if (framework.name() != "weft") options.runtime = &framework;
+
   Progress progress;
   Program program;
   Cluster cluster;
@@ -162,6 +168,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
     // What does not fit is part of the report.
     compile.allow_oom = true;
     compile.notes = &notes;
+    inputs.plan = PlanUnder(framework, inputs.plan);
     WEFT_ASSIGN_OR_RETURN(program, Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile));
     WEFT_RETURN_IF_ERROR(VerifyProgram(program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
     cluster = std::move(inputs.cluster);
@@ -178,7 +185,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));
   if (simulation.trace) {
     progress.Step(absl::StrCat("writing ", trace));
-    WEFT_RETURN_IF_ERROR(WriteTrace(*simulation.trace, program, trace));
+    WEFT_RETURN_IF_ERROR(WriteTrace(*simulation.trace, simulation.as_run ? *simulation.as_run : program, trace));
   }
   progress.Done();
   for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());

@@ -113,6 +113,12 @@ Runtime Derived(const Runtime& base, const Runtime& runtime) {
 Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   Plan under = runtime.plan();
   under.MergeFrom(plan);
+  bool cuts_layers = false;
+  for (const MeshAxis& axis : plan.mesh().axes()) cuts_layers = cuts_layers || (axis.name() == "x" && axis.size() > 1);
+  if (!cuts_layers && !plan.sequence_parallel()) under.clear_sequence_parallel();
+  // There, gradients are summed by the backwards themselves.
+  if (plan.zero().stage() >= 2 && plan.gradient_bucket_bytes() == 0) under.clear_gradient_bucket_bytes();
+  if (plan.zero().stage() == 3 && plan.gradient_sync() == EAGER) under.clear_gradient_sync();
   return under;
 }
 

@@ -14,7 +14,7 @@ absl::Status Validate(const Runtime& runtime);
 // What `runtime` says, over what `base` says.
 Runtime Derived(const Runtime& base, const Runtime& runtime);
 
-// `plan` with what the runtime does where `plan` is silent.
+// `plan` with what the runtime does where `plan` is silent, but for what its mesh and ZeRO stage leave no room for.
 Plan PlanUnder(const Runtime& runtime, const Plan& plan);
 
 }  // namespace weft

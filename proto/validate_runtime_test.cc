@@ -86,6 +86,18 @@ TEST(ValidateRuntime, ThePlanWinsWhereItSpeaks) {
   EXPECT_EQ(made.zero().stage(), 1);
   EXPECT_EQ(made.zero().group(), 8);
   EXPECT_FALSE(made.overlap().all_reduce());
+  // Nothing to cut, and nothing to sum behind the backwards.
+  const Runtime wide =
+      Read("name: \"r\" plan { sequence_parallel: true gradient_sync: LAZY gradient_bucket_bytes: 9 }");
+  EXPECT_FALSE(PlanUnder(wide, plan).sequence_parallel());
+  MeshAxis* axis = plan.mutable_mesh()->add_axes();
+  axis->set_name("x");
+  axis->set_size(2);
+  EXPECT_TRUE(PlanUnder(wide, plan).sequence_parallel());
+  plan.clear_gradient_bucket_bytes();
+  plan.mutable_zero()->set_stage(3);
+  EXPECT_EQ(PlanUnder(wide, plan).gradient_sync(), EAGER);
+  EXPECT_EQ(PlanUnder(wide, plan).gradient_bucket_bytes(), 0);
 }
 
 }  // namespace
