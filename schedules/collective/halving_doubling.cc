@@ -18,7 +18,6 @@
 // Source:  Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036, sec. 3; Thakur,
 //          Rabenseifner, Gropp, IJHPCA 19(1), 2005, sec. 4.5.
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -121,10 +120,8 @@ CollectiveTraffic BuildHalvingDoublingTraffic(CollectiveKind kind, int64_t membe
   const bool gathers = kind == CollectiveKind::kAllGather;
   const bool scatters = kind == CollectiveKind::kReduceScatter;
   CollectiveTraffic traffic = {.chunks = core.chunks(), .stages = {}};
+  // In order of the sources, each of which sends to one.
   const auto add = [&](std::vector<CollectiveExchange> exchanges) {
-    std::sort(exchanges.begin(), exchanges.end(), [](const CollectiveExchange& a, const CollectiveExchange& b) {
-      return std::tie(a.source, a.destination) < std::tie(b.source, b.destination);
-    });
     traffic.stages.push_back({.rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = std::move(exchanges)});
   };
   const auto add_pairs = [&](bool back, int messages) {
@@ -143,9 +140,9 @@ CollectiveTraffic BuildHalvingDoublingTraffic(CollectiveKind kind, int64_t membe
   const auto add_exchange = [&](int distance, bool halves) {
     std::vector<CollectiveExchange> exchanges;
     for (int place = 0; place < core.size(); ++place) {
-      const int from = place ^ distance;
-      const int messages = chunks_at((halves ? place : from) % (2 * distance), 2 * distance);
-      exchanges.push_back({core.Member(from), core.Member(place), messages});
+      const int to = place ^ distance;
+      const int messages = chunks_at((halves ? to : place) % (2 * distance), 2 * distance);
+      exchanges.push_back({core.Member(place), core.Member(to), messages});
     }
     add(std::move(exchanges));
   };

@@ -21,7 +21,6 @@
 // Source:  Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
 //          Computing 35(12), 2009, doi:10.1016/j.parco.2009.09.001.
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -86,13 +85,17 @@ Trees MakeTrees(int n) {
   return trees;
 }
 
+// The rounds of the first chunk on its way between a child and its parent; the others follow.
+int FirstUp(const Trees& trees, const Edge& edge) { return trees.height - edge.depth; }
+int FirstDown(const Trees& trees, const Edge& edge) { return trees.height + edge.depth - 1; }
+
 // Calls f(edge, up, chunk) for every message of a round.
 template <typename F>
 void ForEachMessage(const Trees& trees, int round, F f) {
   for (const int tree : {0, 1}) {
     for (const Edge& edge : trees.edges[tree]) {
-      const int up = round - (trees.height - edge.depth);
-      const int down = round - (trees.height + edge.depth - 1);
+      const int up = round - FirstUp(trees, edge);
+      const int down = round - FirstDown(trees, edge);
       // Chunks of the trees take turns in the buffer.
       if (up >= 0 && up < kChunksPerTree) f(edge, true, 2 * up + tree);
       if (down >= 0 && down < kChunksPerTree) f(edge, false, 2 * down + tree);
@@ -120,23 +123,34 @@ CollectivePlan BuildTree(CollectiveKind kind, int members) {
   return plan;
 }
 
-CollectiveTraffic BuildTreeTraffic(CollectiveKind kind, int64_t members) {
+CollectiveTraffic BuildTreeTraffic(CollectiveKind, int64_t members) {
   const Trees trees = MakeTrees(static_cast<int>(members));
+  // Every way between two members, with the round of its first message; it has one in each of the next rounds too.
+  struct Way {
+    int32_t source, destination;
+    int first;
+  };
+  std::vector<Way> ways;
+  for (const std::vector<Edge>& edges : trees.edges) {
+    for (const Edge& edge : edges) {
+      ways.push_back({edge.child, edge.parent, FirstUp(trees, edge)});
+      ways.push_back({edge.parent, edge.child, FirstDown(trees, edge)});
+    }
+  }
+  std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
+    return std::tie(a.source, a.destination) < std::tie(b.source, b.destination);
+  });
   CollectiveTraffic traffic = {.chunks = 2 * kChunksPerTree, .stages = {}};
   for (int round = 0; round < Rounds(trees); ++round) {
-    std::vector<CollectiveExchange> all;
-    ForEachMessage(trees, round, [&](const Edge& edge, bool up, int) {
-      all.push_back(up ? CollectiveExchange{edge.child, edge.parent} : CollectiveExchange{edge.parent, edge.child});
-    });
-    std::sort(all.begin(), all.end(), [](const CollectiveExchange& a, const CollectiveExchange& b) {
-      return std::tie(a.source, a.destination) < std::tie(b.source, b.destination);
-    });
     std::vector<CollectiveExchange> exchanges;
-    for (const CollectiveExchange& exchange : all) {
-      const bool again = !exchanges.empty() && exchanges.back().source == exchange.source &&
-                         exchanges.back().destination == exchange.destination;
-      if (again) ++exchanges.back().messages;
-      if (!again) exchanges.push_back(exchange);
+    for (const Way& way : ways) {
+      if (round < way.first || round >= way.first + kChunksPerTree) continue;
+      if (!exchanges.empty() && exchanges.back().source == way.source &&
+          exchanges.back().destination == way.destination) {
+        ++exchanges.back().messages;
+      } else {
+        exchanges.push_back({way.source, way.destination});
+      }
     }
     if (!traffic.stages.empty() && traffic.stages.back().exchanges == exchanges) {
       ++traffic.stages.back().rounds;
