@@ -48,27 +48,37 @@ std::vector<FourDGrid> Grids(int64_t ranks, int64_t heads, int64_t batch) {
   return grids;
 }
 
+// With the four passes of sec. IV on: gathered weights are kept for the backward in what memory is left.
 GridRun Simulated(const ModelGraph& model, const Cluster& cluster, const FourDGrid& grid, int64_t batch,
                   int64_t microbatch, const std::string& network) {
   PublishedRun run;
   run.recipe = absl::StrCat("sequence_length: ", kSequence, " global_batch_sequences: ", batch,
                             " microbatch_sequences: ", microbatch, " clip_norm: 0");
-  run.plan = absl::StrCat("mesh { axes { name: 'x' size: ", grid.x, " } axes { name: 'y' size: ", grid.y,
-                          " } axes { name: 'z' size: ", grid.z, " } axes { name: 'data' size: ", grid.data,
-                          " } } recompute { mode: FULL } precision { grads: BF16 reduce: BF16 }");
   run.allow_oom = true;
   run.cost = "tiles";
   run.network = network;
   GridRun made;
   made.grid = grid;
   made.microbatch = microbatch;
-  const absl::StatusOr<SimulatedRun> simulated = RunOn(model, run, cluster);
-  EXPECT_TRUE(simulated.ok()) << Text(grid) << ": " << simulated.status();
-  if (!simulated.ok()) return made;
-  const SimulationReport& report = simulated->simulation.report;
-  made.seconds = report.iteration_seconds();
-  made.hfu = report.hfu();
-  made.fits = report.fits();
+  int64_t cache = 0;
+  do {
+    run.plan = absl::StrCat("mesh { axes { name: 'x' size: ", grid.x, " } axes { name: 'y' size: ", grid.y,
+                            " } axes { name: 'z' size: ", grid.z, " } axes { name: 'data' size: ", grid.data,
+                            " } } recompute { mode: FULL } precision { grads: BF16 reduce: BF16 } overlap { ",
+                            "gathered_cache_bytes: ", cache, " }");
+    const absl::StatusOr<SimulatedRun> simulated = RunOn(model, run, cluster);
+    EXPECT_TRUE(simulated.ok()) << Text(grid) << ": " << simulated.status();
+    if (!simulated.ok()) return made;
+    const SimulationReport& report = simulated->simulation.report;
+    if (cache > 0 && !report.fits()) break;
+    made.seconds = report.iteration_seconds();
+    made.hfu = report.hfu();
+    made.fits = report.fits();
+    // Kept bytes are not the only ones that they cost.
+    const int64_t left = (report.capacity_bytes() - report.device_bytes()) / 10 * 9;
+    if (cache > 0 || !made.fits || grid.z == 1 || left <= 0) break;
+    cache = left;
+  } while (true);
   return made;
 }
 
@@ -115,11 +125,11 @@ int Found(const std::vector<GridRun>& ranked, const std::vector<GridRun>& best) 
   return found;
 }
 
-// Figure 7. The batch is not stated; sec. IV has 32k tokens on 16 GPUs.
+// Figure 7. The batch is not stated; sec. IV has 32k tokens on 16 GPUs: as many per GPU, and twice as many.
 TEST(FourDPaper, RankingOfGrids) {
   const Ranking ranking("axonn-gpt-20b", "perlmutter");
   for (const std::string network : {"analytic", "flow"}) {
-    for (const int64_t batch : full ? std::vector<int64_t>{32, 64} : std::vector<int64_t>{32}) {
+    for (const int64_t batch : full ? std::vector<int64_t>{32, 64} : std::vector<int64_t>{64}) {
       if (!full && network == "analytic") continue;
       std::vector<GridRun> candidates;
       for (const FourDGrid& grid : Grids(32, 56, batch)) {
@@ -156,6 +166,13 @@ TEST(FourDPaper, RankingOfGrids) {
         std::printf("  %-10s %.3f s, aware %d (%.3f s), agnostic %d (%.3f s)\n", Text(best[i].grid).c_str(),
                     best[i].seconds, Place(aware, best[i].grid), best[i].aware, Place(agnostic, best[i].grid),
                     best[i].agnostic);
+      }
+      // On shared links. Which is the best is a matter of a few percent, and so of the batch, which the paper does not
+      // state.
+      if (network == "flow") {
+        EXPECT_LE(Place(aware, best[0].grid), 2);
+        EXPECT_GE(Found(aware, best), 3);
+        EXPECT_GT(Place(agnostic, best[0].grid), 1);
       }
     }
   }

@@ -28,9 +28,9 @@ std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
   return layers;
 }
 
-double ActivationBytes(const SimulationReport& report) {
+double BytesOfClass(const SimulationReport& report, const std::string& name) {
   for (const auto& row : report.memory()) {
-    if (row.class_() == "saved_activation") return static_cast<double>(row.planned_bytes());
+    if (row.class_() == name) return static_cast<double>(row.planned_bytes());
   }
   return 0;
 }
@@ -68,7 +68,9 @@ absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineCh
   WEFT_ASSIGN_OR_RETURN(const SimulatedRun simulated, RunOn(job.model, run, job.cluster));
   const SimulationReport& report = simulated.simulation.report;
   made.sequences_per_second = report.tokens_per_second() / static_cast<double>(job.sequence_length);
-  made.bytes = static_cast<double>(report.device_bytes()) + (job.activation_factor - 1) * ActivationBytes(report);
+  made.bytes = static_cast<double>(report.device_bytes()) +
+               (job.activation_factor - 1) * BytesOfClass(report, "saved_activation") +
+               (job.gradient_factor - 1) * BytesOfClass(report, "gradient");
   made.fits = made.bytes <= static_cast<double>(report.capacity_bytes());
   return made;
 }

@@ -26,6 +26,8 @@ struct PipelineJob {
   std::string network = "analytic";
   // Bytes that the paper's framework keeps of activations, relative to weft's.
   double activation_factor = 1;
+  // The same of gradients.
+  double gradient_factor = 1;
 };
 
 struct PipelineChoice {
