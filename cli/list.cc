@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +14,8 @@
 #include "cli/flags.h"
 #include "cli/schedule_notes.h"
 #include "cli/terminal.h"
+#include "proto/cluster.pb.h"
+#include "proto/io.h"
 #include "proto/json.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -40,7 +43,25 @@ Rows FromCatalog(absl::string_view kind) {
 }
 
 Rows Models() { return FromCatalog("models"); }
-Rows Clusters() { return FromCatalog("clusters"); }
+
+// "128 nodes of 8 x H100-SXM5-80GB, rail-optimised".
+std::string AboutCluster(const Cluster& cluster) {
+  std::string about = cluster.nodes() == 1 ? "one node of " : absl::StrCat(cluster.nodes(), " nodes of ");
+  absl::StrAppend(&about, cluster.devices_per_node(), " x ", cluster.device().name());
+  const std::string kind = absl::AsciiStrToLower(FabricKind_Name(cluster.fabric().kind()));
+  if (cluster.nodes() > 1) absl::StrAppend(&about, ", ", absl::StrReplaceAll(kind, {{"_", "-"}}));
+  return about;
+}
+
+Rows Clusters() {
+  Rows rows = FromCatalog("clusters");
+  for (Row& row : rows) {
+    const absl::StatusOr<CatalogFile> file = FindInCatalog("clusters", row.name);
+    Cluster cluster;
+    if (file.ok() && ParseMessage(file->content, file->path, &cluster).ok()) row.about = AboutCluster(cluster);
+  }
+  return rows;
+}
 
 // With how far they go, where that is the same for all schedules that let one choose.
 std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "proto/mesh.h"
 #include "proto/units_text.h"
+#include "simulator/network/placement.h"
 
 namespace weft {
 namespace {
@@ -62,13 +63,16 @@ struct NodeBytes {
 
 // The first of the nodes whose ranks together have the largest host arenas.
 NodeBytes FullestNode(const Program& program, const Cluster& cluster) {
-  const int64_t ranks = MeshRanks(program.mesh()), devices = std::max<int64_t>(1, cluster.devices_per_node());
   NodeBytes fullest;
+  // A cluster with too few devices was refused before (ValidateTogether).
+  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(MeshRanks(program.mesh()), cluster);
+  if (!placement.ok()) return fullest;
   // More than int64 holds is as good as the most it holds.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  for (int64_t first = 0; first < ranks; first += devices) {
-    NodeBytes node{first / devices, std::min(devices, ranks - first), 0};
-    for (int64_t rank = first; rank < first + node.ranks; ++rank) {
+  for (const int64_t at : placement->nodes()) {
+    const std::vector<int64_t> ranks = placement->RanksOf(at);
+    NodeBytes node{at, static_cast<int64_t>(ranks.size()), 0};
+    for (const int64_t rank : ranks) {
       const int t = TemplateOfRank(program, rank);
       const int64_t bytes = t < 0 ? 0 : program.templates(t).host_arena_bytes();
       node.bytes = bytes > kMost - node.bytes ? kMost : node.bytes + bytes;

@@ -48,10 +48,15 @@ absl::Status CheckUnused(const std::string& path, double value, FabricKind kind)
 }
 
 absl::Status ValidateTorus(const Cluster& cluster) {
+  constexpr int kMostDimensions = 16;
   const Numbers& torus = cluster.fabric().torus();
   if (torus.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cluster.fabric.torus is missing; the nodes along each dimension are required, together ", cluster.nodes()));
+  }
+  if (torus.size() > kMostDimensions) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster.fabric.torus has ", torus.size(), " dimensions; at most ",
+                                                   kMostDimensions, " are possible"));
   }
   int64_t product = 1;
   for (int i = 0; i < torus.size(); ++i) {

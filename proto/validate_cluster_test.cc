@@ -224,9 +224,14 @@ TEST(ValidateCluster, RefusesEveryBadField) {
       {"fabric.torus", "fabric { kind: TORUS nodes_per_switch: 0 oversubscription: 0 torus: [ 2, 2 ] }",
        "cluster.fabric.torus = 2 x 2 must have as many nodes as the cluster, 2"},
       {"fabric.torus",
-       "nodes: 2000000000 devices_per_node: 1 node_links { devices_per_bridge: 1 } fabric { kind: TORUS "
-       "nodes_per_switch: 0 oversubscription: 0 torus: [ 2000000000, 2000000000, 2000000000, 2000000000 ] }",
-       "cluster.node_links.direct[0].second = 1 must be at most 0"},
+       "fabric { kind: TORUS nodes_per_switch: 0 oversubscription: 0 torus: [ 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+       "1, "
+       "1, 1, 2 ] }",
+       "cluster.fabric.torus has 17 dimensions; at most 16 are possible"},
+      {"fabric.torus",
+       "nodes: 500000000 fabric { kind: TORUS nodes_per_switch: 0 oversubscription: 0 torus: [ 500000000, 500000000, "
+       "500000000, 500000000 ] }",
+       "cluster.fabric.torus = 500000000 x 500000000 x 500000000 x 500000000 must have as many nodes"},
       {"other_devices.nodes", "other_devices { nodes: [ 0, 2 ] }",
        "cluster.other_devices[1].nodes[1] = 2 must be at least 0 and at most 1: cluster.nodes = 2"},
       {"other_devices.nodes", "other_devices { nodes: [ 1, 1 ] }",

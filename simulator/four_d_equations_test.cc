@@ -108,6 +108,7 @@ TEST(FourDEquations, BytesAndTimes) {
     EXPECT_EQ(BytesSent(program.mesh(), view->templates[0]), expected);
 
     Cluster cluster;
+    cluster.set_nodes(16);
     cluster.set_devices_per_node(sizes.node);
     cluster.set_nics_per_node(1);
     cluster.mutable_intra_node()->set_bytes_per_second(kIntra);

@@ -10,7 +10,10 @@
 //          Eq. 1-3 and 10. Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
 //          IJHPCA 19(1), 2005, sec. 4.
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "proto/status.h"
 #include "simulator/network/collective_cost.h"
 #include "simulator/network/network_model.h"
@@ -32,12 +35,26 @@ class AnalyticNetwork : public NetworkModel {
 
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
-    return RoundsTime(CollectivePhases(call, static_cast<int64_t>(members.size())),
-                      PlacedGroup(links_, &form, members));
+    if (members.size() < 2) return TransferTime{};
+    // Of thousands of groups few differ.
+    std::vector<int64_t> key = {links_.ShapeOf(form, members), static_cast<int64_t>(call.kind),
+                                call.algorithm - Collectives().data()};
+    for (const CollectivePart& part : call.parts) {
+      key.insert(key.end(), {part.elements, part.element_bytes, part.one_by_one});
+    }
+    const auto known = times_.find(key);
+    if (known != times_.end()) return known->second;
+    WEFT_ASSIGN_OR_RETURN(
+        const TransferTime time,
+        RoundsTime(CollectivePhases(call, static_cast<int64_t>(members.size())), PlacedGroup(links_, &form, members)));
+    times_.emplace(std::move(key), time);
+    return time;
   }
 
  private:
   PlacedLinks links_;
+  // By shape of the group and what is moved.
+  mutable absl::flat_hash_map<std::vector<int64_t>, TransferTime> times_;
 };
 
 }  // namespace

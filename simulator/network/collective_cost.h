@@ -32,7 +32,7 @@ class GroupPaths {
   virtual absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const = 0;
   // Bytes per second that all members on a node together send to other nodes, and receive from them.
   virtual absl::StatusOr<double> NodeBandwidth(int32_t node) const = 0;
-  // The largest latency between any two members: that of collectives of the group.
+  // That of collectives of the group: the largest from a member to the next, or from the first to any.
   virtual absl::StatusOr<double> Latency() const = 0;
 };
 

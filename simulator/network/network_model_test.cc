@@ -240,11 +240,11 @@ TEST_F(AnalyticTest, PartsAreCutOneByOne) {
 }
 
 TEST_F(AnalyticTest, MissingFiguresAreNamed) {
-  Make(MakeMesh({{"data", 4}}), Parse<Cluster>("devices_per_node: 2 intra_node { bytes_per_second: 1e9 }"));
+  Make(MakeMesh({{"data", 4}}), Parse<Cluster>("nodes: 2 devices_per_node: 2 intra_node { bytes_per_second: 1e9 }"));
   EXPECT_TRUE(network_->Transfer(0, 1, 1).ok());
   EXPECT_THAT(std::string(network_->Transfer(1, 2, 1).status().message()),
               HasSubstr("cluster.inter_node.bytes_per_second"));
-  Make(MakeMesh({{"data", 4}}), Parse<Cluster>("devices_per_node: 2 inter_node { bytes_per_second: 1e9 }"));
+  Make(MakeMesh({{"data", 4}}), Parse<Cluster>("nodes: 2 devices_per_node: 2 inter_node { bytes_per_second: 1e9 }"));
   EXPECT_THAT(std::string(network_->Transfer(1, 2, 1).status().message()), HasSubstr("cluster.nics_per_node"));
   const CollectiveCall call = {.algorithm = *FindCollective("ring"), .parts = {{.elements = 4, .element_bytes = 4}}};
   EXPECT_THAT(std::string(network_->Collective(call, Form({{"data", Listed({0, 1})}}), {0, 1}).status().message()),

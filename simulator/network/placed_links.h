@@ -1,58 +1,83 @@
 // What the links between ranks carry where the mesh is placed on a cluster, with the interfaces of a node shared by all
 // that crosses its border at the same time.
 //
-// Bandwidth B of a link that leaves a node: the node's NICs together, nics_per_node * inter_node.bytes_per_second,
-// divided by the number of process groups that cross the node's border at the same time. For axes i = 0, 1, ... from
-// the inside out, of sizes G_i, on nodes of G_node devices, this is Eq. 10 of the AxoNN-4D paper,
+// Bandwidth B between nodes: the interfaces of a node together, divided by the number of process groups that cross the
+// node's border at the same time. For axes i = 0, 1, ... from the inside out, of sizes G_i, on nodes of G_node devices,
+// this is Eq. 10 of the AxoNN-4D paper,
 //     B_i = B_inter / min(G_node, G_0 * ... * G_(i-1)),
-// which counts the groups of axis i on one node; here they are counted for any placement. No device sends faster than
-// its own NIC, or its even share of the NICs where there are more NICs than devices.
+// which counts the groups of axis i on one node; here they are counted where the ranks really are, and interfaces that
+// are slow or down carry what they do. No device sends faster than the links to its own interface allow. Inside a node,
+// and from node to node, a message has what the slowest link of its route carries alone (topology.h).
 // Source: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
 //         Eq. 10.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
 #define WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "proto/cluster.pb.h"
 #include "proto/types.pb.h"
 #include "simulator/network/collective_cost.h"
 #include "simulator/network/group_form.h"
+#include "simulator/network/placement.h"
+#include "simulator/network/topology.h"
 
 namespace weft {
 
-// Errors are FailedPrecondition and name the figure that the cluster lacks.
+// Errors are FailedPrecondition and name the figure that the cluster lacks, or say that it has too few devices.
+// Remembers what it has counted: not for several threads at a time.
 class PlacedLinks {
  public:
   // Both must outlive this.
   PlacedLinks(const Mesh& mesh, const Cluster& cluster);
+  PlacedLinks(const PlacedLinks&) = delete;
+  PlacedLinks& operator=(const PlacedLinks&) = delete;
 
   const Cluster& cluster() const { return cluster_; }
-  int64_t Node(int64_t rank) const { return rank / devices_; }
+  int64_t Node(int64_t rank) const { return placement_.ok() ? placement_->NodeOf(rank) : 0; }
 
   // A link between two ranks; `bytes_per_second` is what it has alone.
   absl::StatusOr<MessagePath> Path(int64_t source, int64_t destination) const;
   // What a transfer between them has, while other replicas do the same.
   absl::StatusOr<double> TransferBandwidth(int64_t source, int64_t destination) const;
-  // What `inside` members of a group have to other nodes, all on the node of `rank`; of the interfaces alone, or while
-  // the groups like theirs do the same.
-  absl::StatusOr<double> NodeBandwidth(int64_t rank, int64_t inside, const GroupForm* form) const;
+  // What the members of a group that are on one node have to other nodes; of the interfaces alone, or while the groups
+  // like theirs do the same.
+  absl::StatusOr<double> NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const;
+
+  // Groups of one number take the same times.
+  int64_t ShapeOf(const GroupForm& form, absl::Span<const int64_t> members) const;
 
  private:
-  absl::Status CheckLink(bool crosses) const;
-  int64_t TransfersOut(int64_t from, int64_t to) const;
-  int64_t GroupsAcross(int64_t node, const GroupForm& form) const;
+  // Of one form of groups: by place of a node in placement_->nodes(), how many of them have a member on the node and
+  // one elsewhere.
+  struct FormGroups {
+    GroupForm form;
+    std::vector<int64_t> across;
+    // By their lowest members.
+    absl::flat_hash_map<int64_t, int64_t> shapes;
+  };
 
-  const Mesh& mesh_;
+  absl::Status CheckOutside() const;
+  int64_t TransfersOut(int64_t from, int64_t to) const;
+  // The lowest member of the group of `rank`, or -1 if it takes no part.
+  int64_t LowestMember(const GroupForm& form, int64_t rank) const;
+  FormGroups& GroupsOf(const GroupForm& form) const;
+  int64_t GroupsAcross(int64_t node, const FormGroups& groups) const;
+
   const Cluster& cluster_;
-  const int64_t ranks_;
-  const int64_t devices_;
-  // Of all NICs of a node, and the most that one device can use of it; bytes per second in each direction.
-  const double node_bandwidth_;
-  const double device_bandwidth_;
+  const InterfacePorts ports_;
+  const absl::StatusOr<RankPlacement> placement_;
+  const absl::StatusOr<Topology> topology_;
+  // By axis of the mesh.
+  std::vector<int64_t> sizes_;
+  mutable std::vector<std::unique_ptr<FormGroups>> forms_;
+  // What tells times of groups apart.
+  mutable absl::flat_hash_map<std::vector<int64_t>, int64_t> shapes_;
 };
 
 // The members of a group on those links.
@@ -67,9 +92,9 @@ class PlacedGroup : public GroupPaths {
   absl::StatusOr<double> NodeBandwidth(int32_t node) const override;
   absl::StatusOr<double> Latency() const override;
 
-  int64_t nodes() const { return static_cast<int64_t>(firsts_.size()); }
+  int64_t nodes() const { return static_cast<int64_t>(on_node_.size()); }
   // Members on a node.
-  int64_t Inside(int32_t node) const { return counts_[node]; }
+  int64_t Inside(int32_t node) const { return static_cast<int64_t>(on_node_[node].size()); }
 
  private:
   const PlacedLinks& links_;
@@ -77,9 +102,8 @@ class PlacedGroup : public GroupPaths {
   absl::Span<const int64_t> members_;
   // By member.
   std::vector<int32_t> nodes_;
-  // By node: its first member, and how many there are.
-  std::vector<int64_t> firsts_;
-  std::vector<int64_t> counts_;
+  // By node, its ranks.
+  std::vector<std::vector<int64_t>> on_node_;
 };
 
 }  // namespace weft

@@ -267,6 +267,19 @@ const Topology::Ends* Topology::Find(int64_t device) const {
   return at != ends_.end() && at->device == device ? &*at : nullptr;
 }
 
+int64_t Topology::OutBytesPerSecond(int64_t device) const {
+  const Ends* ends = Find(device);
+  if (ends == nullptr || ends->interface < 0) return 0;
+  int64_t least = links_[ends->interface].bytes_per_second;
+  const auto pass = [&](int32_t link) { least = std::min(least, links_[link].bytes_per_second); };
+  if (cluster_->intra_node().kind() == PCIE) pass(ends->port);
+  if (ends->interface_bridge >= 0) {
+    pass(ends->bridge);
+    pass(ends->interface_bridge);
+  }
+  return least;
+}
+
 absl::StatusOr<LinkRoute> Topology::Route(int64_t from, int64_t to) const {
   const Ends* source = Find(from);
   const Ends* destination = Find(to);

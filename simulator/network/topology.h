@@ -67,6 +67,10 @@ class Topology {
   // "node 3 nic 1 out".
   std::string LinkName(int32_t link) const;
 
+  // The least that a link carries on the way of a placed device to its interface, that one included; 0 = all interfaces
+  // of the node are down, or it needs none.
+  int64_t OutBytesPerSecond(int64_t device) const;
+
   // From one placed device to another, by number in the cluster. FailedPrecondition, naming the field, if the cluster
   // lacks a figure of the way; the answer is the same at every call.
   absl::StatusOr<LinkRoute> Route(int64_t from, int64_t to) const;

@@ -13,6 +13,8 @@
 #include "proto/validate.h"
 #include "proto/verify/verify.h"
 #include "simulator/compare/compare.h"
+#include "simulator/network/placement.h"
+#include "simulator/network/topology.h"
 
 namespace weft {
 namespace {
@@ -29,6 +31,24 @@ Fuzzed ReadBack(const std::string& bytes) {
   return again;
 }
 
+// What is valid can be placed on, and a message gets from any device to any other or is refused.
+[[maybe_unused]] void RunTopology(const Cluster& cluster) {
+  if (cluster.nodes() > 1024) return;
+  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(5, cluster);
+  if (!placement.ok()) return;
+  const absl::StatusOr<Topology> topology = Topology::Make(cluster, *placement);
+  if (!topology.ok()) return;
+  for (int64_t from = 0; from < placement->ranks(); ++from) {
+    Require(placement->SpeedOf(from) > 0);
+    for (int64_t to = 0; to < placement->ranks(); ++to) {
+      const absl::StatusOr<LinkRoute> route = topology->RouteOfRanks(from, to);
+      if (!route.ok()) continue;
+      Require(route->links.empty() == (from == to));
+      for (const int32_t link : route->links) Require(!topology->LinkName(link).empty());
+    }
+  }
+}
+
 // A template, so that only the branch of the type at hand is compiled.
 template <typename T>
 void RunValidator(T message) {
@@ -42,7 +62,9 @@ void RunValidator(T message) {
       recipe.set_global_batch_sequences(64);
       MicrobatchesPerReplica(recipe, message.mesh()).IgnoreError();
     }
-  } else if constexpr (std::is_same_v<T, Cluster> || std::is_same_v<T, ModelGraph>) {
+  } else if constexpr (std::is_same_v<T, Cluster>) {
+    if (Validate(message).ok()) RunTopology(message);
+  } else if constexpr (std::is_same_v<T, ModelGraph>) {
     Validate(message).IgnoreError();
   } else if constexpr (std::is_same_v<T, Trace>) {
     if (ValidateTrace(message).ok()) SummarizeTrace(message);

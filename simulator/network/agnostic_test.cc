@@ -1,0 +1,68 @@
+// The "agnostic" network against equations 1 to 3 of the 4D paper.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AgnosticTest : public ::testing::Test {
+ protected:
+  void Make(int64_t ranks, const std::string& text) {
+    mesh_.Clear();
+    mesh_.add_axes()->set_name("data");
+    mesh_.mutable_axes(0)->set_size(ranks);
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &cluster_)) << text;
+    network_ = (*FindNetworkModel("agnostic"))->make(mesh_, cluster_);
+  }
+  absl::StatusOr<TransferTime> Ring(CollectiveKind kind, int64_t elements, const std::vector<int64_t>& members) {
+    const CollectiveCall call = {
+        .kind = kind, .algorithm = *FindCollective("ring"), .parts = {{.elements = elements, .element_bytes = 4}}};
+    return network_->Collective(call, {AxisPart{.kind = AxisPart::kAll, .size = 0, .listed = {}}}, members);
+  }
+
+  Mesh mesh_;
+  Cluster cluster_;
+  std::unique_ptr<NetworkModel> network_;
+};
+
+TEST_F(AgnosticTest, OneBandwidthWhereverRanksAre) {
+  Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 intra_node { bytes_per_second: 1e12 }
+    inter_node { bytes_per_second: 1e10 })");
+  // 4 MB at 40 GB/s: (G-1)/G of it in 75 us, twice for an all-reduce.
+  for (const std::vector<int64_t>& members : {std::vector<int64_t>{0, 1, 2, 3}, std::vector<int64_t>{0, 2, 4, 6}}) {
+    EXPECT_EQ(Ring(CollectiveKind::kAllGather, 1'000'000, members)->occupancy.ps, 75'000'000);
+    EXPECT_EQ(Ring(CollectiveKind::kReduceScatter, 1'000'000, members)->occupancy.ps, 75'000'000);
+    EXPECT_EQ(Ring(CollectiveKind::kAllReduce, 1'000'000, members)->occupancy.ps, 150'000'000);
+  }
+  EXPECT_EQ(network_->Transfer(0, 1, 4'000'000)->occupancy.ps, 100'000'000);
+  EXPECT_EQ(network_->Transfer(0, 7, 4'000'000)->occupancy.ps, 100'000'000);
+  EXPECT_EQ(*Ring(CollectiveKind::kAllReduce, 1, {3}), TransferTime{});
+}
+
+TEST_F(AgnosticTest, OneNodeHasOnlyWhatIsInside) {
+  Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 latency_seconds: 1e-6 }");
+  EXPECT_EQ(network_->Transfer(0, 1, 4'000'000)->occupancy.ps, 4'000'000);
+  EXPECT_EQ(network_->Transfer(0, 1, 4'000'000)->latency.ps, 1'000'000);
+}
+
+TEST_F(AgnosticTest, MissingFiguresAreNamed) {
+  const auto error = [&] { return std::string(network_->Transfer(0, 1, 1).status().message()); };
+  Make(4, "nodes: 2 devices_per_node: 2 nics_per_node: 1");
+  EXPECT_THAT(error(), HasSubstr("cluster.inter_node.bytes_per_second"));
+  Make(4, "nodes: 2 devices_per_node: 2 inter_node { bytes_per_second: 1 }");
+  EXPECT_THAT(error(), HasSubstr("cluster.nics_per_node"));
+  Make(2, "nodes: 1 devices_per_node: 2");
+  EXPECT_THAT(error(), HasSubstr("cluster.intra_node.bytes_per_second"));
+  EXPECT_THAT(std::string(Ring(CollectiveKind::kAllReduce, 1, {0, 1}).status().message()), HasSubstr("intra_node"));
+}
+
+}  // namespace
+}  // namespace weft
