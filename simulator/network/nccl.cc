@@ -4,10 +4,15 @@
 // (placed_links.h). Latencies are those of NCCL's model, and part of the occupancy of a collective; those of the
 // cluster's links are not used. The buffers of one collective count as one.
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
+#include "simulator/network/nccl_node.h"
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placed_links.h"
@@ -29,63 +34,74 @@ class NcclNetwork : public NetworkModel {
 
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
     const bool crosses = links_.Node(source) != links_.Node(destination);
-    WEFT_RETURN_IF_ERROR(CheckFigures(!crosses));
+    WEFT_RETURN_IF_ERROR(CheckCapability());
     WEFT_ASSIGN_OR_RETURN(const double bandwidth, links_.TransferBandwidth(source, destination));
-    const NcclMessage message = NcclSend(static_cast<double>(bytes), bandwidth, crosses, nvlink());
+    LinkKind kind = LINK_KIND_UNSPECIFIED;
+    if (!crosses) {
+      const Link* pair = PairLink(cluster(), links_.DeviceInNode(source), links_.DeviceInNode(destination));
+      kind = (pair != nullptr ? *pair : cluster().intra_node()).kind();
+      WEFT_RETURN_IF_ERROR(CheckKind(kind));
+    }
+    const NcclMessage message = NcclSend(static_cast<double>(bytes), bandwidth, crosses, kind == NVLINK);
     return TransferTime{FromSeconds(message.seconds), FromSeconds(message.latency_seconds)};
   }
 
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     if (members.size() < 2) return TransferTime{};
+    // Whether the ranks are placed at all.
+    WEFT_RETURN_IF_ERROR(links_.Path(members[0], members[1]).status());
     double bytes = 0;
     for (const CollectivePart& part : call.parts) {
       bytes += static_cast<double>(part.elements) * static_cast<double>(part.element_bytes);
     }
-    WEFT_ASSIGN_OR_RETURN(const NcclGroup alone, Group(PlacedGroup(links_, nullptr, members)));
-    WEFT_ASSIGN_OR_RETURN(const NcclGroup shared, Group(PlacedGroup(links_, &form, members)));
+    // Of thousands of groups few differ.
+    const std::tuple key(links_.ShapeOf(form, members), call.kind, bytes);
+    if (const auto known = times_.find(key); known != times_.end()) return known->second;
+    WEFT_ASSIGN_OR_RETURN(const NcclGroup alone, Group(PlacedGroup(links_, nullptr, members), members));
+    WEFT_ASSIGN_OR_RETURN(const NcclGroup shared, Group(PlacedGroup(links_, &form, members), members));
     const auto [algorithm, protocol] = NcclChoice(call.kind, bytes, alone);
     const std::optional<double> seconds = NcclSeconds(algorithm, protocol, call.kind, bytes, shared);
     if (!seconds.has_value()) return absl::InternalError("NCCL's choice is not possible");
-    return TransferTime{FromSeconds(*seconds), Time{}};
+    return times_[key] = TransferTime{FromSeconds(*seconds), Time{}};
   }
 
  private:
-  bool nvlink() const { return links_.cluster().intra_node().kind() == NVLINK; }
+  const Cluster& cluster() const { return links_.cluster(); }
 
-  absl::Status CheckFigures(bool inside) const {
-    if (compute_capability_ < kLeastCapability) {
-      return absl::FailedPreconditionError(absl::StrCat("cluster.device.compute_capability = ", compute_capability_,
-                                                        ", network 'nccl' needs at least ", kLeastCapability,
-                                                        ", e.g. 80 of an A100; other devices: network 'analytic'"));
-    }
-    const LinkKind kind = links_.cluster().intra_node().kind();
-    if (inside && kind != NVLINK && kind != PCIE) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("cluster.intra_node.kind = ", LinkKind_Name(kind), ", network 'nccl' needs NVLINK or PCIE"));
-    }
-    return absl::OkStatus();
+  absl::Status CheckCapability() const {
+    if (compute_capability_ >= kLeastCapability) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("cluster.device.compute_capability = ", compute_capability_,
+                                                      ", network 'nccl' needs at least ", kLeastCapability,
+                                                      ", e.g. 80 of an A100; other devices: network 'analytic'"));
   }
 
-  absl::StatusOr<NcclGroup> Group(const PlacedGroup& placed) const {
+  static absl::Status CheckKind(LinkKind kind) {
+    if (kind == NVLINK || kind == PCIE) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("cluster.intra_node.kind (or that of a link in node_links.direct) = ", LinkKind_Name(kind),
+                     ", network 'nccl' needs NVLINK or PCIE"));
+  }
+
+  absl::StatusOr<NcclGroup> Group(const PlacedGroup& placed, absl::Span<const int64_t> members) const {
     NcclGroup group = {.ranks = placed.size(),
                        .nodes = placed.nodes(),
                        .compute_capability = compute_capability_,
-                       .nvlink = nvlink(),
-                       .switch_reduces = links_.cluster().node_links().switch_reduces()};
-    WEFT_RETURN_IF_ERROR(CheckFigures(group.nodes < group.ranks));
+                       .nvlink = true,
+                       .switch_reduces = cluster().node_links().switch_reduces()};
+    WEFT_RETURN_IF_ERROR(CheckCapability());
     const auto lower = [](double& bandwidth, double other) {
       bandwidth = bandwidth == 0 ? other : std::min(bandwidth, other);
     };
-    // By node, the last member so far: a ring passes from each to the next.
-    std::vector<int64_t> last(group.nodes, -1);
-    for (int64_t member = 0; member < group.ranks; ++member) {
-      int64_t& before = last[placed.NodeOf(member)];
-      if (before >= 0) {
-        WEFT_ASSIGN_OR_RETURN(const MessagePath path, placed.Between(before, member));
-        lower(group.inside_bytes_per_second, path.bytes_per_second);
-      }
-      before = member;
+    // By node, numbers of members.
+    std::vector<std::vector<int64_t>> nodes(group.nodes);
+    for (int64_t member = 0; member < group.ranks; ++member) nodes[placed.NodeOf(member)].push_back(member);
+    for (const std::vector<int64_t>& inside : nodes) {
+      if (inside.size() < 2) continue;
+      WEFT_ASSIGN_OR_RETURN(const PairRings rings, Inside(placed, members, inside));
+      WEFT_RETURN_IF_ERROR(CheckKind(rings.kind));
+      group.nvlink = group.nvlink && rings.kind == NVLINK;
+      lower(group.inside_bytes_per_second, rings.bytes_per_second);
     }
     for (int64_t node = 0; group.nodes > 1 && node < group.nodes; ++node) {
       WEFT_ASSIGN_OR_RETURN(const double bandwidth, placed.NodeBandwidth(static_cast<int32_t>(node)));
@@ -94,9 +110,26 @@ class NcclNetwork : public NetworkModel {
     return group;
   }
 
+  // Of those members of one node.
+  absl::StatusOr<PairRings> Inside(const PlacedGroup& placed, absl::Span<const int64_t> members,
+                                   absl::Span<const int64_t> inside) const {
+    std::vector<int64_t> devices;
+    for (const int64_t member : inside) devices.push_back(links_.DeviceInNode(members[member]));
+    if (const std::optional<PairRings> rings = FindPairRings(cluster(), devices)) return *rings;
+    // From each to the next through the node.
+    PairRings ring = {.bytes_per_second = 0, .kind = cluster().intra_node().kind()};
+    for (size_t i = 1; i < inside.size(); ++i) {
+      WEFT_ASSIGN_OR_RETURN(const MessagePath path, placed.Between(inside[i - 1], inside[i]));
+      ring.bytes_per_second = i == 1 ? path.bytes_per_second : std::min(ring.bytes_per_second, path.bytes_per_second);
+    }
+    return ring;
+  }
+
   PlacedLinks links_;
   // The least of all devices: NCCL goes by that.
   int compute_capability_;
+  // By shape of the group, kind and bytes.
+  mutable std::map<std::tuple<int64_t, CollectiveKind, double>, TransferTime> times_;
 };
 
 }  // namespace

@@ -94,6 +94,30 @@ TEST_F(NcclNetworkTest, Transfers) {
   EXPECT_EQ(network_->Transfer(7, 8, 1 << 20)->latency, FromSeconds(14e-6));
 }
 
+TEST_F(NcclNetworkTest, PairsOfDevicesHaveWhatJoinsThem) {
+  // PCIe, but NVLink between 0 and 1.
+  cluster_.mutable_intra_node()->set_bytes_per_second(20e9);
+  cluster_.mutable_intra_node()->set_kind(PCIE);
+  DirectLink& direct = *cluster_.mutable_node_links()->add_direct();
+  direct.set_second(1);
+  direct.mutable_link()->set_bytes_per_second(200e9);
+  direct.mutable_link()->set_kind(NVLINK);
+  Make({{"x", 2}, {"data", 4}});
+  EXPECT_EQ(network_->Transfer(0, 1, 1 << 20)->latency, FromSeconds(3.4e-6));
+  EXPECT_EQ(network_->Transfer(1, 2, 1 << 20)->latency, FromSeconds(5.7e-6));
+  NcclGroup group = {.ranks = 2, .compute_capability = 80, .nvlink = true, .inside_bytes_per_second = 200e9};
+  const auto seconds = [&](int64_t bytes) {
+    const auto [algorithm, protocol] = NcclChoice(CollectiveKind::kAllReduce, static_cast<double>(bytes), group);
+    return FromSeconds(
+        *NcclSeconds(algorithm, protocol, CollectiveKind::kAllReduce, static_cast<double>(bytes), group));
+  };
+  EXPECT_EQ(AllReduce(0, 1 << 24)->occupancy, seconds(1 << 24));
+  group.ranks = 4;
+  group.nvlink = false;
+  group.inside_bytes_per_second = 20e9;
+  EXPECT_EQ(AllReduce(1, 1 << 24)->occupancy, seconds(1 << 24));
+}
+
 TEST_F(NcclNetworkTest, NeedsToKnowTheDevicesAndTheirLinks) {
   cluster_.mutable_device()->clear_compute_capability();
   Make({{"data", 8}});

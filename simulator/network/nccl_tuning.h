@@ -42,7 +42,7 @@ struct NcclGroup {
   int64_t nodes = 1;
   // E.g. 80: the least of the devices.
   int compute_capability = 0;
-  // Devices of a node exchange data over NVLink; else over PCIe.
+  // Ranks of a node exchange data over NVLink, or there is one on each; else over PCIe.
   bool nvlink = false;
   bool switch_reduces = false;
   // What a ring carries inside a node, where there are several ranks on one, and out of a node, where there are several

@@ -41,6 +41,9 @@ class PlacedLinks {
   const Cluster& cluster() const { return cluster_; }
   int64_t Node(int64_t rank) const { return placement_.ok() ? placement_->NodeOf(rank) : 0; }
 
+  // Its number in the node.
+  int64_t DeviceInNode(int64_t rank) const { return placement_.ok() ? placement_->DeviceInNode(rank) : 0; }
+
   // A link between two ranks; `bytes_per_second` is what it has alone.
   absl::StatusOr<MessagePath> Path(int64_t source, int64_t destination) const;
   // What a transfer between them has, while other replicas do the same.
