@@ -15,7 +15,7 @@ constexpr Family kFamilies[] = {
     {"AxoNN 2021", "C", "axonn", false},
     {"AxoNN-4D", "C", "axonn", false},
     {"Aleph Alpha layouts", "A", "aleph-alpha", false},
-    {"BigScience BLOOM", "A", "bloom", false},
+    {"BigScience BLOOM", "A", "bloom", true},
     {"BigScience V100", "B", "megatron-deepspeed", false},
     {"Chimera", "C", "megatron-2020", false},
     {"FlashAttention-2", "C", "megatron-core-blocking", false},

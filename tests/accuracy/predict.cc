@@ -65,15 +65,12 @@ int64_t AxisOf(const Plan& plan, absl::string_view name) {
 // Gives `plan` the microbatches of the shorter of two programs, and `made` what the longer one is for. Returns the
 // global batch of the longer one, 0 if the run is short enough.
 int64_t Shorten(RunPlan* plan, CompiledRun* made) {
-  const std::string& schedule = plan->plan.schedule().name();
-  if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") return 0;
   constexpr int64_t kMost = int64_t{1} << 20;
   if (plan->recipe.microbatch_sequences() > kMost || AxisOf(plan->plan, "data") > kMost) return 0;
   const int64_t samples = AxisOf(plan->plan, "data") * plan->recipe.microbatch_sequences();
   if (samples <= 0 || plan->recipe.global_batch_sequences() % samples != 0) return 0;
   const int64_t microbatches = plan->recipe.global_batch_sequences() / samples;
-  const auto shorter =
-      ShorterRuns(microbatches, AxisOf(plan->plan, "pipe"), std::max(1, plan->plan.schedule().virtual_stages()));
+  const auto shorter = ShorterRuns(microbatches, AxisOf(plan->plan, "pipe"), plan->plan.schedule().name());
   if (!shorter) return 0;
   made->lengths =
       static_cast<double>(microbatches - shorter->first) / static_cast<double>(shorter->second - shorter->first);
@@ -139,10 +136,15 @@ absl::StatusOr<Runtimes> LoadRuntimes() {
   return runtimes;
 }
 
-std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, int64_t stages) {
-  // Interleaved schedules go round by as many microbatches as there are ranks.
-  const int64_t first = stages > 1 ? 2 * ranks : ranks + 2, second = first + ranks;
-  if (ranks < 1 || microbatches <= first + second) return std::nullopt;
+std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks,
+                                                       absl::string_view schedule) {
+  // As many as are in flight at most, and some more. Interleaved schedules go round by as many as there are ranks.
+  int64_t first = 0;
+  if (schedule == "1f1b") first = ranks + 2;
+  if (schedule == "interleaved" || schedule == "zb-h1") first = 2 * ranks;
+  if (schedule == "zb-h2") first = 3 * ranks;
+  const int64_t second = first + ranks;
+  if (ranks < 1 || first == 0 || microbatches <= first + second) return std::nullopt;
   return std::make_pair(first, second);
 }
 

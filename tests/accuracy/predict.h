@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/report.pb.h"
@@ -46,9 +47,9 @@ struct CompiledRun {
 absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
                                        bool whole = false);
 
-// Microbatches of the two programs that stand for one of `microbatches` over `ranks` of a pipeline with `stages` each;
-// nothing where that would not be shorter.
-std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, int64_t stages);
+// Microbatches of the two programs that stand for one of `microbatches` over the `ranks` of a pipeline, by a schedule
+// of the registry; nothing where that would not be shorter, or the schedule does not repeat itself.
+std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, absl::string_view schedule);
 
 // The cluster of a run on `machine`, with all its figures: another set of figures for a run that is compiled.
 absl::StatusOr<Cluster> MachineOfRun(const Measurement& run, const Cluster& machine);

@@ -61,7 +61,7 @@ SimulationReport Predicted(const Measurement& run, bool whole) {
 }
 
 TEST(Predict, FewMicrobatchesTellWhatManyTake) {
-  for (const char* schedule : {"1f1b", "interleaved-1f1b", "zero-bubble ZB-1p"}) {
+  for (const char* schedule : {"1f1b", "interleaved-1f1b", "zero-bubble ZB-1p", "zero-bubble ZB-2p"}) {
     Measurement run = SmallRun();
     run.plan.schedule = schedule;
     const SimulationReport whole = Predicted(run, true), shorter = Predicted(run, false);
@@ -72,10 +72,12 @@ TEST(Predict, FewMicrobatchesTellWhatManyTake) {
 }
 
 TEST(Predict, ShorterRunsAreShorter) {
-  EXPECT_EQ(ShorterRuns(6, 1, 1), std::nullopt);
-  EXPECT_EQ(ShorterRuns(8, 1, 1), std::make_pair(int64_t{3}, int64_t{4}));
-  EXPECT_EQ(ShorterRuns(192, 8, 6), std::make_pair(int64_t{16}, int64_t{24}));
-  EXPECT_EQ(ShorterRuns(40, 8, 6), std::nullopt);
+  EXPECT_EQ(ShorterRuns(6, 1, "1f1b"), std::nullopt);
+  EXPECT_EQ(ShorterRuns(8, 1, "1f1b"), std::make_pair(int64_t{3}, int64_t{4}));
+  EXPECT_EQ(ShorterRuns(192, 8, "interleaved"), std::make_pair(int64_t{16}, int64_t{24}));
+  EXPECT_EQ(ShorterRuns(40, 8, "interleaved"), std::nullopt);
+  EXPECT_EQ(ShorterRuns(64, 8, "zb-h2"), std::make_pair(int64_t{24}, int64_t{32}));
+  EXPECT_EQ(ShorterRuns(64, 8, "chimera"), std::nullopt);
 }
 
 TEST(Predict, SwitchesOfARowReachItsRuntime) {

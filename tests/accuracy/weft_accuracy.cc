@@ -1,9 +1,12 @@
 // weft-accuracy: how far weft's predictions are from published measurements.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,11 +45,11 @@ std::vector<std::string> NamesOf(absl::Span<const Entry> entries) {
 }
 
 struct Settings {
-  std::string data, ranking, format = "text", cost, network = "analytic", only;
+  std::string data, ranking, format = "text", cost, network = "nccl", only;
   std::vector<std::string> figures;
   std::string fit;
   bool core = false, whole = false;
-  int64_t most_pairs = 0;
+  int64_t threads = 1;
 };
 
 // "dgx-h100.device.tiles.half_depth=64", "nanotron.host.launch_seconds=1e-5".
@@ -96,13 +99,28 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
   return prediction;
 }
 
-// What compilation takes grows with the pairs of stage and microbatch. 0 if a run does not state them.
-int64_t PairsOf(const Measurement& run) {
-  const Measurement::Plan& plan = run.plan;
-  if (!plan.global_batch || !plan.dp || !plan.pp) return 0;
-  const int64_t microbatches = *plan.global_batch / *plan.dp / plan.micro_batch.value_or(1);
-  return static_cast<int64_t>(std::min(1e18, static_cast<double>(microbatches) * static_cast<double>(*plan.pp) *
-                                                 static_cast<double>(plan.vpp.value_or(1))));
+// In the order of `runs`, by several threads: a run has nothing to do with another.
+std::vector<absl::StatusOr<RunPrediction>> PredictAll(const std::vector<Measurement>& runs, const Machines& machines,
+                                                      const Runtimes& runtimes, const Settings& settings) {
+  std::vector<absl::StatusOr<RunPrediction>> predictions(runs.size(), absl::UnknownError("not predicted"));
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  Progress progress;
+  const auto work = [&] {
+    for (size_t i = next++; i < runs.size(); i = next++) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        progress.Step(absl::StrCat(i + 1, " of ", runs.size(), ": ", Printable(runs[i].id)));
+      }
+      predictions[i] = PredictRun(runs[i], machines, runtimes, settings);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int64_t i = 1; i < settings.threads; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  progress.Done();
+  return predictions;
 }
 
 // Mean over families of the mean of |log(predicted / measured)|, so that no large sweep decides.
@@ -175,18 +193,10 @@ absl::Status Run(const Settings& settings) {
   }
   if (!settings.fit.empty()) return Fit(data.runs, machines, runtimes, settings);
 
-  Progress progress;
-  int done = 0;
-  WEFT_ASSIGN_OR_RETURN(
-      const AccuracyReport report, Compare(data.runs, sets, [&](const Measurement& run) {
-        progress.Step(absl::StrCat(++done, " of ", data.runs.size(), ": ", Printable(run.id)));
-        if (settings.most_pairs > 0 && PairsOf(run) > settings.most_pairs) {
-          return absl::StatusOr<RunPrediction>(absl::UnavailableError(
-              absl::StrCat("left out: more pairs of stage and microbatch than --most-pairs=", settings.most_pairs)));
-        }
-        return PredictRun(run, machines, runtimes, settings);
-      }));
-  progress.Done();
+  const std::vector<absl::StatusOr<RunPrediction>> predictions = PredictAll(data.runs, machines, runtimes, settings);
+  WEFT_ASSIGN_OR_RETURN(const AccuracyReport report, Compare(data.runs, sets, [&](const Measurement& run) {
+                          return predictions[&run - data.runs.data()];
+                        }));
   if (!data.unread.empty()) {
     std::fprintf(stderr, "note: fields that are not read: %s\n", Printable(absl::StrJoin(data.unread, ", ")).c_str());
   }
@@ -197,8 +207,7 @@ absl::Status Run(const Settings& settings) {
   if (settings.format == "text") return Print(AccuracyToText(report));
   const std::string command = absl::StrCat(
       "weft-accuracy --data=", settings.data, settings.ranking.empty() ? "" : " --ranking=", settings.ranking,
-      " --cost=", settings.cost, " --network=", settings.network,
-      settings.most_pairs > 0 ? absl::StrCat(" --most-pairs=", settings.most_pairs) : "", " --format=markdown");
+      " --cost=", settings.cost, " --network=", settings.network, " --format=markdown");
   return Print(AccuracyToMarkdown(report, "Published measurements", command));
 }
 
@@ -218,8 +227,7 @@ absl::Status Main(const std::vector<std::string>& args) {
   flags.String("only", "TEXT", "runs with this in their id or family; without the sets", &settings.only);
   flags.Bool("core", "only the runs that are marked as core; without the sets", &settings.core);
   flags.Bool("whole", "all microbatches of every run, instead of as many as show what one more takes", &settings.whole);
-  flags.Int("most-pairs", "N", "leave out runs with more pairs of stage and microbatch, which take long; 0 = none",
-            &settings.most_pairs, 0, int64_t{1} << 40);
+  flags.Int("threads", "N", "runs that are predicted at the same time", &settings.threads, 1, 256);
   flags.Repeated("figure", "NAME.FIELD=VALUE", "overrides a figure of a machine or runtime of the catalog",
                  &settings.figures);
   flags.String("fit", "MACHINE:FIELD,...", "instead: figures with which the fitted half of the runs fits best",
