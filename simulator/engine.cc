@@ -163,7 +163,8 @@ void Engine::StartRun(int32_t s) {
   if (stream.kind == StreamClass::kCompute) {
     RankState& state = ranks_[stream.rank];
     duration = RunCost(stream, run, state.load);
-    state.meter.StartCompute(now_, stream.ready, stream.reason, duration, RunCost(stream, run, 0));
+    const int64_t unloaded = state.load == 0 ? duration : RunCost(stream, run, 0);
+    state.meter.StartCompute(now_, stream.ready, stream.reason, duration, unloaded);
     if (view_.slows) BeginComputation(s, duration);
   }
   if (!WithinLimit(duration)) return;
