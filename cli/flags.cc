@@ -141,8 +141,8 @@ void Flags::Choice(std::string name, std::vector<std::string> choices, std::stri
 }
 
 void Flags::Custom(std::string name, std::string value, std::string help, std::string shown,
-                   std::function<absl::Status(const std::string&)> parse) {
-  Add(std::move(name), std::move(value), std::move(help), std::move(shown), std::move(parse));
+                   std::function<absl::Status(const std::string&)> parse, bool repeated) {
+  Add(std::move(name), std::move(value), std::move(help), std::move(shown), std::move(parse)).repeated = repeated;
 }
 
 void Flags::Short(char letter, std::string name) {

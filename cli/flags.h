@@ -41,9 +41,9 @@ class Flags {
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
   void Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target);
   // For values with a syntax of their own: `parse` returns why it refuses, which is put behind "--NAME=VALUE: ".
-  // `shown` is the default in --help.
+  // `shown` is the default in --help. `repeated`: may be given more than once.
   void Custom(std::string name, std::string value, std::string help, std::string shown,
-              std::function<absl::Status(const std::string&)> parse);
+              std::function<absl::Status(const std::string&)> parse, bool repeated = false);
   // -o for --output.
   void Short(char letter, std::string name);
   // Shown at the end of --help: a command that works as it stands.

@@ -124,7 +124,6 @@ expect 0 'iteration' simulate tiny.weft --cluster=dgx-h100
   fail "another cluster is not named"
 expect 0 'network none' simulate tiny.weft --network=none --cost=unit
 expect 2 "network='flowy': allowed: agnostic, analytic, flow, nccl, none" simulate tiny.weft --network=flowy
-expect 2 "runtime='megatron': allowed: weft" simulate tiny.weft --runtime=megatron
 expect 2 'tokens=.-1.: expected a number' simulate tiny.weft --tokens=-1
 expect 2 'tokens=.1e99.: expected a number' simulate tiny.weft --tokens=1e99
 # Runs that differ.

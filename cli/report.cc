@@ -17,6 +17,7 @@
 #include "proto/status.h"
 #include "proto/units_text.h"
 #include "simulator/compare/compare.h"
+#include "simulator/cost/cost_model.h"
 #include "simulator/simulate.h"
 
 namespace weft {
@@ -92,6 +93,8 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
 absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, const Program& program,
                                                        const Cluster& cluster) {
   SimulateOptions options;
+  // As weft simulate does.
+  options.cost = BestCostModel(cluster);
   options.trace = true;
   options.trace_repetitions = kSimulatedRepetitions;
   WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));

@@ -209,7 +209,8 @@ double SteadyPeriodSeconds(absl::Span<const Time> t) {
 }
 
 SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
-                            const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady) {
+                            const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
+                            const LowerBounds& bounds) {
   const Program& program = *view.program;
   SimulationReport report;
   report.set_schema_version(1);
@@ -217,7 +218,10 @@ SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, con
   report.set_program(program.name());
   report.set_cluster(cluster.name());
   report.set_ranks(static_cast<int64_t>(view.template_of_rank.size()));
-  report.set_iteration_seconds(SteadyPeriodSeconds(steady.repetition_finish));
+  // Repetitions that a prologue was far ahead of may follow each other faster than they ever will again (rule P1).
+  report.set_iteration_seconds(std::max({SteadyPeriodSeconds(steady.repetition_finish), bounds.compute_seconds(),
+                                         bounds.costed_seconds(), bounds.communication_seconds()}));
+  *report.mutable_bounds() = bounds;
   report.set_makespan_seconds(ToSeconds(isolated.makespan));
   report.set_simulated_steps(isolated.steps + steady.steps);
   AddRates(view, devices, report);

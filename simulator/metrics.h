@@ -20,10 +20,12 @@ inline constexpr int kSteadyRepetitions = 16;
 // are equal; else, of kSteadyRepetitions, the mean of the second half; else, of fewer, the last difference.
 double SteadyPeriodSeconds(absl::Span<const Time> repetition_finish);
 
-// `isolated` is a run of one repetition, `steady` one of kSteadyRepetitions that may have stopped early. Fields that
-// name the models used, and simulated_ranks, are left to the caller.
+// `isolated` is a run of one repetition, `steady` one of kSteadyRepetitions that may have stopped early; no repetition
+// is faster than `bounds` in the long run, so neither is iteration_seconds. Fields that name the models used, and
+// simulated_ranks, are left to the caller.
 SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
-                            const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady);
+                            const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
+                            const LowerBounds& bounds);
 
 // The trace of a run with EngineOptions::trace. Per rank, streams are in the order of their first use in the lists,
 // events in order of (start, stream, list position).

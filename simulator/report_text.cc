@@ -122,6 +122,52 @@ std::string SentText(const SimulationReport& report) {
   return Table(rows) + "\n";
 }
 
+// A figure that may be missing: a ratio to a peak that the device does not state.
+std::string PercentOrNone(double ratio) { return ratio > 0 ? Percent(ratio) : "-"; }
+
+// Empty if there are none.
+std::string BoundsText(const SimulationReport& report) {
+  if (!report.has_bounds()) return "";
+  const LowerBounds& bounds = report.bounds();
+  const auto row = [&](const char* name, double seconds) -> std::vector<std::string> {
+    const double part = report.iteration_seconds() > 0 ? seconds / report.iteration_seconds() : 0;
+    return {name, Seconds(seconds), Percent(part)};
+  };
+  return Table({{"no iteration is shorter than", "time", "of this one"},
+                row("computation at dense peak and full memory bandwidth", bounds.compute_seconds()),
+                row("computation as it is costed", bounds.costed_seconds()),
+                row("what is sent, at the full bandwidth of all links", bounds.communication_seconds())}) +
+         "\n";
+}
+
+// Empty if it was not asked for.
+std::string CriticalPathText(const SimulationReport& report) {
+  if (report.critical_kinds_size() == 0) return "";
+  const char* alone =
+      report.steps_per_repetition() > 0 ? "critical path of one alone" : "critical path of the step alone";
+  std::vector<std::vector<std::string>> kinds = {{alone, "time", "of it"}};
+  for (const CriticalKind& row : report.critical_kinds()) {
+    kinds.push_back({row.kind(), Seconds(row.seconds()),
+                     Percent(report.makespan_seconds() > 0 ? row.seconds() / report.makespan_seconds() : 0)});
+  }
+  std::vector<std::vector<std::string>> actions = {{"its longest actions", "rank", "action", "start", "time"}};
+  for (const CriticalAction& row : report.critical_actions()) {
+    actions.push_back({row.name().empty() ? row.kind() : row.name(), absl::StrCat(row.rank()),
+                       absl::StrCat(row.action()), Seconds(row.start_seconds()), Seconds(row.seconds())});
+  }
+  return absl::StrCat("\n", Table(kinds), "\n", Table(actions));
+}
+
+// Empty if it was not asked for.
+std::string WhatIfText(const SimulationReport& report) {
+  if (report.what_if_size() == 0) return "";
+  std::vector<std::vector<std::string>> rows = {{"what if", "iteration", "faster by"}};
+  for (const WhatIf& row : report.what_if()) {
+    rows.push_back({row.change(), Seconds(row.iteration_seconds()), Percent(row.gain())});
+  }
+  return "\n" + Table(rows);
+}
+
 std::string RankText(const SimulationReport& report) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "busy", "exposed communication", "idle", "activations", "live peak", "planned"}};
@@ -189,12 +235,13 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
                          {"bubble ratio", Percent(report.bubble_ratio())},
                          {"tokens/s", absl::StrFormat("%.0f", report.tokens_per_second())},
                          {"tokens/s per device", absl::StrFormat("%.0f", report.tokens_per_second_per_device())},
-                         {"MFU (attention in full)", Percent(report.mfu())},
-                         {"MFU (causal)", Percent(report.mfu_causal())},
-                         {"HFU (with recompute)", Percent(report.hfu())}}));
-  absl::StrAppend(&text, NoiseText(report), "\n", MemoryText(report), "\n", IdleText(report), "\n", SentText(report),
+                         {"MFU (attention in full)", PercentOrNone(report.mfu())},
+                         {"MFU (causal)", PercentOrNone(report.mfu_causal())},
+                         {"HFU (with recompute)", PercentOrNone(report.hfu())}}));
+  absl::StrAppend(&text, NoiseText(report), "\n", BoundsText(report), MemoryText(report), "\n", IdleText(report), "\n", SentText(report),
                   RankText(report));
   if (verbose) text += RankIdleText(report);
+  absl::StrAppend(&text, CriticalPathText(report), WhatIfText(report));
   return text;
 }
 

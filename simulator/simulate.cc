@@ -11,8 +11,10 @@
 #include "proto/mesh.h"
 #include "proto/program_file.h"
 #include "proto/status.h"
+#include "simulator/bounds.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/device_load.h"
+#include "simulator/critical_path.h"
 #include "simulator/device_classes.h"
 #include "simulator/engine.h"
 #include "simulator/fold.h"
@@ -90,6 +92,30 @@ std::vector<int64_t> NodesOf(const RankPlacement& placement) {
   return nodes;
 }
 
+// What a report divides by must be there.
+absl::Status CheckRatios(const Program& program, const Cluster& cluster, const DeviceClasses& devices,
+                         const SimulateOptions& options, const SimulationReport& report) {
+  if (!(report.iteration_seconds() > 0)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no step of program '", program.name(), "' takes any time on cluster '", cluster.name(),
+                     "' with cost ", options.cost, " and network ", options.network,
+                     ", so there are no rates to tell: state cluster.device.launch_seconds or the work of steps"));
+  }
+  if (program.model_flops() == 0 || options.cost == "unit") return absl::OkStatus();
+  for (const DeviceClass& own : devices.classes) {
+    const auto& peaks = own.device->peaks();
+    const bool has_peak = std::any_of(peaks.begin(), peaks.end(), [&](const Peak& row) {
+      return row.dtype() == program.precision().compute() && row.flops_per_second() > 0;
+    });
+    if (has_peak) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("cluster '", cluster.name(), "': the peaks of device '", own.device->name(), "' have no row for ",
+                     DType_Name(program.precision().compute()), ", the compute type of program '", program.name(),
+                     "', which MFU is relative to"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster& cluster,
                                           const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
@@ -131,6 +157,11 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
       BuildProgramView(program, costs,
                        {.join_steps = !slots_limit, .exceeded = options.exceeded, .device_of_rank = devices.of_rank}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
+  if (options.explain) {
+    if (absl::Status status = CheckTraceSize(view, 1); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("to explain a run takes a trace of it; ", status.message()));
+    }
+  }
   const std::unique_ptr<NetworkModel> network = network_entry->make(program.mesh(), cluster);
 
   WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
@@ -149,20 +180,28 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
                                   .compute_slots_per_node = cluster.compute_slots_per_node(),
                                   .node_of_rank = slots_limit ? NodesOf(placement) : std::vector<int64_t>(),
                                   .compute_turn = FromSeconds(cluster.compute_turn_seconds()),
-                                  .trace = trace_isolated,
+                                  .trace = trace_isolated || options.explain,
                                   .jitter = options.jitter,
                                   .stop_when_steady = false};
   WEFT_ASSIGN_OR_RETURN(const EngineResult isolated, run(engine_options));
+  std::vector<CriticalHop> critical_path;
+  if (options.explain) {
+    WEFT_ASSIGN_OR_RETURN(critical_path, FindCriticalPath(view, isolated, engine_options));
+  }
   engine_options.repetitions = kSteadyRepetitions;
   engine_options.trace = false;
   engine_options.stop_when_steady = true;
   WEFT_ASSIGN_OR_RETURN(const EngineResult steady, run(engine_options));
 
   Simulation simulation;
-  simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady);
+  // What costs vary from run to run is not bounded by what they are otherwise.
+  const LowerBounds bounds = options.jitter.any() ? LowerBounds() : BoundsOf(view, cluster, placement, options.network);
+  simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady, bounds);
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
+  WEFT_RETURN_IF_ERROR(CheckRatios(program, cluster, devices, options, simulation.report));
+  ReportCriticalPath(view, isolated, critical_path, &simulation.report);
   if (trace_isolated) {
     simulation.trace = MakeTrace(view, isolated, 1);
   } else if (options.trace) {

@@ -25,6 +25,9 @@ struct SimulateOptions {
   // Keep the trace of `trace_repetitions` repetitions.
   bool trace = false;
   int trace_repetitions = 1;
+  // Find the critical path of the isolated repetition: critical_kinds and critical_actions of the report. It keeps
+  // every step, so ResourceExhausted as for a trace of one repetition.
+  bool explain = false;
   // Of a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large, instead
   // of the one in which none is.
   bool exceeded = false;
@@ -49,6 +52,9 @@ struct Simulation {
 };
 
 // `program` must have passed VerifyProgram. InvalidArgument if the cluster has fewer devices than the program ranks.
+// FailedPrecondition, naming what is missing, if a ratio of the report has no denominator: no step takes any time, or
+// the device has no peak for the program's compute type (cost "unit", whose times are not the device's, gives no MFU
+// then).
 absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options);
 
 }  // namespace weft

@@ -164,14 +164,53 @@ TEST(Simulate, HostMemoryCountsPerNode) {
   EXPECT_FALSE(Report(program, cluster, {.cost = "unit", .network = "none"}).fits());
 }
 
-TEST(Simulate, CostsNothingButDividesByNothing) {
-  const Program program = TestProgram(2, 2);
+TEST(Simulate, RefusesToDivideByNothing) {
+  Program program = TestProgram(2, 2);
   Cluster cluster = TestCluster();
   cluster.mutable_device()->set_launch_seconds(0);
-  const SimulationReport report = Report(program, cluster, {.cost = "roofline", .network = "none"});
-  EXPECT_EQ(report.iteration_seconds(), 0);
-  const auto json = MessageToJson(report);
-  EXPECT_TRUE(json.ok()) << json.status();
+  const auto no_time = Simulate(program, cluster, {.cost = "roofline", .network = "none"});
+  EXPECT_EQ(no_time.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(
+      std::string(no_time.status().message()),
+      HasSubstr("no step of program 'gpipe' takes any time on cluster 'test' with cost roofline and network none"));
+  cluster.mutable_device()->set_launch_seconds(1e-6);
+  program.mutable_precision()->set_compute(FP16);
+  const auto no_peak = Simulate(program, cluster, {.cost = "roofline", .network = "none"});
+  EXPECT_EQ(no_peak.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("have no row for FP16, the compute type of program 'gpipe'"));
+  // Times that are not the device's have no MFU.
+  EXPECT_EQ(Report(program, cluster, {.cost = "unit", .network = "none"}).mfu(), 0);
+  EXPECT_THAT(ReportToText(Report(program, cluster, {.cost = "unit", .network = "none"})),
+              HasSubstr("MFU (attention in full)        -\n"));
+}
+
+TEST(Simulate, ExplainsTheIsolatedRepetition) {
+  const Program program = TestProgram(3, 4);
+  const SimulationReport plain = Report(program, TestCluster(), {.cost = "unit"});
+  EXPECT_EQ(plain.critical_kinds_size() + plain.critical_actions_size(), 0);
+  const SimulationReport explained = Report(program, TestCluster(), {.cost = "unit", .explain = true});
+  double sum = 0;
+  for (const CriticalKind& row : explained.critical_kinds()) sum += row.seconds();
+  EXPECT_NEAR(sum, explained.makespan_seconds(), 1e-15);
+  EXPECT_GT(explained.critical_actions_size(), 0);
+  EXPECT_THAT(ReportToText(explained), HasSubstr("critical path of the step alone"));
+  SimulationReport without = explained;
+  without.clear_critical_kinds();
+  without.clear_critical_actions();
+  EXPECT_EQ(without.SerializeAsString(), plain.SerializeAsString());
+}
+
+TEST(Simulate, RefusesToExplainWhatNobodyCouldKeep) {
+  Program program = TestProgram(4, 250);
+  MeshAxis* data = program.mutable_mesh()->add_axes();
+  data->set_name("data");
+  data->set_size(1 << 14);
+  Cluster cluster = TestCluster();
+  cluster.set_nodes(1 << 14);
+  const auto simulation = Simulate(program, cluster, {.cost = "unit", .explain = true});
+  EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(simulation.status().message()),
+              AllOf(HasSubstr("to explain a run takes a trace of it"), HasSubstr("more than 16777216 steps")));
 }
 
 TEST(Simulate, TraceOfSeveralRepetitions) {

@@ -2,6 +2,8 @@
 #ifndef WEFT_SIMULATOR_COST_COST_MODEL_H_
 #define WEFT_SIMULATOR_COST_COST_MODEL_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -40,6 +42,10 @@ struct CostModelEntry {
 
 // All known cost models, sorted by name.
 absl::Span<const CostModelEntry> CostModels();
+
+// The one that is nearest to the truth on this cluster: "tiles" if all kinds of its devices have the figures for it,
+// else "roofline".
+std::string BestCostModel(const Cluster& cluster);
 
 // By name; NotFound lists the known names and the nearest.
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);

@@ -143,5 +143,13 @@ TEST(CostModels, RegistryIsSortedAndUnknownNamesAreRefused) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("unit"));
 }
 
+TEST(BestCostModel, IsTilesWhereAllKindsOfDevicesHaveTheFigures) {
+  EXPECT_EQ(BestCostModel(Parse<Cluster>("device {}")), "roofline");
+  EXPECT_EQ(BestCostModel(Parse<Cluster>("device { tiles {} }")), "tiles");
+  EXPECT_EQ(BestCostModel(Parse<Cluster>("device { tiles {} } other_devices { speed: 0.5 }")), "tiles");
+  EXPECT_EQ(BestCostModel(Parse<Cluster>("device { tiles {} } other_devices { device {} }")), "roofline");
+  EXPECT_EQ(BestCostModel(Parse<Cluster>("device { tiles {} } other_devices { device { tiles {} } }")), "tiles");
+}
+
 }  // namespace
 }  // namespace weft

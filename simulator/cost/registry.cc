@@ -23,6 +23,15 @@ constexpr CostModelEntry kCostModels[] = {
 
 absl::Span<const CostModelEntry> CostModels() { return kCostModels; }
 
+std::string BestCostModel(const Cluster& cluster) {
+  const auto has_tiles = [](const Device& device) { return device.has_tiles(); };
+  bool all = has_tiles(cluster.device());
+  for (const OtherDevices& other : cluster.other_devices()) {
+    all = all && (!other.has_device() || has_tiles(other.device()));
+  }
+  return all ? "tiles" : "roofline";
+}
+
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name) {
   std::vector<std::string> known;
   for (const CostModelEntry& entry : kCostModels) {

@@ -1,0 +1,258 @@
+#include "simulator/what_if.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+
+namespace weft {
+namespace {
+
+constexpr double kLeastFactor = 0.01;
+constexpr double kMostFactor = 100;
+
+// Figures of one change, as far as the cluster states them.
+using Figures = std::vector<std::pair<double, std::function<void(double)>>>;
+
+template <typename Message>
+void AddFigure(Message* message, double (Message::*get)() const, void (Message::*set)(double), Figures& figures) {
+  const double value = (message->*get)();
+  if (value > 0) figures.push_back({value, [message, set](double changed) { (message->*set)(changed); }});
+}
+
+void AddBandwidth(Link* link, Figures& figures) {
+  AddFigure(link, &Link::bytes_per_second, &Link::set_bytes_per_second, figures);
+}
+
+void AddLatency(Link* link, Figures& figures) {
+  AddFigure(link, &Link::latency_seconds, &Link::set_latency_seconds, figures);
+  AddFigure(link, &Link::overhead_seconds, &Link::set_overhead_seconds, figures);
+}
+
+// Parts that are not there are left so.
+void NicFigures(Cluster& cluster, Figures& figures) {
+  if (cluster.has_inter_node()) AddBandwidth(cluster.mutable_inter_node(), figures);
+}
+
+void IntraFigures(Cluster& cluster, Figures& figures) {
+  if (cluster.has_intra_node()) AddBandwidth(cluster.mutable_intra_node(), figures);
+  if (!cluster.has_node_links()) return;
+  NodeLinks* links = cluster.mutable_node_links();
+  for (DirectLink& direct : *links->mutable_direct()) {
+    if (direct.has_link()) AddBandwidth(direct.mutable_link(), figures);
+  }
+  if (links->has_bridge()) AddBandwidth(links->mutable_bridge(), figures);
+}
+
+void LatencyFigures(Cluster& cluster, Figures& figures) {
+  if (cluster.has_intra_node()) AddLatency(cluster.mutable_intra_node(), figures);
+  if (cluster.has_inter_node()) AddLatency(cluster.mutable_inter_node(), figures);
+  if (cluster.has_host()) AddLatency(cluster.mutable_host(), figures);
+  if (cluster.has_node_links()) {
+    NodeLinks* links = cluster.mutable_node_links();
+    for (DirectLink& direct : *links->mutable_direct()) {
+      if (direct.has_link()) AddLatency(direct.mutable_link(), figures);
+    }
+    if (links->has_bridge()) AddLatency(links->mutable_bridge(), figures);
+  }
+  if (cluster.has_fabric()) {
+    AddFigure(cluster.mutable_fabric(), &Fabric::hop_latency_seconds, &Fabric::set_hop_latency_seconds, figures);
+  }
+}
+
+void HostFigures(Cluster& cluster, Figures& figures) {
+  if (cluster.has_host()) AddBandwidth(cluster.mutable_host(), figures);
+}
+
+std::vector<Device*> Devices(Cluster& cluster) {
+  std::vector<Device*> devices;
+  if (cluster.has_device()) devices.push_back(cluster.mutable_device());
+  for (OtherDevices& other : *cluster.mutable_other_devices()) {
+    if (other.has_device()) devices.push_back(other.mutable_device());
+  }
+  return devices;
+}
+
+void MemoryFigures(Cluster& cluster, Figures& figures) {
+  for (Device* device : Devices(cluster)) {
+    AddFigure(device, &Device::memory_bytes_per_second, &Device::set_memory_bytes_per_second, figures);
+    for (KernelRate& row : *device->mutable_kernel_rates()) {
+      AddFigure(&row, &KernelRate::bytes_per_second, &KernelRate::set_bytes_per_second, figures);
+    }
+  }
+}
+
+void ComputeFigures(Cluster& cluster, Figures& figures) {
+  for (Device* device : Devices(cluster)) {
+    for (Peak& row : *device->mutable_peaks()) {
+      AddFigure(&row, &Peak::flops_per_second, &Peak::set_flops_per_second, figures);
+    }
+    for (KernelRate& row : *device->mutable_kernel_rates()) {
+      AddFigure(&row, &KernelRate::flops_per_second, &KernelRate::set_flops_per_second, figures);
+    }
+  }
+}
+
+void LaunchFigures(Cluster& cluster, Figures& figures) {
+  for (Device* device : Devices(cluster)) {
+    AddFigure(device, &Device::launch_seconds, &Device::set_launch_seconds, figures);
+    for (KernelRate& row : *device->mutable_kernel_rates()) {
+      AddFigure(&row, &KernelRate::overhead_seconds, &KernelRate::set_overhead_seconds, figures);
+    }
+  }
+}
+
+struct Entry {
+  absl::string_view name;
+  void (*figures)(Cluster&, Figures&);
+  // What has to be stated.
+  absl::string_view field;
+  // Whether links between devices ask for it, and whether what a device does by itself asks for it.
+  bool network;
+  bool device;
+};
+
+// Sorted by name.
+constexpr Entry kEntries[] = {
+    {"compute", ComputeFigures, "device.peaks", false, true},
+    {"host", HostFigures, "host.bytes_per_second", false, true},
+    {"intra", IntraFigures, "intra_node.bytes_per_second", true, false},
+    {"latency", LatencyFigures, "latency_seconds of any link", true, true},
+    {"launch", LaunchFigures, "device.launch_seconds", false, true},
+    {"memory", MemoryFigures, "device.memory_bytes_per_second", false, true},
+    {"nic", NicFigures, "inter_node.bytes_per_second", true, false},
+};
+
+const Entry* Find(absl::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kEntries), std::end(kEntries), [&](const Entry& entry) { return entry.name == name; });
+  return found == std::end(kEntries) ? nullptr : found;
+}
+
+absl::StatusOr<WhatIfChange> ParseChange(absl::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(text), " is no change NAME=FACTOR, e.g. nic=2x", NameHelp(text, WhatIfNames())));
+  }
+  const absl::string_view name = text.substr(0, equals);
+  if (Find(name) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown what-if ", Quoted(name), NameHelp(name, WhatIfNames())));
+  }
+  absl::string_view number = text.substr(equals + 1);
+  absl::ConsumeSuffix(&number, "x");
+  double factor = 0;
+  if (number.find_first_not_of("0123456789.") != absl::string_view::npos || !absl::SimpleAtod(number, &factor)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, "=", Quoted(text.substr(equals + 1)),
+                                                   ": expected a factor from 0.01 to 100, e.g. 2x or 0.5x"));
+  }
+  if (!(factor >= kLeastFactor && factor <= kMostFactor)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, "=", number, "x: allowed: 0.01 to 100, nearest valid: ",
+                                                   factor < kLeastFactor ? kLeastFactor : kMostFactor));
+  }
+  return WhatIfChange{std::string(name), factor, std::string(text)};
+}
+
+}  // namespace
+
+std::vector<std::string> WhatIfNames() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  return names;
+}
+
+absl::StatusOr<WhatIfChanges> ParseWhatIf(absl::string_view text) {
+  WhatIfChanges changes;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    WEFT_ASSIGN_OR_RETURN(WhatIfChange change, ParseChange(part));
+    for (const WhatIfChange& earlier : changes) {
+      if (earlier.name == change.name) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(change.name, " is changed twice, by ", earlier.text, " and ", change.text));
+      }
+    }
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& options) {
+  for (const WhatIfChange& change : changes) {
+    const Entry* entry = Find(change.name);
+    if (entry == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown what-if ", Quoted(change.name), NameHelp(change.name, WhatIfNames())));
+    }
+    const bool network = entry->network && options.network != "none";
+    const bool device = entry->device && options.cost != "unit";
+    if (network || device) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        change.text, " changes nothing: ",
+        entry->network ? "with the network none everything arrives at once" : "the cost unit does not ask the device"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Cluster> ChangedCluster(const Cluster& cluster, const WhatIfChanges& changes) {
+  Cluster changed = cluster;
+  for (const WhatIfChange& change : changes) {
+    const Entry* entry = Find(change.name);
+    if (entry == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown what-if ", Quoted(change.name), NameHelp(change.name, WhatIfNames())));
+    }
+    Figures figures;
+    entry->figures(changed, figures);
+    if (figures.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("what-if ", change.text, ": cluster '", cluster.name(),
+                                                        "' does not state cluster.", entry->field,
+                                                        ", so there is nothing to change"));
+    }
+    for (const auto& [value, set] : figures) set(value * change.factor);
+  }
+  return changed;
+}
+
+absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const SimulateOptions& options,
+                        absl::Span<const WhatIfChanges> what_if, SimulationReport* report) {
+  SimulateOptions plain = options;
+  plain.trace = false;
+  plain.explain = false;
+  plain.runs = 0;
+  const auto add = [&](const WhatIfChanges& changes) -> absl::Status {
+    const std::string text =
+        absl::StrJoin(changes, ",", [](std::string* out, const WhatIfChange& change) { out->append(change.text); });
+    for (const WhatIf& row : report->what_if()) {
+      if (row.change() == text) return absl::OkStatus();
+    }
+    WEFT_RETURN_IF_ERROR(CheckWhatIf(changes, options));
+    WEFT_ASSIGN_OR_RETURN(const Cluster changed, ChangedCluster(cluster, changes));
+    WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, changed, plain));
+    const double seconds = simulation.report.iteration_seconds();
+    if (!(seconds > 0)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("what-if ", text, ": the program takes no time then, so there is no gain to tell"));
+    }
+    WhatIf* row = report->add_what_if();
+    row->set_change(text);
+    row->set_iteration_seconds(seconds);
+    row->set_gain(report->iteration_seconds() / seconds - 1);
+    return absl::OkStatus();
+  };
+  for (const WhatIfChanges& changes : what_if) {
+    if (changes.size() > 1) {
+      for (const WhatIfChange& change : changes) WEFT_RETURN_IF_ERROR(add({change}));
+    }
+    WEFT_RETURN_IF_ERROR(add(changes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft
