@@ -102,6 +102,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (loaded.runtime) options.runtime = &*loaded.runtime;
   progress.Step(absl::StrCat("simulating on ", cluster.name()));
   WEFT_ASSIGN_OR_RETURN(Simulation simulation, Simulate(program, cluster, options));
+  WEFT_RETURN_IF_ERROR(CheckRatios(program, simulation.report));
   if (simulation.trace) {
     progress.Step(absl::StrCat("writing ", request.trace));
     WEFT_RETURN_IF_ERROR(WriteTrace(*simulation.trace, simulation.as_run.value_or(program), request.trace));

@@ -31,11 +31,11 @@ struct SimulateOptions {
   // Of a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large, instead
   // of the one in which none is.
   bool exceeded = false;
-  // Predicts the run of a framework (docs/runtimes.md); null: that of weft's own executor. Valid, and complete: what its
-  // `base` says is in it. Not with the cost "unit", which knows no kernels.
+  // Predicts the run of a framework (docs/runtimes.md); null: that of weft's own executor. Valid, and complete: what
+  // its `base` says is in it. Not with the cost "unit", which knows no kernels.
   const Runtime* runtime = nullptr;
-  // Simulate one rank for all that behave like it, where there are such (fold.h). Changes nothing but the time it takes,
-  // and the report's simulated_ranks.
+  // Simulate one rank for all that behave like it, where there are such (fold.h). Changes nothing but the time it
+  // takes, and the report's simulated_ranks.
   bool fold = true;
   // Of more than 0 runs, drawn from `seed`, the cluster's noise is told too (docs/simulator.md, "Noise").
   int64_t runs = 0;
@@ -52,10 +52,12 @@ struct Simulation {
 };
 
 // `program` must have passed VerifyProgram. InvalidArgument if the cluster has fewer devices than the program ranks.
-// FailedPrecondition, naming what is missing, if a ratio of the report has no denominator: no step takes any time, or
-// the device has no peak for the program's compute type (cost "unit", whose times are not the device's, gives no MFU
-// then).
 absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options);
+
+// FailedPrecondition, naming what is missing, if a ratio of the report has no denominator, and so is 0 without being
+// that: no step takes any time, or no device has a peak for the program's compute type. With the cost "unit", whose
+// times are not the devices', there may be no MFU.
+absl::Status CheckRatios(const Program& program, const SimulationReport& report);
 
 }  // namespace weft
 

@@ -167,21 +167,23 @@ TEST(Simulate, HostMemoryCountsPerNode) {
 TEST(Simulate, RefusesToDivideByNothing) {
   Program program = TestProgram(2, 2);
   Cluster cluster = TestCluster();
-  cluster.mutable_device()->set_launch_seconds(0);
-  const auto no_time = Simulate(program, cluster, {.cost = "roofline", .network = "none"});
-  EXPECT_EQ(no_time.status().code(), absl::StatusCode::kFailedPrecondition);
+  const SimulateOptions options = {.cost = "roofline", .network = "none"};
+  const absl::Status no_time = CheckRatios(program, Report(program, cluster, options));
+  EXPECT_EQ(no_time.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
-      std::string(no_time.status().message()),
+      std::string(no_time.message()),
       HasSubstr("no step of program 'gpipe' takes any time on cluster 'test' with cost roofline and network none"));
   cluster.mutable_device()->set_launch_seconds(1e-6);
+  EXPECT_TRUE(CheckRatios(program, Report(program, cluster, options)).ok());
   program.mutable_precision()->set_compute(FP16);
-  const auto no_peak = Simulate(program, cluster, {.cost = "roofline", .network = "none"});
-  EXPECT_EQ(no_peak.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("have no row for FP16, the compute type of program 'gpipe'"));
-  // Times that are not the device's have no MFU.
-  EXPECT_EQ(Report(program, cluster, {.cost = "unit", .network = "none"}).mfu(), 0);
-  EXPECT_THAT(ReportToText(Report(program, cluster, {.cost = "unit", .network = "none"})),
-              HasSubstr("MFU (attention in full)        -\n"));
+  const absl::Status no_peak = CheckRatios(program, Report(program, cluster, options));
+  EXPECT_EQ(no_peak.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(no_peak.message()), HasSubstr("'test' states no peak of its devices for FP16"));
+  // Times that are not the devices' have no MFU.
+  const SimulationReport unit = Report(program, cluster, {.cost = "unit", .network = "none"});
+  EXPECT_TRUE(CheckRatios(program, unit).ok());
+  EXPECT_EQ(unit.mfu(), 0);
+  EXPECT_THAT(ReportToText(unit), HasSubstr("MFU (attention in full)        -\n"));
 }
 
 TEST(Simulate, ExplainsTheIsolatedRepetition) {
