@@ -36,7 +36,7 @@ expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
 expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn
 echo 'name: "own" kernels { kernel: "MATMULL" }' >own.textproto
 expect 1 "own.textproto: runtime.kernels\[0\].kernel = 'MATMULL' is unknown" simulate tiny.weft --runtime=own.textproto
-expect 1 "cost 'unit' knows no kernels" simulate tiny.weft --runtime=torchtitan --cost=unit
+expect 2 '--cost=unit knows no kernels' simulate tiny.weft --runtime=torchtitan --cost=unit
 
 expect 2 '--model=.* is needed' compile --cluster=dgx-a100-80g -o x.weft
 expect 2 '--cluster=.* is needed' compile --model=gpt2-tiny -o x.weft

@@ -47,9 +47,9 @@ struct Loaded {
 // Reads the program, or compiles it.
 absl::StatusOr<Loaded> LoadOrCompile(const SimulateRequest& request, Progress* progress) {
   Loaded loaded;
-  if (request.runtime != "weft") {
-    WEFT_ASSIGN_OR_RETURN(loaded.runtime, LoadRuntime(request.runtime));
-  }
+  WEFT_ASSIGN_OR_RETURN(loaded.runtime, LoadRuntime(request.runtime));
+  // That of weft itself changes nothing.
+  if (loaded.runtime->name() == "weft") loaded.runtime.reset();
   if (!request.program.empty()) {
     progress->Step(absl::StrCat("reading and proving ", request.program));
     WEFT_ASSIGN_OR_RETURN(loaded.program, LoadProgram(request.program));

@@ -50,16 +50,16 @@ expect 0 '^  what if +iteration +faster by$' simulate tiny.weft --what-if=comput
 expect 0 '^  intra=2x +[0-9.]+ [mu]?s +[0-9.]+ %$' simulate tiny.weft --what-if=intra=2x
 [ "$(field what.json iteration_seconds)" = "$(field plain.json iteration_seconds)" ] || fail "what-if changed the report"
 
-# Runtimes by name and file, and of programs that are compiled on the way.
-expect 0 '^runtime megatron-core: ' simulate tiny.weft --runtime=megatron-core
+# With a runtime all of it is of the framework's run.
 echo 'name: "mine" base: "deepspeed"' >mine.textproto
 expect 0 '^runtime mine: ' simulate tiny.weft --runtime=mine.textproto --explain --what-if=compute=2x --trace=t.json
-expect 0 '^runtime torchtitan: ' simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 \
-  --runtime=torchtitan
 
 # What is refused.
-expect 2 "--cost=unit knows no kernels, so nothing of --runtime='deepspeed'" \
-  simulate tiny.weft --cost=unit --runtime=deepspeed
+# Folding changes nothing but how many ranks are simulated.
+"$WEFT" simulate tiny.weft --fold=off --format=json 2>/dev/null | grep -v simulated_ranks >unfolded.json
+grep -v simulated_ranks plain.json | cmp -s - unfolded.json || fail "folding changed the report"
+expect 2 "fold='on': allowed: auto, off" simulate tiny.weft --fold=on
+expect 2 '--seed is for --runs=N' simulate tiny.weft --seed=3
 expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra, " simulate tiny.weft --what-if=nik=2x
 expect 2 "what-if='nic=0x': nic=0x: allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
 expect 2 "nic='1e3x': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=1e3x
