@@ -1,4 +1,4 @@
-// Ranks on devices of one kind and speed: their steps cost the same.
+// Which ranks are on devices of which kind and speed.
 #ifndef WEFT_SIMULATOR_DEVICE_CLASSES_H_
 #define WEFT_SIMULATOR_DEVICE_CLASSES_H_
 
@@ -6,32 +6,24 @@
 #include <vector>
 
 #include "proto/cluster.pb.h"
-#include "proto/units.h"
 #include "simulator/network/placement.h"
 
 namespace weft {
 
-struct DeviceClass {
-  // Of the cluster or of one of its other_devices.
-  const Device* device = nullptr;
-  // In millionths of what the kind does (rule P12).
-  int64_t speed = kFullSpeed;
-};
-
 struct DeviceClasses {
-  // In the order of their first ranks; at least one.
-  std::vector<DeviceClass> classes;
-  // Empty: all ranks are of class 0.
-  std::vector<int32_t> of_rank;
+  // The cluster's device and those of its other_devices that some rank is on, in the order of first ranks; at least
+  // one.
+  std::vector<const Device*> kinds;
+  // In `kinds`; empty: all ranks are on kind 0.
+  std::vector<int32_t> kind_of_rank;
+  // In millionths of what the kind does (rule P12); empty: all at full speed.
+  std::vector<int64_t> speed_of_rank;
 
-  int32_t Of(int64_t rank) const { return of_rank.empty() ? 0 : of_rank[rank]; }
-  const Device& DeviceOf(int64_t rank) const { return *classes[Of(rank)].device; }
+  int32_t KindOf(int64_t rank) const { return kind_of_rank.empty() ? 0 : kind_of_rank[rank]; }
+  const Device& DeviceOf(int64_t rank) const { return *kinds[KindOf(rank)]; }
 };
 
 DeviceClasses FindDeviceClasses(const RankPlacement& placement);
-
-// What costs `cost` at full speed: ceil(cost / speed), at most 2^62.
-Time AtSpeed(Time cost, int64_t speed);
 
 }  // namespace weft
 

@@ -2,6 +2,7 @@
 
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "simulator/device_speed.h"
 
 namespace weft {
 namespace {
@@ -24,29 +25,40 @@ TEST(DeviceClasses, OfKindAndSpeed) {
   const auto placement = RankPlacement::Make(6, cluster);
   ASSERT_TRUE(placement.ok()) << placement.status();
   const DeviceClasses devices = FindDeviceClasses(*placement);
-  ASSERT_EQ(devices.of_rank.size(), 6u);
+  EXPECT_EQ(devices.kinds.size(), 2u);
   EXPECT_EQ(devices.DeviceOf(0).name(), "a");
   EXPECT_EQ(devices.DeviceOf(3).name(), "a");
-  EXPECT_EQ(devices.Of(0), devices.Of(1));
-  EXPECT_EQ(devices.Of(2), devices.Of(3));
-  EXPECT_NE(devices.Of(0), devices.Of(2));
-  EXPECT_EQ(devices.classes[devices.Of(2)].speed, 500'000);
+  EXPECT_EQ(devices.KindOf(2), devices.KindOf(0));
   EXPECT_EQ(devices.DeviceOf(4).name(), "b");
+  ASSERT_EQ(devices.speed_of_rank.size(), 6u);
+  EXPECT_EQ(devices.speed_of_rank[1], kFullSpeed);
+  EXPECT_EQ(devices.speed_of_rank[2], 500'000);
+  EXPECT_EQ(devices.speed_of_rank[3], 500'000);
+  EXPECT_EQ(devices.speed_of_rank[4], kFullSpeed);
+  cluster.mutable_other_devices()->DeleteSubrange(1, 2);
+  const auto slow = RankPlacement::Make(6, cluster);
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_TRUE(FindDeviceClasses(*slow).kind_of_rank.empty());
+  EXPECT_EQ(FindDeviceClasses(*slow).speed_of_rank.size(), 6u);
+  // The other nodes are not used.
+  const auto unused = RankPlacement::Make(2, cluster);
+  ASSERT_TRUE(unused.ok()) << unused.status();
+  EXPECT_TRUE(FindDeviceClasses(*unused).speed_of_rank.empty());
   cluster.clear_other_devices();
   const auto alike = RankPlacement::Make(6, cluster);
   ASSERT_TRUE(alike.ok()) << alike.status();
-  EXPECT_TRUE(FindDeviceClasses(*alike).of_rank.empty());
+  EXPECT_TRUE(FindDeviceClasses(*alike).kind_of_rank.empty());
   EXPECT_EQ(FindDeviceClasses(*alike).DeviceOf(5).name(), "a");
 }
 
-TEST(DeviceClasses, CostsAreRoundedUp) {
-  EXPECT_EQ(AtSpeed(Time{100}, kFullSpeed).ps, 100);
-  EXPECT_EQ(AtSpeed(Time{100}, 500'000).ps, 200);
-  EXPECT_EQ(AtSpeed(Time{100}, 300'000).ps, 334);
-  EXPECT_EQ(AtSpeed(Time{100}, 2'000'000).ps, 50);
-  EXPECT_EQ(AtSpeed(Time{1}, 3'000'000).ps, 1);
-  EXPECT_EQ(AtSpeed(Time{0}, 1).ps, 0);
-  EXPECT_EQ(AtSpeed(Time{int64_t{1} << 62}, 1).ps, int64_t{1} << 62);
+TEST(DeviceSpeed, CostsAreRoundedUp) {
+  EXPECT_EQ(AtSpeed(100, kFullSpeed), 100);
+  EXPECT_EQ(AtSpeed(100, 500'000), 200);
+  EXPECT_EQ(AtSpeed(100, 300'000), 334);
+  EXPECT_EQ(AtSpeed(100, 2'000'000), 50);
+  EXPECT_EQ(AtSpeed(1, 3'000'000), 1);
+  EXPECT_EQ(AtSpeed(0, 1), 0);
+  EXPECT_EQ(AtSpeed(int64_t{1} << 62, 1), int64_t{1} << 62);
 }
 
 }  // namespace

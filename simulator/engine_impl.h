@@ -18,6 +18,7 @@
 #include "simulator/flow_clock.h"
 #include "simulator/flow_table.h"
 #include "simulator/links.h"
+#include "simulator/network/placement.h"
 #include "simulator/rank_meter.h"
 
 namespace weft {
@@ -82,6 +83,8 @@ struct RankState {
   // As the program numbers it; everywhere else a rank is an index into RankLinks::ranks.
   int32_t number = 0;
   int64_t stands_for = 1;
+  // Of its device, in millionths.
+  int64_t speed = kFullSpeed;
   // Expanded steps that it started.
   int64_t steps = 0;
   // Of the rank's objects, in Engine::counts_ and waiters_.
@@ -229,7 +232,8 @@ class Engine {
     load_changed_.push_back(rank);
   }
 
-  // What step `i` of TemplateView::steps and a whole run cost at a load where the stream's head runs them, with jitter.
+  // What step `i` of TemplateView::steps and a whole run cost at a load where the stream's head runs them, at the speed
+  // of its device and with jitter.
   int64_t StepCost(const StreamState& stream, int32_t i, int32_t load) const;
   int64_t RunCost(const StreamState& stream, const Run& run, int32_t load) const;
 

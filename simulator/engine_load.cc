@@ -1,24 +1,27 @@
 // Compute steps that take longer while their rank is in collectives (rule P3: load).
 #include <algorithm>
 
+#include "simulator/device_speed.h"
 #include "simulator/engine_impl.h"
 
 namespace weft {
 
 int64_t Engine::StepCost(const StreamState& stream, int32_t i, int32_t load) const {
   const StepRef& step = stream.t->steps[i];
-  const int64_t cost = step.cost_ps[load];
-  if (!options_.jitter.any() || stream.kind != StreamClass::kCompute) return cost;
+  int64_t cost = step.cost_ps[load];
+  if (stream.kind != StreamClass::kCompute) return cost;
+  const RankState& rank = ranks_[stream.rank];
+  if (rank.speed != kFullSpeed) cost = AtSpeed(cost, rank.speed);
+  if (!options_.jitter.any()) return cost;
   const Action& action = *stream.t->actions[Head(stream).action].action;
-  return Jitter::Scaled(
-      cost, options_.jitter.Factor(ranks_[stream.rank].number, OwnRepetition(stream), action.id(), step.step));
+  return Jitter::Scaled(cost, options_.jitter.Factor(rank.number, OwnRepetition(stream), action.id(), step.step));
 }
 
 int64_t Engine::RunCost(const StreamState& stream, const Run& run, int32_t load) const {
-  if (!options_.jitter.any()) return run.cost_ps[load];
+  if (!options_.jitter.any() && ranks_[stream.rank].speed == kFullSpeed) return run.cost_ps[load];
   int64_t sum = 0;
   for (int32_t i = run.steps.begin; i < run.steps.end; ++i) {
-    sum += std::min(StepCost(stream, i, load), kTimeLimit - sum);
+    sum += std::min(StepCost(stream, i, load), 2 * kTimeLimit - sum);
   }
   return sum;
 }

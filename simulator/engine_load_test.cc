@@ -283,5 +283,44 @@ TEST(EngineLoad, RandomProgramsStepByStep) {
   EXPECT_GT(slowed, 1000);
 }
 
+// A rank at another speed is one whose costs are others.
+TEST(EngineLoad, SpeedsScaleCosts) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomEngineProgram(seed);
+    int64_t ranks = 1;
+    for (const MeshAxis& axis : program.mesh().axes()) ranks *= axis.size();
+    constexpr int64_t kSpeeds[] = {1'000'000, 700'000, 1'300'000};
+    ProgramViewOptions devices, speeds = {.join_steps = seed % 2 == 0};
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      devices.device_of_rank.push_back(static_cast<int32_t>(Mix(seed, {rank}, 3)));
+      speeds.speed_of_rank.push_back(kSpeeds[devices.device_of_rank.back()]);
+    }
+    const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+      const bool copy = program.segments(use.segment).steps(use.step).stream() != COMPUTE;
+      LoadTimes times = RandomCosts(seed, use, copy);
+      for (Time& time : times) time.ps *= 1000;
+      for (Time& time : times) {
+        if (!copy) time.ps = (time.ps * 1'000'000 + kSpeeds[use.device] - 1) / kSpeeds[use.device];
+      }
+      return times;
+    };
+    const auto one = BuildProgramView(program, costs, devices);
+    const auto other = BuildProgramView(program, costs, speeds);
+    ASSERT_TRUE(one.ok() && other.ok());
+    const auto a = RunEngine(*one, TestNetwork(seed + 1), {.repetitions = 2});
+    const auto b = RunEngine(*other, TestNetwork(seed + 1), {.repetitions = 2});
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_EQ(a->makespan, b->makespan);
+    EXPECT_EQ(a->repetition_finish, b->repetition_finish);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(a->ranks[rank].busy, b->ranks[rank].busy);
+      EXPECT_EQ(a->ranks[rank].slowed, b->ranks[rank].slowed);
+      EXPECT_EQ(a->ranks[rank].idle, b->ranks[rank].idle);
+    }
+    if (HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace weft

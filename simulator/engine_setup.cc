@@ -58,6 +58,7 @@ absl::Status Engine::Prepare() {
     state.t = &t;
     state.number = link.rank;
     state.stands_for = link.stands_for;
+    if (!view_.speed_of_rank.empty()) state.speed = view_.speed_of_rank[link.rank];
     state.objects = objects;
     state.streams = static_cast<int32_t>(streams_.size());
     state.sides = link.first_side;

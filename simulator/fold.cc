@@ -116,15 +116,15 @@ class Folder {
 
   void MakeClasses() {
     class_of_.assign(all_.ranks.size(), -1);
-    std::vector<int32_t> class_of_view(view_.templates.size(), -1);
+    // By view and speed.
+    absl::flat_hash_map<std::pair<int32_t, int64_t>, int32_t> known;
     for (size_t rank = 0; rank < all_.ranks.size(); ++rank) {
-      int32_t& own = class_of_view[view_.template_of_rank[rank]];
-      if (own < 0) {
-        own = static_cast<int32_t>(classes_.size());
-        classes_.emplace_back();
-      }
-      class_of_[rank] = own;
-      classes_[own].push_back(static_cast<int32_t>(rank));
+      const int64_t speed = view_.speed_of_rank.empty() ? 0 : view_.speed_of_rank[rank];
+      const auto [own, is_new] =
+          known.try_emplace({view_.template_of_rank[rank], speed}, static_cast<int32_t>(classes_.size()));
+      if (is_new) classes_.emplace_back();
+      class_of_[rank] = own->second;
+      classes_[own->second].push_back(static_cast<int32_t>(rank));
     }
   }
 

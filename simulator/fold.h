@@ -1,6 +1,6 @@
 // Folding (rule P12): ranks that behave alike are simulated once.
 //
-// Ranks are parted into classes: at first by view, that is by template and class of devices; then again and again by
+// Ranks are parted into classes: at first by template and by kind and speed of their devices; then again and again by
 // the times of their channels and communicators and by the classes of whom they meet there, until nothing changes
 // (colour refinement). In what is left, two ranks of a class run the same entries, their i-th channels take the same
 // times and lead to the same channel of ranks of one class, and their i-th communicators take the same times and have

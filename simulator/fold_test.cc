@@ -100,14 +100,20 @@ void SetAxis(Program& program, const std::string& name, int64_t size) {
   }
 }
 
-ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<int32_t>& devices) {
+// `speeds`: kinds differ in speed, not in what they are.
+ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<int32_t>& devices, bool speeds = false) {
   const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const bool copy = program.segments(use.segment).steps(use.step).stream() != COMPUTE;
     const int64_t cost = Mix(seed, {use.segment, use.step, use.kind}, 6) * (1 + use.device);
     const int64_t more = copy || cost == 0 ? 0 : Mix(seed, {use.segment, use.step}, 4);
     return LoadTimes{Time{cost}, Time{cost + more}, Time{cost + 2 * more}};
   };
-  auto view = BuildProgramView(program, costs, {.device_of_rank = devices});
+  ProgramViewOptions options;
+  if (!speeds) options.device_of_rank = devices;
+  for (const int32_t device : devices) {
+    if (speeds) options.speed_of_rank.push_back(1'000'000 - 300'000 * std::min(device, 2) - device);
+  }
+  auto view = BuildProgramView(program, costs, options);
   EXPECT_TRUE(view.ok()) << view.status();
   return *std::move(view);
 }
@@ -126,7 +132,7 @@ TEST(Fold, RandomProgramsOnRandomMachines) {
     const Machine machine = static_cast<Machine>(seed % 5);
     const std::vector<int32_t> kinds = RankKinds(machine, ranks, seed);
     const ProgramView view =
-        MakeView(program, seed, machine == Machine::kOneSlowLink ? std::vector<int32_t>(ranks, 0) : kinds);
+        MakeView(program, seed, machine == Machine::kOneSlowLink ? std::vector<int32_t>(ranks, 0) : kinds, seed % 2);
     const KindNetwork network(seed, machine == Machine::kOneSlowRank ? std::vector<int32_t>(ranks, 0) : kinds);
     const auto all = LinkRanks(view);
     ASSERT_TRUE(all.ok()) << all.status();

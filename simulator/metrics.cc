@@ -77,16 +77,16 @@ int64_t HostBytes(const ProgramView& view, const RankPlacement& placement) {
 // Dense peaks of all devices together.
 double PeakOfAll(const ProgramView& view, const DeviceClasses& devices) {
   std::vector<double> peaks;
-  for (const DeviceClass& own : devices.classes) {
+  for (const Device* device : devices.kinds) {
     peaks.push_back(0);
-    for (const Peak& row : own.device->peaks()) {
+    for (const Peak& row : device->peaks()) {
       if (row.dtype() == view.program->precision().compute()) peaks.back() = row.flops_per_second();
     }
   }
   const size_t ranks = view.template_of_rank.size();
   if (peaks.size() == 1) return peaks[0] * static_cast<double>(ranks);
   double sum = 0;
-  for (size_t rank = 0; rank < ranks; ++rank) sum += peaks[devices.Of(static_cast<int64_t>(rank))];
+  for (size_t rank = 0; rank < ranks; ++rank) sum += peaks[devices.KindOf(static_cast<int64_t>(rank))];
   return sum;
 }
 

@@ -372,11 +372,12 @@ absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepC
   view.program = &program;
   view.template_of_rank = TemplatesOfRanks(program);
   const int64_t ranks = static_cast<int64_t>(view.template_of_rank.size());
-  if (!options.device_of_rank.empty() && static_cast<int64_t>(options.device_of_rank.size()) != ranks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("devices of ", options.device_of_rank.size(), " ranks are given, the program has ", ranks));
+  for (const size_t given : {options.device_of_rank.size(), options.speed_of_rank.size()}) {
+    if (given == 0 || static_cast<int64_t>(given) == ranks) continue;
+    return absl::InvalidArgumentError(absl::StrCat("devices of ", given, " ranks are given, the program has ", ranks));
   }
-  // By template and class of devices: the view.
+  view.speed_of_rank = options.speed_of_rank;
+  // By template and kind of devices: the view.
   std::map<std::pair<int32_t, int32_t>, int32_t> index;
   for (int32_t t = 0; t < program.templates_size(); ++t) {
     if (options.device_of_rank.empty()) index[{t, 0}] = 0;

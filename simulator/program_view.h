@@ -29,7 +29,7 @@ inline constexpr int kLoads = 3;
 // What a step costs at each load.
 using LoadTimes = std::array<Time, kLoads>;
 
-// Step `step` of segment `segment` as an action of `kind` runs it, on a device of class `device`.
+// Step `step` of segment `segment` as an action of `kind` runs it, on a device of kind `device` at full speed.
 struct StepUse {
   int segment = 0;
   int step = 0;
@@ -162,7 +162,7 @@ struct ActionView {
 
 struct TemplateView {
   const Template* proto = nullptr;
-  // Class of the devices that its ranks are on.
+  // Kind of the devices that its ranks are on.
   int32_t device = 0;
   // In list order: prologue, body, epilogue. The object with index i < actions.size() is the completion of action i,
   // the others are named steps, tails and starts.
@@ -188,10 +188,13 @@ struct TemplateView {
 
 struct ProgramView {
   const Program* program = nullptr;
-  // One for each template and class of devices that ranks of it are on: templates as in the program, classes ascending.
+  // One for each template and kind of devices that ranks of it are on: templates as in the program, kinds ascending.
   std::vector<TemplateView> templates;
   // Index of each rank's view.
   std::vector<int32_t> template_of_rank;
+  // Of each rank's device, in millionths; empty = all are at full speed. Costs of compute steps are those at full
+  // speed.
+  std::vector<int64_t> speed_of_rank;
   // Some step costs more under load.
   bool slows = false;
 };
@@ -201,8 +204,10 @@ struct ProgramViewOptions {
   bool join_steps = true;
   // With the actions that are done again where a norm was too large (rule P15); off, without them.
   bool exceeded = false;
-  // Class of each rank's device, as `StepUse::device` says; empty = all alike, class 0.
+  // Kind of each rank's device, as `StepUse::device` says; empty = all alike, kind 0.
   std::vector<int32_t> device_of_rank = {};
+  // As ProgramView has it.
+  std::vector<int64_t> speed_of_rank = {};
 };
 
 // `program` must have passed VerifyProgram and must outlive the view. Errors are those of `costs`; Internal, naming

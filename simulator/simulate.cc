@@ -1,7 +1,6 @@
 #include "simulator/simulate.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -74,15 +73,10 @@ CostOptions OfOneStage(CostOptions options, const Program& program) {
   return options;
 }
 
-// The cluster as if it had only devices of one kind.
-using ClusterOfKind = std::map<const Device*, Cluster>;
-
-ClusterOfKind ClustersOf(const DeviceClasses& devices, const Cluster& cluster) {
-  ClusterOfKind clusters;
-  for (const DeviceClass& own : devices.classes) {
-    const auto [at, is_new] = clusters.try_emplace(own.device, cluster);
-    if (is_new && own.device != &cluster.device()) *at->second.mutable_device() = *own.device;
-  }
+// By kind of devices, the cluster as if it had only those.
+std::vector<Cluster> ClustersOf(const DeviceClasses& devices, const Cluster& cluster) {
+  std::vector<Cluster> clusters(devices.kinds.size(), cluster);
+  for (size_t kind = 0; kind < clusters.size(); ++kind) *clusters[kind].mutable_device() = *devices.kinds[kind];
   return clusters;
 }
 
@@ -110,10 +104,9 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   const std::vector<int> first_compute = FirstComputeSteps(program);
   const Runtime plain;
   RuntimeSteps steps(program, options.runtime == nullptr ? plain : *options.runtime, cost->cost);
-  const ClusterOfKind clusters = ClustersOf(devices, cluster);
+  const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
   const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
-    const DeviceClass& device = devices.classes[use.device];
-    const Cluster& own_cluster = clusters.find(device.device)->second;
+    const Cluster& own_cluster = clusters[use.device];
     const bool computes = program.segments(use.segment).steps(use.step).stream() == COMPUTE;
     CostOptions wide = cost_options;
     wide.unit_forward = Times(wide.unit_forward, widths[use.segment]);
@@ -121,17 +114,17 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
     for (; wide.collectives < kLoads; ++wide.collectives) {
       Time& time = times[wide.collectives];
       time = times[0];
-      if (wide.collectives > 0 && !(computes && CollectivesTakePart(*device.device))) continue;
+      if (wide.collectives > 0 && !(computes && CollectivesTakePart(own_cluster.device()))) continue;
       WEFT_ASSIGN_OR_RETURN(
           time, steps.Cost(use.segment, use.step, use.kind, use.step - first_compute[use.segment], own_cluster, wide));
-      if (computes) time = AtSpeed(time, device.speed);
     }
     return times;
   };
-  WEFT_ASSIGN_OR_RETURN(
-      const ProgramView view,
-      BuildProgramView(program, costs,
-                       {.join_steps = !slots_limit, .exceeded = options.exceeded, .device_of_rank = devices.of_rank}));
+  WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, costs,
+                                                                 {.join_steps = !slots_limit,
+                                                                  .exceeded = options.exceeded,
+                                                                  .device_of_rank = devices.kind_of_rank,
+                                                                  .speed_of_rank = devices.speed_of_rank}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
   if (options.explain) {
     if (absl::Status status = CheckTraceSize(view, 1); !status.ok()) {
