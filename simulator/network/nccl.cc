@@ -100,6 +100,10 @@ class NcclNetwork : public NetworkModel {
       if (inside.size() < 2) continue;
       WEFT_ASSIGN_OR_RETURN(const PairRings rings, Inside(placed, members, inside));
       WEFT_RETURN_IF_ERROR(CheckKind(rings.kind));
+      if (!(rings.bytes_per_second > 0)) {
+        return absl::FailedPreconditionError(
+            "cluster.node_links: links must have positive bytes_per_second: ranks of one node exchange data");
+      }
       group.nvlink = group.nvlink && rings.kind == NVLINK;
       lower(group.inside_bytes_per_second, rings.bytes_per_second);
     }
