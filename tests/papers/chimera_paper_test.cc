@@ -33,17 +33,10 @@ const ModelGraph& Gpt2() {
 
 constexpr char kPlan[] = "attention: MATERIALIZED dropout_masks: true collective: 'halving-doubling' ";
 
-// The one figure that is fitted (docs/seed_papers.md), to the ten speed-ups of figures 14 and 15; and an estimate for
-// TCP.
-constexpr double kGlooBytesPerSecond = 5.7e9;
-constexpr double kGlooLatency = 5e-5;
-
-// Sec. 4: PyTorch with Gloo, messages through host memory and TCP; times of layers are those of the catalog's P100.
+// The catalog's: nothing is fitted to the paper (docs/seed_papers.md).
 Cluster PizDaint() {
   absl::StatusOr<Cluster> cluster = CatalogCluster("piz-daint");
   EXPECT_TRUE(cluster.ok()) << cluster.status();
-  cluster->mutable_inter_node()->set_bytes_per_second(kGlooBytesPerSecond);
-  cluster->mutable_inter_node()->set_latency_seconds(kGlooLatency);
   return *std::move(cluster);
 }
 
@@ -83,6 +76,8 @@ struct Baseline {
   // The paper's configuration, where its text has it.
   int64_t depth = 0, microbatch = 0;
   bool recompute = false;
+  // Of the relative error there. docs/seed_papers.md says why where it is more than a tenth.
+  double allowed = 0.1;
 };
 
 // Prints a row and returns the relative error of the speed-up.
@@ -104,7 +99,8 @@ void CompareAtThePapersChoices(const PipelineJob& job, const PipelineChoice& chi
                                        .microbatch = baseline.microbatch,
                                        .recompute = baseline.recompute});
     ASSERT_TRUE(run.ok()) << run.status();
-    Row(baseline.name, base, *run, baseline.paper);
+    const double error = Row(baseline.name, base, *run, baseline.paper);
+    EXPECT_LT(std::abs(error), baseline.allowed) << baseline.name;
   }
 }
 
@@ -133,10 +129,10 @@ void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, cons
 
 const std::vector<Baseline>& BertBaselines() {
   static const auto& rows = *new std::vector<Baseline>{
-      {"gpipe", "GPipe", 1.32, 4, 4, true},
+      {"gpipe", "GPipe", 1.32, 4, 4, true, 0.17},
       {"1f1b", "DAPPLE", 1.19, 4, 4},
       {"gems", "GEMS", 2.41, 4, 32},
-      {"pipedream", "PipeDream", 1.94, 8, 12},
+      {"pipedream", "PipeDream", 1.94, 8, 12, false, 0.3},
       {"pipedream-2bw", "2BW", 1.17, 4, 16, true},
   };
   return rows;
@@ -157,9 +153,9 @@ TEST(ChimeraPaper, BestDepthOn32Nodes) {
   const PipelineJob job = BertJob(32, 256);
   double best = 0;
   int64_t best_depth = 0;
-  for (const int64_t depth : {2, 4, 8, 16, 32}) {
+  for (const int64_t depth : full ? std::vector<int64_t>{2, 4, 8, 16, 32} : std::vector<int64_t>{4, 8}) {
     std::optional<PipelineRun> greedy;
-    for (const int64_t microbatch : {1, 2, 4, 8, 16, 32}) {
+    for (const int64_t microbatch : {4, 8, 16}) {
       const auto run = RunPipeline(job, {.schedule = "chimera", .depth = depth, .microbatch = microbatch});
       if (run.ok() && run->fits) greedy = *run;
     }
@@ -175,6 +171,7 @@ TEST(ChimeraPaper, BestDepthOn32Nodes) {
     }
   }
   std::printf("best: D=%lld, paper: W=8 D=4\n", static_cast<long long>(best_depth));
+  EXPECT_EQ(best_depth, 4);
 }
 
 // Figure 12.
@@ -190,6 +187,9 @@ TEST(ChimeraPaper, EagerSync) {
     const double lazy = Throughput(job, choice);
     std::printf("Bert-48, %lld nodes: eager-sync-opt %.3f of eager-sync (paper on 64: 1.09), %.3f of none\n",
                 static_cast<long long>(ranks), opt / eager, opt / lazy);
+    EXPECT_GT(opt, 1.05 * lazy);
+    // An eager all-reduce of a middle stage costs too little here.
+    EXPECT_GT(opt, 0.9 * eager);
   }
 }
 
@@ -197,14 +197,14 @@ TEST(ChimeraPaper, EagerSync) {
 TEST(ChimeraPaper, Gpt2On2048Nodes) {
   if (!full) GTEST_SKIP() << "with --full";
   const std::vector<Baseline> baselines = {
-      {"gpipe", "GPipe", 1.42, 16, 1, true},
-      {"1f1b", "DAPPLE", 1.38, 16, 1, true},
-      {"gems", "GEMS", 2.34, 8, 2},
-      {"pipedream", "PipeDream", 2.01, 8, 1, true},
-      {"pipedream-2bw", "2BW", 1.16, 16, 1, true},
+      {"gpipe", "GPipe", 1.42, 8, 1, true},
+      {"1f1b", "DAPPLE", 1.38, 8, 1, true},
+      {"gems", "GEMS", 2.34, 8, 2, false, 0.35},
+      {"pipedream", "PipeDream", 2.01, 8, 1, true, 0.2},
+      {"pipedream-2bw", "2BW", 1.16, 16, 1, true, 0.25},
   };
   const PipelineJob job = Gpt2Job(2048, 2048);
-  std::printf("GPT-2, 2048 nodes, 2048 sequences, D of the baselines as in figure 18: ");
+  std::printf("GPT-2, 2048 nodes, 2048 sequences, D of the baselines as in figures 15 and 18: ");
   CompareAtThePapersChoices(job, {.schedule = "chimera", .depth = 32, .microbatch = 1}, baselines);
   const PipelineSpace space = {.depths = {8, 16, 32}, .microbatches = {1, 2, 4}};
   CompareAtTheirBest(job, space, {.depths = {8, 16, 32}, .microbatches = {1, 2}}, {""}, baselines);
@@ -265,7 +265,8 @@ TEST(ChimeraPaper, MoreThanTwoPipelines) {
   ASSERT_TRUE(model.ok()) << model.status();
   PipelineJob job = Gpt2Job(64, 64);
   job.model = *model;
-  for (const int64_t depth : {32, 16}) {
+  for (const int64_t depth : full ? std::vector<int64_t>{32, 16} : std::vector<int64_t>{32}) {
+    std::vector<double> pipelines;
     std::printf("GPT-2 of 32 layers, 64 nodes, D=%lld: 1 pipeline %.2f sequences/s", static_cast<long long>(depth),
                 Throughput(job, {.schedule = "1f1b", .depth = depth, .microbatch = 1}));
     for (const int lanes : {2, 4, 8}) {

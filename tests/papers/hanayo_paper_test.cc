@@ -44,8 +44,9 @@ Outcome Simulated(const Setting& setting, const std::string& schedule, int64_t m
   run.recipe =
       absl::StrCat("sequence_length: ", kSequence, " global_batch_sequences: ", sequences_per_pipeline * setting.data,
                    " microbatch_sequences: ", microbatch, " clip_norm: 0 dropout: 0.1");
-  run.plan = absl::StrCat("mesh { axes { name: 'pipe' size: ", setting.pipe,
-                          " } axes { name: 'data' size: ", setting.data, " } } schedule { ", schedule,
+  // Replicas of a stage are neighbours, as in Megatron-LM and what follows it.
+  run.plan = absl::StrCat("mesh { axes { name: 'data' size: ", setting.data,
+                          " } axes { name: 'pipe' size: ", setting.pipe, " } } schedule { ", schedule,
                           " } attention: MATERIALIZED dropout_masks: true group_transfers: true");
   run.allow_oom = true;
   run.cost = "tiles";
