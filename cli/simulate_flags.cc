@@ -60,7 +60,7 @@ SimulateFlags::SimulateFlags(SimulateRequest* request)
   AddCostFlags();
   AddOutputFlags();
   flags_.Example("weft simulate gpt2.weft --cluster=dgx-h100 --trace=t.json");
-  flags_.Example("weft simulate --model=gpt2-medium --cluster=dgx-h100 --explain --what-if=nic=2x,compute=1.2x");
+  flags_.Example("weft simulate gpt2.weft --explain --what-if=intra=2x,compute=1.2x");
 }
 
 void SimulateFlags::AddCostFlags() {
