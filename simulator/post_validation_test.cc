@@ -69,7 +69,7 @@ TEST(PostValidation, EngineIsTheOracleWithAndWithoutWhatIsLeftOut) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Program program = RandomProgram(seed, options);
     left_out += LeaveOut(seed, &program);
-    const NaiveDurations durations = RandomDurations(seed);
+    const NaiveDurations durations = RandomDurations(seed, {.load = seed % 2 > 0, .flows = seed % 4 > 1});
     for (const bool exceeded : {false, true}) {
       const int repetitions = 1 + static_cast<int>(seed % 3);
       ExpectAgreement(program, durations, {.repetitions = repetitions, .exceeded = exceeded});
