@@ -36,6 +36,8 @@ namespace {
 // same.
 constexpr int64_t kMostExactMembers = 512;
 constexpr int64_t kDistances = 64;
+// Of the largest groups fewer, so that no more routes than this are looked at.
+constexpr int64_t kMostRoutes = int64_t{1} << 22;
 // On one node, to look for a link between every two.
 constexpr int64_t kMostLinkedMembers = 64;
 constexpr double kMostBytes = 4.6e18;
@@ -207,7 +209,8 @@ class FlowNetwork : public NetworkModel {
     if (known != every_other_.end()) return known->second;
     Round round(members.size());
     loads_->Clear();
-    const int64_t distances = n <= kMostExactMembers ? n - 1 : kDistances;
+    const int64_t distances =
+        n <= kMostExactMembers ? n - 1 : std::clamp<int64_t>(kMostRoutes / n, /*lo=*/4, kDistances);
     for (int64_t i = 0; i < distances; ++i) {
       // Distances [first, next) are told by the first of them.
       const int64_t first = 1 + i * (n - 1) / distances, next = 1 + (i + 1) * (n - 1) / distances;
