@@ -116,16 +116,15 @@ int64_t MostSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algori
   return most;
 }
 
-// Of all links that a device of `node` can send on.
-double LinksOf(const Cluster& cluster, const InterfacePorts& ports, int64_t node, int64_t device, bool leaves_node) {
+// Of all links that a device can send on, with so many interfaces of its node.
+double LinksOf(const Cluster& cluster, int64_t device, double interfaces) {
   const double intra = cluster.intra_node().bytes_per_second();
   double bandwidth = intra;
   if (cluster.node_links().all_pairs()) bandwidth = intra * std::max<double>(1, cluster.devices_per_node() - 1);
   for (const DirectLink& direct : cluster.node_links().direct()) {
     if (direct.first() == device || direct.second() == device) bandwidth += direct.link().bytes_per_second();
   }
-  if (leaves_node) bandwidth += ports.NodeShare(node) * cluster.inter_node().bytes_per_second();
-  return bandwidth;
+  return bandwidth + interfaces * cluster.inter_node().bytes_per_second();
 }
 
 }  // namespace
@@ -149,7 +148,11 @@ LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const Rank
       sent[index] = network == "none" ? 0 : MostSentInOrder(view.program->mesh(), t, network == "nccl");
     }
     if (sent[index] == 0) continue;
-    const double bandwidth = LinksOf(cluster, ports, placement.NodeOf(rank), placement.DeviceInNode(rank), leaves_node);
+    // Where ranks have no place every message is one between nodes.
+    const double interfaces = network == "agnostic" ? static_cast<double>(cluster.nics_per_node())
+                              : leaves_node         ? ports.NodeShare(placement.NodeOf(rank))
+                                                    : 0;
+    const double bandwidth = LinksOf(cluster, placement.DeviceInNode(rank), interfaces);
     // Without links of stated speed nothing is bounded.
     if (!(bandwidth > 0)) continue;
     bounds.set_communication_seconds(

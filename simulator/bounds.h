@@ -26,7 +26,7 @@ namespace weft {
 // `view` is of the placement's devices. `network` is the model that tells times: with "none" all that is sent arrives
 // at once, so communication is 0; "nccl" chooses algorithms itself, so collectives count what no algorithm can do
 // without, switches that sum and multicast included; with all others they count the messages of the program's
-// algorithms.
+// algorithms. With "agnostic", where ranks have no place, everything may take the interfaces of a node.
 LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                      absl::string_view network);
 
