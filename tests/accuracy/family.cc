@@ -76,7 +76,11 @@ std::string RuntimeOf(const Measurement& run) {
   };
   if (Says(run, "torch_compile", "true")) vary("-compile");
   if (Says(run, "fused_rmsnorm", "false")) vary("-plain-norm");
-  if (absl::StrContains(absl::AsciiStrToLower(run.plan.precision), "fp8")) vary("-fp8");
+  if (absl::StrContains(absl::AsciiStrToLower(run.plan.precision), "fp8")) {
+    vary("-fp8");
+    // Only compiled where the framework needs that.
+    if (!absl::EndsWith(name, "-fp8")) vary("-compile-fp8");
+  }
   return name;
 }
 

@@ -62,6 +62,8 @@ TEST(Family, ARowMayNameAVariant) {
   EXPECT_EQ(RuntimeOf(run), "torchtitan-compile");
   run.plan.precision = "fp8 linear + bf16";
   EXPECT_EQ(RuntimeOf(run), "torchtitan-compile-fp8");
+  run.extra.clear();
+  EXPECT_EQ(RuntimeOf(run), "torchtitan-compile-fp8");
   run = Row("Aleph Alpha layouts");
   run.extra["fused_rmsnorm"] = "false";
   EXPECT_EQ(RuntimeOf(run), "aleph-alpha-plain-norm");

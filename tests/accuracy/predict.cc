@@ -38,7 +38,8 @@ absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, 
   const int64_t stated = plan->plan.zero().group() > 0 ? plan->plan.zero().group() : replicas;
   absl::StatusOr<Program> program = Compile(model, plan->recipe, plan->plan, cluster, options);
   for (int64_t group = stated - 1; group > 1 && !program.ok(); --group) {
-    if (plan->plan.zero().stage() < 1 || !absl::StrContains(program.status().message(), "cannot be cut over")) break;
+    if (plan->plan.zero().stage() < 1 || !absl::StrContains(program.status().message(), "must divide the rank's"))
+      break;
     if (replicas % group != 0) continue;
     plan->plan.mutable_zero()->set_group(group);
     program = Compile(model, plan->recipe, plan->plan, cluster, options);
@@ -164,7 +165,9 @@ absl::StatusOr<SimulationReport> SimulateRun(const CompiledRun& run, const Clust
                                              const std::string& cost, const std::string& network) {
   SimulateOptions options;
   options.cost = cost;
-  options.network = network;
+  // NCCL's choice is known for NVIDIA's devices.
+  const bool unknown = network == "nccl" && cluster.device().compute_capability() == 0;
+  options.network = unknown ? "analytic" : network;
   options.runtime = &runtime;
   absl::StatusOr<Simulation> simulation = Simulate(run.program, cluster, options);
   if (!simulation.ok()) return InOneLine(simulation.status());

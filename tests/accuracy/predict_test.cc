@@ -101,7 +101,7 @@ TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
   const absl::StatusOr<CompiledRun> refused = CompileRun(run, known.machines, known.runtimes);
   // 3 has no smaller divisor but 1.
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cannot be cut over"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("must divide the rank's"));
   run.machine.gpus = 24;
   run.plan.dp = 6;
   const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes);

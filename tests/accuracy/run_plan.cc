@@ -216,7 +216,12 @@ class PlanBuilder {
     if (!plan.sequence_parallel && tp_ > 1) {
       Assume(absl::StrCat(sequence_parallel ? "with" : "without", " sequence parallelism"));
     }
-    const int64_t stage = plan.zero_stage.value_or(0);
+    int64_t stage = plan.zero_stage.value_or(0);
+    if (stage == 2 && pp_ > 1) {
+      // With ZeRO 2, weft scatters the gradients of every microbatch.
+      stage = 1;
+      Assume("gradients summed once per step, as with ZeRO 1");
+    }
     if (!plan.zero_stage && dp_ > 1) Assume("optimizer states on every replica");
     if (stage > 3) return absl::InvalidArgumentError(absl::StrCat("plan.zero_stage = ", stage, "; weft has 0 to 3"));
     if (stage > 0 && dp_ > 1) {

@@ -173,6 +173,7 @@ TEST(RunPlan, ShardingAndOffload) {
   });
   EXPECT_EQ(zero.plan.zero().stage(), 1);
   EXPECT_EQ(zero.plan.zero().group(), 2);
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.zero_stage = 2; }).plan.zero().stage(), 1);
   EXPECT_TRUE(Make([](Measurement* r) { r->plan.offload = "optimizer to CPU"; }).plan.offload().optimizer());
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.offload = "cpu (full)"; }),
               HasSubstr("plan.offload is 'cpu (full)'"));
