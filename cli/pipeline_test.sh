@@ -152,7 +152,7 @@ cmp -s run1.json run2.json || fail "the same seed gave other figures"
 grep -q '"seed": 7' run1.json || fail "the seed is not in the report"
 expect 1 "cluster 'dgx-a100-80g' does not say how runs differ.*state cluster.noise" simulate tiny.weft --runs=5
 expect 2 '--seed is for --runs' simulate tiny.weft --seed=3
-expect 2 'runs=-1' simulate tiny.weft --runs=-1
+expect 2 "runs='-1'" simulate tiny.weft --runs=-1
 expect 2 '--set is for compiling' simulate tiny.weft --set pp=2
 expect 2 'needed' simulate
 expect 1 'missing.weft' simulate missing.weft
