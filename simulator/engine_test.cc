@@ -47,6 +47,23 @@ bool WaitsForDetachedSteps(const Program& program) {
   return false;
 }
 
+// Without compute slots, with one or two for four devices, and with turns on one.
+void ExpectAgreementWithSlots(const Program& program, const NaiveDurations& durations, uint64_t seed) {
+  const int repetitions = 1 + static_cast<int>(seed % 3);
+  ExpectAgreement(program, durations, {.repetitions = repetitions});
+  ExpectAgreement(program, durations,
+                  {.repetitions = repetitions,
+                   .devices_per_node = 4,
+                   .slots = 1 + static_cast<int>(seed % 2),
+                   .join_steps = false});
+  ExpectAgreement(program, durations,
+                  {.repetitions = repetitions,
+                   .devices_per_node = 4,
+                   .slots = 1,
+                   .turn = 1 + static_cast<int64_t>(seed % 20),
+                   .join_steps = false});
+}
+
 TEST(EngineAgainstOracle, RandomEnginePrograms) {
   int dynamic = 0, grouped = 0, collectives = 0, detached = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
@@ -100,19 +117,7 @@ TEST(EngineAgainstOracle, VerifiablePrograms) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Program program = RandomProgram(seed, options);
     const NaiveDurations durations = RandomDurations(seed);
-    const int repetitions = 1 + static_cast<int>(seed % 3);
-    ExpectAgreement(program, durations, {.repetitions = repetitions});
-    ExpectAgreement(program, durations,
-                    {.repetitions = repetitions,
-                     .devices_per_node = 4,
-                     .slots = 1 + static_cast<int>(seed % 2),
-                     .join_steps = false});
-    ExpectAgreement(program, durations,
-                    {.repetitions = repetitions,
-                     .devices_per_node = 4,
-                     .slots = 1,
-                     .turn = 1 + static_cast<int64_t>(seed % 20),
-                     .join_steps = false});
+    ExpectAgreementWithSlots(program, durations, seed);
     if (HasFailure()) return;
   }
 }
@@ -147,19 +152,7 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
     seen["fetches"] += fetches;
     seen["offloads"] += offloads;
     const NaiveDurations durations = RandomDurations(seed);
-    const int repetitions = 1 + static_cast<int>(seed % 3);
-    ExpectAgreement(program, durations, {.repetitions = repetitions});
-    ExpectAgreement(program, durations,
-                    {.repetitions = repetitions,
-                     .devices_per_node = 4,
-                     .slots = 1 + static_cast<int>(seed % 2),
-                     .join_steps = false});
-    ExpectAgreement(program, durations,
-                    {.repetitions = repetitions,
-                     .devices_per_node = 4,
-                     .slots = 1,
-                     .turn = 1 + static_cast<int64_t>(seed % 20),
-                     .join_steps = false});
+    ExpectAgreementWithSlots(program, durations, seed);
     // For any order that is chosen, what lives has a place.
     const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
     ASSERT_TRUE(engine.ok()) << engine.status();
