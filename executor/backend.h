@@ -6,14 +6,16 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "executor/data.h"
+#include "executor/device.h"
 #include "proto/program.pb.h"
 
 namespace weft {
 
-// Dense row-major tensor in memory that the backend owns. `data` is aligned to 64 bytes.
+// Dense row-major tensor in memory of the backend's device. `data` is aligned to 64 bytes.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DTYPE_UNSPECIFIED;
@@ -42,6 +44,8 @@ struct StepContext {
   // SQUARED_NORM: the rank's coordinate is 0 on every axis of counted_once.
   bool writes_norm = true;
   const DataSource* data = nullptr;
+  // Of the device (executor/device.h): where an asynchronous backend enqueues the step.
+  int stream = 0;
 
   // Global sample of the run of the i-th sequence of the step.
   int64_t SampleOf(int64_t i) const {
@@ -53,11 +57,41 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Runs one kernel to its end (docs/kernels.md). The program has been verified: shapes and dtypes agree.
-  // InvalidArgument if the kernel does not take these dtypes.
+  // Runs one kernel to its end, or enqueues it on context.stream of an asynchronous device (docs/kernels.md); what the
+  // arguments refer to outlives the device's work but for `context`, which is read before the call returns. The program
+  // has been verified: shapes and dtypes agree. InvalidArgument if the kernel does not take these dtypes.
   virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                            const StepContext& context) = 0;
 };
+
+struct DeviceOptions {
+  // Which of this machine's devices; -1 = the one of this process (its local rank).
+  int ordinal = -1;
+};
+
+struct BackendOptions {
+  // >= 1. CPU only.
+  int threads = 1;
+  // Steps that a backend may prepare for before the first of them runs, so that nothing is allocated or chosen later;
+  // null = it prepares as it goes.
+  const Program* program = nullptr;
+  int rank = 0;
+};
+
+struct BackendEntry {
+  absl::string_view name;
+  // FailedPrecondition, in one line, where this machine or this build has no such device.
+  absl::StatusOr<std::unique_ptr<Device>> (*open)(const DeviceOptions& options);
+  // A backend for one rank on an open device, which outlives it. Ranks may share a device.
+  absl::StatusOr<std::unique_ptr<Backend>> (*make)(Device* device, const BackendOptions& options);
+  absl::string_view description;
+};
+
+// All known backends, sorted by name (executor/backends/registry.def).
+absl::Span<const BackendEntry> Backends();
+
+// By name; "auto" is cuda where it can be opened, else cpu. NotFound lists the known names.
+absl::StatusOr<const BackendEntry*> FindBackend(absl::string_view name);
 
 // CPU backend that splits each kernel over `threads` threads (>= 1, the caller's own among them). Results do not
 // depend on `threads`. One backend serves one rank: Run is not called concurrently.

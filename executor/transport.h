@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "executor/device.h"
+#include "proto/program.pb.h"
 
 namespace weft {
 
@@ -31,6 +33,10 @@ struct Transfer {
   int peer = 0;
   // Messages between two ranks match in order within a channel and direction, and not across channels.
   int channel = 0;
+  // Of the endpoint's device (UseDevice): `data` is its memory, and the transfer takes its place in the order of this
+  // stream. On an asynchronous device it is then done when both sides have been posted and the bytes' move is enqueued:
+  // what is enqueued on the stream afterwards finds it over. -1: memory of the host, done when the bytes have moved.
+  int stream = -1;
 
   // Set by the transport: when both sides were posted (the transport's best knowledge) and when the bytes had moved.
   int64_t start_ns = 0;
@@ -48,12 +54,54 @@ inline constexpr int kProgramChannels = 30000;
 inline constexpr int kMaximumChannel = 32000;
 
 // One rank's access to the others. Used by one thread, but for Wake and Abort, which any thread may call.
+// Collectives of a transport's own, on memory of the device.
+class NativeCollectives {
+ public:
+  virtual ~NativeCollectives() = default;
+
+  struct Call {
+    // What the three kinds of ActionKind are: ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER.
+    ActionKind kind = ACTION_UNSPECIFIED;
+    // As in executor/collective.h: `elements` of the source of an all-reduce or reduce-scatter, and of one member's of
+    // an all-gather.
+    DType dtype = DTYPE_UNSPECIFIED;
+    int64_t elements = 0;
+    const void* source = nullptr;
+    void* destination = nullptr;
+  };
+
+  // A number for the group, the same call on all its members in the same order. `ranks` in member order.
+  virtual absl::StatusOr<int> NewGroup(absl::Span<const int> ranks, absl::string_view name) = 0;
+  // Whether the transport has it, and whether it sums in the order of the algorithm (rule P10).
+  virtual bool Has(const Call& call) const = 0;
+  virtual bool KeepsOrder(const Call& call, absl::string_view algorithm, int members) const = 0;
+  // Enqueues calls that start together. All members make the same calls in the same order.
+  virtual absl::Status Enqueue(int group, absl::Span<const Call> calls, int stream) = 0;
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  // From now on transfers may be in the device's memory; it outlives the endpoint. Once, before the first transfer.
+  // Unimplemented: the transport moves memory of the host only (then executor/transports/staged.h goes between).
+  virtual absl::Status UseDevice(Device* device) {
+    return device->asynchronous() ? absl::UnimplementedError("the transport moves memory of the host only")
+                                  : absl::OkStatus();
+  }
+  // Transfers on device streams that this rank will post, in list order, each edge once or more: buffers and
+  // connections are made here, none in a step. All ranks call it, after UseDevice; it may exchange messages.
+  virtual absl::Status Connect(absl::Span<const Transfer* const> sends, absl::Span<const Transfer* const> receives) {
+    return absl::OkStatus();
+  }
+  // Transfers posted between the two start together (rule P4).
+  virtual absl::Status BeginGroup() { return absl::OkStatus(); }
+  virtual absl::Status EndGroup() { return absl::OkStatus(); }
+  // Null: it has none.
+  virtual NativeCollectives* native_collectives() { return nullptr; }
 
   // Strict rendezvous: a send is not done before its receive has been posted. The bytes of a matched pair must agree;
   // if not, the whole job is aborted with an error that names both. Errors: the status of an abort.
