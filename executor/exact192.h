@@ -10,19 +10,9 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "executor/exact192_limbs.h"
 
 namespace weft {
-
-// Limbs least significant first. Zero bytes are the number zero.
-struct Exact192 {
-  uint64_t limb[3];
-
-  bool overflowed() const { return limb[2] == uint64_t{1} << 63 && limb[1] == 0 && limb[0] == 0; }
-  bool operator==(const Exact192& other) const {
-    return limb[0] == other.limb[0] && limb[1] == other.limb[1] && limb[2] == other.limb[2];
-  }
-};
-static_assert(sizeof(Exact192) == 24);
 
 // accumulators[i] += x[i]. Floats convert to double exactly; so do bf16 values, given as their upper 16 bits of a
 // float.

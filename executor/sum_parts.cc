@@ -1,62 +1,14 @@
 #include "executor/sum_parts.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "executor/exact192.h"
+#include "executor/float_bits.h"
 
 namespace weft {
 namespace {
-
-float FloatFromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-// To nearest, ties to even; a NaN stays one.
-uint16_t Bf16FromFloat(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-// To float towards the odd neighbour, which keeps what decides a tie when it is rounded again (Boldo and Melquiond
-// 2008, doi:10.1109/TC.2007.70819).
-float OddFromDouble(double x) {
-  float nearest = static_cast<float>(x);
-  const double difference = x - static_cast<double>(nearest);
-  const uint32_t bits = std::bit_cast<uint32_t>(nearest);
-  // A NaN's difference, and that of an infinity, is NaN: nothing to decide.
-  if (difference == difference && difference != 0 && (bits & 1) == 0) {
-    const bool away = (difference > 0) == !std::signbit(nearest);
-    nearest = std::bit_cast<float>(away ? bits + 1 : bits - 1);
-  }
-  return nearest;
-}
-
-float FloatFromFp16(uint16_t x) {
-  const uint32_t sign = (x & uint32_t{0x8000}) << 16, exponent = x >> 10 & 31, fraction = x & 0x3ff;
-  if (exponent == 0) {
-    // Zero or subnormal: a multiple of 2^-24.
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  return std::bit_cast<float>(sign | (exponent == 31 ? uint32_t{255} : exponent + 112) << 23 | fraction << 13);
-}
-
-// To nearest, ties to even; 65520 and above become infinite; a NaN stays one.
-uint16_t Fp16FromFloat(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
-  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
-  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
-  if (magnitude < 0x38800000) {
-    // Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24.
-    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f)));
-  }
-  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
-}
 
 template <typename T>
 void SumAs(int64_t elements, absl::Span<const void* const> parts, void* destination) {
