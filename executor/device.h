@@ -37,6 +37,9 @@ class Device {
   // `timed`: TimeOf may be asked of it.
   virtual absl::StatusOr<int> NewEvent(bool timed) = 0;
 
+  // The stream as other libraries on this device take it: cudaStream_t of CUDA. Null: the device has no such thing.
+  virtual void* NativeStream([[maybe_unused]] int stream) { return nullptr; }
+
   // The event is over when all that was enqueued on the stream so far is. Recording again replaces what it stood for;
   // waits enqueued before keep what they wait for.
   virtual absl::Status Record(int event, int stream) = 0;

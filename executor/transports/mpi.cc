@@ -1,9 +1,8 @@
-// Ranks are processes under an MPI launcher. The only file that knows MPI.
+// Ranks are processes under an MPI launcher.
 //
 // A table in memory shared by the processes of a node carries what messages cannot: that a rank has failed, and what a
 // rank that died was doing. Ranks on other nodes do not see it: there the launcher ends the job when the first process
 // of the failed node exits.
-#include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/transport.h"
+#include "executor/transports/mpi_table.h"
+#include "proto/status.h"
 
 namespace weft {
 namespace {
@@ -39,6 +40,8 @@ struct SharedSlot {
 
 class MpiEndpoint : public Endpoint {
  public:
+  explicit MpiEndpoint(const MpiTable& mpi) : mpi_(mpi) {}
+
   ~MpiEndpoint() override {
     // Leaving in order is for jobs that ended in order; after a failure the launcher is told by MPI_Abort or by the
     // exit status.
@@ -48,59 +51,59 @@ class MpiEndpoint : public Endpoint {
       return;
     }
     mine_->process.store(0);
-    MPI_Win_free(&window_);
-    MPI_Comm_free(&node_);
-    MPI_Finalize();
+    mpi_.win_free(&window_);
+    mpi_.comm_free(&node_);
+    mpi_.finalize();
   }
 
   absl::Status Open(int ranks) {
     int initialized = 0;
-    MPI_Initialized(&initialized);
+    mpi_.initialized(&initialized);
     int level = 0;
     if (initialized) {
-      MPI_Query_thread(&level);
-    } else if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
+      mpi_.query_thread(&level);
+    } else if (mpi_.init_thread(nullptr, nullptr, kMpiThreadFunneled, &level) != kMpiSuccess) {
       return absl::UnavailableError("mpi: MPI_Init_thread failed");
     }
     // Kernels have threads of their own, MPI is called by this one alone.
     int main_thread = 0;
-    MPI_Is_thread_main(&main_thread);
-    if (level < MPI_THREAD_FUNNELED || !main_thread) {
+    mpi_.is_thread_main(&main_thread);
+    if (level < kMpiThreadFunneled || !main_thread) {
       return absl::UnavailableError(
           absl::StrCat("mpi: needs MPI_THREAD_FUNNELED, and to be opened by the thread that initialized MPI; this MPI ",
                        "provides thread level ", level, main_thread ? "" : ", and this is another thread"));
     }
     thread_ = std::this_thread::get_id();
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    mpi_.comm_set_errhandler(mpi_.comm_world, mpi_.errors_return);
+    mpi_.comm_rank(mpi_.comm_world, &rank_);
+    mpi_.comm_size(mpi_.comm_world, &size_);
     if (size_ != ranks) {
       return absl::InvalidArgumentError(
           absl::StrCat("mpi: the launcher started ", size_, " processes, the program has ", ranks, " ranks"));
     }
     void* limit = nullptr;
     int found = 0;
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
+    mpi_.comm_get_attr(mpi_.comm_world, kMpiTagUpperBound, &limit, &found);
     if (found && *static_cast<int*>(limit) < kMaximumChannel) {
       return absl::UnavailableError(absl::StrCat("mpi: tags end at ", *static_cast<int*>(limit)));
     }
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node_);
-    MPI_Comm_size(node_, &node_size_);
-    MPI_Comm_rank(node_, &node_rank_);
+    mpi_.comm_split_type(mpi_.comm_world, kMpiCommTypeShared, rank_, mpi_.info_null, &node_);
+    mpi_.comm_size(node_, &node_size_);
+    mpi_.comm_rank(node_, &node_rank_);
     SharedSlot* mine = nullptr;
-    MPI_Win_allocate_shared(sizeof(SharedSlot), 1, MPI_INFO_NULL, node_, &mine, &window_);
+    mpi_.win_allocate_shared(sizeof(SharedSlot), 1, mpi_.info_null, node_, &mine, &window_);
     std::memset(static_cast<void*>(mine), 0, sizeof(SharedSlot));
     mine->world_rank = rank_;
     mine->process.store(getpid());
     for (int i = 0; i < node_size_; ++i) {
-      MPI_Aint bytes = 0;
+      intptr_t bytes = 0;
       int unit = 0;
       SharedSlot* slot = nullptr;
-      MPI_Win_shared_query(window_, i, &bytes, &unit, &slot);
+      mpi_.win_shared_query(window_, i, &bytes, &unit, &slot);
       slots_.push_back(slot);
     }
     mine_ = mine;
-    MPI_Barrier(MPI_COMM_WORLD);
+    mpi_.barrier(mpi_.comm_world);
     requests_.reserve(256);
     return absl::OkStatus();
   }
@@ -118,19 +121,19 @@ class MpiEndpoint : public Endpoint {
     indices_.resize(requests_.size());
     statuses_.resize(requests_.size());
     int completed = 0;
-    const int rc = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &completed, indices_.data(),
-                                statuses_.data());
-    if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS) {
+    const int rc = mpi_.testsome(static_cast<int>(requests_.size()), requests_.data(), &completed, indices_.data(),
+                                 statuses_.data());
+    if (rc != kMpiSuccess && rc != kMpiErrInStatus) {
       return absl::InternalError(absl::StrCat("rank ", rank_, ": MPI_Testsome failed with code ", rc));
     }
-    if (completed == MPI_UNDEFINED || completed == 0) return any;
+    if (completed == kMpiUndefined || completed == 0) return any;
     const int64_t now = MonotonicNanoseconds();
     for (int i = 0; i < completed; ++i) {
       Posted& posted = posted_[indices_[i]];
       if (!posted.send) {
         int bytes = 0;
-        MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes);
-        if (statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE && rc == MPI_ERR_IN_STATUS) bytes = -1;
+        mpi_.get_count(&statuses_[i], mpi_.byte, &bytes);
+        if (statuses_[i].error == kMpiErrTruncate && rc == kMpiErrInStatus) bytes = -1;
         if (bytes != posted.bytes) {
           absl::Status mismatch = absl::InternalError(absl::StrCat(
               "channel ", posted.transfer->channel, ": rank ", rank_, " expects ", posted.bytes, " bytes, rank ",
@@ -147,7 +150,7 @@ class MpiEndpoint : public Endpoint {
     }
     size_t kept = 0;
     for (size_t i = 0; i < requests_.size(); ++i) {
-      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      if (requests_[i] == mpi_.request_null) continue;
       requests_[kept] = requests_[i];
       posted_[kept++] = posted_[i];
     }
@@ -246,13 +249,13 @@ class MpiEndpoint : public Endpoint {
     char* data = static_cast<char*>(transfer->data);
     for (int64_t part = 0, parts = transfer->parts_left; part < parts; ++part) {
       const int64_t bytes = std::min(kPartBytes, transfer->bytes - part * kPartBytes);
-      MPI_Request request;
+      MpiHandle request;
       // Issend, never Isend: a send that may complete early would hide a deadlock (rule P4).
-      const int rc = send ? MPI_Issend(data + part * kPartBytes, static_cast<int>(bytes), MPI_BYTE, transfer->peer,
-                                       transfer->channel, MPI_COMM_WORLD, &request)
-                          : MPI_Irecv(data + part * kPartBytes, static_cast<int>(bytes), MPI_BYTE, transfer->peer,
-                                      transfer->channel, MPI_COMM_WORLD, &request);
-      if (rc != MPI_SUCCESS) {
+      const int rc = send ? mpi_.issend(data + part * kPartBytes, static_cast<int>(bytes), mpi_.byte, transfer->peer,
+                                        transfer->channel, mpi_.comm_world, &request)
+                          : mpi_.irecv(data + part * kPartBytes, static_cast<int>(bytes), mpi_.byte, transfer->peer,
+                                       transfer->channel, mpi_.comm_world, &request);
+      if (rc != kMpiSuccess) {
         return absl::InternalError(
             absl::StrCat("rank ", rank_, ": MPI refused a transfer of ", bytes, " bytes with rank ", transfer->peer));
       }
@@ -262,27 +265,29 @@ class MpiEndpoint : public Endpoint {
     return absl::OkStatus();
   }
 
+  const MpiTable& mpi_;
   int rank_ = 0;
   int size_ = 1;
-  MPI_Comm node_ = MPI_COMM_NULL;
+  MpiHandle node_ = nullptr;
   int node_size_ = 1;
   int node_rank_ = 0;
   std::thread::id thread_;
   std::mutex abort_mutex_;
-  MPI_Win window_ = MPI_WIN_NULL;
+  MpiHandle window_ = nullptr;
   std::vector<SharedSlot*> slots_;
   SharedSlot* mine_ = nullptr;
-  std::vector<MPI_Request> requests_;
+  std::vector<MpiHandle> requests_;
   std::vector<Posted> posted_;
   std::vector<int> indices_;
-  std::vector<MPI_Status> statuses_;
+  std::vector<MpiStatus> statuses_;
   std::atomic<bool> woken_{false};
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenMpi(int ranks) {
-  auto endpoint = std::make_unique<MpiEndpoint>();
+  WEFT_ASSIGN_OR_RETURN(const MpiTable* table, OpenMpiTable());
+  auto endpoint = std::make_unique<MpiEndpoint>(*table);
   if (absl::Status status = endpoint->Open(ranks); !status.ok()) return status;
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   endpoints.push_back(std::move(endpoint));
