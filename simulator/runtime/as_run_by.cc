@@ -1,19 +1,34 @@
 #include "simulator/runtime/as_run_by.h"
 
 #include "simulator/runtime/hidden_collectives.h"
+#include "simulator/runtime/late_gathers.h"
 #include "simulator/runtime/split_collectives.h"
 #include "simulator/runtime/tensor_pieces.h"
 
 namespace weft {
+namespace {
+
+// Copies to and from the host wait for each other.
+void UseOneCopyStream(Program* program) {
+  for (Segment& segment : *program->mutable_segments()) {
+    for (Step& step : *segment.mutable_steps()) {
+      if (step.stream() == D2H) step.set_stream(H2D);
+    }
+  }
+}
+
+}  // namespace
 
 std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
-      !runtime.collectives_per_tensor()) {
+      !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream()) {
     return std::nullopt;
   }
   Program as_run = program;
   if (runtime.sums_under_backward()) HideGradientSums(&as_run);
   if (runtime.gathers_under_forward()) HideWeightGathers(&as_run);
+  if (runtime.gathers_within_block()) DelayGathers(&as_run);
+  if (runtime.one_copy_stream()) UseOneCopyStream(&as_run);
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
   CutTensorCollectives(runtime.tensor_pieces(), &as_run);
   return as_run;

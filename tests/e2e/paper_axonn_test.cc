@@ -24,6 +24,7 @@ constexpr int kInter = 6, kData = 8;
 PublishedRun Batch(int inter, int data, int sequences, const std::string& half, const std::string& offload) {
   PublishedRun run;
   run.model = "axonn-gpt-12b";
+  run.runtime = "axonn";
   run.recipe = absl::StrCat("sequence_length: 512 global_batch_sequences: ", sequences,
                             " microbatch_sequences: 1 clip_norm: 0 dropout: 0.1");
   run.plan = absl::StrCat("mesh { axes { name: 'pipe' size: ", inter, " } axes { name: 'data' size: ", data,
@@ -88,12 +89,10 @@ TEST(AxonnPaper, FewerStagesWithTheOptimizerInHostMemory) {
   EXPECT_NEAR(shallow.pipeline, 34.05, 0.2 * 34.05);
   EXPECT_NEAR(deep.sync, 0.62, 0.2 * 0.62);
   EXPECT_NEAR(shallow.sync, 4.32, 0.2 * 4.32);
-  // Less than the paper's 13 %, as what a microbatch costs beyond its kernels is not modelled: both pipeline phases
-  // lack the same 8 to 10 ms per microbatch, and the deep one has four times as many.
-  EXPECT_GT(1 - shallow.batch / deep.batch, 0.03);
+  EXPECT_GT(1 - shallow.batch / deep.batch, 0.08);
   EXPECT_LT(1 - shallow.batch / deep.batch, 0.18);
-  const double deep_lacks = (46.08 - deep.pipeline) / 1024, shallow_lacks = (34.05 - shallow.pipeline) / 256;
-  EXPECT_NEAR(deep_lacks, shallow_lacks, 0.5 * shallow_lacks);
+  // Sec. V-C: "the all-reduce phase takes 2.5 times longer than the optimizer phase".
+  EXPECT_NEAR(shallow.sync / (shallow.Rest() - shallow.sync), 2.5, 0.5);
 }
 
 // Figure 8: sums in chunks of k buckets, and the optimizer beside them. In bf16: with fp16 the optimizer waits for all

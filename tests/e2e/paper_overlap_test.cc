@@ -24,6 +24,7 @@ SimulatedRun With(const std::string& overlap) {
   PublishedRun run;
   run.model = "axonn-gpt-20b";
   run.cluster = "perlmutter";
+  run.runtime = "axonn";
   run.recipe = "sequence_length: 2048 global_batch_sequences: 16 microbatch_sequences: 16";
   run.plan = absl::StrCat(
       "mesh { axes { name: 'x' size: 2 } axes { name: 'y' size: 2 } axes { name: 'z' size: 4 } } "
@@ -55,15 +56,11 @@ TEST(PaperOverlap, EachPassGainsAboutWhatThePaperMeasured) {
   }
   const double all = 1 - Seconds(runs[4]) / Seconds(runs[0]);
   std::printf("all: gain %.1f %%, paper 34 %%\n", 100 * all);
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < gains.size(); ++i) {
     EXPECT_GE(gains[i], paper[i] / 2) << "pass " << i + 1;
     EXPECT_LE(gains[i], paper[i] * 2) << "pass " << i + 1;
   }
-  EXPECT_GE(all, 0.17);
-  EXPECT_LE(all, 0.68);
-  // A gather that runs beside computation costs nothing here, as nothing slows computation down (docs/simulator.md,
-  // what is not modelled): the last pass finds little left to save, and less than half of what the paper measured.
-  EXPECT_GT(gains[3], 0.02);
+  EXPECT_NEAR(all, 0.34, 0.04);
   // The two passes that hide gathers together, and the last one where gathers block.
   const double gathers = 1 - Seconds(runs[4]) / Seconds(runs[2]);
   const double paper_gathers = 1 - (1 - paper[2]) * (1 - paper[3]);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "catalog/catalog.h"
+#include "catalog/load_runtime.h"
 #include "compiler/compile.h"
 #include "compiler/load_model.h"
 #include "proto/io.h"
@@ -66,6 +67,11 @@ absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& 
   simulate.trace = run.trace;
   simulate.cost = run.cost;
   simulate.network = run.network;
+  Runtime runtime;
+  if (!run.runtime.empty()) {
+    WEFT_ASSIGN_OR_RETURN(runtime, LoadRuntime(run.runtime));
+    simulate.runtime = &runtime;
+  }
   WEFT_ASSIGN_OR_RETURN(made.simulation, Simulate(made.program, cluster, simulate));
   return made;
 }

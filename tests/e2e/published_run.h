@@ -26,6 +26,8 @@ struct PublishedRun {
   // As in SimulateOptions.
   std::string cost = "roofline";
   std::string network = "analytic";
+  // In the catalog; empty = weft's own executor.
+  std::string runtime;
   // As in CompileOptions.
   std::vector<std::string>* notes = nullptr;
 };

@@ -1,0 +1,70 @@
+#include "simulator/runtime/late_gathers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft {
+namespace {
+
+bool IsGather(const Step& step) {
+  return step.stream() == COLLECTIVE && step.kernel() == GROUP_ALL_GATHER &&
+         step.collective().purpose() == GATHER_WEIGHTS;
+}
+
+// Products of a backward are plain MATMULs: the kernels around them tell.
+bool IsBackward(const Step& step) {
+  return step.stream() == COMPUTE &&
+         (step.kernel() == BIAS_GRADIENT || Kernel_Name(step.kernel()).find("BACKWARD") != std::string::npos);
+}
+
+// The last backward kernel between the gather and its first reader, -1 if there is none.
+int BackwardBefore(const Segment& segment, int gather) {
+  const auto& outputs = segment.steps(gather).outputs();
+  int last = -1;
+  for (int i = gather + 1; i < segment.steps_size(); ++i) {
+    const Step& step = segment.steps(i);
+    for (const int32_t input : step.inputs()) {
+      if (std::find(outputs.begin(), outputs.end(), input) != outputs.end()) return last;
+    }
+    if (IsBackward(step)) last = i;
+  }
+  return -1;
+}
+
+void Delay(Segment* segment) {
+  const int count = segment->steps_size();
+  std::vector<std::vector<int>> behind(count);
+  std::vector<int> waits(count, -1);
+  for (int i = 0; i < count; ++i) {
+    if (!IsGather(segment->steps(i))) continue;
+    waits[i] = BackwardBefore(*segment, i);
+    if (waits[i] >= 0) behind[waits[i]].push_back(i);
+  }
+  std::vector<int> order;
+  for (int i = 0; i < count; ++i) {
+    if (waits[i] < 0) order.push_back(i);
+    order.insert(order.end(), behind[i].begin(), behind[i].end());
+  }
+  std::vector<int> place(count);
+  for (int i = 0; i < count; ++i) place[order[i]] = i;
+  Segment made;
+  for (const int i : order) {
+    Step& step = *made.add_steps();
+    step = std::move(*segment->mutable_steps(i));
+    for (int& dep : *step.mutable_deps()) dep = place[dep];
+    if (waits[i] >= 0) step.add_deps(place[waits[i]]);
+  }
+  segment->mutable_steps()->Swap(made.mutable_steps());
+}
+
+}  // namespace
+
+void DelayGathers(Program* program) {
+  for (Segment& segment : *program->mutable_segments()) {
+    if (std::any_of(segment.steps().begin(), segment.steps().end(), IsGather)) Delay(&segment);
+  }
+}
+
+}  // namespace weft
