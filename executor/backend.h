@@ -81,9 +81,9 @@ struct BackendOptions {
 struct BackendEntry {
   absl::string_view name;
   // FailedPrecondition, in one line, where this machine or this build has no such device.
-  absl::StatusOr<std::unique_ptr<Device>> (*open)(const DeviceOptions& options);
+  absl::StatusOr<std::unique_ptr<ComputeDevice>> (*open)(const DeviceOptions& options);
   // A backend for one rank on an open device, which outlives it. Ranks may share a device.
-  absl::StatusOr<std::unique_ptr<Backend>> (*make)(Device* device, const BackendOptions& options);
+  absl::StatusOr<std::unique_ptr<Backend>> (*make)(ComputeDevice* device, const BackendOptions& options);
   absl::string_view description;
 };
 

@@ -24,7 +24,7 @@
 namespace weft {
 
 // Thread-safe: ranks may share it.
-class DeferredDevice : public Device {
+class DeferredDevice : public ComputeDevice {
  public:
   // Of one thread, the order is the same for the same seed.
   explicit DeferredDevice(uint64_t seed);

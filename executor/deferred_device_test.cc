@@ -16,14 +16,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-int Stream(Device& device) { return device.NewStream(Device::Priority::kNormal).value(); }
-int Event(Device& device) { return device.NewEvent(false).value(); }
+int Stream(ComputeDevice& device) { return device.NewStream(ComputeDevice::Priority::kNormal).value(); }
+int Event(ComputeDevice& device) { return device.NewEvent(false).value(); }
 
-double* Doubles(Device& device, Place place, int64_t count) {
+double* Doubles(ComputeDevice& device, Place place, int64_t count) {
   return static_cast<double*>(device.Allocate(place, count * sizeof(double)).value());
 }
 
-double Read(Device& device, const double* from) {
+double Read(ComputeDevice& device, const double* from) {
   double value = -1;
   EXPECT_TRUE(device.CopyNow(&value, from, sizeof(value)).ok());
   return value;

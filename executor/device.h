@@ -20,9 +20,10 @@
 
 namespace weft {
 
-class Device {
+// Not to be confused with the Device of proto/cluster.proto, which describes one.
+class ComputeDevice {
  public:
-  virtual ~Device() = default;
+  virtual ~ComputeDevice() = default;
 
   virtual absl::string_view name() const = 0;
   virtual bool asynchronous() const = 0;
@@ -69,7 +70,7 @@ class Device {
 };
 
 // The host itself: streams and events are names only, everything is over at once.
-std::unique_ptr<Device> MakeHostDevice();
+std::unique_ptr<ComputeDevice> MakeHostDevice();
 
 }  // namespace weft
 

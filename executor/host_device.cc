@@ -14,7 +14,7 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-class HostDevice : public Device {
+class HostDevice : public ComputeDevice {
  public:
   absl::string_view name() const override { return "host"; }
   bool asynchronous() const override { return false; }
@@ -77,6 +77,6 @@ class HostDevice : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> MakeHostDevice() { return std::make_unique<HostDevice>(); }
+std::unique_ptr<ComputeDevice> MakeHostDevice() { return std::make_unique<HostDevice>(); }
 
 }  // namespace weft

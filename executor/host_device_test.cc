@@ -40,7 +40,7 @@ TEST(HostDevice, SumsInOrderAndRefusesWhatHasNoSum) {
 
 TEST(HostDevice, EventsAreOverAndInOrder) {
   const auto device = MakeHostDevice();
-  const int stream = device->NewStream(Device::Priority::kNormal).value();
+  const int stream = device->NewStream(ComputeDevice::Priority::kNormal).value();
   const int first = device->NewEvent(true).value(), second = device->NewEvent(true).value();
   EXPECT_NE(first, second);
   EXPECT_TRUE(device->Finished(first).value());

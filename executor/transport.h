@@ -88,7 +88,7 @@ class Endpoint {
 
   // From now on transfers may be in the device's memory; it outlives the endpoint. Once, before the first transfer.
   // Unimplemented: the transport moves memory of the host only (then executor/transports/staged.h goes between).
-  virtual absl::Status UseDevice(Device* device) {
+  virtual absl::Status UseDevice(ComputeDevice* device) {
     return device->asynchronous() ? absl::UnimplementedError("the transport moves memory of the host only")
                                   : absl::OkStatus();
   }

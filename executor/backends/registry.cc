@@ -3,8 +3,8 @@
 
 namespace weft {
 
-using DeviceOpenFn = absl::StatusOr<std::unique_ptr<Device>>(const DeviceOptions& options);
-using BackendMakeFn = absl::StatusOr<std::unique_ptr<Backend>>(Device* device, const BackendOptions& options);
+using DeviceOpenFn = absl::StatusOr<std::unique_ptr<ComputeDevice>>(const DeviceOptions& options);
+using BackendMakeFn = absl::StatusOr<std::unique_ptr<Backend>>(ComputeDevice* device, const BackendOptions& options);
 
 #define BACKEND(name, open, make, description) \
   DeviceOpenFn open;                           \
@@ -41,9 +41,9 @@ absl::StatusOr<const BackendEntry*> FindBackend(absl::string_view name) {
   return cpu;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenCpuDevice(const DeviceOptions& options) { return MakeHostDevice(); }
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCpuDevice(const DeviceOptions& options) { return MakeHostDevice(); }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(Device* device, const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(ComputeDevice* device, const BackendOptions& options) {
   if (device->asynchronous()) {
     return absl::InvalidArgumentError(absl::StrCat("the CPU backend does not run on device '", device->name(), "'"));
   }
