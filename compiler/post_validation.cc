@@ -199,6 +199,13 @@ class TemplateRewriter {
     return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() != COMPUTE; });
   }
 
+  // It comes when its communicator has run what is before it.
+  static bool WaitsByOrderAlone(const Action& action) {
+    if (action.kind() != ALL_REDUCE && action.kind() != ALL_GATHER && action.kind() != REDUCE_SCATTER) return false;
+    return std::none_of(action.deps().begin(), action.deps().end(),
+                        [](const Dependency& dep) { return dep.distance() == 0; });
+  }
+
   // What an action of the guess or of the rest waits for.
   Deps NewDeps(const Action& action, bool guess) const {
     Deps deps;
@@ -275,8 +282,8 @@ class TemplateRewriter {
         deps.erase(std::pair(Id(optimizer_), 0));
         for (int sync : norm_syncs_) deps.erase(std::pair(sync, 0));
       }
-      // Compute is behind the gradients made zero by its place in the list; collectives of a segment are not.
-      if (HasStepsBeside(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
+      // Compute is behind the gradients made zero by its place in the list; what runs beside it is not.
+      if (HasStepsBeside(t_.body(a)) || WaitsByOrderAlone(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
       SetDeps(deps, &list.back());
     }
     body_ = std::move(list);

@@ -101,7 +101,8 @@ INSTANTIATE_TEST_SUITE_P(PostValidationTest, PostValidationOf,
                                          Case{"zb-h2", 2, 2}, Case{"zb-v", 2, 1, "", true}, Case{"zb-v", 4, 1},
                                          Case{"zb-v", 2, 2, "", true}, Case{"1f1b", 4, 1, "", false, true},
                                          Case{"gpipe", 1, 2}, Case{"interleaved", 2, 1, "virtual_stages: 2"},
-                                         Case{"chimera", 4, 1, "", true}, Case{"dualpipev", 2, 1, "", true}),
+                                         Case{"chimera", 4, 1, "", true}, Case{"chimera", 2, 1},
+                                         Case{"dualpipev", 2, 1, "", true}),
                          [](const auto& info) {
                            std::string name = info.param.schedule;
                            name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
