@@ -1,0 +1,281 @@
+// Every kernel of proto/program.proto on the CUDA backend against the CPU backend: random shapes, types, attributes and
+// data, poisoned outputs. Linked with the emulation it needs no GPU; with a GPU it is the same test.
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cpu.h"
+#include "executor/backends/cuda/conformance/conformance_case.h"
+#include "executor/backends/cuda/conformance/machine.h"
+#include "executor/backends/cuda/cuda_backend.h"
+#include "gtest/gtest.h"
+
+namespace weft::cuda {
+namespace {
+
+// Kernels that are being written. One that is here and there is an error, too.
+const std::set<Kernel>& NotYet() {
+  static const auto* kernels = new std::set<Kernel>{
+#define NOT_YET(kernel) kernel,
+#include "executor/backends/cuda/conformance/not_yet.def"
+#undef NOT_YET
+  };
+  return *kernels;
+}
+
+constexpr int kRounds = 16;
+constexpr DType kDTypes[] = {FP32, BF16, FP64, FP16};
+
+Machine& TheMachine() {
+  static auto* machine = [] {
+    auto opened = OpenMachine();
+    if (!opened.ok()) {
+      ADD_FAILURE() << opened.status();
+      std::exit(1);
+    }
+    return new Machine(*std::move(opened));
+  }();
+  return *machine;
+}
+
+int64_t BytesOf(const Tensor& tensor) { return static_cast<int64_t>(tensor.bytes().size()) - 64; }
+
+bool Keeps(const ConformanceCase& c, int output) {
+  if (output == 0 && c.step.accumulate()) return true;
+  // LAYER_NORM_BACKWARD_WEIGHT and others accumulate into all outputs.
+  if (c.step.accumulate() && c.out.size() > 1) return true;
+  return std::find(c.updated.begin(), c.updated.end(), output) != c.updated.end();
+}
+
+// Device memory for the tensors of one case after the other.
+class DeviceCopies {
+ public:
+  // `bytes` large enough for any case.
+  explicit DeviceCopies(Device* device) : device_(device) {}
+
+  absl::StatusOr<void*> Place(Tensor& tensor) {
+    if (memory_ == nullptr) {
+      auto memory = device_->Allocate(DEVICE, kBytes);
+      if (!memory.ok()) return memory.status();
+      memory_ = static_cast<char*>(*memory);
+    }
+    // All of it, the guard behind the end too.
+    const auto bytes = static_cast<int64_t>(tensor.bytes().size());
+    void* place = memory_ + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    if (used_ > kBytes) return absl::ResourceExhaustedError("a case is larger than the test's memory");
+    const absl::Status status = device_->CopyNow(place, tensor.bytes().data(), bytes);
+    if (!status.ok()) return status;
+    return place;
+  }
+  absl::Status Fetch(Tensor& tensor, const void* place) {
+    return device_->CopyNow(tensor.data<char>(), place, static_cast<int64_t>(tensor.bytes().size()));
+  }
+  void Clear() { used_ = 0; }
+
+ private:
+  static constexpr int64_t kBytes = int64_t{256} << 20;
+  Device* device_;
+  char* memory_ = nullptr;
+  int64_t used_ = 0;
+};
+
+// Runs on the machine; inputs and outputs are changed as the kernel leaves them.
+absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std::vector<Tensor>& out) {
+  Machine& machine = TheMachine();
+  static auto* copies = new DeviceCopies(machine.device.get());
+  static const int stream = machine.device->NewStream(Device::Priority::kNormal).value();
+  static const int event = machine.device->NewEvent(false).value();
+  std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
+  std::vector<TensorView> in_views, out_views;
+  const bool direct = !machine.device->asynchronous();
+  copies->Clear();
+  const auto view = [&](Tensor& tensor) -> absl::StatusOr<TensorView> {
+    TensorView result = tensor.view();
+    if (direct) return result;
+    auto place = copies->Place(tensor);
+    if (!place.ok()) return place.status();
+    result.data = *place;
+    return result;
+  };
+  for (Tensor& tensor : in) {
+    auto made = view(tensor);
+    if (!made.ok()) return made.status();
+    in_views.push_back(*made);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto with = shared.find(static_cast<int>(i));
+    if (with != shared.end()) {
+      TensorView same = in_views[with->second];
+      same.dtype = out[i].dtype();
+      same.shape = out[i].shape();
+      out_views.push_back(same);
+      continue;
+    }
+    auto made = view(out[i]);
+    if (!made.ok()) return made.status();
+    out_views.push_back(*made);
+  }
+  StepContext context = c.context;
+  context.stream = stream;
+  absl::Status status = machine.backend->Run(c.step, in_views, out_views, context);
+  if (!status.ok()) return status;
+  status = machine.device->Record(event, stream);
+  if (status.ok()) status = machine.device->Synchronize(event);
+  if (!status.ok()) return status;
+  if (!direct) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (status.ok()) status = copies->Fetch(in[i], in_views[i].data);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (status.ok() && shared.count(static_cast<int>(i)) == 0) status = copies->Fetch(out[i], out_views[i].data);
+    }
+  }
+  for (const auto& [output, input] : shared) out[output] = in[input];
+  return status;
+}
+
+// Tensors in fp64 with the same values; integers, masks and exact sums as they are.
+Tensor Widened(const Tensor& tensor) {
+  if (tensor.dtype() != FP32 && tensor.dtype() != BF16 && tensor.dtype() != FP16) return tensor;
+  Tensor wide(FP64, tensor.shape());
+  for (int64_t i = 0; i < tensor.size(); ++i) wide.Set(i, tensor.Get(i));
+  return wide;
+}
+
+double Bound(DType dtype) { return dtype == FP64 ? 1e-11 : dtype == FP32 ? 1e-5 : 1e-2; }
+
+void Compare(const ConformanceCase& c, DType computed, const std::vector<Tensor>& expected,
+             const std::vector<Tensor>& got) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    const DType dtype = got[i].dtype();
+    if (c.exact || dtype == INT32 || dtype == UINT8 || dtype == EXACT192) {
+      EXPECT_EQ(expected[i].bytes(), got[i].bytes()) << "output " << i << " is not exactly that of the CPU";
+      continue;
+    }
+    double difference = 0, norm = 0;
+    for (int64_t e = 0; e < got[i].size(); ++e) {
+      const double want = expected[i].Get(e), have = got[i].Get(e);
+      if (std::isnan(want) ? std::isnan(have) : std::isinf(want) && want == have) continue;
+      difference += (have - want) * (have - want);
+      norm += want * want;
+    }
+    const double bound = std::max(Bound(dtype), Bound(computed == FP64 ? FP64 : FP32)) * c.tolerance_factor;
+    if (std::sqrt(difference) <= bound * std::sqrt(norm)) continue;
+    ADD_FAILURE() << "output " << i << ": " << std::sqrt(difference / norm) << " of the norm, at most " << bound;
+    int shown = 0;
+    for (int64_t e = 0; e < got[i].size() && shown < 5; ++e) {
+      const double want = expected[i].Get(e), have = got[i].Get(e);
+      if (std::abs(have - want) <= 3 * bound * std::max(std::abs(want), std::sqrt(norm / got[i].size()))) continue;
+      std::cerr << "  [" << e << "] is " << have << ", expected " << want << "\n";
+      ++shown;
+    }
+  }
+}
+
+std::string Shapes(const std::vector<Tensor>& tensors) {
+  std::string text;
+  for (const Tensor& tensor : tensors) {
+    absl::StrAppend(&text, " ", DType_Name(tensor.dtype()), "[");
+    for (size_t i = 0; i < tensor.shape().size(); ++i) absl::StrAppend(&text, i > 0 ? "," : "", tensor.shape()[i]);
+    absl::StrAppend(&text, "]");
+  }
+  return text;
+}
+
+void Check(const ConformanceCase& c, DType dtype) {
+  // As the CPU has it, one rounding of inputs away from the truth at most.
+  std::vector<Tensor> cpu_in, cpu_out;
+  for (const Tensor& tensor : c.in) cpu_in.push_back(c.exact ? tensor : Widened(tensor));
+  for (const Tensor& tensor : c.out) cpu_out.push_back(c.exact ? tensor : Widened(tensor));
+  static auto* cpu = MakeCpuBackend(1).release();
+  const absl::Status on_cpu = cpu::RunStep(*cpu, c.step, cpu_in, cpu_out, c.context);
+  ASSERT_TRUE(on_cpu.ok()) << "the case itself is wrong: " << on_cpu;
+
+  std::vector<Tensor> first;
+  for (int run = 0; run < 2; ++run) {
+    if (TheMachine().set_reversed != nullptr) TheMachine().set_reversed(run == 1);
+    std::vector<Tensor> in = c.in, out = c.out;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!Keeps(c, static_cast<int>(i)) && BytesOf(out[i]) > 0)
+        std::memset(out[i].data<char>(), 0xff, BytesOf(out[i]));
+    }
+    const absl::Status status = RunOnMachine(c, in, out);
+    ASSERT_TRUE(status.ok()) << status;
+    std::set<int> changed;
+    for (const auto& [output, input] : c.in_place) changed.insert(input);
+    for (size_t i = 0; i < in.size(); ++i) {
+      EXPECT_TRUE(in[i].GuardIntact()) << "wrote behind the end of input " << i;
+      if (changed.count(static_cast<int>(i)) == 0) {
+        EXPECT_EQ(in[i].bytes(), c.in[i].bytes()) << "changed input " << i;
+      }
+    }
+    for (size_t i = 0; i < out.size(); ++i) EXPECT_TRUE(out[i].GuardIntact()) << "wrote behind the end of output " << i;
+    if (run == 0) {
+      first = out;
+      Compare(c, dtype, cpu_out, out);
+    } else {
+      for (size_t i = 0; i < out.size(); ++i) {
+        EXPECT_EQ(out[i].bytes(), first[i].bytes()) << "output " << i << " has other bits the second time";
+      }
+    }
+  }
+}
+
+bool IsCollective(Kernel kernel) {
+  return kernel == GROUP_ALL_REDUCE || kernel == GROUP_ALL_GATHER || kernel == GROUP_REDUCE_SCATTER;
+}
+
+std::vector<Kernel> AllKernels() {
+  std::vector<Kernel> kernels;
+  for (int i = 0; i < Kernel_descriptor()->value_count(); ++i) {
+    const auto kernel = static_cast<Kernel>(Kernel_descriptor()->value(i)->number());
+    if (kernel != KERNEL_UNSPECIFIED && !IsCollective(kernel)) kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+class Conformance : public testing::TestWithParam<Kernel> {};
+
+TEST_P(Conformance, IsThatOfTheCpu) {
+  const Kernel kernel = GetParam();
+  CaseFunction* make_case = FindCase(kernel);
+  if (NotYet().count(kernel) != 0) {
+    EXPECT_FALSE(HasKernel(kernel) && make_case != nullptr) << "it is there: take it out of NotYet";
+    return;
+  }
+  ASSERT_TRUE(HasKernel(kernel)) << "executor/backends/cuda/kernels.def does not have it";
+  ASSERT_NE(make_case, nullptr) << "executor/backends/cuda/conformance/cases.def does not have it";
+  for (const DType dtype : kDTypes) {
+    for (int round = 0; round < kRounds; ++round) {
+      const uint64_t seed = static_cast<uint64_t>(kernel) * 1000 + static_cast<uint64_t>(dtype) * 100 + round;
+      CaseMaker maker(seed, round, dtype);
+      const ConformanceCase c = make_case(maker);
+      SCOPED_TRACE(absl::StrCat(DType_Name(dtype), ", round ", round, ", seed ", seed, ":", Shapes(c.in), " ->",
+                                Shapes(c.out), "\n", c.step.ShortDebugString()));
+      Check(c, dtype);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Not a crash.
+TEST_P(Conformance, RefusesAStepWithoutTensors) {
+  if (!HasKernel(GetParam())) return;
+  Step step;
+  step.set_name("bare");
+  step.set_kernel(GetParam());
+  const absl::Status status = TheMachine().backend->Run(step, {}, {}, {});
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("bare"), std::string::npos) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Conformance, testing::ValuesIn(AllKernels()),
+                         [](const auto& info) { return Kernel_Name(info.param); });
+
+}  // namespace
+}  // namespace weft::cuda

@@ -1,0 +1,25 @@
+// What the conformance test runs the CUDA backend on: the emulation, or a GPU.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/backend.h"
+#include "executor/device.h"
+
+namespace weft::cuda {
+
+struct Machine {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Backend> backend;
+  // Threads and blocks take their turns the other way around from now on; null: they take no turns.
+  void (*set_reversed)(bool reversed) = nullptr;
+};
+
+// Linked from emulated_machine.cc or gpu_machine.cc.
+absl::StatusOr<Machine> OpenMachine();
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_

@@ -1,0 +1,51 @@
+// Convolutions of the CUDA backend: what it asks of cuDNN. What that does not have runs on kernels of our own.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONVOLUTION_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "executor/backends/cuda/kernels/types.h"
+#include "executor/backends/cuda/matmul.h"
+
+namespace weft::cuda {
+
+// x: [samples * height * width, channels], y: [samples * out_height * out_width, outputs], channels last; weight:
+// [outputs, channels, kernel_size, kernel_size] row-major. kernel_size is odd, the padding half of it on every side;
+// out_height = ceil(height / stride), out_width likewise.
+struct ConvolutionShape {
+  // Of x, y, weight and bias alike.
+  Type type = Type::kNone;
+  int64_t samples = 0;
+  int64_t height = 0, width = 0;
+  int64_t channels = 0, outputs = 0;
+  int64_t kernel_size = 1;
+  int64_t stride = 1;
+
+  int64_t out_height() const { return (height + stride - 1) / stride; }
+  int64_t out_width() const { return (width + stride - 1) / stride; }
+  bool operator==(const ConvolutionShape&) const = default;
+};
+
+enum class ConvolutionPart { kForward, kInput, kWeight };
+
+class FusedConvolution {
+ public:
+  virtual ~FusedConvolution() = default;
+
+  // Whether it does this part of this shape; the answer never changes.
+  virtual bool Has(const ConvolutionShape& shape, ConvolutionPart part) = 0;
+  // Announces a shape that it has before the first step: plans are made and memory is allocated here, not in a step.
+  virtual absl::Status Prepare(const ConvolutionShape& shape, ConvolutionPart part) = 0;
+  // Enqueue. Deterministic: the same bits each time. `bias` may be null.
+  virtual absl::Status Forward(const ConvolutionShape& shape, const void* x, const void* weight, const void* bias,
+                               void* y, const StreamRef& stream) = 0;
+  virtual absl::Status Input(const ConvolutionShape& shape, const void* dy, const void* weight, bool accumulate,
+                             void* dx, const StreamRef& stream) = 0;
+  virtual absl::Status Weight(const ConvolutionShape& shape, const void* dy, const void* x, bool accumulate,
+                              void* dweight, const StreamRef& stream) = 0;
+};
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CONVOLUTION_H_

@@ -1,0 +1,134 @@
+// What the files that map steps to launches share. Internal to the CUDA backend.
+//
+// A function of kernels.def checks the step (the same refusals as the CPU backend's), fills the plain struct of a
+// launch (kernels/*.h) and passes it to call.Launch. Scratch comes from one call.Scratch. With a program at hand all
+// its steps are run through once beforehand to measure: then pointers are not real and nothing is enqueued, so nothing
+// but Launch, Upload and the interfaces of call.libraries may look at memory.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "executor/backend.h"
+#include "executor/backends/cuda/cuda_backend.h"
+#include "executor/backends/cuda/cuda_resources.h"
+#include "executor/backends/cuda/kernels/types.h"
+#include "proto/program.pb.h"
+
+namespace weft::cuda {
+
+// Lives as long as the backend.
+struct Resources {
+  explicit Resources(Device* on, Libraries with)
+      : device(on), libraries(std::move(with)), scratch(on), staging(on), angles(on) {}
+
+  Device* device;
+  Libraries libraries;
+  ScratchMemory scratch;
+  Staging staging;
+  // Tables of angles of ROPE, kept from one to the next: a block of its own per stream.
+  ScratchMemory angles;
+  std::map<int, std::vector<double>> angles_key;
+};
+
+// Finds the Launch of the struct's own header.
+template <typename Args>
+Outcome LaunchArgs(const Args& args, void* stream) {
+  return Launch(args, stream);
+}
+
+struct Call {
+  const Step& step;
+  absl::Span<const TensorView> in;
+  absl::Span<const TensorView> out;
+  const StepContext& context;
+  Resources& resources;
+  // Nothing is real but shapes and types.
+  bool measuring = false;
+
+  const StepAttributes& attributes() const { return step.attributes(); }
+  StreamRef stream() const {
+    return {context.stream, measuring ? nullptr : resources.device->NativeStream(context.stream)};
+  }
+
+  // `args` is the struct of a launch.
+  template <typename Args>
+  absl::Status Launch(const Args& args) const {
+    if (measuring) return absl::OkStatus();
+    const Outcome outcome = LaunchArgs(args, stream().native);
+    return outcome == nullptr ? absl::OkStatus() : LaunchError(outcome);
+  }
+
+  // Device memory of this call's own until its launches have run; not zeroed. One call of it per step.
+  absl::StatusOr<void*> Scratch(int64_t bytes) const {
+    if (!measuring) return resources.scratch.Get(context.stream, bytes);
+    resources.scratch.Reserve(bytes);
+    return reinterpret_cast<void*>(uintptr_t{256});
+  }
+
+  // Bytes that the host makes: `fill` gets memory for them, and they are copied to `to` in stream order.
+  absl::Status Upload(void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) const {
+    if (measuring) return resources.staging.Reserve(bytes);
+    return resources.staging.Upload(context.stream, to, bytes, fill);
+  }
+
+  // InvalidArgument that names the step.
+  template <typename... Parts>
+  absl::Status Error(const Parts&... parts) const {
+    return absl::InvalidArgumentError(absl::StrCat("step '", step.name(), "': ", parts...));
+  }
+
+ private:
+  absl::Status LaunchError(Outcome outcome) const;
+};
+
+inline int64_t Elements(const TensorView& view) {
+  int64_t n = 1;
+  for (int64_t extent : view.shape) n *= extent;
+  return n;
+}
+// The last extent; 1 for a scalar.
+inline int64_t Columns(const TensorView& view) { return view.shape.empty() ? 1 : view.shape.back(); }
+inline int64_t Rows(const TensorView& view) {
+  const int64_t columns = Columns(view);
+  return columns == 0 ? 0 : Elements(view) / columns;
+}
+inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
+inline Type TypeOf(const TensorView& view) { return static_cast<Type>(view.dtype); }
+inline Array ArrayOf(const TensorView& view) { return {view.data, TypeOf(view)}; }
+inline int64_t ElementBytes(Type type) {
+  return type == Type::kFp64                          ? 8
+         : type == Type::kExact192                    ? 24
+         : type == Type::kUint8                       ? 1
+         : type == Type::kBf16 || type == Type::kFp16 ? 2
+                                                      : 4;
+}
+// True if a kernel computes in double: one of these inputs is FP64.
+inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });
+}
+
+// InvalidArgument unless the call has as many inputs and outputs as stated, all tensors named by `floating` (bit i =
+// input i, then outputs) are FP64, FP32, BF16 or FP16, and those named by `integer` INT32.
+absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating, uint32_t integer = 0);
+
+using KernelFunction = absl::Status(const Call& call);
+#define KERNEL(kernel, function) KernelFunction function;
+#include "executor/backends/cuda/kernels.def"
+#undef KERNEL
+
+// ADD and FILL of EXACT192, which AddTensors and Fill pass on.
+KernelFunction AddExact;
+KernelFunction FillExact;
+
+// Null: this backend has no such kernel. GROUP_* are collectives, which no backend runs.
+KernelFunction* FindKernel(Kernel kernel);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_

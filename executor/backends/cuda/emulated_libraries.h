@@ -1,0 +1,14 @@
+// The libraries of the CUDA backend as plain loops on the host, for tests without a GPU.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_LIBRARIES_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_LIBRARIES_H_
+
+#include "executor/backends/cuda/cuda_backend.h"
+
+namespace weft::cuda {
+
+// Products only: attention and convolutions are left to the backend's own kernels.
+Libraries EmulatedLibraries();
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_LIBRARIES_H_

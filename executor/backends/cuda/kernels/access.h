@@ -1,0 +1,191 @@
+// Elements of arrays in kernels: whatever they are stored as, a kernel sees its compute type C, float or double.
+//
+// S says how the arrays of a launch are stored: a type that all of them share, or Type::kNone where each says so itself
+// while the kernel runs. The second is one branch per eight elements, the same in all threads.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_
+
+#include <initializer_list>
+
+#include "executor/backends/cuda/kernels/portable.h"
+
+namespace weft::cuda {
+
+// Elements that a thread handles at a time: 16 bytes of the narrowest floating-point types.
+inline constexpr int kBlock = 8;
+
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE C Load(const Array& array, int64_t i) {
+  switch (S == Type::kNone ? array.type : S) {
+    case Type::kFp64:
+      return static_cast<C>(static_cast<const double*>(array.data)[i]);
+    case Type::kFp32:
+      return static_cast<C>(static_cast<const float*>(array.data)[i]);
+    case Type::kBf16:
+      return static_cast<C>(ToFloat(Bf16{static_cast<const uint16_t*>(array.data)[i]}));
+    default:
+      return static_cast<C>(ToFloat(Fp16{static_cast<const uint16_t*>(array.data)[i]}));
+  }
+}
+
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE void Store(const Array& array, int64_t i, C x) {
+  switch (S == Type::kNone ? array.type : S) {
+    case Type::kFp64:
+      static_cast<double*>(array.data)[i] = x;
+      break;
+    case Type::kFp32:
+      static_cast<float*>(array.data)[i] = static_cast<float>(x);
+      break;
+    case Type::kBf16:
+      static_cast<uint16_t*>(array.data)[i] = ToBf16(x).bits;
+      break;
+    default:
+      static_cast<uint16_t*>(array.data)[i] = ToFp16(x).bits;
+  }
+}
+
+namespace access {
+
+template <typename C>
+WEFT_DEVICE void LoadDoubles(const double* p, C (&x)[kBlock]) {
+#pragma unroll
+  for (int i = 0; i < kBlock; i += 2) {
+    const Words w = LoadWords(p + i);
+    x[i] = static_cast<C>(DoubleOf(w.word[0], w.word[1]));
+    x[i + 1] = static_cast<C>(DoubleOf(w.word[2], w.word[3]));
+  }
+}
+
+template <typename C>
+WEFT_DEVICE void LoadFloats(const float* p, C (&x)[kBlock]) {
+#pragma unroll
+  for (int i = 0; i < kBlock; i += 4) {
+    const Words w = LoadWords(p + i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x[i + j] = static_cast<C>(FloatOfBits(w.word[j]));
+  }
+}
+
+template <typename Half, typename C>
+WEFT_DEVICE void LoadHalves(const uint16_t* p, C (&x)[kBlock]) {
+  const Words w = LoadWords(p);
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    x[2 * j] = static_cast<C>(ToFloat(Half{static_cast<uint16_t>(w.word[j])}));
+    x[2 * j + 1] = static_cast<C>(ToFloat(Half{static_cast<uint16_t>(w.word[j] >> 16)}));
+  }
+}
+
+template <typename C>
+WEFT_DEVICE void StoreDoubles(double* p, const C (&x)[kBlock]) {
+#pragma unroll
+  for (int i = 0; i < kBlock; i += 2) {
+    const double a = x[i], b = x[i + 1];
+    StoreWords(p + i, {{LowWord(a), HighWord(a), LowWord(b), HighWord(b)}});
+  }
+}
+
+template <typename C>
+WEFT_DEVICE void StoreFloats(float* p, const C (&x)[kBlock]) {
+#pragma unroll
+  for (int i = 0; i < kBlock; i += 4) {
+    Words w;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) w.word[j] = BitsOfFloat(static_cast<float>(x[i + j]));
+    StoreWords(p + i, w);
+  }
+}
+
+}  // namespace access
+
+// Eight elements from a multiple of eight on, in an array whose eights are aligned to 16 bytes.
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE void LoadBlock(const Array& array, int64_t first, C (&x)[kBlock]) {
+  switch (S == Type::kNone ? array.type : S) {
+    case Type::kFp64:
+      access::LoadDoubles(static_cast<const double*>(array.data) + first, x);
+      break;
+    case Type::kFp32:
+      access::LoadFloats(static_cast<const float*>(array.data) + first, x);
+      break;
+    case Type::kBf16:
+      access::LoadHalves<Bf16>(static_cast<const uint16_t*>(array.data) + first, x);
+      break;
+    default:
+      access::LoadHalves<Fp16>(static_cast<const uint16_t*>(array.data) + first, x);
+  }
+}
+
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE void StoreBlock(const Array& array, int64_t first, const C (&x)[kBlock]) {
+  switch (S == Type::kNone ? array.type : S) {
+    case Type::kFp64:
+      access::StoreDoubles(static_cast<double*>(array.data) + first, x);
+      break;
+    case Type::kFp32:
+      access::StoreFloats(static_cast<float*>(array.data) + first, x);
+      break;
+    case Type::kBf16: {
+      Words w;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) w.word[j] = ToBf16(x[2 * j]).bits | uint32_t{ToBf16(x[2 * j + 1]).bits} << 16;
+      StoreWords(static_cast<uint16_t*>(array.data) + first, w);
+      break;
+    }
+    default: {
+      Words w;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) w.word[j] = ToFp16(x[2 * j]).bits | uint32_t{ToFp16(x[2 * j + 1]).bits} << 16;
+      StoreWords(static_cast<uint16_t*>(array.data) + first, w);
+    }
+  }
+}
+
+// The first `count` of eight elements, the others 0. `aligned` as LoadBlock asks for, the same for all threads.
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE void LoadSome(const Array& array, int64_t first, int64_t count, bool aligned, C (&x)[kBlock]) {
+  if (aligned && count >= kBlock) return LoadBlock<C, S>(array, first, x);
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) x[i] = i < count ? Load<C, S>(array, first + i) : C(0);
+}
+
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE void StoreSome(const Array& array, int64_t first, int64_t count, bool aligned, const C (&x)[kBlock]) {
+  if (aligned && count >= kBlock) return StoreBlock<C, S>(array, first, x);
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) {
+    if (i < count) Store<C, S>(array, first + i, x[i]);
+  }
+}
+
+// Adds the old elements if `accumulate`, then stores: one rounding.
+template <typename C, Type S = Type::kNone>
+WEFT_DEVICE void WriteSome(const Array& array, int64_t first, int64_t count, bool aligned, bool accumulate,
+                           const C (&x)[kBlock]) {
+  if (!accumulate) return StoreSome<C, S>(array, first, count, aligned, x);
+  C sum[kBlock];
+  LoadSome<C, S>(array, first, count, aligned, sum);
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) sum[i] += x[i];
+  StoreSome<C, S>(array, first, count, aligned, sum);
+}
+
+// Calls f.template operator()<C, S>() on the host, for arrays of these types; null ones do not count.
+template <typename F>
+Outcome WithTypes(bool in_double, std::initializer_list<Array> arrays, F f) {
+  if (in_double) return f.template operator()<double, Type::kNone>();
+  bool bf16 = true, fp32 = true;
+  for (const Array& array : arrays) {
+    if (array.data == nullptr) continue;
+    bf16 = bf16 && array.type == Type::kBf16;
+    fp32 = fp32 && array.type == Type::kFp32;
+  }
+  if (bf16) return f.template operator()<float, Type::kBf16>();
+  if (fp32) return f.template operator()<float, Type::kFp32>();
+  return f.template operator()<float, Type::kNone>();
+}
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_

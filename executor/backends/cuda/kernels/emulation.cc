@@ -1,0 +1,290 @@
+#include "executor/backends/cuda/kernels/emulation.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/backends/cuda/kernels/fiber.h"
+
+namespace weft::emulation {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kMaxThreads = 1024;
+// What a block may have on the smallest of the architectures that weft compiles for (sm_80: 163 KiB).
+constexpr int64_t kMaxShared = int64_t{163} << 10;
+
+struct Site {
+  const char* file = nullptr;
+  int line = 0;
+  bool operator==(const Site& other) const {
+    return line == other.line && (file == other.file || std::strcmp(file, other.file) == 0);
+  }
+};
+
+enum class State { kNotStarted, kReady, kAtBarrier, kInWarp, kDone };
+
+struct ThreadState {
+  State state = State::kNotStarted;
+  Site site;
+  // Which fiber it is on.
+  int fiber = -1;
+  uint64_t given = 0;
+};
+
+struct WarpState {
+  int waiting = 0;
+  // What the lanes gave to the exchange that was completed last.
+  uint64_t exchanged[kWarp];
+};
+
+// All launches of one host thread, one after the other. Fibers are kept: each runs one thread of the block to its end
+// or to a place where it has to wait, and then the next one.
+class Machine {
+ public:
+  cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void*, Thread&),
+                    const void* kernel);
+  void WaitForBlock(Site site);
+  uint64_t Exchange(uint64_t bits, int from, Site site);
+  void* SharedBytes(int64_t first, int64_t bytes);
+  [[noreturn]] void Fail(const std::string& what);
+
+  bool running = false;
+  bool reversed = false;
+
+ private:
+  struct Worker {
+    Machine* machine;
+    int number;
+    std::unique_ptr<Fiber> fiber;
+    // Which thread of the block it runs; -1: none.
+    int thread = -1;
+  };
+
+  static void WorkerMain(void* argument);
+  int InOrder(int i) const { return reversed ? threads_ - 1 - i : i; }
+  bool RunBlock();
+  int IdleWorker();
+  // Leaves the running thread until it is ready again.
+  void Pause(State state, Site site);
+  std::string Stuck() const;
+
+  int64_t blocks_ = 0;
+  int threads_ = 0;
+  int64_t shared_bytes_ = 0;
+  void (*body_)(const void*, Thread&) = nullptr;
+  const void* kernel_ = nullptr;
+
+  int64_t block_ = 0;
+  std::vector<ThreadState> states_;
+  std::vector<WarpState> warps_;
+  std::vector<uint64_t> shared_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  // Not started yet are those from here on, in the order of turns.
+  int next_ = 0;
+  int at_barrier_ = 0;
+  int done_ = 0;
+  int current_ = -1;
+  bool failed_ = false;
+  std::string message_;
+};
+
+Machine& ThisThread() {
+  thread_local Machine machine;
+  return machine;
+}
+
+std::string Describe(Site site) { return std::string(site.file) + ":" + std::to_string(site.line); }
+
+void Machine::WorkerMain(void* argument) {
+  auto* worker = static_cast<Worker*>(argument);
+  Machine& m = *worker->machine;
+  while (true) {
+    while (m.next_ < m.threads_) {
+      const int index = m.InOrder(m.next_++);
+      worker->thread = index;
+      m.current_ = index;
+      m.states_[index].fiber = worker->number;
+      Thread thread(index, m.threads_, m.block_, m.blocks_);
+      m.body_(m.kernel_, thread);
+      m.states_[index].state = State::kDone;
+      ++m.done_;
+    }
+    worker->thread = -1;
+    worker->fiber->Yield();
+  }
+}
+
+int Machine::IdleWorker() {
+  for (const auto& worker : workers_) {
+    if (worker->thread < 0) return worker->number;
+  }
+  auto worker = std::make_unique<Worker>();
+  worker->machine = this;
+  worker->number = static_cast<int>(workers_.size());
+  worker->fiber = std::make_unique<Fiber>(&Machine::WorkerMain, worker.get());
+  workers_.push_back(std::move(worker));
+  return workers_.back()->number;
+}
+
+std::string Machine::Stuck() const {
+  const ThreadState* first = nullptr;
+  int index = 0, waiting = 0;
+  for (int i = 0; i < threads_; ++i) {
+    if (states_[i].state != State::kAtBarrier && states_[i].state != State::kInWarp) continue;
+    ++waiting;
+    if (first == nullptr) {
+      first = &states_[i];
+      index = i;
+    }
+  }
+  return "threads wait for others that do not come: thread " + std::to_string(index) + " of block " +
+         std::to_string(block_) + " at " + Describe(first->site) + "; " + std::to_string(waiting) + " wait, " +
+         std::to_string(done_) + " of " + std::to_string(threads_) + " are done";
+}
+
+bool Machine::RunBlock() {
+  states_.assign(threads_, {});
+  warps_.assign(threads_ / kWarp, {});
+  std::memset(shared_.data(), 0xff, shared_.size() * sizeof(uint64_t));
+  next_ = at_barrier_ = done_ = 0;
+  while (done_ < threads_) {
+    // First all are started, then the ready ones go on in turns.
+    while (next_ < threads_ && !failed_) workers_[IdleWorker()]->fiber->Resume();
+    bool progress = false;
+    for (int i = 0; i < threads_ && !failed_; ++i) {
+      const int index = InOrder(i);
+      if (states_[index].state != State::kReady) continue;
+      progress = true;
+      current_ = index;
+      workers_[states_[index].fiber]->fiber->Resume();
+    }
+    if (failed_) return false;
+    if (!progress && done_ < threads_) {
+      message_ = Stuck();
+      failed_ = true;
+      return false;
+    }
+  }
+  return true;
+}
+
+cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void*, Thread&),
+                           const void* kernel) {
+  if (threads < kWarp || threads > kMaxThreads || threads % kWarp != 0) return "a block is up to 32 whole warps";
+  if (shared_bytes < 0 || shared_bytes > kMaxShared) return "a block has at most 163 KiB of shared memory";
+  running = true;
+  blocks_ = blocks;
+  threads_ = threads;
+  shared_bytes_ = shared_bytes;
+  body_ = body;
+  kernel_ = kernel;
+  failed_ = false;
+  // Exactly as long as asked for, so that nothing that lies behind is taken for shared memory.
+  shared_.assign((shared_bytes + 7) / 8, 0);
+  for (int64_t i = 0; i < blocks && !failed_; ++i) {
+    block_ = reversed ? blocks - 1 - i : i;
+    RunBlock();
+  }
+  running = false;
+  if (!failed_) return nullptr;
+  // What is left half-way is not gone on with.
+  workers_.clear();
+  return message_.c_str();
+}
+
+void Machine::Pause(State state, Site site) {
+  const int index = current_;
+  states_[index].state = state;
+  states_[index].site = site;
+  workers_[states_[index].fiber]->fiber->Yield();
+  // Back again; who resumed it has made it the current one.
+  states_[index].state = State::kReady;
+}
+
+void Machine::WaitForBlock(Site site) {
+  const int index = current_;
+  if (at_barrier_ > 0) {
+    for (int i = 0; i < threads_; ++i) {
+      if (states_[i].state == State::kAtBarrier && !(states_[i].site == site)) {
+        Fail("threads of a block wait at different barriers: thread " + std::to_string(index) + " of block " +
+             std::to_string(block_) + " at " + Describe(site) + ", thread " + std::to_string(i) + " at " +
+             Describe(states_[i].site));
+      }
+      if (states_[i].state == State::kAtBarrier) break;
+    }
+  }
+  if (++at_barrier_ < threads_) return Pause(State::kAtBarrier, site);
+  at_barrier_ = 0;
+  for (ThreadState& thread : states_) thread.state = State::kReady;
+}
+
+uint64_t Machine::Exchange(uint64_t bits, int from, Site site) {
+  const int index = current_, first = index / kWarp * kWarp;
+  WarpState& warp = warps_[index / kWarp];
+  if (warp.waiting > 0) {
+    for (int i = first; i < first + kWarp; ++i) {
+      if (states_[i].state == State::kInWarp && !(states_[i].site == site)) {
+        Fail("lanes of a warp shuffle at different places: thread " + std::to_string(index) + " of block " +
+             std::to_string(block_) + " at " + Describe(site) + ", thread " + std::to_string(i) + " at " +
+             Describe(states_[i].site));
+      }
+    }
+  }
+  states_[index].given = bits;
+  if (++warp.waiting < kWarp) {
+    Pause(State::kInWarp, site);
+  } else {
+    warp.waiting = 0;
+    for (int i = 0; i < kWarp; ++i) {
+      warp.exchanged[i] = states_[first + i].given;
+      states_[first + i].state = State::kReady;
+    }
+  }
+  return warp.exchanged[from];
+}
+
+void* Machine::SharedBytes(int64_t first, int64_t bytes) {
+  if (first < 0 || bytes < 0 || first > shared_bytes_ - bytes) {
+    Fail("shared memory out of range: bytes " + std::to_string(first) + " to " + std::to_string(first + bytes) +
+         " of " + std::to_string(shared_bytes_));
+  }
+  return reinterpret_cast<char*>(shared_.data()) + first;
+}
+
+void Machine::Fail(const std::string& what) {
+  // Outside a launch there is nobody to report to.
+  if (!running) {
+    std::fprintf(stderr, "%s\n", what.c_str());
+    std::abort();
+  }
+  if (!failed_) message_ = what;
+  failed_ = true;
+  while (true) workers_[states_[current_].fiber]->fiber->Yield();
+}
+
+}  // namespace
+
+void Fail(const char* what, int64_t value, int64_t limit) {
+  ThisThread().Fail(std::string(what) + ": " + std::to_string(value) + ", " + std::to_string(limit));
+}
+
+void Thread::WaitForBlock(const char* file, int line) { ThisThread().WaitForBlock({file, line}); }
+
+uint64_t Thread::ExchangeBits(uint64_t bits, int from, const char* file, int line) {
+  return ThisThread().Exchange(bits, from, {file, line});
+}
+
+void* Thread::SharedBytes(int64_t first, int64_t bytes) { return ThisThread().SharedBytes(first, bytes); }
+
+cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void* kernel, Thread& thread),
+                  const void* kernel) {
+  return ThisThread().Run(blocks, threads, shared_bytes, body, kernel);
+}
+
+void SetReversed(bool reversed) { ThisThread().reversed = reversed; }
+
+}  // namespace weft::emulation

@@ -1,0 +1,214 @@
+#include "executor/backends/cuda/kernels/emulation.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "executor/backends/cuda/kernels/rows.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Text(Outcome outcome) { return outcome == nullptr ? "" : outcome; }
+
+// A kernel whose work is a lambda of the test.
+template <typename F>
+struct Lambda {
+  static constexpr int kMaxThreads = 1024;
+  F f;
+  template <typename Thread>
+  void operator()(Thread& thread) const {
+    f(thread);
+  }
+};
+
+template <typename F>
+std::string Launch(int64_t blocks, int threads, int64_t shared, F f) {
+  return Text(LaunchKernel(Lambda<F>{f}, blocks, threads, shared, nullptr));
+}
+
+// Backwards and forwards.
+template <typename F>
+std::string LaunchBoth(int64_t blocks, int threads, int64_t shared, F f) {
+  emulation::SetReversed(true);
+  const std::string first = Launch(blocks, threads, shared, f);
+  emulation::SetReversed(false);
+  const std::string second = Launch(blocks, threads, shared, f);
+  EXPECT_EQ(first.empty(), second.empty()) << first << second;
+  return second;
+}
+
+TEST(Emulation, EveryThreadOfEveryBlockRunsOnce) {
+  std::vector<int> seen(5 * 64);
+  EXPECT_EQ(LaunchBoth(5, 64, 0, [&](auto& t) { ++seen[t.block() * t.count() + t.index()]; }), "");
+  EXPECT_THAT(seen, testing::Each(2));
+  EXPECT_EQ(Launch(0, 64, 0, [&](auto& t) { ++seen[0]; }), "");
+  EXPECT_EQ(seen[0], 2);
+}
+
+TEST(Emulation, BarriersSeparateWritesFromReads) {
+  std::vector<int> out(256);
+  EXPECT_EQ(LaunchBoth(1, 256, 256 * 4,
+                       [&](auto& t) {
+                         const auto shared = t.template Shared<int>(0, 256);
+                         for (int round = 0; round < 3; ++round) {
+                           shared[t.index()] = t.index() + round;
+                           t.Sync();
+                           out[t.index()] = shared[255 - t.index()];
+                           t.Sync();
+                         }
+                       }),
+            "");
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(out[i], 255 - i + 2);
+}
+
+TEST(Emulation, SumsOverWarpsAndBlocks) {
+  std::vector<double> sums(128), warp_sums(128);
+  EXPECT_EQ(LaunchBoth(1, 128, kBlockSumBytes,
+                       [&](auto& t) {
+                         warp_sums[t.index()] = WarpSum(t, static_cast<double>(t.index()));
+                         sums[t.index()] = BlockSum(t, static_cast<double>(t.index()));
+                         sums[t.index()] += BlockSum(t, 1.0);
+                       }),
+            "");
+  EXPECT_THAT(sums, testing::Each(127 * 64 + 128));
+  EXPECT_EQ(warp_sums[40], 32 * 32 + 31 * 16);
+}
+
+TEST(Emulation, LanesExchangeEvenIfTheyRunAhead) {
+  std::vector<int> out(64);
+  EXPECT_EQ(LaunchBoth(1, 64, 0,
+                       [&](auto& t) {
+                         int x = t.index();
+                         for (int i = 0; i < 40; ++i) x = t.Shuffle(x, (t.lane() + 1) % 32);
+                         out[t.index()] = x;
+                       }),
+            "");
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], i / 32 * 32 + (i + 40) % 32);
+}
+
+TEST(Emulation, FindsThreadsThatMissABarrier) {
+  EXPECT_THAT(LaunchBoth(3, 64, 0,
+                         [](auto& t) {
+                           if (t.index() != 17) t.Sync();
+                         }),
+              HasSubstr("63 wait, 1 of 64 are done"));
+}
+
+TEST(Emulation, FindsDifferentBarriers) {
+  // Not inside a macro: there everything is on one line.
+  const auto kernel = [](auto& t) {
+    if (t.index() < 32) {
+      t.Sync();
+    } else {
+      t.Sync();
+    }
+  };
+  EXPECT_THAT(LaunchBoth(1, 64, 0, kernel), HasSubstr("threads of a block wait at different barriers"));
+}
+
+TEST(Emulation, FindsShufflesWithoutAllLanes) {
+  EXPECT_THAT(LaunchBoth(1, 64, 0,
+                         [](auto& t) {
+                           if (t.lane() != 3) t.ShuffleXor(1, 1);
+                         }),
+              HasSubstr("threads wait for others that do not come"));
+
+  const auto kernel = [](auto& t) {
+    if (t.lane() < 8) {
+      t.ShuffleXor(1, 1);
+    } else {
+      t.Shuffle(1, 0);
+    }
+  };
+  EXPECT_THAT(LaunchBoth(1, 32, 0, kernel), HasSubstr("lanes of a warp shuffle at different places"));
+}
+
+TEST(Emulation, BoundsSharedMemory) {
+  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(0, 16)[16 + t.index()] = 1; }),
+              HasSubstr("shared memory out of range: element, of: 16, 16"));
+  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(4, 16)[0] = 1; }),
+              HasSubstr("bytes 4 to 68 of 64"));
+  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<double>(4, 1)[0] = 1; }), HasSubstr("not aligned"));
+  EXPECT_THAT(Launch(1, 32, int64_t{1} << 20, [](auto& t) {}), HasSubstr("163 KiB"));
+  float first = 0;
+  EXPECT_EQ(Launch(2, 32, 64, [&](auto& t) { first = t.template Shared<float>(0, 16)[3]; }), "");
+  EXPECT_TRUE(std::isnan(first));
+}
+
+TEST(Emulation, GoesOnAfterAFailure) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NE(Launch(1, 64, 0,
+                     [](auto& t) {
+                       if (t.index() > 5) t.Sync();
+                     }),
+              "");
+    std::vector<int> seen(64);
+    EXPECT_EQ(Launch(1, 64, 0,
+                     [&](auto& t) {
+                       t.Sync();
+                       ++seen[t.index()];
+                     }),
+              "");
+    EXPECT_THAT(seen, testing::Each(1));
+  }
+}
+
+TEST(Emulation, RefusesPartsOfWarpsAndLargeBlocks) {
+  EXPECT_NE(Launch(1, 33, 0, [](auto& t) {}), "");
+  EXPECT_NE(Launch(1, 2048, 0, [](auto& t) {}), "");
+  EXPECT_NE(Launch(int64_t{1} << 31, 32, 0, [](auto& t) {}), "");
+}
+
+TEST(Access, MovesEightElementsOfEveryType) {
+  for (const Type type : {Type::kFp64, Type::kFp32, Type::kBf16, Type::kFp16}) {
+    alignas(64) unsigned char from[128] = {}, to[128] = {};
+    const Array a{from, type}, b{to, type};
+    const double values[kBlock] = {0, 1, -2, 0.5, 1024, -0.125, 3, 7};
+    for (int i = 0; i < kBlock; ++i) Store<double>(a, 8 + i, values[i]);
+    const auto check = [&]<typename C>(C) {
+      C x[kBlock];
+      LoadBlock(a, 8, x);
+      for (int i = 0; i < kBlock; ++i) EXPECT_EQ(x[i], values[i]);
+      StoreBlock(b, 0, x);
+      for (int i = 0; i < kBlock; ++i) EXPECT_EQ(Load<double>(b, i), values[i]);
+      // Three elements from an odd place, which need no alignment.
+      LoadSome(a, 9, 3, false, x);
+      EXPECT_EQ(x[2], values[3]);
+      EXPECT_EQ(x[3], 0);
+      WriteSome(b, 1, 3, false, true, x);
+      EXPECT_EQ(Load<double>(b, 1), 2 * values[1]);
+      EXPECT_EQ(Load<double>(b, 4), values[4]);
+    };
+    check(1.0);
+    check(1.0f);
+  }
+}
+
+TEST(Access, FindsSixteenBytesThatAreNotAligned) {
+  alignas(64) float x[16] = {};
+  EXPECT_THAT(Launch(1, 32, 0,
+                     [&](auto& t) {
+                       float y[kBlock];
+                       LoadBlock(Array{x, Type::kFp32}, 1, y);
+                     }),
+              HasSubstr("not aligned"));
+}
+
+TEST(Numbers, DoublesAreRoundedOnce) {
+  // Just above the middle of two bf16 numbers, by less than a float's last place.
+  EXPECT_EQ(ToBf16(1 + 0x1p-8 + 0x1p-40).bits, 0x3f81);
+  EXPECT_EQ(ToBf16(1 + 0x1p-8).bits, 0x3f80);
+  EXPECT_EQ(ToFp16(1 + 0x1p-11 + 0x1p-40).bits, 0x3c01);
+  EXPECT_EQ(ToFp16(1 + 0x1p-11).bits, 0x3c00);
+  EXPECT_EQ(ToFp16(65520.0).bits, 0x7c00);
+  EXPECT_EQ(ToFloat(ToFp16(-0x1p-24f)), -0x1p-24f);
+}
+
+}  // namespace
+}  // namespace weft::cuda

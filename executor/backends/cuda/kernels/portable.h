@@ -1,0 +1,187 @@
+// What lets the source of a kernel compile twice: by nvcc for the device, and by a C++ compiler for the emulation of
+// CUDA's grids, blocks and warps on the host (emulation.h), where every kernel is tested without a GPU.
+//
+// A kernel is a plain struct: members are its arguments, `template <typename Thread> operator()(Thread& thread) const`
+// is what one thread does, `kMaxThreads` bounds the threads of its blocks. Blocks have one dimension and whole warps.
+// All that a thread knows of its surroundings it asks of `thread`:
+//   index() count() lane() warp() warps()       in its block
+//   block() blocks()                             of the grid
+//   Sync()                                       barrier of the block: all its threads come to it
+//   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
+//   Shared<T>(first_byte, elements)              part of the block's shared memory, indexed with []
+//   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
+
+#include <math.h>
+
+#include "executor/backends/cuda/kernels/numbers.h"
+#include "executor/backends/cuda/kernels/types.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include "executor/backends/cuda/kernels/emulation.h"
+#endif
+
+namespace weft::cuda {
+
+inline constexpr int kWarp = 32;
+
+// Sixteen bytes at a time: what the memory system likes.
+struct Words {
+  uint32_t word[4];
+};
+
+#ifdef __CUDACC__
+
+template <typename T>
+struct SharedArray {
+  T* data;
+  WEFT_DEVICE T& operator[](int64_t i) const { return data[i]; }
+};
+
+class DeviceThread {
+ public:
+  WEFT_DEVICE int index() const { return static_cast<int>(threadIdx.x); }
+  WEFT_DEVICE int count() const { return static_cast<int>(blockDim.x); }
+  WEFT_DEVICE int lane() const { return index() % kWarp; }
+  WEFT_DEVICE int warp() const { return index() / kWarp; }
+  WEFT_DEVICE int warps() const { return count() / kWarp; }
+  WEFT_DEVICE int64_t block() const { return blockIdx.x; }
+  WEFT_DEVICE int64_t blocks() const { return gridDim.x; }
+  WEFT_DEVICE void Sync() const { __syncthreads(); }
+  template <typename T>
+  WEFT_DEVICE T ShuffleXor(T x, int mask) const {
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+  }
+  template <typename T>
+  WEFT_DEVICE T Shuffle(T x, int lane) const {
+    return __shfl_sync(0xffffffffu, x, lane);
+  }
+  template <typename T>
+  WEFT_DEVICE SharedArray<T> Shared(int64_t first_byte, int64_t elements) const {
+    extern __shared__ __align__(16) unsigned char weft_shared[];
+    return {reinterpret_cast<T*>(weft_shared + first_byte)};
+  }
+  WEFT_DEVICE int32_t AtomicAdd(int32_t* p, int32_t x) const { return atomicAdd(p, x); }
+};
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::kMaxThreads) RunKernel(const __grid_constant__ Kernel kernel) {
+  DeviceThread thread;
+  kernel(thread);
+}
+
+// Enqueues on a cudaStream_t. No blocks: nothing to do.
+template <typename Kernel>
+Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
+  if (blocks <= 0) return nullptr;
+  if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
+    return "a launch of a grid or block that is too large, or of parts of warps";
+  }
+  // More than this a kernel has to ask for.
+  if (shared_bytes > 48 * 1024) {
+    const cudaError_t error = cudaFuncSetAttribute(RunKernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) return cudaGetErrorString(error);
+  }
+  RunKernel<Kernel><<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes),
+                      static_cast<cudaStream_t>(stream)>>>(kernel);
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+WEFT_DEVICE Words LoadWords(const void* p) {
+  const uint4 words = *static_cast<const uint4*>(p);
+  return {{words.x, words.y, words.z, words.w}};
+}
+WEFT_DEVICE void StoreWords(void* p, const Words& words) {
+  *static_cast<uint4*>(p) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
+}
+
+WEFT_DEVICE double DoubleOf(uint32_t low, uint32_t high) {
+  return __hiloint2double(static_cast<int>(high), static_cast<int>(low));
+}
+WEFT_DEVICE uint32_t LowWord(double x) { return static_cast<uint32_t>(__double2loint(x)); }
+WEFT_DEVICE uint32_t HighWord(double x) { return static_cast<uint32_t>(__double2hiint(x)); }
+
+// a / b where b is positive; 0 for b beyond 2^126.
+WEFT_DEVICE float Quotient(float a, float b) { return __fdividef(a, b); }
+
+#else
+
+// Enqueues nothing: it has run when this returns. The stream is not looked at.
+template <typename Kernel>
+Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
+  if (blocks <= 0) return nullptr;
+  if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
+    return "a launch of a grid or block that is too large, or of parts of warps";
+  }
+  const auto body = [](const void* arguments, emulation::Thread& thread) {
+    (*static_cast<const Kernel*>(arguments))(thread);
+  };
+  return emulation::Run(blocks, threads, shared_bytes, body, &kernel);
+}
+
+inline Words LoadWords(const void* p) {
+  emulation::CheckAlignment(p, 16);
+  Words words;
+  memcpy(&words, p, sizeof(words));
+  return words;
+}
+inline void StoreWords(void* p, const Words& words) {
+  emulation::CheckAlignment(p, 16);
+  memcpy(p, &words, sizeof(words));
+}
+
+inline double DoubleOf(uint32_t low, uint32_t high) {
+  const uint64_t bits = uint64_t{high} << 32 | low;
+  double x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+inline uint64_t BitsOfDouble(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+inline uint32_t LowWord(double x) { return static_cast<uint32_t>(BitsOfDouble(x)); }
+inline uint32_t HighWord(double x) { return static_cast<uint32_t>(BitsOfDouble(x) >> 32); }
+
+inline float Quotient(float a, float b) { return a / b; }
+
+#endif
+
+WEFT_DEVICE double Quotient(double a, double b) { return a / b; }
+WEFT_DEVICE float Exp(float x) { return expf(x); }
+WEFT_DEVICE double Exp(double x) { return exp(x); }
+WEFT_DEVICE float Log(float x) { return logf(x); }
+WEFT_DEVICE double Log(double x) { return log(x); }
+WEFT_DEVICE float Sqrt(float x) { return sqrtf(x); }
+WEFT_DEVICE double Sqrt(double x) { return sqrt(x); }
+WEFT_DEVICE float Erfc(float x) { return erfcf(x); }
+WEFT_DEVICE double Erfc(double x) { return erfc(x); }
+template <typename T>
+WEFT_DEVICE T Least(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+WEFT_DEVICE T Largest(T a, T b) {
+  return a < b ? b : a;
+}
+
+// Quotient and remainder of numbers that are not negative; 64-bit division is slow on a GPU, and mostly not needed.
+WEFT_DEVICE int64_t Divide(int64_t a, int64_t b) {
+  if (((static_cast<uint64_t>(a) | static_cast<uint64_t>(b)) >> 32) == 0) {
+    return static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b));
+  }
+  return a / b;
+}
+WEFT_DEVICE int64_t Modulo(int64_t a, int64_t b) { return a - Divide(a, b) * b; }
+
+inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_

@@ -1,0 +1,95 @@
+// Sums over rows of a matrix: a row belongs to a warp, or to a whole block. The order of additions depends on the
+// number of columns only.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROWS_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROWS_H_
+
+#include "executor/backends/cuda/kernels/access.h"
+
+namespace weft::cuda {
+
+// Every lane gets the sum, the same bits.
+template <typename C, typename Thread>
+WEFT_DEVICE C WarpSum(Thread& thread, C x) {
+#pragma unroll
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) x += thread.ShuffleXor(x, mask);
+  return x;
+}
+
+template <typename C, typename Thread>
+WEFT_DEVICE C WarpLargest(Thread& thread, C x) {
+#pragma unroll
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) x = Largest(x, thread.ShuffleXor(x, mask));
+  return x;
+}
+
+// Shared memory that BlockSum needs.
+inline constexpr int64_t kBlockSumBytes = 32 * 8;
+
+// Every thread gets the sum over the block. Uses the first kBlockSumBytes of shared memory.
+template <typename C, typename Thread>
+WEFT_DEVICE C BlockSum(Thread& thread, C x) {
+  x = WarpSum(thread, x);
+  const auto sums = thread.template Shared<C>(0, thread.warps());
+  thread.Sync();
+  if (thread.lane() == 0) sums[thread.warp()] = x;
+  thread.Sync();
+  C total = 0;
+  for (int i = 0; i < thread.warps(); ++i) total += sums[i];
+  return total;
+}
+
+// How rows are dealt to a grid.
+struct RowLayout {
+  int threads = 0;
+  // A row to every warp instead of one to the block.
+  bool per_warp = false;
+  int64_t blocks = 0;
+  // Blocks of eight elements that each thread holds of a row; 0: too many for registers.
+  int held = 0;
+
+  static RowLayout Of(int64_t rows, int64_t columns) {
+    constexpr int kThreads = 256, kMostThreads = 512;
+    RowLayout layout;
+    layout.per_warp = columns <= kWarp * kBlock * 4;
+    if (layout.per_warp) {
+      layout.threads = kThreads;
+      layout.blocks = CeilDivide(rows, kThreads / kWarp);
+      layout.held = columns <= kWarp * kBlock * 2 ? 2 : 4;
+      return layout;
+    }
+    layout.blocks = rows;
+    layout.held = columns <= kMostThreads * kBlock * 2 ? 2 : columns <= kMostThreads * kBlock * 4 ? 4 : 0;
+    const int64_t each = kBlock * (layout.held == 0 ? 4 : layout.held);
+    const int64_t threads = CeilDivide(CeilDivide(columns, each), kWarp) * kWarp;
+    layout.threads = static_cast<int>(threads < kMostThreads ? threads : kMostThreads);
+    return layout;
+  }
+};
+
+// A thread's share of a row.
+template <typename Thread>
+struct RowShare {
+  Thread& thread;
+  bool per_warp;
+  int team;
+  int place;
+  int64_t row;
+
+  WEFT_DEVICE RowShare(Thread& of, bool by_warp)
+      : thread(of),
+        per_warp(by_warp),
+        team(by_warp ? kWarp : of.count()),
+        place(by_warp ? of.lane() : of.index()),
+        row(by_warp ? of.block() * of.warps() + of.warp() : of.block()) {}
+
+  template <typename C>
+  WEFT_DEVICE C Sum(C x) const {
+    return per_warp ? WarpSum(thread, x) : BlockSum(thread, x);
+  }
+  // First element of the thread's i-th eight.
+  WEFT_DEVICE int64_t First(int i) const { return (static_cast<int64_t>(i) * team + place) * kBlock; }
+};
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROWS_H_
