@@ -56,7 +56,7 @@ namespace {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(Device* device, Libraries libraries) : resources_(device, std::move(libraries)) {}
+  CudaBackend(ComputeDevice* device, Libraries libraries) : resources_(device, std::move(libraries)) {}
 
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                    const StepContext& context) override {
@@ -101,7 +101,7 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(Device* device, Libraries libraries,
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(ComputeDevice* device, Libraries libraries,
                                                      const BackendOptions& options) {
   if (libraries.matmul == nullptr) return absl::InvalidArgumentError("a CUDA backend without matrix products");
   auto backend = std::make_unique<CudaBackend>(device, std::move(libraries));

@@ -22,7 +22,7 @@ struct Libraries {
 };
 
 // `device` outlives it. With a program in the options its memory is allocated and its libraries are prepared here.
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(Device* device, Libraries libraries,
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(ComputeDevice* device, Libraries libraries,
                                                      const BackendOptions& options);
 
 // Whether the backend has a kernel; GROUP_* are collectives, which no backend runs.

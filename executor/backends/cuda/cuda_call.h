@@ -24,10 +24,10 @@ namespace weft::cuda {
 
 // Lives as long as the backend.
 struct Resources {
-  explicit Resources(Device* on, Libraries with)
+  explicit Resources(ComputeDevice* on, Libraries with)
       : device(on), libraries(std::move(with)), scratch(on), staging(on), angles(on) {}
 
-  Device* device;
+  ComputeDevice* device;
   Libraries libraries;
   ScratchMemory scratch;
   Staging staging;

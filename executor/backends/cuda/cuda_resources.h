@@ -17,7 +17,7 @@ namespace weft::cuda {
 // Device memory for one kernel's use, per stream: what is on it when the next kernel of the stream runs is its own.
 class ScratchMemory {
  public:
-  explicit ScratchMemory(Device* device) : device_(device) {}
+  explicit ScratchMemory(ComputeDevice* device) : device_(device) {}
 
   // At least so many bytes, aligned to 256; what was there before is gone. Allocates if that was never asked for.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
@@ -29,7 +29,7 @@ class ScratchMemory {
     void* data = nullptr;
     int64_t bytes = 0;
   };
-  Device* device_;
+  ComputeDevice* device_;
   int64_t least_ = 0;
   std::map<int, Block> blocks_;
 };
@@ -37,7 +37,7 @@ class ScratchMemory {
 // Bytes that the host makes and a stream copies to the device.
 class Staging {
  public:
-  explicit Staging(Device* device) : device_(device) {}
+  explicit Staging(ComputeDevice* device) : device_(device) {}
 
   // Calls `fill` with pinned memory of so many bytes, then enqueues their copy to `to`.
   absl::Status Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill);
@@ -51,7 +51,7 @@ class Staging {
     int64_t bytes = 0;
     int event = -1;
   };
-  Device* device_;
+  ComputeDevice* device_;
   int64_t least_ = 0;
   int next_ = 0;
   std::array<Slot, kSlots> slots_;

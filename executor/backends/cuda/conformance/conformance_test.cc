@@ -55,7 +55,7 @@ bool Keeps(const ConformanceCase& c, int output) {
 class DeviceCopies {
  public:
   // `bytes` large enough for any case.
-  explicit DeviceCopies(Device* device) : device_(device) {}
+  explicit DeviceCopies(ComputeDevice* device) : device_(device) {}
 
   absl::StatusOr<void*> Place(Tensor& tensor) {
     if (memory_ == nullptr) {
@@ -79,7 +79,7 @@ class DeviceCopies {
 
  private:
   static constexpr int64_t kBytes = int64_t{256} << 20;
-  Device* device_;
+  ComputeDevice* device_;
   char* memory_ = nullptr;
   int64_t used_ = 0;
 };
@@ -88,7 +88,7 @@ class DeviceCopies {
 absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std::vector<Tensor>& out) {
   Machine& machine = TheMachine();
   static auto* copies = new DeviceCopies(machine.device.get());
-  static const int stream = machine.device->NewStream(Device::Priority::kNormal).value();
+  static const int stream = machine.device->NewStream(ComputeDevice::Priority::kNormal).value();
   static const int event = machine.device->NewEvent(false).value();
   std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
   std::vector<TensorView> in_views, out_views;

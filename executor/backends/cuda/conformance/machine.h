@@ -11,7 +11,7 @@
 namespace weft::cuda {
 
 struct Machine {
-  std::unique_ptr<Device> device;
+  std::unique_ptr<ComputeDevice> device;
   std::unique_ptr<Backend> backend;
   // Threads and blocks take their turns the other way around from now on; null: they take no turns.
   void (*set_reversed)(bool reversed) = nullptr;
