@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "executor/channels.h"
+#include "executor/figure_steps.h"
 #include "proto/mesh.h"
 #include "proto/sample_rows.h"
 #include "proto/status.h"
@@ -113,8 +114,7 @@ class Preparer {
       for (const int step : out_.actions[i].last_detached) out_.actions[i].steps[step].awaited = true;
     }
     if (out_.backward_queue >= 0) OrderQueues();
-    FindResults();
-    return absl::OkStatus();
+    return MarkFigures(program_, rank_, arena_, out_);
   }
 
  private:
@@ -410,55 +410,6 @@ class Preparer {
     target.stream_of.push_back(stream);
     if (std::find(target.streams.begin(), target.streams.end(), stream) == target.streams.end()) {
       target.streams.push_back(stream);
-    }
-  }
-
-  // The body action that writes a buffer of the role last, and the buffer.
-  const Buffer* FindWriter(BufferRole role, bool PreparedAction::* flag) {
-    const Buffer* result = nullptr;
-    int writer = -1;
-    for (int i = 0; i < static_cast<int>(out_.actions.size()); ++i) {
-      const PreparedAction& prepared = out_.actions[i];
-      if (prepared.list != kBodyList || prepared.action->if_exceeded()) continue;
-      auto consider = [&](int buffer) {
-        if (t_->buffers(buffer).role() != role) return;
-        result = &t_->buffers(buffer);
-        writer = i;
-      };
-      for (int buffer : prepared.action->destinations()) consider(buffer);
-      if (!IsCompute(*prepared.action)) continue;
-      const Segment& segment = program_.segments(prepared.action->segment());
-      for (int o = 0; o < segment.operands_size(); ++o) {
-        if (segment.operands(o).access() != READ) consider(prepared.action->operands(o));
-      }
-    }
-    if (writer >= 0) out_.actions[writer].*flag = true;
-    return result;
-  }
-
-  void FindResults() {
-    const Buffer* losses = FindWriter(LOSSES, &PreparedAction::writes_losses);
-    if (losses == nullptr) losses = FindWriter(LOCAL_LOSSES, &PreparedAction::writes_losses);
-    if (losses != nullptr) {
-      out_.losses =
-          absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(*losses)), Product(losses->shape()));
-    }
-    const Buffer* scale = FindWriter(LOSS_SCALE, &PreparedAction::writes_scale);
-    if (scale != nullptr) out_.loss_scale = reinterpret_cast<const double*>(arena_.Data(*scale));
-    for (const Segment& segment : program_.segments()) {
-      for (const Step& step : segment.steps()) {
-        if (step.kernel() == NORM_TOTAL) out_.fixed_loss_scale = step.attributes().loss_scale();
-      }
-    }
-    const Buffer* norm = FindWriter(NORM, &PreparedAction::writes_norm);
-    if (norm != nullptr) {
-      out_.norm = reinterpret_cast<const double*>(arena_.Data(*norm));
-      return;
-    }
-    const Buffer* norms = FindWriter(NORMS, &PreparedAction::writes_norm);
-    if (norms != nullptr) {
-      out_.norms = {arena_.Data(*norms), norms->dtype(),
-                    absl::MakeConstSpan(norms->shape().data(), norms->shape_size())};
     }
   }
 

@@ -12,6 +12,7 @@
 #include "executor/arena.h"
 #include "executor/backend.h"
 #include "executor/collective.h"
+#include "executor/printed_figures.h"
 #include "proto/program.pb.h"
 
 namespace weft {
@@ -27,6 +28,8 @@ struct PreparedStep {
   std::unique_ptr<PreparedCollective> collective;
   // Whether a step on another stream may wait for it.
   bool awaited = false;
+  // What it completes: bits of Figure.
+  uint8_t figures = 0;
   absl::Span<const TensorView> inputs;
   absl::Span<const TensorView> outputs;
   // Earlier steps of the segment on other streams; those on its own stream are over anyway.
@@ -64,9 +67,6 @@ struct PreparedAction {
   int64_t finished = 0;
   // Whether an action on another stream may wait for it.
   bool awaited = false;
-  bool writes_losses = false;
-  bool writes_norm = false;
-  bool writes_scale = false;
   // One of its dependencies is a RECV.
   bool awaits_recv = false;
   // In a message-driven program: when it was finished last.
@@ -130,13 +130,9 @@ struct PreparedProgram {
   int backward_queue = -1;
   std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
-  // What LOSSES and NORM hold; empty and null if no action of the body writes them. Losses are those of all data
-  // coordinates in turn. A rank that updates nothing has no NORM, but NORMS: the squares by tensor.
-  absl::Span<const double> losses;
-  const double* norm = nullptr;
-  TensorView norms;
-  // Loss scaling (rule P11): what a dynamic scale is now, null if there is none; and a fixed one, 0 = none.
-  const double* loss_scale = nullptr;
+  // Where the steps with `figures` leave them.
+  Figures figures;
+  // Loss scaling (rule P11): a fixed scale, 0 = none.
   double fixed_loss_scale = 0;
   // What PreparedStep's spans point into.
   std::vector<TensorView> views;
