@@ -4,43 +4,55 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "executor/device.h"
 #include "proto/program.pb.h"
 
 namespace weft {
 
 class Arena {
  public:
-  // ResourceExhausted if the memory is not to be had. Every page is touched here, none for the first time in a step.
-  static absl::StatusOr<std::unique_ptr<Arena>> Allocate(int64_t device_bytes, int64_t host_bytes) {
-    std::unique_ptr<Arena> arena(new Arena);
-    const int64_t sizes[2] = {device_bytes, host_bytes};
-    for (int place = 0; place < 2; ++place) {
+  // On `device`, which outlives it and frees the memory. ResourceExhausted if that is not to be had.
+  static absl::StatusOr<std::unique_ptr<Arena>> Allocate(ComputeDevice* device, int64_t device_bytes,
+                                                         int64_t host_bytes) {
+    std::unique_ptr<Arena> arena(new Arena(device));
+    const std::pair<Place, int64_t> sizes[2] = {{DEVICE, device_bytes}, {HOST, host_bytes}};
+    for (const auto& [place, bytes] : sizes) {
       // To the byte what was planned.
-      if (sizes[place] <= 0) continue;
-      void* memory = nullptr;
-      if (posix_memalign(&memory, kPage, static_cast<size_t>(sizes[place])) != 0) {
-        return absl::ResourceExhaustedError(absl::StrCat("cannot allocate an arena of ", sizes[place], " bytes"));
+      if (bytes <= 0) continue;
+      const absl::StatusOr<void*> memory = device->Allocate(place, bytes);
+      if (!memory.ok()) {
+        return absl::Status(memory.status().code(),
+                            absl::StrCat("no arena of ", bytes, " bytes", place == HOST ? " of host memory: " : ": ",
+                                         memory.status().message()));
       }
-      arena->memory_[place].reset(static_cast<std::byte*>(memory));
-      std::memset(memory, 0, static_cast<size_t>(sizes[place]));
+      arena->memory_[place == HOST] = static_cast<std::byte*>(*memory);
     }
     return arena;
   }
+  // On a host device of its own.
+  static absl::StatusOr<std::unique_ptr<Arena>> Allocate(int64_t device_bytes, int64_t host_bytes) {
+    std::unique_ptr<ComputeDevice> host = MakeHostDevice();
+    absl::StatusOr<std::unique_ptr<Arena>> arena = Allocate(host.get(), device_bytes, host_bytes);
+    if (arena.ok()) (*arena)->own_device_ = std::move(host);
+    return arena;
+  }
 
-  std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST].get() + buffer.offset(); }
+  ComputeDevice& device() const { return *device_; }
+  // In the device's memory: the host reads and writes it by copies (ComputeDevice::CopyNow) only.
+  std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST] + buffer.offset(); }
 
  private:
-  static constexpr int64_t kPage = 4096;
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte[], Free> memory_[2];
+  explicit Arena(ComputeDevice* device) : device_(device) {}
+
+  ComputeDevice* device_;
+  std::unique_ptr<ComputeDevice> own_device_;
+  std::byte* memory_[2] = {nullptr, nullptr};
 };
 
 }  // namespace weft

@@ -285,7 +285,8 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
   // All ranks' scales are equal.
   if (endpoint.rank() != 0) return absl::OkStatus();
-  return Commit(options, program, step, state.LossScale(), files, temporary);
+  WEFT_ASSIGN_OR_RETURN(const std::optional<LossScaleState> scale, state.LossScale());
+  return Commit(options, program, step, scale, files, temporary);
 }
 
 absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory) {
@@ -342,9 +343,9 @@ absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
 
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
                             RankState* state) {
-  state->ResetLossScale();
+  WEFT_RETURN_IF_ERROR(state->ResetLossScale());
   if (const CheckpointLossScale& scale = manifest.loss_scale(); manifest.has_loss_scale()) {
-    state->SetLossScale({scale.scale(), scale.steady(), scale.skipped()});
+    WEFT_RETURN_IF_ERROR(state->SetLossScale({scale.scale(), scale.steady(), scale.skipped()}));
   }
   struct Place {
     size_t file;

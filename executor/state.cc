@@ -1,8 +1,8 @@
 #include "executor/state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,6 +14,9 @@
 
 namespace weft {
 namespace {
+
+// What is copied to or from the device at once where a buffer is made up on the host.
+constexpr int64_t kStagingBytes = int64_t{8} << 20;
 
 // Roles that hold the part, the leading copy first: the others are roundings of it.
 std::vector<BufferRole> RolesOf(StatePart part) {
@@ -115,53 +118,74 @@ RankState::RankState(const Program& program, int rank, const Arena* arena)
 
 const Buffer* RankState::Find(int tensor, StatePart part) const { return FindBuffer(*template_, tensor, part); }
 
-double* RankState::LossScaleData() const {
+std::byte* RankState::LossScaleData() const {
   for (const Buffer& buffer : template_->buffers()) {
-    if (buffer.role() == LOSS_SCALE) return reinterpret_cast<double*>(arena_->Data(buffer));
+    if (buffer.role() == LOSS_SCALE) return arena_->Data(buffer);
   }
   return nullptr;
 }
 
-std::optional<LossScaleState> RankState::LossScale() const {
-  const double* data = LossScaleData();
-  if (data == nullptr) return std::nullopt;
+absl::StatusOr<std::optional<LossScaleState>> RankState::LossScale() const {
+  const std::byte* from = LossScaleData();
+  if (from == nullptr) return std::optional<LossScaleState>();
+  double data[3];
+  WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(data, from, sizeof(data)));
   return LossScaleState{data[0], static_cast<int64_t>(data[1]), static_cast<int64_t>(data[2])};
 }
 
-void RankState::SetLossScale(const LossScaleState& state) {
-  double* data = LossScaleData();
-  if (data == nullptr) return;
-  data[0] = state.scale;
-  data[1] = static_cast<double>(state.steady);
-  data[2] = static_cast<double>(state.skipped);
+absl::Status RankState::SetLossScale(const LossScaleState& state) {
+  std::byte* to = LossScaleData();
+  if (to == nullptr) return absl::OkStatus();
+  const double data[3] = {state.scale, static_cast<double>(state.steady), static_cast<double>(state.skipped)};
+  return arena_->device().CopyNow(to, data, sizeof(data));
 }
 
-void RankState::ResetLossScale() { SetLossScale({.scale = FirstLossScale(program_)}); }
+absl::Status RankState::ResetLossScale() { return SetLossScale({.scale = FirstLossScale(program_)}); }
+
+absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
+  const std::vector<std::byte> zeros(std::min(buffer.bytes() - from, kStagingBytes));
+  for (int64_t done = from; done < buffer.bytes(); done += zeros.size()) {
+    const int64_t bytes = std::min<int64_t>(buffer.bytes() - done, zeros.size());
+    WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer) + done, zeros.data(), bytes));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RankState::Initialize() {
-  ResetLossScale();
+  WEFT_RETURN_IF_ERROR(ResetLossScale());
   // In pieces, so that a large embedding needs no second copy.
-  constexpr int64_t kPiece = 1 << 20;
   std::vector<float> values;
+  std::vector<std::byte> staging;
   for (const Buffer& buffer : template_->buffers()) {
-    if (buffer.role() == MOMENT1 || buffer.role() == MOMENT2) {
-      std::memset(arena_->Data(buffer), 0, buffer.bytes());
-    }
+    if (buffer.role() == MOMENT1 || buffer.role() == MOMENT2) WEFT_RETURN_IF_ERROR(Clear(buffer, 0));
     if (buffer.role() != PARAM && buffer.role() != MASTER) continue;
     const LogicalTensor& tensor = program_.tensors(buffer.tensor());
     const int64_t size = DTypeBytes(buffer.dtype());
     WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
-    std::byte* to = arena_->Data(buffer);
-    std::memset(to + piece.count * size, 0, buffer.bytes() - piece.count * size);
+    // Runs follow one another in the buffer: `staging` is what comes behind the `copied` bytes.
+    int64_t copied = 0;
+    staging.clear();
+    const auto flush = [&]() -> absl::Status {
+      const int64_t bytes = staging.size(), to = std::exchange(copied, copied + bytes);
+      const absl::Status status = arena_->device().CopyNow(arena_->Data(buffer) + to, staging.data(), bytes);
+      staging.clear();
+      return status;
+    };
     for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
-      for (int64_t done = 0; done < run.count; done += kPiece) {
-        values.resize(std::min(kPiece, run.count - done));
+      for (int64_t done = 0; done < run.count; done += values.size()) {
+        const int64_t room = std::max<int64_t>(1, (kStagingBytes - static_cast<int64_t>(staging.size())) / size);
+        values.resize(std::min(room, run.count - done));
         InitialValues(program_.recipe().seed(), buffer.tensor(), tensor, run.logical + done, absl::MakeSpan(values));
+        const size_t filled = staging.size();
+        staging.resize(filled + values.size() * size);
         WEFT_RETURN_IF_ERROR(ConvertFloats(
             FP32, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)),
-            buffer.dtype(), absl::MakeSpan(to + (run.position + done) * size, values.size() * size)));
+            buffer.dtype(), absl::MakeSpan(staging).subspan(filled)));
+        if (static_cast<int64_t>(staging.size()) > kStagingBytes - size) WEFT_RETURN_IF_ERROR(flush());
       }
     }
+    WEFT_RETURN_IF_ERROR(flush());
+    WEFT_RETURN_IF_ERROR(Clear(buffer, copied));
   }
   return absl::OkStatus();
 }
@@ -177,7 +201,7 @@ absl::StatusOr<TensorData> RankState::Read(int tensor, StatePart part) const {
   if (piece != WholePiece(logical.shape())) data.shape = {piece.count};
   // The piece, then padding.
   data.bytes.resize(piece.count * DTypeBytes(data.dtype));
-  if (!data.bytes.empty()) std::memcpy(data.bytes.data(), arena_->Data(*buffer), data.bytes.size());
+  WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(data.bytes.data(), arena_->Data(*buffer), data.bytes.size()));
   return data;
 }
 
@@ -199,14 +223,15 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
     if (buffer.tensor() != tensor || std::find(roles.begin(), roles.end(), buffer.role()) == roles.end()) continue;
     WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
     const int64_t size = DTypeBytes(buffer.dtype());
-    std::byte* to = arena_->Data(buffer);
+    // With the padding behind it.
+    std::vector<std::byte> staging(buffer.bytes());
     for (const TensorRun& run : RunsOf(piece, logical.shape())) {
       WEFT_RETURN_IF_ERROR(ConvertFloats(
           leading->dtype(),
           absl::MakeConstSpan(leading_bytes).subspan(run.logical * leading_size, run.count * leading_size),
-          buffer.dtype(), absl::MakeSpan(to + run.position * size, run.count * size)));
+          buffer.dtype(), absl::MakeSpan(staging).subspan(run.position * size, run.count * size)));
     }
-    std::memset(to + piece.count * size, 0, buffer.bytes() - piece.count * size);
+    WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), staging.data(), staging.size()));
   }
   return absl::OkStatus();
 }

@@ -64,10 +64,10 @@ class RankState {
   absl::Status Initialize();
 
   // Nothing if the rank has no dynamic loss scale; then setting it does nothing.
-  std::optional<LossScaleState> LossScale() const;
-  void SetLossScale(const LossScaleState& state);
+  absl::StatusOr<std::optional<LossScaleState>> LossScale() const;
+  absl::Status SetLossScale(const LossScaleState& state);
   // To its first value.
-  void ResetLossScale();
+  absl::Status ResetLossScale();
 
   // All of the tensor or a piece of it.
   bool Holds(int tensor, StatePart part) const { return Find(tensor, part) != nullptr; }
@@ -80,7 +80,9 @@ class RankState {
  private:
   const Buffer* Find(int tensor, StatePart part) const;
   // Null if the rank has none.
-  double* LossScaleData() const;
+  std::byte* LossScaleData() const;
+  // Zeros from this byte of the buffer on.
+  absl::Status Clear(const Buffer& buffer, int64_t from);
 
   const Program& program_;
   const int rank_;
