@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,25 +26,36 @@ class HostDevice : public ComputeDevice {
     if (bytes < 0 || posix_memalign(&memory, kPage, static_cast<size_t>(bytes)) != 0) {
       return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes, " bytes"));
     }
-    memory_.emplace_back(memory);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      memory_.emplace_back(memory);
+    }
     // Every page is touched here, none for the first time in a step.
     std::memset(memory, 0, static_cast<size_t>(bytes));
     return memory;
   }
 
-  absl::StatusOr<int> NewStream(Priority) override { return streams_++; }
+  absl::StatusOr<int> NewStream(Priority) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return streams_++;
+  }
   absl::StatusOr<int> NewEvent(bool) override {
+    std::lock_guard<std::mutex> lock(mutex_);
     times_.push_back(0);
     return static_cast<int>(times_.size()) - 1;
   }
   absl::Status Record(int event, int) override {
+    std::lock_guard<std::mutex> lock(mutex_);
     times_[event] = MonotonicNanoseconds();
     return absl::OkStatus();
   }
   absl::Status Wait(int, int) override { return absl::OkStatus(); }
   absl::StatusOr<bool> Finished(int) override { return true; }
   absl::Status Synchronize(int) override { return absl::OkStatus(); }
-  absl::StatusOr<int64_t> TimeOf(int event) override { return times_[event]; }
+  absl::StatusOr<int64_t> TimeOf(int event) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return times_[event];
+  }
 
   absl::Status Copy(int, void* to, const void* from, int64_t bytes) override { return CopyNow(to, from, bytes); }
   absl::Status Clear(int, void* to, int64_t bytes) override {
@@ -70,6 +82,8 @@ class HostDevice : public ComputeDevice {
   }
 
  private:
+  // Ranks may share the device.
+  std::mutex mutex_;
   std::vector<std::unique_ptr<void, Free>> memory_;
   int streams_ = 0;
   std::vector<int64_t> times_;

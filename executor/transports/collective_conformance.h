@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <vector>
@@ -14,17 +15,22 @@
 #include "absl/strings/str_cat.h"
 #include "executor/collective.h"
 #include "executor/transport.h"
+#include "executor/transports/conformance_rank.h"
 #include "proto/status.h"
 
 namespace weft {
 
 // Of `members` ranks: an all-reduce, an all-gather and a reduce-scatter of float buffers of `share` elements per
 // member, all under way at once.
-inline absl::Status CollectivesConform(Endpoint& endpoint, const CollectiveEntry& algorithm, int64_t share) {
+inline absl::Status CollectivesConform(ConformanceRank& rank, const CollectiveEntry& algorithm, int64_t share) {
+  Endpoint& endpoint = rank.endpoint();
+  rank.Reset();
   const int members = endpoint.size(), self = endpoint.rank();
   struct Job {
     CollectiveKind kind;
-    std::vector<float> source, destination, expected;
+    ConformanceRank::Memory source, destination;
+    std::vector<float> expected;
+    int stream = -1;
     std::unique_ptr<Communicator> communicator;
     std::unique_ptr<PreparedCollective> collective;
     bool done = false;
@@ -37,28 +43,39 @@ inline absl::Status CollectivesConform(Endpoint& endpoint, const CollectiveEntry
     return total;
   };
   std::vector<Job> jobs;
+  std::deque<Transfer> sends, receives;
   for (const CollectiveKind kind : kCollectiveKinds) {
     Job& job = jobs.emplace_back();
     job.kind = kind;
     const int64_t elements = kind == CollectiveKind::kAllGather ? share : share * members;
-    for (int64_t i = 0; i < elements; ++i) job.source.push_back(value(self, i));
+    WEFT_ASSIGN_OR_RETURN(job.source, rank.NewMemory(elements * 4));
+    for (int64_t i = 0; i < elements; ++i) reinterpret_cast<float*>(job.source.host)[i] = value(self, i);
     for (int64_t i = 0; i < share * members; ++i) {
       if (kind == CollectiveKind::kAllReduce) job.expected.push_back(sum(i));
       if (kind == CollectiveKind::kAllGather) job.expected.push_back(value(static_cast<int>(i / share), i % share));
       if (kind == CollectiveKind::kReduceScatter && i / share == self) job.expected.push_back(sum(i) + 5);
     }
-    job.destination.assign(job.expected.size(), 5);
+    const int64_t results = static_cast<int64_t>(job.expected.size());
+    WEFT_ASSIGN_OR_RETURN(job.destination, rank.NewMemory(results * 4));
+    std::fill_n(reinterpret_cast<float*>(job.destination.host), results, 5.0f);
+    job.stream = rank.Stream(static_cast<int>(jobs.size()));
     std::vector<CollectivePeer> peers;
     for (int m = 0; m < members; ++m) peers.push_back({m, 20 + static_cast<int>(jobs.size())});
-    WEFT_ASSIGN_OR_RETURN(job.communicator, Communicator::Create(std::move(peers), self));
+    WEFT_ASSIGN_OR_RETURN(job.communicator, Communicator::Create(std::move(peers), self,
+                                                                 {.device = rank.device(), .stream = job.stream}));
     WEFT_ASSIGN_OR_RETURN(job.collective,
                           job.communicator->Prepare(algorithm, kind,
-                                                    {{job.source.data(), FP32, elements, job.destination.data(), FP32,
+                                                    {{job.source.data, FP32, elements, job.destination.data, FP32,
                                                       kind == CollectiveKind::kReduceScatter}}));
+    WEFT_RETURN_IF_ERROR(job.communicator->AllocateScratch());
+    job.communicator->AppendTransfers(*job.collective, &sends, &receives);
   }
+  WEFT_RETURN_IF_ERROR(rank.Connect(sends, receives));
   // Every rank begins with another one.
   for (size_t i = 0; i < jobs.size(); ++i) {
     Job& job = jobs[(i + self) % jobs.size()];
+    WEFT_RETURN_IF_ERROR(rank.Bring(job.source, job.stream));
+    WEFT_RETURN_IF_ERROR(rank.Bring(job.destination, job.stream));
     WEFT_RETURN_IF_ERROR(job.communicator->Start(endpoint, *job.collective));
   }
   const int64_t deadline = MonotonicNanoseconds() + int64_t{60} * 1000 * 1000 * 1000;
@@ -66,14 +83,20 @@ inline absl::Status CollectivesConform(Endpoint& endpoint, const CollectiveEntry
     for (Job& job : jobs) {
       if (job.done) continue;
       WEFT_ASSIGN_OR_RETURN(job.done, job.communicator->Advance(endpoint));
-      left -= job.done;
+      if (!job.done) continue;
+      --left;
+      WEFT_RETURN_IF_ERROR(rank.Fetch(job.destination, job.stream));
+      WEFT_RETURN_IF_ERROR(rank.Spoil(job.source, job.stream));
     }
     if (left == 0) break;
     WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(100)).status());
     if (MonotonicNanoseconds() > deadline) return absl::DeadlineExceededError("collectives not done after 60 s");
   }
+  WEFT_RETURN_IF_ERROR(rank.Finish());
   for (const Job& job : jobs) {
-    if (job.destination == job.expected) continue;
+    if (std::equal(job.expected.begin(), job.expected.end(), reinterpret_cast<const float*>(job.destination.host))) {
+      continue;
+    }
     return absl::DataLossError(absl::StrCat("rank ", self, ": ", CollectiveKindName(job.kind), " by '", algorithm.name,
                                             "' of ", share, " elements per member is wrong"));
   }
@@ -96,10 +119,10 @@ inline std::vector<const CollectiveEntry*> DifferentCollectives(int members) {
   return different;
 }
 
-inline absl::Status AllCollectivesConform(Endpoint& endpoint) {
-  for (const CollectiveEntry* entry : DifferentCollectives(endpoint.size())) {
+inline absl::Status AllCollectivesConform(ConformanceRank& self) {
+  for (const CollectiveEntry* entry : DifferentCollectives(self.endpoint().size())) {
     for (const int64_t share : {1, 1000, 70001}) {
-      WEFT_RETURN_IF_ERROR(CollectivesConform(endpoint, *entry, share));
+      WEFT_RETURN_IF_ERROR(CollectivesConform(self, *entry, share));
     }
   }
   return absl::OkStatus();

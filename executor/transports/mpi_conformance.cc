@@ -3,13 +3,18 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/control.h"
+#include "executor/deferred_device.h"
 #include "executor/interpreter.h"
 #include "executor/test_pipeline.h"
 #include "executor/transport.h"
+#include "executor/transports/staged.h"
 #include "executor/transports/transport_conformance.h"
 #include "proto/status.h"
 
@@ -63,7 +68,8 @@ int RunPipelines(weft::Endpoint& endpoint) {
 
 }  // namespace
 
-// With the argument "race" only RacingAbortsConform, which ends the job; with "pipeline" only pipelines.
+// With "staged SEED" the conformance suite on deferred devices, a process with one of its own. With the argument "race"
+// only RacingAbortsConform, which ends the job; with "pipeline" only pipelines.
 int main(int argc, char** argv) {
   const weft::LauncherRank launcher = weft::RankFromLauncher();
   if (launcher.size < 2) {
@@ -86,8 +92,23 @@ int main(int argc, char** argv) {
     _exit(status.ok() ? 0 : 1);
   }
   if (argc > 1 && std::strcmp(argv[1], "pipeline") == 0) return RunPipelines(*(*endpoints)[0]);
+  std::unique_ptr<weft::ComputeDevice> device;
+  auto rank = std::make_unique<weft::ConformanceRank>((*endpoints)[0].get());
+  std::unique_ptr<weft::Endpoint> staged;
+  if (argc > 2 && std::strcmp(argv[1], "staged") == 0) {
+    const int seed = std::atoi(argv[2]);
+    if (launcher.rank == 0) std::printf("staged, seed %d, 0 for the host's memory\n", seed);
+    device = seed == 0 ? weft::MakeHostDevice() : std::make_unique<weft::DeferredDevice>(seed + 100 * launcher.rank);
+    staged = weft::MakeStagedEndpoint(std::move((*endpoints)[0]));
+    auto on_device = weft::ConformanceRank::OnDevice(staged.get(), device.get(), 5);
+    if (!on_device.ok()) {
+      std::fprintf(stderr, "%s\n", on_device.status().ToString().c_str());
+      return 1;
+    }
+    rank = *std::move(on_device);
+  }
   for (const weft::ConformanceCase& test : weft::ConformanceCases()) {
-    const absl::Status status = test.run(*(*endpoints)[0]);
+    const absl::Status status = test.run(*rank);
     if (!status.ok()) {
       std::fprintf(stderr, "%s, rank %d: %s\n", std::string(test.name).c_str(), launcher.rank,
                    status.ToString().c_str());

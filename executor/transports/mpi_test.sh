@@ -11,6 +11,16 @@ for ranks in 2 4; do
     exit 1
   fi
 done
+# Staged through pinned memory: the host's own, then deferred devices.
+for seed in 0 1 2; do
+  output=$(tools/run_mpi.sh 2 "$1" staged "$seed" 2>&1)
+  echo "$output"
+  passed=$(grep -c ': ok$' <<<"$output")
+  if [[ $passed -ne 8 ]] || grep -q ', rank [0-9]*: ' <<<"$output"; then
+    echo "FAILED: staged, seed $seed: $passed of 8 cases"
+    exit 1
+  fi
+done
 for ranks in 2 4; do
   output=$(tools/run_mpi.sh "$ranks" "$1" pipeline 2>&1)
   echo "$output"

@@ -1,8 +1,12 @@
-// What every transport must do. Each function is called by all ranks of a job at the same time, with their own
-// endpoint, and says what went wrong on that rank.
+// What every transport must do, with memory of the host and with that of a device. Each function is called by all ranks
+// of a job at the same time, with their own endpoint, and says what went wrong on that rank.
+//
+// On a device everything that touches a message's memory is enqueued on its stream just before the post and just after
+// the transfer is done: a transport that lacks a wait moves wrong bytes, for some seed of a deferred device.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TRANSPORT_CONFORMANCE_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TRANSPORT_CONFORMANCE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -16,22 +20,30 @@
 #include "absl/strings/str_cat.h"
 #include "executor/transport.h"
 #include "executor/transports/collective_conformance.h"
+#include "executor/transports/conformance_rank.h"
 #include "proto/status.h"
 
 namespace weft {
 
-inline absl::Status WaitUntilDone(Endpoint& endpoint, const std::deque<Transfer>& transfers) {
+// `on_done` is called for each transfer when it is seen to be done, in order.
+template <typename F>
+inline absl::Status WaitUntilDone(Endpoint& endpoint, const std::deque<Transfer>& transfers, F on_done) {
   const int64_t deadline = MonotonicNanoseconds() + int64_t{60} * 1000 * 1000 * 1000;
-  for (const Transfer& transfer : transfers) {
-    while (!transfer.done) {
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    while (!transfers[i].done) {
       WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(100)).status());
       if (MonotonicNanoseconds() > deadline) {
         return absl::DeadlineExceededError(
-            absl::StrCat("rank ", endpoint.rank(), " channel ", transfer.channel, ": not done after 60 s"));
+            absl::StrCat("rank ", endpoint.rank(), " channel ", transfers[i].channel, ": not done after 60 s"));
       }
     }
+    WEFT_RETURN_IF_ERROR(on_done(i));
   }
   return absl::OkStatus();
+}
+
+inline absl::Status WaitUntilDone(Endpoint& endpoint, const std::deque<Transfer>& transfers) {
+  return WaitUntilDone(endpoint, transfers, [](size_t) { return absl::OkStatus(); });
 }
 
 // Byte `i` of the `index`-th message from `from` to `to` on `channel`.
@@ -41,53 +53,59 @@ inline uint8_t ExpectedByte(int from, int to, int channel, int index, int64_t i)
 
 // Every rank exchanges messages of the given sizes with every other rank (and itself excluded), on three channels at
 // once, all sends posted before any receive where `sends_first`. Order and content must hold per channel.
-inline absl::Status ExchangeConforms(Endpoint& endpoint, const std::vector<int64_t>& sizes, bool sends_first) {
+inline absl::Status ExchangeConforms(ConformanceRank& self, const std::vector<int64_t>& sizes, bool sends_first) {
+  Endpoint& endpoint = self.endpoint();
   const int rank = endpoint.rank();
+  self.Reset();
   std::deque<Transfer> sends, receives;
-  std::deque<std::vector<uint8_t>> buffers;
-  auto add = [&](std::deque<Transfer>& list, int peer, int channel, int64_t bytes) -> Transfer* {
+  std::vector<ConformanceRank::Memory> sent, received;
+  const auto add = [&](std::deque<Transfer>& list, std::vector<ConformanceRank::Memory>& memories, int peer,
+                       int channel, int64_t bytes) -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(const ConformanceRank::Memory memory, self.NewMemory(bytes + 1));
+    std::fill_n(memory.host, bytes + 1, uint8_t{0xEE});
+    memories.push_back(memory);
     Transfer& transfer = list.emplace_back();
-    std::vector<uint8_t>& buffer = buffers.emplace_back(bytes + 1, uint8_t{0xEE});
-    transfer.data = buffer.data();
+    transfer.data = memory.data;
     transfer.bytes = bytes;
     transfer.peer = peer;
     transfer.channel = channel;
-    return &transfer;
+    // Messages of a channel are on one stream.
+    transfer.stream = self.Stream(6 * peer + 2 * channel + (&list == &sends));
+    return absl::OkStatus();
   };
-  std::vector<Transfer*> posts_send, posts_receive;
   for (int peer = 0; peer < endpoint.size(); ++peer) {
     if (peer == rank) continue;
     for (int channel = 0; channel < 3; ++channel) {
       for (int index = 0; index < static_cast<int>(sizes.size()); ++index) {
         // Different sizes in different channels, so that a message on the wrong channel is seen.
         const int64_t bytes = sizes[(index + channel) % sizes.size()];
-        Transfer* send = add(sends, peer, channel, bytes);
-        for (int64_t i = 0; i < bytes; ++i) {
-          static_cast<uint8_t*>(send->data)[i] = ExpectedByte(rank, peer, channel, index, i);
-        }
-        posts_send.push_back(send);
-        posts_receive.push_back(add(receives, peer, channel, bytes));
+        WEFT_RETURN_IF_ERROR(add(sends, sent, peer, channel, bytes));
+        WEFT_RETURN_IF_ERROR(add(receives, received, peer, channel, bytes));
+        for (int64_t i = 0; i < bytes; ++i) sent.back().host[i] = ExpectedByte(rank, peer, channel, index, i);
       }
     }
   }
-  for (size_t i = 0; i < posts_send.size(); ++i) {
-    if (sends_first) continue;
-    WEFT_RETURN_IF_ERROR(endpoint.PostRecv(posts_receive[i]));
-    WEFT_RETURN_IF_ERROR(endpoint.PostSend(posts_send[i]));
+  WEFT_RETURN_IF_ERROR(self.Connect(sends, receives));
+  const auto post = [&](size_t i, bool send) -> absl::Status {
+    WEFT_RETURN_IF_ERROR(self.Bring((send ? sent : received)[i], (send ? sends : receives)[i].stream));
+    return send ? endpoint.PostSend(&sends[i]) : endpoint.PostRecv(&receives[i]);
+  };
+  for (size_t i = 0; i < sends.size(); ++i) {
+    if (!sends_first) WEFT_RETURN_IF_ERROR(post(i, /*send=*/false));
+    WEFT_RETURN_IF_ERROR(post(i, /*send=*/true));
   }
-  if (sends_first) {
-    for (Transfer* send : posts_send) WEFT_RETURN_IF_ERROR(endpoint.PostSend(send));
-    for (Transfer* receive : posts_receive) WEFT_RETURN_IF_ERROR(endpoint.PostRecv(receive));
-  }
-  WEFT_RETURN_IF_ERROR(WaitUntilDone(endpoint, sends));
-  WEFT_RETURN_IF_ERROR(WaitUntilDone(endpoint, receives));
+  for (size_t i = 0; i < receives.size() && sends_first; ++i) WEFT_RETURN_IF_ERROR(post(i, /*send=*/false));
+  WEFT_RETURN_IF_ERROR(WaitUntilDone(endpoint, sends, [&](size_t i) { return self.Spoil(sent[i], sends[i].stream); }));
+  WEFT_RETURN_IF_ERROR(
+      WaitUntilDone(endpoint, receives, [&](size_t i) { return self.Fetch(received[i], receives[i].stream); }));
+  WEFT_RETURN_IF_ERROR(self.Finish());
   size_t position = 0;
   for (int peer = 0; peer < endpoint.size(); ++peer) {
     if (peer == rank) continue;
     for (int channel = 0; channel < 3; ++channel) {
       for (int index = 0; index < static_cast<int>(sizes.size()); ++index) {
-        const Transfer& receive = *posts_receive[position++];
-        const uint8_t* data = static_cast<const uint8_t*>(receive.data);
+        const Transfer& receive = receives[position];
+        const uint8_t* data = received[position++].host;
         for (int64_t i = 0; i < receive.bytes; ++i) {
           if (data[i] != ExpectedByte(peer, rank, channel, index, i)) {
             return absl::DataLossError(absl::StrCat("rank ", rank, ": message ", index, " from ", peer, " on channel ",
@@ -102,41 +120,54 @@ inline absl::Status ExchangeConforms(Endpoint& endpoint, const std::vector<int64
   return absl::OkStatus();
 }
 
-inline absl::Status SizesConform(Endpoint& endpoint) {
-  return ExchangeConforms(endpoint, {0, 1, 7, 64, 4095, 4096, 65537, (1 << 20) + 3}, /*sends_first=*/false);
+inline absl::Status SizesConform(ConformanceRank& self) {
+  return ExchangeConforms(self, {0, 1, 7, 64, 4095, 4096, 65537, (1 << 20) + 3}, /*sends_first=*/false);
 }
 
-inline absl::Status CrossingSendsConform(Endpoint& endpoint) {
-  return ExchangeConforms(endpoint, {300000, 0, 12, 300001}, /*sends_first=*/true);
+inline absl::Status CrossingSendsConform(ConformanceRank& self) {
+  return ExchangeConforms(self, {300000, 0, 12, 300001}, /*sends_first=*/true);
 }
 
-inline absl::Status BigMessagesConform(Endpoint& endpoint) {
-  return ExchangeConforms(endpoint, {24 << 20}, /*sends_first=*/false);
+// On a device one is as long as the pieces that messages may be staged in, one as two and a bit.
+inline absl::Status BigMessagesConform(ConformanceRank& self) {
+  if (!self.on_device()) return ExchangeConforms(self, {24 << 20}, /*sends_first=*/false);
+  return ExchangeConforms(self, {4 << 20, (8 << 20) + 5}, /*sends_first=*/false);
 }
 
-inline absl::Status ManySmallMessagesConform(Endpoint& endpoint) {
+inline absl::Status ManySmallMessagesConform(ConformanceRank& self) {
   std::vector<int64_t> sizes;
   std::mt19937 random(20);
   for (int i = 0; i < 60; ++i) sizes.push_back(random() % 100);
-  return ExchangeConforms(endpoint, sizes, /*sends_first=*/true);
+  return ExchangeConforms(self, sizes, /*sends_first=*/true);
 }
 
 // A send is not done before its receive is posted, however small. Ranks 0 and 1; the receiver posts only when told to.
-inline absl::Status RendezvousConforms(Endpoint& endpoint) {
-  if (endpoint.rank() > 1) return absl::OkStatus();
+inline absl::Status RendezvousConforms(ConformanceRank& self) {
+  Endpoint& endpoint = self.endpoint();
+  self.Reset();
+  const bool sends = endpoint.rank() == 0;
   for (int64_t bytes : {0, 8, 100000}) {
-    std::vector<uint8_t> data(bytes + 1), go(1);
     std::deque<Transfer> transfers(2);
     Transfer& payload = transfers[0];
     Transfer& signal = transfers[1];
-    payload.data = data.data();
+    WEFT_ASSIGN_OR_RETURN(const ConformanceRank::Memory data, self.NewMemory(bytes + 1));
+    WEFT_ASSIGN_OR_RETURN(const ConformanceRank::Memory go, self.NewMemory(1));
+    payload.data = data.data;
     payload.bytes = bytes;
     payload.channel = 5;
-    signal.data = go.data();
+    payload.stream = self.Stream(0);
+    signal.data = go.data;
     signal.bytes = 1;
     signal.channel = 6;
+    signal.stream = self.Stream(1);
     payload.peer = signal.peer = 1 - endpoint.rank();
-    if (endpoint.rank() == 0) {
+    const std::deque<Transfer> none;
+    if (endpoint.rank() > 1) {
+      WEFT_RETURN_IF_ERROR(self.Connect(none, none));
+      continue;
+    }
+    WEFT_RETURN_IF_ERROR(self.Connect(sends ? transfers : none, sends ? none : transfers));
+    if (sends) {
       WEFT_RETURN_IF_ERROR(endpoint.PostSend(&payload));
       for (int i = 0; i < 10; ++i) {
         WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(3)).status());
@@ -155,11 +186,12 @@ inline absl::Status RendezvousConforms(Endpoint& endpoint) {
       WEFT_RETURN_IF_ERROR(WaitUntilDone(endpoint, transfers));
     }
   }
-  return absl::OkStatus();
+  return self.Finish();
 }
 
 // A wake ends a wait at once.
-inline absl::Status WakeConforms(Endpoint& endpoint) {
+inline absl::Status WakeConforms(ConformanceRank& self) {
+  Endpoint& endpoint = self.endpoint();
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     endpoint.Wake();
@@ -181,14 +213,18 @@ inline absl::Status WakeConforms(Endpoint& endpoint) {
 }
 
 // One rank gives up while the others wait for messages that never come: all learn why. The job is over after this.
-inline absl::Status AbortConforms(Endpoint& endpoint) {
+inline absl::Status AbortConforms(ConformanceRank& self) {
+  Endpoint& endpoint = self.endpoint();
+  self.Reset();
   const absl::Status reason = absl::DataLossError("rank 1 step 3: action 'B s1 m0': the reason");
   std::deque<Transfer> transfers(1);
-  uint8_t byte = 0;
-  transfers[0].data = &byte;
+  WEFT_ASSIGN_OR_RETURN(const ConformanceRank::Memory byte, self.NewMemory(1));
+  transfers[0].data = byte.data;
   transfers[0].bytes = 1;
   transfers[0].peer = (endpoint.rank() + 1) % endpoint.size();
   transfers[0].channel = 9;
+  transfers[0].stream = self.Stream(0);
+  WEFT_RETURN_IF_ERROR(self.Connect({}, transfers));
   const int64_t start = MonotonicNanoseconds();
   if (endpoint.rank() == 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -226,7 +262,7 @@ inline absl::Status RacingAbortsConform(Endpoint& endpoint, bool* won) {
 
 struct ConformanceCase {
   absl::string_view name;
-  absl::Status (*run)(Endpoint&);
+  absl::Status (*run)(ConformanceRank&);
 };
 
 // In this order; the last one ends the job.

@@ -1,0 +1,55 @@
+// The conformance suite over ranks that are threads of one process, with their messages in memory of devices.
+#ifndef WEFT_EXECUTOR_TRANSPORTS_DEVICE_CONFORMANCE_H_
+#define WEFT_EXECUTOR_TRANSPORTS_DEVICE_CONFORMANCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/deferred_device.h"
+#include "executor/device.h"
+#include "executor/transport.h"
+#include "executor/transports/transport_conformance.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+
+// The host itself for seed 0, else a deferred device.
+inline std::unique_ptr<ComputeDevice> ConformanceDevice(uint64_t seed) {
+  if (seed == 0) return MakeHostDevice();
+  return std::make_unique<DeferredDevice>(seed);
+}
+
+// All cases, on `streams` streams of devices[rank] each. Messages that are long only where `big`.
+inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoints,
+                           absl::Span<ComputeDevice* const> devices, int streams, bool big) {
+  const int ranks = static_cast<int>(endpoints.size());
+  std::vector<std::unique_ptr<ConformanceRank>> under_test(ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto made = ConformanceRank::OnDevice(endpoints[rank].get(), devices[rank], streams);
+    ASSERT_TRUE(made.ok()) << made.status();
+    under_test[rank] = *std::move(made);
+  }
+  for (const ConformanceCase& test : ConformanceCases()) {
+    if (test.name == "big messages" && !big) continue;
+    std::vector<absl::Status> results(ranks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        results[rank] = test.run(*under_test[rank]);
+        // The others need not wait for its messages.
+        if (!results[rank].ok()) endpoints[rank]->Abort(results[rank]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int rank = 0; rank < ranks; ++rank) {
+      ASSERT_TRUE(results[rank].ok()) << test.name << ", rank " << rank << " of " << ranks << ": " << results[rank];
+    }
+  }
+}
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_TRANSPORTS_DEVICE_CONFORMANCE_H_

@@ -1,0 +1,88 @@
+#include "executor/transports/loopback.h"
+
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
+namespace weft {
+
+absl::Status LoopbackMover::UseDevice(ComputeDevice* device) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (device_ != nullptr && device_ != device) {
+    return absl::InvalidArgumentError(absl::StrCat("loopback: the ranks share one device; given are two, '",
+                                                   device_->name(), "' and '", device->name(), "'"));
+  }
+  device_ = device;
+  most_enqueued_ += kInFlight;
+  // One more for a send that is posted for each copy.
+  for (size_t i = 0; device->asynchronous() && i < 2 * kInFlight; ++i) {
+    WEFT_ASSIGN_OR_RETURN(const int event, device->NewEvent(/*timed=*/false));
+    free_.push_back(event);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> LoopbackMover::TakeEvent() {
+  int event = -1;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (enqueued_.size() < most_enqueued_) {
+      // More sends are posted than anybody foresaw.
+      if (free_.empty()) return device_->NewEvent(/*timed=*/false);
+      event = free_.back();
+      free_.pop_back();
+      return event;
+    }
+    event = enqueued_.front();
+    enqueued_.pop_front();
+  }
+  WEFT_RETURN_IF_ERROR(device_->Synchronize(event));
+  return event;
+}
+
+absl::Status LoopbackMover::Prepare(Transfer* transfer, bool send) {
+  if (transfer->stream < 0) return absl::OkStatus();
+  if (device_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("loopback: a transfer on stream ", transfer->stream, " without a device"));
+  }
+  if (!send || !device_->asynchronous()) return absl::OkStatus();
+  WEFT_ASSIGN_OR_RETURN(const int ready, TakeEvent());
+  transfer->parts_left = ready;
+  return device_->Record(ready, transfer->stream);
+}
+
+absl::Status LoopbackMover::Move(Transfer* send, Transfer* receive) {
+  if ((send->stream < 0) != (receive->stream < 0)) {
+    return absl::InternalError(absl::StrCat("channel ", send->channel, ": rank ", send->owner, " sends from ",
+                                            send->stream < 0 ? "host" : "device", " memory, rank ", receive->owner,
+                                            " receives in that of the other kind"));
+  }
+  const size_t bytes = static_cast<size_t>(send->bytes);
+  if (send->stream < 0) {
+    if (bytes > 0) std::memcpy(receive->data, send->data, bytes);
+    return absl::OkStatus();
+  }
+  if (!device_->asynchronous()) {
+    return bytes == 0 ? absl::OkStatus() : device_->Copy(receive->stream, receive->data, send->data, send->bytes);
+  }
+  const int ready = static_cast<int>(send->parts_left);
+  WEFT_ASSIGN_OR_RETURN(const int copied, TakeEvent());
+  WEFT_RETURN_IF_ERROR(device_->Wait(receive->stream, ready));
+  if (bytes > 0) WEFT_RETURN_IF_ERROR(device_->Copy(receive->stream, receive->data, send->data, send->bytes));
+  WEFT_RETURN_IF_ERROR(device_->Record(copied, receive->stream));
+  WEFT_RETURN_IF_ERROR(device_->Wait(send->stream, copied));
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(ready);
+  enqueued_.push_back(copied);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenLoopback(int ranks) {
+  if (ranks < 1) return absl::InvalidArgumentError(absl::StrCat("loopback: ", ranks, " ranks"));
+  return ThreadEndpoints(ranks, std::make_shared<LoopbackMover>());
+}
+
+}  // namespace weft
