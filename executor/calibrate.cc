@@ -16,7 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backend.h"
+#include "executor/calibrate_buffers.h"
 #include "executor/calibrate_kernels.h"
+#include "executor/calibrate_rates.h"
 #include "executor/collective.h"
 #include "executor/compute_slots.h"
 #include "executor/transport.h"
@@ -31,12 +33,6 @@ namespace {
 constexpr int64_t kReservedCollectives = 16;
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
-
-// Lower quartile: what the time is when nothing else runs on the machine for once.
-double Typical(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 4, values.end());
-  return values[values.size() / 4];
-}
 
 // Runs `body(thread)` on `count` threads that start together; the first error.
 absl::Status OnThreads(int count, const std::function<absl::Status(int)>& body) {
@@ -54,25 +50,35 @@ absl::Status OnThreads(int count, const std::function<absl::Status(int)>& body) 
   return absl::OkStatus();
 }
 
+// The cores that ranks take turns on.
 struct Machine {
-  int slots = 1;
-  int threads = 1;
+  Machine(int slots, int threads) : slots(slots), threads(threads) {
+    for (int i = 0; i < slots; ++i) {
+      backends.push_back(MakeCpuBackend(threads));
+      devices.push_back(MakeHostDevice());
+      memory.emplace_back(devices.back().get());
+    }
+  }
+
+  const int slots;
+  const int threads;
   // One per slot.
   std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<std::unique_ptr<ComputeDevice>> devices;
+  std::vector<CalibrationMemory> memory;
 };
 
 // Seconds of one call with all slots busy: the lower quartile of its calls, averaged over the slots.
 absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, double seconds) {
   std::vector<double> typical(machine.slots);
   WEFT_RETURN_IF_ERROR(OnThreads(machine.slots, [&](int slot) -> absl::Status {
-    // Several copies take turns, as the tensors of a step do: what one call leaves in the caches is not the next one's.
-    KernelBuffers buffers(kernel);
+    WEFT_ASSIGN_OR_RETURN(const auto buffers, KernelBuffers::Create(SmallShapes(), kernel, &machine.memory[slot]));
     std::vector<double> times;
     const int64_t begin = MonotonicNanoseconds();
     for (int64_t now = begin; times.size() < 5 || (Seconds(now - begin) < seconds && times.size() < 2000);) {
-      const KernelBuffers::Copy& copy = buffers.Next();
+      const KernelBuffers::Copy& copy = buffers->Next();
       const int64_t start = MonotonicNanoseconds();
-      WEFT_RETURN_IF_ERROR(machine.backends[slot]->Run(kernel.step, copy.inputs, copy.outputs, buffers.context()));
+      WEFT_RETURN_IF_ERROR(machine.backends[slot]->Run(kernel.step, copy.inputs, copy.outputs, buffers->context()));
       now = MonotonicNanoseconds();
       times.push_back(Seconds(now - start));
       // A slow kernel needs no long series.
@@ -84,41 +90,6 @@ absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, doubl
   double sum = 0;
   for (double time : typical) sum += time;
   return sum / machine.slots;
-}
-
-struct Point {
-  double work = 0;
-  double seconds = 0;
-};
-
-// Rows that pass through the points: between two of them time is linear in the work.
-void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Point> points, Device* device) {
-  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.work < b.work; });
-  for (size_t i = 0; i < points.size(); ++i) {
-    const bool last = i + 1 == points.size();
-    if (last && i > 0) break;
-    const Point& a = points[i];
-    double rate = a.work / a.seconds;
-    double overhead = 0;
-    if (!last) {
-      const Point& b = points[i + 1];
-      const double slope = (b.seconds - a.seconds) / (b.work - a.work);
-      const double at_zero = a.seconds - slope * a.work;
-      // Otherwise larger work is disproportionately slower (caches) or noise: the rate at the larger point is safer.
-      if (slope > 0 && at_zero >= 0) {
-        rate = 1 / slope;
-        overhead = at_zero;
-      } else {
-        rate = b.work / b.seconds;
-      }
-    }
-    KernelRate* row = device->add_kernel_rates();
-    row->set_kernel(kernel);
-    row->set_dtype(dtype);
-    row->set_from_work(i == 0 ? 0 : a.work);
-    (flops ? row->set_flops_per_second(rate) : row->set_bytes_per_second(rate));
-    row->set_overhead_seconds(overhead);
-  }
 }
 
 // Seconds from when one rank gives up a slot to when the next one runs on it: a thread has to wake up.
@@ -254,10 +225,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
     if (options.on_progress) options.on_progress(text);
   };
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  Machine machine;
-  machine.threads = options.threads_per_rank;
-  machine.slots = std::max(1, std::min(options.ranks, cores / options.threads_per_rank));
-  for (int i = 0; i < machine.slots; ++i) machine.backends.push_back(MakeCpuBackend(machine.threads));
+  Machine machine(std::max(1, std::min(options.ranks, cores / options.threads_per_rank)), options.threads_per_rank);
 
   Cluster cluster;
   cluster.set_name("this-machine");
@@ -280,54 +248,16 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   if (options.ranks > machine.slots) {
     WEFT_ASSIGN_OR_RETURN(handover, SlotHandover());
   }
-  // A slot changes hands after a step or, of short steps, after a turn.
-  auto with_handover = [&](double seconds) {
-    return seconds + handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs));
-  };
   progress("links");
   WEFT_ASSIGN_OR_RETURN(*cluster.mutable_intra_node(), MeasureLink(options.ranks));
 
-  const std::vector<KernelFamily> families = KernelFamilies();
-  size_t cases = 0;
-  for (const KernelFamily& family : families) {
-    for (const auto& size : family.sizes) cases += size.size();
-  }
-  const double each = options.seconds / static_cast<double>(cases);
-  double copy_rate = 0;
-  std::vector<std::pair<DType, double>> peaks;
-  for (const KernelFamily& family : families) {
-    progress(Kernel_Name(family.kernel));
-    std::vector<Point> points;
-    for (const std::vector<KernelCase>& size : family.sizes) {
-      // Variants of one size count as one step of average work.
-      Point point;
-      for (const KernelCase& kernel : size) {
-        WEFT_ASSIGN_OR_RETURN(const double seconds, Measure(kernel, machine, each));
-        const double work = family.by_flops ? kernel.flops : kernel.bytes;
-        point.work += work / static_cast<double>(size.size());
-        point.seconds += seconds / static_cast<double>(size.size());
-        if (family.kernel == MATMUL) {
-          auto found = std::find_if(peaks.begin(), peaks.end(), [&](const auto& p) { return p.first == family.dtype; });
-          if (found == peaks.end()) found = peaks.insert(peaks.end(), {family.dtype, 0.0});
-          found->second = std::max(found->second, work / seconds);
-        }
-        if (family.kernel == ADD) copy_rate = std::max(copy_rate, work / seconds);
-      }
-      points.push_back(point);
-    }
-    if (!family.peak_only) {
-      for (Point& point : points) point.seconds = with_handover(point.seconds);
-      AddRates(Kernel_Name(family.kernel), family.dtype, family.by_flops, std::move(points), &device);
-    }
-  }
-  for (const auto& [dtype, rate] : peaks) {
-    Peak* peak = device.add_peaks();
-    peak->set_dtype(dtype);
-    peak->set_flops_per_second(rate);
-  }
-  device.set_memory_bytes_per_second(copy_rate);
-  WEFT_ASSIGN_OR_RETURN(const double launch, Measure(SmallestStep(), machine, each));
-  device.set_launch_seconds(launch);
+  const double each = options.seconds / static_cast<double>(CountCases(SmallShapes()));
+  MeasureKernels measure;
+  measure.seconds = [&](const KernelCase& kernel) { return Measure(kernel, machine, each); };
+  // A slot changes hands after a step or, of short steps, after a turn.
+  measure.besides = [&](double seconds) { return handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs)); };
+  measure.on_progress = progress;
+  WEFT_RETURN_IF_ERROR(MeasureRates(SmallShapes(), measure, &device));
 
   progress("memory");
   std::vector<char> from(64 << 20, 1), to(64 << 20, 2);

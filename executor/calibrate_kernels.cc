@@ -1,7 +1,6 @@
 #include "executor/calibrate_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "proto/units.h"
@@ -9,9 +8,7 @@
 namespace weft {
 namespace {
 
-// Token ids below this occur; the vocabulary of bytes, padded.
-constexpr int64_t kVocabulary = 256;
-constexpr int64_t kSequence = 128;
+using Shapes = CalibrationShapes;
 
 double Bytes(const CaseTensor& tensor) {
   return static_cast<double>(ElementCount(tensor.shape).value_or(0) * DTypeBytes(tensor.dtype));
@@ -48,32 +45,33 @@ std::vector<KernelCase> LinearLayer(DType dtype, int64_t rows, int64_t in, int64
   return cases;
 }
 
-KernelCase Attention(bool backward, int64_t rows, int64_t d) {
-  const int64_t heads = std::max<int64_t>(1, d / 32);
-  const CaseTensor qkv{FP32, {rows, 3 * d}}, o{FP32, {rows, d}}, lse{FP32, {rows, heads}};
+KernelCase Attention(const Shapes& shapes, bool backward, int64_t rows, int64_t d) {
+  const int64_t heads = std::max<int64_t>(1, d / shapes.head_size);
+  const CaseTensor qkv{shapes.dtype, {rows, 3 * d}}, o{shapes.dtype, {rows, d}}, lse{FP32, {rows, heads}};
   KernelCase kernel = backward ? Case(ATTENTION_BACKWARD, {o, qkv, o, lse}, {qkv}) : Case(ATTENTION, {qkv}, {o, lse});
-  kernel.flops = (backward ? 10.0 : 4.0) * rows * d * kSequence;
+  kernel.flops = (backward ? 10.0 : 4.0) * rows * d * shapes.sequence;
   StepAttributes& attributes = *kernel.step.mutable_attributes();
   attributes.set_heads(heads);
-  attributes.set_sequence(kSequence);
+  attributes.set_sequence(shapes.sequence);
   attributes.set_causal(true);
   attributes.set_scale(0.17);
   return kernel;
 }
 
 // Of attention as ops of its own: a product of q and k, or of probabilities and v, or the gradients of one.
-KernelCase AttentionProduct(Kernel kernel, int64_t rows, int64_t d) {
-  const int64_t heads = std::max<int64_t>(1, d / 32);
-  const CaseTensor qkv{FP32, {rows, 3 * d}}, o{FP32, {rows, d}}, pairs{FP32, {rows, heads * kSequence}};
+KernelCase AttentionProduct(const Shapes& shapes, Kernel kernel, int64_t rows, int64_t d) {
+  const int64_t heads = std::max<int64_t>(1, d / shapes.head_size);
+  const DType dtype = shapes.dtype;
+  const CaseTensor qkv{dtype, {rows, 3 * d}}, o{dtype, {rows, d}}, pairs{dtype, {rows, heads * shapes.sequence}};
   KernelCase result = kernel == ATTENTION_SCORES            ? Case(kernel, {qkv}, {pairs})
                       : kernel == ATTENTION_SCORES_BACKWARD ? Case(kernel, {pairs, qkv}, {qkv})
                       : kernel == ATTENTION_VALUES          ? Case(kernel, {pairs, qkv}, {o})
                                                             : Case(kernel, {o, pairs, qkv}, {pairs, qkv});
   const bool backward = kernel == ATTENTION_SCORES_BACKWARD || kernel == ATTENTION_VALUES_BACKWARD;
-  result.flops = (backward ? 4.0 : 2.0) * rows * d * kSequence;
+  result.flops = (backward ? 4.0 : 2.0) * rows * d * shapes.sequence;
   StepAttributes& attributes = *result.step.mutable_attributes();
   attributes.set_heads(heads);
-  attributes.set_sequence(kSequence);
+  attributes.set_sequence(shapes.sequence);
   if (kernel == ATTENTION_SCORES || kernel == ATTENTION_SCORES_BACKWARD) attributes.set_scale(0.17);
   return result;
 }
@@ -83,16 +81,13 @@ bool IsAttentionProduct(Kernel kernel) {
          kernel == ATTENTION_VALUES_BACKWARD;
 }
 
-// rows x d of the three sizes of bandwidth-bound kernels: 128 KiB, 1 MiB, 8 MiB per fp32 tensor.
-struct Extent {
-  int64_t rows, d;
-};
-constexpr Extent kExtents[] = {{256, 128}, {1024, 256}, {4096, 512}};
-
-KernelCase Elementwise(Kernel kernel, Extent e) {
-  const CaseTensor x{FP32, {e.rows, e.d}}, row{FP32, {e.d}}, column{FP32, {e.rows}};
-  const CaseTensor tokens{INT32, {e.rows}}, table{FP32, {kVocabulary, e.d}}, positions{FP32, {kSequence, e.d}};
-  const CaseTensor logits{FP32, {e.rows, kVocabulary}};
+KernelCase Elementwise(const Shapes& shapes, Kernel kernel, Shapes::Extent e) {
+  const DType dtype = shapes.dtype;
+  const CaseTensor x{dtype, {e.rows, e.d}}, row{dtype, {e.d}}, column{FP32, {e.rows}};
+  // Gradients of weights, and what the optimizer keeps.
+  const CaseTensor sum{FP32, {e.d}}, state{FP32, {e.rows, e.d}};
+  const CaseTensor tokens{INT32, {e.rows}}, table{dtype, {shapes.vocabulary, e.d}};
+  const CaseTensor positions{dtype, {shapes.sequence, e.d}}, logits{dtype, {e.rows, shapes.vocabulary}};
   switch (kernel) {
     case LOAD_TOKENS:
     case LOAD_TARGETS:
@@ -104,21 +99,21 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
       return result;
     }
     case EMBEDDING_BACKWARD:
-      return Accumulating(Case(kernel, {tokens, x}, {table}));
+      return Accumulating(Case(kernel, {tokens, x}, {{FP32, table.shape}}));
     case POSITION_EMBEDDING: {
       KernelCase result = Case(kernel, {positions}, {x});
-      result.step.mutable_attributes()->set_sequence(kSequence);
+      result.step.mutable_attributes()->set_sequence(shapes.sequence);
       return result;
     }
     case POSITION_EMBEDDING_BACKWARD: {
-      KernelCase result = Accumulating(Case(kernel, {x}, {positions}));
-      result.step.mutable_attributes()->set_sequence(kSequence);
+      KernelCase result = Accumulating(Case(kernel, {x}, {{FP32, positions.shape}}));
+      result.step.mutable_attributes()->set_sequence(shapes.sequence);
       return result;
     }
     case ADD:
       return Case(kernel, {x, x}, {x});
     case BIAS_GRADIENT:
-      return Accumulating(Case(kernel, {x}, {row}));
+      return Accumulating(Case(kernel, {x}, {sum}));
     case LAYER_NORM: {
       KernelCase result = Case(kernel, {x, row, row}, {x, column, column});
       result.step.mutable_attributes()->set_epsilon(1e-5);
@@ -127,7 +122,7 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
     case LAYER_NORM_BACKWARD:
       return Case(kernel, {x, x, row, column, column}, {x});
     case LAYER_NORM_BACKWARD_WEIGHT:
-      return Accumulating(Case(kernel, {x, x, column, column}, {row, row}));
+      return Accumulating(Case(kernel, {x, x, column, column}, {sum, sum}));
     case GELU:
     case GELU_BACKWARD: {
       KernelCase result = kernel == GELU ? Case(kernel, {x}, {x}) : Case(kernel, {x, x}, {x});
@@ -142,11 +137,11 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
     case RMS_NORM_BACKWARD:
       return Case(kernel, {x, x, row, column}, {x});
     case RMS_NORM_BACKWARD_WEIGHT:
-      return Accumulating(Case(kernel, {x, x, column}, {row}));
+      return Accumulating(Case(kernel, {x, x, column}, {sum}));
     case ROPE: {
       KernelCase result = Case(kernel, {x}, {x});
-      result.step.mutable_attributes()->set_sequence(kSequence);
-      result.step.mutable_attributes()->set_head_size(64);
+      result.step.mutable_attributes()->set_sequence(shapes.sequence);
+      result.step.mutable_attributes()->set_head_size(shapes.head_size);
       result.step.mutable_attributes()->set_base(10000);
       result.step.mutable_attributes()->set_magnitude(1);
       return result;
@@ -158,7 +153,7 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
     case DROPOUT: {
       KernelCase result = Case(kernel, {x}, {x});
       result.step.mutable_attributes()->set_dropout(0.1);
-      result.step.mutable_attributes()->set_sequence(kSequence);
+      result.step.mutable_attributes()->set_sequence(shapes.sequence);
       return result;
     }
     case DROPOUT_MASK:
@@ -166,47 +161,47 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
       const CaseTensor mask{UINT8, {e.rows, e.d}};
       KernelCase result = kernel == DROPOUT_MASK ? Case(kernel, {x}, {x, mask}) : Case(kernel, {x, mask}, {x});
       result.step.mutable_attributes()->set_dropout(0.1);
-      if (kernel == DROPOUT_MASK) result.step.mutable_attributes()->set_sequence(kSequence);
+      if (kernel == DROPOUT_MASK) result.step.mutable_attributes()->set_sequence(shapes.sequence);
       return result;
     }
     case ATTENTION_SOFTMAX:
     case ATTENTION_SOFTMAX_BACKWARD: {
       KernelCase result = kernel == ATTENTION_SOFTMAX ? Case(kernel, {x}, {x}) : Case(kernel, {x, x}, {x});
-      result.step.mutable_attributes()->set_heads(e.d / kSequence);
-      result.step.mutable_attributes()->set_sequence(kSequence);
+      result.step.mutable_attributes()->set_heads(e.d / shapes.sequence);
+      result.step.mutable_attributes()->set_sequence(shapes.sequence);
       return result;
     }
     case CROSS_ENTROPY: {
       KernelCase result = Case(kernel, {logits, tokens}, {column, {FP64, {8}}});
-      result.step.mutable_attributes()->set_vocabulary(kVocabulary);
+      result.step.mutable_attributes()->set_vocabulary(shapes.vocabulary);
       result.step.mutable_attributes()->set_loss_weight(1e-3);
       return result;
     }
     case CROSS_ENTROPY_BACKWARD: {
       KernelCase result = Case(kernel, {logits, column, tokens}, {logits});
-      result.step.mutable_attributes()->set_vocabulary(kVocabulary);
+      result.step.mutable_attributes()->set_vocabulary(shapes.vocabulary);
       result.step.mutable_attributes()->set_loss_weight(1e-3);
       return result;
     }
     case CAST:
-      return Case(kernel, {x}, {{BF16, {e.rows, e.d}}});
+      return Case(kernel, {state}, {{BF16, {e.rows, e.d}}});
     case FILL:
       return Case(kernel, {}, {x});
     case EXACT_ACCUMULATE:
       return Accumulating(Case(kernel, {x}, {{EXACT192, {e.rows, e.d}}}));
     case EXACT_ROUND:
-      return Case(kernel, {{EXACT192, {e.rows, e.d}}}, {x});
+      return Case(kernel, {{EXACT192, {e.rows, e.d}}}, {state});
     case SQUARED_NORM:
-      return Case(kernel, {x}, {{FP64, {8}}});
+      return Case(kernel, {state}, {{FP64, {8}}});
     case NORM_TOTAL: {
       KernelCase result = Case(kernel, {{FP64, {e.rows / 8}}}, {{FP64, {2}}});
       result.step.mutable_attributes()->set_clip_norm(1);
       return result;
     }
     case SCALE:
-      return Case(kernel, {{FP64, {2}}, x}, {x});
+      return Case(kernel, {{FP64, {2}}, state}, {state});
     case ADAMW: {
-      KernelCase result = Case(kernel, {x, x, x, x}, {x, x, x});
+      KernelCase result = Case(kernel, {state, state, state, state}, {state, state, state});
       StepAttributes& attributes = *result.step.mutable_attributes();
       attributes.set_beta1(0.9);
       attributes.set_beta2(0.95);
@@ -215,70 +210,96 @@ KernelCase Elementwise(Kernel kernel, Extent e) {
       return result;
     }
     case SGD_STEP:
-      return Case(kernel, {x, x}, {x});
+      return Case(kernel, {state, state}, {state});
     default:
       return {};
   }
 }
 
-// Tokens and targets without a file behind them.
-class CountingData : public DataSource {
- public:
-  int64_t windows() const override { return 1 << 20; }
-  absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>((sample + i) % kVocabulary);
-    for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<int32_t>((sample + i + 1) % kVocabulary);
-    return absl::OkStatus();
+// As the compiler has it: of the first floating-point input, else of the first output.
+DType DTypeOfWork(const KernelCase& kernel) {
+  for (const CaseTensor& tensor : kernel.inputs) {
+    if (tensor.dtype == FP64 || tensor.dtype == FP32 || tensor.dtype == BF16 || tensor.dtype == FP16) {
+      return tensor.dtype;
+    }
   }
-};
+  return kernel.outputs[0].dtype;
+}
 
 }  // namespace
 
-bool HasCases(Kernel kernel) {
-  return kernel == MATMUL || kernel == ATTENTION || kernel == ATTENTION_BACKWARD || IsAttentionProduct(kernel) ||
-         Elementwise(kernel, kExtents[0]).step.kernel() == kernel;
+const CalibrationShapes& SmallShapes() {
+  static const CalibrationShapes shapes = {
+      .dtype = FP32,
+      // Of bytes, padded.
+      .vocabulary = 256,
+      .sequence = 128,
+      .head_size = 32,
+      .products = {{64, 64, 64}, {128, 64, 256}, {128, 128, 512}, {256, 256, 1024}, {512, 512, 2048}},
+      .peak_product = {256, 256, 1024},
+      .peaks = {FP64, BF16, FP16},
+      .attention = {{128, 64}, {256, 128}, {1024, 256}},
+      // 128 KiB, 1 MiB, 8 MiB per tensor.
+      .elementwise = {{256, 128}, {1024, 256}, {4096, 512}},
+      .turn_bytes = 16 << 20,
+  };
+  return shapes;
 }
 
-std::vector<KernelFamily> KernelFamilies() {
-  std::vector<KernelFamily> families;
-  auto matmuls = [](DType dtype, bool peak_only) {
-    KernelFamily family{.kernel = MATMUL, .dtype = dtype, .by_flops = true, .peak_only = peak_only, .sizes = {}};
-    if (peak_only) {
-      family.sizes = {LinearLayer(dtype, 256, 256, 1024)};
-    } else {
-      family.sizes = {LinearLayer(dtype, 64, 64, 64), LinearLayer(dtype, 128, 64, 256),
-                      LinearLayer(dtype, 128, 128, 512), LinearLayer(dtype, 256, 256, 1024),
-                      LinearLayer(dtype, 512, 512, 2048)};
-    }
-    return family;
+const CalibrationShapes& LargeShapes() {
+  static const CalibrationShapes shapes = {
+      .dtype = BF16,
+      .vocabulary = 50304,
+      .sequence = 1024,
+      .head_size = 128,
+      // Of GPT-2 124M, 1.5B, Qwen2.5 3B, Llama 8B (attention and feed-forward).
+      .products = {{1024, 768, 768}, {4096, 768, 3072}, {8192, 1600, 6400}, {8192, 2048, 11008}, {8192, 4096, 14336}},
+      .peak_product = {8192, 4096, 4096},
+      .peaks = {FP32, FP16},
+      .attention = {{2048, 1024}, {8192, 2048}, {16384, 4096}},
+      // 2 MiB, 32 MiB, 128 MiB per tensor.
+      .elementwise = {{1024, 1024}, {8192, 2048}, {16384, 4096}},
+      // More than a second-level cache.
+      .turn_bytes = 512 << 20,
   };
+  return shapes;
+}
+
+bool HasCases(const CalibrationShapes& shapes, Kernel kernel) {
+  return kernel == MATMUL || kernel == ATTENTION || kernel == ATTENTION_BACKWARD || IsAttentionProduct(kernel) ||
+         Elementwise(shapes, kernel, shapes.elementwise[0]).step.kernel() == kernel;
+}
+
+std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
+  std::vector<KernelFamily> families;
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
     const Kernel kernel = static_cast<Kernel>(k);
-    if (!HasCases(kernel)) continue;
+    if (!Kernel_IsValid(k) || !HasCases(shapes, kernel)) continue;
+    KernelFamily family{.kernel = kernel, .dtype = shapes.dtype, .by_flops = true, .peak_only = false, .sizes = {}};
     if (kernel == MATMUL) {
-      families.push_back(matmuls(FP32, false));
-      families.push_back(matmuls(FP64, true));
-      families.push_back(matmuls(BF16, true));
-      families.push_back(matmuls(FP16, true));
-      continue;
-    }
-    KernelFamily family{.kernel = kernel, .dtype = FP32, .by_flops = false, .peak_only = false, .sizes = {}};
-    if (kernel == ATTENTION || kernel == ATTENTION_BACKWARD) {
-      family.by_flops = true;
-      for (const auto& [rows, d] : {Extent{128, 64}, Extent{256, 128}, Extent{1024, 256}}) {
-        family.sizes.push_back({Attention(kernel == ATTENTION_BACKWARD, rows, d)});
+      for (const auto& [rows, in, out] : shapes.products) {
+        family.sizes.push_back(LinearLayer(shapes.dtype, rows, in, out));
+      }
+      for (const DType dtype : shapes.peaks) {
+        families.push_back(family);
+        family = {.kernel = kernel, .dtype = dtype, .by_flops = true, .peak_only = true, .sizes = {}};
+        const auto& [rows, in, out] = shapes.peak_product;
+        family.sizes = {LinearLayer(dtype, rows, in, out)};
+      }
+    } else if (kernel == ATTENTION || kernel == ATTENTION_BACKWARD) {
+      for (const auto& [rows, d] : shapes.attention) {
+        family.sizes.push_back({Attention(shapes, kernel == ATTENTION_BACKWARD, rows, d)});
       }
     } else if (IsAttentionProduct(kernel)) {
-      family.by_flops = true;
-      for (const auto& [rows, d] : {Extent{128, 64}, Extent{256, 128}, Extent{1024, 256}}) {
-        family.sizes.push_back({AttentionProduct(kernel, rows, d)});
+      for (const auto& [rows, d] : shapes.attention) {
+        family.sizes.push_back({AttentionProduct(shapes, kernel, rows, d)});
       }
     } else {
-      for (const Extent& extent : kExtents) family.sizes.push_back({Elementwise(kernel, extent)});
-      if (kernel == LOAD_TOKENS || kernel == LOAD_TARGETS) family.dtype = INT32;
-      if (kernel == NORM_TOTAL) family.dtype = FP64;
-      // The factor that it multiplies with is its first floating-point input.
-      if (kernel == SCALE) family.dtype = FP64;
+      family.by_flops = false;
+      for (const auto& extent : shapes.elementwise) {
+        family.sizes.push_back({Elementwise(shapes, kernel, extent)});
+      }
+      family.dtype = DTypeOfWork(family.sizes[0][0]);
     }
     families.push_back(std::move(family));
   }
@@ -286,48 +307,5 @@ std::vector<KernelFamily> KernelFamilies() {
 }
 
 KernelCase SmallestStep() { return Case(FILL, {}, {{FP32, {1}}}); }
-
-KernelBuffers::KernelBuffers(const KernelCase& kernel) : data_(std::make_unique<CountingData>()) {
-  constexpr double kTotal = 16 << 20;
-  const int count = static_cast<int>(std::clamp(kTotal / std::max(1.0, kernel.bytes), 2.0, 32.0));
-  uint32_t random = 12345;
-  for (int i = 0; i < count; ++i) {
-    Copy& copy = copies_.emplace_back();
-    for (const CaseTensor& tensor : kernel.inputs) copy.inputs.push_back(Allocate(tensor, &random));
-    for (const CaseTensor& tensor : kernel.outputs) copy.outputs.push_back(Allocate(tensor, &random));
-    // Optimizers work in place: their outputs are their inputs behind the gradient.
-    if (kernel.step.kernel() == ADAMW || kernel.step.kernel() == SGD_STEP) {
-      for (size_t k = 0; k < copy.outputs.size(); ++k) copy.outputs[k] = copy.inputs[k + 1];
-    }
-  }
-  context_.learning_rate = 1e-3;
-  context_.seed = 1;
-  context_.data = data_.get();
-  if (kernel.step.kernel() == LOAD_TOKENS || kernel.step.kernel() == LOAD_TARGETS) {
-    context_.microbatch_sequences = kernel.outputs[0].shape[0] / kSequence;
-  } else if (!kernel.outputs.empty() && kernel.outputs[0].shape[0] % kSequence == 0) {
-    context_.microbatch_sequences = kernel.outputs[0].shape[0] / kSequence;
-  }
-}
-
-TensorView KernelBuffers::Allocate(const CaseTensor& tensor, uint32_t* random) {
-  const int64_t elements = ElementCount(tensor.shape).value_or(0);
-  const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 64);
-  void* memory = std::aligned_alloc(64, bytes);
-  memory_.emplace_back(memory);
-  std::memset(memory, 0, bytes);
-  for (int64_t i = 0; i < elements; ++i) {
-    *random = *random * 1664525 + 1013904223;
-    // In [0.1, 1): no denormals, and fit for whatever must be positive.
-    const double value = 0.1 + 0.9 * (*random >> 8) / (1 << 24);
-    if (tensor.dtype == FP32) static_cast<float*>(memory)[i] = static_cast<float>(value);
-    if (tensor.dtype == FP64) static_cast<double*>(memory)[i] = value;
-    if (tensor.dtype == BF16) static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3e00 + (*random >> 25));
-    if (tensor.dtype == FP16) static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3800 + (*random >> 22));
-    if (tensor.dtype == UINT8) static_cast<uint8_t*>(memory)[i] = *random >> 31;
-    if (tensor.dtype == INT32) static_cast<int32_t*>(memory)[i] = static_cast<int32_t>((*random >> 8) % kVocabulary);
-  }
-  return {memory, tensor.dtype, tensor.shape};
-}
 
 }  // namespace weft

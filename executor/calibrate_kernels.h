@@ -4,12 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
-#include "executor/backend.h"
-#include "executor/data.h"
 #include "proto/program.pb.h"
 
 namespace weft {
@@ -28,6 +24,35 @@ struct KernelCase {
   double bytes = 0;
 };
 
+// What the cases of a machine are like.
+struct CalibrationShapes {
+  // Rows and columns of activations.
+  struct Extent {
+    int64_t rows = 0, d = 0;
+  };
+  struct Linear {
+    int64_t rows = 0, in = 0, out = 0;
+  };
+  // Of activations and weights; losses, statistics and optimizer states have theirs.
+  DType dtype = FP32;
+  int64_t vocabulary = 0;
+  int64_t sequence = 0;
+  int64_t head_size = 0;
+  // Ascending.
+  std::vector<Linear> products;
+  // Dtypes of which only the peak is measured, on this product.
+  Linear peak_product;
+  std::vector<DType> peaks;
+  std::vector<Extent> attention;
+  // Of kernels bound by memory.
+  std::vector<Extent> elementwise;
+  // Copies of a case's tensors take turns until they are so many bytes together, at most 32.
+  double turn_bytes = 0;
+};
+// Small GPT models in fp32, on cores; and layers of 0.1 to 8 billion parameters in bf16, on GPUs.
+const CalibrationShapes& SmallShapes();
+const CalibrationShapes& LargeShapes();
+
 struct KernelFamily {
   Kernel kernel = KERNEL_UNSPECIFIED;
   // Of Step.work: that of the first floating-point input, else of the first output.
@@ -40,39 +65,13 @@ struct KernelFamily {
 };
 
 // Whether a kernel can be measured by itself, as all can but those that work on parts of split tensors.
-bool HasCases(Kernel kernel);
+bool HasCases(const CalibrationShapes& shapes, Kernel kernel);
 
-// Every kernel of program.proto that can, in its order, on shapes of small GPT models.
-std::vector<KernelFamily> KernelFamilies();
+// Every kernel of program.proto that can, in its order.
+std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes);
 
 // The smallest step there is: what is left is the cost of starting one.
 KernelCase SmallestStep();
-
-// Memory for a case: several copies of its tensors, 16 MiB of them if that many fit into 32 copies.
-class KernelBuffers {
- public:
-  struct Copy {
-    std::vector<TensorView> inputs;
-    std::vector<TensorView> outputs;
-  };
-  // `kernel` must outlive this.
-  explicit KernelBuffers(const KernelCase& kernel);
-
-  const Copy& Next() { return copies_[next_++ % copies_.size()]; }
-  const StepContext& context() const { return context_; }
-
- private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  TensorView Allocate(const CaseTensor& tensor, uint32_t* random);
-
-  std::vector<std::unique_ptr<void, Free>> memory_;
-  std::vector<Copy> copies_;
-  size_t next_ = 0;
-  StepContext context_;
-  std::unique_ptr<DataSource> data_;
-};
 
 }  // namespace weft
 

@@ -37,7 +37,7 @@ TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
   for (const KernelRate& rate : cluster->device().kernel_rates()) kernels.insert(rate.kernel());
   EXPECT_GE(kernels.size(), 34u);
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
-    if (!Kernel_IsValid(k) || !HasCases(static_cast<Kernel>(k))) continue;
+    if (!Kernel_IsValid(k) || !HasCases(SmallShapes(), static_cast<Kernel>(k))) continue;
     EXPECT_EQ(kernels.count(Kernel_Name(static_cast<Kernel>(k))), 1u) << Kernel_Name(static_cast<Kernel>(k));
   }
   EXPECT_EQ(cluster->device().peaks_size(), 4);
@@ -47,8 +47,11 @@ TEST(CalibrateTest, RefusesNoRanks) {
   EXPECT_FALSE(Calibrate({.ranks = 0, .threads_per_rank = 1, .seconds = 1, .on_progress = {}}).ok());
 }
 
-TEST(KernelFamiliesTest, SizesAscendInTheirWork) {
-  for (const KernelFamily& family : KernelFamilies()) {
+class KernelFamiliesTest : public testing::TestWithParam<const CalibrationShapes*> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, KernelFamiliesTest, testing::Values(&SmallShapes(), &LargeShapes()));
+
+TEST_P(KernelFamiliesTest, SizesAscendInTheirWork) {
+  for (const KernelFamily& family : KernelFamilies(*GetParam())) {
     ASSERT_FALSE(family.sizes.empty()) << Kernel_Name(family.kernel);
     double before = 0;
     for (const auto& size : family.sizes) {

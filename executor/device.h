@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,19 @@ class ComputeDevice {
 
   virtual absl::string_view name() const = 0;
   virtual bool asynchronous() const = 0;
+
+  // What is known of the machine, 0 or empty where it is not.
+  struct Properties {
+    // E.g. "NVIDIA H200".
+    std::string product;
+    int64_t memory_bytes = 0;
+    // What Allocate(DEVICE) can still give, in all.
+    int64_t free_bytes = 0;
+    int multiprocessors = 0;
+    // E.g. 90 for H100 and H200.
+    int compute_capability = 0;
+  };
+  virtual absl::StatusOr<Properties> properties() { return Properties(); }
 
   // Zeroed memory, aligned to 4096 bytes: of the device, or of the host such that copies to and from the device run on
   // their own (pinned). Freed with the device. Never called in a step. ResourceExhausted with what is there.

@@ -1,0 +1,134 @@
+#include "executor/calibrate_buffers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "proto/status.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+// Tokens and targets without a file behind them.
+class CountingData : public DataSource {
+ public:
+  explicit CountingData(int64_t vocabulary) : vocabulary_(vocabulary) {}
+  int64_t windows() const override { return 1 << 20; }
+  absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>((sample + i) % vocabulary_);
+    for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<int32_t>((sample + i + 1) % vocabulary_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t vocabulary_;
+};
+
+// In [0.1, 1): no denormals, and fit for whatever must be positive. Integers are tokens.
+void FillRandom(const CaseTensor& tensor, int64_t elements, int64_t vocabulary, uint32_t* random, std::string* bytes) {
+  void* memory = bytes->data();
+  for (int64_t i = 0; i < elements; ++i) {
+    *random = *random * 1664525 + 1013904223;
+    const double value = 0.1 + 0.9 * (*random >> 8) / (1 << 24);
+    switch (tensor.dtype) {
+      case FP32:
+        static_cast<float*>(memory)[i] = static_cast<float>(value);
+        break;
+      case FP64:
+        static_cast<double*>(memory)[i] = value;
+        break;
+      case BF16:
+        static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3e00 + (*random >> 25));
+        break;
+      case FP16:
+        static_cast<uint16_t*>(memory)[i] = static_cast<uint16_t>(0x3800 + (*random >> 22));
+        break;
+      case UINT8:
+        static_cast<uint8_t*>(memory)[i] = *random >> 31;
+        break;
+      case INT32:
+        static_cast<int32_t*>(memory)[i] = static_cast<int32_t>((*random >> 8) % vocabulary);
+        break;
+      default:
+        // Exact accumulators are zero.
+        return;
+    }
+  }
+}
+
+absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary, uint32_t* random,
+                                    CalibrationMemory* memory) {
+  const int64_t elements = ElementCount(tensor.shape).value_or(0);
+  const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
+  WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
+  // Large tensors repeat themselves: random enough for caches and for the power that a device draws.
+  constexpr int64_t kPattern = int64_t{1} << 24;
+  const int64_t size = DTypeBytes(tensor.dtype);
+  std::string pattern(std::min(bytes, RoundUp(std::min(elements * size, kPattern), 256)), '\0');
+  FillRandom(tensor, std::min(elements, static_cast<int64_t>(pattern.size()) / size), vocabulary, random, &pattern);
+  for (int64_t at = 0; at < bytes; at += pattern.size()) {
+    const int64_t part = std::min<int64_t>(bytes - at, pattern.size());
+    WEFT_RETURN_IF_ERROR(memory->device().CopyNow(data + at, pattern.data(), part));
+  }
+  return TensorView{data, tensor.dtype, tensor.shape};
+}
+
+}  // namespace
+
+void CalibrationMemory::Reset() {
+  for (Block& block : blocks_) block.used = 0;
+}
+
+int64_t CalibrationMemory::bytes() const {
+  int64_t bytes = 0;
+  for (const Block& block : blocks_) bytes += block.bytes;
+  return bytes;
+}
+
+absl::StatusOr<std::byte*> CalibrationMemory::Take(int64_t bytes) {
+  for (Block& block : blocks_) {
+    if (block.bytes - block.used < bytes) continue;
+    block.used += bytes;
+    return block.data + block.used - bytes;
+  }
+  // Few large blocks, as nothing is given back.
+  constexpr int64_t kLeast = int64_t{1} << 26;
+  const int64_t size = std::max(bytes, kLeast);
+  WEFT_ASSIGN_OR_RETURN(void* const data, device_.Allocate(DEVICE, size));
+  blocks_.push_back({static_cast<std::byte*>(data), size, bytes});
+  return blocks_.back().data;
+}
+
+absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const CalibrationShapes& shapes,
+                                                                     const KernelCase& kernel,
+                                                                     CalibrationMemory* memory) {
+  std::unique_ptr<KernelBuffers> result(new KernelBuffers);
+  memory->Reset();
+  result->data_ = std::make_unique<CountingData>(shapes.vocabulary);
+  const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), 2.0, 32.0));
+  uint32_t random = 12345;
+  for (int i = 0; i < count; ++i) {
+    Copy& copy = result->copies_.emplace_back();
+    for (const auto& [tensors, views] :
+         {std::pair(&kernel.inputs, &copy.inputs), std::pair(&kernel.outputs, &copy.outputs)}) {
+      for (const CaseTensor& tensor : *tensors) {
+        WEFT_ASSIGN_OR_RETURN(views->emplace_back(), Allocate(tensor, shapes.vocabulary, &random, memory));
+      }
+    }
+    // Optimizers work in place: their outputs are their inputs behind the gradient.
+    if (kernel.step.kernel() == ADAMW || kernel.step.kernel() == SGD_STEP) {
+      for (size_t k = 0; k < copy.outputs.size(); ++k) copy.outputs[k] = copy.inputs[k + 1];
+    }
+  }
+  StepContext& context = result->context_;
+  context.learning_rate = 1e-3;
+  context.seed = 1;
+  context.data = result->data_.get();
+  if (!kernel.outputs.empty() && kernel.outputs[0].shape[0] % shapes.sequence == 0) {
+    context.microbatch_sequences = kernel.outputs[0].shape[0] / shapes.sequence;
+  }
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+// Measures a device that runs work on streams (a GPU) into a cluster that programs can be costed for.
+#ifndef WEFT_EXECUTOR_CALIBRATE_DEVICE_H_
+#define WEFT_EXECUTOR_CALIBRATE_DEVICE_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/backend.h"
+#include "executor/calibrate_kernels.h"
+#include "executor/device.h"
+#include "proto/cluster.pb.h"
+
+namespace weft {
+
+struct CalibrateDeviceOptions {
+  const CalibrationShapes* shapes = &LargeShapes();
+  // What one device cannot tell: nodes, links between devices and nodes, interfaces, tiles. Null: a node with this one
+  // device, whose link to itself is a copy in its memory (transport `loopback`).
+  const Cluster* base = nullptr;
+  // About how long the measurements of all kernels may take.
+  double seconds = 60;
+  // Bytes of the copies to and from the host.
+  int64_t copy_bytes = int64_t{256} << 20;
+  std::function<void(const std::string&)> on_progress;
+};
+
+// Kernels are timed by events around several calls on one stream, after calls that are not counted: a library chooses
+// and compiles in those. Errors name the kernel.
+absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend, const CalibrateDeviceOptions& options);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_CALIBRATE_DEVICE_H_
