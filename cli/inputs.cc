@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "catalog/catalog.h"
+#include "catalog/load_cluster.h"
 #include "compiler/compile.h"
 #include "compiler/load_model.h"
 #include "proto/io.h"
@@ -54,26 +55,6 @@ void AddInputFlags(Flags* flags, InputFlags* input) {
   flags->Repeated("set", "FIELD=VALUE",
                   "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe vpp=2 recipe.lr.peak=1e-3 ...",
                   &input->settings);
-}
-
-absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path) {
-  Cluster cluster;
-  std::string source = name_or_path;
-  const bool may_be_name = !absl::StrContains(name_or_path, '/');
-  const absl::StatusOr<CatalogFile> found = FindInCatalog("clusters", name_or_path);
-  if (may_be_name && found.ok()) {
-    source = absl::StrCat("catalog/", std::string(found->path));
-    WEFT_RETURN_IF_ERROR(ParseMessage(found->content, source, &cluster));
-  } else {
-    struct stat info;
-    if (may_be_name && stat(name_or_path.c_str(), &info) != 0) {
-      return absl::NotFoundError(absl::StrCat("cluster ", Quoted(name_or_path), " is neither a file nor in the catalog",
-                                              NameHelp(name_or_path, CatalogNames("clusters"))));
-    }
-    WEFT_RETURN_IF_ERROR(ReadMessageInto(name_or_path, &cluster));
-  }
-  WEFT_RETURN_IF_ERROR(Annotate(Validate(cluster), source));
-  return cluster;
 }
 
 // A name as it is; of a file the content, which docs/schedule_files.md describes.

@@ -37,8 +37,6 @@ struct Inputs {
 // --cluster is missing.
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress);
 
-// A name without '/' that the catalog has is taken from there, anything else is a path. The cluster is valid.
-absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path);
 
 // The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);

@@ -18,9 +18,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/calibrate.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
-#include "executor/calibrate.h"
 #include "executor/data.h"
 #include "executor/learning_rate.h"
 #include "executor/run.h"
@@ -284,36 +284,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   return written;
 }
 
-absl::Status CalibrateMain(absl::Span<const std::string> args) {
-  Flags flags("weft calibrate", "-o CLUSTER.textproto [flags]",
-              "Measures this machine into a cluster file for compile and simulate. Takes less than a minute.");
-  std::string output, backend = "cpu";
-  int64_t ranks = 4, threads = 1;
-  flags.String("output", "FILE", "the cluster file to write", &output);
-  flags.Short('o', "output");
-  flags.Choice("backend", {"cpu"}, "what runs the kernels", &backend);
-  flags.Int("ranks", "R", "devices: ranks that share this machine", &ranks, 1, 256);
-  flags.Int("threads", "N", "threads per rank", &threads, 1, 256);
-  flags.Example("weft calibrate --backend=cpu -o this-machine.textproto");
-  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
-  if (flags.help_wanted()) return Print(flags.Help());
-  if (output.empty()) return UsageError("-o FILE is required");
-  Progress progress;
-  CalibrateOptions options;
-  options.ranks = static_cast<int>(ranks);
-  options.threads_per_rank = static_cast<int>(threads);
-  options.on_progress = [&](const std::string& text) { progress.Step(text); };
-  WEFT_ASSIGN_OR_RETURN(const Cluster cluster, Calibrate(options));
-  WEFT_RETURN_IF_ERROR(Validate(cluster));
-  WEFT_RETURN_IF_ERROR(WriteFileAtomic(output, MessageToText(cluster)));
-  return absl::OkStatus();
-}
-
 int Main(std::vector<std::string> args) {
   const std::string command = args.empty() ? "" : args[0];
   const bool calibrate = command == "calibrate";
   if (calibrate || command == "run") args.erase(args.begin());
-  const absl::Status status = calibrate ? CalibrateMain(args) : RunMain(args);
+  const absl::Status status = calibrate ? CalibrateCommand(args) : RunMain(args);
   if (status.ok()) return 0;
   if (ReportedElsewhere(status)) return 1;
   if (RankFromLauncher().rank > 0 && !FailedInRun(status)) {
