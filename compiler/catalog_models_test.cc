@@ -32,6 +32,8 @@ TEST(CatalogModelsTest, ParametersAreThePublishedOnes) {
       {"llama-3.1-405b", 405853388800},
       {"mistral-7b", 7241732096},
       {"qwen2-7b", 7615616512},
+      {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-3b", 3085938688},
       {"qwen2.5-7b", 7615616512},
       {"bert-base", 109514298},
       {"bert-large", 335174458},
