@@ -1,0 +1,101 @@
+#include "executor/backends/cuda/cudnn_attention_choice.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+// What vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
+constexpr int64_t kVector = 8;
+constexpr int64_t kMostHeadSize = 256;
+// Keeps all sizes far from 2^63; cuDNN's own indices end before.
+constexpr int64_t kMostRows = int64_t{1} << 20, kMostBatch = int64_t{1} << 20, kMostHeads = int64_t{1} << 12;
+constexpr int64_t kMostStride = int64_t{1} << 30;
+
+bool Vectors(const HeadLayout& layout) {
+  return layout.row_stride % kVector == 0 && layout.head_stride % kVector == 0 && layout.row_stride > 0 &&
+         layout.head_stride > 0 && layout.row_stride < kMostStride && layout.head_stride < kMostStride;
+}
+
+// Of the slices, the first that `make` has a graph for with an engine within the limit.
+template <typename Choice, typename MakeGraph>
+absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, const CudnnTarget& target,
+                                               int64_t workspace_limit, const MakeGraph& make) {
+  if (const std::string reason = UnsupportedAttention(shape); !reason.empty()) {
+    return absl::UnimplementedError(absl::StrCat("cuDNN is not asked for attention with ", reason));
+  }
+  absl::Status refused;
+  for (const AttentionSlice& slice : AttentionSlices(shape)) {
+    auto choice = std::make_unique<Choice>(Choice{slice, make(slice), {}});
+    WEFT_RETURN_IF_ERROR(choice->call.graph.Finish(target));
+    WEFT_ASSIGN_OR_RETURN(std::vector<CudnnEngine> engines, choice->call.graph.Engines(target));
+    absl::StatusOr<CudnnEngine> engine = ChooseCudnnEngine(std::move(engines), workspace_limit);
+    if (engine.ok()) {
+      choice->engine = *std::move(engine);
+      return choice;
+    }
+    refused = engine.status();
+  }
+  return refused;
+}
+
+}  // namespace
+
+std::string UnsupportedAttention(const AttentionShape& shape) {
+  if (shape.type != Type::kBf16 && shape.type != Type::kFp16) {
+    return "values that are neither bf16 nor fp16: its kernels multiply those only";
+  }
+  if (shape.window > 0) return absl::StrCat("a window of ", shape.window, " keys");
+  if (shape.head_size <= 0 || shape.head_size % kVector != 0 || shape.head_size > kMostHeadSize) {
+    return absl::StrCat("heads of ", shape.head_size, " columns: its kernels take multiples of ", kVector, " up to ",
+                        kMostHeadSize);
+  }
+  if (shape.kv_heads <= 0 || shape.heads <= 0 || shape.heads % shape.kv_heads != 0) {
+    return absl::StrCat(shape.heads, " heads of q over ", shape.kv_heads, " of k and v");
+  }
+  if (!Vectors(shape.q) || !Vectors(shape.k) || !Vectors(shape.v) || !Vectors(shape.o)) {
+    return absl::StrCat("heads that do not begin at multiples of ", 2 * kVector, " bytes");
+  }
+  for (const HeadLayout& layout : {shape.q, shape.k, shape.v, shape.o}) {
+    if (layout.row_stride < shape.head_size || layout.head_stride < shape.head_size) return "heads that overlap";
+  }
+  if (shape.sequence <= 0 || shape.sequence > kMostRows || shape.batch <= 0 || shape.batch > kMostBatch ||
+      shape.heads > kMostHeads) {
+    return absl::StrCat(shape.batch, " sequences of ", shape.sequence, " rows and ", shape.heads, " heads");
+  }
+  return "";
+}
+
+std::vector<AttentionSlice> AttentionSlices(const AttentionShape& shape) {
+  std::vector<AttentionSlice> slices;
+  for (int64_t batch = shape.batch; batch >= 1; --batch) {
+    if (shape.batch % batch == 0) slices.push_back({batch, shape.kv_heads});
+  }
+  for (int64_t heads = shape.kv_heads - 1; heads >= 1; --heads) {
+    if (shape.kv_heads % heads == 0) slices.push_back({1, heads});
+  }
+  return slices;
+}
+
+absl::StatusOr<std::unique_ptr<AttentionForwardChoice>> ChooseAttentionForward(const Cudnn* cudnn,
+                                                                               const AttentionShape& shape,
+                                                                               const CudnnTarget& target,
+                                                                               int64_t workspace_limit) {
+  return Choose<AttentionForwardChoice>(shape, target, workspace_limit, [&](const AttentionSlice& slice) {
+    return MakeAttentionForwardGraph(cudnn, shape, slice);
+  });
+}
+
+absl::StatusOr<std::unique_ptr<AttentionBackwardChoice>> ChooseAttentionBackward(const Cudnn* cudnn,
+                                                                                 const AttentionShape& shape,
+                                                                                 const CudnnTarget& target,
+                                                                                 int64_t workspace_limit) {
+  return Choose<AttentionBackwardChoice>(shape, target, workspace_limit, [&](const AttentionSlice& slice) {
+    return MakeAttentionBackwardGraph(cudnn, shape, slice);
+  });
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,51 @@
+// Which of cuDNN's engines runs a shape of attention, and in how many calls: the deterministic backward needs memory
+// for all scores, so beyond a limit it takes some sequences or heads at a time.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_CHOICE_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_CHOICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/backends/cuda/attention.h"
+#include "executor/backends/cuda/cudnn_attention_graph.h"
+#include "executor/backends/cuda/cudnn_graph.h"
+
+namespace weft::cuda {
+
+// Of workspace for one call.
+inline constexpr int64_t kAttentionWorkspaceLimit = int64_t{2} << 30;
+
+// Why cuDNN is not asked for this shape; empty if it is. What it then has no engine for, Choose says.
+std::string UnsupportedAttention(const AttentionShape& shape);
+
+// Slices that a shape falls into evenly, most at a time first: whole sequences with all heads, then one sequence with
+// some of its heads of k and v.
+std::vector<AttentionSlice> AttentionSlices(const AttentionShape& shape);
+
+// A graph for the slice that is run again and again, and the engine that runs it.
+struct AttentionForwardChoice {
+  AttentionSlice slice;
+  AttentionForwardGraph call;
+  CudnnEngine engine;
+};
+struct AttentionBackwardChoice {
+  AttentionSlice slice;
+  AttentionBackwardGraph call;
+  CudnnEngine engine;
+};
+
+// The largest slice with a deterministic engine whose workspace is within the limit. Unimplemented, with the reason, if
+// there is none: kernels of our own are for that.
+absl::StatusOr<std::unique_ptr<AttentionForwardChoice>> ChooseAttentionForward(
+    const Cudnn* cudnn, const AttentionShape& shape, const CudnnTarget& target,
+    int64_t workspace_limit = kAttentionWorkspaceLimit);
+absl::StatusOr<std::unique_ptr<AttentionBackwardChoice>> ChooseAttentionBackward(
+    const Cudnn* cudnn, const AttentionShape& shape, const CudnnTarget& target,
+    int64_t workspace_limit = kAttentionWorkspaceLimit);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_CHOICE_H_

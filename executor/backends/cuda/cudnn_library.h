@@ -1,0 +1,87 @@
+// cuDNN 9's backend interface, opened at run time: its functions in a table, its descriptors as owned values.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_LIBRARY_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_LIBRARY_H_
+
+#include <cudnn_graph.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace weft::cuda {
+
+// The functions that we use, under their own names without the prefix.
+struct Cudnn {
+  // The library that was opened, and its version: 91900 is 9.19.0.
+  std::string path;
+  int64_t version = 0;
+
+  decltype(&cudnnGetVersion) GetVersion = nullptr;
+  decltype(&cudnnGetErrorString) GetErrorString = nullptr;
+  decltype(&cudnnGetLastErrorString) GetLastErrorString = nullptr;
+  decltype(&cudnnCreate) Create = nullptr;
+  decltype(&cudnnDestroy) Destroy = nullptr;
+  decltype(&cudnnSetStream) SetStream = nullptr;
+  decltype(&cudnnBackendCreateDescriptor) BackendCreateDescriptor = nullptr;
+  decltype(&cudnnBackendDestroyDescriptor) BackendDestroyDescriptor = nullptr;
+  decltype(&cudnnBackendSetAttribute) BackendSetAttribute = nullptr;
+  decltype(&cudnnBackendGetAttribute) BackendGetAttribute = nullptr;
+  decltype(&cudnnBackendFinalize) BackendFinalize = nullptr;
+  decltype(&cudnnBackendExecute) BackendExecute = nullptr;
+
+  // "cuDNN, finalising the operation graph: CUDNN_STATUS_NOT_SUPPORTED_LAYOUT: ..." with what cuDNN says last.
+  absl::Status Error(absl::string_view doing, cudnnStatus_t status) const;
+};
+
+// Opens it once for the process, with the libraries that it opens itself (cuBLASLt, NVRTC) before it, from wherever
+// they are (executor/shared_library.h). NotFound or FailedPrecondition in one line: not installed, or older than 9.8,
+// the first that can be asked without a device.
+absl::StatusOr<const Cudnn*> OpenCudnn();
+
+// FailedPrecondition unless the version is one that we can use.
+absl::Status CheckCudnnVersion(int64_t version, absl::string_view path);
+
+// A backend descriptor: attributes are set, then it is finalised.
+class CudnnDescriptor {
+ public:
+  CudnnDescriptor() = default;
+  CudnnDescriptor(CudnnDescriptor&& other) noexcept
+      : cudnn_(other.cudnn_), descriptor_(std::exchange(other.descriptor_, nullptr)), what_(std::move(other.what_)) {}
+  CudnnDescriptor& operator=(CudnnDescriptor&& other) noexcept {
+    std::swap(cudnn_, other.cudnn_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(what_, other.what_);
+    return *this;
+  }
+  ~CudnnDescriptor();
+
+  // `what` names it in errors: "the matmul q k".
+  static absl::StatusOr<CudnnDescriptor> Make(const Cudnn* cudnn, cudnnBackendDescriptorType_t type, std::string what);
+
+  absl::Status Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                   const void* values);
+  absl::Status SetInts(cudnnBackendAttributeName_t name, absl::Span<const int64_t> values);
+  absl::Status SetInt(cudnnBackendAttributeName_t name, int64_t value);
+  absl::Status SetBool(cudnnBackendAttributeName_t name, bool value);
+  absl::Status SetDataType(cudnnBackendAttributeName_t name, cudnnDataType_t value);
+  absl::Status SetDescriptor(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
+  absl::Status Finalise();
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+  const Cudnn* cudnn() const { return cudnn_; }
+  const std::string& what() const { return what_; }
+
+ private:
+  const Cudnn* cudnn_ = nullptr;
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+  std::string what_;
+};
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_LIBRARY_H_

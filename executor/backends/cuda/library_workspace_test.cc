@@ -1,0 +1,47 @@
+#include "executor/backends/cuda/library_workspace.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::cuda {
+namespace {
+
+TEST(LibraryWorkspace, TheFirstStreamGetsWhatWasReserved) {
+  const auto device = MakeHostDevice();
+  LibraryWorkspace workspace(device.get());
+  ASSERT_TRUE(workspace.Reserve(1000).ok());
+  ASSERT_TRUE(workspace.Reserve(500).ok());
+  EXPECT_EQ(workspace.allocated_bytes(), 1000);
+  const auto first = workspace.Get(3, 1000);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(workspace.allocated_bytes(), 1000);
+  EXPECT_EQ(*workspace.Get(3, 200), *first);
+  EXPECT_EQ(*workspace.Get(3, 0), *first);
+  // Another stream does not share it.
+  const auto second = workspace.Get(4, 10);
+  ASSERT_TRUE(second.ok());
+  EXPECT_NE(*second, *first);
+  EXPECT_EQ(workspace.allocated_bytes(), 2000);
+}
+
+TEST(LibraryWorkspace, GrowsWhenItMust) {
+  const auto device = MakeHostDevice();
+  LibraryWorkspace workspace(device.get());
+  const auto small = workspace.Get(0, 100);
+  ASSERT_TRUE(small.ok());
+  ASSERT_TRUE(workspace.Reserve(1000).ok());
+  EXPECT_EQ(*workspace.Get(0, 200), *small);  // 256 bytes are the least
+  const auto large = workspace.Get(0, 300);
+  ASSERT_TRUE(large.ok());
+  EXPECT_NE(*large, *small);
+  EXPECT_EQ(*workspace.Get(0, 1000), *large);
+}
+
+TEST(LibraryWorkspace, SmallReservationsDouble) {
+  const auto device = MakeHostDevice();
+  LibraryWorkspace workspace(device.get());
+  for (int64_t bytes = 1000; bytes <= 100000; bytes += 1000) ASSERT_TRUE(workspace.Reserve(bytes).ok());
+  EXPECT_LT(workspace.allocated_bytes(), 300000);
+}
+
+}  // namespace
+}  // namespace weft::cuda
