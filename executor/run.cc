@@ -16,6 +16,7 @@
 #include "executor/safetensors.h"
 #include "executor/trace_align.h"
 #include "executor/transport.h"
+#include "executor/transports/staged.h"
 #include "executor/weights.h"
 #include "proto/mesh.h"
 #include "proto/program_file.h"
@@ -48,6 +49,8 @@ struct Shared {
   std::string resumed_from;
   const SafetensorsReader* weights = nullptr;
   ComputeSlots* slots = nullptr;
+  const BackendEntry* backend = nullptr;
+  ComputeDevice* device = nullptr;
   int64_t last_step = 0;
 };
 
@@ -59,8 +62,10 @@ class RankRun {
   absl::Status Prepare() {
     const Program& program = shared_.program;
     const ArenaSize size = ArenaOf(program, endpoint_.rank(), shared_.options.eval_data != nullptr);
-    WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(size.device, size.host));
-    backend_ = MakeCpuBackend(shared_.options.threads_per_rank);
+    WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(shared_.device, size.device, size.host));
+    WEFT_ASSIGN_OR_RETURN(backend_, shared_.backend->make(shared_.device, {.threads = shared_.options.threads_per_rank,
+                                                                           .program = &program,
+                                                                           .rank = endpoint_.rank()}));
     state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
     if (shared_.manifest != nullptr) {
       WEFT_RETURN_IF_ERROR(LoadCheckpoint(shared_.resumed_from, *shared_.manifest, program, state_.get()));
@@ -362,7 +367,8 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
   const RunOptions& options = shared.options;
   const int64_t epoch_ns = MonotonicNanoseconds();
   std::unique_ptr<ComputeSlots> slots;
-  if (endpoints.size() > 1) {
+  // A device that works on its own shares itself out.
+  if (endpoints.size() > 1 && !shared.device->asynchronous()) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const int count = options.slots > 0 ? options.slots : std::max(1, cores / options.threads_per_rank);
     std::vector<Endpoint*> all;
@@ -418,11 +424,10 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   WEFT_RETURN_IF_ERROR(
       VerifyProgram(program, {.completeness = options.verify_completeness, .algorithms = KnownCollectives()}));
   const int64_t ranks = MeshRanks(program.mesh());
-  const bool one_process = entry->name == "inproc";
+  const bool one_process = entry->name == "inproc" || entry->name == "loopback";
   if (one_process && ranks > kMostThreads) {
-    return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks,
-                                                   " ranks; transport 'inproc' runs at most ", kMostThreads,
-                                                   " in one process, use 'mpi'"));
+    return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks, " ranks; transport '", entry->name,
+                                                   "' runs at most ", kMostThreads, " in one process, use 'mpi'"));
   }
   WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr,
                                           one_process ? 0 : RankFromLauncher().rank % ranks, one_process ? ranks : 1));
@@ -431,6 +436,13 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
 
   Shared shared(program, data, options);
+  shared.backend = options.backend;
+  if (shared.backend == nullptr) {
+    WEFT_ASSIGN_OR_RETURN(shared.backend, FindBackend("cpu"));
+  }
+  // It outlives all that is in its memory.
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<ComputeDevice> device, shared.backend->open(options.device));
+  shared.device = device.get();
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
   WEFT_RETURN_IF_ERROR(CheckAsynchronous(program, shared.last_step, options));
   if (options.trace_repetitions > 0) {
@@ -471,12 +483,13 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     shared.weights = weights.get();
   }
 
-  WEFT_ASSIGN_OR_RETURN(const auto endpoints, entry->open(static_cast<int>(ranks)));
+  WEFT_ASSIGN_OR_RETURN(auto endpoints, entry->open(static_cast<int>(ranks)));
+  for (auto& endpoint : endpoints) WEFT_RETURN_IF_ERROR(UseDeviceOrStage(endpoint, device.get()).status());
   WEFT_ASSIGN_OR_RETURN(RunResult result, RunRanks(shared, endpoints));
   RunReport& report = result.report;
   report.set_schema_version(1);
   report.set_program(program.name());
-  report.set_backend("cpu");
+  report.set_backend(std::string(shared.backend->name));
   report.set_transport(std::string(entry->name));
   report.set_threads_per_rank(options.threads_per_rank);
   double seconds = 0, tokens = 0;

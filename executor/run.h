@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "executor/backend.h"
 #include "executor/checkpoint.h"
 #include "executor/data.h"
 #include "executor/interpreter.h"
@@ -27,6 +28,9 @@ struct RunOptions {
   // The run ends when so many optimizer steps have been done, those before a resume among them; 0 = the recipe's. The
   // learning rate follows the recipe's number of steps in any case.
   int64_t steps = 0;
+  // What runs the kernels; null = cpu. The ranks of this process share the device that is opened with `device`.
+  const BackendEntry* backend = nullptr;
+  DeviceOptions device;
   int threads_per_rank = 1;
   // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) take
   // none.
@@ -86,7 +90,9 @@ struct RunResult {
   double checkpoint_seconds = 0;
 };
 
-// Runs all ranks of this process over a transport ("inproc": all of the program's, one thread each; "mpi": one).
+// Runs all ranks of this process over a transport ("inproc" and "loopback": all of the program's, one thread each;
+// "mpi": one). Where the backend's device works on its own and the transport moves memory of the host only, messages go
+// by pinned memory (executor/transports/staged.h).
 // `program` is verified first. The error names the rank and the action that failed first; where another process reports
 // that, ReportedElsewhere(status) holds.
 absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& data, absl::string_view transport,
