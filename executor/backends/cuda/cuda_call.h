@@ -29,6 +29,8 @@ struct Resources {
 
   ComputeDevice* device;
   Libraries libraries;
+  // Makes what a step reads from outside: samples and noise.
+  std::unique_ptr<Backend> host = MakeCpuBackend(1);
   ScratchMemory scratch;
   Staging staging;
   // Tables of angles of ROPE, kept from one to the next: a block of its own per stream.

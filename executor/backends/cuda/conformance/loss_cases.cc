@@ -1,0 +1,84 @@
+// Cross entropy: rows that do not count, padded columns, columns that are split over ranks.
+#include <algorithm>
+
+#include "executor/backends/cuda/conformance/conformance_case.h"
+
+namespace weft::cuda {
+namespace {
+
+Tensor Targets(CaseMaker& make, int64_t rows, int64_t vocabulary) {
+  Tensor targets = make.Integers({rows}, 0, vocabulary - 1);
+  // None, some, or all of them do not count.
+  const int64_t masked = make.Between(0, 5);
+  for (int64_t i = 0; i < rows; ++i) {
+    if (masked == 5 || make.Between(1, 6) <= masked) targets.Set(i, -1);
+  }
+  return targets;
+}
+
+// A loss is written into one element of them.
+Tensor Losses(CaseMaker& make, ConformanceCase& c) {
+  const int64_t count = make.Between(1, 4);
+  c.context.global_microbatch = make.Between(0, count - 1);
+  c.updated.push_back(1);
+  return make.Normal(FP64, {count});
+}
+
+}  // namespace
+
+ConformanceCase CrossEntropyCase(CaseMaker& make) {
+  const int64_t rows = make.Rows(), columns = make.Columns();
+  const int64_t vocabulary = make.Coin() ? columns : make.Between(1, columns);
+  ConformanceCase c;
+  c.step = make.MakeStep(CROSS_ENTROPY);
+  c.step.mutable_attributes()->set_vocabulary(vocabulary);
+  c.step.mutable_attributes()->set_loss_weight(make.Uniform(0.1, 1));
+  c.in = {make.Normal({rows, columns}, 3), Targets(make, rows, vocabulary)};
+  c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
+  c.out.push_back(Losses(make, c));
+  return c;
+}
+
+ConformanceCase CrossEntropyBackwardCase(CaseMaker& make) {
+  const int64_t rows = make.Rows(), columns = make.Columns(), shift = make.Coin() ? 0 : make.Between(0, 40);
+  // Of the whole: it may begin behind these columns and end before them.
+  const int64_t vocabulary = make.Between(1, shift + columns);
+  ConformanceCase c;
+  c.step = make.MakeStep(CROSS_ENTROPY_BACKWARD);
+  c.step.mutable_attributes()->set_vocabulary(vocabulary);
+  c.step.mutable_attributes()->set_loss_weight(make.Uniform(0.1, 1));
+  c.context.column_shift = shift;
+  c.in = {make.Normal({rows, columns}, 3), make.Normal(make.statistics(), {rows}, 1, 5),
+          Targets(make, rows, vocabulary)};
+  if (make.Coin()) c.in.push_back(make.Positive(FP64, {3}));
+  c.out.emplace_back(make.dtype, std::vector<int64_t>{rows, columns});
+  if (make.Coin()) c.in_place = {{0, 0}};
+  return c;
+}
+
+ConformanceCase CrossEntropyPartialCase(CaseMaker& make) {
+  const int64_t rows = make.Rows(), columns = make.Columns(), shift = make.Between(0, 40);
+  const int64_t vocabulary = make.Between(1, shift + columns);
+  ConformanceCase c;
+  c.step = make.MakeStep(CROSS_ENTROPY_PARTIAL);
+  c.step.mutable_attributes()->set_vocabulary(vocabulary);
+  c.context.column_shift = shift;
+  c.in = {make.Normal({rows, columns}, 3), Targets(make, rows, vocabulary)};
+  c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows, 2});
+  return c;
+}
+
+ConformanceCase CrossEntropyCombineCase(CaseMaker& make) {
+  const int64_t rows = std::max<int64_t>(1, make.Rows()), parts = make.Between(1, 4);
+  ConformanceCase c;
+  c.step = make.MakeStep(CROSS_ENTROPY_COMBINE);
+  c.step.mutable_attributes()->set_loss_weight(make.Uniform(0.1, 1));
+  c.in = {make.Normal(make.statistics(), {parts * rows, 2}, 2, 4), Targets(make, rows, 100)};
+  // A part without a column.
+  if (parts > 1) c.in[0].Set(0, -INFINITY);
+  c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
+  c.out.push_back(Losses(make, c));
+  return c;
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,89 @@
+// Updates of weights, with and without loss scaling, and the scale itself.
+#include <cmath>
+
+#include "executor/backends/cuda/conformance/conformance_case.h"
+
+namespace weft::cuda {
+namespace {
+
+// Norm and scale behind the states, or nothing.
+void AddScaling(CaseMaker& make, ConformanceCase& c) {
+  const int64_t given = make.Between(0, 3);
+  if (given == 0) return;
+  Tensor norm = make.Positive(FP64, {2});
+  // An overflow: the step is skipped if the scale is dynamic.
+  if (given == 3 && make.Coin()) norm.Set(1, 0);
+  c.in.push_back(norm);
+  if (given == 1) return;
+  Tensor scale = make.Positive(FP64, {3});
+  scale.Set(2, static_cast<double>(make.Between(0, 3)));
+  c.in.push_back(scale);
+}
+
+// Master weights and moments in fp32, or all in one type.
+DType StateType(CaseMaker& make) { return make.dtype == FP64 ? FP64 : make.Coin() ? FP32 : make.dtype; }
+
+}  // namespace
+
+ConformanceCase AdamWCase(CaseMaker& make) {
+  const int64_t n = make.Columns() * make.Between(1, 4);
+  const DType state = StateType(make);
+  ConformanceCase c;
+  c.step = make.MakeStep(ADAMW);
+  StepAttributes* a = c.step.mutable_attributes();
+  a->set_beta1(0.9);
+  a->set_beta2(0.95);
+  a->set_epsilon(1e-8);
+  a->set_weight_decay(make.Coin() ? 0 : 0.1);
+  c.context.learning_rate = 0.01;
+  c.context.step = make.Between(4, 20);
+  c.in = {make.Normal({n}), make.Normal(state, {n}), make.Normal(state, {n}, 0.1), make.Positive(state, {n})};
+  AddScaling(make, c);
+  for (int i = 0; i < 3; ++i) {
+    c.out.emplace_back(state, std::vector<int64_t>{n});
+    if (make.round % 2 == 0) c.in_place.push_back({i, i + 1});
+  }
+  if (make.Coin()) c.out.emplace_back(make.dtype, std::vector<int64_t>{n});
+  return c;
+}
+
+ConformanceCase SgdStepCase(CaseMaker& make) {
+  const int64_t n = make.Columns() * make.Between(1, 4);
+  const DType state = StateType(make);
+  const int states = make.Coin() ? 2 : 1;
+  ConformanceCase c;
+  c.step = make.MakeStep(SGD_STEP);
+  c.step.mutable_attributes()->set_momentum(states == 2 ? 0.9 : 0);
+  c.step.mutable_attributes()->set_weight_decay(make.Coin() ? 0 : 0.1);
+  c.context.learning_rate = 0.1;
+  c.in.push_back(make.Normal({n}));
+  for (int i = 0; i < states; ++i) {
+    c.in.push_back(make.Normal(state, {n}));
+    c.out.emplace_back(state, std::vector<int64_t>{n});
+    if (make.round % 2 == 0) c.in_place.push_back({i, i + 1});
+  }
+  AddScaling(make, c);
+  if (make.Coin()) c.out.emplace_back(make.dtype, std::vector<int64_t>{n});
+  return c;
+}
+
+ConformanceCase UpdateLossScaleCase(CaseMaker& make) {
+  ConformanceCase c;
+  c.step = make.MakeStep(UPDATE_LOSS_SCALE);
+  c.step.mutable_attributes()->set_loss_scale(1024);
+  c.step.mutable_attributes()->set_growth_interval(static_cast<int32_t>(make.Between(1, 4)));
+  Tensor norm = make.Positive(FP64, {2}), scale(FP64, {3});
+  if (make.round % 3 == 0) norm.Set(1, 0);
+  // The least and the largest stay within their bounds.
+  scale.Set(0,
+            make.round < 4 ? (make.round % 2 == 0 ? 1 : 0x1p60) : std::ldexp(1, static_cast<int>(make.Between(0, 60))));
+  scale.Set(1, static_cast<double>(make.Between(0, 3)));
+  scale.Set(2, static_cast<double>(make.Between(0, 9)));
+  c.in = {norm, scale};
+  c.out.emplace_back(FP64, std::vector<int64_t>{3});
+  c.in_place = {{0, 1}};
+  c.exact = true;
+  return c;
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,165 @@
+// ATTENTION and ATTENTION_BACKWARD: by cuDNN where it has them, else by kernels of our own.
+#include <algorithm>
+
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/cuda_heads.h"
+#include "executor/backends/cuda/kernels/flash_attention.h"
+#include "executor/philox.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+// Everything but dropout, which is checked here too.
+absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views) {
+  const StepAttributes& a = call.attributes();
+  const int64_t sequence = a.sequence(), heads = a.heads(), kv_heads = a.kv_heads();
+  const int64_t rows = Rows(views[0]), columns = Columns(views[0]);
+  bool good = sequence >= 1 && heads >= 1 && columns >= 1 && rows % sequence == 0;
+  if (views.size() == 1) {
+    good = good && columns % (3 * heads) == 0;
+  } else {
+    good = good && kv_heads >= 1 && heads % kv_heads == 0 && columns % heads == 0;
+    for (int i = 1; i < 3 && good; ++i) {
+      good = Rows(views[i]) == rows && Columns(views[i]) == columns / heads * kv_heads;
+    }
+  }
+  if (!good) {
+    return call.Error(views.size() == 1 ? "qkv" : "q, k and v", " of ", rows, " x ", columns,
+                      " do not divide into sequences of ", sequence, ", ", heads, " heads and ", kv_heads,
+                      " of keys and values");
+  }
+  const double p = a.dropout();
+  if (!(p >= 0 && p < 1)) return call.Error("dropout is ", p, "; it must be at least 0 and below 1");
+  const int64_t elements = std::max(heads, a.whole_columns()) * sequence * sequence;
+  if (p > 0 && elements > (int64_t{1} << 34)) {
+    return call.Error(elements, " elements of one sample at a dropout site; at most 2^34");
+  }
+  return absl::OkStatus();
+}
+
+// `views` are qkv, or q, k and v.
+AttentionProblem ProblemOf(const Call& call, absl::Span<const TensorView> views, const TensorView& o,
+                           const TensorView& lse) {
+  const StepAttributes& a = call.attributes();
+  const StepContext& context = call.context;
+  const bool grouped = views.size() == 3;
+  AttentionProblem problem;
+  HeadShape& shape = problem.shape;
+  shape.sequence = a.sequence();
+  shape.sequences = Rows(views[0]) / shape.sequence;
+  shape.heads = a.heads();
+  shape.kv_heads = grouped ? a.kv_heads() : a.heads();
+  shape.width = Columns(views[0]) / (grouped ? 1 : 3) / shape.heads;
+  problem.in_double = ComputesInDouble(call.in);
+  problem.causal = a.causal();
+  problem.window = a.window();
+  problem.scale = a.scale();
+  HeadPart* const parts[] = {&problem.q, &problem.k, &problem.v};
+  for (int i = 0; i < 3; ++i) {
+    *parts[i] = grouped ? PartOf(views[i], shape.width) : PartOfQkv(call, views[0], i);
+  }
+  problem.o = PartOf(o, shape.width);
+  problem.lse = ArrayOf(lse);
+  const PhiloxKey key = MakePhiloxKey(context.seed, PhiloxPurpose::kDropout);
+  problem.dropout.threshold = static_cast<uint32_t>(a.dropout() * 0x1p32);
+  problem.dropout.key_low = key.low;
+  problem.dropout.key_high = key.high;
+  problem.dropout.site = a.dropout_site();
+  problem.dropout.first_sample = context.first_sample;
+  problem.dropout.own_sequences = context.own_sequences;
+  problem.dropout.sample_stride = context.sample_stride;
+  problem.dropout_factor = 1 / (1 - a.dropout());
+  problem.first_head = context.column_shift;
+  return problem;
+}
+
+HeadLayout LayoutOf(const HeadPart& part) { return {part.stride, part.head_step}; }
+
+const void* Data(const HeadPart& part) {
+  return static_cast<const char*>(part.array.data) + part.first_column * ElementBytes(part.array.type);
+}
+
+// The library, if it has this; shapes are announced while the program is measured.
+absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProblem& problem, bool backward,
+                                           AttentionShape& described) {
+  FusedAttention* library = call.resources.libraries.attention.get();
+  // Its random numbers are not ours.
+  if (library == nullptr || problem.dropout.threshold != 0 || problem.shape.sequences == 0) return nullptr;
+  if (problem.lse.type != Type::kFp32) return nullptr;
+  const Type type = problem.q.array.type;
+  for (const HeadPart* part : {&problem.q, &problem.k, &problem.v, &problem.o}) {
+    if (part->array.type != type) return nullptr;
+  }
+  // Gradients are stored as what they are gradients of.
+  if (backward && TypeOf(call.in[0]) != type) return nullptr;
+  for (const TensorView& view : call.out.subspan(0, backward ? call.out.size() : 1)) {
+    if (TypeOf(view) != type) return nullptr;
+  }
+  described.type = type;
+  described.batch = problem.shape.sequences;
+  described.heads = problem.shape.heads;
+  described.kv_heads = problem.shape.kv_heads;
+  described.sequence = problem.shape.sequence;
+  described.head_size = problem.shape.width;
+  described.q = LayoutOf(problem.q);
+  described.k = LayoutOf(problem.k);
+  described.v = LayoutOf(problem.v);
+  described.o = LayoutOf(problem.o);
+  described.causal = problem.causal;
+  described.window = problem.window;
+  described.scale = problem.scale;
+  if (!library->Has(described, backward)) return nullptr;
+  if (call.measuring) WEFT_RETURN_IF_ERROR(library->Prepare(described, backward));
+  return library;
+}
+
+AttentionPointers PointersOf(const AttentionProblem& problem) {
+  AttentionPointers pointers;
+  pointers.q = Data(problem.q);
+  pointers.k = Data(problem.k);
+  pointers.v = Data(problem.v);
+  pointers.o = problem.o.array.data;
+  pointers.statistics = static_cast<float*>(problem.lse.data);
+  return pointers;
+}
+
+}  // namespace
+
+absl::Status Attention(const Call& call) {
+  const size_t parts = call.in.size() == 3 ? 3 : 1;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 2, (1u << (parts + 2)) - 1));
+  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in));
+  const AttentionProblem problem = ProblemOf(call, call.in, call.out[0], call.out[1]);
+  AttentionShape shape;
+  WEFT_ASSIGN_OR_RETURN(FusedAttention* const library, LibraryFor(call, problem, false, shape));
+  if (library == nullptr) return call.Launch(AttentionForward{problem});
+  if (call.measuring) return absl::OkStatus();
+  return library->Forward(shape, PointersOf(problem), call.stream());
+}
+
+absl::Status AttentionBackward(const Call& call) {
+  const size_t parts = call.in.size() == 6 ? 3 : 1;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 3, parts, (1u << (2 * parts + 3)) - 1));
+  const absl::Span<const TensorView> views = call.in.subspan(1, parts);
+  WEFT_RETURN_IF_ERROR(CheckGeometry(call, views));
+  AttentionGradient args;
+  args.problem = ProblemOf(call, views, call.in[parts + 1], call.in[parts + 2]);
+  args.d_o = PartOf(call.in[0], args.problem.shape.width);
+  HeadPart* const gradients[] = {&args.dq, &args.dk, &args.dv};
+  for (int i = 0; i < 3; ++i) {
+    *gradients[i] = parts == 3 ? PartOf(call.out[i], args.problem.shape.width) : PartOfQkv(call, call.out[0], i);
+  }
+  AttentionShape shape;
+  WEFT_ASSIGN_OR_RETURN(FusedAttention* const library, LibraryFor(call, args.problem, true, shape));
+  if (library == nullptr) return call.Launch(args);
+  if (call.measuring) return absl::OkStatus();
+  AttentionPointers pointers = PointersOf(args.problem);
+  pointers.gradient_o = args.d_o.array.data;
+  pointers.gradient_q = const_cast<void*>(Data(args.dq));
+  pointers.gradient_k = const_cast<void*>(Data(args.dk));
+  pointers.gradient_v = const_cast<void*>(Data(args.dv));
+  return library->Backward(shape, pointers, call.stream());
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,229 @@
+// Attention as ops of its own: scores, their softmax, and the sum of values. Products are batched over heads in the
+// library, sequence by sequence, where types and places allow it, else kernels of our own.
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/cuda_heads.h"
+#include "executor/backends/cuda/kernels/attention_ops.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+absl::Status BadShapes(const Call& call) {
+  const StepAttributes& a = call.attributes();
+  return call.Error("its tensors do not hold rows of whole sequences of ", a.sequence(), ", ", a.heads(), " heads and ",
+                    a.kv_heads(), " of keys and values (0 = of qkv)");
+}
+
+// `pairs` must be [rows, heads * sequence] with rows in whole sequences.
+bool GoodPairs(const Call& call, const TensorView& pairs) {
+  const int64_t heads = call.attributes().heads(), sequence = call.attributes().sequence();
+  return heads >= 1 && sequence >= 1 && Rows(pairs) % sequence == 0 && Columns(pairs) % heads == 0 &&
+         Columns(pairs) / heads == sequence;
+}
+
+// `matrix` must have `rows` rows and be qkv, or k or v alone, of heads that q's are as wide as. Gives q's columns, 0 if
+// it is not.
+int64_t QueryColumns(const Call& call, const TensorView& matrix, int64_t rows) {
+  const int64_t heads = call.attributes().heads(), kv_heads = call.attributes().kv_heads();
+  const int64_t own = kv_heads == 0 ? heads : kv_heads, parts = kv_heads == 0 ? 3 : 1;
+  if (heads < 1 || own < 1 || heads % own != 0 || Columns(matrix) % (parts * own) != 0) return 0;
+  return Rows(matrix) == rows ? Columns(matrix) / (parts * own) * heads : 0;
+}
+
+bool SameShape(const TensorView& a, const TensorView& b) { return Rows(a) == Rows(b) && Columns(a) == Columns(b); }
+
+// `columns` are those of q.
+HeadShape ShapeOf(const Call& call, int64_t rows, int64_t columns) {
+  HeadShape shape;
+  shape.sequence = call.attributes().sequence();
+  shape.sequences = rows / shape.sequence;
+  shape.heads = call.attributes().heads();
+  shape.kv_heads = call.attributes().kv_heads() > 0 ? call.attributes().kv_heads() : shape.heads;
+  shape.width = columns / shape.heads;
+  return shape;
+}
+
+HeadPart Pairs(const HeadShape& shape, const TensorView& view) { return PartOf(view, shape.sequence); }
+
+// q, k or v: a tensor of its own, or one of the three of qkv.
+HeadPart Operand(const Call& call, const HeadShape& shape, const TensorView& view, int index) {
+  return call.attributes().kv_heads() > 0 ? PartOf(view, shape.width) : PartOfQkv(call, view, index);
+}
+
+// One factor of a batch of products: for each of `batch` heads, `step` apart, a matrix whose rows are those of a
+// sequence.
+struct Factor {
+  const HeadPart& part;
+  int64_t first_head, step;
+
+  MatrixLayout Layout() const { return {part.array.type, part.stride, step * part.head_step}; }
+  void* At(int64_t row) const {
+    return static_cast<char*>(part.array.data) + part.Element(row, first_head) * ElementBytes(part.array.type);
+  }
+  // The library reads 16 bytes at a time: all that it meets begins at multiples of 64, as whole tensors do.
+  bool Aligned() const {
+    const int64_t bytes = ElementBytes(part.array.type);
+    return part.head_step * bytes % 64 == 0 && part.first_column * bytes % 64 == 0 && part.stride * bytes % 64 == 0;
+  }
+};
+
+struct Batch {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  double scale;
+};
+
+bool LibraryTakes(const HeadPart& a, const HeadPart& b, const HeadPart& y) {
+  return a.array.type == b.array.type && Factor{a, 0, 1}.Aligned() && Factor{b, 0, 1}.Aligned() &&
+         Factor{y, 0, 1}.Aligned();
+}
+
+// For every sequence `count` products.
+absl::Status Multiply(const Call& call, const HeadShape& heads, int64_t count, const Batch& batch, const Factor& a,
+                      const Factor& b, const Factor& y) {
+  MatmulShape shape;
+  shape.m = batch.m;
+  shape.n = batch.n;
+  shape.k = batch.k;
+  shape.batch = count;
+  shape.transpose_a = batch.transpose_a;
+  shape.transpose_b = batch.transpose_b;
+  shape.a = a.Layout();
+  shape.b = b.Layout();
+  shape.y = y.Layout();
+  shape.scale = batch.scale;
+  Matmul& library = *call.resources.libraries.matmul;
+  if (call.measuring) return library.Prepare(shape);
+  for (int64_t s = 0; s < heads.sequences; ++s) {
+    const int64_t row = s * heads.sequence;
+    WEFT_RETURN_IF_ERROR(library.Run(shape, {a.At(row), b.At(row), nullptr, y.At(row)}, call.stream()));
+  }
+  return absl::OkStatus();
+}
+
+// The products of attention_ops.h, whichever way.
+absl::Status Run(const Call& call, const HeadPairs& args) {
+  const HeadShape& s = args.shape;
+  if (!LibraryTakes(args.queries, args.keys, args.pairs)) return call.Launch(args);
+  const Batch batch = {s.sequence, s.sequence, s.width, false, true, args.factor};
+  for (int64_t g = 0; g < s.group(); ++g) {
+    WEFT_RETURN_IF_ERROR(Multiply(call, s, s.kv_heads, batch, {args.queries, g, s.group()}, {args.keys, 0, 1},
+                                  {args.pairs, g, s.group()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Call& call, const HeadSums& args) {
+  const HeadShape& s = args.shape;
+  if (!LibraryTakes(args.pairs, args.keys, args.result)) return call.Launch(args);
+  const Batch batch = {s.sequence, s.width, s.sequence, false, false, args.factor};
+  for (int64_t g = 0; g < s.group(); ++g) {
+    WEFT_RETURN_IF_ERROR(Multiply(call, s, s.kv_heads, batch, {args.pairs, g, s.group()}, {args.keys, 0, 1},
+                                  {args.result, g, s.group()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Call& call, const GroupSums& args) {
+  const HeadShape& s = args.shape;
+  // A sum over heads would be rounded after each of them.
+  if (s.group() != 1 || !LibraryTakes(args.pairs, args.queries, args.result)) return call.Launch(args);
+  const Batch batch = {s.sequence, s.width, s.sequence, true, false, args.factor};
+  return Multiply(call, s, s.heads, batch, {args.pairs, 0, 1}, {args.queries, 0, 1}, {args.result, 0, 1});
+}
+
+}  // namespace
+
+absl::Status AttentionScores(const Call& call) {
+  const size_t parts = call.attributes().kv_heads() > 0 ? 2 : 1;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 1, (1u << (parts + 1)) - 1));
+  const int64_t rows = Rows(call.in[0]), columns = QueryColumns(call, call.in.back(), rows);
+  if (!GoodPairs(call, call.out[0]) || columns == 0 || Rows(call.out[0]) != rows ||
+      (parts == 2 && Columns(call.in[0]) != columns)) {
+    return BadShapes(call);
+  }
+  const HeadShape shape = ShapeOf(call, rows, columns);
+  return Run(call,
+             HeadPairs{shape, ComputesInDouble(call.in), Operand(call, shape, call.in[0], 0),
+                       Operand(call, shape, call.in.back(), 1), call.attributes().scale(), Pairs(shape, call.out[0])});
+}
+
+absl::Status AttentionScoresBackward(const Call& call) {
+  const size_t parts = call.attributes().kv_heads() > 0 ? 2 : 1;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 1, parts, (1u << (2 * parts + 1)) - 1));
+  const int64_t rows = Rows(call.in[1]), columns = QueryColumns(call, call.in.back(), rows);
+  bool good = GoodPairs(call, call.in[0]) && columns > 0 && Rows(call.in[0]) == rows &&
+              (parts == 1 || Columns(call.in[1]) == columns);
+  for (size_t i = 0; i < parts; ++i) good = good && SameShape(call.out[i], call.in[i + 1]);
+  if (!good) return BadShapes(call);
+  const HeadShape shape = ShapeOf(call, rows, columns);
+  const bool in_double = ComputesInDouble(call.in);
+  const double scale = call.attributes().scale();
+  const HeadPart ds = Pairs(shape, call.in[0]);
+  WEFT_RETURN_IF_ERROR(Run(call, HeadSums{shape, in_double, ds, Operand(call, shape, call.in.back(), 1), scale,
+                                          Operand(call, shape, call.out[0], 0)}));
+  WEFT_RETURN_IF_ERROR(Run(call, GroupSums{shape, in_double, ds, Operand(call, shape, call.in[1], 0), scale,
+                                           Operand(call, shape, call.out.back(), 1)}));
+  if (parts == 2) return absl::OkStatus();
+  return call.Launch(ClearHeads{shape, shape.kv_heads, PartOfQkv(call, call.out[0], 2)});
+}
+
+absl::Status AttentionSoftmax(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  if (!GoodPairs(call, call.in[0]) || !SameShape(call.out[0], call.in[0])) return BadShapes(call);
+  PairsSoftmax args;
+  args.shape = ShapeOf(call, Rows(call.in[0]), 0);
+  args.in_double = ComputesInDouble(call.in);
+  args.causal = call.attributes().causal();
+  args.window = call.attributes().window();
+  args.s = ArrayOf(call.in[0]);
+  args.p = ArrayOf(call.out[0]);
+  return call.Launch(args);
+}
+
+absl::Status AttentionSoftmaxBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  if (!GoodPairs(call, call.in[1]) || !SameShape(call.in[0], call.in[1]) || !SameShape(call.out[0], call.in[1])) {
+    return BadShapes(call);
+  }
+  PairsSoftmaxGradient args;
+  args.shape = ShapeOf(call, Rows(call.in[0]), 0);
+  args.in_double = ComputesInDouble(call.in);
+  args.dp = ArrayOf(call.in[0]);
+  args.p = ArrayOf(call.in[1]);
+  args.ds = ArrayOf(call.out[0]);
+  return call.Launch(args);
+}
+
+absl::Status AttentionValues(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  const int64_t rows = Rows(call.in[0]), columns = QueryColumns(call, call.in[1], rows);
+  if (!GoodPairs(call, call.in[0]) || columns == 0 || Rows(call.out[0]) != rows || Columns(call.out[0]) != columns) {
+    return BadShapes(call);
+  }
+  const HeadShape shape = ShapeOf(call, rows, columns);
+  return Run(call, HeadSums{shape, ComputesInDouble(call.in), Pairs(shape, call.in[0]),
+                            Operand(call, shape, call.in[1], 2), 1, PartOf(call.out[0], shape.width)});
+}
+
+absl::Status AttentionValuesBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 2, 0b11111));
+  const int64_t rows = Rows(call.in[1]), columns = QueryColumns(call, call.in[2], rows);
+  if (!GoodPairs(call, call.in[1]) || columns == 0 || Rows(call.in[0]) != rows || Columns(call.in[0]) != columns ||
+      !SameShape(call.out[0], call.in[1]) || !SameShape(call.out[1], call.in[2])) {
+    return BadShapes(call);
+  }
+  const HeadShape shape = ShapeOf(call, rows, columns);
+  const bool in_double = ComputesInDouble(call.in);
+  const HeadPart d_o = PartOf(call.in[0], shape.width), p = Pairs(shape, call.in[1]);
+  WEFT_RETURN_IF_ERROR(
+      Run(call, HeadPairs{shape, in_double, d_o, Operand(call, shape, call.in[2], 2), 1, Pairs(shape, call.out[0])}));
+  WEFT_RETURN_IF_ERROR(Run(call, GroupSums{shape, in_double, p, d_o, 1, Operand(call, shape, call.out[1], 2)}));
+  if (call.attributes().kv_heads() > 0) return absl::OkStatus();
+  for (const int index : {0, 1}) {
+    WEFT_RETURN_IF_ERROR(call.Launch(ClearHeads{shape, shape.heads, PartOfQkv(call, call.out[1], index)}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft::cuda

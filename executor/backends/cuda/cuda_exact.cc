@@ -1,0 +1,64 @@
+// EXACT_ACCUMULATE, EXACT_ROUND, and ADD and FILL of EXACT192: gradients whose sum has one value in any order.
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/exact.h"
+#include "executor/backends/cuda/kernels/sum_parts.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+absl::Status CheckAccumulator(const Call& call, const TensorView& view, int64_t elements, const char* what) {
+  if (view.dtype == EXACT192 && Elements(view) == elements) return absl::OkStatus();
+  return call.Error(what, " is ", Elements(view), " elements of ", DType_Name(view.dtype), "; it must be ", elements,
+                    " of EXACT192");
+}
+
+}  // namespace
+
+absl::Status ExactAccumulateTensor(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b1));
+  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], Elements(call.in[0]), "output 0"));
+  ExactTerms args;
+  args.x = ArrayOf(call.in[0]);
+  args.elements = Elements(call.in[0]);
+  args.accumulators = static_cast<Exact192*>(call.out[0].data);
+  return call.Launch(args);
+}
+
+absl::Status ExactRoundTensor(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10));
+  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[0], Elements(call.out[0]), "input 0"));
+  ExactResult args;
+  args.accumulators = static_cast<const Exact192*>(call.in[0].data);
+  args.elements = Elements(call.out[0]);
+  args.y = ArrayOf(call.out[0]);
+  return call.Launch(args);
+}
+
+absl::Status AddExact(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0));
+  const int64_t elements = Elements(call.out[0]);
+  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[0], elements, "input 0"));
+  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[1], elements, "input 1"));
+  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], elements, "output 0"));
+  const void* const parts[] = {call.in[0].data, call.in[1].data, call.out[0].data};
+  SumParts args;
+  args.type = Type::kExact192;
+  args.elements = elements;
+  args.parts = parts;
+  args.count = call.step.accumulate() ? 3 : 2;
+  args.destination = call.out[0].data;
+  return call.Launch(args);
+}
+
+absl::Status FillExact(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0));
+  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], Elements(call.out[0]), "output 0"));
+  ExactConstant args = {};
+  exact192::AddNumber(args.value, call.attributes().value());
+  args.elements = Elements(call.out[0]);
+  args.accumulators = static_cast<Exact192*>(call.out[0].data);
+  return call.Launch(args);
+}
+
+}  // namespace weft::cuda

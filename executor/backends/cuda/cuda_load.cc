@@ -1,0 +1,31 @@
+// LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE: the host makes what the CPU backend would,
+// in pinned memory, and the stream copies it.
+#include "executor/backends/cuda/cuda_call.h"
+
+namespace weft::cuda {
+namespace {
+
+absl::Status LoadByHost(const Call& call) {
+  if (!call.in.empty() || call.out.size() != 1) {
+    return call.Error("it takes no inputs and one output, given ", call.in.size(), " and ", call.out.size());
+  }
+  const TensorView& out = call.out[0];
+  if (out.dtype != INT32 && !IsFloating(out.dtype)) {
+    return call.Error("output 0 is ", DType_Name(out.dtype), "; it must be INT32 or floating");
+  }
+  const int64_t bytes = Elements(out) * ElementBytes(TypeOf(out));
+  return call.Upload(out.data, bytes, [&](void* memory) {
+    const TensorView staged = {memory, out.dtype, out.shape};
+    return call.resources.host->Run(call.step, {}, absl::MakeConstSpan(&staged, 1), call.context);
+  });
+}
+
+}  // namespace
+
+absl::Status LoadTokens(const Call& call) { return LoadByHost(call); }
+absl::Status LoadTargets(const Call& call) { return LoadByHost(call); }
+absl::Status LoadTimesteps(const Call& call) { return LoadByHost(call); }
+absl::Status LoadNoisyImage(const Call& call) { return LoadByHost(call); }
+absl::Status LoadNoise(const Call& call) { return LoadByHost(call); }
+
+}  // namespace weft::cuda

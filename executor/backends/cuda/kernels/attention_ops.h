@@ -1,0 +1,70 @@
+// Attention as ops of its own: scores, their softmax, sums of values, and their backwards.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_
+
+#include "executor/backends/cuda/kernels/heads.h"
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// `pairs` are [rows, heads * sequence]: for each query and head a number for each key.
+//
+// pairs[i, h, j] = factor * sum of queries[i, h, c] * keys[j, h / group, c] over the columns c of a head.
+struct HeadPairs {
+  HeadShape shape;
+  bool in_double = false;
+  HeadPart queries, keys;
+  double factor = 1;
+  HeadPart pairs;
+};
+Outcome Launch(const HeadPairs& args, void* stream);
+
+// result[i, h, c] = factor * sum of pairs[i, h, j] * keys[j, h / group, c] over keys j.
+struct HeadSums {
+  HeadShape shape;
+  bool in_double = false;
+  HeadPart pairs, keys;
+  double factor = 1;
+  HeadPart result;
+};
+Outcome Launch(const HeadSums& args, void* stream);
+
+// result[j, g, c] = factor * sum of pairs[i, h, j] * queries[i, h, c] over the heads h of group g, then queries i.
+struct GroupSums {
+  HeadShape shape;
+  bool in_double = false;
+  HeadPart pairs, queries;
+  double factor = 1;
+  HeadPart result;
+};
+Outcome Launch(const GroupSums& args, void* stream);
+
+// Zeros in the columns of `heads` heads.
+struct ClearHeads {
+  HeadShape shape;
+  int64_t heads = 0;
+  HeadPart part;
+};
+Outcome Launch(const ClearHeads& args, void* stream);
+
+// p (may be s) = softmax over the keys that query i sees: with `causal` those up to i, at most the last `window` of
+// them if it is not 0; 0 at the others.
+struct PairsSoftmax {
+  HeadShape shape;
+  bool in_double = false, causal = false;
+  int64_t window = 0;
+  Array s, p;
+};
+Outcome Launch(const PairsSoftmax& args, void* stream);
+
+// ds (may be dp) = p * (dp - sum of dp * p).
+struct PairsSoftmaxGradient {
+  HeadShape shape;
+  bool in_double = false;
+  Array dp, p, ds;
+};
+Outcome Launch(const PairsSoftmaxGradient& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_

@@ -1,0 +1,31 @@
+// One value out of a block's threads, in an order that depends on the number of threads alone.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_FOLD_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_FOLD_H_
+
+#include "executor/backends/cuda/kernels/portable.h"
+
+namespace weft::cuda {
+
+// merge(..., merge(values of threads)): a tree over the block's threads, which are a power of two. Takes
+// count * sizeof(V) bytes of shared memory from `first_byte` on. All threads come here and get the result.
+template <typename V, typename Thread, typename Merge>
+WEFT_DEVICE V BlockFold(Thread& thread, int64_t first_byte, V value, Merge merge) {
+  const auto shared = thread.template Shared<V>(first_byte, thread.count());
+  shared[thread.index()] = value;
+  for (int width = thread.count() / 2; width > 0; width /= 2) {
+    thread.Sync();
+    if (thread.index() < width) {
+      value = merge(value, shared[thread.index() + width]);
+      shared[thread.index()] = value;
+    }
+  }
+  thread.Sync();
+  value = shared[0];
+  // The memory may be used again.
+  thread.Sync();
+  return value;
+}
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_FOLD_H_

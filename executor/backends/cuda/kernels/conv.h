@@ -1,0 +1,44 @@
+// CONV2D and its derivatives, for what cuDNN does not take.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_
+
+#include "executor/backends/cuda/kernels/conv_places.h"
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+struct ConvShape {
+  ConvPlaces places;
+  // Channels of input and output, and rows of the output.
+  int64_t inputs = 0, outputs = 0, out_rows = 0;
+  bool in_double = false, accumulate = false;
+
+  int64_t samples() const { return out_rows / (places.out_height() * places.out_width()); }
+  int64_t in_rows() const { return samples() * places.height * places.width; }
+};
+
+// The weight is [outputs, inputs, places]; there need be no bias.
+struct ConvForward {
+  ConvShape shape;
+  Array x, weight, bias;
+  Array y;
+};
+Outcome Launch(const ConvForward& args, void* stream);
+
+struct ConvInput {
+  ConvShape shape;
+  Array dy, weight;
+  Array dx;
+};
+Outcome Launch(const ConvInput& args, void* stream);
+
+struct ConvWeight {
+  ConvShape shape;
+  Array dy, x;
+  Array dweight;
+};
+Outcome Launch(const ConvWeight& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_

@@ -1,0 +1,36 @@
+// EXACT_ACCUMULATE, EXACT_ROUND (executor/exact192_limbs.h).
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+#include "executor/exact192_limbs.h"
+
+namespace weft::cuda {
+
+// accumulators[i] += x[i] of a floating-point type; with `fresh` they are 0 before.
+struct ExactTerms {
+  Array x;
+  int64_t elements = 0;
+  bool fresh = false;
+  Exact192* accumulators = nullptr;
+};
+Outcome Launch(const ExactTerms& args, void* stream);
+
+struct ExactResult {
+  const Exact192* accumulators = nullptr;
+  int64_t elements = 0;
+  Array y;
+};
+Outcome Launch(const ExactResult& args, void* stream);
+
+// accumulators[i] = value.
+struct ExactConstant {
+  Exact192 value;
+  int64_t elements = 0;
+  Exact192* accumulators = nullptr;
+};
+Outcome Launch(const ExactConstant& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_

@@ -1,0 +1,40 @@
+// ATTENTION and its backward for what cuDNN does not take: any width of a head, any type, dropout.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
+
+#include "executor/backends/cuda/kernels/dropout_words.h"
+#include "executor/backends/cuda/kernels/heads.h"
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+struct AttentionProblem {
+  HeadShape shape;
+  bool in_double = false;
+  // Query i sees keys up to i, at most the last `window` of them if it is not 0.
+  bool causal = false;
+  int64_t window = 0;
+  double scale = 1;
+  HeadPart q, k, v, o;
+  // [rows, heads].
+  Array lse;
+  DropoutWords dropout;
+  double dropout_factor = 1;
+  // Of all heads of the sample, where they are split over ranks.
+  int64_t first_head = 0;
+};
+
+struct AttentionForward {
+  AttentionProblem problem;
+};
+Outcome Launch(const AttentionForward& args, void* stream);
+
+struct AttentionGradient {
+  AttentionProblem problem;
+  HeadPart d_o, dq, dk, dv;
+};
+Outcome Launch(const AttentionGradient& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_

@@ -1,0 +1,39 @@
+// GROUP_NORM and its backwards.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// Each sample is `rows` rows of `columns` columns, whose groups are equal runs of columns.
+struct GroupNormShape {
+  int64_t samples = 0, rows = 0, columns = 0, groups = 0;
+  bool in_double = false, accumulate = false;
+};
+
+struct GroupNormForward {
+  GroupNormShape shape;
+  double epsilon = 0;
+  Array x, gamma, beta;
+  Array y, mean, rstd;
+};
+Outcome Launch(const GroupNormForward& args, void* stream);
+
+struct GroupNormInput {
+  GroupNormShape shape;
+  Array dy, x, gamma, mean, rstd;
+  Array dx;
+};
+Outcome Launch(const GroupNormInput& args, void* stream);
+
+struct GroupNormWeight {
+  GroupNormShape shape;
+  Array dy, x, mean, rstd;
+  Array dgamma, dbeta;
+};
+Outcome Launch(const GroupNormWeight& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_

@@ -1,0 +1,57 @@
+// ADAMW, SGD_STEP, UPDATE_LOSS_SCALE.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_OPTIMIZER_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_OPTIMIZER_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// What device memory says of loss scaling (rule P11); either may be null.
+struct LossScaling {
+  // [2]: norm[1] is the factor of gradients.
+  const double* norm = nullptr;
+  // [3]: if given and the factor is 0 the state stays; scale[2] steps were skipped so far.
+  const double* scale = nullptr;
+};
+
+// State is read from `from` and written to `to`, which may be the same; `param`, if given, gets the weights rounded.
+struct AdamWUpdate {
+  int64_t elements = 0;
+  bool in_double = false;
+  Array gradient;
+  // Weights and both moments.
+  Array from[3];
+  Array to[3];
+  Array param;
+  LossScaling scaling;
+  double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  // Number of the optimizer step from 1, those that were skipped among them.
+  double step = 1;
+};
+Outcome Launch(const AdamWUpdate& args, void* stream);
+
+struct SgdUpdate {
+  int64_t elements = 0;
+  bool in_double = false;
+  Array gradient;
+  // Weights and, if there is one, momentum.
+  Array from[2];
+  Array to[2];
+  Array param;
+  LossScaling scaling;
+  double learning_rate = 0, momentum = 0, weight_decay = 0;
+};
+Outcome Launch(const SgdUpdate& args, void* stream);
+
+// The scale after a step whose norm this is: from[3] to to[3], which may be the same.
+struct LossScaleUpdate {
+  const double* norm = nullptr;
+  const double* from = nullptr;
+  double growth_interval = 0;
+  double* to = nullptr;
+};
+Outcome Launch(const LossScaleUpdate& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_OPTIMIZER_H_

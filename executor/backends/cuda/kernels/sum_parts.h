@@ -1,0 +1,36 @@
+// Sums of collectives in device memory, with the bits of executor/sum_parts.h.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// Parts that one sum takes at most: their addresses are arguments of the kernel.
+inline constexpr int kMostParts = 256;
+
+// destination[i] = parts[0][i] + parts[1][i] + ... in this order, all of one type that has a sum; a part may be the
+// destination.
+struct SumParts {
+  Type type = Type::kNone;
+  int64_t elements = 0;
+  const void* const* parts = nullptr;
+  // From 1 to kMostParts.
+  int count = 0;
+  void* destination = nullptr;
+};
+Outcome Launch(const SumParts& args, void* stream);
+
+// destination[i] = values[i], or destination[i] + values[i] with `accumulate`: in double if either is fp64, else in
+// float, rounded once. To EXACT192: each value rounded to the grid, or an exact merge.
+struct AddValues {
+  Array values;
+  int64_t elements = 0;
+  bool accumulate = false;
+  Array destination;
+};
+Outcome Launch(const AddValues& args, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
