@@ -213,6 +213,7 @@ void BackwardWeight(const Call& call, const Geometry& g) {
     product.c = memory + panels;
     product.c_storage = kStoredAs<T>;
     product.c_stride = columns;
+    if (rows == 0) std::fill(memory + panels, memory + panels + product.rows * columns, T(0));
     for (int64_t row = 0; row < rows; row += kRowPiece) {
       product.k = std::min(kRowPiece, rows - row);
       product.panel_stride = product.k * loops.panel_width;

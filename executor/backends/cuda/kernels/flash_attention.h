@@ -2,7 +2,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
 
-#include "executor/backends/cuda/kernels/dropout_words.h"
+#include "executor/backends/cuda/kernels/attention_dropout.h"
 #include "executor/backends/cuda/kernels/heads.h"
 #include "executor/backends/cuda/kernels/types.h"
 
@@ -18,7 +18,7 @@ struct AttentionProblem {
   HeadPart q, k, v, o;
   // [rows, heads].
   Array lse;
-  DropoutWords dropout;
+  AttentionDropout dropout;
   double dropout_factor = 1;
   // Of all heads of the sample, where they are split over ranks.
   int64_t first_head = 0;

@@ -1,6 +1,6 @@
-// Which elements dropout keeps: words of Philox-4x32-10, counted as docs/kernels.md says.
-#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_WORDS_H_
-#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_WORDS_H_
+// Which probabilities attention keeps: words of Philox-4x32-10, counted as docs/kernels.md says.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_DROPOUT_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_DROPOUT_H_
 
 #include <stdint.h>
 
@@ -8,7 +8,7 @@
 
 namespace weft::cuda {
 
-struct DropoutWords {
+struct AttentionDropout {
   // An element is dropped when its word is below it; 0: nothing is.
   uint32_t threshold = 0;
   uint32_t key_low = 0, key_high = 0;
@@ -43,4 +43,4 @@ struct DropoutWords {
 
 }  // namespace weft::cuda
 
-#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_WORDS_H_
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_DROPOUT_H_
