@@ -2,8 +2,8 @@
 
 #include <sys/mman.h>
 
-#include <cassert>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,6 +113,17 @@ absl::Status DeferredDevice::Enqueue(int stream, std::function<absl::Status()> w
   return Push(stream, {.work = std::move(work)});
 }
 
+absl::Status DeferredDevice::EnqueueWhen(int stream, std::function<bool()> ready, std::function<absl::Status()> work) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return Push(stream, {.work = std::move(work), .ready = std::move(ready)});
+}
+
+void DeferredDevice::LetOthersRun(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  std::this_thread::yield();
+  lock.lock();
+}
+
 absl::Status DeferredDevice::Record(int event, int stream) {
   std::lock_guard<std::mutex> lock(mutex_);
   WEFT_RETURN_IF_ERROR(CheckEvent(event));
@@ -134,7 +145,7 @@ bool DeferredDevice::Runnable(const Stream& stream) const {
   if (stream.items.empty()) return false;
   const Item& head = stream.items.front();
   const bool waits = head.work == nullptr && head.event < 0;
-  return !waits || Over(head.record);
+  return waits ? Over(head.record) : head.ready == nullptr || head.ready();
 }
 
 absl::StatusOr<bool> DeferredDevice::RunOne() {
@@ -147,9 +158,13 @@ absl::StatusOr<bool> DeferredDevice::RunOne() {
   for (Stream& stream : streams_) {
     if (Runnable(stream) && (chosen == nullptr || stream.priority > chosen->priority)) chosen = &stream;
   }
-  // Waits are for what was enqueued earlier, so the earliest of all heads can always run.
-  assert(chosen != nullptr);
-  if (chosen == nullptr) return absl::InternalError("every stream of the deferred device waits");
+  if (chosen == nullptr) {
+    // Waits are for what was enqueued earlier, so the earliest of all heads can always run, unless it is not ready.
+    for (const Stream& stream : streams_) {
+      if (!stream.items.empty() && stream.items.front().ready != nullptr) return false;
+    }
+    return absl::InternalError("every stream of the deferred device waits");
+  }
   const Item item = std::move(chosen->items.front());
   chosen->items.pop_front();
   --pending_;
@@ -164,28 +179,25 @@ absl::StatusOr<bool> DeferredDevice::RunOne() {
   return true;
 }
 
-absl::Status DeferredDevice::RunAll() {
-  while (true) {
-    WEFT_ASSIGN_OR_RETURN(const bool ran, RunOne());
-    if (!ran) return absl::OkStatus();
-  }
-}
-
 absl::StatusOr<bool> DeferredDevice::Finished(int event) {
   std::lock_guard<std::mutex> lock(mutex_);
   WEFT_RETURN_IF_ERROR(CheckEvent(event));
   const int64_t record = events_[event].record;
   for (uint64_t left = random_() % kMostAtOnce + 1; left > 0 && !Over(record); --left) {
-    WEFT_RETURN_IF_ERROR(RunOne().status());
+    WEFT_ASSIGN_OR_RETURN(const bool ran, RunOne());
+    if (!ran) break;
   }
   return Over(record);
 }
 
 absl::Status DeferredDevice::Synchronize(int event) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   WEFT_RETURN_IF_ERROR(CheckEvent(event));
   const int64_t record = events_[event].record;
-  while (!Over(record)) WEFT_RETURN_IF_ERROR(RunOne().status());
+  while (!Over(record)) {
+    WEFT_ASSIGN_OR_RETURN(const bool ran, RunOne());
+    if (!ran) LetOthersRun(lock);
+  }
   return absl::OkStatus();
 }
 
@@ -280,8 +292,11 @@ absl::Status DeferredDevice::AddTo(int stream, DType from, const void* values, i
 }
 
 absl::Status DeferredDevice::CopyNow(void* to, const void* from, int64_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  WEFT_RETURN_IF_ERROR(RunAll());
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (pending_ > 0) {
+    WEFT_ASSIGN_OR_RETURN(const bool ran, RunOne());
+    if (!ran) LetOthersRun(lock);
+  }
   if (bytes == 0) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(std::byte * target, Find(to, bytes, /*any=*/true));
   WEFT_ASSIGN_OR_RETURN(const std::byte* source, Find(from, bytes, /*any=*/true));

@@ -51,6 +51,9 @@ class DeferredDevice : public ComputeDevice {
 
   // Any work. An error of it is that of the next call that returns one.
   absl::Status Enqueue(int stream, std::function<absl::Status()> work);
+  // Work that holds up its stream until `ready`, which is asked whenever the stream has come to it and the device runs
+  // something: a kernel that waits for another device. It must not call this device.
+  absl::Status EnqueueWhen(int stream, std::function<bool()> ready, std::function<absl::Status()> work);
   // Where the host finds the bytes of an address of the device, within work that is enqueued; any other address is
   // itself.
   absl::StatusOr<std::byte*> OnHost(const void* address, int64_t bytes) const;
@@ -65,7 +68,9 @@ class DeferredDevice : public ComputeDevice {
   };
   // Exactly one of the three.
   struct Item {
-    std::function<absl::Status()> work;
+    std::function<absl::Status()> work = {};
+    // Null: as soon as it heads its stream.
+    std::function<bool()> ready = {};
     int event = -1;
     // Of a record: its own number. Of a wait: the record that must be over.
     int64_t record = 0;
@@ -86,9 +91,11 @@ class DeferredDevice : public ComputeDevice {
   absl::Status CheckEvent(int event) const;
   bool Over(int64_t record) const { return unfinished_.count(record) == 0; }
   bool Runnable(const Stream& stream) const;
-  // Runs one item of a stream whose head can run; false if all streams are empty.
+  // Runs one item of a stream whose head can run; false if there is none, which is so only if all streams are empty or
+  // one has come to work that is not ready.
   absl::StatusOr<bool> RunOne();
-  absl::Status RunAll();
+  // Where another device may have to go on first.
+  void LetOthersRun(std::unique_lock<std::mutex>& lock);
   absl::Status Push(int stream, Item item);
   absl::StatusOr<std::byte*> Find(const void* address, int64_t bytes, bool any) const;
   // Of memory that Allocate has given.

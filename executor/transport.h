@@ -53,7 +53,6 @@ struct Transfer {
 inline constexpr int kProgramChannels = 30000;
 inline constexpr int kMaximumChannel = 32000;
 
-// One rank's access to the others. Used by one thread, but for Wake and Abort, which any thread may call.
 // Collectives of a transport's own, on memory of the device.
 class NativeCollectives {
  public:
@@ -79,12 +78,16 @@ class NativeCollectives {
   virtual absl::Status Enqueue(int group, absl::Span<const Call> calls, int stream) = 0;
 };
 
+// One rank's access to the others. Used by one thread, but for Wake, Abort and AbortReason, which any thread may call.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  // How long the transport may wait inside of a call, for what only set-up does (other ranks' part in a connection).
+  virtual void SetTimeout([[maybe_unused]] std::chrono::nanoseconds timeout) {}
 
   // From now on transfers may be in the device's memory; it outlives the endpoint. Once, before the first transfer.
   // Unimplemented: the transport moves memory of the host only (then executor/transports/staged.h goes between).
@@ -122,6 +125,8 @@ class Endpoint {
   // rank. When this has returned, or another call has returned the status of an abort, the transport does not touch
   // posted transfers of this rank, nor their memory, any more.
   virtual bool Abort(const absl::Status& status) = 0;
+  // What the job was given up for, or Ok. Any thread may ask.
+  virtual absl::Status AbortReason() { return absl::OkStatus(); }
 
   // What this rank is doing, so that others can name it should its process die. Cheap.
   virtual void Note(int64_t step, int32_t action) = 0;

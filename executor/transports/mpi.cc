@@ -3,6 +3,8 @@
 // A table in memory shared by the processes of a node carries what messages cannot: that a rank has failed, and what a
 // rank that died was doing. Ranks on other nodes do not see it: there the launcher ends the job when the first process
 // of the failed node exits.
+#include "executor/transports/mpi.h"
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,6 +28,11 @@ namespace {
 constexpr int64_t kPartBytes = int64_t{1} << 30;
 constexpr int kMessageBytes = 1024;
 
+// After an abort: how long the process that says why waits for the others to write their reports, and they for it. The
+// second is longer than a watchdog gives a rank that is stuck (executor/watchdog.h).
+constexpr auto kWaitForOthers = std::chrono::milliseconds(2500);
+constexpr auto kWaitForWinner = std::chrono::milliseconds(8000);
+
 struct SharedSlot {
   std::atomic<int64_t> step;
   std::atomic<int32_t> action;
@@ -35,12 +42,14 @@ struct SharedSlot {
   // process is used. It is set when that rank's message is whole, so a process that dies earlier holds up nobody.
   std::atomic<int32_t> aborted_by;
   int32_t abort_code;
+  // After an abort: the process has nothing more to write.
+  std::atomic<int32_t> left;
   char message[kMessageBytes];
 };
 
 class MpiEndpoint : public Endpoint {
  public:
-  explicit MpiEndpoint(const MpiTable& mpi) : mpi_(mpi) {}
+  MpiEndpoint(const MpiTable& mpi, MpiDeviceMemory device_memory) : mpi_(mpi), device_memory_(device_memory) {}
 
   ~MpiEndpoint() override {
     // Leaving in order is for jobs that ended in order; after a failure the launcher is told by MPI_Abort or by the
@@ -111,12 +120,22 @@ class MpiEndpoint : public Endpoint {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
+  absl::Status UseDevice(ComputeDevice* device) override {
+    if (!device->asynchronous()) return absl::OkStatus();
+    const bool taken = device_memory_ == MpiDeviceMemory::kTaken ||
+                       (mpi_.query_cuda_support != nullptr && mpi_.query_cuda_support() == 1);
+    if (!taken) return absl::UnimplementedError(absl::StrCat(mpi_.version, " moves memory of the host only"));
+    device_ = device;
+    return absl::OkStatus();
+  }
+
   absl::Status PostSend(Transfer* transfer) override { return Post(transfer, /*send=*/true); }
   absl::Status PostRecv(Transfer* transfer) override { return Post(transfer, /*send=*/false); }
 
   absl::StatusOr<bool> Poll() override {
     if (Aborted()) return AbortStatus();
     bool any = woken_.exchange(false, std::memory_order_acquire);
+    if (!waiting_.empty()) WEFT_RETURN_IF_ERROR(IssueWaiting());
     if (requests_.empty()) return any;
     indices_.resize(requests_.size());
     statuses_.resize(requests_.size());
@@ -191,6 +210,8 @@ class MpiEndpoint : public Endpoint {
     return Master().aborted_by.load(std::memory_order_acquire) == node_rank_ + 1;
   }
 
+  absl::Status AbortReason() override { return Aborted() ? AbortStatus() : absl::OkStatus(); }
+
   void Note(int64_t step, int32_t action) override {
     mine_->step.store(step, std::memory_order_relaxed);
     mine_->action.store(action, std::memory_order_relaxed);
@@ -223,12 +244,21 @@ class MpiEndpoint : public Endpoint {
     return absl::Status(static_cast<absl::StatusCode>(slot.abort_code), slot.message);
   }
 
-  // The launcher ends all processes when one exits with an error, so the one that says why goes first.
+  // The launcher ends all processes when one exits with an error, so the one that says why goes first; and that one
+  // waits until the others have written what they did.
   void WaitForReport() {
+    mine_->left.store(1, std::memory_order_release);
     const int winner = Master().aborted_by.load(std::memory_order_acquire) - 1;
-    if (winner == node_rank_) return;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (kill(static_cast<pid_t>(slots_[winner]->process.load()), 0) == 0 && std::chrono::steady_clock::now() < end) {
+    const auto lives = [](const SharedSlot* slot) { return kill(static_cast<pid_t>(slot->process.load()), 0) == 0; };
+    const auto end = std::chrono::steady_clock::now() + (winner == node_rank_ ? kWaitForOthers : kWaitForWinner);
+    while (std::chrono::steady_clock::now() < end) {
+      const bool wait = winner == node_rank_
+                            ? std::any_of(slots_.begin(), slots_.end(),
+                                          [&](const SharedSlot* slot) {
+                                            return slot->left.load(std::memory_order_acquire) == 0 && lives(slot);
+                                          })
+                            : lives(slots_[winner]);
+      if (!wait) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
@@ -246,6 +276,44 @@ class MpiEndpoint : public Endpoint {
     transfer->done.store(false, std::memory_order_relaxed);
     transfer->start_ns = MonotonicNanoseconds();
     transfer->parts_left = std::max<int64_t>(1, (transfer->bytes + kPartBytes - 1) / kPartBytes);
+    if (transfer->stream < 0 || device_ == nullptr) return Issue(transfer, send);
+    // MPI knows nothing of streams: it is called when the stream has come here.
+    if (free_events_.empty()) {
+      WEFT_ASSIGN_OR_RETURN(const int event, device_->NewEvent(/*timed=*/false));
+      free_events_.push_back(event);
+    }
+    const int event = free_events_.back();
+    free_events_.pop_back();
+    WEFT_RETURN_IF_ERROR(device_->Record(event, transfer->stream));
+    waiting_.push_back({transfer, send, event});
+    return IssueWaiting();
+  }
+
+  // Those that their streams have come to, each edge in order.
+  absl::Status IssueWaiting() {
+    size_t kept = 0;
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      const Waiting waiting = waiting_[i];
+      const bool behind = std::any_of(waiting_.begin(), waiting_.begin() + kept, [&](const Waiting& before) {
+        return before.send == waiting.send && before.transfer->peer == waiting.transfer->peer &&
+               before.transfer->channel == waiting.transfer->channel;
+      });
+      bool reached = false;
+      if (!behind) {
+        WEFT_ASSIGN_OR_RETURN(reached, device_->Finished(waiting.event));
+      }
+      if (!reached) {
+        waiting_[kept++] = waiting;
+        continue;
+      }
+      free_events_.push_back(waiting.event);
+      WEFT_RETURN_IF_ERROR(Issue(waiting.transfer, waiting.send));
+    }
+    waiting_.resize(kept);
+    return absl::OkStatus();
+  }
+
+  absl::Status Issue(Transfer* transfer, bool send) {
     char* data = static_cast<char*>(transfer->data);
     for (int64_t part = 0, parts = transfer->parts_left; part < parts; ++part) {
       const int64_t bytes = std::min(kPartBytes, transfer->bytes - part * kPartBytes);
@@ -265,7 +333,18 @@ class MpiEndpoint : public Endpoint {
     return absl::OkStatus();
   }
 
+  // On a stream of the device that has not come to it.
+  struct Waiting {
+    Transfer* transfer;
+    bool send;
+    int event;
+  };
+
   const MpiTable& mpi_;
+  const MpiDeviceMemory device_memory_;
+  ComputeDevice* device_ = nullptr;
+  std::vector<Waiting> waiting_;
+  std::vector<int> free_events_;
   int rank_ = 0;
   int size_ = 1;
   MpiHandle node_ = nullptr;
@@ -285,12 +364,16 @@ class MpiEndpoint : public Endpoint {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenMpi(int ranks) {
+absl::StatusOr<std::unique_ptr<Endpoint>> OpenMpiEndpoint(int ranks, MpiDeviceMemory device_memory) {
   WEFT_ASSIGN_OR_RETURN(const MpiTable* table, OpenMpiTable());
-  auto endpoint = std::make_unique<MpiEndpoint>(*table);
-  if (absl::Status status = endpoint->Open(ranks); !status.ok()) return status;
-  std::vector<std::unique_ptr<Endpoint>> endpoints;
-  endpoints.push_back(std::move(endpoint));
+  auto endpoint = std::make_unique<MpiEndpoint>(*table, device_memory);
+  WEFT_RETURN_IF_ERROR(endpoint->Open(ranks));
+  return endpoint;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenMpi(int ranks) {
+  std::vector<std::unique_ptr<Endpoint>> endpoints(1);
+  WEFT_ASSIGN_OR_RETURN(endpoints[0], OpenMpiEndpoint(ranks, MpiDeviceMemory::kAsTheLibrarySays));
   return endpoints;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "executor/control.h"
@@ -14,11 +15,21 @@
 #include "executor/interpreter.h"
 #include "executor/test_pipeline.h"
 #include "executor/transport.h"
+#include "executor/transports/mpi.h"
 #include "executor/transports/staged.h"
 #include "executor/transports/transport_conformance.h"
 #include "proto/status.h"
 
 namespace {
+
+// Streams as of a GPU, and memory that MPI can read.
+class SharedMemoryDevice : public weft::DeferredDevice {
+ public:
+  using DeferredDevice::DeferredDevice;
+  absl::StatusOr<void*> Allocate(weft::Place, int64_t bytes) override {
+    return DeferredDevice::Allocate(weft::HOST, bytes);
+  }
+};
 
 // This rank's part of a pipeline over all ranks.
 absl::Status RunPipeline(const weft::TestPipeline& pipeline, weft::Endpoint& endpoint) {
@@ -68,15 +79,28 @@ int RunPipelines(weft::Endpoint& endpoint) {
 
 }  // namespace
 
-// With "staged SEED" the conformance suite on deferred devices, a process with one of its own. With the argument "race"
-// only RacingAbortsConform, which ends the job; with "pipeline" only pipelines.
+// With "staged SEED" the conformance suite on deferred devices, a process with one of its own; with "direct SEED" too,
+// as if MPI took their memory. With the argument "race" only RacingAbortsConform, which ends the job; with "pipeline"
+// only pipelines.
 int main(int argc, char** argv) {
   const weft::LauncherRank launcher = weft::RankFromLauncher();
   if (launcher.size < 2) {
     std::fprintf(stderr, "run this under mpirun with at least two ranks\n");
     return 2;
   }
-  auto endpoints = (*weft::FindTransport("mpi"))->open(launcher.size);
+  const bool direct = argc > 2 && std::strcmp(argv[1], "direct") == 0;
+  absl::StatusOr<std::vector<std::unique_ptr<weft::Endpoint>>> endpoints =
+      std::vector<std::unique_ptr<weft::Endpoint>>();
+  if (direct) {
+    auto endpoint = weft::OpenMpiEndpoint(launcher.size, weft::MpiDeviceMemory::kTaken);
+    if (endpoint.ok()) {
+      endpoints->push_back(*std::move(endpoint));
+    } else {
+      endpoints = endpoint.status();
+    }
+  } else {
+    endpoints = (*weft::FindTransport("mpi"))->open(launcher.size);
+  }
   if (!endpoints.ok()) {
     std::fprintf(stderr, "%s\n", endpoints.status().ToString().c_str());
     return 1;
@@ -101,6 +125,17 @@ int main(int argc, char** argv) {
     device = seed == 0 ? weft::MakeHostDevice() : std::make_unique<weft::DeferredDevice>(seed + 100 * launcher.rank);
     staged = weft::MakeStagedEndpoint(std::move((*endpoints)[0]));
     auto on_device = weft::ConformanceRank::OnDevice(staged.get(), device.get(), 5);
+    if (!on_device.ok()) {
+      std::fprintf(stderr, "%s\n", on_device.status().ToString().c_str());
+      return 1;
+    }
+    rank = *std::move(on_device);
+  }
+  if (direct) {
+    const int seed = std::atoi(argv[2]);
+    if (launcher.rank == 0) std::printf("direct, seed %d\n", seed);
+    device = std::make_unique<SharedMemoryDevice>(seed + 100 * launcher.rank);
+    auto on_device = weft::ConformanceRank::OnDevice((*endpoints)[0].get(), device.get(), 5);
     if (!on_device.ok()) {
       std::fprintf(stderr, "%s\n", on_device.status().ToString().c_str());
       return 1;

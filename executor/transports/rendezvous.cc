@@ -108,6 +108,11 @@ class ThreadEndpoint : public Endpoint {
     return world_->aborted_by == rank_;
   }
 
+  absl::Status AbortReason() override {
+    // It is not written any more once this is set.
+    return world_->aborted.load(std::memory_order_acquire) ? world_->reason : absl::OkStatus();
+  }
+
   void Note(int64_t, int32_t) override {}
   absl::Status CheckPeers(LastNote*) override { return absl::OkStatus(); }
 

@@ -106,6 +106,8 @@ class StagedEndpoint : public Endpoint {
 
   void Wake() override { inner_->Wake(); }
   bool Abort(const absl::Status& status) override { return inner_->Abort(status); }
+  absl::Status AbortReason() override { return inner_->AbortReason(); }
+  void SetTimeout(std::chrono::nanoseconds timeout) override { inner_->SetTimeout(timeout); }
   void Note(int64_t step, int32_t action) override { inner_->Note(step, action); }
   absl::Status CheckPeers(LastNote* last) override { return inner_->CheckPeers(last); }
 

@@ -1,0 +1,63 @@
+// How long each action of a rank may take before the run is given up.
+#ifndef WEFT_EXECUTOR_DEADLINES_H_
+#define WEFT_EXECUTOR_DEADLINES_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/program.pb.h"
+#include "proto/trace.pb.h"
+
+namespace weft {
+
+// Longest time of each action in a trace of the program (`weft simulate --trace`), from when it was ready to when it
+// was finished, waits for its partners among it; nanoseconds, by (template, Action.id). InvalidArgument, naming both,
+// for a trace of another program.
+class PredictedTimes {
+ public:
+  PredictedTimes() = default;
+  static absl::StatusOr<PredictedTimes> Make(const Program& program, const Trace& trace);
+
+  // 0 if it is not in the trace.
+  int64_t Of(int template_index, int32_t action) const;
+
+ private:
+  // By template: sorted (id, nanoseconds).
+  std::vector<std::vector<std::pair<int32_t, int64_t>>> times_;
+};
+
+class Deadlines {
+ public:
+  // Of actions that take longer than predicted.
+  static constexpr int64_t kFactor = 20;
+  // Of the first repetition: connections are used, kernels loaded and memory touched for the first time.
+  static constexpr int64_t kFirstFactor = 10;
+
+  Deadlines() = default;
+  // max(timeout, kFactor x predicted) by action; without a prediction the timeout. `generous`: kFirstFactor times that
+  // in the first repetition.
+  Deadlines(const Program& program, int rank, std::chrono::nanoseconds timeout, const PredictedTimes& predicted,
+            bool generous);
+
+  // By index in PreparedProgram.actions. Until FirstIsOver is called the first repetition is under way.
+  std::chrono::nanoseconds Of(int32_t action) const;
+  // Of what is no action.
+  std::chrono::nanoseconds OfWaiting() const { return std::chrono::nanoseconds(timeout_ns_ * Now()); }
+  void FirstIsOver() { generous_.store(false, std::memory_order_relaxed); }
+
+ private:
+  int64_t Now() const { return generous_.load(std::memory_order_relaxed) ? kFirstFactor : 1; }
+
+  int64_t timeout_ns_ = int64_t{300} * 1000 * 1000 * 1000;
+  std::vector<int64_t> of_action_;
+  // The watchdog reads it.
+  std::atomic<bool> generous_{false};
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_DEADLINES_H_

@@ -1,0 +1,26 @@
+// Ranks are processes under an MPI launcher.
+#ifndef WEFT_EXECUTOR_TRANSPORTS_MPI_H_
+#define WEFT_EXECUTOR_TRANSPORTS_MPI_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/transport.h"
+
+namespace weft {
+
+// What says whether MPI is given memory of devices. Where it is not, UseDevice of an asynchronous device is
+// Unimplemented, and executor/transports/staged.h goes between.
+enum class MpiDeviceMemory {
+  // As the library says (MPIX_Query_cuda_support).
+  kAsTheLibrarySays,
+  // For tests with devices whose memory is the host's.
+  kTaken,
+};
+
+// InvalidArgument if the launcher has not started so many ranks; FailedPrecondition without an MPI library.
+absl::StatusOr<std::unique_ptr<Endpoint>> OpenMpiEndpoint(int ranks, MpiDeviceMemory device_memory);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_TRANSPORTS_MPI_H_

@@ -1,0 +1,73 @@
+// A thread beside the ranks of a process. It ends a run whose kernel takes longer than its deadline (its own rank is in
+// no state to notice), and sees to it that a run that has failed is over soon, whatever its ranks are stuck in.
+#ifndef WEFT_EXECUTOR_WATCHDOG_H_
+#define WEFT_EXECUTOR_WATCHDOG_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "executor/deadlines.h"
+#include "executor/flight_recorder.h"
+#include "executor/transport.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct WatchedRank {
+  Endpoint* endpoint = nullptr;
+  const FlightRecorder* flight = nullptr;
+  const Deadlines* deadlines = nullptr;
+};
+
+struct WatchdogOptions {
+  std::chrono::nanoseconds period = std::chrono::milliseconds(100);
+  // After a failure: a rank that has not returned is reported by the watchdog, and then given up.
+  std::chrono::nanoseconds report_after = std::chrono::seconds(1);
+  std::chrono::nanoseconds give_up_after = std::chrono::seconds(5);
+  // Each called at most once per rank, on the watchdog's thread, while the rank's own is stuck.
+  std::function<void(int rank, const absl::Status& reason)> report;
+  // The process cannot end in order any more. Null: nothing is given up.
+  std::function<void(int rank, const absl::Status& reason)> give_up;
+};
+
+class Watchdog {
+ public:
+  // All that is watched outlives it.
+  Watchdog(const Program& program, std::vector<WatchedRank> ranks, WatchdogOptions options);
+  ~Watchdog();
+
+  // The rank (by its place in `ranks`) has returned, well or not.
+  void Returned(size_t index);
+
+ private:
+  struct State {
+    bool returned = false;
+    bool reported = false;
+    bool given_up = false;
+    // When the failure was seen, 0 = it was not.
+    int64_t failed_ns = 0;
+  };
+
+  void Run();
+  void Look(size_t index);
+
+  const Program& program_;
+  const std::vector<WatchedRank> ranks_;
+  const WatchdogOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::vector<State> states_;
+  std::thread thread_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_WATCHDOG_H_

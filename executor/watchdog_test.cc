@@ -1,0 +1,112 @@
+#include "executor/watchdog.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+
+Program Tiny() {
+  Program program;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(mesh { axes { name: "pipe" size: 2 } }
+           templates {
+             name: "all"
+             body { id: 0 kind: FORWARD name: "F" }
+             body { id: 4 kind: BACKWARD name: "B" }
+           })pb",
+      &program));
+  return program;
+}
+
+// Two ranks of a process.
+struct Ranks {
+  explicit Ranks(std::chrono::nanoseconds deadline) : endpoints(*(*FindTransport("inproc"))->open(2)) {
+    for (int rank = 0; rank < 2; ++rank) {
+      deadlines.push_back(std::make_unique<Deadlines>(program, rank, deadline, PredictedTimes(), false));
+      watched.push_back({endpoints[rank].get(), &flights[rank], deadlines[rank].get()});
+    }
+    options.period = milliseconds(5);
+    options.report_after = milliseconds(50);
+    options.give_up_after = milliseconds(150);
+    options.report = [this](int rank, const absl::Status& reason) { seen.push_back({'r', rank, reason}); };
+    options.give_up = [this](int rank, const absl::Status& reason) {
+      seen.push_back({'g', rank, reason});
+      given_up = true;
+    };
+  }
+
+  struct Seen {
+    char what;
+    int rank;
+    absl::Status reason;
+  };
+
+  const Program program = Tiny();
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  FlightRecorder flights[2] = {FlightRecorder(2), FlightRecorder(2)};
+  std::vector<std::unique_ptr<Deadlines>> deadlines;
+  std::vector<WatchedRank> watched;
+  WatchdogOptions options;
+  std::deque<Seen> seen;
+  std::atomic<bool> given_up{false};
+};
+
+TEST(WatchdogTest, AKernelBeyondItsDeadlineEndsTheRun) {
+  Ranks ranks(milliseconds(100));
+  ranks.flights[1].Begin(1, 3, /*blocks=*/true);
+  {
+    Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+    // Rank 0 has learned of it at once.
+    while (ranks.endpoints[0]->Poll().ok()) std::this_thread::sleep_for(milliseconds(1));
+    watchdog.Returned(0);
+    while (!ranks.given_up) std::this_thread::sleep_for(milliseconds(1));
+  }
+  const absl::Status reason = ranks.endpoints[0]->Poll().status();
+  EXPECT_EQ(reason, absl::DeadlineExceededError("rank 1, step 3, action 4 'B' has run for more than 0.1 s"));
+  // It is rank 1's to tell.
+  EXPECT_TRUE(ranks.endpoints[1]->Abort(absl::OkStatus()));
+  ASSERT_EQ(ranks.seen.size(), 2u);
+  EXPECT_EQ(ranks.seen[0].what, 'r');
+  EXPECT_EQ(ranks.seen[1].what, 'g');
+  for (const auto& seen : ranks.seen) {
+    EXPECT_EQ(seen.rank, 1);
+    EXPECT_EQ(seen.reason, reason);
+  }
+}
+
+TEST(WatchdogTest, WaitingForOthersIsNotItsBusiness) {
+  Ranks ranks(milliseconds(20));
+  ranks.flights[0].Begin(0, 0, /*blocks=*/false);
+  ranks.flights[1].Begin(0, 0, /*blocks=*/true);
+  ranks.flights[1].End(0);
+  {
+    Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+    std::this_thread::sleep_for(milliseconds(150));
+  }
+  EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
+  EXPECT_TRUE(ranks.seen.empty());
+}
+
+TEST(WatchdogTest, RanksThatReturnAreLeftAlone) {
+  Ranks ranks(milliseconds(20));
+  {
+    Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+    ranks.endpoints[0]->Abort(absl::InternalError("why"));
+    watchdog.Returned(0);
+    watchdog.Returned(1);
+    std::this_thread::sleep_for(milliseconds(250));
+  }
+  EXPECT_TRUE(ranks.seen.empty());
+}
+
+}  // namespace
+}  // namespace weft
