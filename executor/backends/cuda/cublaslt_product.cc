@@ -1,0 +1,226 @@
+#include "executor/backends/cuda/cublaslt_product.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+cudaDataType_t DataType(Type type) {
+  switch (type) {
+    case Type::kFp64:
+      return CUDA_R_64F;
+    case Type::kBf16:
+      return CUDA_R_16BF;
+    case Type::kFp16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+bool InDouble(const MatmulShape& shape) { return shape.a.type == Type::kFp64; }
+// fp32 is fp32: cuBLASLt takes TF32 only where it is asked for by a type of its own.
+cublasComputeType_t ComputeType(const MatmulShape& shape) {
+  return InDouble(shape) ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+}
+cudaDataType_t ScaleType(const MatmulShape& shape) { return InDouble(shape) ? CUDA_R_64F : CUDA_R_32F; }
+
+std::string Name(const MatmulShape& shape) {
+  return absl::StrCat("a product of ", shape.batch == 1 ? "" : absl::StrCat(shape.batch, " times "), shape.m, " x ",
+                      shape.k, " by ", shape.k, " x ", shape.n);
+}
+
+// A matrix of `rows` x `columns` stored by rows is one of `columns` x `rows` stored by columns.
+absl::Status MakeLayout(const CublasLt* lt, const MatrixLayout& matrix, int64_t rows, int64_t columns, int64_t batch,
+                        cublasLtMatrixLayout_t* layout) {
+  WEFT_RETURN_IF_ERROR(
+      lt->Error("making a layout", lt->MatrixLayoutCreate(layout, DataType(matrix.type), static_cast<uint64_t>(columns),
+                                                          static_cast<uint64_t>(rows), matrix.stride)));
+  if (batch == 1) return absl::OkStatus();
+  const int32_t count = static_cast<int32_t>(batch);
+  WEFT_RETURN_IF_ERROR(
+      lt->Error("making a layout",
+                lt->MatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)));
+  return lt->Error("making a layout", lt->MatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                                   &matrix.batch_stride, sizeof matrix.batch_stride));
+}
+
+// One attribute of an algorithm, whose integer types differ.
+struct AlgorithmAttribute {
+  cublasLtMatmulAlgoConfigAttributes_t name;
+  size_t bytes;
+  int64_t TunedAlgorithm::* value;
+};
+constexpr AlgorithmAttribute kAttributes[] = {
+    {CUBLASLT_ALGO_CONFIG_TILE_ID, 4, &TunedAlgorithm::tile},
+    {CUBLASLT_ALGO_CONFIG_STAGES_ID, 4, &TunedAlgorithm::stages},
+    {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4, &TunedAlgorithm::split_k},
+    {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4, &TunedAlgorithm::reduction},
+    {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4, &TunedAlgorithm::swizzle},
+    {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4, &TunedAlgorithm::custom},
+    {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2, &TunedAlgorithm::inner},
+    {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2, &TunedAlgorithm::cluster},
+};
+
+// Partial sums in the output's type, or into the output itself, would be rounded on their way.
+constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+}  // namespace
+
+bool IsDirectProduct(Type a, Type y) {
+  switch (a) {
+    case Type::kFp64:
+      return y == Type::kFp64;
+    case Type::kFp32:
+      return y == Type::kFp32;
+    case Type::kBf16:
+    case Type::kFp16:
+      return y == a || y == Type::kFp32;
+    default:
+      return false;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<CublasLtProduct>> CublasLtProduct::Make(const CublasLt* lt, const MatmulShape& shape,
+                                                                       int64_t alignment) {
+  std::unique_ptr<CublasLtProduct> product(new CublasLtProduct(lt, shape, alignment));
+  WEFT_RETURN_IF_ERROR(product->Describe());
+  return product;
+}
+
+CublasLtProduct::~CublasLtProduct() {
+  for (cublasLtMatrixLayout_t layout : {first_, second_, result_}) {
+    if (layout != nullptr) lt_->MatrixLayoutDestroy(layout);
+  }
+  if (operation_ != nullptr) lt_->MatmulDescDestroy(operation_);
+}
+
+// y = op(a) op(b) by rows is yᵀ = op(b)ᵀ op(a)ᵀ by columns, and what is stored by rows is its own transpose by columns:
+// the two change places, and each is transposed for cuBLASLt exactly where it is for us.
+absl::Status CublasLtProduct::Describe() {
+  const MatmulShape& s = shape_;
+  WEFT_RETURN_IF_ERROR(
+      lt_->Error("making an operation", lt_->MatmulDescCreate(&operation_, ComputeType(s), ScaleType(s))));
+  const cublasOperation_t first = s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t second = s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  WEFT_RETURN_IF_ERROR(
+      lt_->Error("making an operation",
+                 lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)));
+  WEFT_RETURN_IF_ERROR(
+      lt_->Error("making an operation",
+                 lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)));
+  if (s.bias != Type::kNone) {
+    // A number for each row by columns, which is each column by rows. Its type is that of the result.
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    WEFT_RETURN_IF_ERROR(
+        lt_->Error("making an operation",
+                   lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
+  }
+  WEFT_RETURN_IF_ERROR(MakeLayout(lt_, s.b, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.batch, &first_));
+  WEFT_RETURN_IF_ERROR(MakeLayout(lt_, s.a, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.batch, &second_));
+  return MakeLayout(lt_, s.y, s.m, s.n, s.batch, &result_);
+}
+
+absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> CublasLtProduct::Heuristics(cublasLtHandle_t handle,
+                                                                              int64_t workspace_bytes, int most) const {
+  cublasLtMatmulPreference_t preference = nullptr;
+  WEFT_RETURN_IF_ERROR(lt_->Error("asking for algorithms", lt_->MatmulPreferenceCreate(&preference)));
+  const uint64_t bytes = static_cast<uint64_t>(workspace_bytes);
+  const uint32_t alignment = static_cast<uint32_t>(alignment_);
+  cublasStatus_t status =
+      lt_->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    status = lt_->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &kReductions,
+                                               sizeof kReductions);
+  }
+  for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    if (status == CUBLAS_STATUS_SUCCESS) {
+      status = lt_->MatmulPreferenceSetAttribute(preference, name, &alignment, sizeof alignment);
+    }
+  }
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  int count = 0;
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    status = lt_->MatmulAlgoGetHeuristic(handle, operation_, first_, second_, result_, result_, preference, most,
+                                         results.data(), &count);
+  }
+  lt_->MatmulPreferenceDestroy(preference);
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < count; ++i) {
+    if (results[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[i].algo);
+  }
+  // Its way to say that there is none.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && algorithms.empty())) {
+    return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for ", Name(shape_)));
+  }
+  WEFT_RETURN_IF_ERROR(lt_->Error(absl::StrCat("asking for algorithms for ", Name(shape_)), status));
+  return algorithms;
+}
+
+absl::StatusOr<cublasLtMatmulAlgo_t> CublasLtProduct::FromTuned(cublasLtHandle_t handle, const TunedAlgorithm& tuned,
+                                                                int64_t workspace_bytes) const {
+  const cudaDataType_t input = DataType(shape_.a.type), output = DataType(shape_.y.type);
+  cublasLtMatmulAlgo_t algorithm;
+  cublasStatus_t status = lt_->MatmulAlgoInit(handle, ComputeType(shape_), ScaleType(shape_), input, input, output,
+                                              output, static_cast<int>(tuned.id), &algorithm);
+  for (const AlgorithmAttribute& attribute : kAttributes) {
+    const int64_t value = tuned.*attribute.value;
+    const int32_t wide = static_cast<int32_t>(value);
+    const uint16_t narrow = static_cast<uint16_t>(value);
+    if (status != CUBLAS_STATUS_SUCCESS) break;
+    status = lt_->MatmulAlgoConfigSetAttribute(
+        &algorithm, attribute.name, attribute.bytes == 4 ? static_cast<const void*>(&wide) : &narrow, attribute.bytes);
+  }
+  cublasLtMatmulHeuristicResult_t result = {};
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    status = lt_->MatmulAlgoCheck(handle, operation_, first_, second_, result_, result_, &algorithm, &result);
+  }
+  const bool ordered = tuned.reduction == CUBLASLT_REDUCTION_SCHEME_NONE || tuned.reduction == kReductions;
+  if (status != CUBLAS_STATUS_SUCCESS || !ordered || result.workspaceSize > static_cast<size_t>(workspace_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("cuBLASLt does not run algorithm ", tuned.id, ", tile ", tuned.tile,
+                                                   ", stages ", tuned.stages, " for ", Name(shape_)));
+  }
+  return algorithm;
+}
+
+absl::StatusOr<TunedAlgorithm> CublasLtProduct::ToTuned(const cublasLtMatmulAlgo_t& algorithm) const {
+  const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t name, size_t bytes, int64_t* value) {
+    int32_t wide = 0;
+    uint16_t narrow = 0;
+    size_t written = 0;
+    const cublasStatus_t status = lt_->MatmulAlgoConfigGetAttribute(
+        &algorithm, name, bytes == 4 ? static_cast<void*>(&wide) : &narrow, bytes, &written);
+    *value = bytes == 4 ? wide : narrow;
+    return lt_->Error("reading an algorithm", status);
+  };
+  TunedAlgorithm tuned;
+  WEFT_RETURN_IF_ERROR(get(CUBLASLT_ALGO_CONFIG_ID, 4, &tuned.id));
+  for (const AlgorithmAttribute& attribute : kAttributes) {
+    WEFT_RETURN_IF_ERROR(get(attribute.name, attribute.bytes, &(tuned.*attribute.value)));
+  }
+  return tuned;
+}
+
+absl::Status CublasLtProduct::Run(cublasLtHandle_t handle, const MatmulPointers& pointers, void* workspace,
+                                  int64_t workspace_bytes, void* native_stream) {
+  if (shape_.bias != Type::kNone) {
+    WEFT_RETURN_IF_ERROR(
+        lt_->Error("naming the bias", lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                                  &pointers.bias, sizeof pointers.bias)));
+  }
+  const double alpha64 = shape_.scale, beta64 = shape_.accumulate ? 1 : 0;
+  const float alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
+  const bool in_double = InDouble(shape_);
+  const void* alpha = in_double ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* beta = in_double ? static_cast<const void*>(&beta64) : &beta32;
+  return lt_->Error(Name(shape_),
+                    lt_->Matmul(handle, operation_, alpha, pointers.b, first_, pointers.a, second_, beta, pointers.y,
+                                result_, pointers.y, result_, &algorithm_, workspace,
+                                static_cast<size_t>(workspace_bytes), static_cast<cudaStream_t>(native_stream)));
+}
+
+}  // namespace weft::cuda

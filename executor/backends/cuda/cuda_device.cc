@@ -1,0 +1,317 @@
+#include "executor/backends/cuda/cuda_device.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cuda/cuda_check.h"
+#include "executor/backends/cuda/cuda_status.h"
+#include "executor/backends/cuda/kernels/sum_parts.h"
+#include "executor/sum_parts.h"
+#include "executor/transport.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int64_t kAlignment = 4096;
+
+// The device that the calling thread has told CUDA to use, if it was one of ours.
+thread_local int thread_device = -1;
+
+const char* Variable(const char* name) { return std::getenv(name); }
+
+DriverFacts AskDriver() {
+  DriverFacts facts;
+  if (const char* visible = Variable("CUDA_VISIBLE_DEVICES")) {
+    facts.visible_devices_set = true;
+    facts.visible_devices = visible;
+  }
+  if (cudaDriverGetVersion(&facts.driver_version) != cudaSuccess) facts.driver_version = 0;
+  if (cudaRuntimeGetVersion(&facts.runtime_version) != cudaSuccess) facts.runtime_version = CUDART_VERSION;
+  const cudaError_t error = cudaGetDeviceCount(&facts.devices);
+  if (error != cudaSuccess) {
+    facts.devices = 0;
+    if (error != cudaErrorNoDevice) facts.error = std::string(CudaStatus("cudaGetDeviceCount", error).message());
+    cudaGetLastError();  // It is told; later calls are not to find it.
+  }
+  return facts;
+}
+
+absl::Status LaunchStatus(Outcome outcome) {
+  return outcome == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
+}
+
+}  // namespace
+
+CudaDevice::Reference::~Reference() {
+  if (event != nullptr) cudaEventDestroy(event);
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const DeviceOptions& options) {
+  // Read by the driver when it starts; what the user set stays.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  std::unique_ptr<CudaDevice> device(new CudaDevice);
+  WEFT_RETURN_IF_ERROR(device->Initialise(options));
+  return device;
+}
+
+absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
+  const DriverFacts facts = AskDriver();
+  WEFT_RETURN_IF_ERROR(CheckDriver(facts));
+  WEFT_ASSIGN_OR_RETURN(ordinal_, ChooseDevice(options.ordinal, facts.devices, &Variable));
+  cudaDeviceProp properties;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties, &properties, ordinal_);
+  product_ = properties.name;
+  architecture_ = 10 * properties.major + properties.minor;
+  multiprocessors_ = properties.multiProcessorCount;
+  WEFT_RETURN_IF_ERROR(CheckArchitecture(product_, properties.major, properties.minor));
+  WEFT_RETURN_IF_ERROR(Use());
+  // Waiting threads sleep: ranks that share a machine need its cores.
+  WEFT_RETURN_IF_CUDA_ERROR(cudaSetDeviceFlags, cudaDeviceScheduleBlockingSync);
+  int lowest_priority = 0;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange, &lowest_priority, &highest_priority_);
+  return absl::OkStatus();
+}
+
+CudaDevice::~CudaDevice() {
+  if (!Use().ok()) return;
+  // Work that is still running uses what is freed below.
+  cudaDeviceSynchronize();
+  reference_ = nullptr;
+  for (Event& event : events_) {
+    event.reference = nullptr;
+    cudaEventDestroy(event.event);
+  }
+  for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+  if (clock_stream_ != nullptr) cudaStreamDestroy(clock_stream_);
+  for (void* memory : device_memory_) cudaFree(memory);
+  for (void* memory : host_memory_) cudaFreeHost(memory);
+}
+
+absl::Status CudaDevice::Use() {
+  if (thread_device == ordinal_) return absl::OkStatus();
+  WEFT_RETURN_IF_CUDA_ERROR(cudaSetDevice, ordinal_);
+  thread_device = ordinal_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
+  WEFT_RETURN_IF_ERROR(Use());
+  if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
+  // Never nothing: the address of an empty arena is one, too.
+  const size_t size = static_cast<size_t>(bytes == 0 ? 1 : bytes);
+  void* memory = nullptr;
+  if (place == HOST) {
+    if (const cudaError_t error = cudaHostAlloc(&memory, size, cudaHostAllocPortable); error != cudaSuccess) {
+      cudaGetLastError();
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "cannot pin ", bytes, " bytes of the host's memory: ", CudaStatus("cudaHostAlloc", error).message()));
+    }
+    std::memset(memory, 0, size);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    host_memory_.push_back(memory);
+    return memory;
+  }
+  size_t free = 0, total = 0;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMemGetInfo, &free, &total);
+  WEFT_RETURN_IF_ERROR(CheckMemory(product_, bytes, static_cast<int64_t>(free), static_cast<int64_t>(total)));
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMalloc, &memory, size);
+  void* aligned = memory;
+  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
+    // Small blocks come out of larger ones, at multiples of 256.
+    cudaFree(memory);
+    WEFT_RETURN_IF_CUDA_ERROR(cudaMalloc, &memory, size + kAlignment);
+    aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory) + kAlignment - 1) / kAlignment * kAlignment);
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    device_memory_.push_back(memory);
+  }
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMemset, aligned, 0, size);
+  // cudaMemset does not wait, and our streams do not wait for its stream.
+  WEFT_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize, cudaStreamLegacy);
+  return aligned;
+}
+
+absl::StatusOr<int> CudaDevice::NewStream(Priority priority) {
+  WEFT_RETURN_IF_ERROR(Use());
+  cudaStream_t stream = nullptr;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority, &stream, cudaStreamNonBlocking,
+                            priority == Priority::kHigh ? highest_priority_ : 0);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  streams_.push_back(stream);
+  return static_cast<int>(streams_.size()) - 1;
+}
+
+absl::StatusOr<int> CudaDevice::NewEvent(bool timed) {
+  WEFT_RETURN_IF_ERROR(Use());
+  Event event;
+  event.timed = timed;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &event.event,
+                            cudaEventBlockingSync | (timed ? cudaEventDefault : cudaEventDisableTiming));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  events_.push_back(std::move(event));
+  return static_cast<int>(events_.size()) - 1;
+}
+
+void* CudaDevice::NativeStream(int stream) {
+  const absl::StatusOr<cudaStream_t> found = FindStream(stream);
+  return found.ok() ? *found : nullptr;
+}
+
+absl::StatusOr<cudaStream_t> CudaDevice::FindStream(int stream) {
+  WEFT_RETURN_IF_ERROR(Use());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (stream < 0 || stream >= static_cast<int>(streams_.size())) {
+    return absl::InternalError(absl::StrCat("stream ", stream, " is none of the device's ", streams_.size()));
+  }
+  return streams_[stream];
+}
+
+absl::StatusOr<cudaEvent_t> CudaDevice::FindEvent(int event) {
+  WEFT_RETURN_IF_ERROR(Use());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (event < 0 || event >= static_cast<int>(events_.size())) {
+    return absl::InternalError(absl::StrCat("event ", event, " is none of the device's ", events_.size()));
+  }
+  return events_[event].event;
+}
+
+absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshReference() {
+  // Differences of times come as floats of milliseconds: over a quarter of a second they are good to some 15 ns, over
+  // an hour only to a quarter of a millisecond. So times are measured from a recent moment, which is measured from the
+  // one before it.
+  constexpr double kRenewNanoseconds = 250e6;
+  const double now = static_cast<double>(MonotonicNanoseconds());
+  if (reference_ != nullptr && now - reference_->taken_ns < kRenewNanoseconds) return reference_;
+  if (clock_stream_ == nullptr) {
+    WEFT_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority, &clock_stream_, cudaStreamNonBlocking, highest_priority_);
+  }
+  auto fresh = std::make_shared<Reference>();
+  fresh->taken_ns = now;
+  // It spins: a sleeping thread would notice late.
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &fresh->event, cudaEventDefault);
+  const double before = static_cast<double>(MonotonicNanoseconds());
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventRecord, fresh->event, clock_stream_);
+  for (cudaError_t error; (error = cudaEventQuery(fresh->event)) != cudaSuccess;) {
+    if (error != cudaErrorNotReady) return CudaStatus("cudaEventQuery", error);
+  }
+  if (reference_ == nullptr) {
+    fresh->host_ns = (before + static_cast<double>(MonotonicNanoseconds())) / 2;
+  } else {
+    float milliseconds = 0;
+    WEFT_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime, &milliseconds, reference_->event, fresh->event);
+    fresh->host_ns = reference_->host_ns + 1e6 * static_cast<double>(milliseconds);
+  }
+  reference_ = std::move(fresh);
+  return reference_;
+}
+
+absl::Status CudaDevice::Record(int event, int stream) {
+  WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
+  WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (Event& entry = events_[event]; entry.timed) {
+      WEFT_ASSIGN_OR_RETURN(entry.reference, FreshReference());
+    }
+  }
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventRecord, found, native);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Wait(int stream, int event) {
+  WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
+  WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
+  WEFT_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent, native, found, 0);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> CudaDevice::Finished(int event) {
+  WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
+  const cudaError_t error = cudaEventQuery(found);
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();  // Not an error.
+    return false;
+  }
+  if (error != cudaSuccess) return CudaStatus("cudaEventQuery", error);
+  return true;
+}
+
+absl::Status CudaDevice::Synchronize(int event) {
+  WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventSynchronize, found);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> CudaDevice::TimeOf(int event) {
+  WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
+  std::shared_ptr<const Reference> reference;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!events_[event].timed) return absl::InternalError(absl::StrCat("event ", event, " was made without times"));
+    reference = events_[event].reference;
+  }
+  if (reference == nullptr) return absl::InternalError(absl::StrCat("event ", event, " was never recorded"));
+  float milliseconds = 0;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime, &milliseconds, reference->event, found);
+  return std::llround(reference->host_ns + 1e6 * static_cast<double>(milliseconds));
+}
+
+absl::Status CudaDevice::Copy(int stream, void* to, const void* from, int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync, to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, native);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Clear(int stream, void* to, int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMemsetAsync, to, 0, static_cast<size_t>(bytes), native);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Sum(int stream, DType dtype, int64_t elements, absl::Span<const void* const> parts,
+                             void* destination) {
+  if (!HasSum(dtype)) return absl::InvalidArgumentError(absl::StrCat("values of ", DType_Name(dtype), " have no sum"));
+  if (parts.empty() || parts.size() > static_cast<size_t>(kMostParts)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a sum of ", parts.size(), " parts; a device adds from 1 to ", kMostParts, " at once"));
+  }
+  WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
+  SumParts sum;
+  sum.type = static_cast<Type>(dtype);
+  sum.elements = elements;
+  sum.parts = parts.data();
+  sum.count = static_cast<int>(parts.size());
+  sum.destination = destination;
+  return LaunchStatus(Launch(sum, native));
+}
+
+absl::Status CudaDevice::AddTo(int stream, DType from, const void* values, int64_t elements, bool accumulate, DType to,
+                               void* destination) {
+  if (!CanAddTo(from, to)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values of ", DType_Name(from), " cannot be added to ", DType_Name(to)));
+  }
+  WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
+  AddValues add;
+  add.values = {const_cast<void*>(values), static_cast<Type>(from)};
+  add.elements = elements;
+  add.accumulate = accumulate;
+  add.destination = {destination, static_cast<Type>(to)};
+  return LaunchStatus(Launch(add, native));
+}
+
+absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
+  WEFT_RETURN_IF_ERROR(Use());
+  WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize);
+  if (bytes == 0) return absl::OkStatus();
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMemcpy, to, from, static_cast<size_t>(bytes), cudaMemcpyDefault);
+  return absl::OkStatus();
+}
+
+}  // namespace weft::cuda

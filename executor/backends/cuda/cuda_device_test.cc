@@ -1,0 +1,40 @@
+// What can be tested without a GPU: that its absence is one clear line. The rest is for tests/gpu.
+#include "executor/backends/cuda/cuda_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "executor/backends/cuda/cuda_status.h"
+
+namespace weft::cuda {
+namespace {
+
+TEST(CudaDevice, RefusesInOneLineWhereThereIsNone) {
+  int driver = 0;
+  ASSERT_EQ(cudaDriverGetVersion(&driver), cudaSuccess);
+  const auto device = CudaDevice::Open({});
+  if (driver != 0 && device.ok()) GTEST_SKIP() << "there is a GPU here";
+  ASSERT_FALSE(device.ok());
+  EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition) << device.status();
+  const std::string message(device.status().message());
+  EXPECT_EQ(message.rfind("backend cuda: ", 0), 0u) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  if (driver == 0) {
+    EXPECT_EQ(message,
+              "backend cuda: no NVIDIA driver on this machine (the loader finds no libcuda.so.1); install one, or run "
+              "with --backend=cpu");
+  }
+  // The most hardware queues there are, set before the driver starts.
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+}
+
+TEST(CudaStatus, NamesCallAndError) {
+  EXPECT_TRUE(CudaStatus("cudaMalloc", cudaSuccess).ok());
+  EXPECT_EQ(CudaStatus("cudaMemcpyAsync", cudaErrorIllegalAddress).message(),
+            "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)");
+  EXPECT_EQ(CudaStatus("cudaMalloc", cudaErrorMemoryAllocation).code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace weft::cuda

@@ -1,0 +1,21 @@
+// FusedAttention by cuDNN.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/backends/cuda/attention.h"
+#include "executor/backends/cuda/cudnn_session.h"
+
+namespace weft::cuda {
+
+// Its answer to Has is that of ChooseAttention*, for the session's device. Shapes that it does not have are for kernels
+// of our own, and cost more time: UnsupportedAttention says why.
+std::unique_ptr<FusedAttention> MakeCudnnAttention(std::shared_ptr<CudnnSession> session);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_H_

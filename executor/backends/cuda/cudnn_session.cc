@@ -1,0 +1,30 @@
+#include "executor/backends/cuda/cudnn_session.h"
+
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cuda/cuda_device.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+
+absl::StatusOr<std::shared_ptr<CudnnSession>> CudnnSession::Open(ComputeDevice* device) {
+  CudaDevice* cuda = AsCudaDevice(device);
+  if (cuda == nullptr) return absl::InternalError(absl::StrCat("cuDNN does not run on device '", device->name(), "'"));
+  WEFT_ASSIGN_OR_RETURN(const Cudnn* cudnn, OpenCudnn());
+  WEFT_RETURN_IF_ERROR(cuda->Use());
+  std::shared_ptr<CudnnSession> session(new CudnnSession(cudnn, device));
+  WEFT_RETURN_IF_ERROR(cudnn->Error("starting it on the device", cudnn->Create(&session->handle_)));
+  return session;
+}
+
+CudnnSession::~CudnnSession() {
+  if (handle_ != nullptr) cudnn_->Destroy(handle_);
+}
+
+absl::Status CudnnSession::Run(const CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
+                               const StreamRef& stream) {
+  WEFT_RETURN_IF_ERROR(
+      cudnn_->Error("choosing a stream", cudnn_->SetStream(handle_, static_cast<cudaStream_t>(stream.native))));
+  return RunCudnnPlan(plan, handle_, arguments, workspace);
+}
+
+}  // namespace weft::cuda

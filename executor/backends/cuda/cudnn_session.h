@@ -1,0 +1,44 @@
+// A rank's use of cuDNN: a handle on its device, and memory that plans work in.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_SESSION_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_SESSION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/backends/cuda/cudnn_graph.h"
+#include "executor/backends/cuda/library_workspace.h"
+#include "executor/backends/cuda/matmul.h"
+#include "executor/device.h"
+
+namespace weft::cuda {
+
+class CudnnSession {
+ public:
+  // On a CUDA device, which outlives it. The errors of OpenCudnn; Internal if cuDNN does not start on this device.
+  static absl::StatusOr<std::shared_ptr<CudnnSession>> Open(ComputeDevice* device);
+  CudnnSession(const CudnnSession&) = delete;
+  ~CudnnSession();
+
+  const Cudnn* cudnn() const { return cudnn_; }
+  CudnnTarget target() const { return {handle_, nullptr}; }
+  LibraryWorkspace& workspace() { return workspace_; }
+
+  // Enqueues the plan.
+  absl::Status Run(const CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
+                   const StreamRef& stream);
+
+ private:
+  CudnnSession(const Cudnn* cudnn, ComputeDevice* device) : cudnn_(cudnn), workspace_(device) {}
+
+  const Cudnn* cudnn_;
+  cudnnHandle_t handle_ = nullptr;
+  LibraryWorkspace workspace_;
+};
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_SESSION_H_

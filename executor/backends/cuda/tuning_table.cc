@@ -1,0 +1,301 @@
+#include "executor/backends/cuda/tuning_table.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "proto/io.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostExtent = int64_t{1} << 40;
+constexpr absl::string_view kMagic = "weft-tuning ";
+constexpr int64_t kVersion = 1;
+
+struct TypeName {
+  Type type;
+  absl::string_view name;
+};
+// Of matrices; "none" of a bias.
+constexpr TypeName kTypes[] = {
+    {Type::kNone, "none"}, {Type::kFp64, "fp64"}, {Type::kFp32, "fp32"}, {Type::kBf16, "bf16"}, {Type::kFp16, "fp16"}};
+
+absl::string_view NameOf(Type type) {
+  for (const TypeName& entry : kTypes) {
+    if (entry.type == type) return entry.name;
+  }
+  return "none";
+}
+
+// One line's fields, name=value in a fixed order, each taken once.
+class Fields {
+ public:
+  Fields(absl::string_view line, std::string where) : rest_(line), where_(std::move(where)) {}
+
+  // The value of the next field; InvalidArgument if it is not called that.
+  absl::StatusOr<absl::string_view> Next(absl::string_view name) {
+    const size_t end = rest_.find(' ');
+    const absl::string_view field = rest_.substr(0, end);
+    rest_ = end == absl::string_view::npos ? absl::string_view() : rest_.substr(end + 1);
+    absl::string_view value = field;
+    if (!absl::ConsumePrefix(&value, name) || !absl::ConsumePrefix(&value, "=")) {
+      return Error("'", name, "=' is expected where '", field, "' stands");
+    }
+    return value;
+  }
+
+  absl::Status Integer(absl::string_view name, int64_t least, int64_t most, int64_t* value) {
+    WEFT_ASSIGN_OR_RETURN(const absl::string_view text, Next(name));
+    return ParseInteger(name, text, least, most, value);
+  }
+
+  absl::Status Flag(absl::string_view name, bool* value) {
+    int64_t number = 0;
+    WEFT_RETURN_IF_ERROR(Integer(name, 0, 1, &number));
+    *value = number == 1;
+    return absl::OkStatus();
+  }
+
+  absl::Status TypeOf(absl::string_view name, absl::string_view text, bool may_be_none, Type* type) {
+    for (const TypeName& entry : kTypes) {
+      if (entry.name == text && (may_be_none || entry.type != Type::kNone)) {
+        *type = entry.type;
+        return absl::OkStatus();
+      }
+    }
+    return Error(name, " is of type '", text, "'; allowed: ", may_be_none ? "none, " : "", "fp64, fp32, bf16, fp16");
+  }
+
+  absl::Status Matrix(absl::string_view name, MatrixLayout* layout) {
+    WEFT_ASSIGN_OR_RETURN(const absl::string_view text, Next(name));
+    const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
+    if (parts.size() != 3) return Error(name, " is '", text, "'; it is written type:stride:batch_stride");
+    WEFT_RETURN_IF_ERROR(TypeOf(name, parts[0], false, &layout->type));
+    WEFT_RETURN_IF_ERROR(ParseInteger(name, parts[1], 0, kMostExtent, &layout->stride));
+    return ParseInteger(name, parts[2], 0, kMostExtent, &layout->batch_stride);
+  }
+
+  absl::Status Word(absl::string_view word) {
+    const size_t end = rest_.find(' ');
+    const absl::string_view found = rest_.substr(0, end);
+    rest_ = end == absl::string_view::npos ? absl::string_view() : rest_.substr(end + 1);
+    return found == word ? absl::OkStatus() : Error("'", word, "' is expected where '", found, "' stands");
+  }
+
+  absl::string_view rest() const { return rest_; }
+
+  template <typename... Parts>
+  absl::Status Error(const Parts&... parts) const {
+    return absl::InvalidArgumentError(absl::StrCat(where_, ": ", parts...));
+  }
+
+ private:
+  absl::Status ParseInteger(absl::string_view name, absl::string_view text, int64_t least, int64_t most,
+                            int64_t* value) const {
+    if (absl::SimpleAtoi(text, value) && *value >= least && *value <= most) return absl::OkStatus();
+    return Error(name, " is '", text, "'; allowed are whole numbers from ", least, " to ", most);
+  }
+
+  absl::string_view rest_;
+  std::string where_;
+};
+
+std::string MatrixText(const MatrixLayout& layout) {
+  return absl::StrCat(NameOf(layout.type), ":", layout.stride, ":", layout.batch_stride);
+}
+
+std::string KeyText(const TuningKey& key) {
+  const MatmulShape& s = key.shape;
+  return absl::StrCat("matmul m=", s.m, " n=", s.n, " k=", s.k, " batch=", s.batch,
+                      " transpose_a=", s.transpose_a ? 1 : 0, " transpose_b=", s.transpose_b ? 1 : 0,
+                      " a=", MatrixText(s.a), " b=", MatrixText(s.b), " y=", MatrixText(s.y), " bias=", NameOf(s.bias),
+                      " accumulate=", s.accumulate ? 1 : 0, " scale=", absl::StrFormat("%.17g", s.scale),
+                      " alignment=", key.alignment);
+}
+
+absl::Status ParseKey(Fields& fields, TuningKey* key) {
+  MatmulShape& s = key->shape;
+  WEFT_RETURN_IF_ERROR(fields.Word("matmul"));
+  WEFT_RETURN_IF_ERROR(fields.Integer("m", 1, kMostExtent, &s.m));
+  WEFT_RETURN_IF_ERROR(fields.Integer("n", 1, kMostExtent, &s.n));
+  WEFT_RETURN_IF_ERROR(fields.Integer("k", 0, kMostExtent, &s.k));
+  WEFT_RETURN_IF_ERROR(fields.Integer("batch", 1, kMostExtent, &s.batch));
+  WEFT_RETURN_IF_ERROR(fields.Flag("transpose_a", &s.transpose_a));
+  WEFT_RETURN_IF_ERROR(fields.Flag("transpose_b", &s.transpose_b));
+  WEFT_RETURN_IF_ERROR(fields.Matrix("a", &s.a));
+  WEFT_RETURN_IF_ERROR(fields.Matrix("b", &s.b));
+  WEFT_RETURN_IF_ERROR(fields.Matrix("y", &s.y));
+  WEFT_ASSIGN_OR_RETURN(const absl::string_view bias, fields.Next("bias"));
+  WEFT_RETURN_IF_ERROR(fields.TypeOf("bias", bias, true, &s.bias));
+  WEFT_RETURN_IF_ERROR(fields.Flag("accumulate", &s.accumulate));
+  WEFT_ASSIGN_OR_RETURN(const absl::string_view scale, fields.Next("scale"));
+  if (!absl::SimpleAtod(scale, &s.scale) || !std::isfinite(s.scale)) {
+    return fields.Error("scale is '", scale, "'; allowed are finite numbers");
+  }
+  return fields.Integer("alignment", 1, 256, &key->alignment);
+}
+
+absl::Status ParseAlgorithm(Fields& fields, TunedAlgorithm* algorithm) {
+  WEFT_RETURN_IF_ERROR(fields.Word("->"));
+  WEFT_RETURN_IF_ERROR(fields.Integer("id", 0, kMost, &algorithm->id));
+  WEFT_RETURN_IF_ERROR(fields.Integer("tile", 0, kMost, &algorithm->tile));
+  WEFT_RETURN_IF_ERROR(fields.Integer("stages", 0, kMost, &algorithm->stages));
+  WEFT_RETURN_IF_ERROR(fields.Integer("split_k", -kMost, kMost, &algorithm->split_k));
+  WEFT_RETURN_IF_ERROR(fields.Integer("reduction", 0, kMost, &algorithm->reduction));
+  WEFT_RETURN_IF_ERROR(fields.Integer("swizzle", 0, kMost, &algorithm->swizzle));
+  WEFT_RETURN_IF_ERROR(fields.Integer("custom", 0, kMost, &algorithm->custom));
+  WEFT_RETURN_IF_ERROR(fields.Integer("inner", 0, kMost, &algorithm->inner));
+  WEFT_RETURN_IF_ERROR(fields.Integer("cluster", 0, kMost, &algorithm->cluster));
+  WEFT_RETURN_IF_ERROR(fields.Integer("nanoseconds", 0, std::numeric_limits<int64_t>::max(), &algorithm->nanoseconds));
+  return fields.rest().empty() ? absl::OkStatus() : fields.Error("'", fields.rest(), "' stands behind the last field");
+}
+
+std::string AlgorithmText(const TunedAlgorithm& a) {
+  return absl::StrCat("id=", a.id, " tile=", a.tile, " stages=", a.stages, " split_k=", a.split_k,
+                      " reduction=", a.reduction, " swizzle=", a.swizzle, " custom=", a.custom, " inner=", a.inner,
+                      " cluster=", a.cluster);
+}
+
+std::string DeviceText(const TuningDevice& device) {
+  return absl::StrCat("for architecture=", device.architecture, " multiprocessors=", device.multiprocessors,
+                      " cublaslt=", device.cublaslt, " device=", device.name);
+}
+
+// Holds a lock on `path`.lock while it lives.
+class FileLock {
+ public:
+  static absl::StatusOr<FileLock> Take(const std::string& path) {
+    const std::string name = path + ".lock";
+    const int fd = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
+      const std::string reason = std::strerror(errno);
+      if (fd >= 0) close(fd);
+      return absl::UnavailableError(absl::StrCat("cannot lock ", name, ": ", reason));
+    }
+    return FileLock(fd);
+  }
+  FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~FileLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+ private:
+  explicit FileLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace
+
+absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::string_view path) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  const auto where = [&](size_t line) { return absl::StrCat(path, ", line ", line + 1); };
+  absl::string_view version = lines[0];
+  int64_t number = 0;
+  if (!absl::ConsumePrefix(&version, kMagic) || !absl::SimpleAtoi(version, &number)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no tuning file: its first line is not '", kMagic, kVersion, "'"));
+  }
+  if (number != kVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where(0), ": version ", number, "; this program reads version ", kVersion));
+  }
+  Fields header(lines.size() > 1 ? lines[1] : absl::string_view(), where(1));
+  TuningDevice device;
+  WEFT_RETURN_IF_ERROR(header.Word("for"));
+  WEFT_RETURN_IF_ERROR(header.Integer("architecture", 0, kMost, &device.architecture));
+  WEFT_RETURN_IF_ERROR(header.Integer("multiprocessors", 1, kMost, &device.multiprocessors));
+  WEFT_RETURN_IF_ERROR(header.Integer("cublaslt", 0, kMost, &device.cublaslt));
+  absl::string_view name = header.rest();
+  if (!absl::ConsumePrefix(&name, "device=") || name.empty()) {
+    return header.Error("'device=' and a name are expected where '", header.rest(), "' stands");
+  }
+  device.name = std::string(name);
+  TuningTable table(std::move(device));
+  for (size_t i = 2; i < lines.size(); ++i) {
+    // The last line ends with a newline.
+    if (lines[i].empty() && i + 1 == lines.size()) break;
+    Fields fields(lines[i], where(i));
+    TuningKey key;
+    TunedAlgorithm algorithm;
+    WEFT_RETURN_IF_ERROR(ParseKey(fields, &key));
+    WEFT_RETURN_IF_ERROR(ParseAlgorithm(fields, &algorithm));
+    if (!table.entries_.emplace(KeyText(key), algorithm).second) {
+      return fields.Error("the same product stands in an earlier line");
+    }
+  }
+  return table;
+}
+
+absl::StatusOr<TuningTable> TuningTable::Read(const std::string& path) {
+  WEFT_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return Parse(text, path);
+}
+
+absl::Status TuningTable::CheckDevice(const TuningDevice& device, absl::string_view path) const {
+  if (device == device_) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(path, " is ", DeviceText(device_), "; this run is ",
+                                                    DeviceText(device),
+                                                    ": algorithms of one mean nothing to the other"));
+}
+
+const TunedAlgorithm* TuningTable::Find(const TuningKey& key) const {
+  const auto found = entries_.find(KeyText(key));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+void TuningTable::Set(const TuningKey& key, const TunedAlgorithm& algorithm) { entries_[KeyText(key)] = algorithm; }
+
+std::string TuningTable::Text() const {
+  std::string text = absl::StrCat(kMagic, kVersion, "\n", DeviceText(device_), "\n");
+  for (const auto& [key, algorithm] : entries_) {
+    absl::StrAppend(&text, key, " -> ", AlgorithmText(algorithm), " nanoseconds=", algorithm.nanoseconds, "\n");
+  }
+  return text;
+}
+
+absl::Status TuningTable::MergeInto(const std::string& path) const {
+  WEFT_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(path));
+  TuningTable merged = *this;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    WEFT_ASSIGN_OR_RETURN(const TuningTable there, Read(path));
+    WEFT_RETURN_IF_ERROR(there.CheckDevice(device_, path));
+    merged.entries_.insert(there.entries_.begin(), there.entries_.end());
+  }
+  return WriteFileAtomic(path, merged.Text());
+}
+
+std::string TuningTable::Digest() const {
+  // FNV-1a of 64 bits.
+  uint64_t hash = 14695981039346656037u;
+  const auto add = [&](absl::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  };
+  add(DeviceText(device_));
+  for (const auto& [key, algorithm] : entries_) {
+    add(key);
+    add(AlgorithmText(algorithm));
+  }
+  return absl::StrFormat("%016x", hash);
+}
+
+}  // namespace weft::cuda

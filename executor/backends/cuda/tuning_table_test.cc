@@ -1,0 +1,165 @@
+#include "executor/backends/cuda/tuning_table.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proto/io.h"
+
+namespace weft::cuda {
+namespace {
+
+const TuningDevice kDevice = {90, 132, 130100, "NVIDIA H200"};
+
+TuningKey Key(int64_t m) {
+  TuningKey key;
+  MatmulShape& s = key.shape;
+  s.m = m;
+  s.n = 2304;
+  s.k = 768;
+  s.transpose_b = true;
+  s.a = {Type::kBf16, 768, 0};
+  s.b = {Type::kBf16, 768, 0};
+  s.y = {Type::kFp32, 2304, 0};
+  s.bias = Type::kFp32;
+  s.scale = 0.1;
+  return key;
+}
+
+TunedAlgorithm Algorithm(int64_t id) {
+  TunedAlgorithm algorithm;
+  algorithm.id = id;
+  algorithm.tile = 20;
+  algorithm.stages = 35;
+  algorithm.cluster = 2;
+  algorithm.nanoseconds = 31744;
+  return algorithm;
+}
+
+TuningTable Table() {
+  TuningTable table(kDevice);
+  table.Set(Key(4096), Algorithm(66));
+  table.Set(Key(512), Algorithm(67));
+  return table;
+}
+
+constexpr char kText[] =
+    "weft-tuning 1\n"
+    "for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200\n"
+    "matmul m=4096 n=2304 k=768 batch=1 transpose_a=0 transpose_b=1 a=bf16:768:0 b=bf16:768:0 y=fp32:2304:0 bias=fp32 "
+    "accumulate=0 scale=0.10000000000000001 alignment=16 -> id=66 tile=20 stages=35 split_k=1 reduction=0 swizzle=0 "
+    "custom=0 inner=0 cluster=2 nanoseconds=31744\n";
+
+TEST(TuningTable, IsReadAsItIsWritten) {
+  TuningTable one(kDevice);
+  one.Set(Key(4096), Algorithm(66));
+  EXPECT_EQ(one.Text(), kText);
+  const auto read = TuningTable::Parse(Table().Text(), "t");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->Text(), Table().Text());
+  EXPECT_EQ(read->device(), kDevice);
+  ASSERT_NE(read->Find(Key(4096)), nullptr);
+  EXPECT_EQ(*read->Find(Key(4096)), Algorithm(66));
+  EXPECT_EQ(read->Find(Key(1)), nullptr);
+  TuningKey aligned = Key(4096);
+  aligned.alignment = 2;
+  EXPECT_EQ(read->Find(aligned), nullptr);
+}
+
+TEST(TuningTable, TheDigestTellsChoicesApartAndNotTimes) {
+  TuningTable slower = Table();
+  TunedAlgorithm algorithm = Algorithm(66);
+  algorithm.nanoseconds *= 2;
+  slower.Set(Key(4096), algorithm);
+  EXPECT_EQ(slower.Digest(), Table().Digest());
+  EXPECT_EQ(slower.Digest().size(), 16u);
+  algorithm.stages += 1;
+  slower.Set(Key(4096), algorithm);
+  EXPECT_NE(slower.Digest(), Table().Digest());
+}
+
+TEST(TuningTable, ErrorsNameFileLineAndField) {
+  const std::string text = kText;
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    const auto table = TuningTable::Parse(changed, "tune.txt");
+    EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument) << changed;
+    return std::string(table.status().message());
+  };
+  EXPECT_EQ(TuningTable::Parse("", "tune.txt").status().message(),
+            "tune.txt is no tuning file: its first line is not 'weft-tuning 1'");
+  EXPECT_EQ(error("weft-tuning 1", "weft-tuning 2"), "tune.txt, line 1: version 2; this program reads version 1");
+  EXPECT_EQ(error("multiprocessors=132", "sms=132"),
+            "tune.txt, line 2: 'multiprocessors=' is expected where 'sms=132' stands");
+  EXPECT_EQ(error(" device=NVIDIA H200", ""), "tune.txt, line 2: 'device=' and a name are expected where '' stands");
+  EXPECT_EQ(error("m=4096", "m=0"), "tune.txt, line 3: m is '0'; allowed are whole numbers from 1 to 1099511627776");
+  EXPECT_EQ(error("m=4096", "m=99999999999999999999"),
+            "tune.txt, line 3: m is '99999999999999999999'; allowed are whole numbers from 1 to 1099511627776");
+  EXPECT_EQ(error("transpose_b=1", "transpose_b=2"),
+            "tune.txt, line 3: transpose_b is '2'; allowed are whole numbers from 0 to 1");
+  EXPECT_EQ(error("a=bf16:768:0", "a=bf16:768"),
+            "tune.txt, line 3: a is 'bf16:768'; it is written type:stride:batch_stride");
+  EXPECT_EQ(error("a=bf16:768:0", "a=none:768:0"),
+            "tune.txt, line 3: a is of type 'none'; allowed: fp64, fp32, bf16, fp16");
+  EXPECT_EQ(error("bias=fp32", "bias=int8"),
+            "tune.txt, line 3: bias is of type 'int8'; allowed: none, fp64, fp32, bf16, fp16");
+  EXPECT_EQ(error("scale=0.10000000000000001", "scale=nan"),
+            "tune.txt, line 3: scale is 'nan'; allowed are finite numbers");
+  EXPECT_EQ(error("-> id", "=> id"), "tune.txt, line 3: '->' is expected where '=>' stands");
+  EXPECT_EQ(error("=31744", "=31744 more=1"), "tune.txt, line 3: 'more=1' stands behind the last field");
+  EXPECT_EQ(error("nanoseconds=31744\n", "nanoseconds=31744\n" + text.substr(text.find("matmul"))),
+            "tune.txt, line 4: the same product stands in an earlier line");
+  EXPECT_EQ(error("matmul", "\nmatmul"), "tune.txt, line 3: 'matmul' is expected where '' stands");
+}
+
+TEST(TuningTable, OfAnotherDeviceIsRefused) {
+  TuningDevice other = kDevice;
+  EXPECT_TRUE(Table().CheckDevice(other, "tune.txt").ok());
+  other.cublaslt = 130200;
+  EXPECT_EQ(Table().CheckDevice(other, "tune.txt").message(),
+            "tune.txt is for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200; this run is for "
+            "architecture=90 multiprocessors=132 cublaslt=130200 device=NVIDIA H200: algorithms of one mean nothing to "
+            "the other");
+}
+
+TEST(TuningTable, MergesLoseNothing) {
+  const std::string path = ::testing::TempDir() + "/merged.tuning";
+  std::filesystem::remove(path);
+  constexpr int kWriters = 4, kEntries = 20;
+  std::vector<std::thread> writers;
+  for (int w = 0; w < kWriters; ++w) {
+    writers.emplace_back([&path, w] {
+      for (int i = 0; i < kEntries; ++i) {
+        TuningTable table(kDevice);
+        table.Set(Key(1000 * (w + 1) + i), Algorithm(w));
+        EXPECT_TRUE(table.MergeInto(path).ok());
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  const auto merged = TuningTable::Read(path);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->size(), static_cast<size_t>(kWriters * kEntries));
+  // What is measured anew replaces what was there.
+  TuningTable anew(kDevice);
+  anew.Set(Key(1000), Algorithm(99));
+  ASSERT_TRUE(anew.MergeInto(path).ok());
+  EXPECT_EQ(TuningTable::Read(path)->Find(Key(1000))->id, 99);
+  // A file that is something else stays as it is.
+  ASSERT_TRUE(WriteFileAtomic(path, "notes\n").ok());
+  EXPECT_EQ(anew.MergeInto(path).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(*ReadFile(path), "notes\n");
+}
+
+TEST(TuningTable, AFileThatIsNotThere) {
+  EXPECT_EQ(TuningTable::Read("/nowhere/tune.txt").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace weft::cuda

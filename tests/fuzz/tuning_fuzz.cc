@@ -1,0 +1,15 @@
+// Fuzz target: the reader of tuning files. What it takes is written back and read again to the same.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "executor/backends/cuda/tuning_table.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto table = weft::cuda::TuningTable::Parse(text, "fuzz");
+  if (!table.ok()) return 0;
+  const auto again = weft::cuda::TuningTable::Parse(table->Text(), "again");
+  if (!again.ok() || again->Text() != table->Text() || again->Digest() != table->Digest()) std::abort();
+  return 0;
+}
