@@ -77,11 +77,22 @@ struct Tile {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // What dropout multiplies by.
-  WEFT_DEVICE C Kept(int64_t of_head, int64_t query, int64_t key) const {
-    if (a.dropout.threshold == 0) return C(1);
-    const int64_t n = a.shape.sequence, e = ((a.first_head + of_head) * n + query) * n + key;
-    return a.dropout.Keeps(sample, e) ? static_cast<C>(a.dropout_factor) : C(0);
+  // Which of a warp's pairs dropout keeps, a bit each: the first and every next one `query_step` and `key_step` on.
+  WEFT_DEVICE uint32_t Kept(int64_t of_head, int64_t query, int64_t query_step, int64_t key, int64_t key_step) const {
+    if (a.dropout.threshold == 0) return ~uint32_t{0};
+    const int64_t n = a.shape.sequence;
+    int64_t e = ((a.first_head + of_head) * n + query) * n + key;
+    uint32_t kept = 0;
+    // One after the other: words of several at a time would take too many registers.
+#pragma unroll 1
+    for (int i = 0; i < kOfWarp; ++i, e += query_step * n + key_step) {
+      kept |= static_cast<uint32_t>(a.dropout.Keeps(sample, e)) << i;
+    }
+    return kept;
+  }
+  WEFT_DEVICE C Dropped(uint32_t kept, int i, C x) const {
+    if (a.dropout.threshold == 0) return x;
+    return (kept >> i & 1) != 0 ? x * static_cast<C>(a.dropout_factor) : C(0);
   }
 
   // Tiles of keys that a tile of queries from `first` sees some of, and the other way around.
@@ -118,7 +129,7 @@ WEFT_DEVICE void Products(Thread& thread, const AttentionProblem& a, const Rows&
                                           : C(0);
     }
     thread.Sync();
-#pragma unroll 8
+#pragma unroll 4
     for (int c = 0; c < kDepth<C>; ++c) {
       const C other = lane_tile[thread.lane() * At::kPitch + c];
 #pragma unroll
@@ -133,6 +144,7 @@ template <typename C, typename Thread>
 WEFT_DEVICE void LoadSlice(Thread& thread, const AttentionProblem& a, const Rows& rows, int64_t row, int64_t column,
                            int place) {
   const auto slice = thread.template Shared<C>(Layout<C>::kSlices, 2 * kRows * kSlice<C>);
+#pragma unroll 4
   for (int e = thread.index(); e < kRows * kSlice<C>; e += kThreads) {
     const int r = e / kSlice<C>, c = e % kSlice<C>;
     const bool inside = row + r < a.shape.sequence && column + c < a.shape.width;
@@ -191,19 +203,20 @@ struct Forward {
     for (int64_t first = tile.FirstKey(); first < tile.EndOfKeys(); first += kRows) {
       C p[kOfWarp];
       Products(thread, a, tile.Of(a.q, tile.head), tile.first, tile.Of(a.k, kv), first, p);
+      const uint32_t kept = tile.Kept(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
 #pragma unroll
       for (int i = 0; i < kOfWarp; ++i) {
         const int64_t query = tile.first + thread.warp() * kOfWarp + i, key = first + thread.lane();
         const bool sees = tile.Sees(query, key);
         const C score = sees ? p[i] * scale : C(-INFINITY);
         const C highest = Largest(most[i], WarpLargest(thread, score));
-        const C kept = most[i] == C(-INFINITY) ? C(0) : Exp(most[i] - highest);
+        const C rest = most[i] == C(-INFINITY) ? C(0) : Exp(most[i] - highest);
         p[i] = sees ? Exp(score - highest) : C(0);
-        total[i] = total[i] * kept + WarpSum(thread, p[i]);
+        total[i] = total[i] * rest + WarpSum(thread, p[i]);
         most[i] = highest;
 #pragma unroll
-        for (int h = 0; h < kHeld<C>; ++h) o[i][h] *= kept;
-        if (sees) p[i] *= tile.Kept(tile.head, query, key);
+        for (int h = 0; h < kHeld<C>; ++h) o[i][h] *= rest;
+        p[i] = tile.Dropped(kept, i, p[i]);
       }
       LoadSlice<C>(thread, a, tile.Of(a.v, kv), first, tile.column, 0);
       thread.Sync();
@@ -259,13 +272,13 @@ struct QueryGradient {
       C s[kOfWarp], dp[kOfWarp];
       Products(thread, a, tile.Of(a.q, tile.head), tile.first, tile.Of(a.k, kv), first, s);
       Products(thread, a, tile.Of(g.d_o, tile.head), tile.first, tile.Of(a.v, kv), first, dp);
+      const uint32_t kept = tile.Kept(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
 #pragma unroll
       for (int i = 0; i < kOfWarp; ++i) {
         const int64_t query = tile.first + thread.warp() * kOfWarp + i, key = first + thread.lane();
         const bool sees = tile.Sees(query, key);
         const C p = sees ? Exp(s[i] * scale - lse[i]) : C(0);
-        if (sees) dp[i] *= tile.Kept(tile.head, query, key);
-        s[i] = sees ? p * (dp[i] - shift[i]) * scale : C(0);
+        s[i] = sees ? p * (tile.Dropped(kept, i, dp[i]) - shift[i]) * scale : C(0);
       }
       LoadSlice<C>(thread, a, tile.Of(a.k, kv), first, tile.column, 0);
       thread.Sync();
@@ -306,6 +319,7 @@ struct KeyGradient {
     Products(thread, a, tile.Of(a.k, tile.head), tile.first, tile.Of(a.q, head), first, s);
     Products(thread, a, tile.Of(a.v, tile.head), tile.first, tile.Of(g.d_o, head), first, dp);
     // The last round's have been read: Products let threads meet.
+#pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i) {
       const int r = thread.warp() * kOfWarp + i;
       const C shift = Shift<C>(thread, a, tile.Of(g.d_o, head), tile.Of(a.o, head), first + r);
@@ -317,14 +331,14 @@ struct KeyGradient {
     LoadSlice<C>(thread, a, tile.Of(g.d_o, head), first, tile.column, 1);
     thread.Sync();
     const C lse = statistics[thread.lane()], shift = statistics[kRows + thread.lane()];
+    const uint32_t kept = tile.Kept(head, first + thread.lane(), 0, tile.first + thread.warp() * kOfWarp, 1);
 #pragma unroll
     for (int i = 0; i < kOfWarp; ++i) {
       const int64_t key = tile.first + thread.warp() * kOfWarp + i, query = first + thread.lane();
       const bool sees = tile.Sees(query, key);
-      const C kept = sees ? tile.Kept(head, query, key) : C(0);
       const C p = sees ? Exp(s[i] * scale - lse) : C(0);
-      s[i] = sees ? p * (dp[i] * kept - shift) * scale : C(0);
-      dp[i] = p * kept;
+      s[i] = sees ? p * (tile.Dropped(kept, i, dp[i]) - shift) * scale : C(0);
+      dp[i] = tile.Dropped(kept, i, p);
     }
     AddSlice(thread, 0, s, dk);
     AddSlice(thread, 1, dp, dv);

@@ -1,0 +1,89 @@
+// Norms of zero, of infinities, of many pieces. The values of all else: conformance/gradient_norm_cases.cc.
+#include "executor/backends/cuda/kernels/gradient_norm.cu"
+
+#include <vector>
+
+#include "executor/backends/cuda/kernels/block_of_grid.h"
+
+namespace weft::cuda {
+namespace {
+
+std::vector<double> Scratch() { return std::vector<double>(kNormScratchBytes / 8, NAN); }
+
+double NormOf(std::vector<float> x) {
+  std::vector<double> scratch = Scratch();
+  double norm = -1;
+  const SumOfSquares args = {{x.data(), Type::kFp32}, static_cast<int64_t>(x.size()), scratch.data(), &norm, nullptr};
+  EXPECT_EQ(Launch(args, nullptr), nullptr);
+  return norm;
+}
+
+// norm[0] and norm[1] of a sum of squares.
+std::vector<double> Total(double sum, double clip, const double* scale) {
+  std::vector<double> norm(2, -1);
+  NormOfAll args;
+  args.norms = &sum;
+  args.count = 1;
+  args.clip_norm = clip;
+  args.scale = scale;
+  args.norm = norm.data();
+  EXPECT_EQ(Launch(args, nullptr), nullptr);
+  return norm;
+}
+
+TEST(GradientNormTest, ZeroAndNothing) {
+  EXPECT_EQ(NormOf({}), 0);
+  EXPECT_EQ(NormOf(std::vector<float>(20000, 0)), 0);
+  EXPECT_EQ(Total(0, 1, nullptr), (std::vector<double>{0, 1}));
+}
+
+// Squares of fp32 numbers that fp32 could not hold.
+TEST(GradientNormTest, LargeAndSmallNumbers) {
+  EXPECT_EQ(NormOf({0x1p100f, 0x1p100f}), 0x1p201);
+  EXPECT_EQ(NormOf({0x1p-140f}), 0x1p-280);
+}
+
+TEST(GradientNormTest, AnOverflowIsSeenByTheDynamicScale) {
+  const double scale[3] = {1024, 0, 0};
+  for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    EXPECT_EQ(Total(bad, 1, scale)[1], 0);
+    EXPECT_EQ(Total(bad, 0, scale)[1], 0);
+  }
+  EXPECT_EQ(NormOf({1, INFINITY}), INFINITY);
+  EXPECT_TRUE(std::isnan(NormOf({1, NAN})));
+}
+
+// The pieces of a tensor depend on its size alone; each counts once.
+TEST(GradientNormTest, EveryElementCountsOnce) {
+  for (const int64_t n : {int64_t{1}, kLeastPiece - 1, kLeastPiece, kLeastPiece + 1, 5 * kLeastPiece + 3}) {
+    EXPECT_EQ(NormOf(std::vector<float>(n, 1)), static_cast<double>(n));
+  }
+}
+
+TEST(GradientNormTest, ExactSumsHaveNoOrder) {
+  std::vector<double> scratch = Scratch();
+  std::vector<double> x(30001);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = std::ldexp(1.0 + static_cast<double>(i % 7) / 3, static_cast<int>(i % 90) - 60);
+  Exact192 expected = {};
+  for (const double value : x) exact192::AddNumber(expected, value * value);
+  Exact192 norm = {{1, 2, 3}};
+  SumOfSquares args = {{x.data(), Type::kFp64}, static_cast<int64_t>(x.size()), scratch.data(), nullptr, &norm};
+  ASSERT_EQ(Launch(args, nullptr), nullptr);
+  EXPECT_TRUE(norm == expected);
+}
+
+TEST(GradientNormTest, MoreElementsThan32BitsCount) {
+  constexpr int64_t kElements = (int64_t{1} << 32) + 1000;
+  const SparseMemory x(kElements * 2);
+  ASSERT_TRUE(x.good());
+  x.data<uint16_t>()[int64_t{1} << 32] = ToBf16(3.0f).bits;
+  std::vector<double> sums(kMostNormPieces, -1);
+  ASSERT_EQ(PiecesOf(kElements), kMostNormPieces);
+  RunBlock(Pieces<InDouble>{{x.data<void>(), Type::kBf16}, kElements, sums.data()}, 0, kMostNormPieces, kThreads,
+           kThreads * int64_t{sizeof(double)});
+  EXPECT_EQ(sums[0], 9);
+}
+
+}  // namespace
+}  // namespace weft::cuda

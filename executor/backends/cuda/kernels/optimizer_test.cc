@@ -1,0 +1,102 @@
+// Steps that are skipped, sizes that are not multiples of anything, and more elements than 32 bits count. The values of
+// all else: conformance/optimizer_cases.cc.
+#include "executor/backends/cuda/kernels/optimizer.cu"
+
+#include <vector>
+
+#include "executor/backends/cuda/kernels/block_of_grid.h"
+
+namespace weft::cuda {
+namespace {
+
+struct State {
+  explicit State(int64_t n) : gradient(n, 2), w(n, 1), m(n, 0.5), v(n, 0.25), param(n, 7) {}
+  AdamWUpdate Update() {
+    AdamWUpdate update;
+    update.elements = static_cast<int64_t>(w.size());
+    update.gradient = {gradient.data(), Type::kFp32};
+    update.from[0] = update.to[0] = {w.data(), Type::kFp32};
+    update.from[1] = update.to[1] = {m.data(), Type::kFp32};
+    update.from[2] = update.to[2] = {v.data(), Type::kFp32};
+    update.param = {param.data(), Type::kBf16};
+    update.scaling = {norm, scale};
+    update.learning_rate = 0.1;
+    update.beta1 = 0.9;
+    update.beta2 = 0.99;
+    update.epsilon = 1e-8;
+    update.step = 5;
+    return update;
+  }
+
+  std::vector<float> gradient, w, m, v;
+  std::vector<uint16_t> param;
+  double norm[2] = {3, 0}, scale[3] = {1024, 0, 2};
+};
+
+// The state stays bit for bit, whatever the gradient holds; the copy that compute reads is written all the same.
+TEST(OptimizerTest, AnOverflowSkipsTheStep) {
+  State state(1003);
+  state.gradient[5] = NAN;
+  const State before = state;
+  ASSERT_EQ(Launch(state.Update(), nullptr), nullptr);
+  EXPECT_EQ(state.w, before.w);
+  EXPECT_EQ(state.m, before.m);
+  EXPECT_EQ(state.v, before.v);
+  EXPECT_EQ(state.param, std::vector<uint16_t>(1003, ToBf16(1.0f).bits));
+}
+
+// The factor 0 of a fixed scale is a gradient of zero: nothing is skipped.
+TEST(OptimizerTest, AFixedScaleDoesNotSkip) {
+  State state(9);
+  AdamWUpdate update = state.Update();
+  update.scaling.scale = nullptr;
+  ASSERT_EQ(Launch(update, nullptr), nullptr);
+  EXPECT_FLOAT_EQ(state.m[8], 0.45f);
+  EXPECT_NE(state.w[8], 1);
+}
+
+// Skipped steps do not count for the corrections.
+TEST(OptimizerTest, SkippedStepsDoNotCount) {
+  State with(9), without(9);
+  with.norm[1] = without.norm[1] = 1;
+  AdamWUpdate late = with.Update(), early = without.Update();
+  late.step = 7;
+  early.scaling.scale = nullptr;
+  ASSERT_EQ(Launch(late, nullptr), nullptr);
+  ASSERT_EQ(Launch(early, nullptr), nullptr);
+  EXPECT_EQ(with.w, without.w);
+}
+
+TEST(OptimizerTest, ScaleStaysWithinItsBounds) {
+  const double overflow[2] = {INFINITY, 0}, fine[2] = {1, 1};
+  double scale[3] = {1, 3, 0};
+  ASSERT_EQ(Launch(LossScaleUpdate{overflow, scale, 2, scale}, nullptr), nullptr);
+  EXPECT_EQ(scale[0], 1);
+  EXPECT_EQ(scale[1], 0);
+  EXPECT_EQ(scale[2], 1);
+  scale[0] = 0x1p60;
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(Launch(LossScaleUpdate{fine, scale, 2, scale}, nullptr), nullptr);
+  EXPECT_EQ(scale[0], 0x1p60);
+  EXPECT_EQ(scale[1], 0);
+}
+
+TEST(OptimizerTest, MoreElementsThan32BitsCount) {
+  constexpr int64_t kElements = (int64_t{1} << 32) + 1000;
+  const SparseMemory gradient(kElements * 2), w(kElements * 4), b(kElements * 4);
+  ASSERT_TRUE(gradient.good() && w.good() && b.good());
+  // Element 2^32 + 8 * 7 is thread 7's of block 0.
+  constexpr int64_t kPlace = (int64_t{1} << 32) + 56;
+  gradient.data<uint16_t>()[kPlace] = ToBf16(4.0f).bits;
+  SgdUpdate update;
+  update.elements = kElements;
+  update.gradient = {gradient.data<void>(), Type::kBf16};
+  update.from[0] = update.to[0] = {w.data<void>(), Type::kFp32};
+  update.learning_rate = 0.5;
+  const int64_t blocks = BlocksFor(kElements);
+  RunBlock(SgdKernel<float>{update}, 0, blocks, kThreads, 0);
+  EXPECT_EQ(w.data<float>()[kPlace], -2);
+  EXPECT_EQ(w.data<float>()[56], 0);
+}
+
+}  // namespace
+}  // namespace weft::cuda
