@@ -61,6 +61,7 @@ absl::Status GroupNormBackwardWeight(const Call& call) {
   args.rstd = ArrayOf(call.in[3]);
   args.dgamma = ArrayOf(call.out[0]);
   args.dbeta = ArrayOf(call.out[1]);
+  WEFT_ASSIGN_OR_RETURN(args.scratch, call.Scratch(args.ScratchBytes()));
   return call.Launch(args);
 }
 
