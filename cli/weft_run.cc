@@ -15,13 +15,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/calibrate.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
+#include "cli/trace_file.h"
 #include "executor/data.h"
+#include "executor/fault_guard.h"
+#include "executor/fault_report.h"
 #include "executor/learning_rate.h"
 #include "executor/run.h"
 #include "executor/transport.h"
@@ -90,7 +94,8 @@ struct RunFlags {
   double timeout = 300;
   std::string checkpoint, weights, save_weights;
   bool resume = false;
-  std::string fail_at;
+  std::string fail_at, fault_report, predicted;
+  int64_t check_replicas = 0;
 };
 
 void Declare(Flags& flags, RunFlags& f) {
@@ -127,7 +132,17 @@ void Declare(Flags& flags, RunFlags& f) {
                  if (absl::SimpleAtod(text, &f.timeout) && f.timeout > 0 && f.timeout <= 1e6) return absl::OkStatus();
                  return absl::InvalidArgumentError("expected seconds above 0 and at most 1000000");
                });
-  flags.String("inject-failure", "RANK:STEP:ACTION[:kill]", "for tests of failures", &f.fail_at);
+  flags.String("predicted", "TRACE",
+               "a trace of `weft simulate --trace`: an action that takes 20 times what it predicts, and longer than "
+               "--timeout, ends the run",
+               &f.predicted);
+  flags.String("fault-report", "FILE",
+               "where a run that fails writes what each rank did last, its number before the extension; 'none' = "
+               "nowhere. Default: weft-fault.json with the checkpoints, else beside the trace, else here",
+               &f.fault_report);
+  flags.Int("check-replicas", "N", "compare the replicas of all weights after every N steps; 0 = never",
+            &f.check_replicas, 0, INT64_MAX);
+  flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall]", "for tests of failures", &f.fail_at);
   flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
 }
 
@@ -137,8 +152,9 @@ absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
   const int fields =
       std::sscanf(text.c_str(), "%d:%ld:%d:%7s", &failure.rank, &failure.repetition, &failure.action, tail);
   failure.kill = std::string(tail) == "kill";
-  if (fields < 3 || (fields == 4 && !failure.kill)) {
-    return UsageError(absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill]"));
+  failure.stall = std::string(tail) == "stall";
+  if (fields < 3 || (fields == 4 && !failure.kill && !failure.stall)) {
+    return UsageError(absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill|:stall]"));
   }
   return failure;
 }
@@ -229,6 +245,22 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   options.save_weights = f.save_weights;
   options.trace_repetitions = f.trace.empty() ? 0 : f.trace_steps;
   options.stop = &stop_requested;
+  options.check_replicas = f.check_replicas;
+  if (f.fault_report.empty()) {
+    options.fault_report = DefaultFaultFile(f.checkpoint, f.trace);
+  } else if (f.fault_report != "none") {
+    options.fault_report = f.fault_report;
+  }
+  Trace predicted;
+  if (!f.predicted.empty()) {
+    WEFT_ASSIGN_OR_RETURN(predicted, ReadTrace(f.predicted));
+    options.predicted = &predicted;
+  }
+  // Nothing else can be done: the rank's thread will not come back.
+  options.on_stuck = [](const absl::Status& reason, bool told) {
+    if (told) std::fprintf(stderr, "weft run: %s\n", std::string(reason.message()).c_str());
+    _exit(ExitStatusOf(reason));
+  };
   if (!f.fail_at.empty()) {
     WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
   }
@@ -256,7 +288,16 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                        f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
   }
   CatchSignals(first);
-  WEFT_ASSIGN_OR_RETURN(const RunResult result, RunProgram(program, *data, transport->name, options));
+  absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
+  if (!ran.ok() && FailedInRun(ran.status()) && !options.fault_report.empty()) {
+    // The payloads say who reports it.
+    absl::Status failed(ran.status().code(), absl::StrCat(ran.status().message(), "; what the ranks did last is in ",
+                                                          FaultFileOfRank(options.fault_report, -1)));
+    ran.status().ForEachPayload(
+        [&](absl::string_view type, const absl::Cord& payload) { failed.SetPayload(type, payload); });
+    return failed;
+  }
+  WEFT_ASSIGN_OR_RETURN(const RunResult result, std::move(ran));
   if (!first) return absl::OkStatus();
   // One file that cannot be written is no reason to lose the others.
   absl::Status written = result.save_status;
@@ -290,14 +331,14 @@ int Main(std::vector<std::string> args) {
   if (calibrate || command == "run") args.erase(args.begin());
   const absl::Status status = calibrate ? CalibrateCommand(args) : RunMain(args);
   if (status.ok()) return 0;
-  if (ReportedElsewhere(status)) return 1;
+  if (ReportedElsewhere(status)) return ExitStatusOf(status);
   if (RankFromLauncher().rank > 0 && !FailedInRun(status)) {
     // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the launcher ends the
     // others before they repeat it. If it is wrong here only, it is said here.
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
   std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", std::string(status.message()).c_str());
-  return IsUsageError(status) ? 2 : 1;
+  return IsUsageError(status) ? 2 : FailedInRun(status) ? ExitStatusOf(status) : 1;
 }
 
 }  // namespace

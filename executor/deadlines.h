@@ -36,6 +36,7 @@ class Deadlines {
   static constexpr int64_t kFactor = 20;
   // Of the first repetition: connections are used, kernels loaded and memory touched for the first time.
   static constexpr int64_t kFirstFactor = 10;
+  static constexpr std::chrono::seconds kWaitGrace{1};
 
   Deadlines() = default;
   // max(timeout, kFactor x predicted) by action; without a prediction the timeout. `generous`: kFirstFactor times that
@@ -45,8 +46,10 @@ class Deadlines {
 
   // By index in PreparedProgram.actions. Until FirstIsOver is called the first repetition is under way.
   std::chrono::nanoseconds Of(int32_t action) const;
+  // Of waiting for other ranks in the action: a little more, so that a rank that is stuck is named by its own process.
+  std::chrono::nanoseconds OfWaitIn(int32_t action) const { return Of(action) + kWaitGrace; }
   // Of what is no action.
-  std::chrono::nanoseconds OfWaiting() const { return std::chrono::nanoseconds(timeout_ns_ * Now()); }
+  std::chrono::nanoseconds OfWaiting() const { return std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace; }
   void FirstIsOver() { generous_.store(false, std::memory_order_relaxed); }
 
  private:

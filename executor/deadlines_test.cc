@@ -69,7 +69,8 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   EXPECT_EQ(deadlines.Of(1), seconds(3));
   EXPECT_EQ(deadlines.Of(2), seconds(40));
   EXPECT_EQ(deadlines.Of(99), seconds(3));
-  EXPECT_EQ(deadlines.OfWaiting(), seconds(3));
+  EXPECT_EQ(deadlines.OfWaiting(), seconds(4));
+  EXPECT_EQ(deadlines.OfWaitIn(2), seconds(41));
 }
 
 TEST(DeadlinesTest, TheFirstRepetitionHasMoreTime) {
@@ -78,7 +79,7 @@ TEST(DeadlinesTest, TheFirstRepetitionHasMoreTime) {
   Deadlines deadlines(program, 0, milliseconds(100), *predicted, /*generous=*/true);
   EXPECT_EQ(deadlines.Of(0), seconds(1));
   EXPECT_EQ(deadlines.Of(2), seconds(400));
-  EXPECT_EQ(deadlines.OfWaiting(), seconds(1));
+  EXPECT_EQ(deadlines.OfWaiting(), seconds(2));
   deadlines.FirstIsOver();
   EXPECT_EQ(deadlines.Of(0), milliseconds(100));
   EXPECT_EQ(deadlines.Of(2), seconds(40));

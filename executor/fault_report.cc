@@ -103,7 +103,8 @@ std::string FaultReportJson(const Program& program, int rank, const absl::Status
 
 std::string FaultFileOfRank(const std::string& path, int rank) {
   const std::filesystem::path whole(path);
-  return (whole.parent_path() / absl::StrCat(whole.stem().string(), "-", rank, whole.extension().string())).string();
+  const std::string number = rank < 0 ? "*" : absl::StrCat(rank);
+  return (whole.parent_path() / absl::StrCat(whole.stem().string(), "-", number, whole.extension().string())).string();
 }
 
 std::string DefaultFaultFile(const std::string& checkpoint_directory, const std::string& trace_file) {

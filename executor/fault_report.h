@@ -24,7 +24,8 @@ std::string DescribeEntry(const Program& program, int rank, const FlightRecorder
 std::string FaultReportJson(const Program& program, int rank, const absl::Status& reason, bool first,
                             const FlightRecorder& flight);
 
-// The file of a rank: "run/weft-fault.json" and rank 3 give "run/weft-fault-3.json".
+// The file of a rank: "run/weft-fault.json" and rank 3 give "run/weft-fault-3.json"; -1 stands for all of them, with a
+// '*'.
 std::string FaultFileOfRank(const std::string& path, int rank);
 
 // Where the files go if it is not said: with the checkpoints, else beside the trace, else into the working folder.

@@ -44,7 +44,7 @@ Program Tiny() {
 TEST(FaultReportTest, HoldsTheReasonAndTheLastActions) {
   const Program program = Tiny();
   FlightRecorder flight(ActionCount(program, 1));
-  for (const int action : {0, 1, 2, 3}) flight.Begin(action, 6, false);
+  for (const int action : {0, 1, 2, 3}) flight.Begin(action, 6);
   for (const int action : {0, 1}) flight.End(action);
   const absl::Status reason = absl::DeadlineExceededError("rank 1: \"x\" \n\xff");
   const auto json = ParseJson(FaultReportJson(program, 1, reason, true, flight), "report");
@@ -74,6 +74,7 @@ TEST(FaultReportTest, HoldsTheReasonAndTheLastActions) {
 TEST(FaultReportTest, AFilePerRank) {
   EXPECT_EQ(FaultFileOfRank("weft-fault.json", 3), "weft-fault-3.json");
   EXPECT_EQ(FaultFileOfRank("a.b/c", 0), "a.b/c-0");
+  EXPECT_EQ(FaultFileOfRank("weft-fault.json", -1), "weft-fault-*.json");
   EXPECT_EQ(DefaultFaultFile("ckpt", "t/trace.json"), "ckpt/weft-fault.json");
   EXPECT_EQ(DefaultFaultFile("", "t/trace.json"), "t/weft-fault.json");
   EXPECT_EQ(DefaultFaultFile("", "trace.json"), "weft-fault.json");

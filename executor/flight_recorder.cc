@@ -63,8 +63,14 @@ std::vector<FlightRecorder::Entry> FlightRecorder::Last() const {
   return entries;
 }
 
-bool FlightRecorder::Blocking(Entry* entry) const {
-  if (!Read(blocking_.load(std::memory_order_acquire), entry) || entry->end_ns != 0) return false;
+bool FlightRecorder::Inside(Entry* entry) const {
+  const int64_t number = entered_.load(std::memory_order_acquire);
+  if (!Read(number, entry)) return false;
+  const int64_t ticks = entered_ticks_.load(std::memory_order_relaxed);
+  // It has left meanwhile, and maybe entered another.
+  if (entered_.load(std::memory_order_acquire) != number) return false;
+  entry->begin_ns = ticks;
+  entry->end_ns = 0;
   Convert(entry, 1);
   return true;
 }

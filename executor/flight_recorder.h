@@ -35,9 +35,10 @@ class FlightRecorder {
   // `actions` of the rank's template, all lists together.
   explicit FlightRecorder(int64_t actions);
 
-  // The action's first step begins; `blocks` if the rank does nothing else until the step is over (a kernel on the
-  // host). One action does not begin again before it has ended.
-  void Begin(int32_t action, int64_t step, bool blocks) {
+  // A step of the action begins; nothing if the action is under way already (an action whose next repetition begins
+  // before all of this one is over is one entry).
+  void Begin(int32_t action, int64_t step) {
+    if (last_[action] >= 0) return;
     const int64_t number = begun_.load(std::memory_order_relaxed);
     Slot& slot = slots_[number % kEntries];
     // A reader that sees any of what follows sees this too, and leaves the slot out.
@@ -49,7 +50,6 @@ class FlightRecorder {
     slot.number.store(number, std::memory_order_release);
     last_[action] = number;
     begun_.store(number + 1, std::memory_order_release);
-    if (blocks) blocking_.store(number, std::memory_order_release);
   }
 
   // All of it is over.
@@ -57,17 +57,23 @@ class FlightRecorder {
     const int64_t number = last_[action];
     if (number < 0) return;
     last_[action] = -1;
-    if (blocking_.load(std::memory_order_relaxed) == number) blocking_.store(-1, std::memory_order_release);
     Slot& slot = slots_[number % kEntries];
     if (slot.number.load(std::memory_order_relaxed) == number) {
       slot.end.store(FlightTicks(), std::memory_order_relaxed);
     }
   }
 
+  // Around a call in which the rank's thread can be stuck: a kernel of an action that has begun.
+  void Enter(int32_t action) {
+    entered_ticks_.store(FlightTicks(), std::memory_order_relaxed);
+    entered_.store(last_[action], std::memory_order_release);
+  }
+  void Leave() { entered_.store(-1, std::memory_order_release); }
+
   // The last kReported, oldest first.
   std::vector<Entry> Last() const;
-  // The action that blocks the rank's thread now; false if none does.
-  bool Blocking(Entry* entry) const;
+  // The action that the rank's thread is in a call of, begin_ns being when it entered; false if it is in none.
+  bool Inside(Entry* entry) const;
   int64_t begun() const { return begun_.load(std::memory_order_acquire); }
 
  private:
@@ -90,7 +96,8 @@ class FlightRecorder {
   // By action: the number of its entry, -1 = it is not under way. The writer's own.
   std::vector<int64_t> last_;
   std::atomic<int64_t> begun_{0};
-  std::atomic<int64_t> blocking_{-1};
+  std::atomic<int64_t> entered_{-1};
+  std::atomic<int64_t> entered_ticks_{0};
 };
 
 }  // namespace weft

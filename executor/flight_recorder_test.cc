@@ -14,15 +14,11 @@ TEST(FlightRecorderTest, KeepsWhatIsUnderWayAndWhen) {
   FlightRecorder recorder(4);
   EXPECT_TRUE(recorder.Last().empty());
   const int64_t start = MonotonicNanoseconds();
-  recorder.Begin(2, 7, false);
-  recorder.Begin(0, 8, true);
+  recorder.Begin(2, 7);
+  recorder.Begin(0, 8);
+  recorder.Begin(0, 9);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  FlightRecorder::Entry blocking;
-  ASSERT_TRUE(recorder.Blocking(&blocking));
-  EXPECT_EQ(blocking.action, 0);
-  EXPECT_EQ(blocking.step, 8);
   recorder.End(0);
-  EXPECT_FALSE(recorder.Blocking(&blocking));
   const int64_t end = MonotonicNanoseconds();
   const auto entries = recorder.Last();
   ASSERT_EQ(entries.size(), 2u);
@@ -37,11 +33,28 @@ TEST(FlightRecorderTest, KeepsWhatIsUnderWayAndWhen) {
   EXPECT_GE(entries[1].end_ns - entries[1].begin_ns, 18 * kMillisecond);
 }
 
+TEST(FlightRecorderTest, TellsWhichCallTheRankIsIn) {
+  FlightRecorder recorder(4);
+  FlightRecorder::Entry inside;
+  EXPECT_FALSE(recorder.Inside(&inside));
+  recorder.Begin(3, 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(recorder.Inside(&inside));
+  const int64_t entered = MonotonicNanoseconds();
+  recorder.Enter(3);
+  ASSERT_TRUE(recorder.Inside(&inside));
+  EXPECT_EQ(inside.action, 3);
+  EXPECT_EQ(inside.step, 5);
+  EXPECT_GE(inside.begin_ns, entered - 1000 * 1000);
+  recorder.Leave();
+  EXPECT_FALSE(recorder.Inside(&inside));
+}
+
 TEST(FlightRecorderTest, KeepsTheLastThousand) {
   FlightRecorder recorder(10);
   for (int i = 0; i < 5000; ++i) {
-    recorder.Begin(i % 10, i / 10, false);
-    if (i % 10 != 3) recorder.End(i % 10);
+    recorder.Begin(i % 10, i / 10);
+    if (i != 4993) recorder.End(i % 10);
   }
   const auto entries = recorder.Last();
   ASSERT_EQ(entries.size(), 1000u);
@@ -49,7 +62,7 @@ TEST(FlightRecorderTest, KeepsTheLastThousand) {
   for (size_t i = 0; i < entries.size(); ++i) {
     EXPECT_EQ(entries[i].number, static_cast<int64_t>(4000 + i));
     EXPECT_EQ(entries[i].action, static_cast<int32_t>((4000 + i) % 10));
-    EXPECT_EQ(entries[i].end_ns == 0, entries[i].action == 3);
+    EXPECT_EQ(entries[i].end_ns == 0, entries[i].number == 4993);
   }
 }
 
@@ -57,9 +70,9 @@ TEST(FlightRecorderTest, KeepsTheLastThousand) {
 TEST(FlightRecorderTest, LateEndsDoNoHarm) {
   FlightRecorder recorder(2);
   recorder.End(1);
-  recorder.Begin(0, 0, false);
+  recorder.Begin(0, 0);
   for (int i = 0; i < 3000; ++i) {
-    recorder.Begin(1, i, false);
+    recorder.Begin(1, i);
     recorder.End(1);
   }
   recorder.End(0);
@@ -72,7 +85,9 @@ TEST(FlightRecorderTest, CanBeReadWhileItIsWritten) {
   std::thread writer([&] {
     for (int64_t i = 0; !stop; ++i) {
       const auto action = static_cast<int32_t>(i % 100);
-      recorder.Begin(action, i, i % 2 == 0);
+      recorder.Begin(action, i);
+      recorder.Enter(action);
+      recorder.Leave();
       recorder.End(action);
       if (i % 50 == 0) std::this_thread::yield();
     }
@@ -88,7 +103,7 @@ TEST(FlightRecorderTest, CanBeReadWhileItIsWritten) {
       ++seen;
     }
     FlightRecorder::Entry entry;
-    if (recorder.Blocking(&entry)) {
+    if (recorder.Inside(&entry)) {
       EXPECT_EQ(entry.step, entry.number);
     }
   }

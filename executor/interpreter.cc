@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -147,7 +148,7 @@ class Interpreter::Impl {
         const StreamStep& head = streams_.Head(index);
         PreparedAction& action = prepared_->actions[head.action];
         state.ready_ns = MonotonicNanoseconds();
-        WEFT_RETURN_IF_ERROR(MaybeFail(action, state.repetition));
+        WEFT_RETURN_IF_ERROR(Begin(action, state.repetition));
         if (stream.type == StreamType::kCopy) {
           WEFT_RETURN_IF_ERROR(RunKernel(stream, state, head, action));
           moved = true;
@@ -201,7 +202,7 @@ class Interpreter::Impl {
         streams_[s].ready_ns = now;
       }
       for (const int member : group.actions) {
-        WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[member], repetition));
+        WEFT_RETURN_IF_ERROR(Begin(prepared_->actions[member], repetition));
       }
       WEFT_RETURN_IF_ERROR(transfers_.PostGroup(index));
       moved = true;
@@ -234,7 +235,7 @@ class Interpreter::Impl {
       state.ready = true;
       if (options_.slots != nullptr || tracing_) state.ready_ns = MonotonicNanoseconds();
       const StreamStep& head = streams_.Head(index);
-      if (head.first) WEFT_RETURN_IF_ERROR(MaybeFail(prepared_->actions[head.action], state.repetition));
+      if (head.first) WEFT_RETURN_IF_ERROR(Begin(prepared_->actions[head.action], state.repetition));
     }
     if (options_.slots != nullptr && !holds_slot_) {
       if (!options_.slots->Acquire(endpoint_.rank(), state.ready_ns)) return false;
@@ -281,7 +282,9 @@ class Interpreter::Impl {
     action.context.row_shift = step.row_shift;
     action.context.writes_norm = step.writes_norm;
     const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
+    if (options_.flight != nullptr) options_.flight->Enter(IndexOf(action));
     const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
+    if (options_.flight != nullptr) options_.flight->Leave();
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat(results_.Where(action, state.repetition), ", kernel '",
                                                       step.step->name(), "': ", status.message()));
@@ -358,12 +361,18 @@ class Interpreter::Impl {
 
   // The action is finished in `repetition`.
   void Finish(PreparedAction& action, int64_t repetition) {
+    if (options_.flight != nullptr) options_.flight->End(IndexOf(action));
     unblocked_ |= action.awaited;
     if (streams_.list() != kBodyList || --left_[repetition - first_repetition_] > 0) return;
+    if (options_.deadlines != nullptr) options_.deadlines->FirstIsOver();
     results_.Over(repetition, MonotonicNanoseconds());
   }
 
-  absl::Status MaybeFail(const PreparedAction& action, int64_t repetition) {
+  // A step of the action begins, the first on its stream.
+  absl::Status Begin(const PreparedAction& action, int64_t repetition) {
+    if (options_.flight != nullptr) {
+      options_.flight->Begin(IndexOf(action), results_.StepOf(repetition) + action.action->step());
+    }
     if (!options_.failure.has_value()) return absl::OkStatus();
     const InjectedFailure& failure = *options_.failure;
     if (failure.rank != endpoint_.rank() || failure.repetition != repetition || failure.action != action.action->id()) {
@@ -371,6 +380,14 @@ class Interpreter::Impl {
     }
     endpoint_.Note(results_.StepOf(repetition) + action.action->step(), action.action->id());
     if (failure.kill) kill(getpid(), SIGKILL);
+    if (failure.stall) {
+      if (options_.flight != nullptr) options_.flight->Enter(IndexOf(action));
+      while (failure.stall_until == nullptr || !*failure.stall_until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      if (options_.flight != nullptr) options_.flight->Leave();
+      return absl::OkStatus();
+    }
     return absl::InternalError(absl::StrCat(results_.Where(action, repetition), ": injected failure"));
   }
 
@@ -386,14 +403,28 @@ class Interpreter::Impl {
     return over;
   }
 
+  int32_t IndexOf(const PreparedAction& action) const {
+    return static_cast<int32_t>(&action - prepared_->actions.data());
+  }
+
+  // Whether a transfer or collective of this rank is under way.
+  bool AnyActive() const {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (streams_[i].active) return true;
+    }
+    return false;
+  }
+
   // Nothing has happened on this rank since `since_ns`.
   absl::Status CheckQuiet(int64_t since_ns) {
     Endpoint::LastNote note;
     if (absl::Status status = endpoint_.CheckPeers(&note); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat(status.message(), " in ", DescribeNote(program_, note)));
     }
-    if (MonotonicNanoseconds() - since_ns < options_.timeout.count()) return absl::OkStatus();
-    const double seconds = std::chrono::duration<double>(options_.timeout).count();
+    const int64_t quiet_ns = MonotonicNanoseconds() - since_ns;
+    const auto seconds = [](std::chrono::nanoseconds deadline) {
+      return std::chrono::duration<double>(deadline).count();
+    };
     for (size_t i = 0; i < streams_.size(); ++i) {
       const PreparedStream& stream = prepared_->streams[i];
       if (!streams_[i].active) continue;
@@ -401,13 +432,21 @@ class Interpreter::Impl {
       if (const int group = prepared_->actions[index].group; group >= 0) {
         index = transfers_.Unfinished(group);
       }
+      const std::chrono::nanoseconds deadline =
+          options_.deadlines != nullptr ? options_.deadlines->OfWaitIn(index) : options_.timeout;
+      if (quiet_ns < deadline.count()) continue;
       const PreparedAction& action = prepared_->actions[index];
       const int peer = stream.communicator != nullptr ? stream.communicator->waiting_for() : action.peer;
       return absl::DeadlineExceededError(absl::StrCat(results_.Where(action, streams_[i].repetition),
-                                                      " has waited for rank ", peer, " for more than ", seconds, " s"));
+                                                      " has waited for rank ", peer, " on '", stream.name,
+                                                      "' for more than ", seconds(deadline), " s"));
     }
+    const std::chrono::nanoseconds deadline =
+        options_.deadlines != nullptr ? options_.deadlines->OfWaiting() : options_.timeout;
+    // A prediction may allow what is under way more than that.
+    if (AnyActive() || quiet_ns < deadline.count()) return absl::OkStatus();
     return absl::DeadlineExceededError(
-        absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds, " s"));
+        absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds(deadline), " s"));
   }
 
   const Program& program_;

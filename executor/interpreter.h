@@ -22,6 +22,8 @@
 #include "executor/compute_slots.h"
 #include "executor/control.h"
 #include "executor/data.h"
+#include "executor/deadlines.h"
+#include "executor/flight_recorder.h"
 #include "executor/transport.h"
 #include "proto/program.pb.h"
 #include "proto/trace.pb.h"
@@ -35,6 +37,9 @@ struct InjectedFailure {
   int32_t action = 0;
   // End the process as a crash would, instead of returning an error.
   bool kill = false;
+  // Be stuck in the action, for ever or until this is set, instead of returning an error.
+  bool stall = false;
+  const std::atomic<bool>* stall_until = nullptr;
 };
 
 // What an optimizer step gave, read when the action that writes it was finished. The steps of one repetition of an
@@ -57,8 +62,11 @@ struct InterpreterOptions {
   const DataSource* data = nullptr;
   // Null: compute steps run whenever they are ready.
   ComputeSlots* slots = nullptr;
-  // How long a rank may wait without any progress of its own.
+  // How long a rank may wait without any progress of its own, where `deadlines` says nothing else.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+  // Both or none. Of this rank and program.
+  FlightRecorder* flight = nullptr;
+  Deadlines* deadlines = nullptr;
   // Set when the run shall end after the current repetition, on whatever rank; null: never. Where it is given, the
   // ranks agree after each repetition whether to go on, when all have finished it.
   const std::atomic<bool>* stop = nullptr;

@@ -318,8 +318,9 @@ TEST(InterpreterTest, AMissingPartnerIsNamedAfterTheTimeout) {
   InterpreterOptions options;
   options.timeout = std::chrono::milliseconds(300);
   const auto ranks = RunRanks(program, 1, options);
-  EXPECT_EQ(ranks->ran[0].status().message(),
-            "rank 0, step 10, action 5 'R1' has waited for rank 1 for more than 0.3 s");
+  EXPECT_EQ(
+      ranks->ran[0].status().message(),
+      "rank 0, step 10, action 5 'R1' has waited for rank 1 on 'recv pipe=1 from_loss lane 0' for more than 0.3 s");
 }
 
 TEST(InterpreterTest, AllRanksStopAfterTheSameRepetition) {

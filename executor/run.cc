@@ -13,6 +13,8 @@
 #include "executor/channels.h"
 #include "executor/compute_slots.h"
 #include "executor/control.h"
+#include "executor/fault_guard.h"
+#include "executor/replica_check.h"
 #include "executor/safetensors.h"
 #include "executor/trace_align.h"
 #include "executor/transport.h"
@@ -52,11 +54,13 @@ struct Shared {
   const BackendEntry* backend = nullptr;
   ComputeDevice* device = nullptr;
   int64_t last_step = 0;
+  PredictedTimes predicted;
 };
 
 class RankRun {
  public:
-  RankRun(const Shared& shared, Endpoint* endpoint) : shared_(shared), endpoint_(*endpoint) {}
+  RankRun(const Shared& shared, Endpoint* endpoint, FlightRecorder* flight, Deadlines* deadlines)
+      : shared_(shared), endpoint_(*endpoint), flight_(flight), deadlines_(deadlines) {}
 
   // Everything that may be refused or run out of memory, before any step runs.
   absl::Status Prepare() {
@@ -82,6 +86,8 @@ class RankRun {
     interpreter.data = &shared_.data;
     interpreter.slots = shared_.slots;
     interpreter.timeout = options.timeout;
+    interpreter.flight = flight_;
+    interpreter.deadlines = deadlines_;
     interpreter.stop = options.stop;
     interpreter.trace_repetitions = options.trace_repetitions;
     interpreter.failure = options.failure;
@@ -99,6 +105,9 @@ class RankRun {
       evaluation.stop = nullptr;
       evaluation.trace_repetitions = 0;
       evaluation.failure.reset();
+      // Of another program.
+      evaluation.flight = nullptr;
+      evaluation.deadlines = nullptr;
       evaluation.on_step = nullptr;
       WEFT_ASSIGN_OR_RETURN(evaluator_, Interpreter::Create(shared_.program.evaluation(), &endpoint_, backend_.get(),
                                                             arena_.get(), evaluation));
@@ -135,10 +144,14 @@ class RankRun {
       int64_t next = std::min(shared_.last_step, step + kMostStepsAtOnce * steps_per_repetition);
       if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
       if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
+      next = std::min(next, NextMultiple(step, options.check_replicas));
       WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, (next - step) / steps_per_repetition));
       step += ran * steps_per_repetition;
       // Rule P15: what follows reads the weights.
       if (shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue(step));
+      if (options.check_replicas > 0 && step % options.check_replicas == 0) {
+        WEFT_RETURN_IF_ERROR(CheckReplicas(shared_.program, step, *arena_, endpoint_, options.timeout));
+      }
       result_.stopped = step < next;
       if (step == next && step < shared_.last_step && options.stop != nullptr) {
         WEFT_ASSIGN_OR_RETURN(result_.stopped, interpreter_->AgreeToStop());
@@ -284,6 +297,8 @@ class RankRun {
 
   const Shared& shared_;
   Endpoint& endpoint_;
+  FlightRecorder* const flight_;
+  Deadlines* const deadlines_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<RankState> state_;
@@ -378,7 +393,16 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
   }
   // Runs outlive all threads: a rank that failed may still be read from by its partners.
   std::vector<std::unique_ptr<RankRun>> runs;
-  for (const auto& endpoint : endpoints) runs.push_back(std::make_unique<RankRun>(shared, endpoint.get()));
+  FaultGuard guard(shared.program, endpoints,
+                   {.timeout = options.timeout,
+                    .predicted = &shared.predicted,
+                    .generous_first = shared.device->asynchronous(),
+                    .report_file = options.fault_report,
+                    .give_up = options.on_stuck});
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    endpoints[i]->SetTimeout(options.timeout);
+    runs.push_back(std::make_unique<RankRun>(shared, endpoints[i].get(), guard.flight(i), guard.deadlines(i)));
+  }
   std::vector<std::thread> threads;
   for (size_t i = 0; i < endpoints.size(); ++i) {
     auto run_rank = [&, i] {
@@ -392,7 +416,10 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
       }
       if (!run.status().ok()) {
         const bool first = endpoints[i]->Abort(run.status());
+        guard.Returned(i, run.status(), first);
         run.status().SetPayload(first ? kInRun : kElsewhere, absl::Cord("1"));
+      } else {
+        guard.Returned(i, run.status(), false);
       }
     };
     // MPI may be called by the thread that initialized it only: a single rank runs on the caller's.
@@ -403,6 +430,10 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
     }
   }
   for (std::thread& thread : threads) thread.join();
+  // One file that cannot be written is no reason to lose what the run failed for.
+  if (const absl::Status status = guard.report_status(); !status.ok() && options.on_warning) {
+    options.on_warning(absl::StrCat("no fault report: ", status.message()));
+  }
   // The failure that came first, if it was in this process.
   for (const auto& run : runs) {
     if (!run->status().ok() && !ReportedElsewhere(run->status())) return run->status();
@@ -445,6 +476,10 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   shared.device = device.get();
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
   WEFT_RETURN_IF_ERROR(CheckAsynchronous(program, shared.last_step, options));
+  if (options.check_replicas > 0) WEFT_RETURN_IF_ERROR(CanCheckReplicas(program));
+  if (options.predicted != nullptr) {
+    WEFT_ASSIGN_OR_RETURN(shared.predicted, PredictedTimes::Make(program, *options.predicted));
+  }
   if (options.trace_repetitions > 0) {
     const int64_t repetitions = std::max<int64_t>(1, shared.last_step / StepsPerRepetition(program));
     WEFT_RETURN_IF_ERROR(CheckTraceSize(program, ranks, std::min(options.trace_repetitions, repetitions)));

@@ -35,7 +35,17 @@ struct RunOptions {
   // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) take
   // none.
   int slots = 0;
+  // Of an action: it may take so long, or Deadlines::kFactor times what was predicted where that is longer.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+  // Of this program (`weft simulate --trace`); null: none.
+  const Trace* predicted = nullptr;
+  // Where a run that fails writes what each rank did last (docs/faults.md), the rank's number before the extension;
+  // empty = nowhere.
+  std::string fault_report;
+  // A run has failed and a rank of this process is stuck: on another thread, `told` if this process is to say why.
+  std::function<void(const absl::Status& reason, bool told)> on_stuck;
+  // After every so many steps compare the replicas of all weights; 0 = never.
+  int64_t check_replicas = 0;
 
   // Null: no evaluation. Otherwise after every `eval_every` steps, over at most `eval_batches` global batches.
   const DataSource* eval_data = nullptr;

@@ -47,7 +47,7 @@ void Watchdog::Look(size_t index) {
   const absl::Status reason = watched.endpoint->AbortReason();
   if (reason.ok()) {
     FlightRecorder::Entry entry;
-    if (!watched.flight->Blocking(&entry)) return;
+    if (!watched.flight->Inside(&entry)) return;
     const std::chrono::nanoseconds deadline = watched.deadlines->Of(entry.action);
     if (now - entry.begin_ns <= deadline.count()) return;
     watched.endpoint->Abort(absl::DeadlineExceededError(

@@ -62,7 +62,8 @@ struct Ranks {
 
 TEST(WatchdogTest, AKernelBeyondItsDeadlineEndsTheRun) {
   Ranks ranks(milliseconds(100));
-  ranks.flights[1].Begin(1, 3, /*blocks=*/true);
+  ranks.flights[1].Begin(1, 3);
+  ranks.flights[1].Enter(1);
   {
     Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
     // Rank 0 has learned of it at once.
@@ -85,9 +86,10 @@ TEST(WatchdogTest, AKernelBeyondItsDeadlineEndsTheRun) {
 
 TEST(WatchdogTest, WaitingForOthersIsNotItsBusiness) {
   Ranks ranks(milliseconds(20));
-  ranks.flights[0].Begin(0, 0, /*blocks=*/false);
-  ranks.flights[1].Begin(0, 0, /*blocks=*/true);
-  ranks.flights[1].End(0);
+  ranks.flights[0].Begin(0, 0);
+  ranks.flights[1].Begin(0, 0);
+  ranks.flights[1].Enter(0);
+  ranks.flights[1].Leave();
   {
     Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
     std::this_thread::sleep_for(milliseconds(150));

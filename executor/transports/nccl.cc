@@ -455,7 +455,10 @@ std::unique_ptr<Endpoint> MakeNcclEndpoint(const NcclTable& table, std::unique_p
 
 absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenNccl(int ranks) {
   WEFT_ASSIGN_OR_RETURN(const NcclTable* table, OpenNcclTable());
-  WEFT_ASSIGN_OR_RETURN(const TransportEntry* inner, FindTransport("mpi"));
+  // Whichever has brought the processes together.
+  absl::StatusOr<const TransportEntry*> found = FindTransport(RankFromLauncher().size > 0 ? "mpi" : "tcp");
+  if (!found.ok()) found = FindTransport("mpi");
+  WEFT_ASSIGN_OR_RETURN(const TransportEntry* inner, found);
   WEFT_ASSIGN_OR_RETURN(auto hosts, inner->open(ranks));
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   for (std::unique_ptr<Endpoint>& host : hosts) endpoints.push_back(MakeNcclEndpoint(*table, std::move(host)));

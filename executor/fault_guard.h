@@ -1,0 +1,78 @@
+// What watches over the ranks of this process in a run, and writes what they did when it fails: a flight recorder and
+// deadlines per rank, one watchdog.
+#ifndef WEFT_EXECUTOR_FAULT_GUARD_H_
+#define WEFT_EXECUTOR_FAULT_GUARD_H_
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "executor/deadlines.h"
+#include "executor/flight_recorder.h"
+#include "executor/transport.h"
+#include "executor/watchdog.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct FaultOptions {
+  std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+  // Null: only the timeout counts.
+  const PredictedTimes* predicted = nullptr;
+  // Deadlines::Deadlines.
+  bool generous_first = false;
+  // Written per rank when the run fails (FaultFileOfRank); empty = nothing is.
+  std::string report_file;
+  // The run has failed, and a rank of this process does not come back: the process cannot end in order. On another
+  // thread; `told` if it is for this process to say why. Null: it goes on waiting.
+  std::function<void(const absl::Status& reason, bool told)> give_up;
+};
+
+class FaultGuard {
+ public:
+  // All outlive it.
+  FaultGuard(const Program& program, const std::vector<std::unique_ptr<Endpoint>>& endpoints, FaultOptions options);
+  ~FaultGuard();
+
+  // Of the i-th endpoint's rank.
+  FlightRecorder* flight(size_t index) { return &ranks_[index].flight; }
+  Deadlines* deadlines(size_t index) { return &ranks_[index].deadlines; }
+
+  // The rank is back. `first`: it was the first to fail.
+  void Returned(size_t index, const absl::Status& status, bool first);
+  // Ok, or why a report could not be written.
+  absl::Status report_status() const;
+
+ private:
+  struct Rank {
+    Rank(const Program& program, int rank, const FaultOptions& options);
+
+    Endpoint* endpoint = nullptr;
+    FlightRecorder flight;
+    Deadlines deadlines;
+    // Guarded by mutex_.
+    bool written = false;
+  };
+
+  void Write(int rank, const absl::Status& reason, bool first);
+
+  const Program& program_;
+  const FaultOptions options_;
+  std::deque<Rank> ranks_;
+  mutable std::mutex mutex_;
+  absl::Status report_status_;
+  // Last: it reads all of the above.
+  std::unique_ptr<Watchdog> watchdog_;
+};
+
+// What a process ends with, by cause (docs/faults.md).
+int ExitStatusOf(const absl::Status& failed_in_run);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_FAULT_GUARD_H_

@@ -1,0 +1,122 @@
+#include "executor/fault_guard.h"
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "executor/fault_report.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/io.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+Program Tiny() {
+  Program program;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(mesh { axes { name: "pipe" size: 2 } }
+           templates {
+             name: "all"
+             body { id: 0 kind: FORWARD name: "F" }
+             body { id: 4 kind: BACKWARD name: "B" }
+           })pb",
+      &program));
+  return program;
+}
+
+std::string TestFile(const char* name) { return std::filesystem::path(testing::TempDir()) / name; }
+
+TEST(FaultGuardTest, RanksThatReturnWithAnErrorAreReportedOnce) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  const std::string file = TestFile("returned.json");
+  {
+    FaultGuard guard(program, endpoints, {.report_file = file});
+    guard.flight(0)->Begin(0, 1);
+    guard.flight(1)->Begin(1, 2);
+    const absl::Status reason = absl::InternalError("why");
+    EXPECT_TRUE(endpoints[1]->Abort(reason));
+    guard.Returned(1, reason, true);
+    guard.Returned(0, reason, false);
+    guard.Returned(0, absl::InternalError("later"), true);
+    EXPECT_TRUE(guard.report_status().ok());
+  }
+  EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 1)),
+              AllOf(HasSubstr("\"first_to_fail\": true"), HasSubstr("\"name\": \"B\"")));
+  EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 0)),
+              AllOf(HasSubstr("\"first_to_fail\": false"), HasSubstr("\"reason\": \"why\"")));
+}
+
+TEST(FaultGuardTest, GoodRunsAndThoseWithoutAFileWriteNothing) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  const std::string file = TestFile("good.json");
+  {
+    FaultGuard guard(program, endpoints, {.report_file = file});
+    guard.Returned(0, absl::OkStatus(), false);
+    guard.Returned(1, absl::OkStatus(), false);
+  }
+  EXPECT_FALSE(std::filesystem::exists(FaultFileOfRank(file, 0)));
+  FaultGuard guard(program, endpoints, {});
+  guard.Returned(0, absl::InternalError("why"), true);
+  EXPECT_TRUE(guard.report_status().ok());
+}
+
+TEST(FaultGuardTest, AFileThatCannotBeWrittenIsSaid) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  FaultGuard guard(program, endpoints, {.report_file = "/nowhere/fault.json"});
+  guard.Returned(0, absl::InternalError("why"), true);
+  EXPECT_THAT(std::string(guard.report_status().message()), HasSubstr("/nowhere/fault-0.json"));
+}
+
+// The rank's thread never comes back: its report is written for it, and the process is told to end.
+TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  const std::string file = TestFile("stuck.json");
+  std::atomic<int> given_up{0};
+  absl::Status reason;
+  bool told = false;
+  {
+    FaultGuard guard(program, endpoints,
+                     {.timeout = std::chrono::milliseconds(200),
+                      .report_file = file,
+                      .give_up = [&](const absl::Status& status, bool tell) {
+                        reason = status;
+                        told = tell;
+                        ++given_up;
+                      }});
+    guard.flight(1)->Begin(1, 7);
+    guard.flight(1)->Enter(1);
+    while (endpoints[0]->Poll().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    guard.Returned(0, endpoints[0]->Poll().status(), false);
+    const auto start = std::chrono::steady_clock::now();
+    while (given_up == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  }
+  EXPECT_EQ(given_up, 1);
+  EXPECT_TRUE(told);
+  EXPECT_EQ(reason.message(), "rank 1, step 7, action 4 'B' has run for more than 0.2 s");
+  EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 1)), HasSubstr("\"end_ns\": null"));
+}
+
+TEST(FaultGuardTest, AnExitStatusPerCause) {
+  EXPECT_EQ(ExitStatusOf(absl::OkStatus()), 0);
+  EXPECT_EQ(ExitStatusOf(absl::OutOfRangeError("loss")), 1);
+  EXPECT_EQ(ExitStatusOf(absl::DeadlineExceededError("")), 3);
+  EXPECT_EQ(ExitStatusOf(absl::AbortedError("died")), 4);
+  EXPECT_EQ(ExitStatusOf(absl::InternalError("CUDA")), 5);
+  EXPECT_EQ(ExitStatusOf(absl::UnavailableError("MPI")), 5);
+  EXPECT_EQ(ExitStatusOf(absl::DataLossError("replicas")), 6);
+}
+
+}  // namespace
+}  // namespace weft
