@@ -1,4 +1,4 @@
-// What a rank did last: a ring of its actions that costs a few nanoseconds each, to be read when a run fails. Nothing
+// What a rank did last: a ring of its actions that costs tens of nanoseconds each, to be read when a run fails. Nothing
 // is allocated after the start. One thread writes; any thread may read at any time, also while the writer is stuck.
 #ifndef WEFT_EXECUTOR_FLIGHT_RECORDER_H_
 #define WEFT_EXECUTOR_FLIGHT_RECORDER_H_
