@@ -92,7 +92,7 @@ class CudaBackend : public Backend {
         if (absl::IsResourceExhausted(status)) return status;
       }
     }
-    return absl::OkStatus();
+    return resources_.scratch.Settle();
   }
 
  private:

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,7 +27,7 @@ namespace weft::cuda {
 // Lives as long as the backend.
 struct Resources {
   explicit Resources(ComputeDevice* on, Libraries with)
-      : device(on), libraries(std::move(with)), scratch(on), staging(on), angles(on) {}
+      : device(on), libraries(std::move(with)), scratch(on), staging(on), tables(on) {}
 
   ComputeDevice* device;
   Libraries libraries;
@@ -33,9 +35,7 @@ struct Resources {
   std::unique_ptr<Backend> host = MakeCpuBackend(1);
   ScratchMemory scratch;
   Staging staging;
-  // Tables of angles of ROPE, kept from one to the next: a block of its own per stream.
-  ScratchMemory angles;
-  std::map<int, std::vector<double>> angles_key;
+  KeptTables tables;
 };
 
 // Finds the Launch of the struct's own header.
@@ -75,8 +75,17 @@ struct Call {
 
   // Bytes that the host makes: `fill` gets memory for them, and they are copied to `to` in stream order.
   absl::Status Upload(void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) const {
-    if (measuring) return resources.staging.Reserve(bytes);
-    return resources.staging.Upload(context.stream, to, bytes, fill);
+    if (!measuring) return resources.staging.Upload(context.stream, to, bytes, fill);
+    resources.staging.Reserve(bytes);
+    return absl::OkStatus();
+  }
+
+  // A table that depends on the key only; the caller fills it if it is not filled.
+  absl::StatusOr<KeptTables::Table> Table(const std::vector<double>& key, int64_t bytes) const {
+    if (!measuring) return resources.tables.Get(context.stream, key, bytes);
+    const absl::Status status = resources.tables.Prepare(key, bytes);
+    if (!status.ok()) return status;
+    return KeptTables::Table{reinterpret_cast<void*>(uintptr_t{256}), false};
   }
 
   // InvalidArgument that names the step.

@@ -16,6 +16,7 @@ int64_t RoundUp(int64_t bytes, int64_t multiple) { return (bytes + multiple - 1)
 
 absl::StatusOr<void*> ScratchMemory::Get(int stream, int64_t bytes) {
   Block& block = blocks_[stream];
+  if (block.data == nullptr && spare_.bytes >= bytes) std::swap(block, spare_);
   if (bytes > block.bytes || block.data == nullptr) {
     // Twice as much as before at least: what is left behind adds up to no more than what is used.
     const int64_t wanted = RoundUp(std::max({bytes, 2 * block.bytes, least_, int64_t{1} << 16}), 256);
@@ -25,10 +26,52 @@ absl::StatusOr<void*> ScratchMemory::Get(int stream, int64_t bytes) {
   return block.data;
 }
 
-void ScratchMemory::Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
+absl::Status ScratchMemory::Settle() {
+  if (least_ == 0 || spare_.data != nullptr) return absl::OkStatus();
+  const int64_t wanted = RoundUp(least_, 256);
+  WEFT_ASSIGN_OR_RETURN(spare_.data, device_->Allocate(DEVICE, wanted));
+  spare_.bytes = wanted;
+  return absl::OkStatus();
+}
 
-absl::Status Staging::Reserve(int64_t bytes) {
-  least_ = std::max(least_, bytes);
+absl::StatusOr<KeptTables::Entry*> KeptTables::NewEntry(int64_t bytes) {
+  WEFT_ASSIGN_OR_RETURN(void* data, device_->Allocate(DEVICE, RoundUp(std::max<int64_t>(bytes, 1), 256)));
+  entries_.push_back({-1, {}, data, bytes});
+  return &entries_.back();
+}
+
+absl::StatusOr<KeptTables::Table> KeptTables::Get(int stream, const std::vector<double>& key, int64_t bytes) {
+  Entry* spare = nullptr;
+  auto oldest = entries_.end();
+  int of_stream = 0;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->stream == stream && entry->key == key) return Table{entry->data, true};
+    if (entry->stream == -1 && entry->bytes >= bytes && spare == nullptr) spare = &*entry;
+    if (entry->stream != stream) continue;
+    ++of_stream;
+    if (oldest == entries_.end() && entry->bytes >= bytes) oldest = entry;
+  }
+  if (of_stream >= kMost && oldest != entries_.end()) {
+    // To the end of the row: it is the newest now.
+    std::rotate(oldest, oldest + 1, entries_.end());
+    spare = &entries_.back();
+  }
+  if (spare == nullptr) {
+    WEFT_ASSIGN_OR_RETURN(spare, NewEntry(bytes));
+  }
+  spare->stream = stream;
+  spare->key = key;
+  return Table{spare->data, false};
+}
+
+absl::Status KeptTables::Prepare(const std::vector<double>& key, int64_t bytes) {
+  for (const Entry& entry : entries_) {
+    if (entry.key == key) return absl::OkStatus();
+  }
+  if (entries_.size() >= kMost) return absl::OkStatus();
+  WEFT_ASSIGN_OR_RETURN(Entry * entry, NewEntry(bytes));
+  // Known by its key until a stream takes it.
+  entry->key = key;
   return absl::OkStatus();
 }
 

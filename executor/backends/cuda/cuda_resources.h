@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RESOURCES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RESOURCES_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -22,7 +23,9 @@ class ScratchMemory {
   // At least so many bytes, aligned to 256; what was there before is gone. Allocates if that was never asked for.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
   // Every stream that is used from now on has at least so many.
-  void Reserve(int64_t bytes);
+  void Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
+  // Allocates what one stream needs, and that is the first that asks.
+  absl::Status Settle();
 
  private:
   struct Block {
@@ -31,7 +34,39 @@ class ScratchMemory {
   };
   ComputeDevice* device_;
   int64_t least_ = 0;
+  Block spare_;
   std::map<int, Block> blocks_;
+};
+
+// Tables on the device that depend on a few numbers only, kept from one step to the next.
+class KeptTables {
+ public:
+  explicit KeptTables(ComputeDevice* device) : device_(device) {}
+
+  struct Table {
+    void* data = nullptr;
+    // False: it was not there; the caller fills it on the stream now.
+    bool filled = false;
+  };
+  // The stream's table with this key.
+  absl::StatusOr<Table> Get(int stream, const std::vector<double>& key, int64_t bytes);
+  // Allocates memory for one such table, once for each key.
+  absl::Status Prepare(const std::vector<double>& key, int64_t bytes);
+
+ private:
+  // More than any model has; then the oldest of the stream makes room.
+  static constexpr int kMost = 16;
+  struct Entry {
+    // -1: memory that nobody has taken yet.
+    int stream = -1;
+    std::vector<double> key;
+    void* data = nullptr;
+    int64_t bytes = 0;
+  };
+  absl::StatusOr<Entry*> NewEntry(int64_t bytes);
+
+  ComputeDevice* device_;
+  std::vector<Entry> entries_;
 };
 
 // Bytes that the host makes and a stream copies to the device.
@@ -41,7 +76,7 @@ class Staging {
 
   // Calls `fill` with pinned memory of so many bytes, then enqueues their copy to `to`.
   absl::Status Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill);
-  absl::Status Reserve(int64_t bytes);
+  void Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
 
  private:
   // The host runs ahead of the device by a few repetitions at most; with more than this on their way it waits.

@@ -17,16 +17,6 @@
 namespace weft::cuda {
 namespace {
 
-// Kernels that are being written. One that is here and there is an error, too.
-const std::set<Kernel>& NotYet() {
-  static const auto* kernels = new std::set<Kernel>{
-#define NOT_YET(kernel) kernel,
-#include "executor/backends/cuda/conformance/not_yet.def"
-#undef NOT_YET
-  };
-  return *kernels;
-}
-
 constexpr int kRounds = 16;
 constexpr DType kDTypes[] = {FP32, BF16, FP64, FP16};
 
@@ -244,10 +234,6 @@ class Conformance : public testing::TestWithParam<Kernel> {};
 TEST_P(Conformance, IsThatOfTheCpu) {
   const Kernel kernel = GetParam();
   CaseFunction* make_case = FindCase(kernel);
-  if (NotYet().count(kernel) != 0) {
-    EXPECT_FALSE(HasKernel(kernel) && make_case != nullptr) << "it is there: take it out of NotYet";
-    return;
-  }
   ASSERT_TRUE(HasKernel(kernel)) << "executor/backends/cuda/kernels.def does not have it";
   ASSERT_NE(make_case, nullptr) << "executor/backends/cuda/conformance/cases.def does not have it";
   for (const DType dtype : kDTypes) {

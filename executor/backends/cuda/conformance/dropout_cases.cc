@@ -1,0 +1,67 @@
+// Dropout, with whole samples and with parts of them.
+#include "executor/backends/cuda/conformance/conformance_case.h"
+
+namespace weft::cuda {
+namespace {
+
+ConformanceCase Dropping(CaseMaker& make, Kernel kernel) {
+  ConformanceCase c;
+  c.step = make.MakeStep(kernel);
+  StepAttributes& a = *c.step.mutable_attributes();
+  const bool heads = make.Coin();
+  const int64_t samples = make.Between(1, 4), sequence = make.Between(1, heads ? 20 : 9);
+  const int64_t columns = heads ? make.Between(1, 4) * sequence : make.Columns();
+  int64_t rows = samples * sequence;
+  a.set_dropout(make.round == 7 ? 0 : make.Uniform(0.05, 0.9));
+  a.set_dropout_site(static_cast<uint32_t>(make.Between(0, 1000000)));
+  c.context.seed = static_cast<uint64_t>(make.Between(0, int64_t{1} << 62));
+  c.context.microbatch_sequences = samples;
+  c.context.first_sample = make.Between(0, int64_t{1} << 40);
+  if (heads) a.set_heads(columns / sequence);
+  if (heads || make.Coin()) a.set_sequence(sequence);
+  if (make.Coin()) {
+    // Part of the columns, or heads, of the whole.
+    const int64_t own = heads ? columns / sequence : columns;
+    c.context.column_shift = make.Between(0, 2) * own;
+    a.set_whole_columns(c.context.column_shift + own + make.Between(0, 20));
+  }
+  if (a.sequence() > 0 && make.Coin()) {
+    // Some rows in the middle.
+    c.context.row_shift = make.Between(0, rows);
+    rows = make.Between(1, rows);
+    c.context.own_sequences = make.Between(1, 2);
+    c.context.sample_stride = 7;
+  }
+  c.in.push_back(make.Normal({rows, columns}));
+  c.out.emplace_back(make.dtype, std::vector<int64_t>{rows, columns});
+  return c;
+}
+
+}  // namespace
+
+ConformanceCase DropoutCase(CaseMaker& make) {
+  ConformanceCase c = Dropping(make, DROPOUT);
+  if (make.Coin()) c.in_place = {{0, 0}};
+  return c;
+}
+
+ConformanceCase DropoutMaskCase(CaseMaker& make) {
+  ConformanceCase c = Dropping(make, DROPOUT_MASK);
+  c.out.emplace_back(UINT8, c.in[0].shape());
+  return c;
+}
+
+ConformanceCase DropoutByMaskCase(CaseMaker& make) {
+  const int64_t rows = make.Rows(), columns = make.Columns();
+  ConformanceCase c;
+  c.step = make.MakeStep(DROPOUT_BY_MASK);
+  c.step.mutable_attributes()->set_dropout(make.Uniform(0, 0.9));
+  c.in.push_back(make.Normal({rows, columns}));
+  Tensor mask(UINT8, {rows, columns});
+  for (int64_t i = 0; i < mask.size(); ++i) mask.data<uint8_t>()[i] = make.Coin() ? 1 : 0;
+  c.in.push_back(mask);
+  c.out.emplace_back(make.dtype, std::vector<int64_t>{rows, columns});
+  return c;
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,101 @@
+// Gradients that are sums over rows: of biases, of the weights of norms, of what was added to all rows of a sample.
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/column_sums.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+// Sums over all rows of input 0.
+ColumnSums Of(const Call& call) {
+  ColumnSums sums;
+  sums.dy = ArrayOf(call.in[0]);
+  sums.rows = Rows(call.in[0]);
+  sums.columns = Columns(call.in[0]);
+  sums.accumulate = call.step.accumulate();
+  sums.in_double = ComputesInDouble(call.in);
+  return sums;
+}
+
+// Segments of `sequence` rows.
+absl::StatusOr<ColumnSums> OfSamples(const Call& call, int64_t blocks_of_columns) {
+  ColumnSums sums = Of(call);
+  const int64_t sequence = call.attributes().sequence();
+  if (sequence < 1 || sums.rows % sequence != 0) {
+    return call.Error(sums.rows, " rows do not divide into samples of ", sequence, " rows");
+  }
+  sums.segments = sums.rows / sequence;
+  sums.rows = sequence;
+  sums.stride = blocks_of_columns * sums.columns;
+  sums.accumulate = false;
+  if (Elements(call.out[0]) != sums.segments * sums.stride) {
+    return call.Error("the output has ", Elements(call.out[0]), " elements; it must have ",
+                      sums.segments * sums.stride);
+  }
+  return sums;
+}
+
+absl::Status Sum(const Call& call, ColumnSums sums) {
+  WEFT_ASSIGN_OR_RETURN(sums.scratch, call.Scratch(sums.ScratchBytes()));
+  return call.Launch(sums);
+}
+
+absl::Status CheckColumns(const Call& call) {
+  for (const TensorView& view : call.out) {
+    if (Elements(view) != Columns(call.in[0])) {
+      return call.Error("an output has ", Elements(view), " elements; it must have ", Columns(call.in[0]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BiasGradient(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  WEFT_RETURN_IF_ERROR(CheckColumns(call));
+  ColumnSums sums = Of(call);
+  sums.plain = ArrayOf(call.out[0]);
+  return Sum(call, sums);
+}
+
+absl::Status LayerNormBackwardWeight(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 4, 2, 0b111111));
+  WEFT_RETURN_IF_ERROR(CheckColumns(call));
+  ColumnSums sums = Of(call);
+  sums.x = ArrayOf(call.in[1]);
+  sums.mean = ArrayOf(call.in[2]);
+  sums.rstd = ArrayOf(call.in[3]);
+  sums.products = ArrayOf(call.out[0]);
+  sums.plain = ArrayOf(call.out[1]);
+  return Sum(call, sums);
+}
+
+absl::Status RmsNormBackwardWeight(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 1, 0b1111));
+  WEFT_RETURN_IF_ERROR(CheckColumns(call));
+  ColumnSums sums = Of(call);
+  sums.x = ArrayOf(call.in[1]);
+  sums.rstd = ArrayOf(call.in[2]);
+  sums.products = ArrayOf(call.out[0]);
+  return Sum(call, sums);
+}
+
+absl::Status SumPerSample(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  WEFT_ASSIGN_OR_RETURN(ColumnSums sums, OfSamples(call, 1));
+  sums.plain = ArrayOf(call.out[0]);
+  return Sum(call, sums);
+}
+
+absl::Status ScaleShiftBackwardSample(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  WEFT_ASSIGN_OR_RETURN(ColumnSums sums, OfSamples(call, 2));
+  sums.x = ArrayOf(call.in[1]);
+  sums.products = ArrayOf(call.out[0]);
+  sums.plain = ArrayOf(call.out[0]);
+  sums.plain_offset = sums.columns;
+  return Sum(call, sums);
+}
+
+}  // namespace weft::cuda

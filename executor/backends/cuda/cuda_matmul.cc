@@ -1,0 +1,40 @@
+// MATMUL.
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/elementwise.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+
+absl::Status MatMul(const Call& call) {
+  const bool has_bias = call.in.size() == 3;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, has_bias ? 3 : 2, 1, has_bias ? 0b1111 : 0b111));
+  const StepAttributes& attributes = call.attributes();
+  const TensorView &a = call.in[0], &b = call.in[1], &y = call.out[0];
+  MatmulShape shape;
+  shape.m = Rows(y);
+  shape.n = Columns(y);
+  shape.k = attributes.transpose_a() ? Rows(a) : Columns(a);
+  shape.transpose_a = attributes.transpose_a();
+  shape.transpose_b = attributes.transpose_b();
+  if (Elements(a) != shape.m * shape.k || Elements(b) != shape.k * shape.n ||
+      (shape.k > 0 && (attributes.transpose_b() ? Rows(b) : Columns(b)) != shape.n) ||
+      (has_bias && Elements(call.in[2]) != shape.n)) {
+    return call.Error("matrices of ", Rows(a), " x ", Columns(a), " and ", Rows(b), " x ", Columns(b),
+                      " have no product of ", shape.m, " x ", shape.n);
+  }
+  if (a.dtype != b.dtype) {
+    return call.Error("MATMUL of ", DType_Name(a.dtype), " and ", DType_Name(b.dtype),
+                      "; the CUDA backend multiplies matrices of one type, cast one of them");
+  }
+  shape.a = {TypeOf(a), shape.transpose_a ? shape.m : shape.k, 0};
+  shape.b = {TypeOf(b), shape.transpose_b ? shape.k : shape.n, 0};
+  shape.y = {TypeOf(y), shape.n, 0};
+  if (has_bias) shape.bias = TypeOf(call.in[2]);
+  shape.accumulate = call.step.accumulate();
+  if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
+  if (call.measuring) return call.resources.libraries.matmul->Prepare(shape);
+  return call.resources.libraries.matmul->Run(shape, {a.data, b.data, has_bias ? call.in[2].data : nullptr, y.data},
+                                              call.stream());
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,31 @@
+// Elementwise kernels of which one operand has a row for many rows of the other: one for all, or one per sample.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BROADCAST_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BROADCAST_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+enum class BroadcastOp {
+  // y = x + e
+  kAdd,
+  // y = x (1 + e[:columns]) + e[columns:], of twice as many columns
+  kScaleShift,
+  // dx = dy (1 + e[:columns])
+  kScale,
+};
+
+// Row r of x goes with row r / rows_per_row of e.
+struct Broadcast {
+  BroadcastOp op = BroadcastOp::kAdd;
+  Array x, e, y;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t rows_per_row = 1;
+  bool in_double = false;
+};
+Outcome Launch(const Broadcast& broadcast, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BROADCAST_H_

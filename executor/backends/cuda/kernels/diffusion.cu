@@ -1,0 +1,77 @@
+#include "executor/backends/cuda/kernels/diffusion.h"
+#include "executor/backends/cuda/kernels/rows.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct Embed {
+  static constexpr int kMaxThreads = kThreads;
+  TimestepEmbedding a;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    const int64_t item = thread.block() * thread.count() + thread.index();
+    if (item >= a.rows * a.columns) return;
+    const int64_t row = Divide(item, a.columns), column = item - row * a.columns, half = a.columns / 2;
+    double y = 0;
+    if (column < 2 * half) {
+      const int64_t j = column < half ? column : column - half;
+      const double frequency = exp(-log(10000.0) * static_cast<double>(j) / static_cast<double>(half));
+      const double angle = a.timesteps[row] * a.scale * frequency;
+      y = column < half ? cos(angle) : sin(angle);
+    }
+    Store<double>(a.y, item, y);
+  }
+};
+
+// Every block adds up every so-manieth run of the elements.
+struct SumParts {
+  static constexpr int kMaxThreads = kThreads;
+  SquaredError a;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    double sum = 0;
+    const int64_t stride = thread.blocks() * kThreads * kBlock;
+    for (int64_t first = (thread.block() * kThreads + thread.index()) * kBlock; first < a.elements; first += stride) {
+      const int64_t count = a.elements - first;
+      double p[kBlock], t[kBlock];
+      LoadSome<double>(a.prediction, first, count, true, p);
+      LoadSome<double>(a.target, first, count, true, t);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) sum += (p[i] - t[i]) * (p[i] - t[i]);
+    }
+    sum = BlockSum(thread, sum);
+    if (thread.index() == 0) a.scratch[thread.block()] = sum;
+  }
+};
+
+struct SumAll {
+  static constexpr int kMaxThreads = kThreads;
+  SquaredError a;
+  int64_t parts;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    double sum = 0;
+    for (int64_t i = thread.index(); i < parts; i += kThreads) sum += a.scratch[i];
+    sum = BlockSum(thread, sum);
+    if (thread.index() == 0) *a.loss = a.weight * sum;
+  }
+};
+
+}  // namespace
+
+Outcome Launch(const TimestepEmbedding& embedding, void* stream) {
+  return LaunchKernel(Embed{embedding}, CeilDivide(embedding.rows * embedding.columns, kThreads), kThreads, 0, stream);
+}
+
+Outcome Launch(const SquaredError& error, void* stream) {
+  const Outcome parts = LaunchKernel(SumParts{error}, error.Parts(), kThreads, kBlockSumBytes, stream);
+  if (parts != nullptr) return parts;
+  return LaunchKernel(SumAll{error, error.Parts()}, 1, kThreads, kBlockSumBytes, stream);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,38 @@
+// TIMESTEP_EMBEDDING and SQUARED_ERROR.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DIFFUSION_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DIFFUSION_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// Half of the columns are cosines of the time times frequencies, then come as many sines; in double.
+struct TimestepEmbedding {
+  const int32_t* timesteps = nullptr;
+  Array y;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  double scale = 1;
+};
+Outcome Launch(const TimestepEmbedding& embedding, void* stream);
+
+// *loss = weight Σ (prediction - target)², in double.
+struct SquaredError {
+  Array prediction, target;
+  double* loss = nullptr;
+  int64_t elements = 0;
+  double weight = 0;
+  // Parts() doubles.
+  double* scratch = nullptr;
+
+  // Sums that are added at the end: depends on the shape only.
+  int64_t Parts() const {
+    const int64_t parts = (elements + 4095) / 4096;
+    return parts < 1024 ? (parts > 0 ? parts : 1) : 1024;
+  }
+};
+Outcome Launch(const SquaredError& error, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DIFFUSION_H_

@@ -1,0 +1,58 @@
+// DROPOUT, the same with a mask that is kept, and by a mask.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// Which global samples of the run the sequences of a step are, as StepContext has it.
+struct Samples {
+  int64_t first_sample = 0;
+  int64_t own_sequences = 0;
+  int64_t sample_stride = 0;
+};
+
+// Who is dropped at a site, with probability about p.
+struct DropoutKey {
+  uint32_t key_low = 0, key_high = 0;
+  uint32_t site = 0;
+  // floor(p 2^32)
+  uint32_t threshold = 0;
+  // 1 / (1 - p)
+  double factor = 1;
+};
+
+// Elements are counted as in the whole of a sample (docs/kernels.md, "Random numbers"): element [row, column] of
+// `columns` is that of row row_shift + row of the step's samples. With `heads` columns are heads x sequence.
+struct Dropout {
+  Array x, y;
+  // Bytes, 1 where kept; null: not wanted.
+  uint8_t* mask = nullptr;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t sequence = 0;
+  int64_t heads = 0;
+  // Columns (with `heads`: heads) of the whole, and where these begin.
+  int64_t whole = 0;
+  int64_t column_shift = 0;
+  int64_t row_shift = 0;
+  Samples samples;
+  DropoutKey key;
+  bool in_double = false;
+};
+Outcome Launch(const Dropout& dropout, void* stream);
+
+// x factor where the mask is not 0, else 0.
+struct DropoutByMask {
+  Array x, y;
+  const uint8_t* mask = nullptr;
+  int64_t elements = 0;
+  double factor = 1;
+  bool in_double = false;
+};
+Outcome Launch(const DropoutByMask& dropout, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_H_

@@ -1,0 +1,51 @@
+// Kernels without any relation between elements.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+enum class ElementwiseOp {
+  // y = a + b
+  kAdd,
+  // y = x
+  kCast,
+  // y = factor
+  kFill,
+  // y = x factor
+  kScale,
+  // y = factor (a - b)
+  kDifference,
+  kGelu,
+  kGeluTanh,
+  // dy, x -> dx
+  kGeluBackward,
+  kGeluTanhBackward,
+  kSilu,
+  kSiluBackward,
+  // gate, up -> y
+  kSwiglu,
+  // dy, gate, up -> dgate, dup
+  kSwigluBackward,
+};
+
+struct Elementwise {
+  ElementwiseOp op = ElementwiseOp::kAdd;
+  // As many as the operation takes, all of `elements` elements; outputs may be inputs of the same type.
+  Array in[3];
+  Array out[2];
+  int64_t elements = 0;
+  // Adds to out[0].
+  bool accumulate = false;
+  bool in_double = false;
+  // factor = value times what `scale` points to on the device, if anything; in double, then rounded to the compute
+  // type.
+  double value = 1;
+  const double* scale = nullptr;
+};
+Outcome Launch(const Elementwise& elementwise, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_H_

@@ -1,0 +1,67 @@
+// Token and position embeddings and their backwards.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMBEDDING_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMBEDDING_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// y[r] = table[tokens[r] - shift]. A token of another rank's part of the table (`split`) gives zeros; one that no table
+// has gives NaN, which the check of losses finds.
+struct Embedding {
+  const int32_t* tokens = nullptr;
+  Array table, y;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t table_rows = 0;
+  int64_t shift = 0;
+  bool split = false;
+  bool in_double = false;
+};
+Outcome Launch(const Embedding& embedding, void* stream);
+
+// dtable[tokens[r] - shift] += dy[r], ascending r within a row of the table up to kFew rows, and beyond that eight sums
+// of every eighth, added in order. Tokens without a row here are left out.
+struct EmbeddingBackward {
+  const int32_t* tokens = nullptr;
+  Array dy, dtable;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t table_rows = 0;
+  int64_t shift = 0;
+  bool accumulate = false;
+  bool in_double = false;
+  void* scratch = nullptr;
+
+  static constexpr int64_t kFew = 64;
+  int64_t ScratchBytes() const;
+};
+Outcome Launch(const EmbeddingBackward& embedding, void* stream);
+
+// y[r] = table[(shift + r) mod sequence].
+struct PositionEmbedding {
+  Array table, y;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t sequence = 0;
+  int64_t shift = 0;
+  bool in_double = false;
+};
+Outcome Launch(const PositionEmbedding& embedding, void* stream);
+
+// dtable[(shift + r) mod sequence] += dy[r], ascending r. Other rows of the table become 0, or stay.
+struct PositionEmbeddingBackward {
+  Array dy, dtable;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t sequence = 0;
+  int64_t table_rows = 0;
+  int64_t shift = 0;
+  bool accumulate = false;
+  bool in_double = false;
+};
+Outcome Launch(const PositionEmbeddingBackward& embedding, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMBEDDING_H_

@@ -1,0 +1,60 @@
+// Norms of rows whose columns are split over ranks: statistics of a part, those of the whole from all parts, and what
+// is done with them. Without `mean` (and `beta`) they are of the root mean square norm.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SPLIT_NORM_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SPLIT_NORM_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// Mean and sum of squared differences from it, [rows, 2]; with squares_only the sum of squares, [rows].
+struct NormPartial {
+  Array x, partial;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  bool squares_only = false;
+  bool in_double = false;
+};
+Outcome Launch(const NormPartial& norm, void* stream);
+
+// From [parts * rows, 2], or [parts * rows]. `mean` null: from sums of squares.
+struct NormCombine {
+  Array partials, mean, rstd;
+  int64_t rows = 0;
+  int64_t parts = 0;
+  int64_t whole_columns = 0;
+  double epsilon = 0;
+  bool in_double = false;
+};
+Outcome Launch(const NormCombine& norm, void* stream);
+
+struct NormApply {
+  Array x, gamma, beta, mean, rstd, y;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  bool in_double = false;
+};
+Outcome Launch(const NormApply& norm, void* stream);
+
+// Sums of dy gamma and dy gamma (x - mean) rstd, [rows, 2]; without `mean` the second only, [rows].
+struct NormBackwardPartial {
+  Array dy, x, gamma, mean, rstd, sums;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  bool in_double = false;
+};
+Outcome Launch(const NormBackwardPartial& norm, void* stream);
+
+struct NormBackwardApply {
+  Array dy, x, gamma, mean, rstd, sums, dx;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t whole_columns = 0;
+  bool accumulate = false;
+  bool in_double = false;
+};
+Outcome Launch(const NormBackwardApply& norm, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SPLIT_NORM_H_
