@@ -142,7 +142,7 @@ void Declare(Flags& flags, RunFlags& f) {
                &f.fault_report);
   flags.Int("check-replicas", "N", "compare the replicas of all weights after every N steps; 0 = never",
             &f.check_replicas, 0, INT64_MAX);
-  flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall]", "for tests of failures", &f.fail_at);
+  flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall|:flip]", "for tests of failures", &f.fail_at);
   flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
 }
 
@@ -153,8 +153,10 @@ absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
       std::sscanf(text.c_str(), "%d:%ld:%d:%7s", &failure.rank, &failure.repetition, &failure.action, tail);
   failure.kill = std::string(tail) == "kill";
   failure.stall = std::string(tail) == "stall";
-  if (fields < 3 || (fields == 4 && !failure.kill && !failure.stall)) {
-    return UsageError(absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill|:stall]"));
+  failure.flip = std::string(tail) == "flip";
+  if (fields < 3 || (fields == 4 && !failure.kill && !failure.stall && !failure.flip)) {
+    return UsageError(
+        absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill|:stall|:flip]"));
   }
   return failure;
 }

@@ -373,7 +373,7 @@ class Interpreter::Impl {
     if (options_.flight != nullptr) {
       options_.flight->Begin(IndexOf(action), results_.StepOf(repetition) + action.action->step());
     }
-    if (!options_.failure.has_value()) return absl::OkStatus();
+    if (!options_.failure.has_value() || options_.failure->flip) return absl::OkStatus();
     const InjectedFailure& failure = *options_.failure;
     if (failure.rank != endpoint_.rank() || failure.repetition != repetition || failure.action != action.action->id()) {
       return absl::OkStatus();

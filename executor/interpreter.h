@@ -37,6 +37,8 @@ struct InjectedFailure {
   int32_t action = 0;
   // End the process as a crash would, instead of returning an error.
   bool kill = false;
+  // Flip a bit of a weight of the rank, when so many steps are done and replicas are compared; `action` says nothing.
+  bool flip = false;
   // Be stuck in the action, for ever or until this is set, instead of returning an error.
   bool stall = false;
   const std::atomic<bool>* stall_until = nullptr;

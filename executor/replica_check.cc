@@ -114,6 +114,19 @@ absl::Status CheckReplicas(const Program& program, int64_t step, const Arena& ar
   return CompareReplicas(program, step, ranks);
 }
 
+absl::Status FlipWeightBit(const Program& program, int rank, const Arena& arena) {
+  const int index = TemplateOfRank(program, rank);
+  if (index < 0) return absl::InvalidArgumentError(absl::StrCat("the program has no rank ", rank));
+  for (const Buffer& buffer : program.templates(index).buffers()) {
+    if (buffer.role() != PARAM || buffer.bytes() == 0) continue;
+    char byte = 0;
+    WEFT_RETURN_IF_ERROR(arena.device().CopyNow(&byte, arena.Data(buffer), 1));
+    byte = static_cast<char>(byte ^ 1);
+    return arena.device().CopyNow(arena.Data(buffer), &byte, 1);
+  }
+  return absl::NotFoundError(absl::StrCat("rank ", rank, " holds no weight"));
+}
+
 absl::Status CanCheckReplicas(const Program& program) {
   if (program.steps_per_repetition() == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -40,6 +40,9 @@ absl::Status CompareReplicas(const Program& program, int64_t step,
 absl::Status CheckReplicas(const Program& program, int64_t step, const Arena& arena, Endpoint& endpoint,
                            std::chrono::nanoseconds timeout);
 
+// For tests: one bit of the rank's first weight is another from now on.
+absl::Status FlipWeightBit(const Program& program, int rank, const Arena& arena);
+
 // Ok, or why the program has nothing that could be checked so: an asynchronous one (rule P14) has replicas at different
 // steps.
 absl::Status CanCheckReplicas(const Program& program);

@@ -119,6 +119,14 @@ TEST(ReplicaCheckTest, RanksCompareOverATransport) {
   }
 }
 
+TEST(ReplicaCheckTest, OneBitIsEnough) {
+  Replicas replicas;
+  ASSERT_TRUE(FlipWeightBit(replicas.program, 0, *replicas.arenas[0]).ok());
+  EXPECT_THAT(std::string(replicas.Compare().message()), HasSubstr("tensor 'w' (PARAM): "));
+  ASSERT_TRUE(FlipWeightBit(replicas.program, 0, *replicas.arenas[0]).ok());
+  EXPECT_TRUE(replicas.Compare().ok());
+}
+
 TEST(ReplicaCheckTest, AsynchronousProgramsCannotBeChecked) {
   Program program = TwoReplicas();
   EXPECT_TRUE(CanCheckReplicas(program).ok());

@@ -150,6 +150,10 @@ class RankRun {
       // Rule P15: what follows reads the weights.
       if (shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue(step));
       if (options.check_replicas > 0 && step % options.check_replicas == 0) {
+        const bool flip = options.failure.has_value() && options.failure->flip && step >= options.failure->repetition;
+        if (flip && options.failure->rank == endpoint_.rank()) {
+          WEFT_RETURN_IF_ERROR(FlipWeightBit(shared_.program, endpoint_.rank(), *arena_));
+        }
         WEFT_RETURN_IF_ERROR(CheckReplicas(shared_.program, step, *arena_, endpoint_, options.timeout));
       }
       result_.stopped = step < next;

@@ -82,8 +82,13 @@ for launcher in "" "tools/run_mpi.sh 4"; do
   rm -f "$cd_dir"/c-*.json
 done
 (( SECONDS - start < 90 )) || fail "failures took $((SECONDS - start)) s"
-# Replicas agree all the way.
+# Replicas agree all the way, unless a bit of one flips.
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --check-replicas 2 > /dev/null || fail "replicas"
+"$run" run "$cd_dir/p2d2.weft" --data "$text" --check-replicas 2 --inject-failure 1:3:0:flip --fault-report none \
+  > "$cd_dir/out" 2> "$cd_dir/err"
+[[ $? -eq 6 ]] || fail "exit status after a flipped bit"
+expect_error "$cd_dir/err" "replicas differ after step 4: tensor '.*' (PARAM): .*rank 1 holds [0-9a-f]"
+grep -q '^step 3 ' "$cd_dir/out" || fail "the flipped bit was found too early"
 
 # ---- Signals: the step is finished, the state saved, the exit status 0; the run can be continued.
 wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null && return; sleep 0.1; done; fail "no step $2"; }
