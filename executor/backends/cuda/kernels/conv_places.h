@@ -13,26 +13,37 @@ struct ConvPlaces {
   int64_t height = 0, width = 0, side = 1, stride = 1;
 
   WEFT_HOST_DEVICE int64_t places() const { return side * side; }
-  WEFT_HOST_DEVICE int64_t out_height() const { return (height - 1) / stride + 1; }
-  WEFT_HOST_DEVICE int64_t out_width() const { return (width - 1) / stride + 1; }
+  WEFT_HOST_DEVICE int64_t out_height() const { return Quotient(height - 1, stride) + 1; }
+  WEFT_HOST_DEVICE int64_t out_width() const { return Quotient(width - 1, stride) + 1; }
 
   // Row of the input that a place of the kernel meets for a row of the output; -1 outside of the image.
   WEFT_HOST_DEVICE int64_t InputRow(int64_t row, int64_t place) const {
-    const int64_t line = row / out_width(), sample = line / out_height();
-    const int64_t y = (line - sample * out_height()) * stride + place / side - side / 2;
-    const int64_t x = (row - line * out_width()) * stride + place % side - side / 2;
+    const int64_t line = Quotient(row, out_width()), sample = Quotient(line, out_height());
+    const int64_t down = Quotient(place, side), right = place - down * side;
+    const int64_t y = (line - sample * out_height()) * stride + down - side / 2;
+    const int64_t x = (row - line * out_width()) * stride + right - side / 2;
     if (y < 0 || y >= height || x < 0 || x >= width) return -1;
     return (sample * height + y) * width + x;
   }
 
   // The other way: row of the output whose place meets a row of the input; -1 if there is none.
   WEFT_HOST_DEVICE int64_t OutputRow(int64_t row, int64_t place) const {
-    const int64_t line = row / width, sample = line / height;
-    const int64_t y = line - sample * height + side / 2 - place / side;
-    const int64_t x = row - line * width + side / 2 - place % side;
-    if (y < 0 || x < 0 || y % stride != 0 || x % stride != 0) return -1;
-    if (y / stride >= out_height() || x / stride >= out_width()) return -1;
-    return (sample * out_height() + y / stride) * out_width() + x / stride;
+    const int64_t line = Quotient(row, width), sample = Quotient(line, height);
+    const int64_t down = Quotient(place, side), right = place - down * side;
+    const int64_t y = line - sample * height + side / 2 - down, x = row - line * width + side / 2 - right;
+    if (y < 0 || x < 0) return -1;
+    const int64_t out_y = Quotient(y, stride), out_x = Quotient(x, stride);
+    if (out_y * stride != y || out_x * stride != x || out_y >= out_height() || out_x >= out_width()) return -1;
+    return (sample * out_height() + out_y) * out_width() + out_x;
+  }
+
+ private:
+  // Of numbers that are not negative. Division of 64 bits is slow on a GPU, and mostly not needed.
+  WEFT_HOST_DEVICE static int64_t Quotient(int64_t a, int64_t b) {
+    if (((static_cast<uint64_t>(a) | static_cast<uint64_t>(b)) >> 32) == 0) {
+      return static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b));
+    }
+    return a / b;
   }
 };
 
