@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/cuda_dropout.h"
 #include "executor/backends/cuda/cuda_heads.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
-#include "executor/philox.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -29,20 +29,13 @@ absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views)
                       " do not divide into sequences of ", sequence, ", ", heads, " heads and ", kv_heads,
                       " of keys and values");
   }
-  const double p = a.dropout();
-  if (!(p >= 0 && p < 1)) return call.Error("dropout is ", p, "; it must be at least 0 and below 1");
-  const int64_t elements = std::max(heads, a.whole_columns()) * sequence * sequence;
-  if (p > 0 && elements > (int64_t{1} << 34)) {
-    return call.Error(elements, " elements of one sample at a dropout site; at most 2^34");
-  }
-  return absl::OkStatus();
+  return CheckDropout(call, std::max(heads, a.whole_columns()) * sequence * sequence);
 }
 
 // `views` are qkv, or q, k and v.
 AttentionProblem ProblemOf(const Call& call, absl::Span<const TensorView> views, const TensorView& o,
                            const TensorView& lse) {
   const StepAttributes& a = call.attributes();
-  const StepContext& context = call.context;
   const bool grouped = views.size() == 3;
   AttentionProblem problem;
   HeadShape& shape = problem.shape;
@@ -61,16 +54,9 @@ AttentionProblem ProblemOf(const Call& call, absl::Span<const TensorView> views,
   }
   problem.o = PartOf(o, shape.width);
   problem.lse = ArrayOf(lse);
-  const PhiloxKey key = MakePhiloxKey(context.seed, PhiloxPurpose::kDropout);
-  problem.dropout.threshold = static_cast<uint32_t>(a.dropout() * 0x1p32);
-  problem.dropout.key_low = key.low;
-  problem.dropout.key_high = key.high;
-  problem.dropout.site = a.dropout_site();
-  problem.dropout.first_sample = context.first_sample;
-  problem.dropout.own_sequences = context.own_sequences;
-  problem.dropout.sample_stride = context.sample_stride;
-  problem.dropout_factor = 1 / (1 - a.dropout());
-  problem.first_head = context.column_shift;
+  problem.dropout = DropoutKeyOf(call);
+  problem.samples = SamplesOf(call.context);
+  problem.first_head = call.context.column_shift;
   return problem;
 }
 

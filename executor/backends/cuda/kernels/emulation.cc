@@ -149,7 +149,7 @@ std::string Machine::Stuck() const {
 bool Machine::RunBlock() {
   states_.assign(threads_, {});
   warps_.assign(threads_ / kWarp, {});
-  std::memset(shared_.data(), 0xff, shared_.size() * sizeof(uint64_t));
+  shared_.assign(shared_.size(), ~uint64_t{0});
   next_ = at_barrier_ = done_ = 0;
   while (done_ < threads_) {
     // First all are started, then the ready ones go on in turns.

@@ -5,6 +5,7 @@
 // others, one to a lane. Products over the columns of a head take a few columns at a time; results are made a slice of
 // columns per block, for which scores are computed anew, so that heads may be of any width.
 #include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/dropout_words.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
@@ -64,7 +65,7 @@ struct Tile {
     first = (rest - of_head * tiles) * kRows;
     sequence = Divide(of_head, heads);
     head = of_head - sequence * heads;
-    sample = a.dropout.SampleOf(sequence);
+    sample = SampleOf(a.samples, sequence);
   }
 
   WEFT_DEVICE Rows Of(const HeadPart& part, int64_t of_head) const {
@@ -77,22 +78,25 @@ struct Tile {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
+  // No words are kept from one element to the next: that would take too many registers.
+  WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).Kept(sample, e); }
+
   // Which of a warp's pairs dropout keeps, a bit each: the first and every next one `query_step` and `key_step` on.
   WEFT_DEVICE uint32_t Kept(int64_t of_head, int64_t query, int64_t query_step, int64_t key, int64_t key_step) const {
     if (a.dropout.threshold == 0) return ~uint32_t{0};
     const int64_t n = a.shape.sequence;
     int64_t e = ((a.first_head + of_head) * n + query) * n + key;
     uint32_t kept = 0;
-    // One after the other: words of several at a time would take too many registers.
+    // One after the other, for the same reason.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i, e += query_step * n + key_step) {
-      kept |= static_cast<uint32_t>(a.dropout.Keeps(sample, e)) << i;
+      kept |= static_cast<uint32_t>(Keeps(e)) << i;
     }
     return kept;
   }
   WEFT_DEVICE C Dropped(uint32_t kept, int i, C x) const {
     if (a.dropout.threshold == 0) return x;
-    return (kept >> i & 1) != 0 ? x * static_cast<C>(a.dropout_factor) : C(0);
+    return (kept >> i & 1) != 0 ? x * static_cast<C>(a.dropout.factor) : C(0);
   }
 
   // Tiles of keys that a tile of queries from `first` sees some of, and the other way around.

@@ -2,7 +2,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
 
-#include "executor/backends/cuda/kernels/attention_dropout.h"
+#include "executor/backends/cuda/kernels/dropout.h"
 #include "executor/backends/cuda/kernels/heads.h"
 #include "executor/backends/cuda/kernels/types.h"
 
@@ -18,8 +18,9 @@ struct AttentionProblem {
   HeadPart q, k, v, o;
   // [rows, heads].
   Array lse;
-  AttentionDropout dropout;
-  double dropout_factor = 1;
+  // Threshold 0: no dropout.
+  DropoutKey dropout;
+  Samples samples;
   // Of all heads of the sample, where they are split over ranks.
   int64_t first_head = 0;
 };

@@ -39,15 +39,5 @@ TEST(FlashAttentionTest, MoreElementsThan32BitsCount) {
   EXPECT_EQ(lse.data<float>()[row * kHeads + 1], 0);
 }
 
-// Words are those of executor/philox.h; conformance says so too. Sequences that ranks share are apart.
-TEST(AttentionDropoutTest, SamplesThatRanksShare) {
-  AttentionDropout dropout;
-  dropout.first_sample = int64_t{1} << 33;
-  EXPECT_EQ(dropout.SampleOf(5), (uint64_t{1} << 33) + 5);
-  dropout.own_sequences = 2;
-  dropout.sample_stride = 8;
-  EXPECT_EQ(dropout.SampleOf(5), (uint64_t{1} << 33) + 17);
-}
-
 }  // namespace
 }  // namespace weft::cuda
