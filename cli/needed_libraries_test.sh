@@ -18,8 +18,6 @@ fi
 for library in $needed; do
   case $library in
     libc.so.6 | libm.so.6 | libpthread.so.0 | libdl.so.2 | librt.so.1 | ld-linux-x86-64.so.2) ;;
-    # The transport 'mpi' is still linked.
-    libmpi.so.40) ;;
     *) fail "weft-run needs $library; allowed: glibc's own libraries (libc, libm, libpthread, libdl, librt)" ;;
   esac
 done

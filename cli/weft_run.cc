@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -21,13 +22,17 @@
 #include "absl/strings/str_format.h"
 #include "cli/calibrate.h"
 #include "cli/flags.h"
+#include "cli/launch.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
+#include "executor/backend.h"
+#include "executor/bootstrap.h"
 #include "executor/data.h"
 #include "executor/fault_guard.h"
 #include "executor/fault_report.h"
 #include "executor/learning_rate.h"
 #include "executor/run.h"
+#include "executor/shared_library.h"
 #include "executor/transport.h"
 #include "executor/weights.h"
 #include "proto/io.h"
@@ -38,6 +43,7 @@
 #include "proto/suggest.h"
 #include "proto/validate.h"
 #include "proto/verify/verify.h"
+#include "proto/version.h"
 #include "schedules/collective/plan.h"
 
 namespace weft {
@@ -88,7 +94,8 @@ std::string SkippedLine(const RunReport& report) {
 
 struct RunFlags {
   std::string data, eval_data, token_type, report, trace;
-  std::string backend = "auto", transport = "auto", format = "text";
+  std::string backend = "auto", transport = "auto", bootstrap = "auto", format = "text";
+  std::vector<std::string> lib_path;
   int64_t eval_every = 0, eval_batches = 16, threads = 1, slots = 0, steps = 0, checkpoint_every = 0, keep = 2;
   int64_t trace_steps = 4;
   double timeout = 300;
@@ -97,6 +104,14 @@ struct RunFlags {
   std::string fail_at, fault_report, predicted;
   int64_t check_replicas = 0;
 };
+
+// "auto" and the names of a registry.
+template <typename Entries>
+std::vector<std::string> Choices(const Entries& entries) {
+  std::vector<std::string> names = {"auto"};
+  for (const auto& entry : entries) names.emplace_back(entry.name);
+  return names;
+}
 
 void Declare(Flags& flags, RunFlags& f) {
   flags.String(
@@ -107,9 +122,13 @@ void Declare(Flags& flags, RunFlags& f) {
   flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
   flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
   flags.Int("eval-batches", "N", "at most N global batches per evaluation", &f.eval_batches, 1, INT64_MAX);
-  flags.Choice("backend", {"auto", "cpu"}, "what runs the kernels", &f.backend);
-  flags.Choice("transport", {"auto", "inproc", "mpi"},
-               "how ranks talk: threads of one process, or processes under mpirun", &f.transport);
+  flags.Choice("backend", Choices(Backends()), "what runs the kernels", &f.backend);
+  flags.Choice("transport", Choices(Transports()),
+               "how ranks talk: threads of one process (inproc; loopback on a GPU), or processes", &f.transport);
+  flags.Choice("bootstrap", {"auto", "local", "env", "mpi"},
+               "what starts the processes: weft-run on this node, a launcher that sets RANK and WORLD_SIZE, or MPI's",
+               &f.bootstrap);
+  flags.Repeated("lib-path", "DIR", "where the libraries of CUDA and MPI are looked for first", &f.lib_path);
   flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
   flags.Int("slots", "N", "ranks of a process that compute at a time; 0 = cores / threads", &f.slots, 0, 4096);
   flags.Int("steps", "N", "run until N optimizer steps are done; 0 = the recipe's", &f.steps, 0, INT64_MAX);
@@ -219,9 +238,13 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     return UsageError(
         "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
   }
+  WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
+  SetLibraryPath(f.lib_path);
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
+  if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
+  WEFT_ASSIGN_OR_RETURN(const BackendEntry* backend, FindBackend(f.backend));
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport, FindTransport(f.transport));
-  const bool first = transport->name != "mpi" || RankFromLauncher().rank == 0;
+  const bool first = RankFromLauncher().rank == 0;
   const bool text = first && f.format == "text";
 
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> data, Open(f.data, program, f.token_type));
@@ -233,6 +256,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   }
   if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
   RunOptions options;
+  options.backend = backend;
   options.steps = f.steps;
   options.threads_per_rank = static_cast<int>(f.threads);
   options.slots = static_cast<int>(f.slots);
@@ -284,9 +308,10 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                                  : StepLine(step));
     };
     const int64_t ranks = MeshRanks(program.mesh());
-    print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend cpu",
-                       f.backend == "auto" ? " (auto)" : "", ", transport ", std::string(transport->name),
-                       f.transport == "auto" ? " (auto)" : "", ", ", f.threads,
+    print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",
+                       std::string(backend->name), f.backend == "auto" ? " (auto)" : "", ", transport ",
+                       std::string(transport->name), f.transport == "auto" ? " (auto)" : "", ", bootstrap ",
+                       BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
                        f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
   }
   CatchSignals(first);
@@ -329,15 +354,18 @@ absl::Status RunMain(absl::Span<const std::string> args) {
 
 int Main(std::vector<std::string> args) {
   const std::string command = args.empty() ? "" : args[0];
+  if (command == "--version") return Print(absl::StrCat("weft-run ", kVersion, "\n")).ok() ? 0 : 1;
   const bool calibrate = command == "calibrate";
   if (calibrate || command == "run") args.erase(args.begin());
   const absl::Status status = calibrate ? CalibrateCommand(args) : RunMain(args);
   if (status.ok()) return 0;
+  if (const std::optional<int> launched = LaunchedExitStatus(status); launched.has_value()) return *launched;
   if (ReportedElsewhere(status)) return ExitStatusOf(status);
   if (RankFromLauncher().rank > 0 && !FailedInRun(status)) {
     // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the launcher ends the
     // others before they repeat it. If it is wrong here only, it is said here.
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    for (int i = 0; i < 25 && !stop_requested; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (stop_requested) return 1;
   }
   std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", std::string(status.message()).c_str());
   return IsUsageError(status) ? 2 : FailedInRun(status) ? ExitStatusOf(status) : 1;

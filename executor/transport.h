@@ -14,15 +14,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
+#include "executor/monotonic_clock.h"
 #include "proto/program.pb.h"
 
 namespace weft {
-
-// Monotonic clock of this machine, in nanoseconds.
-inline int64_t MonotonicNanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // One message, owned by the caller from the post until it is done; it may then be posted again. Nothing is allocated
 // per message.
@@ -151,13 +146,16 @@ struct TransportEntry {
 // All known transports, sorted by name.
 absl::Span<const TransportEntry> Transports();
 
-// By name; "auto" is mpi under an MPI launcher and inproc otherwise. NotFound lists the known names.
+// By name; "auto" is mpi under an MPI launcher, tcp where another started this process (executor/bootstrap.h), and inproc
+// otherwise. NotFound lists the known names.
 absl::StatusOr<const TransportEntry*> FindTransport(absl::string_view name);
 
-// Rank and size that an MPI launcher has given to this process; size 0 if there is none.
+// Rank and size that a launcher has given to this process, and its rank among the processes of its node; size 0 if there
+// is none.
 struct LauncherRank {
   int rank = 0;
   int size = 0;
+  int local_rank = 0;
 };
 LauncherRank RankFromLauncher();
 

@@ -455,10 +455,12 @@ std::unique_ptr<Endpoint> MakeNcclEndpoint(const NcclTable& table, std::unique_p
 
 absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenNccl(int ranks) {
   WEFT_ASSIGN_OR_RETURN(const NcclTable* table, OpenNcclTable());
-  // Whichever has brought the processes together.
-  absl::StatusOr<const TransportEntry*> found = FindTransport(RankFromLauncher().size > 0 ? "mpi" : "tcp");
-  if (!found.ok()) found = FindTransport("mpi");
-  WEFT_ASSIGN_OR_RETURN(const TransportEntry* inner, found);
+  // What the launcher has made the processes able to talk through.
+  WEFT_ASSIGN_OR_RETURN(const TransportEntry* inner, FindTransport("auto"));
+  if (inner->name == "inproc" && ranks > 1) {
+    return absl::FailedPreconditionError(
+        "nccl: a process per rank is needed; --bootstrap=local starts them on this node");
+  }
   WEFT_ASSIGN_OR_RETURN(auto hosts, inner->open(ranks));
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   for (std::unique_ptr<Endpoint>& host : hosts) endpoints.push_back(MakeNcclEndpoint(*table, std::move(host)));

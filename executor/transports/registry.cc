@@ -1,7 +1,5 @@
-#include <cstdlib>
-
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "executor/bootstrap.h"
 #include "executor/transport.h"
 
 namespace weft {
@@ -18,12 +16,19 @@ constexpr TransportEntry kTransports[] = {
 #include "executor/transports/registry.def"
 #undef TRANSPORT
 };
+
+// Through which processes that were started so can talk.
+absl::string_view TransportOfLauncher() {
+  const absl::StatusOr<LaunchedAs> process = FindLauncher(WantedBootstrap(), ProcessEnvironment());
+  if (!process.ok() || process->size == 0) return "inproc";
+  return process->bootstrap == Bootstrap::kMpi ? "mpi" : "tcp";
+}
 }  // namespace
 
 absl::Span<const TransportEntry> Transports() { return kTransports; }
 
 absl::StatusOr<const TransportEntry*> FindTransport(absl::string_view name) {
-  const absl::string_view wanted = name != "auto" ? name : RankFromLauncher().size > 0 ? "mpi" : "inproc";
+  const absl::string_view wanted = name == "auto" ? TransportOfLauncher() : name;
   std::string known = "auto";
   for (const TransportEntry& entry : kTransports) {
     if (entry.name == wanted) return &entry;
@@ -33,14 +38,9 @@ absl::StatusOr<const TransportEntry*> FindTransport(absl::string_view name) {
 }
 
 LauncherRank RankFromLauncher() {
-  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
-  LauncherRank result;
-  if (rank == nullptr || size == nullptr || !absl::SimpleAtoi(rank, &result.rank) ||
-      !absl::SimpleAtoi(size, &result.size)) {
-    return {};
-  }
-  return result;
+  const absl::StatusOr<LaunchedAs> process = FindLauncher(WantedBootstrap(), ProcessEnvironment());
+  if (!process.ok()) return {};
+  return {.rank = process->rank, .size = process->size, .local_rank = process->local_rank};
 }
 
 }  // namespace weft

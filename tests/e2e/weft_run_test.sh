@@ -134,7 +134,7 @@ refused 2 '--data' run "$cd_dir/p2.weft"
 refused 2 'eval-every' run "$cd_dir/p2.weft" --data "$text" --eval-data "$text"
 refused 2 'checkpoint' run "$cd_dir/p2.weft" --data "$text" --resume
 refused 2 'threads' run "$cd_dir/p2.weft" --data "$text" --threads 0
-refused 2 'transport' run "$cd_dir/p2.weft" --data "$text" --transport nccl
+refused 2 'transport' run "$cd_dir/p2.weft" --data "$text" --transport pigeons
 refused 1 'missing.weft' run "$cd_dir/missing.weft" --data "$text"
 refused 1 'cut.weft' run "$cd_dir/cut.weft" --data "$text"
 refused 1 'empty' run "$cd_dir/empty" --data "$text"

@@ -1,0 +1,74 @@
+#include "cli/launch.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/flags.h"
+#include "executor/launch_local.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+constexpr char kExitStatus[] = "weft/exit_status";
+
+Bootstrap Parse(absl::string_view name) {
+  for (const Bootstrap bootstrap : {Bootstrap::kLocal, Bootstrap::kEnv, Bootstrap::kMpi}) {
+    if (BootstrapName(bootstrap) == name) return bootstrap;
+  }
+  return Bootstrap::kAuto;
+}
+
+bool InOneProcess(absl::string_view transport) { return transport == "inproc" || transport == "loopback"; }
+
+}  // namespace
+
+absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_view transport,
+                                    const Environment& environment) {
+  Bootstrap wanted = Parse(bootstrap);
+  if (InOneProcess(transport)) {
+    if (wanted != Bootstrap::kAuto) {
+      return UsageError(absl::StrCat("--bootstrap=", bootstrap, " is for jobs of several processes, and --transport=",
+                                     transport, " runs all ranks in one; give one of them"));
+    }
+    SetBootstrap(Bootstrap::kNone);
+    return Launch{};
+  }
+  if (transport == "mpi" && wanted != Bootstrap::kAuto && wanted != Bootstrap::kMpi) {
+    return UsageError(absl::StrCat("--bootstrap=", bootstrap, " and --transport=mpi: processes that talk through MPI ",
+                                   "are started by its launcher; allowed: --bootstrap=mpi, auto"));
+  }
+  WEFT_ASSIGN_OR_RETURN(const LaunchedAs process, FindLauncher(wanted, environment));
+  Launch launch = {.bootstrap = process.bootstrap, .starts_ranks = false};
+  const bool needs_processes = transport == "tcp" || transport == "nccl";
+  if (process.size == 0 && (wanted == Bootstrap::kLocal || needs_processes)) {
+    launch = {.bootstrap = Bootstrap::kLocal, .starts_ranks = true};
+  }
+  SetBootstrap(launch.bootstrap);
+  return launch;
+}
+
+absl::Status RunLocally(int ranks, absl::Span<const std::string> args) {
+  LocalLaunch launch;
+  launch.ranks = ranks;
+  launch.arguments = {"weft-run", "run"};
+  launch.arguments.insert(launch.arguments.end(), args.begin(), args.end());
+  launch.on_message = [](const std::string& message) { std::fprintf(stderr, "weft run: %s\n", message.c_str()); };
+  WEFT_ASSIGN_OR_RETURN(const int exit_status, LaunchLocal(launch));
+  if (exit_status == 0) return absl::OkStatus();
+  absl::Status status = absl::AbortedError(absl::StrCat("the job ended with status ", exit_status));
+  status.SetPayload(kExitStatus, absl::Cord(absl::StrCat(exit_status)));
+  return status;
+}
+
+std::optional<int> LaunchedExitStatus(const absl::Status& status) {
+  const auto payload = status.GetPayload(kExitStatus);
+  int value = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace weft

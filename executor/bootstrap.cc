@@ -1,0 +1,208 @@
+#include "executor/bootstrap.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kLeastSecret = 16;
+constexpr int kMostProcesses = 1 << 20;
+
+Bootstrap wanted_bootstrap = Bootstrap::kAuto;
+
+// Reads variables and gathers what is wrong with them, so that one message names all.
+class Variables {
+ public:
+  explicit Variables(const Environment& environment) : environment_(environment) {}
+
+  int Number(const char* name, int low, int high, const char* meaning) {
+    const std::optional<std::string> text = environment_(name);
+    int value = 0;
+    if (!text.has_value() || text->empty()) {
+      missing_.push_back(name);
+    } else if (!absl::SimpleAtoi(*text, &value) || value < low || value > high) {
+      wrong_.push_back(absl::StrCat(name, "='", *text, "' is no ", meaning, " from ", low, " to ", high));
+      value = low;
+    }
+    return value;
+  }
+  std::string Text(const char* name) {
+    std::optional<std::string> text = environment_(name);
+    if (!text.has_value() || text->empty()) missing_.push_back(name);
+    return std::move(text).value_or("");
+  }
+  bool Has(const char* name) const {
+    const std::optional<std::string> text = environment_(name);
+    return text.has_value() && !text->empty();
+  }
+  void Wrong(std::string what) { wrong_.push_back(std::move(what)); }
+  bool missing(absl::string_view name) const {
+    for (const std::string& each : missing_) {
+      if (each == name) return true;
+    }
+    return false;
+  }
+
+  // `advice` is added if there is anything to say.
+  absl::Status Verdict(absl::string_view advice) const {
+    std::vector<std::string> all = wrong_;
+    if (!missing_.empty()) {
+      all.push_back(absl::StrCat(absl::StrJoin(missing_, ", "), missing_.size() == 1 ? " is not set" : " are not set"));
+    }
+    if (all.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(absl::StrJoin(all, "; "), advice));
+  }
+
+ private:
+  const Environment& environment_;
+  std::vector<std::string> missing_, wrong_;
+};
+
+// Variables of one launcher.
+struct Names {
+  Bootstrap bootstrap;
+  const char *rank, *size, *local_rank;
+};
+
+LaunchedAs Read(const Names& names, Variables& variables) {
+  LaunchedAs process;
+  process.bootstrap = names.bootstrap;
+  process.size = variables.Number(names.size, 1, kMostProcesses, "number of processes");
+  process.rank = variables.Number(names.rank, 0, kMostProcesses - 1, "rank");
+  process.local_rank = variables.Number(names.local_rank, 0, kMostProcesses - 1, "rank on its node");
+  if (process.size > 0 && process.rank >= process.size && !variables.missing(names.size)) {
+    variables.Wrong(absl::StrCat(names.rank, "=", process.rank, " must be below ", names.size, "=", process.size));
+  }
+  return process;
+}
+
+constexpr Names kEnvironmentNames = {Bootstrap::kEnv, "RANK", "WORLD_SIZE", "LOCAL_RANK"};
+constexpr Names kOpenMpiNames = {Bootstrap::kMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                 "OMPI_COMM_WORLD_LOCAL_RANK"};
+// PMIx tells a process its rank; Slurm tells the rest.
+constexpr Names kSlurmNames = {Bootstrap::kMpi, "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"};
+
+// Whether the local launcher has started this process. Its variables are inherited by what a rank might start itself.
+bool StartedHere(const Environment& environment) {
+  int launcher = 0;
+  return absl::SimpleAtoi(environment(kLocalLauncherVariable).value_or(""), &launcher) && launcher == getppid();
+}
+
+}  // namespace
+
+absl::string_view BootstrapName(Bootstrap bootstrap) {
+  switch (bootstrap) {
+    case Bootstrap::kAuto:
+      return "auto";
+    case Bootstrap::kNone:
+      return "none";
+    case Bootstrap::kLocal:
+      return "local";
+    case Bootstrap::kEnv:
+      return "env";
+    case Bootstrap::kMpi:
+      return "mpi";
+  }
+  return "?";
+}
+
+Environment ProcessEnvironment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+}
+
+void SetBootstrap(Bootstrap wanted) { wanted_bootstrap = wanted; }
+Bootstrap WantedBootstrap() { return wanted_bootstrap; }
+
+absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment) {
+  Variables variables(environment);
+  const bool started_here = StartedHere(environment);
+  const bool open_mpi = variables.Has(kOpenMpiNames.rank) || variables.Has(kOpenMpiNames.size);
+  const bool pmix = variables.Has(kSlurmNames.rank) && variables.Has(kSlurmNames.size);
+  if (wanted == Bootstrap::kAuto) {
+    wanted = started_here                                                                     ? Bootstrap::kLocal
+             : open_mpi || pmix                                                               ? Bootstrap::kMpi
+             : variables.Has(kEnvironmentNames.rank) && variables.Has(kEnvironmentNames.size) ? Bootstrap::kEnv
+                                                                                              : Bootstrap::kNone;
+  }
+  switch (wanted) {
+    case Bootstrap::kAuto:
+    case Bootstrap::kNone:
+      return LaunchedAs{};
+    case Bootstrap::kLocal: {
+      if (!started_here) return LaunchedAs{};
+      LaunchedAs process = Read(kEnvironmentNames, variables);
+      process.bootstrap = Bootstrap::kLocal;
+      WEFT_RETURN_IF_ERROR(variables.Verdict(""));
+      return process;
+    }
+    case Bootstrap::kEnv: {
+      const LaunchedAs process = Read(kEnvironmentNames, variables);
+      WEFT_RETURN_IF_ERROR(variables.Verdict(" (--bootstrap=env; torchrun sets them)"));
+      return process;
+    }
+    case Bootstrap::kMpi: {
+      if (!open_mpi && !variables.Has(kSlurmNames.rank)) {
+        return absl::InvalidArgumentError(
+            "--bootstrap=mpi: no MPI launcher has started this process (neither OMPI_COMM_WORLD_RANK nor PMIX_RANK is "
+            "set); start it with mpirun or srun --mpi=pmix");
+      }
+      const LaunchedAs process = Read(open_mpi ? kOpenMpiNames : kSlurmNames, variables);
+      WEFT_RETURN_IF_ERROR(variables.Verdict(" (--bootstrap=mpi)"));
+      return process;
+    }
+  }
+  return absl::InternalError("no such bootstrap");
+}
+
+absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment) {
+  Rendezvous rendezvous;
+  WEFT_ASSIGN_OR_RETURN(rendezvous.process, FindLauncher(wanted, environment));
+  if (rendezvous.process.size == 0) {
+    return absl::FailedPreconditionError(
+        "no launcher has started this process (RANK and WORLD_SIZE are not set); --bootstrap=local starts a process "
+        "per rank on this node");
+  }
+  Variables variables(environment);
+  rendezvous.host = variables.Text("MASTER_ADDR");
+  if (variables.Has("WEFT_STORE_PORT")) {
+    rendezvous.port = variables.Number("WEFT_STORE_PORT", 1, 65535, "port");
+  } else {
+    rendezvous.port = variables.Number("MASTER_PORT", 1, 65534, "port");
+    if (environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True") ++rendezvous.port;
+  }
+  rendezvous.secret = variables.Text(kSecretVariable);
+  if (!rendezvous.secret.empty() && rendezvous.secret.size() < kLeastSecret) {
+    variables.Wrong(absl::StrCat(kSecretVariable, " has ", rendezvous.secret.size(), " characters; allowed: at least ",
+                                 kLeastSecret));
+  }
+  if (variables.Has("WEFT_RENDEZVOUS_TIMEOUT")) {
+    rendezvous.timeout =
+        std::chrono::seconds(variables.Number("WEFT_RENDEZVOUS_TIMEOUT", 1, 7 * 24 * 3600, "number of seconds"));
+  }
+  if (rendezvous.process.bootstrap == Bootstrap::kLocal) {
+    if (variables.Has(kListenerVariable)) {
+      rendezvous.listener_fd = variables.Number(kListenerVariable, 3, 1 << 20, "descriptor");
+    }
+    if (variables.Has(kNotesVariable)) rendezvous.notes_fd = variables.Number(kNotesVariable, 3, 1 << 20, "descriptor");
+  }
+  WEFT_RETURN_IF_ERROR(
+      variables.Verdict(variables.missing(kSecretVariable)
+                            ? " (all processes of the job need the same secret, e.g. of `openssl rand -hex 32`)"
+                            : ""));
+  return rendezvous;
+}
+
+}  // namespace weft

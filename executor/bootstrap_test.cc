@@ -1,0 +1,146 @@
+#include "executor/bootstrap.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using Map = std::map<std::string, std::string>;
+
+Environment Of(Map variables) {
+  return [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+Map Torchrun() {
+  return {{"RANK", "3"},
+          {"WORLD_SIZE", "8"},
+          {"LOCAL_RANK", "1"},
+          {"MASTER_ADDR", "10.0.0.1"},
+          {"MASTER_PORT", "29500"},
+          {"WEFT_JOB_SECRET", "0123456789abcdef"}};
+}
+
+TEST(FindLauncherTest, AutoTakesWhatIsThere) {
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({}))->bootstrap, Bootstrap::kNone);
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({}))->size, 0);
+  // One alone is somebody else's.
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({{"RANK", "3"}}))->bootstrap, Bootstrap::kNone);
+  const LaunchedAs env = *FindLauncher(Bootstrap::kAuto, Of(Torchrun()));
+  EXPECT_EQ(env.bootstrap, Bootstrap::kEnv);
+  EXPECT_EQ(env.rank, 3);
+  EXPECT_EQ(env.size, 8);
+  EXPECT_EQ(env.local_rank, 1);
+  // MPI goes first: its launcher started the process, while the others may be left over.
+  Map both = Torchrun();
+  both.insert({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of(both))->bootstrap, Bootstrap::kMpi);
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of(both))->rank, 1);
+  EXPECT_EQ(FindLauncher(Bootstrap::kEnv, Of(both))->rank, 3);
+}
+
+TEST(FindLauncherTest, SlurmWithPmix) {
+  const LaunchedAs process =
+      *FindLauncher(Bootstrap::kAuto, Of({{"PMIX_RANK", "5"}, {"SLURM_STEP_NUM_TASKS", "16"}, {"SLURM_LOCALID", "2"}}));
+  EXPECT_EQ(process.bootstrap, Bootstrap::kMpi);
+  EXPECT_EQ(process.rank, 5);
+  EXPECT_EQ(process.size, 16);
+  EXPECT_EQ(process.local_rank, 2);
+  EXPECT_THAT(std::string(FindLauncher(Bootstrap::kMpi, Of({{"PMIX_RANK", "5"}})).status().message()),
+              HasSubstr("SLURM_STEP_NUM_TASKS, SLURM_LOCALID are not set"));
+}
+
+TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) {
+    Map variables = Torchrun();
+    variables.erase(name);
+    EXPECT_EQ(FindLauncher(Bootstrap::kEnv, Of(variables)).status().message(),
+              absl::StrCat(name, " is not set (--bootstrap=env; torchrun sets them)"));
+    for (const char* wrong : {"two", "-1", "1.5", "99999999999999999999"}) {
+      variables[name] = wrong;
+      EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, Of(variables)).status().message()),
+                  HasSubstr(absl::StrCat(name, "='", wrong, "' is no ")));
+    }
+  }
+  EXPECT_EQ(FindLauncher(Bootstrap::kEnv, Of({})).status().message(),
+            "WORLD_SIZE, RANK, LOCAL_RANK are not set (--bootstrap=env; torchrun sets them)");
+  Map variables = Torchrun();
+  variables["RANK"] = "8";
+  EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, Of(variables)).status().message()),
+              HasSubstr("RANK=8 must be below WORLD_SIZE=8"));
+  EXPECT_THAT(std::string(FindLauncher(Bootstrap::kMpi, Of(Torchrun())).status().message()),
+              HasSubstr("no MPI launcher has started this process"));
+}
+
+TEST(FindLauncherTest, LocalIsWhoseParentSaysSo) {
+  Map variables = Torchrun();
+  variables[kLocalLauncherVariable] = absl::StrCat(getppid());
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of(variables))->bootstrap, Bootstrap::kLocal);
+  EXPECT_EQ(FindLauncher(Bootstrap::kLocal, Of(variables))->rank, 3);
+  // Left over from another process: it is to start the ranks itself.
+  variables[kLocalLauncherVariable] = absl::StrCat(getppid() + 1);
+  EXPECT_EQ(FindLauncher(Bootstrap::kLocal, Of(variables))->size, 0);
+}
+
+TEST(FindRendezvousTest, ReadsEverything) {
+  const auto rendezvous = FindRendezvous(Bootstrap::kEnv, Of(Torchrun()));
+  ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+  EXPECT_EQ(rendezvous->host, "10.0.0.1");
+  EXPECT_EQ(rendezvous->port, 29500);
+  EXPECT_EQ(rendezvous->secret, "0123456789abcdef");
+  EXPECT_EQ(rendezvous->timeout, std::chrono::seconds(300));
+  EXPECT_EQ(rendezvous->listener_fd, -1);
+
+  Map variables = Torchrun();
+  // torchrun's own store has the port.
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  variables["WEFT_RENDEZVOUS_TIMEOUT"] = "20";
+  EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, Of(variables))->port, 29501);
+  EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, Of(variables))->timeout, std::chrono::seconds(20));
+  variables["WEFT_STORE_PORT"] = "4000";
+  EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, Of(variables))->port, 4000);
+  // Of the local launcher's processes only.
+  variables[kListenerVariable] = "7";
+  EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, Of(variables))->listener_fd, -1);
+  variables[kLocalLauncherVariable] = absl::StrCat(getppid());
+  EXPECT_EQ(FindRendezvous(Bootstrap::kLocal, Of(variables))->listener_fd, 7);
+}
+
+TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "WEFT_JOB_SECRET"}) {
+    Map variables = Torchrun();
+    variables.erase(name);
+    EXPECT_THAT(std::string(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message()),
+                HasSubstr(absl::StrCat(name, " is not set")));
+    variables[name] = "";
+    EXPECT_FALSE(FindRendezvous(Bootstrap::kEnv, Of(variables)).ok());
+  }
+  for (const char* port : {"0", "65535", "http", "-1"}) {
+    Map variables = Torchrun();
+    variables["MASTER_PORT"] = port;
+    EXPECT_THAT(std::string(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message()),
+                HasSubstr(absl::StrCat("MASTER_PORT='", port, "' is no port from 1 to 65534")));
+  }
+  Map variables = Torchrun();
+  variables["WEFT_JOB_SECRET"] = "short";
+  variables["WEFT_RENDEZVOUS_TIMEOUT"] = "soon";
+  const std::string message(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message());
+  EXPECT_THAT(message, HasSubstr("WEFT_JOB_SECRET has 5 characters; allowed: at least 16"));
+  EXPECT_THAT(message, HasSubstr("WEFT_RENDEZVOUS_TIMEOUT='soon' is no number of seconds"));
+  EXPECT_THAT(std::string(FindRendezvous(Bootstrap::kAuto, Of({})).status().message()),
+              HasSubstr("no launcher has started this process"));
+}
+
+}  // namespace
+}  // namespace weft

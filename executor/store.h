@@ -1,0 +1,83 @@
+// The rendezvous store: where the processes of a job find each other. Rank 0 serves it on MASTER_ADDR:MASTER_PORT, on
+// that address alone; every rank, rank 0 too, is a client. Connections prove themselves first (handshake.h); messages
+// are bounded (store_message.h).
+#ifndef WEFT_EXECUTOR_STORE_H_
+#define WEFT_EXECUTOR_STORE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "executor/store_message.h"
+#include "executor/tcp_socket.h"
+
+namespace weft {
+
+struct StoreOptions {
+  int size = 1;
+  std::string secret;
+  // Time for a connection to prove itself, and for a message that has begun to be whole.
+  std::chrono::nanoseconds patience = std::chrono::seconds(10);
+};
+
+class StoreServer {
+ public:
+  // Serves until it is destroyed, in a thread of its own.
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Start(Socket listener, const StoreOptions& options);
+  // On `host` alone, which is an address of this machine.
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Listen(const std::string& host, int port,
+                                                             const StoreOptions& options);
+  ~StoreServer();
+
+  const SocketAddress& address() const;
+
+  // Until all ranks but rank 0, whose thread this is, have said goodbye. DeadlineExceeded names those that have not.
+  absl::Status WaitForAll(std::chrono::nanoseconds timeout);
+
+ private:
+  class Serving;
+  explicit StoreServer(std::unique_ptr<Serving> serving);
+  std::unique_ptr<Serving> serving_;
+};
+
+// One rank's connection. Used by one thread. Errors say which ranks are missing, where that is why.
+class StoreClient {
+ public:
+  // Tries until `timeout` is over: the server may start later.
+  static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const std::string& host, int port, int rank,
+                                                              const StoreOptions& options,
+                                                              std::chrono::nanoseconds timeout);
+  // Tells the server that this rank needs it no more.
+  ~StoreClient();
+
+  absl::Status Set(absl::string_view key, absl::string_view value);
+  // NotFound if it is not set.
+  absl::StatusOr<std::string> Get(absl::string_view key);
+  // Waits until it is set. DeadlineExceeded names ranks that never came.
+  absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::nanoseconds timeout);
+  // Waits until all ranks have called it with this name, each once. DeadlineExceeded names those that did not.
+  absl::Status Barrier(absl::string_view name, std::chrono::nanoseconds timeout);
+
+  // This machine's address as the store sees it.
+  absl::StatusOr<SocketAddress> local_address() const { return LocalAddress(socket_); }
+
+ private:
+  StoreClient(Socket socket, std::string server) : socket_(std::move(socket)), server_(std::move(server)) {}
+  absl::StatusOr<std::string> Ask(const StoreRequest& request);
+
+  Socket socket_;
+  const std::string server_;
+  StoreMessageReader reader_;
+};
+
+// "rank 3", "ranks 1, 3 and 5", "ranks 1, 2, 3 and 97 more".
+std::string NameRanks(const std::vector<int>& ranks);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_STORE_H_

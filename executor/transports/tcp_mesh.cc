@@ -1,0 +1,172 @@
+#include "executor/transports/tcp_mesh.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "executor/handshake.h"
+#include "executor/monotonic_clock.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+std::string AddressKey(int rank) { return absl::StrCat("tcp address of rank ", rank); }
+
+// Accepts the higher ranks, in a thread of its own, while this rank connects to the lower ones.
+class Accepting {
+ public:
+  Accepting(Socket listener, const Rendezvous& rendezvous)
+      : rank_(rendezvous.process.rank),
+        missing_(rendezvous.process.size - 1 - rendezvous.process.rank),
+        connections_(rendezvous.process.size),
+        listener_(std::move(listener), {.secret = rendezvous.secret,
+                                        .purpose = Purpose::kTransport,
+                                        .size = rendezvous.process.size,
+                                        .most_pending = 256 + static_cast<size_t>(rendezvous.process.size),
+                                        .admit = [this](int rank) { return Admit(rank); }}) {
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Accepting() { Stop(); }
+
+  // When all have proven themselves, which is so once all ranks say that they have connected.
+  std::vector<TcpConnection> Finish() {
+    thread_.join();
+    return std::move(connections_);
+  }
+
+ private:
+  absl::Status Admit(int rank) {
+    if (rank <= rank_) return absl::InvalidArgumentError("the higher of two ranks connects to the lower");
+    if (!connections_[rank].socket.open()) return absl::OkStatus();
+    return absl::AlreadyExistsError("it is connected already");
+  }
+
+  void Stop() {
+    stop_.store(true, std::memory_order_release);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void Run() {
+    std::vector<int> descriptors;
+    std::vector<pollfd> entries;
+    while (missing_ > 0 && !stop_.load(std::memory_order_acquire)) {
+      descriptors.clear();
+      entries.clear();
+      listener_.AddDescriptors(&descriptors);
+      for (int fd : descriptors) entries.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+      poll(entries.data(), entries.size(), 50);
+      for (ProvingListener::Accepted& accepted : listener_.Advance()) {
+        TcpConnection& connection = connections_[accepted.rank];
+        if (connection.socket.open()) continue;
+        const auto address = PeerAddress(accepted.socket);
+        connection = {std::move(accepted.socket), accepted.process, address.ok() ? address->Host() : "?"};
+        --missing_;
+      }
+    }
+  }
+
+  const int rank_;
+  int missing_;
+  std::vector<TcpConnection> connections_;
+  ProvingListener listener_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+// "127.0.0.1 40321 5123": host, port, process.
+absl::Status ParseAddress(const std::string& text, std::string* host, int* port, int64_t* process) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  if (words.size() != 3 || !absl::SimpleAtoi(words[1], port) || *port < 1 || *port > 65535 ||
+      !absl::SimpleAtoi(words[2], process)) {
+    return absl::InternalError(absl::StrCat("the store has '", text, "' as an address"));
+  }
+  *host = words[0];
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TcpConnection> ConnectToRank(const Rendezvous& rendezvous, int peer, const std::string& text,
+                                            int64_t deadline_ns) {
+  TcpConnection connection;
+  int port = 0;
+  WEFT_RETURN_IF_ERROR(ParseAddress(text, &connection.host, &port, &connection.process));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, ResolveHost(connection.host, port));
+  const std::string server = absl::StrCat("rank ", peer, " at ", addresses[0].ToString());
+  const LaunchedAs& process = rendezvous.process;
+  for (auto pause = std::chrono::milliseconds(10);; pause = std::min(pause * 2, std::chrono::milliseconds(500))) {
+    absl::StatusOr<Socket> socket = ConnectTo(addresses[0], deadline_ns);
+    absl::Status status = socket.status();
+    if (status.ok()) {
+      SetForMessages(*socket);
+      status = ProveToServer(*socket, server, rendezvous.secret, Purpose::kTransport, process.rank, process.size,
+                             deadline_ns);
+    }
+    if (status.ok()) {
+      connection.socket = *std::move(socket);
+      return connection;
+    }
+    if (absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status)) return status;
+    if (MonotonicNanoseconds() >= deadline_ns) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", process.rank, " cannot reach ", server, ": ", std::string(status.message()),
+                       "; ranks connect to each other on ports that the system chooses, so a firewall between the "
+                       "nodes must let them"));
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void AllowDescriptors(int count) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(count)) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, static_cast<rlim_t>(count));
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezvous) {
+  const auto [bootstrap, rank, size, local_rank] = rendezvous.process;
+  const int64_t deadline = MonotonicNanoseconds() + rendezvous.timeout.count();
+  const auto left = [&] { return std::chrono::nanoseconds(std::max<int64_t>(0, deadline - MonotonicNanoseconds())); };
+  // Rank 0 has two per rank, and others that knock.
+  AllowDescriptors(2 * size + 600);
+  const StoreOptions options = {.size = size, .secret = rendezvous.secret};
+  std::unique_ptr<StoreServer> server;
+  if (rank == 0 && rendezvous.listener_fd >= 0) {
+    WEFT_ASSIGN_OR_RETURN(Socket listener, AdoptListener(rendezvous.listener_fd));
+    WEFT_ASSIGN_OR_RETURN(server, StoreServer::Start(std::move(listener), options));
+  } else if (rank == 0) {
+    WEFT_ASSIGN_OR_RETURN(server, StoreServer::Listen(rendezvous.host, rendezvous.port, options));
+  }
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<StoreClient> store,
+                        StoreClient::Connect(rendezvous.host, rendezvous.port, rank, options, left()));
+  WEFT_ASSIGN_OR_RETURN(SocketAddress own, store->local_address());
+  own.set_port(0);
+  WEFT_ASSIGN_OR_RETURN(Socket listener, ListenOn(own));
+  WEFT_ASSIGN_OR_RETURN(own, LocalAddress(listener));
+  Accepting accepting(std::move(listener), rendezvous);
+  WEFT_RETURN_IF_ERROR(store->Set(AddressKey(rank), absl::StrCat(own.Host(), " ", own.port(), " ", getpid())));
+
+  std::vector<TcpConnection> lower(rank);
+  for (int peer = 0; peer < rank; ++peer) {
+    WEFT_ASSIGN_OR_RETURN(const std::string address, store->Wait(AddressKey(peer), left()));
+    WEFT_ASSIGN_OR_RETURN(lower[peer], ConnectToRank(rendezvous, peer, address, deadline));
+  }
+  WEFT_RETURN_IF_ERROR(store->Barrier("tcp connections", left()));
+  std::vector<TcpConnection> connections = accepting.Finish();
+  for (int peer = 0; peer < rank; ++peer) connections[peer] = std::move(lower[peer]);
+  // The store goes on until all have been told that the barrier is over: they say goodbye then.
+  if (server != nullptr) WEFT_RETURN_IF_ERROR(server->WaitForAll(std::chrono::seconds(10)));
+  return connections;
+}
+
+}  // namespace weft

@@ -1,0 +1,122 @@
+// One rank's connection to another: frames in and out, without waiting. Used under the endpoint's lock.
+#ifndef WEFT_EXECUTOR_TRANSPORTS_TCP_PEER_H_
+#define WEFT_EXECUTOR_TRANSPORTS_TCP_PEER_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "executor/transport.h"
+#include "executor/transports/tcp_frame.h"
+#include "executor/transports/tcp_mesh.h"
+#include "executor/transports/transfer_queue.h"
+
+namespace weft {
+
+class TcpPeer {
+ public:
+  // What the endpoint does about what a peer sends. Called from Read and Write.
+  struct Events {
+    std::function<void(Transfer*)> on_done;
+    std::function<void(const absl::Status&)> on_abort;
+    std::function<void(int by, const absl::Status&)> on_verdict;
+    // What must not be: sizes that differ, bytes that are no frames.
+    std::function<void(const absl::Status&)> on_error;
+  };
+
+  TcpPeer(int self, int rank, int ranks, TcpConnection connection, const Events* events);
+
+  // ---- Of the endpoint's rank.
+  void PostSend(Transfer* transfer);
+  void PostRecv(Transfer* transfer);
+  void Queue(const Frame& frame, absl::string_view payload);
+  // Forgets all transfers; their memory is not touched any more. Frames in progress are completed with zeros.
+  void DropTransfers();
+
+  // ---- Of the connection. Both go on until they would have to wait.
+  void Read();
+  void Write();
+  bool open() const { return connection_.socket.open(); }
+  int fd() const { return connection_.socket.fd(); }
+  // Whether Write has to go on when the connection takes more.
+  bool blocked() const { return blocked_; }
+  // Whether nothing is left to be written.
+  bool flushed() const { return !open() || (!blocked_ && control_.empty() && !InPart() && sending_.head() == nullptr); }
+  // The process ends without closing it.
+  void KeepOpen() { connection_.socket.Release(); }
+
+  // ---- What is known of the peer.
+  // It has ended in order.
+  bool left() const { return left_; }
+  // When its connection broke without that; 0 = it did not.
+  int64_t lost_ns() const { return lost_ns_; }
+  bool HasTransfers() const;
+  int64_t step() const { return step_; }
+  int32_t action() const { return action_; }
+  // "process 1234 at 10.0.0.2".
+  std::string Description() const;
+
+  // The note that goes with every frame.
+  void SetNote(int64_t step, int32_t action) {
+    own_step_ = step;
+    own_action_ = action;
+  }
+
+ private:
+  struct Channel {
+    TransferQueue sends, receives;
+    // Sizes of the peer's posted receives for which there is no send yet.
+    std::deque<int64_t> ready;
+    // Of the first receive, so far.
+    int64_t received = 0;
+  };
+
+  bool InPart() const { return header_sent_ < header_.size() || part_left_ > 0; }
+  void Match(int number, Channel& channel);
+  void BeginPart();
+  void EndPart();
+  void Lose();
+  // A whole header has come.
+  void OnFrame(absl::string_view header);
+  void OnPayload();
+  void OnData();
+
+  const int self_, rank_, ranks_;
+  TcpConnection connection_;
+  const Events& events_;
+  std::map<int, Channel> channels_;
+  bool left_ = false;
+  int64_t lost_ns_ = 0;
+  int64_t step_ = 0, own_step_ = 0;
+  int32_t action_ = 0, own_action_ = 0;
+
+  // Whole frames without a message's bytes; they go first.
+  std::string control_;
+  // Sends whose receives are ready, in order, and of the first: bytes that were put into parts.
+  TransferQueue sending_;
+  int64_t sent_ = 0;
+  // The part under way. Null data: zeros.
+  std::string header_;
+  size_t header_sent_ = 0;
+  const char* part_data_ = nullptr;
+  uint32_t part_left_ = 0;
+  bool blocked_ = false;
+
+  // What has come and is not looked at yet.
+  std::vector<char> input_;
+  size_t input_begin_ = 0, input_end_ = 0;
+  Frame frame_;
+  // Of the frame under way. Null target: of an abort or verdict (`text_`), or dropped.
+  uint32_t payload_left_ = 0;
+  char* payload_to_ = nullptr;
+  std::string text_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_TRANSPORTS_TCP_PEER_H_

@@ -1,0 +1,32 @@
+#ifndef WEFT_EXECUTOR_TRANSPORTS_TRANSFER_QUEUE_H_
+#define WEFT_EXECUTOR_TRANSPORTS_TRANSFER_QUEUE_H_
+
+#include "executor/transport.h"
+
+namespace weft {
+
+// Posted transfers in order, linked through their own `next`: nothing is allocated.
+class TransferQueue {
+ public:
+  Transfer* head() const { return head_; }
+  void Push(Transfer* transfer) {
+    transfer->next = nullptr;
+    (tail_ == nullptr ? head_ : tail_->next) = transfer;
+    tail_ = transfer;
+  }
+  // Null if it is empty.
+  Transfer* Pop() {
+    Transfer* transfer = head_;
+    if (transfer != nullptr && (head_ = transfer->next) == nullptr) tail_ = nullptr;
+    return transfer;
+  }
+  void Clear() { head_ = tail_ = nullptr; }
+
+ private:
+  Transfer* head_ = nullptr;
+  Transfer* tail_ = nullptr;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_TRANSPORTS_TRANSFER_QUEUE_H_

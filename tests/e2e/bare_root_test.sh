@@ -1,0 +1,64 @@
+#!/bin/bash
+# weft-run in a root directory that holds only itself, glibc and a program: no Bazel, LLVM, Abseil, protobuf, libstdc++,
+# CUDA or MPI. It trains on the CPU there, and says in one line what a GPU run would need.
+# Arguments: compile_tiny weft-run
+set -uo pipefail
+compile=$1 run=$2
+fail() { echo "FAILED: $*"; exit 1; }
+
+if ldd "$run" | grep -Eq 'lib(a|t|ub)san'; then
+  echo "SKIPPED: built with a sanitizer, whose libraries are shared"
+  exit 0
+fi
+# A root of one's own takes root, or a user namespace.
+PATH=$PATH:/usr/sbin:/sbin
+if chroot / true 2> /dev/null; then
+  enter=(chroot)
+elif unshare --user --map-root-user chroot / true 2> /dev/null; then
+  enter=(unshare --user --map-root-user chroot)
+else
+  echo "SKIPPED: changing the root directory takes root or user namespaces, and here is neither"
+  exit 0
+fi
+
+root=$TEST_TMPDIR/root
+mkdir -p "$root/tmp"
+cp "$run" "$root/weft-run" || fail "copy"
+"$compile" "$root/program.weft" "$root/text.txt" 2 1 1f1b 0 4 || fail "compile"
+# The loader and libraries that it asks for, which needed_libraries_test says are glibc's.
+for file in $(ldd "$run" | grep -o '/[^ ]*'); do
+  mkdir -p "$root$(dirname "$file")"
+  cp -L "$file" "$root$file" || fail "copy $file"
+done
+find "$root" -type f | sed "s#^$root##" | sort
+there() { env -i PATH="$PATH" TMPDIR=/tmp "${enter[@]}" "$root" /weft-run "$@"; }
+
+there --version | grep -q '^weft-run [0-9]' || fail "version"
+there run --help | grep -q -- '--bootstrap' || fail "help of run"
+there calibrate --help | grep -q -- '--backend' || fail "help of calibrate"
+
+"$run" run "$root/program.weft" --data "$root/text.txt" --backend=cpu > "$root/outside" || fail "outside"
+there run /program.weft --data /text.txt --backend=cpu > "$root/inside" 2> "$root/err" || { cat "$root/err"; fail "cpu"; }
+losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
+[[ $(losses "$root/inside" | wc -l) -eq 4 ]] || { cat "$root/inside"; fail "steps"; }
+diff <(losses "$root/outside") <(losses "$root/inside") || fail "the losses differ"
+# Left to itself it finds no GPU and says what it took.
+there run /program.weft --data /text.txt --steps 1 > "$root/inside" || fail "auto"
+grep -q 'backend cpu (auto)' "$root/inside" || { cat "$root/inside"; fail "the choice of the backend"; }
+
+# one_line STATUS PATTERN COMMAND...: one line on stderr, and that status.
+one_line() {
+  local status=$1 pattern=$2 got; shift 2
+  "$@" > "$root/out" 2> "$root/err"
+  got=$?
+  [[ $got -eq $status && $(wc -l < "$root/err") -eq 1 ]] || { cat "$root/out" "$root/err"; fail "status $got: $*"; }
+  grep -Eq "$pattern" "$root/err" || { cat "$root/err"; fail "not '$pattern'"; }
+  cat "$root/err"
+}
+if there run --help | grep -q 'backend=.*cuda'; then
+  one_line 1 'CUDA|driver|GPU|toolkit' there run /program.weft --data /text.txt --backend=cuda
+fi
+one_line 1 'MPI|mpi' there run /program.weft --data /text.txt --transport=mpi
+# Without /proc it does not find itself, and so cannot start the ranks.
+one_line 1 '/proc' there run /program.weft --data /text.txt --bootstrap=local
+echo "all as expected"

@@ -1,0 +1,211 @@
+#!/bin/bash
+# Jobs of several processes without MPI: --bootstrap=local and =env over the transport tcp. What they compute, how they
+# end, and what is said when something is wrong.
+# Arguments: compile_tiny weft-run
+set -uo pipefail
+compile=$1 run=$(readlink -f "$2")
+dir=$TEST_TMPDIR
+text=$dir/text.txt
+
+fail() { echo "FAILED: $*"; exit 1; }
+losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
+# expect_error FILE PATTERN: exactly one line of weft's own, matching.
+expect_error() {
+  local lines; lines=$(grep '^weft run: ' "$1" | grep -vc ': stopping after the step in progress')
+  [[ $lines -eq 1 ]] || { cat "$1"; fail "$lines error lines, expected one"; }
+  grep -q "^weft run: .*$2" "$1" || { cat "$1"; fail "no error like '$2'"; }
+}
+wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null && return; sleep 0.1; done; fail "no step $2"; }
+# Two free ports in a row.
+free_port() {
+  python3 - <<'PY'
+import socket
+while True:
+    with socket.socket() as a, socket.socket() as b:
+        a.bind(("127.0.0.1", 0))
+        try:
+            b.bind(("127.0.0.1", a.getsockname()[1] + 1))
+        except (OSError, OverflowError):
+            continue
+        print(a.getsockname()[1])
+        break
+PY
+}
+secret=0123456789abcdef0123456789abcdef
+# as_rank RANK SIZE PORT COMMAND...: with what torchrun sets.
+as_rank() {
+  RANK=$1 WORLD_SIZE=$2 LOCAL_RANK=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$3 WEFT_JOB_SECRET=$secret "${@:4}"
+}
+
+"$compile" "$dir/p2.weft" "$text" 2 1 1f1b 0 6 || fail compile
+"$compile" "$dir/p2d2.weft" "$text" 2 2 gpipe 1 6 || fail compile
+"$compile" "$dir/long.weft" "$text" 2 1 1f1b 0 100000 || fail compile
+for name in p2 p2d2; do
+  "$run" run "$dir/$name.weft" --data "$text" --save-weights "$dir/$name.safetensors" > "$dir/$name.out" || fail "inproc"
+done
+
+# ---- A process per rank on this node: the bits of threads in one process.
+for name in p2 p2d2; do
+  "$run" run "$dir/$name.weft" --data "$text" --bootstrap=local --transport=tcp --threads 2 \
+    --save-weights "$dir/$name.tcp.safetensors" --trace "$dir/$name.json" --report "$dir/$name.report.json" \
+    > "$dir/$name.tcp.out" 2> "$dir/err" || { cat "$dir/err"; fail "local $name"; }
+  diff <(losses "$dir/$name.out") <(losses "$dir/$name.tcp.out") || fail "losses of $name differ"
+  cmp "$dir/$name.safetensors" "$dir/$name.tcp.safetensors" || fail "weights of $name differ"
+  grep -q 'transport tcp, bootstrap local,' "$dir/$name.tcp.out" || fail "transport and bootstrap are not shown"
+  grep -q '"origin": "measured"' "$dir/$name.json" || fail "trace"
+  grep -q '"transport": "tcp"' "$dir/$name.report.json" || fail "report"
+  [[ ! -s $dir/err ]] || { cat "$dir/err"; fail "a good run says something on stderr"; }
+done
+[[ $(losses "$dir/p2d2.tcp.out" | wc -l) -eq 6 ]] || fail "steps"
+# Choices that are left to weft-run are shown.
+"$run" run "$dir/p2.weft" --data "$text" --transport=tcp --steps 1 > "$dir/out" || fail "tcp alone"
+grep -q 'transport tcp, bootstrap local (auto),' "$dir/out" || { cat "$dir/out"; fail "auto bootstrap"; }
+"$run" run "$dir/p2.weft" --data "$text" --bootstrap local --steps 1 > "$dir/out" || fail "local alone"
+grep -q 'transport tcp (auto), bootstrap local,' "$dir/out" || { cat "$dir/out"; fail "auto transport"; }
+
+# ---- Started by another launcher, with torchrun's variables.
+env_job() {
+  local name=$1 size=$2 port=$3 rank; shift 3
+  local pids=()
+  for rank in $(seq 1 $((size - 1))); do
+    as_rank "$rank" "$size" "$port" "$run" run "$dir/$name.weft" --data "$text" "$@" > "$dir/out.$rank" 2> "$dir/err.$rank" &
+    pids+=($!)
+  done
+  as_rank 0 "$size" "$port" "$run" run "$dir/$name.weft" --data "$text" "$@" > "$dir/out" 2> "$dir/err"
+  local status=$?
+  for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
+  return $status
+}
+port=$(free_port)
+env_job p2d2 4 "$port" --save-weights "$dir/env.safetensors" || { cat "$dir"/err*; fail "env"; }
+diff <(losses "$dir/p2d2.out") <(losses "$dir/out") || fail "losses of env differ"
+cmp "$dir/p2d2.safetensors" "$dir/env.safetensors" || fail "weights of env differ"
+grep -q 'transport tcp (auto), bootstrap env (auto),' "$dir/out" || { cat "$dir/out"; fail "auto env"; }
+for rank in 1 2 3; do [[ ! -s $dir/out.$rank && ! -s $dir/err.$rank ]] || fail "rank $rank prints"; done
+
+# torchrun's own store has MASTER_PORT, and whoever knocks at weft's disturbs nobody.
+port=$(free_port)
+python3 - "$port" <<'PY' &
+import socket, sys, time
+port = int(sys.argv[1])
+agent = socket.socket()
+agent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+agent.bind(("127.0.0.1", port))
+agent.listen()
+kept = []
+end = time.time() + 60
+while time.time() < end and len(kept) < 200:
+    try:
+        knock = socket.create_connection(("127.0.0.1", port + 1), 1)
+        knock.sendall(b"GET / HTTP/1.1\r\n\r\n" * (len(kept) % 20))
+        kept.append(knock)
+    except OSError:
+        time.sleep(0.01)
+time.sleep(20)
+PY
+knocking=$!
+sleep 0.3
+TORCHELASTIC_USE_AGENT_STORE=True env_job p2 2 "$port" --bootstrap=env || { cat "$dir"/err*; fail "under torchrun"; }
+kill $knocking
+diff <(losses "$dir/p2.out") <(losses "$dir/out") || fail "losses under torchrun differ"
+
+# ---- A rank that fails or dies takes the job down, with one error that names it.
+start=$SECONDS
+"$run" run "$dir/p2d2.weft" --data "$text" --bootstrap=local --inject-failure 3:2:4 > /dev/null 2> "$dir/err"
+[[ $? -eq 1 ]] || fail "exit status after a failure"
+expect_error "$dir/err" "rank 3, step 2, action 4 '.*': injected failure"
+(( SECONDS - start < 10 )) || fail "a failure took $((SECONDS - start)) s"
+for victim in 0 2; do
+  start=$SECONDS
+  "$run" run "$dir/p2d2.weft" --data "$text" --bootstrap=local --inject-failure $victim:3:5:kill > /dev/null 2> "$dir/err"
+  [[ $? -eq 137 ]] || fail "exit status after a death"
+  expect_error "$dir/err" "rank $victim died (process [0-9]* at 127.0.0.1) in step 3, action 5 '"
+  (( SECONDS - start < 10 )) || fail "a death took $((SECONDS - start)) s"
+done
+start=$SECONDS
+port=$(free_port)
+env_job p2d2 4 "$port" --inject-failure 2:3:5:kill && fail "status after a death (env)"
+cat "$dir"/err* > "$dir/all"
+expect_error "$dir/all" "rank 2 died (process [0-9]* at 127.0.0.1; step and action as last heard) in step [0-9]*, action"
+(( SECONDS - start < 10 )) || fail "a death under env took $((SECONDS - start)) s"
+# From outside, in a long run.
+"$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
+launcher=$!
+wait_for_step "$dir/long.out" 3
+victim=$(pgrep -P $launcher | tail -1)
+start=$SECONDS
+kill -KILL "$victim"
+wait $launcher
+[[ $? -eq 137 ]] || fail "exit status after kill -9"
+expect_error "$dir/err" "rank [01] died (process $victim at 127.0.0.1)"
+(( SECONDS - start < 10 )) || fail "kill -9 took $((SECONDS - start)) s"
+# One rank alone has nobody else to say it.
+"$compile" "$dir/p1.weft" "$text" 1 1 gpipe 1 6 || fail compile
+"$run" run "$dir/p1.weft" --data "$text" --bootstrap=local --inject-failure 0:3:1:kill > /dev/null 2> "$dir/err"
+[[ $? -eq 137 ]] || fail "exit status of one rank"
+expect_error "$dir/err" "rank 0 (process [0-9]*) was killed by signal 9 (Killed)"
+
+# ---- No orphans, however the launcher ends.
+"$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
+launcher=$!
+wait_for_step "$dir/long.out" 2
+children=$(pgrep -P $launcher)
+[[ $(wc -w <<< "$children") -eq 2 ]] || fail "processes of the job: $children"
+kill -KILL $launcher
+wait $launcher 2> /dev/null
+for _ in $(seq 50); do kill -0 $children 2> /dev/null || break; sleep 0.1; done
+for child in $children; do kill -0 "$child" 2> /dev/null && fail "process $child has survived its launcher"; done
+
+# ---- Signals reach all ranks: the step is finished, the state saved, the exit status 0.
+for signal in TERM USR1 INT; do
+  rm -rf "$dir/ckpt" "$dir/long.out"
+  # A shell's background jobs ignore SIGINT.
+  python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+    "$run" run "$dir/long.weft" --data "$text" --bootstrap=local --checkpoint "$dir/ckpt" \
+    > "$dir/long.out" 2> "$dir/err" &
+  launcher=$!
+  wait_for_step "$dir/long.out" 3
+  kill -$signal $launcher
+  wait $launcher || { cat "$dir/err"; fail "exit status after SIG$signal"; }
+  stopped=$(sed -n 's/^stopped by signal after step \([0-9]*\); saved in .*/\1/p' "$dir/long.out")
+  [[ -n $stopped ]] || { tail -3 "$dir/long.out"; fail "SIG$signal is not reported"; }
+  [[ $(grep -c 'stopping after the step in progress' "$dir/err") -eq 1 ]] || fail "SIG$signal is not answered once"
+done
+"$run" run "$dir/long.weft" --data "$text" --checkpoint "$dir/ckpt" --resume --steps $((stopped + 2)) \
+  > "$dir/out" 2> "$dir/err" || { cat "$dir/err"; fail "resume"; }
+grep -q "^resuming after step $stopped from" "$dir/out" || fail "the resume is not reported"
+
+# ---- What is wrong is said once, and named.
+refused() {
+  local status=$1 pattern=$2; shift 2
+  "$@" > "$dir/out" 2> "$dir/err"
+  local got=$?
+  [[ $got -eq $status ]] || { cat "$dir/err"; fail "status $got, expected $status: $*"; }
+  expect_error "$dir/err" "$pattern"
+}
+refused 1 'missing.txt' "$run" run "$dir/p2d2.weft" --data "$dir/missing.txt" --bootstrap=local
+refused 1 'missing.weft' "$run" run "$dir/missing.weft" --data "$text" --bootstrap=local
+refused 2 'give one of them' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=local --transport=inproc
+refused 2 'allowed: --bootstrap=mpi' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env --transport=mpi
+refused 1 'WORLD_SIZE, RANK, LOCAL_RANK are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
+refused 1 'start it with mpirun' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=mpi
+refused 1 "RANK='two' is no rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" run "$dir/p2.weft" --data "$text" \
+  --bootstrap=env
+refused 1 'MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 \
+  "$run" run "$dir/p2.weft" --data "$text"
+refused 1 'the launcher started 3 processes, the program has 2 ranks' as_rank 0 3 29500 \
+  "$run" run "$dir/p2.weft" --data "$text"
+port=$(free_port)
+WEFT_RENDEZVOUS_TIMEOUT=1 refused 1 "rank 1 of 2 did not come to 127.0.0.1:$port within [01]" \
+  as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
+# A process with another secret, and two with one rank.
+port=$(free_port)
+WEFT_RENDEZVOUS_TIMEOUT=8 as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text" > /dev/null 2> "$dir/err.0" &
+zero=$!
+secret=another-secret-of-32-characters.
+refused 1 "refuses the secret of rank 1 (WEFT_JOB_SECRET)" as_rank 1 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
+secret=0123456789abcdef0123456789abcdef
+refused 1 "rank 0 is here already\|the port is taken" as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
+as_rank 1 2 "$port" "$run" run "$dir/p2.weft" --data "$text" > /dev/null 2> "$dir/err.1" || { cat "$dir/err.1"; fail "rank 1"; }
+wait $zero || { cat "$dir/err.0"; fail "rank 0 after a wrong secret"; }
+echo "all as expected"

@@ -1,0 +1,57 @@
+// Fuzz target: what the processes of a job read from the network. The first byte of the input chooses the reader, the
+// second how the bytes are cut where they come as a stream.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "executor/handshake.h"
+#include "executor/store_message.h"
+#include "executor/transports/tcp_frame.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
+  switch (data[0] % 5) {
+    case 0: {
+      // Whatever is read is written as it was, and messages are within their bounds.
+      weft::StoreMessageReader reader;
+      std::string message;
+      const size_t step = 1 + data[1];
+      for (size_t at = 0; at < bytes.size(); at += step) {
+        if (!reader.Append(bytes.substr(at, step)).ok()) return 0;
+        while (reader.Next(&message)) {
+          if (message.empty() || message.size() > weft::kMostStoreMessageBytes) std::abort();
+          const auto request = weft::DecodeStoreRequest(message);
+          if (request.ok() && weft::EncodeStoreRequest(*request) != message) std::abort();
+        }
+      }
+      return 0;
+    }
+    case 1: {
+      const auto request = weft::DecodeStoreRequest(bytes);
+      if (request.ok() && weft::EncodeStoreRequest(*request) != bytes) std::abort();
+      return 0;
+    }
+    case 2:
+      (void)weft::DecodeStoreReply(bytes);
+      return 0;
+    case 3: {
+      const auto hello = weft::DecodeHello(bytes);
+      if (hello.ok() && weft::EncodeHello(*hello) != bytes) std::abort();
+      return 0;
+    }
+    default: {
+      const auto frame = weft::ParseFrame(bytes.substr(0, weft::kFrameBytes), 1 + data[1]);
+      if (frame.ok()) {
+        if (frame->payload > weft::kMostPartBytes || frame->channel < 0 || frame->bytes < 0) std::abort();
+        std::string again;
+        weft::AppendFrame(&again, *frame);
+        if (again != bytes.substr(0, weft::kFrameBytes)) std::abort();
+      }
+      if (weft::DecodeStatus(bytes).ok()) std::abort();
+      return 0;
+    }
+  }
+}
