@@ -51,6 +51,11 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
   return launch;
 }
 
+std::string ChooseTransport(absl::string_view transport, absl::string_view backend, Bootstrap bootstrap) {
+  if (transport != "auto" || backend == "cpu") return std::string(transport);
+  return bootstrap == Bootstrap::kNone ? "loopback" : "nccl";
+}
+
 absl::Status RunLocally(int ranks, absl::Span<const std::string> args) {
   LocalLaunch launch;
   launch.ranks = ranks;

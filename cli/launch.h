@@ -25,6 +25,10 @@ struct Launch {
 absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_view transport,
                                     const Environment& environment);
 
+// What --transport=auto is for a backend: memory of a GPU goes through nccl between processes and through loopback
+// within one; that of the host as FindTransport says. Any other name is itself.
+std::string ChooseTransport(absl::string_view transport, absl::string_view backend, Bootstrap bootstrap);
+
 // Runs `weft-run run ARGS` once per rank. A status that LaunchedExitStatus knows, unless no process could be started.
 absl::Status RunLocally(int ranks, absl::Span<const std::string> args);
 // The exit status that a job run by others has ended with, if that is what the status says; no message goes with it.

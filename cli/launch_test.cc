@@ -62,6 +62,14 @@ TEST(ChooseLaunchTest, Choices) {
   }
 }
 
+TEST(ChooseTransportTest, GpusTalkThroughNccl) {
+  EXPECT_EQ(ChooseTransport("auto", "cpu", Bootstrap::kEnv), "auto");
+  EXPECT_EQ(ChooseTransport("auto", "cuda", Bootstrap::kEnv), "nccl");
+  EXPECT_EQ(ChooseTransport("auto", "cuda", Bootstrap::kLocal), "nccl");
+  EXPECT_EQ(ChooseTransport("auto", "cuda", Bootstrap::kNone), "loopback");
+  EXPECT_EQ(ChooseTransport("mpi", "cuda", Bootstrap::kMpi), "mpi");
+}
+
 TEST(ChooseLaunchTest, Contradictions) {
   EXPECT_TRUE(IsUsageError(ChooseLaunch("local", "inproc", Of({})).status()));
   EXPECT_TRUE(IsUsageError(ChooseLaunch("env", "loopback", Of(kTorchrun)).status()));

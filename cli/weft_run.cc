@@ -243,7 +243,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
   WEFT_ASSIGN_OR_RETURN(const BackendEntry* backend, FindBackend(f.backend));
-  WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport, FindTransport(f.transport));
+  WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport,
+                        FindTransport(ChooseTransport(f.transport, backend->name, launch.bootstrap)));
   const bool first = RankFromLauncher().rank == 0;
   const bool text = first && f.format == "text";
 

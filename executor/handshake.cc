@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -171,8 +173,11 @@ void ProvingListener::AcceptAll() {
     absl::StatusOr<Socket> socket = AcceptFrom(listener_);
     if (absl::IsInvalidArgument(socket.status())) return;
     if (!socket.ok()) {
-      // No descriptors are left, say: those that take longest make room.
-      if (pending_.empty()) return;
+      // No descriptors are left, say: those that take longest make room. Without any, the next attempt is not at once.
+      if (pending_.empty()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return;
+      }
       pending_.erase(pending_.begin());
       ++dropped_;
       continue;
