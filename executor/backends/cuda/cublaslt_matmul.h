@@ -33,10 +33,8 @@ class TunedMatmul : public Matmul {
   virtual std::string Digest() const = 0;
 };
 
-// On a CUDA device, which outlives it. Allocates 32 MiB of workspace. The errors of OpenCublasLt, and of a tuning file.
-absl::StatusOr<std::unique_ptr<TunedMatmul>> MakeCublasLtMatmul(ComputeDevice* device, const TuningOptions& tuning);
-
-// With a library and a device of the caller's: `lt` may be the loops of a test.
+// On a device that CUDA uses on this thread, and that outlives it; `lt` may be the loops of a test. Errors: those of a
+// tuning file; Internal if cuBLASLt does not start.
 absl::StatusOr<std::unique_ptr<TunedMatmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
                                                                 const TuningDevice& described,
                                                                 const TuningOptions& tuning);

@@ -1,0 +1,252 @@
+#include "executor/backends/cuda/cublaslt_matmul.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cuda/cublaslt_product.h"
+#include "executor/backends/cuda/cublaslt_tuner.h"
+#include "executor/backends/cuda/kernels/sum_parts.h"
+#include "executor/backends/cuda/library_workspace.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+// What kernels for Hopper need to reach their speed; less elsewhere, where it does no harm.
+constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+// What vector loads need, and what values in the arena always have.
+constexpr int64_t kAlignment = 16;
+
+int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
+
+int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+struct KeyHash {
+  size_t operator()(const std::pair<MatmulShape, int64_t>& key) const {
+    const MatmulShape& s = key.first;
+    size_t hash = static_cast<size_t>(key.second);
+    for (const int64_t x :
+         {s.m, s.n, s.k, s.batch, int64_t{s.transpose_a}, int64_t{s.transpose_b}, s.a.stride, s.b.stride, s.y.stride,
+          s.a.batch_stride, s.b.batch_stride, s.y.batch_stride, static_cast<int64_t>(s.a.type),
+          static_cast<int64_t>(s.y.type), static_cast<int64_t>(s.bias), int64_t{s.accumulate}}) {
+      hash = hash * 0x9e3779b97f4a7c15u + static_cast<size_t>(x);
+    }
+    return hash ^ std::hash<double>()(s.scale);
+  }
+};
+
+class CublasLtMatmul : public TunedMatmul {
+ public:
+  CublasLtMatmul(const CublasLt* lt, ComputeDevice* device, cublasLtHandle_t handle, TuningOptions options,
+                 TuningTable table)
+      : lt_(lt),
+        device_(device),
+        handle_(handle),
+        options_(std::move(options)),
+        table_(std::move(table)),
+        chosen_(table_.device()),
+        workspace_(device) {}
+  ~CublasLtMatmul() override { lt_->Destroy(handle_); }
+
+  absl::Status Prepare(const MatmulShape& shape) override {
+    WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, kAlignment));
+    return workspace_.Reserve(kWorkspaceBytes + way->extra_bytes());
+  }
+
+  absl::Status Run(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) override {
+    if (shape.k == 0) return RunEmpty(shape, pointers, stream);
+    WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, AlignmentOf(shape, pointers)));
+    WEFT_ASSIGN_OR_RETURN(void* workspace, workspace_.Get(stream.number, kWorkspaceBytes + way->extra_bytes()));
+    char* extra = static_cast<char*>(workspace) + kWorkspaceBytes;
+    MatmulPointers direct = pointers;
+    if (way->product_bytes > 0) direct.y = extra;
+    if (way->bias_bytes > 0) {
+      void* bias = extra + way->product_bytes;
+      AddValues cast;
+      cast.values = {const_cast<void*>(pointers.bias), shape.bias};
+      cast.elements = shape.n;
+      cast.destination = {bias, way->direct.bias};
+      WEFT_RETURN_IF_ERROR(Check(Launch(cast, stream.native)));
+      direct.bias = bias;
+    }
+    WEFT_RETURN_IF_ERROR(way->product->Run(handle_, direct, workspace, kWorkspaceBytes, stream.native));
+    if (way->product_bytes == 0) return absl::OkStatus();
+    AddValues add;
+    add.values = {extra, way->direct.y.type};
+    add.elements = shape.batch * shape.m * shape.n;
+    add.accumulate = shape.accumulate;
+    add.destination = {pointers.y, shape.y.type};
+    return Check(Launch(add, stream.native));
+  }
+
+  std::string Digest() const override { return chosen_.Digest(); }
+
+ private:
+  // How a shape is multiplied: at once, or in types that cuBLASLt has, with a conversion before or behind.
+  struct Way {
+    MatmulShape direct;
+    std::unique_ptr<CublasLtProduct> product;
+    // Memory behind the workspace, for the product and the bias in those types; 0 = none is needed.
+    int64_t product_bytes = 0, bias_bytes = 0;
+
+    int64_t extra_bytes() const { return product_bytes + bias_bytes; }
+  };
+
+  static absl::Status Check(Outcome outcome) {
+    return outcome == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
+  }
+
+  static int64_t AlignmentOf(const MatmulShape& shape, const MatmulPointers& pointers) {
+    const uintptr_t all = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
+                          reinterpret_cast<uintptr_t>(pointers.y);
+    return all % kAlignment == 0 ? kAlignment : std::min(BytesOf(shape.a.type), BytesOf(shape.y.type));
+  }
+
+  // y of nothing but what is there.
+  absl::Status RunEmpty(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) {
+    if (shape.bias != Type::kNone || shape.y.stride != shape.n || shape.batch != 1) {
+      return absl::InvalidArgumentError("a product of no columns by no rows with a bias, in parts or in batches");
+    }
+    if (shape.accumulate) return absl::OkStatus();
+    return device_->Clear(stream.number, pointers.y, shape.m * shape.n * BytesOf(shape.y.type));
+  }
+
+  absl::StatusOr<const Way*> FindWay(const MatmulShape& shape, int64_t alignment) {
+    const std::pair<MatmulShape, int64_t> key(shape, alignment);
+    if (const auto found = ways_.find(key); found != ways_.end()) return found->second.get();
+    WEFT_ASSIGN_OR_RETURN(std::unique_ptr<Way> way, MakeWay(shape, alignment));
+    return ways_.emplace(key, std::move(way)).first->second.get();
+  }
+
+  absl::StatusOr<std::unique_ptr<Way>> MakeWay(const MatmulShape& shape, int64_t alignment) {
+    auto way = std::make_unique<Way>();
+    way->direct = shape;
+    MatmulShape& direct = way->direct;
+    const bool floating = shape.a.type == Type::kFp64 || shape.a.type == Type::kFp32 || shape.a.type == Type::kBf16 ||
+                          shape.a.type == Type::kFp16;
+    if (shape.a.type != shape.b.type || !floating) {
+      return absl::InvalidArgumentError(
+          "a product of matrices of different types, or of a type that is none of fp64, "
+          "fp32, bf16 and fp16");
+    }
+    if (!IsDirectProduct(shape.a.type, shape.y.type)) {
+      if (shape.y.stride != shape.n || (shape.batch > 1 && shape.y.batch_stride != shape.m * shape.n)) {
+        return absl::InvalidArgumentError(
+            "a product that is rounded to another type than cuBLASLt makes must be dense");
+      }
+      direct.y.type = shape.a.type == Type::kFp64 ? Type::kFp64 : Type::kFp32;
+      direct.accumulate = false;
+      way->product_bytes = Aligned(shape.batch * shape.m * shape.n * BytesOf(direct.y.type));
+    }
+    if (shape.bias != Type::kNone && shape.bias != direct.y.type) {
+      direct.bias = direct.y.type;
+      way->bias_bytes = Aligned(shape.n * BytesOf(direct.bias));
+    }
+    // The memory of the arena that a conversion goes through is aligned.
+    WEFT_ASSIGN_OR_RETURN(way->product, CublasLtProduct::Make(lt_, direct, alignment));
+    WEFT_RETURN_IF_ERROR(ChooseAlgorithm(direct, alignment, *way->product));
+    return way;
+  }
+
+  absl::Status ChooseAlgorithm(const MatmulShape& shape, int64_t alignment, CublasLtProduct& product) {
+    const TuningKey key = {shape, alignment};
+    if (options_.mode == TuningOptions::Mode::kRead) {
+      if (const TunedAlgorithm* tuned = table_.Find(key)) {
+        const auto algorithm = product.FromTuned(handle_, *tuned, kWorkspaceBytes);
+        if (!algorithm.ok()) {
+          return absl::InvalidArgumentError(absl::StrCat(options_.path, ": ", algorithm.status().message()));
+        }
+        product.set_algorithm(*algorithm);
+        return Remember(key, product, *algorithm);
+      }
+    }
+    const bool tune = options_.mode == TuningOptions::Mode::kWrite;
+    absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> algorithms =
+        product.Heuristics(handle_, kWorkspaceBytes, tune ? kTunedCandidates : 1);
+    if (!algorithms.ok()) {
+      return absl::IsUnimplemented(algorithms.status())
+                 ? absl::InvalidArgumentError(std::string(algorithms.status().message()))
+                 : algorithms.status();
+    }
+    if (!tune) {
+      product.set_algorithm(algorithms->front());
+      return Remember(key, product, algorithms->front());
+    }
+    if (tuner_ == nullptr) {
+      WEFT_ASSIGN_OR_RETURN(tuner_, CublasLtTuner::Make(device_));
+    }
+    WEFT_ASSIGN_OR_RETURN(const CublasLtTuner::Best best,
+                          tuner_->Fastest(shape, product, handle_, *algorithms, kWorkspaceBytes));
+    product.set_algorithm((*algorithms)[best.index]);
+    WEFT_ASSIGN_OR_RETURN(TunedAlgorithm tuned, product.ToTuned((*algorithms)[best.index]));
+    tuned.nanoseconds = best.nanoseconds;
+    chosen_.Set(key, tuned);
+    // Without a time it was not measured: there was no memory for it.
+    if (best.nanoseconds == 0) return absl::OkStatus();
+    TuningTable one(table_.device());
+    one.Set(key, tuned);
+    return one.MergeInto(options_.path);
+  }
+
+  absl::Status Remember(const TuningKey& key, const CublasLtProduct& product, const cublasLtMatmulAlgo_t& algorithm) {
+    WEFT_ASSIGN_OR_RETURN(const TunedAlgorithm tuned, product.ToTuned(algorithm));
+    chosen_.Set(key, tuned);
+    return absl::OkStatus();
+  }
+
+  const CublasLt* lt_;
+  ComputeDevice* device_;
+  cublasLtHandle_t handle_;
+  TuningOptions options_;
+  // What was read, and what this run takes.
+  TuningTable table_;
+  TuningTable chosen_;
+  LibraryWorkspace workspace_;
+  std::unique_ptr<CublasLtTuner> tuner_;
+  std::unordered_map<std::pair<MatmulShape, int64_t>, std::unique_ptr<Way>, KeyHash> ways_;
+};
+
+}  // namespace
+
+absl::StatusOr<TuningOptions> ParseTuningOptions(absl::string_view text) {
+  TuningOptions options;
+  if (text == "off") return options;
+  for (const auto& [word, mode] :
+       {std::pair{absl::string_view("write"), TuningOptions::Mode::kWrite}, {"read", TuningOptions::Mode::kRead}}) {
+    absl::string_view rest = text;
+    if (absl::StartsWith(rest, word)) {
+      rest.remove_prefix(word.size());
+      if (rest.size() > 1 && (rest[0] == ' ' || rest[0] == ':')) {
+        options.mode = mode;
+        options.path = std::string(rest.substr(1));
+        return options;
+      }
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tuning is '", text, "'; allowed: off, 'write FILE', 'read FILE' (or write:FILE, read:FILE)"));
+}
+
+absl::StatusOr<std::unique_ptr<TunedMatmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
+                                                                const TuningDevice& described,
+                                                                const TuningOptions& tuning) {
+  TuningTable table(described);
+  if (tuning.mode == TuningOptions::Mode::kRead) {
+    WEFT_ASSIGN_OR_RETURN(table, TuningTable::Read(tuning.path));
+    WEFT_RETURN_IF_ERROR(table.CheckDevice(described, tuning.path));
+  } else if (tuning.mode == TuningOptions::Mode::kWrite) {
+    // Now, not after all the measuring: whether it can be written, and what stands there.
+    WEFT_RETURN_IF_ERROR(table.MergeInto(tuning.path));
+  }
+  cublasLtHandle_t handle = nullptr;
+  WEFT_RETURN_IF_ERROR(lt->Error("starting it on the device", lt->Create(&handle)));
+  auto matmul = std::make_unique<CublasLtMatmul>(lt, device, handle, tuning, std::move(table));
+  return matmul;
+}
+
+}  // namespace weft::cuda

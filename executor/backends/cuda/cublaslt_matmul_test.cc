@@ -1,0 +1,262 @@
+#include "executor/backends/cuda/cublaslt_matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "executor/backends/cuda/cublaslt_product.h"
+#include "executor/backends/cuda/emulated_libraries.h"
+#include "executor/backends/cuda/fake_cublaslt.h"
+#include "executor/shared_library.h"
+#include "proto/io.h"
+
+namespace weft::cuda {
+namespace {
+
+const TuningDevice kDevice = {90, 132, 130100, "NVIDIA H200"};
+
+cudaDataType_t DataType(Type type) {
+  return type == Type::kFp64   ? CUDA_R_64F
+         : type == Type::kFp32 ? CUDA_R_32F
+         : type == Type::kBf16 ? CUDA_R_16BF
+                               : CUDA_R_16F;
+}
+int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
+
+// Aligned memory of random values.
+class Values {
+ public:
+  Values(ComputeDevice* device, Type type, int64_t elements, std::mt19937& random) : type_(type), elements_(elements) {
+    data_ = *device->Allocate(DEVICE, (elements + 8) * BytesOf(type));
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    for (int64_t i = 0; i < elements; ++i) fake::Store(data_, DataType(type), i, uniform(random));
+  }
+  void* data() const { return data_; }
+  std::vector<double> Read() const {
+    std::vector<double> values;
+    for (int64_t i = 0; i < elements_; ++i) values.push_back(fake::Load(data_, DataType(type_), i));
+    return values;
+  }
+  void CopyFrom(const Values& other) { std::memcpy(data_, other.data_, elements_ * BytesOf(type_)); }
+
+ private:
+  Type type_;
+  int64_t elements_;
+  void* data_;
+};
+
+class CublasLtMatmulTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<TunedMatmul> Make(const TuningOptions& options = {}) {
+    auto matmul = MakeCublasLtMatmul(&lt_, device_.get(), kDevice, options);
+    EXPECT_TRUE(matmul.ok()) << matmul.status();
+    return matmul.ok() ? *std::move(matmul) : nullptr;
+  }
+
+  const CublasLt lt_ = fake::Table();
+  const std::unique_ptr<ComputeDevice> device_ = MakeHostDevice();
+};
+
+// Dense, row by row.
+MatmulShape Shape(int64_t m, int64_t n, int64_t k, Type in, Type out) {
+  MatmulShape s;
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.a = {in, k, 0};
+  s.b = {in, n, 0};
+  s.y = {out, n, 0};
+  return s;
+}
+
+// What we tell cuBLASLt of matrices by rows is what the loops make of them: every transpose, type, bias, sum with what
+// is there, stride and batch.
+TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
+  std::mt19937 random(7);
+  const Libraries loops = EmulatedLibraries();
+  const auto matmul = Make();
+  int tried = 0;
+  for (const Type in : {Type::kFp64, Type::kFp32, Type::kBf16, Type::kFp16}) {
+    for (const Type out : {Type::kFp64, Type::kFp32, Type::kBf16, Type::kFp16}) {
+      for (int bits = 0; bits < 32; ++bits) {
+        const bool direct = IsDirectProduct(in, out);
+        MatmulShape s = Shape(5, 7, 3, in, out);
+        s.transpose_a = bits & 1;
+        s.transpose_b = bits & 2;
+        s.accumulate = bits & 4;
+        const bool strided = bits & 8, batched = bits & 16;
+        if (strided && !direct) continue;
+        const int64_t more = strided ? 4 : 0;
+        s.a.stride = (s.transpose_a ? s.m : s.k) + more;
+        s.b.stride = (s.transpose_b ? s.k : s.n) + more;
+        s.y.stride = s.n + more;
+        if (batched) {
+          s.batch = 3;
+          s.a.batch_stride = 50;
+          s.b.batch_stride = 100;
+          s.y.batch_stride = direct ? 80 : s.m * s.n;
+        }
+        s.scale = bits % 3 == 0 ? 1 : 0.25;
+        for (const Type bias : {Type::kNone, out, Type::kFp32}) {
+          s.bias = bias;
+          Values a(device_.get(), in, 300, random), b(device_.get(), in, 300, random);
+          Values y(device_.get(), out, 300, random), expected(device_.get(), out, 300, random);
+          Values added(device_.get(), bias == Type::kNone ? Type::kFp32 : bias, 7, random);
+          expected.CopyFrom(y);
+          const void* bias_data = bias == Type::kNone ? nullptr : added.data();
+          ASSERT_TRUE(loops.matmul->Run(s, {a.data(), b.data(), bias_data, expected.data()}, {}).ok());
+          ASSERT_TRUE(matmul->Prepare(s).ok());
+          const absl::Status run = matmul->Run(s, {a.data(), b.data(), bias_data, y.data()}, {});
+          ASSERT_TRUE(run.ok()) << run;
+          const std::vector<double> got = y.Read(), want = expected.Read();
+          // What goes through other types is rounded once more.
+          const double tolerance = out == Type::kBf16 ? 2e-2 : out == Type::kFp16 ? 3e-3 : 1e-6;
+          for (size_t i = 0; i < got.size(); ++i) {
+            ASSERT_NEAR(got[i], want[i], in == Type::kFp64 && out == Type::kFp64 && bias != Type::kFp32 ? 0 : tolerance)
+                << "element " << i << ", types " << static_cast<int>(in) << " to " << static_cast<int>(out) << ", bias "
+                << static_cast<int>(bias) << ", bits " << bits;
+          }
+          ++tried;
+        }
+      }
+    }
+  }
+  EXPECT_GT(tried, 900);
+}
+
+TEST_F(CublasLtMatmulTest, AsksForOrderedSumsAndKnownAlignment) {
+  std::mt19937 random(7);
+  const auto matmul = Make();
+  const MatmulShape s = Shape(8, 8, 8, Type::kBf16, Type::kBf16);
+  ASSERT_TRUE(matmul->Prepare(s).ok());
+  EXPECT_EQ(fake::seen.preference.workspace, 32u << 20);
+  EXPECT_EQ(fake::seen.preference.reductions, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const uint32_t alignment : fake::seen.preference.alignment) EXPECT_EQ(alignment, 16u);
+  // Descriptors and the algorithm are kept: no more questions for the same shape.
+  const int asked = fake::seen.heuristics;
+  Values a(device_.get(), Type::kBf16, 64, random), b(device_.get(), Type::kBf16, 64, random);
+  Values y(device_.get(), Type::kBf16, 64, random);
+  ASSERT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
+  ASSERT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
+  EXPECT_EQ(fake::seen.heuristics, asked);
+  EXPECT_EQ(fake::seen.algorithm, 0);
+  // Addresses between: another algorithm is chosen, which knows.
+  const char* odd = static_cast<const char*>(a.data()) + 2;
+  ASSERT_TRUE(matmul->Run(s, {odd, b.data(), nullptr, y.data()}, {}).ok());
+  EXPECT_EQ(fake::seen.heuristics, asked + 1);
+  EXPECT_EQ(fake::seen.preference.alignment[0], 2u);
+}
+
+TEST_F(CublasLtMatmulTest, RefusesWhatItDoesNotMultiply) {
+  const auto matmul = Make();
+  MatmulShape s = Shape(4, 4, 4, Type::kBf16, Type::kFp16);
+  s.y.stride = 8;
+  EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
+  s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
+  s.b.type = Type::kFp32;
+  EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
+  s = Shape(4, 4, 4, Type::kInt32, Type::kInt32);
+  EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
+  // Rows that overlap: cuBLASLt has no algorithm.
+  s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
+  s.a.stride = 3;
+  EXPECT_EQ(matmul->Prepare(s).message(), "cuBLASLt has no algorithm for a product of 4 x 4 by 4 x 4");
+}
+
+TEST_F(CublasLtMatmulTest, NoColumnsAreNothing) {
+  std::mt19937 random(7);
+  const auto matmul = Make();
+  MatmulShape s = Shape(2, 3, 0, Type::kFp32, Type::kFp32);
+  Values y(device_.get(), Type::kFp32, 6, random);
+  const std::vector<double> before = y.Read();
+  s.accumulate = true;
+  ASSERT_TRUE(matmul->Run(s, {nullptr, nullptr, nullptr, y.data()}, {}).ok());
+  EXPECT_EQ(y.Read(), before);
+  s.accumulate = false;
+  ASSERT_TRUE(matmul->Run(s, {nullptr, nullptr, nullptr, y.data()}, {}).ok());
+  EXPECT_EQ(y.Read(), std::vector<double>(6, 0.0));
+}
+
+TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
+  const std::string path = ::testing::TempDir() + "/matmul.tuning";
+  std::filesystem::remove(path);
+  fake::slow_microseconds = 2000;
+  const MatmulShape s = Shape(8, 16, 4, Type::kBf16, Type::kFp32);
+  std::mt19937 random(7);
+  Values a(device_.get(), Type::kBf16, 32, random), b(device_.get(), Type::kBf16, 64, random);
+  Values y(device_.get(), Type::kFp32, 128, random);
+  const auto run = [&](TunedMatmul* matmul) {
+    EXPECT_TRUE(matmul->Prepare(s).ok());
+    EXPECT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
+    return fake::seen.algorithm;
+  };
+  const auto off = Make();
+  EXPECT_EQ(run(off.get()), 0);
+  const auto writing = Make({TuningOptions::Mode::kWrite, path});
+  EXPECT_EQ(run(writing.get()), fake::kFast);
+  const auto table = TuningTable::Read(path);
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->size(), 1u);
+  EXPECT_EQ(table->Find({s, 16})->id, fake::kFast);
+  EXPECT_GT(table->Find({s, 16})->nanoseconds, 0);
+  const auto reading = Make({TuningOptions::Mode::kRead, path});
+  EXPECT_EQ(run(reading.get()), fake::kFast);
+  EXPECT_EQ(reading->Digest(), writing->Digest());
+  EXPECT_NE(reading->Digest(), off->Digest());
+  // A shape that the file does not hold is multiplied as without it.
+  EXPECT_TRUE(reading->Prepare(Shape(4, 4, 4, Type::kBf16, Type::kFp32)).ok());
+  // An algorithm that is not one.
+  std::string text = *ReadFile(path);
+  text.replace(text.find("-> id=2"), 7, "-> id=9");
+  ASSERT_TRUE(WriteFileAtomic(path, text).ok());
+  const absl::Status unknown = Make({TuningOptions::Mode::kRead, path})->Prepare(s);
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(unknown.message(), path +
+                                   ": cuBLASLt does not run algorithm 9, tile 0, stages 0 for a product of 8 x 4 by 4 "
+                                   "x 16");
+  fake::slow_microseconds = 0;
+  // A file of another device, and none.
+  EXPECT_EQ(
+      MakeCublasLtMatmul(&lt_, device_.get(), {80, 108, 130100, "NVIDIA A100"}, {TuningOptions::Mode::kRead, path})
+          .status()
+          .code(),
+      absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      MakeCublasLtMatmul(&lt_, device_.get(), kDevice, {TuningOptions::Mode::kRead, path + ".none"}).status().code(),
+      absl::StatusCode::kNotFound);
+}
+
+TEST(ParseTuningOptions, Forms) {
+  EXPECT_EQ(ParseTuningOptions("off")->mode, TuningOptions::Mode::kOff);
+  EXPECT_EQ(ParseTuningOptions("write a b.txt")->path, "a b.txt");
+  EXPECT_EQ(ParseTuningOptions("write:t.txt")->mode, TuningOptions::Mode::kWrite);
+  EXPECT_EQ(ParseTuningOptions("read t.txt")->mode, TuningOptions::Mode::kRead);
+  for (const char* wrong : {"", "on", "write", "write ", "reader t", "read"}) {
+    EXPECT_EQ(
+        ParseTuningOptions(wrong).status().message(),
+        std::string("--tuning is '") + wrong + "'; allowed: off, 'write FILE', 'read FILE' (or write:FILE, read:FILE)");
+  }
+}
+
+// The real library as far as it goes without a GPU: it is found, its version is right, and it says that it cannot
+// start.
+TEST(OpenCublasLt, FindsTheLibrary) {
+  if (const char* path = std::getenv("TEST_CUDA_LIBRARY_PATH")) {
+    SetLibraryPath(std::vector<std::string>(absl::StrSplit(path, ':', absl::SkipEmpty())));
+  }
+  const auto lt = OpenCublasLt();
+  ASSERT_TRUE(lt.ok()) << lt.status();
+  EXPECT_GE((*lt)->version, 130000);
+  EXPECT_TRUE(CheckCublasLtVersion((*lt)->version, (*lt)->path).ok());
+  EXPECT_EQ(CheckCublasLtVersion(120805, "/lib/x").message(),
+            "backend cuda: cuBLASLt in /lib/x is of version 12.8.5; needed is 13");
+}
+
+}  // namespace
+}  // namespace weft::cuda

@@ -1,0 +1,121 @@
+#include "executor/backends/cuda/cublaslt_tuner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "executor/float_bits.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int64_t kBlock = int64_t{1} << 20;
+
+int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
+
+int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// Bytes from the first element to behind the last.
+int64_t Extent(const MatrixLayout& layout, int64_t rows, int64_t columns, int64_t batch) {
+  return ((batch - 1) * layout.batch_stride + (rows - 1) * layout.stride + columns) * BytesOf(layout.type);
+}
+
+// From -1 to 1, by a linear congruential generator (Knuth's MMIX constants).
+std::vector<char> RandomBlock(Type type) {
+  std::vector<char> block(kBlock);
+  const int64_t size = BytesOf(type);
+  uint64_t state = 1;
+  for (int64_t i = 0; i + size <= kBlock; i += size) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double value = static_cast<double>(static_cast<int64_t>(state)) * 0x1p-63;
+    const float narrow = static_cast<float>(value);
+    const uint16_t half = type == Type::kBf16 ? Bf16FromFloat(narrow) : Fp16FromFloat(narrow);
+    const void* bytes = size == 8   ? static_cast<const void*>(&value)
+                        : size == 4 ? static_cast<const void*>(&narrow)
+                                    : static_cast<const void*>(&half);
+    std::memcpy(block.data() + i, bytes, static_cast<size_t>(size));
+  }
+  return block;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CublasLtTuner>> CublasLtTuner::Make(ComputeDevice* device) {
+  std::unique_ptr<CublasLtTuner> tuner(new CublasLtTuner(device));
+  WEFT_ASSIGN_OR_RETURN(tuner->stream_, device->NewStream(ComputeDevice::Priority::kNormal));
+  WEFT_ASSIGN_OR_RETURN(tuner->begin_, device->NewEvent(/*timed=*/true));
+  WEFT_ASSIGN_OR_RETURN(tuner->end_, device->NewEvent(/*timed=*/true));
+  return tuner;
+}
+
+absl::Status CublasLtTuner::Fill(void* to, int64_t bytes, Type type) {
+  const std::vector<char> block = RandomBlock(type);
+  char* destination = static_cast<char*>(to);
+  int64_t filled = std::min(bytes, kBlock);
+  WEFT_RETURN_IF_ERROR(device_->CopyNow(destination, block.data(), filled));
+  // Twice as much each time.
+  while (filled < bytes) {
+    const int64_t more = std::min(filled, bytes - filled);
+    WEFT_RETURN_IF_ERROR(device_->Copy(stream_, destination + filled, destination, more));
+    filled += more;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> CublasLtTuner::Measure(CublasLtProduct& product, cublasLtHandle_t handle,
+                                               const MatmulPointers& pointers, void* workspace,
+                                               int64_t workspace_bytes) {
+  constexpr int kRounds = 3, kRuns = 4;
+  void* native = device_->NativeStream(stream_);
+  int64_t least = 0;
+  for (int round = -1; round < kRounds; ++round) {
+    WEFT_RETURN_IF_ERROR(device_->Record(begin_, stream_));
+    for (int run = 0; run < kRuns; ++run) {
+      WEFT_RETURN_IF_ERROR(product.Run(handle, pointers, workspace, workspace_bytes, native));
+    }
+    WEFT_RETURN_IF_ERROR(device_->Record(end_, stream_));
+    WEFT_RETURN_IF_ERROR(device_->Synchronize(end_));
+    WEFT_ASSIGN_OR_RETURN(const int64_t begin, device_->TimeOf(begin_));
+    WEFT_ASSIGN_OR_RETURN(const int64_t end, device_->TimeOf(end_));
+    const int64_t each = std::max<int64_t>((end - begin) / kRuns, 1);
+    // The first round only warms up.
+    if (round >= 0 && (least == 0 || each < least)) least = each;
+  }
+  return least;
+}
+
+absl::StatusOr<CublasLtTuner::Best> CublasLtTuner::Fastest(const MatmulShape& shape, CublasLtProduct& product,
+                                                           cublasLtHandle_t handle,
+                                                           const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                                                           int64_t workspace_bytes) {
+  const MatmulShape& s = shape;
+  const int64_t a_bytes = Aligned(Extent(s.a, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.batch));
+  const int64_t b_bytes = Aligned(Extent(s.b, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.batch));
+  const int64_t y_bytes = Aligned(Extent(s.y, s.m, s.n, s.batch));
+  const int64_t bias_bytes = s.bias == Type::kNone ? 0 : Aligned(s.n * BytesOf(s.bias));
+  const absl::StatusOr<void*> memory = memory_.Get(stream_, workspace_bytes + a_bytes + b_bytes + y_bytes + bias_bytes);
+  if (absl::IsResourceExhausted(memory.status())) return Best();
+  WEFT_RETURN_IF_ERROR(memory.status());
+  char* const workspace = static_cast<char*>(*memory);
+  char* const a = workspace + workspace_bytes;
+  char* const b = a + a_bytes;
+  char* const y = b + b_bytes;
+  char* const bias = y + y_bytes;
+  WEFT_RETURN_IF_ERROR(Fill(a, a_bytes, s.a.type));
+  WEFT_RETURN_IF_ERROR(Fill(b, b_bytes, s.b.type));
+  WEFT_RETURN_IF_ERROR(device_->Clear(stream_, y, y_bytes));
+  if (bias_bytes > 0) WEFT_RETURN_IF_ERROR(Fill(bias, bias_bytes, s.bias));
+  const MatmulPointers pointers = {a, b, bias_bytes > 0 ? bias : nullptr, y};
+  Best best;
+  for (size_t i = 0; i < algorithms.size(); ++i) {
+    product.set_algorithm(algorithms[i]);
+    const absl::StatusOr<int64_t> time = Measure(product, handle, pointers, workspace, workspace_bytes);
+    // What cuBLASLt refuses is not the device's fault.
+    if (absl::IsUnimplemented(time.status())) continue;
+    WEFT_RETURN_IF_ERROR(time.status());
+    if (best.nanoseconds == 0 || *time < best.nanoseconds) best = {i, *time};
+  }
+  return best;
+}
+
+}  // namespace weft::cuda
