@@ -15,8 +15,8 @@ namespace weft {
 namespace {
 
 constexpr size_t kInputBytes = 64 << 10;
-// One peer's input at a time, so that the others have their turn.
-constexpr int64_t kReadAtOnce = 8 << 20;
+// One peer's input or output at a time, so that the others have their turn.
+constexpr int64_t kMoveAtOnce = 8 << 20;
 constexpr char kZeros[64 << 10] = {};
 
 }  // namespace
@@ -107,6 +107,7 @@ void TcpPeer::EndPart() {
 
 void TcpPeer::Write() {
   blocked_ = false;
+  int64_t moved = 0;
   while (open()) {
     iovec pieces[2];
     int count = 0;
@@ -128,6 +129,11 @@ void TcpPeer::Write() {
     } else {
       return;
     }
+    // The rest is for when the connection says, which it does at once, that it takes more.
+    if (moved >= kMoveAtOnce) {
+      blocked_ = true;
+      return;
+    }
     msghdr message = {};
     message.msg_iov = pieces;
     message.msg_iovlen = count;
@@ -141,6 +147,7 @@ void TcpPeer::Write() {
       // What it has sent before it ended is still to be read.
       return Read();
     }
+    moved += written;
     if (!part) {
       control_.erase(0, written);
       continue;
@@ -165,7 +172,7 @@ void TcpPeer::Lose() {
 }
 
 void TcpPeer::Read() {
-  for (int64_t read = 0; open() && read < kReadAtOnce;) {
+  for (int64_t read = 0; open() && read < kMoveAtOnce;) {
     // Long payloads go where they belong at once.
     if (payload_left_ > 0 && payload_to_ != nullptr && input_begin_ == input_end_) {
       const ssize_t got = recv(fd(), payload_to_, payload_left_, 0);
