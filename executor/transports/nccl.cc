@@ -88,7 +88,6 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     for (const NcclGroup& group : collective_groups_) {
       if (group.ranks.size() > 1 && communicators_.Find(group) < 0) groups.push_back(group);
     }
-    connected_ = true;
     WEFT_RETURN_IF_ERROR(Make(groups));
     for (auto& [key, group] : edges) {
       Edge& edge = edges_[key];
@@ -159,9 +158,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     }
     const auto known = std::find(collective_groups_.begin(), collective_groups_.end(), group);
     if (known != collective_groups_.end()) return static_cast<int>(known - collective_groups_.begin());
+    // Made by the next Connect, with all others, so that the order is that of all.
     collective_groups_.push_back(group);
-    // Made with all others where it can be, so that the order is that of all.
-    if (connected_ && group.ranks.size() > 1) WEFT_RETURN_IF_ERROR(Make({group}));
     return static_cast<int>(collective_groups_.size()) - 1;
   }
 
@@ -437,7 +435,6 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
   // Values keep their place once Connect has returned.
   absl::flat_hash_map<EdgeKey, Edge> edges_;
   std::vector<NcclGroup> collective_groups_;
-  bool connected_ = false;
 
   bool grouping_ = false;
   // Posted since BeginGroup, or the one that is being posted.

@@ -292,6 +292,10 @@ TEST(NcclTest, CollectivesOfItsOwn) {
       WEFT_ASSIGN_OR_RETURN(const int again, native.NewGroup(ranks, "data"));
       WEFT_ASSIGN_OR_RETURN(const int later, native.NewGroup(ranks, "tensor"));
       if (again != group || later == group) return absl::InternalError("groups are mixed up");
+      if (members > 1) {
+        EXPECT_THAT(std::string(native.Enqueue(later, {}, 0).message()), HasSubstr("'weft tensor' of ranks 0, 1"));
+      }
+      WEFT_RETURN_IF_ERROR(endpoint.Connect({}, {}));
       WEFT_ASSIGN_OR_RETURN(const int stream, gpu.NewStream(ComputeDevice::Priority::kNormal));
       const int64_t whole = kShare * members;
       void* memory[4];
