@@ -1,14 +1,9 @@
 // Whole training runs on the kernels of the CUDA backend, in their emulation: they learn what the CPU backend learns,
 // and plans have one loss there too, bit for bit.
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "executor/backend.h"
-#include "executor/backends/cuda/cuda_backend.h"
-#include "executor/backends/cuda/emulated_libraries.h"
-#include "executor/data.h"
-#include "executor/device.h"
+#include "executor/backends/cuda/emulated_backend.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
@@ -18,20 +13,9 @@
 namespace weft {
 namespace {
 
-const BackendEntry& Emulated() {
-  static const BackendEntry entry = {
-      "emulated",
-      [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> { return MakeHostDevice(); },
-      [](ComputeDevice* device, const BackendOptions& options) {
-        return cuda::MakeBackend(device, cuda::EmulatedLibraries(), options);
-      },
-      "kernels of the CUDA backend on the host"};
-  return entry;
-}
-
 RunOptions OnEmulation() {
   RunOptions options;
-  options.backend = &Emulated();
+  options.backend = &cuda::EmulatedBackend();
   return options;
 }
 
@@ -133,25 +117,16 @@ TEST(EmulatedCudaTest, ExactPlansHaveOneLoss) {
   }
 }
 
-absl::StatusOr<Outcome> TrainUnetOn(const UnetPlan& plan, RunOptions options) {
-  const absl::StatusOr<Program> program = CompileUnet(plan);
-  if (!program.ok()) return program.status();
-  const auto data = OpenData(DataOptionsOf(*program, TinyImagePath()));
-  if (!data.ok()) return data.status();
-  options.collect_weights = true;
-  const absl::StatusOr<RunResult> result = RunInProcess(*program, **data, options);
-  if (!result.ok()) return result.status();
-  return OutcomeOf(*result);
-}
-
 TEST(EmulatedCudaTest, AUnetLearnsWhatTheCpuLearns) {
   UnetPlan plan;
   plan.batch = 2;
   plan.steps = 2;
   plan.scale_shift = true;
-  const Outcome cpu = Must(TrainUnetOn(plan, {}), "cpu"), emulated = Must(TrainUnetOn(plan, OnEmulation()), "emulated");
+  const Outcome cpu = Must(TrainUnet(plan), "cpu"), emulated = Must(TrainUnet(plan, OnEmulation()), "emulated");
   ASSERT_EQ(cpu.losses.size(), 2u);
   ExpectClose(emulated, cpu, "emulated", 2e-5);
+  plan.pipe = 2;
+  ExpectSame(Must(TrainUnet(plan, OnEmulation()), plan.Name()), emulated, plan.Name());
 }
 
 }  // namespace

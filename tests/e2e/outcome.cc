@@ -61,10 +61,9 @@ std::string TinyImagePath() {
   return path;
 }
 
-absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan) {
+absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, RunOptions options) {
   WEFT_ASSIGN_OR_RETURN(const Program program, CompileUnet(plan));
   WEFT_ASSIGN_OR_RETURN(const auto data, OpenData(DataOptionsOf(program, TinyImagePath())));
-  RunOptions options;
   options.collect_weights = true;
   WEFT_ASSIGN_OR_RETURN(const RunResult result, RunInProcess(program, *data, options));
   return OutcomeOf(result);

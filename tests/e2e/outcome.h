@@ -34,7 +34,7 @@ absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, RunOptions options = {})
 
 // The same for a U-Net, on images that are written at the first call.
 std::string TinyImagePath();
-absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan);
+absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, RunOptions options = {});
 
 // Bit for bit.
 void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what);

@@ -92,6 +92,7 @@ class CudaBackend : public Backend {
         if (absl::IsResourceExhausted(status)) return status;
       }
     }
+    WEFT_RETURN_IF_ERROR(resources_.staging.Settle());
     return resources_.scratch.Settle();
   }
 

@@ -75,30 +75,40 @@ absl::Status KeptTables::Prepare(const std::vector<double>& key, int64_t bytes) 
   return absl::OkStatus();
 }
 
+absl::Status Staging::Fit(Slot& slot, int64_t bytes) {
+  if (slot.event < 0) {
+    WEFT_ASSIGN_OR_RETURN(slot.event, device_->NewEvent(false));
+  }
+  if (slot.bytes >= bytes) return absl::OkStatus();
+  const int64_t wanted = RoundUp(std::max(bytes, least_), 256);
+  WEFT_ASSIGN_OR_RETURN(slot.data, device_->Allocate(HOST, wanted));
+  slot.bytes = wanted;
+  return absl::OkStatus();
+}
+
+absl::Status Staging::Settle() {
+  if (least_ == 0) return absl::OkStatus();
+  for (Slot& slot : slots_) WEFT_RETURN_IF_ERROR(Fit(slot, least_));
+  return absl::OkStatus();
+}
+
 absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) {
   if (bytes == 0) return absl::OkStatus();
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % kSlots;
-  if (slot.event < 0) {
-    WEFT_ASSIGN_OR_RETURN(slot.event, device_->NewEvent(false));
-  } else {
-    // A device whose work waits for a rank that is gone never gets there.
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
-    while (true) {
-      WEFT_ASSIGN_OR_RETURN(const bool over, device_->Finished(slot.event));
-      if (over) break;
-      if (std::chrono::steady_clock::now() > deadline) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("the device has not taken ", kSlots, " uploads ago's bytes within 10 minutes"));
-      }
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  WEFT_RETURN_IF_ERROR(Fit(slot, 0));
+  // A device whose work waits for a rank that is gone never gets there.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+  while (true) {
+    WEFT_ASSIGN_OR_RETURN(const bool over, device_->Finished(slot.event));
+    if (over) break;
+    if (std::chrono::steady_clock::now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the device has not taken the bytes of the ", kSlots, " uploads before within 10 minutes"));
     }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  if (slot.bytes < bytes) {
-    const int64_t wanted = RoundUp(std::max(bytes, least_), 256);
-    WEFT_ASSIGN_OR_RETURN(slot.data, device_->Allocate(HOST, wanted));
-    slot.bytes = wanted;
-  }
+  WEFT_RETURN_IF_ERROR(Fit(slot, bytes));
   WEFT_RETURN_IF_ERROR(fill(slot.data));
   WEFT_RETURN_IF_ERROR(device_->Copy(stream, to, slot.data, bytes));
   return device_->Record(slot.event, stream);

@@ -76,16 +76,21 @@ class Staging {
 
   // Calls `fill` with pinned memory of so many bytes, then enqueues their copy to `to`.
   absl::Status Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill);
+  // Uploads are of so many bytes at most.
   void Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
+  // Allocates what is needed for uploads of as many bytes as were reserved.
+  absl::Status Settle();
 
  private:
-  // The host runs ahead of the device by a few repetitions at most; with more than this on their way it waits.
-  static constexpr int kSlots = 64;
+  // With more than this on their way the host waits. It can: work waits for work enqueued before only.
+  static constexpr int kSlots = 32;
   struct Slot {
     void* data = nullptr;
     int64_t bytes = 0;
     int event = -1;
   };
+  absl::Status Fit(Slot& slot, int64_t bytes);
+
   ComputeDevice* device_;
   int64_t least_ = 0;
   int next_ = 0;

@@ -1,6 +1,5 @@
 #include "executor/backends/cuda/conformance/machine.h"
-#include "executor/backends/cuda/cuda_backend.h"
-#include "executor/backends/cuda/emulated_libraries.h"
+#include "executor/backends/cuda/emulated_backend.h"
 #include "executor/backends/cuda/kernels/emulation.h"
 #include "proto/status.h"
 
@@ -8,8 +7,8 @@ namespace weft::cuda {
 
 absl::StatusOr<Machine> OpenMachine() {
   Machine machine;
-  machine.device = MakeHostDevice();
-  WEFT_ASSIGN_OR_RETURN(machine.backend, MakeBackend(machine.device.get(), EmulatedLibraries(), {}));
+  WEFT_ASSIGN_OR_RETURN(machine.device, EmulatedBackend().open({}));
+  WEFT_ASSIGN_OR_RETURN(machine.backend, EmulatedBackend().make(machine.device.get(), {}));
   machine.set_reversed = &emulation::SetReversed;
   return machine;
 }

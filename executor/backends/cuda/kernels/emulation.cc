@@ -1,10 +1,10 @@
 #include "executor/backends/cuda/kernels/emulation.h"
 
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "executor/backends/cuda/kernels/fiber.h"
@@ -50,7 +50,8 @@ class Machine {
   void WaitForBlock(Site site);
   uint64_t Exchange(uint64_t bits, int from, Site site);
   void* SharedBytes(int64_t first, int64_t bytes);
-  [[noreturn]] void Fail(const std::string& what);
+  // As printf. Nothing that has to be destroyed may be on the stack of the caller: it is not gone back to.
+  [[noreturn]] __attribute__((format(printf, 2, 3))) void Fail(const char* format, ...);
 
   bool running = false;
   bool reversed = false;
@@ -70,7 +71,7 @@ class Machine {
   int IdleWorker();
   // Leaves the running thread until it is ready again.
   void Pause(State state, Site site);
-  std::string Stuck() const;
+  void DescribeStuck();
 
   int64_t blocks_ = 0;
   int threads_ = 0;
@@ -89,15 +90,13 @@ class Machine {
   int done_ = 0;
   int current_ = -1;
   bool failed_ = false;
-  std::string message_;
+  char message_[1024] = {};
 };
 
 Machine& ThisThread() {
   thread_local Machine machine;
   return machine;
 }
-
-std::string Describe(Site site) { return std::string(site.file) + ":" + std::to_string(site.line); }
 
 void Machine::WorkerMain(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
@@ -130,7 +129,7 @@ int Machine::IdleWorker() {
   return workers_.back()->number;
 }
 
-std::string Machine::Stuck() const {
+void Machine::DescribeStuck() {
   const ThreadState* first = nullptr;
   int index = 0, waiting = 0;
   for (int i = 0; i < threads_; ++i) {
@@ -141,9 +140,10 @@ std::string Machine::Stuck() const {
       index = i;
     }
   }
-  return "threads wait for others that do not come: thread " + std::to_string(index) + " of block " +
-         std::to_string(block_) + " at " + Describe(first->site) + "; " + std::to_string(waiting) + " wait, " +
-         std::to_string(done_) + " of " + std::to_string(threads_) + " are done";
+  std::snprintf(
+      message_, sizeof(message_),
+      "threads wait for others that do not come: thread %d of block %lld at %s:%d; %d wait, %d of %d are done", index,
+      static_cast<long long>(block_), first->site.file, first->site.line, waiting, done_, threads_);
 }
 
 bool Machine::RunBlock() {
@@ -164,7 +164,7 @@ bool Machine::RunBlock() {
     }
     if (failed_) return false;
     if (!progress && done_ < threads_) {
-      message_ = Stuck();
+      DescribeStuck();
       failed_ = true;
       return false;
     }
@@ -193,7 +193,7 @@ cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, vo
   if (!failed_) return nullptr;
   // What is left half-way is not gone on with.
   workers_.clear();
-  return message_.c_str();
+  return message_;
 }
 
 void Machine::Pause(State state, Site site) {
@@ -210,9 +210,9 @@ void Machine::WaitForBlock(Site site) {
   if (at_barrier_ > 0) {
     for (int i = 0; i < threads_; ++i) {
       if (states_[i].state == State::kAtBarrier && !(states_[i].site == site)) {
-        Fail("threads of a block wait at different barriers: thread " + std::to_string(index) + " of block " +
-             std::to_string(block_) + " at " + Describe(site) + ", thread " + std::to_string(i) + " at " +
-             Describe(states_[i].site));
+        Fail("threads of a block wait at different barriers: thread %d of block %lld at %s:%d, thread %d at %s:%d",
+             index, static_cast<long long>(block_), site.file, site.line, i, states_[i].site.file,
+             states_[i].site.line);
       }
       if (states_[i].state == State::kAtBarrier) break;
     }
@@ -228,9 +228,8 @@ uint64_t Machine::Exchange(uint64_t bits, int from, Site site) {
   if (warp.waiting > 0) {
     for (int i = first; i < first + kWarp; ++i) {
       if (states_[i].state == State::kInWarp && !(states_[i].site == site)) {
-        Fail("lanes of a warp shuffle at different places: thread " + std::to_string(index) + " of block " +
-             std::to_string(block_) + " at " + Describe(site) + ", thread " + std::to_string(i) + " at " +
-             Describe(states_[i].site));
+        Fail("lanes of a warp shuffle at different places: thread %d of block %lld at %s:%d, thread %d at %s:%d", index,
+             static_cast<long long>(block_), site.file, site.line, i, states_[i].site.file, states_[i].site.line);
       }
     }
   }
@@ -249,19 +248,24 @@ uint64_t Machine::Exchange(uint64_t bits, int from, Site site) {
 
 void* Machine::SharedBytes(int64_t first, int64_t bytes) {
   if (first < 0 || bytes < 0 || first > shared_bytes_ - bytes) {
-    Fail("shared memory out of range: bytes " + std::to_string(first) + " to " + std::to_string(first + bytes) +
-         " of " + std::to_string(shared_bytes_));
+    Fail("shared memory out of range: bytes %lld to %lld of %lld", static_cast<long long>(first),
+         static_cast<long long>(first + bytes), static_cast<long long>(shared_bytes_));
   }
   return reinterpret_cast<char*>(shared_.data()) + first;
 }
 
-void Machine::Fail(const std::string& what) {
+void Machine::Fail(const char* format, ...) {
+  char text[sizeof(message_)];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
   // Outside a launch there is nobody to report to.
   if (!running) {
-    std::fprintf(stderr, "%s\n", what.c_str());
+    std::fprintf(stderr, "%s\n", text);
     std::abort();
   }
-  if (!failed_) message_ = what;
+  if (!failed_) std::memcpy(message_, text, sizeof(text));
   failed_ = true;
   while (true) workers_[states_[current_].fiber]->fiber->Yield();
 }
@@ -269,7 +273,7 @@ void Machine::Fail(const std::string& what) {
 }  // namespace
 
 void Fail(const char* what, int64_t value, int64_t limit) {
-  ThisThread().Fail(std::string(what) + ": " + std::to_string(value) + ", " + std::to_string(limit));
+  ThisThread().Fail("%s: %lld, %lld", what, static_cast<long long>(value), static_cast<long long>(limit));
 }
 
 void Thread::WaitForBlock(const char* file, int line) { ThisThread().WaitForBlock({file, line}); }

@@ -1,0 +1,148 @@
+#include "executor/backends/cuda/cuda_resources.h"
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "executor/backends/cuda/counting_device.h"
+#include "executor/deferred_device.h"
+#include "gtest/gtest.h"
+
+namespace weft::cuda {
+namespace {
+
+TEST(ScratchMemory, IsEachStreamsOwnAndGrows) {
+  CountingDevice device;
+  ScratchMemory scratch(&device);
+  void* a = scratch.Get(0, 1000).value();
+  void* b = scratch.Get(1, 1000).value();
+  EXPECT_NE(a, b);
+  EXPECT_EQ(scratch.Get(0, 5000).value(), a);
+  EXPECT_EQ(device.allocations(), 2);
+  const int64_t large = int64_t{1} << 20;
+  void* c = scratch.Get(0, large).value();
+  std::memset(c, 1, large);
+  EXPECT_EQ(scratch.Get(0, 1000).value(), c);
+  EXPECT_EQ(device.allocations(), 3);
+}
+
+TEST(ScratchMemory, OfTheFirstStreamIsAllocatedBeforehand) {
+  CountingDevice device;
+  ScratchMemory scratch(&device);
+  EXPECT_TRUE(scratch.Settle().ok());
+  EXPECT_EQ(device.allocations(), 0);
+  scratch.Reserve(300000);
+  scratch.Reserve(100);
+  EXPECT_TRUE(scratch.Settle().ok());
+  EXPECT_TRUE(scratch.Settle().ok());
+  EXPECT_EQ(device.allocations(), 1);
+  std::memset(scratch.Get(3, 10).value(), 1, 300000);
+  std::memset(scratch.Get(3, 300000).value(), 1, 300000);
+  EXPECT_EQ(device.allocations(), 1);
+  // Others get as much at once.
+  EXPECT_TRUE(scratch.Get(4, 10).ok());
+  EXPECT_TRUE(scratch.Get(4, 300000).ok());
+  EXPECT_EQ(device.allocations(), 2);
+}
+
+TEST(KeptTables, AreFoundByKeyAndStream) {
+  CountingDevice device;
+  KeptTables tables(&device);
+  const KeptTables::Table first = tables.Get(0, {1, 2}, 100).value();
+  EXPECT_FALSE(first.filled);
+  const KeptTables::Table again = tables.Get(0, {1, 2}, 100).value();
+  EXPECT_TRUE(again.filled);
+  EXPECT_EQ(again.data, first.data);
+  EXPECT_NE(tables.Get(1, {1, 2}, 100).value().data, first.data);
+  EXPECT_NE(tables.Get(0, {1, 3}, 100).value().data, first.data);
+  EXPECT_EQ(device.allocations(), 3);
+}
+
+TEST(KeptTables, ArePreparedOncePerKey) {
+  CountingDevice device;
+  KeptTables tables(&device);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(tables.Prepare({1}, 1000).ok());
+  EXPECT_TRUE(tables.Prepare({2}, 2000).ok());
+  EXPECT_EQ(device.allocations(), 2);
+  EXPECT_FALSE(tables.Get(5, {2}, 2000).value().filled);
+  EXPECT_FALSE(tables.Get(5, {1}, 1000).value().filled);
+  EXPECT_TRUE(tables.Get(5, {2}, 2000).value().filled);
+  EXPECT_EQ(device.allocations(), 2);
+}
+
+TEST(KeptTables, OldOnesMakeRoom) {
+  CountingDevice device;
+  KeptTables tables(&device);
+  std::set<void*> places;
+  for (double key = 0; key < 100; ++key) {
+    const KeptTables::Table table = tables.Get(0, {key}, 64).value();
+    EXPECT_FALSE(table.filled);
+    EXPECT_EQ(tables.Get(0, {key}, 64).value().data, table.data);
+    places.insert(table.data);
+  }
+  EXPECT_LE(places.size(), 16u);
+  // The newest are there, the first is not.
+  EXPECT_TRUE(tables.Get(0, {95}, 64).value().filled);
+  EXPECT_FALSE(tables.Get(0, {0}, 64).value().filled);
+}
+
+// More uploads than there is pinned memory for, to a device that takes its time.
+TEST(Staging, BytesAreNotReplacedBeforeTheyAreTaken) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    DeferredDevice device(seed);
+    Staging staging(&device);
+    const int streams[] = {device.NewStream(ComputeDevice::Priority::kNormal).value(),
+                           device.NewStream(ComputeDevice::Priority::kNormal).value()};
+    constexpr int kUploads = 300, kInts = 32;
+    auto* memory = static_cast<int32_t*>(device.Allocate(DEVICE, kUploads * kInts * 4).value());
+    for (int i = 0; i < kUploads; ++i) {
+      const int64_t bytes = 4 * (1 + i % kInts);
+      ASSERT_TRUE(staging
+                      .Upload(streams[i % 2], memory + i * kInts, bytes,
+                              [&](void* to) {
+                                for (int64_t j = 0; j < bytes / 4; ++j) static_cast<int32_t*>(to)[j] = 1000 * i + j;
+                                return absl::OkStatus();
+                              })
+                      .ok());
+    }
+    std::vector<int32_t> got(kUploads * kInts);
+    ASSERT_TRUE(device.CopyNow(got.data(), memory, kUploads * kInts * 4).ok());
+    for (int i = 0; i < kUploads; ++i) {
+      for (int j = 0; j < kInts; ++j)
+        ASSERT_EQ(got[i * kInts + j], j <= i % kInts ? 1000 * i + j : 0) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Staging, IsAllocatedBeforehand) {
+  CountingDevice device;
+  Staging staging(&device);
+  staging.Reserve(1000);
+  ASSERT_TRUE(staging.Settle().ok());
+  const int before = device.allocations();
+  EXPECT_GT(before, 0);
+  std::vector<char> to(1000);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(staging
+                    .Upload(0, to.data(), 1000,
+                            [&](void* memory) {
+                              std::memset(memory, i, 1000);
+                              return absl::OkStatus();
+                            })
+                    .ok());
+    EXPECT_EQ(to[999], i);
+  }
+  EXPECT_EQ(device.allocations(), before);
+}
+
+TEST(Staging, PassesOnWhatGoesWrong) {
+  CountingDevice device;
+  Staging staging(&device);
+  char to[8] = {};
+  const absl::Status status = staging.Upload(0, to, 8, [](void*) { return absl::NotFoundError("no data"); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(staging.Upload(0, to, 0, [](void*) { return absl::NotFoundError("not called"); }).ok());
+}
+
+}  // namespace
+}  // namespace weft::cuda
