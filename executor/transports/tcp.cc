@@ -71,7 +71,9 @@ class TcpEndpoint : public Endpoint {
         moved_.wait_for(lock, std::chrono::seconds(2),
                         [&] { return all([](const auto& peer) { return !peer->open() || peer->left(); }); });
       } else if (own_process_ && by_ != rank_) {
-        moved_.wait_for(lock, std::chrono::seconds(1), [&] { return !peers_[by_]->open(); });
+        // The launcher ends all when one exits with an error, so the one that says why goes first. Longer than a watchdog
+        // gives a rank that is stuck (executor/watchdog.h).
+        moved_.wait_for(lock, std::chrono::seconds(8), [&] { return !peers_[by_]->open(); });
       }
       stopping_ = true;
     }
@@ -133,6 +135,10 @@ class TcpEndpoint : public Endpoint {
     }
     if (!over()) Decide(rank_, status, /*tell=*/true);
     return by_ == rank_;
+  }
+
+  absl::Status AbortReason() override {
+    return aborted_.load(std::memory_order_acquire) ? reason_ : absl::OkStatus();
   }
 
   void Note(int64_t step, int32_t action) override {

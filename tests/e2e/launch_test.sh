@@ -118,6 +118,18 @@ start=$SECONDS
 [[ $? -eq 5 ]] || fail "exit status after a failure"
 expect_error "$dir/err" "rank 3, step 2, action 4 '.*': injected failure"
 (( SECONDS - start < limit )) || fail "a failure took $((SECONDS - start)) s"
+# One that is stuck in a kernel is named, not those that wait for it; its process ends all the same, with a report of each.
+for victim in 0 1; do
+  before=$SECONDS
+  "$run" run "$dir/p2d2.weft" --data "$text" --bootstrap=local --inject-failure $victim:2:2:stall --timeout 1.5 \
+    --fault-report "$dir/stall.json" > /dev/null 2> "$dir/err"
+  status=$?
+  [[ $status -eq 3 ]] || { cat "$dir/err"; fail "exit status $status of a stalled job"; }
+  (( SECONDS - before < 13 )) || fail "a stalled job took $((SECONDS - before)) s to end"
+  expect_error "$dir/err" "rank $victim, step 2, action 2 '.*' has run for more than 1.5 s"
+  for rank in 0 1 2 3; do [[ -s $dir/stall-$rank.json ]] || fail "no report of rank $rank"; done
+  rm -f "$dir"/stall-*.json
+done
 for victim in 0 2; do
   start=$SECONDS
   "$run" run "$dir/p2d2.weft" --data "$text" --bootstrap=local --inject-failure $victim:3:5:kill --fault-report none > /dev/null 2> "$dir/err"
