@@ -3,6 +3,7 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/cuda_heads.h"
 #include "executor/backends/cuda/kernels/attention_ops.h"
+#include "executor/backends/cuda/kernels/pairs_softmax.h"
 #include "proto/status.h"
 
 namespace weft::cuda {

@@ -1,7 +1,6 @@
-// Attention as ops of its own: products of any layout as tiles, softmax with a block per query and head.
+// Products of any layout as tiles.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/attention_ops.h"
-#include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/tile_product.h"
 
 namespace weft::cuda {
@@ -93,70 +92,6 @@ struct Clear {
   }
 };
 
-constexpr int kSoftmaxThreads = 128;
-
-struct Larger {
-  template <typename C>
-  WEFT_DEVICE C operator()(C a, C b) const {
-    return a < b ? b : a;
-  }
-};
-struct Plus {
-  template <typename C>
-  WEFT_DEVICE C operator()(C a, C b) const {
-    return a + b;
-  }
-};
-
-// A block per query and head, in the order of memory.
-template <typename C>
-struct Softmax {
-  static constexpr int kMaxThreads = kSoftmaxThreads;
-  PairsSoftmax args;
-
-  template <typename Thread>
-  WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t first = thread.block() * args.shape.sequence;
-    const int64_t query = Modulo(Divide(thread.block(), args.shape.heads), args.shape.sequence);
-    const int64_t end = args.causal ? query + 1 : args.shape.sequence;
-    const int64_t begin = args.causal && args.window > 0 ? Largest(int64_t{0}, end - args.window) : 0;
-    C most = C(-INFINITY);
-    for (int64_t j = begin + thread.index(); j < end; j += thread.count())
-      most = Largest(most, Load<C>(args.s, first + j));
-    most = BlockFold(thread, 0, most, Larger());
-    C sum = 0;
-    for (int64_t j = begin + thread.index(); j < end; j += thread.count())
-      sum += Exp(Load<C>(args.s, first + j) - most);
-    sum = BlockFold(thread, 0, sum, Plus());
-    const C inverse = C(1) / sum;
-    // A thread writes what it alone has read: s and p may be the same.
-    for (int64_t j = begin + thread.index(); j < end; j += thread.count()) {
-      Store<C>(args.p, first + j, Exp(Load<C>(args.s, first + j) - most) * inverse);
-    }
-    for (int64_t j = thread.index(); j < args.shape.sequence; j += thread.count()) {
-      if (j < begin || j >= end) Store<C>(args.p, first + j, C(0));
-    }
-  }
-};
-
-template <typename C>
-struct SoftmaxGradient {
-  static constexpr int kMaxThreads = kSoftmaxThreads;
-  PairsSoftmaxGradient args;
-
-  template <typename Thread>
-  WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t first = thread.block() * args.shape.sequence, end = first + args.shape.sequence;
-    C sum = 0;
-    for (int64_t e = first + thread.index(); e < end; e += thread.count())
-      sum += Load<C>(args.dp, e) * Load<C>(args.p, e);
-    sum = BlockFold(thread, 0, sum, Plus());
-    for (int64_t e = first + thread.index(); e < end; e += thread.count()) {
-      Store<C>(args.ds, e, Load<C>(args.p, e) * (Load<C>(args.dp, e) - sum));
-    }
-  }
-};
-
 // Calls f.template operator()<C>().
 template <typename F>
 Outcome WithCompute(bool in_double, F f) {
@@ -188,21 +123,6 @@ Outcome Launch(const GroupSums& args, void* stream) {
 
 Outcome Launch(const ClearHeads& args, void* stream) {
   return LaunchKernel(Clear{args}, args.shape.sequences * args.shape.sequence, 256, 0, stream);
-}
-
-Outcome Launch(const PairsSoftmax& args, void* stream) {
-  const int64_t blocks = args.shape.sequences * args.shape.sequence * args.shape.heads;
-  return WithCompute(args.in_double, [&]<typename C>() {
-    return LaunchKernel(Softmax<C>{args}, blocks, kSoftmaxThreads, kSoftmaxThreads * int64_t{sizeof(C)}, stream);
-  });
-}
-
-Outcome Launch(const PairsSoftmaxGradient& args, void* stream) {
-  const int64_t blocks = args.shape.sequences * args.shape.sequence * args.shape.heads;
-  return WithCompute(args.in_double, [&]<typename C>() {
-    return LaunchKernel(SoftmaxGradient<C>{args}, blocks, kSoftmaxThreads, kSoftmaxThreads * int64_t{sizeof(C)},
-                        stream);
-  });
 }
 
 }  // namespace weft::cuda

@@ -1,4 +1,4 @@
-// Attention as ops of its own: scores, their softmax, sums of values, and their backwards.
+// Products of attention as ops of its own: scores, sums of values, and their backwards.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_
 
@@ -46,24 +46,6 @@ struct ClearHeads {
   HeadPart part;
 };
 Outcome Launch(const ClearHeads& args, void* stream);
-
-// p (may be s) = softmax over the keys that query i sees: with `causal` those up to i, at most the last `window` of
-// them if it is not 0; 0 at the others.
-struct PairsSoftmax {
-  HeadShape shape;
-  bool in_double = false, causal = false;
-  int64_t window = 0;
-  Array s, p;
-};
-Outcome Launch(const PairsSoftmax& args, void* stream);
-
-// ds (may be dp) = p * (dp - sum of dp * p).
-struct PairsSoftmaxGradient {
-  HeadShape shape;
-  bool in_double = false;
-  Array dp, p, ds;
-};
-Outcome Launch(const PairsSoftmaxGradient& args, void* stream);
 
 }  // namespace weft::cuda
 

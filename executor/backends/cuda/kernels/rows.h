@@ -38,6 +38,18 @@ WEFT_DEVICE C BlockSum(Thread& thread, C x) {
   return total;
 }
 
+// The same of the largest.
+template <typename C, typename Thread>
+WEFT_DEVICE C BlockLargest(Thread& thread, C x) {
+  x = WarpLargest(thread, x);
+  const auto largest = thread.template Shared<C>(0, thread.warps());
+  thread.Sync();
+  if (thread.lane() == 0) largest[thread.warp()] = x;
+  thread.Sync();
+  for (int i = 0; i < thread.warps(); ++i) x = Largest(x, largest[i]);
+  return x;
+}
+
 // How rows are dealt to a grid.
 struct RowLayout {
   int threads = 0;
@@ -85,6 +97,10 @@ struct RowShare {
   template <typename C>
   WEFT_DEVICE C Sum(C x) const {
     return per_warp ? WarpSum(thread, x) : BlockSum(thread, x);
+  }
+  template <typename C>
+  WEFT_DEVICE C Most(C x) const {
+    return per_warp ? WarpLargest(thread, x) : BlockLargest(thread, x);
   }
   // First element of the thread's i-th eight.
   WEFT_DEVICE int64_t First(int i) const { return (static_cast<int64_t>(i) * team + place) * kBlock; }

@@ -1,0 +1,87 @@
+// Rows of all lengths, scores of all sizes, and places beyond what 32 bits count. Values:
+// conformance/attention_cases.cc.
+#include "executor/backends/cuda/kernels/pairs_softmax.cu"
+
+#include <cmath>
+#include <vector>
+
+#include "executor/backends/cuda/kernels/block_of_grid.h"
+
+namespace weft::cuda {
+namespace {
+
+// Large scores do not overflow; a score of -infinity is no probability.
+TEST(AttentionOpsTest, ScoresOfAllSizes) {
+  std::vector<float> s = {3e38f, 3e38f, -INFINITY, -3e38f};
+  PairsSoftmax softmax;
+  softmax.shape = {1, 4, 1, 1, 0};
+  std::vector<float> rows;
+  for (int i = 0; i < 4; ++i) rows.insert(rows.end(), s.begin(), s.end());
+  softmax.s = softmax.p = {rows.data(), Type::kFp32};
+  ASSERT_EQ(Launch(softmax, nullptr), nullptr);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(std::vector<float>(rows.begin() + 4 * i, rows.begin() + 4 * i + 4), (std::vector<float>{0.5, 0.5, 0, 0}));
+  }
+}
+
+// From rows that a warp holds to those that no block does.
+TEST(PairsSoftmaxTest, RowsOfAllLengths) {
+  for (const int64_t n : {1, 7, 512, 513, 1024, 1025, 8200, 16400}) {
+    PairsSoftmax args;
+    args.shape = {1, n, 1, 1, 0};
+    std::vector<float> s(n), p(n, -1), ds(n, -1);
+    for (int64_t i = 0; i < n; ++i) s[i] = static_cast<float>(i);
+    args.s = {s.data(), Type::kFp32};
+    args.p = {p.data(), Type::kFp32};
+    const RowLayout layout = RowLayout::Of(1, n);
+    // One row of the matrix.
+    ASSERT_EQ(layout.blocks, 1);
+    const auto run = [&](auto kernel) { RunBlock(kernel, 0, 1, layout.threads, kBlockSumBytes); };
+    if (layout.held == 2) run(Softmax<float, Type::kFp32, 2>{args, 1, layout.per_warp});
+    if (layout.held == 4) run(Softmax<float, Type::kFp32, 4>{args, 1, layout.per_warp});
+    if (layout.held == 0) run(Softmax<float, Type::kFp32, 0>{args, 1, layout.per_warp});
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double expected = std::exp(static_cast<double>(i - n + 1)) * (1 - std::exp(-1.0)) / (1 - std::exp(-n));
+      EXPECT_NEAR(p[i], expected, 1e-6) << n << " at " << i;
+      sum += p[i];
+    }
+    EXPECT_NEAR(sum, 1, 1e-5) << n;
+    PairsSoftmaxGradient gradient;
+    gradient.shape = args.shape;
+    gradient.dp = {s.data(), Type::kFp32};
+    gradient.p = {p.data(), Type::kFp32};
+    gradient.ds = {ds.data(), Type::kFp32};
+    if (layout.held == 2) run(SoftmaxGradient<float, Type::kFp32, 2>{gradient, 1, layout.per_warp});
+    if (layout.held == 4) run(SoftmaxGradient<float, Type::kFp32, 4>{gradient, 1, layout.per_warp});
+    if (layout.held == 0) run(SoftmaxGradient<float, Type::kFp32, 0>{gradient, 1, layout.per_warp});
+    double mean = 0, total = 0;
+    for (int64_t i = 0; i < n; ++i) mean += static_cast<double>(p[i]) * s[i];
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(ds[i], p[i] * (s[i] - mean), 1e-3 * (1 + std::abs(p[i] * (s[i] - mean)))) << n << " at " << i;
+      total += ds[i];
+    }
+    EXPECT_NEAR(total, 0, 1e-2) << n;
+  }
+}
+
+// 2^15 sequences of 512 positions with 16 heads: 1.4 * 10^11 scores.
+TEST(PairsSoftmaxTest, MoreElementsThan32BitsCount) {
+  constexpr int64_t kSequences = int64_t{1} << 15, kSequence = 512, kHeads = 16;
+  constexpr int64_t kRows = kSequences * kSequence * kHeads;
+  const SparseMemory s(kRows * kSequence * 2);
+  ASSERT_TRUE(s.good());
+  PairsSoftmax args;
+  args.shape = {kSequences, kSequence, kHeads, kHeads, 0};
+  args.causal = true;
+  args.s = args.p = {s.data<void>(), Type::kBf16};
+  s.data<uint16_t>()[kRows * kSequence - 1] = ToBf16(80.0f).bits;
+  const RowLayout layout = RowLayout::Of(kRows, kSequence);
+  ASSERT_TRUE(layout.per_warp && layout.held == 2);
+  RunBlock(Softmax<float, Type::kBf16, 2>{args, kRows, true}, layout.blocks - 1, layout.blocks, layout.threads,
+           kBlockSumBytes);
+  EXPECT_EQ(ToFloat(Bf16{s.data<uint16_t>()[kRows * kSequence - 1]}), 1);
+}
+
+}  // namespace
+}  // namespace weft::cuda
