@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -364,8 +365,11 @@ int Main(std::vector<std::string> args) {
   if (ReportedElsewhere(status)) return ExitStatusOf(status);
   if (RankFromLauncher().rank > 0 && !FailedInRun(status)) {
     // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the launcher ends the
-    // others before they repeat it. If it is wrong here only, it is said here.
-    for (int i = 0; i < 25 && !stop_requested; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // others before they repeat it. If it is wrong on some only, the lowest of them says it.
+    const int64_t pause_ms = 2500 + 50 * std::min(RankFromLauncher().rank, 40);
+    for (int64_t i = 0; i < pause_ms / 50 && !stop_requested; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
     if (stop_requested) return 1;
   }
   std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", std::string(status.message()).c_str());

@@ -29,7 +29,7 @@ constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
 // The others' time to notice that a rank has died and to say so, or that one has failed and said so itself; and to end
 // when they are asked to.
 constexpr int64_t kAfterDeath = 5 * kSecond;
-constexpr int64_t kAfterFailure = 3 * kSecond / 2;
+constexpr int64_t kAfterFailure = 3 * kSecond;
 constexpr int64_t kAfterRequest = 5 * kSecond / 2;
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int kMostRanks = 1024;
@@ -106,8 +106,8 @@ class Launcher {
       for (std::string& word : words) argv.push_back(word.data());
       argv.push_back(nullptr);
       execv("/proc/self/exe", argv.data());
-      const std::string text = absl::StrCat("weft run: --bootstrap=local: cannot start rank ", rank, ": ",
-                                            std::strerror(errno), "\n");
+      const std::string text =
+          absl::StrCat("weft run: --bootstrap=local: cannot start rank ", rank, ": ", std::strerror(errno), "\n");
       [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
       _exit(127);
     }
@@ -143,8 +143,9 @@ class Launcher {
                                           [](const Child& child) { return child.process > 0 && !child.ended; }));
   }
 
-  void Tell(int signal) {
-    for (const Child& child : children_) {
+  void Tell(int signal, int first = 0) {
+    for (int rank = first; rank < launch_.ranks; ++rank) {
+      const Child& child = children_[rank];
       if (child.process > 0 && !child.ended) kill(child.process, signal);
     }
   }
@@ -165,6 +166,8 @@ class Launcher {
       // That of a signal which was passed on surprises nobody.
       if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = rank;
       next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
+      // What has been said is not to be said again by others that have found the same. Rank 0 would answer.
+      if (!killed) Tell(SIGTERM, /*first=*/1);
     }
   }
 

@@ -48,6 +48,14 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     Wait(60);
     return 0;
   }
+  if (how == "rank 1 of two that would fail") {
+    signal(SIGTERM, [](int number) { seen_signal = number; });
+    if (rank == 1) return 7;
+    const int patience = rank == 0 ? 20 : 100;
+    for (int i = 0; i < patience && seen_signal == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::ofstream(absl::StrCat(argument, "/", rank)) << (seen_signal == 0 ? "says why" : "is silent");
+    return 8;
+  }
   if (how == "rank 1 is killed") {
     if (rank == 1) raise(SIGSEGV);
     Wait(60);
@@ -114,6 +122,14 @@ TEST(LaunchLocalTest, AFailureEndsTheOthersAndGivesTheStatus) {
   // It has said why itself.
   EXPECT_TRUE(outcome.messages.empty());
   EXPECT_LT(outcome.seconds, 10);
+}
+
+// What is wrong on several ranks is said by one: the others are told at once that it has been. Rank 0 is left alone.
+TEST(LaunchLocalTest, AFailureIsToldToTheOthers) {
+  const std::string folder = Folder();
+  EXPECT_EQ(Launch("rank 1 of two that would fail", folder).status, 7);
+  EXPECT_EQ(Contents(folder + "/2"), "is silent");
+  EXPECT_EQ(Contents(folder + "/0"), "says why");
 }
 
 TEST(LaunchLocalTest, ADeathOfWhichNobodyTellsIsTold) {

@@ -67,6 +67,20 @@ TEST(StoreTest, SetGetWaitAndBarrier) {
   for (std::thread& thread : ranks) thread.join();
 }
 
+// On the address that it was given, and no other of this machine.
+TEST(StoreTest, ServesOneAddressOnly) {
+  const auto server = StoreServer::Listen("127.0.0.2", 0, Options(1));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int64_t deadline = MonotonicNanoseconds() + int64_t{10} * 1000 * 1000 * 1000;
+  const SocketAddress own = (*server)->address();
+  EXPECT_EQ(own.Host(), "127.0.0.2");
+  EXPECT_TRUE(ConnectTo(own, deadline).ok());
+  EXPECT_TRUE(absl::IsUnavailable(ConnectTo((*ResolveHost("127.0.0.1", own.port()))[0], deadline).status()));
+  // And where it cannot, it says so.
+  EXPECT_THAT(std::string(StoreServer::Listen("192.0.2.1", 29500, Options(1)).status().message()),
+              HasSubstr("MASTER_ADDR=192.0.2.1, MASTER_PORT=29500: cannot listen on 192.0.2.1:29500: it is no address"));
+}
+
 TEST(StoreTest, ClientsMayComeBeforeTheServer) {
   const StoreOptions options = Options(1);
   int port = 0;
