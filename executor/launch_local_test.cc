@@ -50,7 +50,11 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
   }
   if (how == "rank 1 of two that would fail") {
     signal(SIGTERM, [](int number) { seen_signal = number; });
-    if (rank == 1) return 7;
+    if (rank == 2) std::ofstream(argument + "/ready") << "ready";
+    if (rank == 1) {
+      while (!std::ifstream(argument + "/ready").good()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return 7;
+    }
     const int patience = rank == 0 ? 20 : 100;
     for (int i = 0; i < patience && seen_signal == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::ofstream(absl::StrCat(argument, "/", rank)) << (seen_signal == 0 ? "says why" : "is silent");
