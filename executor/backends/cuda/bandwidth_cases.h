@@ -1,0 +1,43 @@
+// Steps whose time is that of their memory traffic, at sizes that no cache holds: what the kernels of the CUDA backend
+// are measured by.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_CASES_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_CASES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "executor/backend.h"
+#include "proto/program.pb.h"
+
+namespace weft::cuda {
+
+struct BandwidthOperand {
+  DType dtype = DTYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;
+  // Of INT32: values are below it; else all are 1.
+  int64_t below = 0;
+
+  int64_t Elements() const;
+  int64_t Bytes() const;
+};
+
+struct BandwidthCase {
+  // Kernel and types, e.g. "RMS_NORM bf16".
+  std::string name;
+  Step step;
+  std::vector<BandwidthOperand> in, out;
+  // Output i is input `in_place[i]`, -1: it is not.
+  std::vector<int> in_place;
+  StepContext context;
+
+  // Read and written, each operand once; one that is added to counts twice.
+  int64_t Bytes() const;
+};
+
+// For activations of rows x columns in bf16; `columns` is a multiple of 128, `rows` of 256.
+std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_CASES_H_
