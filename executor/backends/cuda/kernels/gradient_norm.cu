@@ -73,10 +73,11 @@ struct AddPieces {
 template <typename Way>
 Outcome LaunchNorm(const SumOfSquares& args, typename Way::Sum* norm, void* stream) {
   using Sum = typename Way::Sum;
-  auto* sums = static_cast<Sum*>(args.scratch);
   const int64_t pieces = PiecesOf(args.elements), bytes = int64_t{kThreads} * int64_t{sizeof(Sum)};
+  // Most tensors are small: one piece is the norm.
+  auto* sums = pieces == 1 ? norm : static_cast<Sum*>(args.scratch);
   const Outcome outcome = LaunchKernel(Pieces<Way>{args.x, args.elements, sums}, pieces, kThreads, bytes, stream);
-  if (outcome != nullptr) return outcome;
+  if (outcome != nullptr || pieces == 1) return outcome;
   return LaunchKernel(AddPieces<Way>{sums, pieces, norm}, 1, kThreads, bytes, stream);
 }
 
