@@ -65,6 +65,7 @@ class StoreClient {
 
   // This machine's address as the store sees it.
   absl::StatusOr<SocketAddress> local_address() const { return LocalAddress(socket_); }
+  int fd() const { return socket_.fd(); }
 
  private:
   StoreClient(Socket socket, std::string server) : socket_(std::move(socket)), server_(std::move(server)) {}

@@ -114,7 +114,7 @@ absl::StatusOr<TcpConnection> ConnectToRank(const Rendezvous& rendezvous, int pe
       return connection;
     }
     if (absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status)) return status;
-    if (MonotonicNanoseconds() >= deadline_ns) {
+    if (MonotonicNanoseconds() + std::chrono::nanoseconds(pause).count() >= deadline_ns) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", process.rank, " cannot reach ", server, ": ", std::string(status.message()),
                        "; ranks connect to each other on ports that the system chooses, so a firewall between the "
