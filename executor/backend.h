@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -76,6 +77,8 @@ struct BackendOptions {
   // null = it prepares as it goes.
   const Program* program = nullptr;
   int rank = 0;
+  // CUDA: how algorithms of matrix products are chosen: "off", "write FILE" or "read FILE".
+  std::string tuning = "off";
 };
 
 struct BackendEntry {

@@ -15,7 +15,7 @@ TEST(Backends, AreSortedAndFoundByName) {
   }
   const absl::Status status = FindBackend("gpu").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no backend 'gpu'; known: auto, cpu"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no backend 'gpu'; known: auto, cpu, cuda"));
 }
 
 TEST(Backends, AutoIsOneThatOpens) {
@@ -30,6 +30,20 @@ TEST(Backends, CpuRunsOnTheHostDevice) {
   ASSERT_TRUE(device.ok());
   EXPECT_FALSE((*device)->asynchronous());
   EXPECT_TRUE(cpu->make(device->get(), {}).ok());
+}
+
+// Where there is no GPU, or no CUDA in this build, it is listed all the same and says why in one line.
+TEST(Backends, CudaOpensOrSaysWhyNot) {
+  const BackendEntry* cuda = FindBackend("cuda").value();
+  const auto device = cuda->open({});
+  if (device.ok()) {
+    EXPECT_EQ((*device)->name(), "cuda");
+    return;
+  }
+  EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition) << device.status();
+  EXPECT_THAT(std::string(device.status().message()), testing::StartsWith("backend cuda: "));
+  EXPECT_THAT(std::string(device.status().message()), testing::Not(testing::HasSubstr("\n")));
+  EXPECT_EQ(FindBackend("auto").value()->name, "cpu");
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// The backend `cuda` of a program that was built where there is no CUDA toolkit: it is listed, and refuses.
+#include <memory>
+
+#include "executor/backend.h"
+
+namespace weft {
+namespace {
+
+absl::Status Absent() {
+  return absl::FailedPreconditionError(
+      "backend cuda: this program was built without a CUDA toolkit; build it where there is one (tools/setup says what "
+      "it finds), or run with --backend=cpu");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(const DeviceOptions& options) { return Absent(); }
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(ComputeDevice* device, const BackendOptions& options) {
+  return Absent();
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+// The backend `cuda` as the registry knows it: the GPU, CUDA's libraries on it, and the kernels.
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backend.h"
+#include "executor/backends/cuda/cublaslt_library.h"
+#include "executor/backends/cuda/cublaslt_matmul.h"
+#include "executor/backends/cuda/cuda_backend.h"
+#include "executor/backends/cuda/cuda_device.h"
+#include "executor/backends/cuda/cudnn_attention.h"
+#include "executor/backends/cuda/cudnn_session.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const BackendOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const cuda::TuningOptions tuning, cuda::ParseTuningOptions(options.tuning));
+  WEFT_ASSIGN_OR_RETURN(const cuda::CublasLt* lt, cuda::OpenCublasLt());
+  WEFT_RETURN_IF_ERROR(device->Use());
+  cuda::Libraries libraries;
+  const cuda::TuningDevice described = {device->architecture(), device->multiprocessors(), lt->version,
+                                        device->product()};
+  WEFT_ASSIGN_OR_RETURN(libraries.matmul, cuda::MakeCublasLtMatmul(lt, device, described, tuning));
+  WEFT_ASSIGN_OR_RETURN(const std::shared_ptr<cuda::CudnnSession> cudnn, cuda::CudnnSession::Open(device));
+  libraries.attention = cuda::MakeCudnnAttention(cudnn);
+  return libraries;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(const DeviceOptions& options) {
+  return cuda::CudaDevice::Open(options);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(ComputeDevice* device, const BackendOptions& options) {
+  cuda::CudaDevice* const gpu = cuda::AsCudaDevice(device);
+  if (gpu == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("the CUDA backend does not run on device '", device->name(), "'"));
+  }
+  WEFT_ASSIGN_OR_RETURN(cuda::Libraries libraries, OpenLibraries(gpu, options));
+  return cuda::MakeBackend(device, std::move(libraries), options);
+}
+
+}  // namespace weft
