@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "executor/fault_report.h"
 
 namespace weft {
@@ -34,6 +36,21 @@ FaultGuard::FaultGuard(const Program& program, const std::vector<std::unique_ptr
 }
 
 FaultGuard::~FaultGuard() = default;
+
+absl::Status FaultGuard::Located(size_t index, const absl::Status& status) {
+  const Rank& rank = ranks_[index];
+  const bool located = absl::StrContains(status.message(), "action ");
+  if (status.ok() || located || status.code() == absl::StatusCode::kDataLoss || !rank.endpoint->AbortReason().ok()) {
+    return status;
+  }
+  const std::vector<FlightRecorder::Entry> last = rank.flight.Last();
+  if (last.empty()) return status;
+  const std::string prefix = absl::StrCat("rank ", rank.endpoint->rank());
+  return absl::Status(
+      status.code(),
+      absl::StrCat(absl::StartsWith(status.message(), prefix) ? "" : absl::StrCat(prefix, ": "), status.message(),
+                   "; the last that it began is ", DescribeEntry(program_, rank.endpoint->rank(), last.back())));
+}
 
 void FaultGuard::Returned(size_t index, const absl::Status& status, bool first) {
   watchdog_->Returned(index);

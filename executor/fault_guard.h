@@ -27,10 +27,10 @@ struct FaultOptions {
   // Deadlines::Deadlines.
   bool generous_first = false;
   // Written per rank when the run fails (FaultFileOfRank); empty = nothing is.
-  std::string report_file;
+  std::string report_file = {};
   // The run has failed, and a rank of this process does not come back: the process cannot end in order. On another
   // thread; `told` if it is for this process to say why. Null: it goes on waiting.
-  std::function<void(const absl::Status& reason, bool told)> give_up;
+  std::function<void(const absl::Status& reason, bool told)> give_up = {};
 };
 
 class FaultGuard {
@@ -43,6 +43,9 @@ class FaultGuard {
   FlightRecorder* flight(size_t index) { return &ranks_[index].flight; }
   Deadlines* deadlines(size_t index) { return &ranks_[index].deadlines; }
 
+  // A failure of the rank, before it is told to the others: where it does not say in which action, with the last that
+  // the rank began. What another rank has failed for, and what is not about an action, stays as it is.
+  absl::Status Located(size_t index, const absl::Status& status);
   // The rank is back. `first`: it was the first to fail.
   void Returned(size_t index, const absl::Status& status, bool first);
   // Ok, or why a report could not be written.

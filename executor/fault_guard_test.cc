@@ -108,6 +108,29 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
   EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 1)), HasSubstr("\"end_ns\": null"));
 }
 
+TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  FaultGuard guard(program, endpoints, {});
+  const absl::Status cuda = absl::InternalError("cudaEventQuery: an illegal memory access was encountered");
+  // Before the first action there is no place.
+  EXPECT_EQ(guard.Located(1, cuda), cuda);
+  guard.flight(1)->Begin(1, 3);
+  EXPECT_EQ(
+      guard.Located(1, cuda).message(),
+      "rank 1: cudaEventQuery: an illegal memory access was encountered; the last that it began is step 3, action "
+      "4 'B'");
+  EXPECT_EQ(guard.Located(1, absl::InternalError("rank 1: NCCL communicator 'weft data' failed")).message(),
+            "rank 1: NCCL communicator 'weft data' failed; the last that it began is step 3, action 4 'B'");
+  for (const absl::Status& status :
+       {absl::OkStatus(), absl::InternalError("rank 1, step 3, action 0 'F': why"), absl::DataLossError("replicas")}) {
+    EXPECT_EQ(guard.Located(1, status), status);
+  }
+  // That of another rank.
+  endpoints[0]->Abort(cuda);
+  EXPECT_EQ(guard.Located(1, cuda), cuda);
+}
+
 TEST(FaultGuardTest, AnExitStatusPerCause) {
   EXPECT_EQ(ExitStatusOf(absl::OkStatus()), 0);
   EXPECT_EQ(ExitStatusOf(absl::OutOfRangeError("loss")), 1);

@@ -419,6 +419,7 @@ absl::StatusOr<RunResult> RunRanks(Shared& shared, const std::vector<std::unique
         run.status() = run.Run(epoch_ns);
       }
       if (!run.status().ok()) {
+        run.status() = guard.Located(i, run.status());
         const bool first = endpoints[i]->Abort(run.status());
         guard.Returned(i, run.status(), first);
         run.status().SetPayload(first ? kInRun : kElsewhere, absl::Cord("1"));
