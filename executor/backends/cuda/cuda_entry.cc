@@ -9,6 +9,7 @@
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/cuda_device.h"
 #include "executor/backends/cuda/cudnn_attention.h"
+#include "executor/backends/cuda/cudnn_convolution.h"
 #include "executor/backends/cuda/cudnn_session.h"
 #include "proto/status.h"
 
@@ -25,6 +26,7 @@ absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const Ba
   WEFT_ASSIGN_OR_RETURN(libraries.matmul, cuda::MakeCublasLtMatmul(lt, device, described, tuning));
   WEFT_ASSIGN_OR_RETURN(const std::shared_ptr<cuda::CudnnSession> cudnn, cuda::CudnnSession::Open(device));
   libraries.attention = cuda::MakeCudnnAttention(cudnn);
+  libraries.convolution = cuda::MakeCudnnConvolution(cudnn);
   return libraries;
 }
 

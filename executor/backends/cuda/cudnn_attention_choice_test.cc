@@ -94,13 +94,13 @@ TEST_F(CudnnAttentionTest, HasForwardAndDeterministicBackwardOfEveryModel) {
       const auto forward = ChooseAttentionForward(cudnn_, typed, target());
       ASSERT_TRUE(forward.ok()) << forward.status();
       EXPECT_EQ((*forward)->call.graph.operations(), 14);
-      EXPECT_TRUE((*forward)->engine.deterministic);
+      EXPECT_TRUE((*forward)->engine.deterministic());
       EXPECT_EQ((*forward)->slice.batch, shape.batch);
       const auto backward = ChooseAttentionBackward(cudnn_, typed, target());
       ASSERT_TRUE(backward.ok()) << backward.status();
       // Gradients of shared heads are added up: two operations more.
       EXPECT_EQ((*backward)->call.graph.operations(), shape.heads == shape.kv_heads ? 21 : 23);
-      EXPECT_TRUE((*backward)->engine.deterministic);
+      EXPECT_TRUE((*backward)->engine.deterministic());
       EXPECT_LE((*backward)->engine.workspace_bytes, kAttentionWorkspaceLimit);
       // What a Hopper GPU gives a block at most.
       EXPECT_LE((*backward)->engine.shared_memory_bytes, 232448);

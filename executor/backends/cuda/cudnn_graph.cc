@@ -1,9 +1,6 @@
 #include "executor/backends/cuda/cudnn_graph.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -24,8 +21,8 @@ absl::Status Get(const CudnnDescriptor& descriptor, cudnnBackendAttributeName_t 
       descriptor.cudnn()->BackendGetAttribute(descriptor.get(), name, type, 1, &count, value));
 }
 
-// Whether the engine of a configuration gives the same bits each time.
-absl::StatusOr<bool> IsDeterministic(const CudnnDescriptor& config) {
+// The notes on the engine of a configuration, as bits.
+absl::StatusOr<uint32_t> NotesOf(const CudnnDescriptor& config) {
   const Cudnn* cudnn = config.cudnn();
   WEFT_ASSIGN_OR_RETURN(CudnnDescriptor engine,
                         CudnnDescriptor::Make(cudnn, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine"));
@@ -39,7 +36,9 @@ absl::StatusOr<bool> IsDeterministic(const CudnnDescriptor& config) {
       cudnn->Error("reading the numerical notes of an engine",
                    cudnn->BackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)));
-  return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == notes + count;
+  uint32_t bits = 0;
+  for (int64_t i = 0; i < count; ++i) bits |= uint32_t{1} << notes[i];
+  return bits;
 }
 
 }  // namespace
@@ -284,9 +283,10 @@ absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& 
       int32_t shared = 0;
       WEFT_RETURN_IF_ERROR(
           Get(engine.config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, &engine.workspace_bytes));
-      WEFT_RETURN_IF_ERROR(Get(engine.config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, &shared));
-      engine.shared_memory_bytes = shared;
-      WEFT_ASSIGN_OR_RETURN(engine.deterministic, IsDeterministic(engine.config));
+      // Kernels that are not compiled at run time do not tell.
+      const absl::Status told = Get(engine.config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, &shared);
+      if (told.ok()) engine.shared_memory_bytes = shared;
+      WEFT_ASSIGN_OR_RETURN(engine.notes, NotesOf(engine.config));
       engines.push_back(std::move(engine));
     }
     if (!engines.empty()) return engines;
@@ -295,15 +295,18 @@ absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& 
       absl::StrCat("cuDNN has no engine for the graph ", name_, refused.empty() ? "" : ": ", refused));
 }
 
-absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit) {
-  std::vector<std::string> refused;
+absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit,
+                                              uint32_t refused) {
+  int64_t least = -1;
   for (CudnnEngine& engine : engines) {
-    if (engine.deterministic && engine.workspace_bytes <= workspace_limit) return std::move(engine);
-    refused.push_back(engine.deterministic ? absl::StrCat("one needs ", engine.workspace_bytes, " bytes of workspace")
-                                           : std::string("one is not deterministic"));
+    if (!engine.deterministic() || (engine.notes & refused) != 0) continue;
+    if (engine.workspace_bytes <= workspace_limit) return std::move(engine);
+    if (least < 0 || engine.workspace_bytes < least) least = engine.workspace_bytes;
   }
-  return absl::UnimplementedError(absl::StrCat("none of cuDNN's ", engines.size(), " engines is deterministic within ",
-                                               workspace_limit, " bytes of workspace: ", absl::StrJoin(refused, ", ")));
+  const std::string reason = least < 0 ? std::string("") : absl::StrCat(": the least that one needs is ", least);
+  return absl::UnimplementedError(absl::StrCat("none of cuDNN's ", engines.size(),
+                                               " engines is deterministic, of the precision asked for, and within ",
+                                               workspace_limit, " bytes of workspace", reason));
 }
 
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& target) {

@@ -43,9 +43,13 @@ struct CudnnTarget {
 struct CudnnEngine {
   CudnnDescriptor config;
   int64_t workspace_bytes = 0;
-  // Of one block.
+  // Of one block; 0 = not told.
   int64_t shared_memory_bytes = 0;
-  bool deterministic = true;
+  // What cuDNN says of its arithmetic: bit n is cudnnBackendNumericalNote_t n.
+  uint32_t notes = 0;
+
+  bool Has(cudnnBackendNumericalNote_t note) const { return (notes >> note & 1) != 0; }
+  bool deterministic() const { return !Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); }
 };
 
 // Ready to run.
@@ -116,9 +120,10 @@ class CudnnGraph {
   CudnnDescriptor graph_;
 };
 
-// The first that is deterministic and needs at most `workspace_limit` bytes of workspace. Unimplemented if there is
-// none, with what there was.
-absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit);
+// The first that is deterministic, has none of the notes `refused` (bits as in CudnnEngine), and needs at most
+// `workspace_limit` bytes of workspace. Unimplemented if there is none, with what there was.
+absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit,
+                                              uint32_t refused = 0);
 
 // Compiles the engine's kernels for the target, which takes up to a second.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& target);

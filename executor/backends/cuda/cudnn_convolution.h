@@ -1,0 +1,17 @@
+// FusedConvolution by cuDNN.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_H_
+
+#include <memory>
+
+#include "executor/backends/cuda/convolution.h"
+#include "executor/backends/cuda/cudnn_session.h"
+
+namespace weft::cuda {
+
+// Its answer to Has is that of ChooseConvolution, for the session's device.
+std::unique_ptr<FusedConvolution> MakeCudnnConvolution(std::shared_ptr<CudnnSession> session);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_H_

@@ -1,0 +1,42 @@
+// Which of cuDNN's engines runs a convolution.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_CHOICE_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_CHOICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/backends/cuda/convolution.h"
+#include "executor/backends/cuda/cudnn_graph.h"
+
+namespace weft::cuda {
+
+// Of workspace for one call.
+inline constexpr int64_t kConvolutionWorkspaceLimit = int64_t{256} << 20;
+
+// x and y are images with their channels last, the weight as it is published; cuDNN turns it as its kernels need it.
+struct ConvolutionGraph {
+  CudnnGraph graph;
+  CudnnGraph::Tensor x, weight, y;
+};
+// What is made is added to what is there if `accumulate`.
+ConvolutionGraph MakeConvolutionGraph(const Cudnn* cudnn, const ConvolutionShape& shape, ConvolutionPart part,
+                                      bool accumulate);
+
+// Why cuDNN is not asked for this shape; empty if it is.
+std::string UnsupportedConvolution(const ConvolutionShape& shape);
+
+struct ConvolutionChoice {
+  ConvolutionGraph call;
+  CudnnEngine engine;
+};
+// The best deterministic engine that keeps the precision: fp32 without TF32, sums in fp32, no transforms that lose
+// bits. Unimplemented, with the reason, if there is none: kernels of our own are for that.
+absl::StatusOr<std::unique_ptr<ConvolutionChoice>> ChooseConvolution(const Cudnn* cudnn, const ConvolutionShape& shape,
+                                                                     ConvolutionPart part, bool accumulate,
+                                                                     const CudnnTarget& target);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_CHOICE_H_
