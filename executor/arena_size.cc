@@ -18,12 +18,13 @@ ArenaSize ArenaOf(const Program& program, int64_t rank, bool evaluates) {
   return {std::max(training.device, e.device_arena_bytes()), std::max(training.host, e.host_arena_bytes())};
 }
 
-absl::Status CheckMachineMemory(const Program& program, bool evaluates, int64_t first_rank, int64_t ranks) {
+absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_host, int64_t first_rank,
+                                int64_t ranks) {
   const double machine = 1.0 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
   double needed = 0;
   for (int64_t rank = first_rank; rank < first_rank + ranks; ++rank) {
     const ArenaSize size = ArenaOf(program, rank, evaluates);
-    needed += static_cast<double>(size.device) + static_cast<double>(size.host);
+    needed += (on_host ? static_cast<double>(size.device) : 0) + static_cast<double>(size.host);
   }
   if (needed <= machine) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),

@@ -16,8 +16,10 @@ struct ArenaSize {
 // Evaluation works on the memory of training. A program that evaluates has an evaluation program.
 ArenaSize ArenaOf(const Program& program, int64_t rank, bool evaluates);
 
-// The ranks of this process must fit this machine, or the system would end the run without a word.
-absl::Status CheckMachineMemory(const Program& program, bool evaluates, int64_t first_rank, int64_t ranks);
+// Ranks that are on this machine must fit it, or the system would end the run without a word. `on_host`: what a program
+// calls memory of the device is this machine's; else it is a device's of its own, which is asked when it is taken.
+absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_host, int64_t first_rank,
+                                int64_t ranks);
 
 }  // namespace weft
 

@@ -44,6 +44,16 @@ TEST(ArenaSize, ArenasOfTrainingMustFit) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the arenas of 4 ranks take"));
 }
 
+// A device has memory of its own, which is not counted as the machine's.
+TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
+  Program program = TinyProgram();
+  program.mutable_templates(0)->set_device_arena_bytes(kTooMuch);
+  EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/true, 0, 4)));
+  EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4).ok());
+  program.mutable_templates(0)->set_host_arena_bytes(kTooMuch);
+  EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4)));
+}
+
 // Evaluation works on the same memory, which is as large as the larger of the two.
 TEST(ArenaSize, ArenasOfEvaluationMustFitWhereThereIsOne) {
   Program program = TinyProgram();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/arena_size.h"
 #include "executor/backend.h"
+#include "executor/bootstrap.h"
 #include "executor/channels.h"
 #include "executor/compute_slots.h"
 #include "executor/control.h"
@@ -463,10 +464,13 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   const bool one_process = entry->name == "inproc" || entry->name == "loopback";
   if (one_process && ranks > kMostThreads) {
     return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks, " ranks; transport '", entry->name,
-                                                   "' runs at most ", kMostThreads, " in one process, use 'mpi'"));
+                                                   "' runs at most ", kMostThreads,
+                                                   " in one process; --bootstrap=local starts one for each"));
   }
-  WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr,
-                                          one_process ? 0 : RankFromLauncher().rank % ranks, one_process ? ranks : 1));
+  const bool all_here = one_process || WantedBootstrap() == Bootstrap::kLocal;
+  const bool on_host = options.backend == nullptr || options.backend->name == "cpu";
+  WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr, on_host,
+                                          all_here ? 0 : RankFromLauncher().rank % ranks, all_here ? ranks : 1));
 
   // Rule P3.
   if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
