@@ -1,5 +1,6 @@
 #include "proto/validate_runtime.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -56,6 +57,10 @@ absl::Status ValidateKernels(const Runtime& runtime) {
       return BadField(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
                       absl::StrCat("0 or greater than from_compute_capability, ", form.from_compute_capability()));
     }
+    if (!(std::abs(form.workspace()) <= kLargestFactor)) {
+      return BadField(absl::StrCat(path, ".workspace"), form.workspace(),
+                      absl::StrCat("at least ", -kLargestFactor, " and at most ", kLargestFactor));
+    }
     if (!seen.insert({form.kernel(), form.from_compute_capability()}).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ".kernel = ", Quoted(form.kernel()),
@@ -91,9 +96,11 @@ absl::Status Validate(const Runtime& runtime) {
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.microbatch_seconds", runtime.host().microbatch_seconds()));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.step_seconds", runtime.host().step_seconds()));
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.tensor_pieces", runtime.tensor_pieces(), 0, 64));
+  WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.member_seconds", runtime.member_seconds()));
   const RuntimeMemory& memory = runtime.memory();
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.memory.reserved_bytes", memory.reserved_bytes(), 0, int64_t{1} << 50));
   WEFT_RETURN_IF_ERROR(CheckProbability("runtime.memory.fragmentation", memory.fragmentation()));
+  WEFT_RETURN_IF_ERROR(CheckFactor("runtime.memory.bytes_per_wide_gradient", memory.bytes_per_wide_gradient()));
   return CheckWithin("runtime.memory.block_bytes", memory.block_bytes(), 0, int64_t{1} << 30);
 }
 

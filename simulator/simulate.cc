@@ -24,6 +24,7 @@
 #include "simulator/rank_links.h"
 #include "simulator/runtime/as_run_by.h"
 #include "simulator/runtime/runtime_memory.h"
+#include "simulator/runtime/runtime_network.h"
 #include "simulator/runtime/runtime_steps.h"
 #include "simulator/simulate_runs.h"
 
@@ -131,7 +132,8 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
       return absl::Status(status.code(), absl::StrCat("to explain a run takes a trace of it; ", status.message()));
     }
   }
-  const std::unique_ptr<NetworkModel> network = network_entry->make(program.mesh(), cluster);
+  const std::unique_ptr<NetworkModel> network = NetworkUnder(options.runtime == nullptr ? plain : *options.runtime,
+                                                             program, network_entry->make(program.mesh(), cluster));
 
   WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
   std::optional<RankLinks> folded;

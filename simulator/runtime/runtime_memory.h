@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// fragmentation x planned bytes + what persistent buffers are rounded up to + reserved_bytes, of the rank with the
-// largest arena.
+// fragmentation x planned bytes + copies by element + what persistent buffers are rounded up to + reserved_bytes, of
+// the rank with the largest arena.
 int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 
 // Adds them to the report's device_bytes, which decide about `fits`.

@@ -25,6 +25,41 @@ TEST(RuntimeMemory, CountsTheLargestArena) {
   EXPECT_EQ(RuntimeBytes({}, Read<Runtime>("memory { reserved_bytes: 9 }")), 9);
 }
 
+TEST(RuntimeMemory, CopiesByElement) {
+  const Program program = Read<Program>(R"(
+    templates { device_arena_bytes: 1000
+                buffers { bytes: 100 persistent: true role: GRAD dtype: BF16 }
+                buffers { bytes: 40 persistent: true role: GRAD dtype: FP32 }
+                buffers { bytes: 80 persistent: true role: MOMENT1 dtype: FP32 } })");
+  EXPECT_EQ(RuntimeBytes(program, Read<Runtime>("memory { bytes_per_wide_gradient: 2 }")), 20);
+  // What is kept besides is scattered too.
+  EXPECT_EQ(RuntimeBytes(program, Read<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }")), 530);
+}
+
+TEST(RuntimeMemory, WorkspacesOfKernels) {
+  const Program program = Read<Program>(R"(
+    segments { values { shape: 10 shape: 8 } values { shape: 5 shape: 8 } values { shape: 4 }
+               steps { kernel: SWIGLU inputs: 1 inputs: 1 } steps { kernel: SWIGLU inputs: 0 }
+               steps { kernel: CROSS_ENTROPY inputs: 1 } steps { kernel: CROSS_ENTROPY inputs: 1 }
+               steps { kernel: CROSS_ENTROPY_PARTIAL inputs: 2 } }
+    templates { device_arena_bytes: 1000 body { segment: 0 operands: 0 } }
+    templates { device_arena_bytes: 1100 })");
+  const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Read<Runtime>(runtime)); };
+  // The largest SWIGLU; the loss of all samples. The second template has neither, and 100 bytes more.
+  EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 }"), 2 * 80 - 100);
+  EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 4 }"), 4 * 84 - 100);
+  EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: -4 }"), 0);
+  EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 1 }"), 0);
+  EXPECT_EQ(bytes("kernels { kernel: 'MATMUL' workspace: 9 }"), 0);
+  // Forms for several devices count once, and nothing takes more than there is.
+  EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 } "
+                  "kernels { kernel: 'SWIGLU' workspace: 2 from_compute_capability: 90 }"),
+            60);
+  Program alone = program;
+  alone.mutable_templates()->DeleteSubrange(1, 1);
+  EXPECT_EQ(RuntimeBytes(alone, Read<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
+}
+
 TEST(RuntimeMemory, DecidesAboutTheFit) {
   const Program program = Read<Program>("templates { device_arena_bytes: 1000 }");
   SimulationReport report;

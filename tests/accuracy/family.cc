@@ -16,7 +16,7 @@ constexpr Family kFamilies[] = {
     {"AxoNN-4D", "C", "axonn", false},
     {"Aleph Alpha layouts", "A", "aleph-alpha", false},
     {"BigScience BLOOM", "A", "bloom", true},
-    {"BigScience V100", "B", "megatron-deepspeed", false},
+    {"BigScience V100", "B", "megatron-deepspeed-2021", false},
     {"Chimera", "C", "megatron-2020", false},
     {"FlashAttention-2", "C", "megatron-core-blocking", false},
     {"Hanayo", "C", "megatron-2020", false},
@@ -25,7 +25,7 @@ constexpr Family kFamilies[] = {
     {"Korthikanti", "A", "megatron-2022", false},
     {"Llama 3 Table", "C", "megatron-core", false},
     {"MT-NLG", "B", "megatron-2020", false},
-    {"MegaScale", "A", "megascale", false},
+    {"MegaScale", "A", "megatron-2023", false},
     {"Megatron-Bridge", "B", "megatron-core", false},
     {"Megatron-Core", "B", "megatron-core", false},
     {"Megatron-LM 2020", "A", "megatron-2020", false},
@@ -66,10 +66,13 @@ const Family& FamilyOf(absl::string_view family) {
 
 std::string RuntimeOf(const Measurement& run) {
   std::string name(FamilyOf(run.family).runtime);
-  if (Mentions(run, "framework", "zero-3") || (run.plan.zero_stage == 3 && absl::StartsWith(name, "megatron-2020")) ||
-      (run.plan.zero_stage == 3 && name == "axonn")) {
-    name = "deepspeed";
-  }
+  if (Mentions(run, "framework", "zero-3") || (run.plan.zero_stage == 3 && name == "axonn")) name = "deepspeed";
+  // What these are beside is DeepSpeed of their time.
+  if (run.plan.zero_stage == 3 && (name == "megatron-2020" || name == "megatron-deepspeed-2021"))
+    name = "deepspeed-2021";
+  // BigScience compared DeepSpeed's pipeline with Megatron-LM's own.
+  if (name == "megatron-deepspeed-2021") name = Says(run, "framework", "Megatron") ? "megatron-2020" : "bloom";
+  if (Says(run, "framework", "MegaScale")) name = "megascale";
   const auto vary = [&name](absl::string_view suffix) {
     const std::string varied = absl::StrCat(name, suffix);
     if (FindInCatalog("runtimes", varied).ok()) name = varied;

@@ -70,6 +70,22 @@ TEST(Family, ARowMayNameAVariant) {
   run = Row("AxoNN-4D");
   run.extra["framework"] = "DeepSpeed ZeRO-3";
   EXPECT_EQ(RuntimeOf(run), "deepspeed");
+  run = Row("Megatron-LM SC21");
+  EXPECT_EQ(RuntimeOf(run), "megatron-2020");
+  run.plan.zero_stage = 3;
+  EXPECT_EQ(RuntimeOf(run), "deepspeed-2021");
+  run = Row("BigScience V100");
+  run.extra["framework"] = "DeepSpeed";
+  EXPECT_EQ(RuntimeOf(run), "bloom");
+  run.plan.zero_stage = 3;
+  EXPECT_EQ(RuntimeOf(run), "deepspeed-2021");
+  run = Row("BigScience V100");
+  run.extra["framework"] = "Megatron";
+  EXPECT_EQ(RuntimeOf(run), "megatron-2020");
+  run = Row("MegaScale");
+  EXPECT_EQ(RuntimeOf(run), "megatron-2023");
+  run.extra["framework"] = "MegaScale";
+  EXPECT_EQ(RuntimeOf(run), "megascale");
 }
 
 }  // namespace

@@ -88,6 +88,11 @@ Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
   if (const auto gigabytes = FirstNumber(words, R"(([0-9.]+) GB/s)"); rate == 0 && gigabytes) {
     return {1, *gigabytes * 1e9};
   }
+  // What was measured over all interfaces of a node, from the least to the most, goes before what they promise.
+  if (const auto least = FirstNumber(words, R"(measured all-reduce ([0-9.]+)-[0-9.]+ Gb/s)")) {
+    const auto most = FirstNumber(words, R"(measured all-reduce [0-9.]+-([0-9.]+) Gb/s)");
+    return {1, 0.5 * (*least + most.value_or(*least)) * 1e9 / 8, /*reached=*/true};
+  }
   if (!(rate > 0)) return {};
   const std::optional<double> cards = FirstNumber(words, R"(([0-9]+)x)");
   if (cards && *cards <= 64) return {static_cast<int64_t>(*cards), rate};
@@ -121,7 +126,7 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
   const Interfaces stated = ParseInterfaces(run.machine.inter_node_link, per_node);
   if (stated.bytes_per_second > 0) {
     cluster.set_nics_per_node(stated.per_node);
-    cluster.mutable_inter_node()->set_bytes_per_second(stated.bytes_per_second * kWireFraction);
+    cluster.mutable_inter_node()->set_bytes_per_second(stated.bytes_per_second * (stated.reached ? 1 : kWireFraction));
   } else if (cluster.nodes() > 1) {
     // As many interfaces per device as the catalog's machine has.
     const int64_t scaled = base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node());

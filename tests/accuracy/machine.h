@@ -18,10 +18,12 @@ namespace weft {
 absl::StatusOr<std::string> CatalogMachineOf(absl::string_view gpu);
 
 // Interfaces of a node as sources word them: "8x200 Gb/s HDR InfiniBand per node", "400 Gb/s RDMA per GPU",
-// "12.5 GB/s". Bytes per second of one interface as specified; 0 = it is not stated.
+// "12.5 GB/s", "Omni-Path (measured all-reduce 23-55 Gb/s)". Bytes per second of one interface as specified, or as
+// `reached`; 0 = it is not stated.
 struct Interfaces {
   int64_t per_node = 0;
   double bytes_per_second = 0;
+  bool reached = false;
 };
 Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node);
 

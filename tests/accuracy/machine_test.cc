@@ -45,6 +45,10 @@ TEST(Interfaces, AsSourcesWordThem) {
   expect("2 Tb/s RoCE per node", 8, 31.25e9);
   expect("400 Gb/s RDMA per GPU", 8, 50e9);
   expect("12.5 GB/s (peak, per the paper)", 1, 12.5e9);
+  // What was measured, as it is.
+  expect("Omni-Path (nominal 400 Gb/s per node; measured all-reduce 20-60 Gb/s)", 1, 5e9);
+  EXPECT_TRUE(ParseInterfaces("Omni-Path (measured all-reduce 20-60 Gb/s)", 4).reached);
+  EXPECT_FALSE(ParseInterfaces("2x100 Gb/s", 4).reached);
   expect("RoCE RDMA", 0, 0);
   expect("", 0, 0);
   expect("0 Gb/s", 0, 0);

@@ -49,7 +49,18 @@ absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, 
 }
 
 // What the run says of its runtime's switches.
-void SetSwitches(const Measurement& run, Runtime* runtime) {
+void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runtime) {
+  // MegaScale's table 3 adds one thing after another to Megatron-LM.
+  if (const int64_t step = CumulativeStep(run); step > 0) {
+    const Runtime& last = runtimes.at("megascale");
+    if (step >= 4) runtime->set_tensor_pieces(last.tensor_pieces());
+    if (step >= 5) runtime->mutable_plan()->set_transfer_placement(last.plan().transfer_placement());
+    if (step >= 6) {
+      runtime->set_sums_under_backward(last.sums_under_backward());
+      runtime->set_gathers_under_forward(last.gathers_under_forward());
+    }
+    if (step >= 7) *runtime->mutable_kernels() = last.kernels();
+  }
   const auto overlap = run.extra.find("tp_overlap");
   if (overlap == run.extra.end()) return;
   const bool on = absl::StartsWithIgnoreCase(overlap->second, "true");
@@ -87,7 +98,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   Measurement run = stated;
   CompleteSizes(&run, &made.assumptions);
   made.runtime = runtimes.at(RuntimeOf(run));
-  SetSwitches(run, &made.runtime);
+  SetSwitches(run, runtimes, &made.runtime);
   WEFT_ASSIGN_OR_RETURN(RunPlan plan, PlanOf(run, made.runtime, &made.assumptions));
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model, ModelOf(run, made.runtime, &made.assumptions));
   WEFT_ASSIGN_OR_RETURN(made.machine, CatalogMachineOf(run.machine.gpu));

@@ -93,6 +93,25 @@ TEST(Predict, SwitchesOfARowReachItsRuntime) {
   EXPECT_EQ(on->runtime.tensor_pieces(), 4);
 }
 
+TEST(Predict, StepsOfAnAblationAddUp) {
+  const Known known = Load();
+  Measurement run = SmallRun();
+  run.family = "MegaScale";
+  const auto at = [&](const char* step) {
+    run.extra["cumulative_step"] = step;
+    absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->runtime : Runtime();
+  };
+  EXPECT_EQ(at("3").tensor_pieces(), 0);
+  EXPECT_EQ(at("3").plan().transfer_placement(), DEFERRED);
+  EXPECT_GT(at("4").tensor_pieces(), 1);
+  EXPECT_EQ(at("5").plan().transfer_placement(), EARLY);
+  EXPECT_FALSE(at("5").sums_under_backward());
+  EXPECT_TRUE(at("6").sums_under_backward());
+  EXPECT_GT(at("7").kernels_size(), at("6").kernels_size());
+}
+
 TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
   const Known known = Load();
   Measurement run = SmallRun();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/graph_builder.h"
@@ -16,7 +17,7 @@ namespace weft {
 namespace {
 
 struct Sizes {
-  int64_t layers = 0, width = 0, heads = 0, kv_heads = 0, inner = 0, vocabulary = 0, sequence = 0;
+  int64_t layers = 0, width = 0, heads = 0, kv_heads = 0, inner = 0, vocabulary = 0, sequence = 0, window = 0;
 };
 
 absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_view name) {
@@ -78,8 +79,9 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
   rope.set_base(10000);
   OpAttributes attention;
   attention.set_heads(s.heads);
-  attention.set_kv_heads(s.kv_heads);
+  if (s.kv_heads != s.heads) attention.set_kv_heads(s.kv_heads);
   attention.set_causal(true);
+  attention.set_window(s.window);
   const std::string table = b.Weight("embed.weight", {s.vocabulary, s.width}, init);
   b.HasVocabularyRows();
   std::string x = b.Op("embed", "embedding", {b.Op("tokens", "tokens", {}), table});
@@ -87,10 +89,15 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
     b.NextLayer();
     const std::string h = absl::StrCat("h.", block, ".");
     const std::string normed = norm(h + "norm_1", x);
-    const std::string q = b.Op(h + "q_rope", "rope", {linear(h + "q", normed, s.width, s.width, init)}, rope);
-    const std::string k = b.Op(h + "k_rope", "rope", {linear(h + "k", normed, s.width, kv_width, init)}, rope);
-    const std::string v = linear(h + "v", normed, s.width, kv_width, init);
-    const std::string heads = b.Op(h + "attention", "attention", {q, k, v}, attention);
+    std::vector<std::string> inputs;
+    if (s.kv_heads == s.heads) {
+      inputs = {linear(h + "qkv", normed, s.width, 3 * s.width, init)};
+    } else {
+      inputs = {b.Op(h + "q_rope", "rope", {linear(h + "q", normed, s.width, s.width, init)}, rope),
+                b.Op(h + "k_rope", "rope", {linear(h + "k", normed, s.width, kv_width, init)}, rope),
+                linear(h + "v", normed, s.width, kv_width, init)};
+    }
+    const std::string heads = b.Op(h + "attention", "attention", inputs, attention);
     const std::string middle =
         b.Op(h + "attention_sum", "add", {x, linear(h + "o", heads, s.width, s.width, residual)});
     const std::string wide = linear(h + "up", parallel ? normed : norm(h + "norm_2", middle), s.width, s.inner, init);
@@ -134,6 +141,12 @@ void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
   if (!model.ffn_hidden) assume(&model.ffn_hidden, 4 * width, "columns between");
 }
 
+int64_t CumulativeStep(const Measurement& run) {
+  const auto found = run.extra.find("cumulative_step");
+  int64_t step = 0;
+  return found != run.extra.end() && absl::SimpleAtoi(found->second, &step) && step > 0 ? step : 0;
+}
+
 absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions) {
   const Measurement::Model& model = run.model;
@@ -153,8 +166,12 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtim
   if (llama) {
     return ImportHuggingFaceConfig(LlamaConfig(s, absl::StrContains(model.kind, "tied")), run.id);
   }
-  const bool parallel = absl::StrContains(model.kind, "parallel block");
-  if (parallel) assumptions->push_back("attention over the whole sequence");
+  const int64_t step = CumulativeStep(run);
+  const bool parallel = absl::StrContains(model.kind, "parallel block") || step >= 2;
+  if (absl::StrContains(model.kind, "sliding window") || step >= 3) {
+    s.window = std::max<int64_t>(1, s.sequence / 2);
+    assumptions->push_back(absl::StrCat("attention to ", s.window, " tokens"));
+  }
   if (s.kv_heads == s.heads && !parallel) return ImportHuggingFaceConfig(Gpt2Config(s, runtime.dropout()), run.id);
   if (s.heads % s.kv_heads != 0 || s.width % s.heads != 0 || s.width / s.heads % 2 != 0 || s.layers > 10000) {
     return absl::InvalidArgumentError(

@@ -19,6 +19,10 @@ inline constexpr int64_t kUsualSequence = 2048;
 // four times as wide.
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions);
 
+// Which step of MegaScale's table 3 the run is (2: parallel blocks, 3: a sliding window, then changes of the runtime);
+// 0 = none.
+int64_t CumulativeStep(const Measurement& run);
+
 // InvalidArgument says why weft cannot express the model: experts, a size that is not stated, ...
 absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions);

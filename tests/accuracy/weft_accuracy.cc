@@ -85,7 +85,7 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
   prediction.seconds = report.iteration_seconds();
   int64_t bytes = report.planned_bytes();
   if (FamilyOf(run.family).reserved) {
-    bytes += RuntimeBytes(compiled.program, compiled.runtime) - compiled.runtime.memory().reserved_bytes();
+    bytes += RuntimeBytes(compiled.program, compiled.runtime);
   }
   prediction.bytes = static_cast<double>(bytes);
   prediction.fits = report.fits();

@@ -1,0 +1,20 @@
+// Collectives over replicas and transfers between stages as a framework calls them: tensor by tensor, with what its
+// host does for each member, in parts.
+#ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
+#define WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
+
+#include <memory>
+
+#include "proto/program.pb.h"
+#include "proto/runtime.pb.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+
+// `network` itself if the runtime does as programs say. `runtime` and `program` must outlive the model.
+std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program& program,
+                                           std::unique_ptr<NetworkModel> network);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
