@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-// A collective takes 1 us and its bytes in ns.
+// A collective takes 1 us and a ns for each byte.
 class FakeNetwork : public NetworkModel {
  public:
   absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t bytes) const override {
@@ -106,7 +106,7 @@ TEST(RuntimeNetwork, TransfersInParts) {
 }
 
 TEST(RuntimeNetwork, IsTheNetworkWhereARuntimeAddsNothing) {
-  const Asked asked("");
+  const Asked asked("name: 'plain'");
   auto fake = std::make_unique<FakeNetwork>();
   const NetworkModel* address = fake.get();
   EXPECT_EQ(NetworkUnder(asked.runtime, asked.program, std::move(fake)).get(), address);

@@ -57,6 +57,30 @@ TEST(RunModel, SizesBecomeParameters) {
   EXPECT_EQ(parameters(grouped), 3 * (3 * d * d + 2 * d * f + 4 * d) + 2 * v * d + 2 * d);
 }
 
+TEST(RunModel, StepsOfAnAblation) {
+  Measurement run = MakeRun("dense-gpt");
+  std::vector<std::string> assumptions;
+  EXPECT_EQ(CumulativeStep(run), 0);
+  run.extra["cumulative_step"] = "2";
+  EXPECT_EQ(CumulativeStep(run), 2);
+  const auto windows = [&] {
+    std::vector<int64_t> found;
+    const auto graph = ModelOf(run, Runtime(), &assumptions);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    for (const GraphOp& op : graph->ops()) {
+      if (op.kind() == "attention") found.push_back(op.attributes().window());
+    }
+    return found;
+  };
+  EXPECT_THAT(windows(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(assumptions, testing::IsEmpty());
+  run.extra["cumulative_step"] = "3";
+  EXPECT_THAT(windows(), ElementsAre(64, 64, 64));
+  EXPECT_THAT(assumptions, ElementsAre("attention to 64 tokens"));
+  run.extra["cumulative_step"] = "-1";
+  EXPECT_EQ(CumulativeStep(run), 0);
+}
+
 TEST(RunModel, SizesThatFollowFromOthers) {
   std::vector<std::string> assumptions;
   Measurement run = MakeRun("dense-gpt");
