@@ -15,7 +15,7 @@ struct RecordedEvent {
   int32_t action;
   int32_t step;
   int32_t stream;
-  int64_t ready_ns, start_ns, end_ns, finish_ns;
+  int64_t ready_ns = 0, start_ns = 0, end_ns = 0, finish_ns = 0;
 };
 
 class EventRecorder {

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/device_run.h"
 #include "executor/event_recorder.h"
 #include "executor/learning_rate.h"
 #include "executor/posted_transfers.h"
 #include "executor/prepared_program.h"
+#include "executor/program_edges.h"
 #include "executor/rank_note.h"
 #include "executor/repetition_votes.h"
 #include "executor/step_results.h"
@@ -23,6 +26,10 @@ namespace weft {
 namespace {
 
 constexpr auto kLongestSleep = std::chrono::milliseconds(200);
+// While an asynchronous device works: an eighth of what has been waited already, within these.
+constexpr auto kShortestLook = std::chrono::microseconds(10);
+constexpr auto kLongestLook = std::chrono::milliseconds(1);
+constexpr uint32_t kStepsBetweenLooks = 64;
 
 }  // namespace
 
@@ -40,24 +47,37 @@ class Interpreter::Impl {
         streams_(*prepared_),
         transfers_(*prepared_, *endpoint) {}
 
-  // Runs `count` more repetitions of a list.
+  // Before anything is run.
+  absl::Status Prepare(ComputeDevice& device) {
+    if (!device.asynchronous()) return absl::OkStatus();
+    if (options_.slots != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("compute slots on device '", device.name(), "'"));
+    }
+    WEFT_RETURN_IF_ERROR(ConnectEdges(*prepared_, endpoint_));
+    WEFT_ASSIGN_OR_RETURN(device_, DeviceRun::Create(*prepared_, device, results_, events_));
+    return absl::OkStatus();
+  }
+
+  // Runs `count` more repetitions of a list, to their end.
   absl::StatusOr<int64_t> RunList(ActionList list, int64_t first_step, int64_t count) {
     first_repetition_ = list == kBodyList ? body_repetitions_ : list == kEpilogueList ? epilogues_++ : 0;
     const int64_t end = first_repetition_ + count;
-    const double* loss_scale = prepared_->figures.loss_scale;
-    results_.Begin(list, first_step, first_repetition_, count, loss_scale != nullptr ? *loss_scale : 0);
+    WEFT_ASSIGN_OR_RETURN(const double loss_scale, LossScale());
+    results_.Begin(list, first_step, first_repetition_, count, loss_scale);
     if (list == kBodyList) left_.assign(count, ActionsOfBody());
     // Of several epilogues (rule P15) the first.
     tracing_ = options_.trace_repetitions > 0 && (list != kEpilogueList || first_repetition_ == 0);
     if (tracing_) {
       const int64_t traced = list == kBodyList ? options_.trace_repetitions - first_repetition_ : 1;
-      events_.Reserve(std::clamp<int64_t>(traced, 0, count) * prepared_->steps_of_list[list]);
+      traced_ = std::clamp<int64_t>(traced, 0, count);
+      events_.Reserve(traced_ * prepared_->steps_of_list[list]);
     }
+    if (device_ != nullptr) WEFT_RETURN_IF_ERROR(device_->Begin(list, first_repetition_, tracing_ ? traced_ : 0));
     streams_.Begin(list, first_repetition_, body_repetitions_);
     transfers_.Begin();
     queue_ = prepared_->backward_queue < 0 ? 0 : -1;
     votes_.Begin(list == kBodyList && options_.stop != nullptr, first_repetition_, end);
-    streams_.Allow(votes_.allowed());
+    Allow();
     steps_left_ = prepared_->steps_of_list[list] * count;
     WEFT_RETURN_IF_ERROR(Drive());
     const int64_t ran = votes_.end() - first_repetition_;
@@ -72,7 +92,7 @@ class Interpreter::Impl {
   absl::StatusOr<bool> VoteNow() {
     StopVote& vote = votes_.vote();
     WEFT_RETURN_IF_ERROR(vote.Start());
-    const int64_t start = MonotonicNanoseconds();
+    int64_t start = MonotonicNanoseconds();
     while (true) {
       WEFT_ASSIGN_OR_RETURN(const bool done, vote.Advance());
       if (done) return vote.stop();
@@ -96,11 +116,55 @@ class Interpreter::Impl {
     return count;
   }
 
+  // A dynamic loss scale as it is now.
+  absl::StatusOr<double> LossScale() const {
+    if (device_ != nullptr) return device_->LossScaleNow();
+    const double* scale = prepared_->figures.loss_scale;
+    return scale != nullptr ? *scale : 0;
+  }
+
+  // How far the streams may go.
+  void Allow() {
+    streams_.Allow(device_ != nullptr ? std::min(votes_.allowed(), device_->allowed()) : votes_.allowed());
+  }
+
+  // Whether the times of a repetition's steps are wanted.
+  bool Traces(int64_t repetition) const {
+    return tracing_ && (streams_.list() != kBodyList || repetition < options_.trace_repetitions);
+  }
+
+  bool Busy() const { return steps_left_ > 0 || votes_.open() || (device_ != nullptr && !device_->all_over()); }
+
+  // Sleeps until something may have happened; whether this rank's transfers have got on.
+  absl::StatusOr<bool> Sleep(int64_t quiet_since) {
+    std::chrono::nanoseconds longest = kLongestSleep;
+    if (device_ != nullptr) {
+      // The device does not call: it is looked at again and again.
+      const std::chrono::nanoseconds waited(MonotonicNanoseconds() - quiet_since);
+      longest = std::clamp<std::chrono::nanoseconds>(waited / 8, kShortestLook, kLongestLook);
+    }
+    return endpoint_.WaitForProgress(longest);
+  }
+
+  // What has ended on the device; whether anything has.
+  absl::StatusOr<bool> LookAtDevice() {
+    if (device_ == nullptr) return false;
+    WEFT_ASSIGN_OR_RETURN(const bool any, device_->Look());
+    if (any) {
+      // Repetitions may begin, verdicts may be known.
+      unblocked_ = true;
+      Allow();
+      const bool first_is_over = streams_.list() == kBodyList && device_->over() > first_repetition_;
+      if (options_.deadlines != nullptr && first_is_over) options_.deadlines->FirstIsOver();
+    }
+    return any;
+  }
+
   absl::Status Drive() {
     // 0: something happened since the last look at the clock.
     int64_t quiet_since = 0;
     bool news = true;
-    while (steps_left_ > 0 || votes_.open()) {
+    while (Busy()) {
       bool progress = false;
       if (votes_.voting()) {
         WEFT_ASSIGN_OR_RETURN(progress, AdvanceVote());
@@ -115,14 +179,19 @@ class Interpreter::Impl {
       }
       WEFT_ASSIGN_OR_RETURN(const bool computed, AdvanceCompute());
       progress |= computed;
+      // A device that is fed without a pause is looked at now and then.
+      if (!progress || ++since_look_ % kStepsBetweenLooks == 0) {
+        WEFT_ASSIGN_OR_RETURN(const bool looked, LookAtDevice());
+        progress |= looked;
+      }
       if (progress || unblocked_) {
         quiet_since = 0;
         WEFT_ASSIGN_OR_RETURN(news, endpoint_.Poll());
         continue;
       }
-      if (steps_left_ == 0 && !votes_.open()) break;
+      if (!Busy()) break;
       if (quiet_since == 0) quiet_since = MonotonicNanoseconds();
-      WEFT_ASSIGN_OR_RETURN(news, endpoint_.WaitForProgress(kLongestSleep));
+      WEFT_ASSIGN_OR_RETURN(news, Sleep(quiet_since));
       if (!news) WEFT_RETURN_IF_ERROR(CheckQuiet(quiet_since));
     }
     return absl::OkStatus();
@@ -136,6 +205,7 @@ class Interpreter::Impl {
     while (true) {
       WEFT_ASSIGN_OR_RETURN(const bool skipped, SkipLeftOut(index));
       moved |= skipped;
+      if (AwaitsVerdict(index)) return moved;
       if (const int group = streams_.GroupAtHead(index); group >= 0) {
         WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
         moved |= group_moved;
@@ -154,6 +224,7 @@ class Interpreter::Impl {
           moved = true;
           continue;
         }
+        WEFT_RETURN_IF_ERROR(BeginStep(action.steps[head.step], state.repetition));
         WEFT_RETURN_IF_ERROR(stream.type == StreamType::kCollective
                                  ? stream.communicator->Start(endpoint_, *action.steps[head.step].collective)
                                  : transfers_.Post(head.action));
@@ -201,8 +272,10 @@ class Interpreter::Impl {
         streams_[s].active = true;
         streams_[s].ready_ns = now;
       }
+      if (device_ != nullptr) WEFT_RETURN_IF_ERROR(JoinGroup(group));
       for (const int member : group.actions) {
         WEFT_RETURN_IF_ERROR(Begin(prepared_->actions[member], repetition));
+        WEFT_RETURN_IF_ERROR(BeginStep(prepared_->actions[member].steps[0], repetition));
       }
       WEFT_RETURN_IF_ERROR(transfers_.PostGroup(index));
       moved = true;
@@ -218,16 +291,36 @@ class Interpreter::Impl {
     }
     if (!transfers_.EndGroup(index)) return moved;
     // Its streams were held until now.
+    if (device_ != nullptr) WEFT_RETURN_IF_ERROR(device_->Join(group.streams));
     for (const int s : group.streams) streams_[s].active = false;
-    for (const int s : group.stream_of) streams_.Next(s);
+    for (const int s : group.stream_of) WEFT_RETURN_IF_ERROR(Next(s));
     unblocked_ = true;
     return true;
   }
 
+  // On an asynchronous device: all members start behind all that any of them waits for.
+  absl::Status JoinGroup(const PreparedGroup& group) {
+    for (const int member : group.actions) {
+      WEFT_RETURN_IF_ERROR(device_->streams().Await(prepared_->actions[member].steps[0]));
+    }
+    return device_->Join(group.streams);
+  }
+
+  absl::Status BeginStep(PreparedStep& step, int64_t repetition) {
+    return device_ != nullptr ? device_->BeginStep(step, Traces(repetition)) : absl::OkStatus();
+  }
+
   // Runs at most one compute step, so that transfers are looked at between two.
   absl::StatusOr<bool> AdvanceCompute() {
-    if (queue_ < 0 && (queue_ = streams_.ChooseQueue(program_.compute_order())) < 0) return false;
+    if (queue_ < 0) {
+      WEFT_ASSIGN_OR_RETURN(queue_, ChooseQueue());
+      if (queue_ < 0) return false;
+    }
     const size_t index = queue_;
+    if (device_ != nullptr && results_.post_validated()) {
+      WEFT_RETURN_IF_ERROR(SkipLeftOut(index).status());
+      if (AwaitsVerdict(index)) return false;
+    }
     const PreparedStream& stream = prepared_->streams[index];
     StreamState& state = streams_[index];
     if (!state.ready) {
@@ -246,7 +339,10 @@ class Interpreter::Impl {
     const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
     if (status.ok()) WEFT_RETURN_IF_ERROR(SkipLeftOut(index).status());
     // Which action comes next is seen when this one's last step has ended.
-    if (prepared_->backward_queue >= 0 && streams_.Head(index).first) queue_ = -1;
+    if (prepared_->backward_queue >= 0 && streams_.Head(index).first) {
+      queue_ = -1;
+      if (device_ != nullptr && status.ok()) WEFT_RETURN_IF_ERROR(device_->streams().EndChosen());
+    }
     if (holds_slot_ && !(status.ok() && ComputeReady() && options_.slots->Keep(endpoint_.rank()))) {
       holds_slot_ = false;
       options_.slots->Release(endpoint_.rank());
@@ -257,8 +353,28 @@ class Interpreter::Impl {
 
   // Whether a compute step could run now.
   bool ComputeReady() const {
-    if (queue_ < 0) return streams_.ChooseQueue(program_.compute_order()) >= 0;
-    return streams_.Ready(queue_);
+    if (queue_ >= 0) return streams_.Ready(queue_);
+    return streams_.HeadOf(0).ready || streams_.HeadOf(prepared_->backward_queue).ready;
+  }
+
+  // Rule P6: by what is really over, so on an asynchronous device when the action before has ended there.
+  absl::StatusOr<int> ChooseQueue() {
+    const int queues[2] = {0, prepared_->backward_queue};
+    if (device_ != nullptr) {
+      WEFT_ASSIGN_OR_RETURN(const bool idle, device_->streams().Idle());
+      if (!idle) return -1;
+    }
+    StreamHeads::QueueHead heads[2];
+    for (int i = 0; i < 2; ++i) {
+      heads[i] = streams_.HeadOf(queues[i]);
+      if (device_ == nullptr || !heads[i].ready) continue;
+      WEFT_ASSIGN_OR_RETURN(const std::optional<int64_t> latest,
+                            device_->streams().Arrival(prepared_->actions[streams_.Head(queues[i]).action],
+                                                       streams_[queues[i]].repetition));
+      heads[i].ready = latest.has_value();
+      if (latest.has_value()) heads[i].arrival.second = *latest;
+    }
+    return streams_.ChooseQueue(program_.compute_order(), heads[0], heads[1]);
   }
 
   absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
@@ -272,7 +388,8 @@ class Interpreter::Impl {
       context.data = options_.data;
       endpoint_.Note(context.step, action.action->id());
     }
-    const PreparedStep& step = action.steps[head.step];
+    PreparedStep& step = action.steps[head.step];
+    action.context.stream = stream.device_stream;
     action.context.global_microbatch = step.global_microbatch;
     action.context.microbatch_sequences = step.sequences;
     action.context.first_sample = action.context.step * program_.recipe().global_batch_sequences() +
@@ -282,6 +399,7 @@ class Interpreter::Impl {
     action.context.row_shift = step.row_shift;
     action.context.writes_norm = step.writes_norm;
     const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
+    WEFT_RETURN_IF_ERROR(BeginStep(step, state.repetition));
     if (options_.flight != nullptr) options_.flight->Enter(IndexOf(action));
     const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
     if (options_.flight != nullptr) options_.flight->Leave();
@@ -303,29 +421,48 @@ class Interpreter::Impl {
       if (!prepared_->actions[head.action].action->if_exceeded() || results_.verdict(repetition) != Verdict::kRight) {
         break;
       }
-      streams_.Next(stream_index);
       WEFT_RETURN_IF_ERROR(StepDone(stream_index, repetition, head, 0));
+      WEFT_RETURN_IF_ERROR(Next(stream_index));
       skipped = true;
     }
     return skipped;
   }
 
-  absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
-    const StreamStep step = head;
+  // Whether it is not known yet if the stream's head is left out: on an asynchronous device the VALIDATE that says so
+  // may have been enqueued and not be over.
+  bool AwaitsVerdict(size_t stream_index) const {
+    if (device_ == nullptr || !results_.post_validated()) return false;
+    const StreamState& state = streams_[stream_index];
+    if (state.repetition >= streams_.allowed() || prepared_->streams[stream_index].steps[streams_.list()].empty()) {
+      return false;
+    }
+    return prepared_->actions[streams_.Head(stream_index).action].action->if_exceeded() &&
+           results_.verdict(state.repetition) == Verdict::kUnknown;
+  }
+
+  absl::Status Next(size_t stream_index) {
     const int64_t repetition = streams_[stream_index].repetition;
     streams_.Next(stream_index);
-    return RecordStep(stream_index, repetition, step, start_ns, end_ns);
+    if (device_ == nullptr || streams_[stream_index].repetition == repetition) return absl::OkStatus();
+    return device_->EndRepetition(stream_index, repetition);
+  }
+
+  absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns) {
+    WEFT_RETURN_IF_ERROR(RecordStep(stream_index, streams_[stream_index].repetition, head, start_ns, end_ns));
+    return Next(stream_index);
   }
 
   absl::Status RecordStep(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t start_ns,
                           int64_t end_ns) {
-    const PreparedAction& action = prepared_->actions[step.action];
     ++steps_executed_;
-    if (tracing_ && (streams_.list() != kBodyList || repetition < options_.trace_repetitions)) {
+    if (device_ != nullptr) {
+      WEFT_RETURN_IF_ERROR(device_->EndStep(step.action, step.step, repetition, Traces(repetition)));
+    } else if (Traces(repetition)) {
       // The two queues of compute are one stream to the reader.
       const bool backwards = static_cast<int>(stream_index) == prepared_->backward_queue;
-      events_.Record({repetition, action.action->id(), step.step, backwards ? 0 : static_cast<int32_t>(stream_index),
-                      streams_[stream_index].ready_ns, start_ns, end_ns, end_ns});
+      events_.Record({repetition, prepared_->actions[step.action].action->id(), step.step,
+                      backwards ? 0 : static_cast<int32_t>(stream_index), streams_[stream_index].ready_ns, start_ns,
+                      end_ns, end_ns});
     }
     return StepDone(stream_index, repetition, step, end_ns);
   }
@@ -336,7 +473,7 @@ class Interpreter::Impl {
     ++prepared.done;
     --steps_left_;
     unblocked_ |= prepared.awaited;
-    if (prepared.figures != 0) {
+    if (prepared.figures != 0 && device_ == nullptr) {
       WEFT_RETURN_IF_ERROR(results_.Take(prepared.figures, action, repetition, prepared_->figures));
       // What was left out or not (rule P15).
       unblocked_ = true;
@@ -364,6 +501,8 @@ class Interpreter::Impl {
     if (options_.flight != nullptr) options_.flight->End(IndexOf(action));
     unblocked_ |= action.awaited;
     if (streams_.list() != kBodyList || --left_[repetition - first_repetition_] > 0) return;
+    // On an asynchronous device it is over later.
+    if (device_ != nullptr) return;
     if (options_.deadlines != nullptr) options_.deadlines->FirstIsOver();
     results_.Over(repetition, MonotonicNanoseconds());
   }
@@ -399,7 +538,7 @@ class Interpreter::Impl {
     const int64_t end = votes_.end();
     WEFT_ASSIGN_OR_RETURN(const bool over, votes_.Advance());
     steps_left_ -= (end - votes_.end()) * prepared_->steps_of_list[streams_.list()];
-    streams_.Allow(votes_.allowed());
+    Allow();
     return over;
   }
 
@@ -415,8 +554,8 @@ class Interpreter::Impl {
     return false;
   }
 
-  // Nothing has happened on this rank since `since_ns`.
-  absl::Status CheckQuiet(int64_t since_ns) {
+  // Nothing has happened on this rank since `since_ns`; moved on where an asynchronous device has got on nevertheless.
+  absl::Status CheckQuiet(int64_t& since_ns) {
     Endpoint::LastNote note;
     if (absl::Status status = endpoint_.CheckPeers(&note); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat(status.message(), " in ", DescribeNote(program_, note)));
@@ -425,6 +564,27 @@ class Interpreter::Impl {
     const auto seconds = [](std::chrono::nanoseconds deadline) {
       return std::chrono::duration<double>(deadline).count();
     };
+    const std::chrono::nanoseconds of_waiting =
+        options_.deadlines != nullptr ? options_.deadlines->OfWaiting() : options_.timeout;
+    if (device_ != nullptr && quiet_ns >= of_waiting.count() / 2) {
+      if (std::exchange(asked_in_, since_ns) != since_ns) WEFT_RETURN_IF_ERROR(device_->Pause());
+      if (quiet_ns < of_waiting.count()) return absl::OkStatus();
+      WEFT_ASSIGN_OR_RETURN(const bool got_on, device_->GotOn());
+      if (got_on) {
+        since_ns += quiet_ns;
+        return absl::OkStatus();
+      }
+      WEFT_ASSIGN_OR_RETURN(const std::optional<DeviceStreams::Unfinished> unfinished, device_->FindUnfinished());
+      if (unfinished.has_value()) {
+        const int index = unfinished->action;
+        const std::chrono::nanoseconds deadline =
+            std::max(of_waiting, options_.deadlines != nullptr ? options_.deadlines->OfWaitIn(index) : of_waiting);
+        if (quiet_ns < deadline.count()) return absl::OkStatus();
+        return absl::DeadlineExceededError(
+            absl::StrCat(results_.Where(prepared_->actions[index], unfinished->repetition),
+                         " has not ended on the device for more than ", seconds(deadline), " s"));
+      }
+    }
     for (size_t i = 0; i < streams_.size(); ++i) {
       const PreparedStream& stream = prepared_->streams[i];
       if (!streams_[i].active) continue;
@@ -441,12 +601,10 @@ class Interpreter::Impl {
                                                       " has waited for rank ", peer, " on '", stream.name,
                                                       "' for more than ", seconds(deadline), " s"));
     }
-    const std::chrono::nanoseconds deadline =
-        options_.deadlines != nullptr ? options_.deadlines->OfWaiting() : options_.timeout;
     // A prediction may allow what is under way more than that.
-    if (AnyActive() || quiet_ns < deadline.count()) return absl::OkStatus();
+    if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();
     return absl::DeadlineExceededError(
-        absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds(deadline), " s"));
+        absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds(of_waiting), " s"));
   }
 
   const Program& program_;
@@ -462,6 +620,11 @@ class Interpreter::Impl {
   int queue_ = 0;
   bool holds_slot_ = false;
   EventRecorder events_;
+  // Null on a synchronous device: there a step that is done is over.
+  std::unique_ptr<DeviceRun> device_;
+  uint32_t since_look_ = 0;
+  // When the quiet time began in which the device was asked how far it is.
+  int64_t asked_in_ = 0;
   // Runs of the epilogue so far.
   int64_t epilogues_ = 0;
   // Actions of each repetition of this RunList that are not finished.
@@ -470,6 +633,8 @@ class Interpreter::Impl {
   // The first of the list that is run.
   int64_t first_repetition_ = 0;
   bool tracing_ = false;
+  // Repetitions of this list.
+  int64_t traced_ = 0;
   // Of the body, over all RunList calls that are over.
   int64_t body_repetitions_ = 0;
   int64_t steps_left_ = 0;
@@ -484,9 +649,11 @@ Interpreter::~Interpreter() = default;
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(const Program& program, Endpoint* endpoint,
                                                                  Backend* backend, const Arena* arena,
                                                                  const InterpreterOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(auto prepared, PrepareProgram(program, endpoint->rank(), *arena));
-  return std::unique_ptr<Interpreter>(
-      new Interpreter(std::make_unique<Impl>(program, endpoint, backend, options, std::move(prepared))));
+  WEFT_ASSIGN_OR_RETURN(auto prepared,
+                        PrepareProgram(program, endpoint->rank(), *arena, endpoint->native_collectives()));
+  auto impl = std::make_unique<Impl>(program, endpoint, backend, options, std::move(prepared));
+  WEFT_RETURN_IF_ERROR(impl->Prepare(arena->device()));
+  return std::unique_ptr<Interpreter>(new Interpreter(std::move(impl)));
 }
 
 absl::Status Interpreter::RunPrologue(int64_t first_step) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "executor/prepared_program.h"
+#include "executor/program_edges.h"
 #include "executor/transport.h"
 #include "proto/status.h"
 
@@ -26,10 +27,7 @@ class PostedTransfers {
   absl::Status Post(int action) {
     const PreparedAction& prepared = program_.actions[action];
     Transfer& transfer = transfers_[action];
-    transfer.data = prepared.data;
-    transfer.bytes = prepared.bytes;
-    transfer.peer = prepared.peer;
-    transfer.channel = prepared.channel;
+    DescribeTransfer(program_, prepared, &transfer);
     return prepared.sends ? endpoint_.PostSend(&transfer) : endpoint_.PostRecv(&transfer);
   }
   const Transfer& operator[](int action) const { return transfers_[action]; }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/channels.h"
 #include "executor/figure_steps.h"
+#include "executor/step_waits.h"
 #include "proto/mesh.h"
 #include "proto/sample_rows.h"
 #include "proto/status.h"
@@ -48,8 +49,8 @@ CollectiveKind KindOf(const Step& step) {
 
 class Preparer {
  public:
-  Preparer(const Program& program, int rank, const Arena& arena, PreparedProgram& out)
-      : program_(program), rank_(rank), arena_(arena), out_(out) {}
+  Preparer(const Program& program, int rank, const Arena& arena, NativeCollectives* native, PreparedProgram& out)
+      : program_(program), rank_(rank), arena_(arena), native_(native), out_(out) {}
 
   absl::Status Run() {
     const int index = TemplateOfRank(program_, rank_);
@@ -66,14 +67,14 @@ class Preparer {
     out_.own_sequences = out_.microbatch_sequences / depth;
     out_.first_own_sequence = out_.own_sequences * AxisCoordinate(program_.mesh(), rank_, "z");
     channels_ = std::make_unique<ChannelMap>(program_, rank_, *t_);
-    out_.streams.resize(3);
-    out_.streams[0].name = "compute";
-    out_.streams[1].type = out_.streams[2].type = StreamType::kCopy;
-    out_.streams[1].name = "d2h";
-    out_.streams[2].name = "h2d";
+    WEFT_RETURN_IF_ERROR(AddStream(StreamType::kCompute, "compute").status());
+    WEFT_RETURN_IF_ERROR(AddStream(StreamType::kCopy, "d2h").status());
+    WEFT_RETURN_IF_ERROR(AddStream(StreamType::kCopy, "h2d").status());
     if (program_.compute_order() != STATIC_ORDER) {
       out_.backward_queue = static_cast<int>(out_.streams.size());
-      out_.streams.emplace_back().name = "compute";
+      PreparedStream& queue = out_.streams.emplace_back();
+      queue.name = "compute";
+      queue.device_stream = out_.streams[0].device_stream;
     }
 
     size_t views = 0;
@@ -114,12 +115,27 @@ class Preparer {
       for (const int step : out_.actions[i].last_detached) out_.actions[i].steps[step].awaited = true;
     }
     if (out_.backward_queue >= 0) OrderQueues();
+    if (arena_.device().asynchronous()) PrepareWaits(out_);
     return MarkFigures(program_, rank_, arena_, out_);
   }
 
  private:
   std::string Name(const Action& action) const {
     return absl::StrCat("rank ", rank_, ": action ", action.id(), " '", action.name(), "'");
+  }
+
+  // Not before the others are made: they move.
+  absl::StatusOr<PreparedStream*> AddStream(StreamType type, std::string name) {
+    PreparedStream& stream = out_.streams.emplace_back();
+    stream.type = type;
+    stream.name = std::move(name);
+    if (ComputeDevice& device = arena_.device(); device.asynchronous()) {
+      // What others wait for goes first.
+      const bool urgent = type == StreamType::kTransfers || type == StreamType::kCollective;
+      WEFT_ASSIGN_OR_RETURN(stream.device_stream, device.NewStream(urgent ? ComputeDevice::Priority::kHigh
+                                                                          : ComputeDevice::Priority::kNormal));
+    }
+    return &stream;
   }
 
   std::byte* Data(int buffer) const { return arena_.Data(t_->buffers(buffer)); }
@@ -243,10 +259,13 @@ class Preparer {
       members.push_back({static_cast<int>(member), channel});
     }
     if (self < 0) return absl::InvalidArgumentError(Name(action) + ": the rank is not in its own group");
-    PreparedStream& stream = out_.streams.emplace_back();
-    stream.type = StreamType::kCollective;
-    stream.name = CommunicatorName(group, purpose);
-    WEFT_ASSIGN_OR_RETURN(stream.communicator, Communicator::Create(std::move(members), self));
+    WEFT_ASSIGN_OR_RETURN(PreparedStream* const stream,
+                          AddStream(StreamType::kCollective, CommunicatorName(group, purpose)));
+    CommunicatorPlace place;
+    if (ComputeDevice& device = arena_.device(); device.asynchronous()) {
+      place = {&device, stream->device_stream, native_, stream->name};
+    }
+    WEFT_ASSIGN_OR_RETURN(stream->communicator, Communicator::Create(std::move(members), self, place));
     return found->second;
   }
 
@@ -358,9 +377,8 @@ class Preparer {
     if (prepared.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
     const auto [found, is_new] = streams_.try_emplace(stream_key, static_cast<int>(out_.streams.size()));
     if (is_new) {
-      PreparedStream& stream = out_.streams.emplace_back();
-      stream.type = StreamType::kTransfers;
-      stream.name = TransferStreamName(program_.transfer_streams(), action);
+      const std::string name = TransferStreamName(program_.transfer_streams(), action);
+      WEFT_RETURN_IF_ERROR(AddStream(StreamType::kTransfers, name).status());
     }
     step.stream = found->second;
     return absl::OkStatus();
@@ -416,6 +434,7 @@ class Preparer {
   const Program& program_;
   const int rank_;
   const Arena& arena_;
+  NativeCollectives* const native_;
   PreparedProgram& out_;
   const Template* t_ = nullptr;
   std::unique_ptr<ChannelMap> channels_;
@@ -432,9 +451,10 @@ class Preparer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena) {
+absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena,
+                                                                NativeCollectives* native) {
   auto prepared = std::make_unique<PreparedProgram>();
-  WEFT_RETURN_IF_ERROR(Preparer(program, rank, arena, *prepared).Run());
+  WEFT_RETURN_IF_ERROR(Preparer(program, rank, arena, native, *prepared).Run());
   return prepared;
 }
 

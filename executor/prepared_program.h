@@ -43,8 +43,14 @@ struct PreparedStep {
   int64_t column_shift = 0;
   int64_t row_shift = 0;
   bool writes_norm = true;
-  // Times that it has ended.
+  // On an asynchronous device (step_waits.h): the number of its event, -1 if no step of another stream waits for it;
+  // and the events that it waits for.
+  int event = -1;
+  std::vector<int> waits;
+  // Times that it has ended; on an asynchronous device: that it has been enqueued.
   int64_t done = 0;
+  // The timed event at its beginning (step_times.h).
+  int begun = -1;
 };
 
 struct PreparedDependency {
@@ -100,6 +106,8 @@ enum class StreamType { kCompute, kCopy, kTransfers, kCollective };
 struct PreparedStream {
   StreamType type = StreamType::kCompute;
   std::string name;
+  // Of an asynchronous device; the two queues of a message-driven program share one.
+  int device_stream = -1;
   // Of kCollective.
   std::unique_ptr<Communicator> communicator;
   // By ActionList.
@@ -130,6 +138,8 @@ struct PreparedProgram {
   int backward_queue = -1;
   std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
+  // Events of PreparedStep.event.
+  int step_events = 0;
   // Where the steps with `figures` leave them.
   Figures figures;
   // Loss scaling (rule P11): a fixed scale, 0 = none.
@@ -138,8 +148,10 @@ struct PreparedProgram {
   std::vector<TensorView> views;
 };
 
-// `program` must outlive the result. Errors name the action.
-absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena);
+// `program` and the arena's device must outlive the result. `native`: the transport's own collectives, null if it has
+// none. Errors name the action.
+absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena,
+                                                                NativeCollectives* native);
 
 }  // namespace weft
 

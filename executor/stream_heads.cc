@@ -56,12 +56,11 @@ int StreamHeads::GroupAtHead(size_t stream) const {
   return program_.actions[Head(stream).action].group;
 }
 
-int StreamHeads::ChooseQueue(ComputeOrder order) const {
+int StreamHeads::ChooseQueue(ComputeOrder order, const QueueHead& forward, const QueueHead& backward) const {
   const int backwards = program_.backward_queue;
-  const bool forward_ready = QueueReady(0, backwards), backward_ready = QueueReady(backwards, 0);
-  if (!forward_ready || !backward_ready) return forward_ready ? 0 : backward_ready ? backwards : -1;
+  if (!forward.ready || !backward.ready) return forward.ready ? 0 : backward.ready ? backwards : -1;
   if (order != ARRIVAL) return backwards;
-  return Arrival(0) <= Arrival(backwards) ? 0 : backwards;
+  return forward.arrival <= backward.arrival ? 0 : backwards;
 }
 
 bool StreamHeads::QueueReady(int queue, int other) const {
@@ -73,15 +72,18 @@ bool StreamHeads::QueueReady(int queue, int other) const {
          std::make_pair(states_[queue].repetition + head.other_repetition, static_cast<int64_t>(head.other_position));
 }
 
-std::pair<bool, int64_t> StreamHeads::Arrival(int queue) const {
+StreamHeads::QueueHead StreamHeads::HeadOf(int queue) const {
+  QueueHead head;
+  head.ready = QueueReady(queue, queue == 0 ? program_.backward_queue : 0);
+  if (!head.ready) return head;
   const PreparedAction& action = program_.actions[Head(queue).action];
-  int64_t latest = -1;
+  head.arrival.first = action.awaits_recv;
   for (const PreparedDependency& dep : action.deps) {
     const PreparedAction& target = program_.actions[dep.action];
     if (target.list == action.list && states_[queue].repetition < dep.distance) continue;
-    latest = std::max(latest, target.finished_ns);
+    head.arrival.second = std::max(head.arrival.second, target.finished_ns);
   }
-  return {action.awaits_recv, latest};
+  return head;
 }
 
 }  // namespace weft

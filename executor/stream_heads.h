@@ -45,15 +45,21 @@ class StreamHeads {
   bool DependenciesSatisfied(const PreparedAction& action, int64_t repetition) const;
   // The group of transfers that heads the stream, or -1.
   int GroupAtHead(size_t stream) const;
-  // Rule P6, of a message-driven program: which of the two queues runs next, as a stream; -1 if no head is ready.
-  int ChooseQueue(ComputeOrder order) const;
+
+  // Rule P6, of a message-driven program: whether the head of a queue waits for nothing, and when what it waited for
+  // was finished (a head that waited for a RECV goes behind one that did not).
+  struct QueueHead {
+    bool ready = false;
+    std::pair<bool, int64_t> arrival = {false, -1};
+  };
+  QueueHead HeadOf(int queue) const;
+  // Which of the two queues runs next, as a stream; -1 if no head is ready.
+  int ChooseQueue(ComputeOrder order, const QueueHead& forward, const QueueHead& backward) const;
 
  private:
   const std::vector<StreamStep>& Steps(size_t stream) const { return program_.streams[stream].steps[list_]; }
   bool Satisfied(const PreparedAction& action, const PreparedDependency& dep, int64_t repetition) const;
   bool QueueReady(int queue, int other) const;
-  // Whether the head of the queue waited for a RECV, and when what it waited for was finished.
-  std::pair<bool, int64_t> Arrival(int queue) const;
 
   const PreparedProgram& program_;
   std::vector<StreamState> states_;
