@@ -2,7 +2,8 @@
 // views that are resolved before the first of them runs. Nothing is allocated in a step.
 //
 // One thread does everything: it runs compute steps, posts transfers as soon as they are ready, and looks for finished
-// ones between two steps; it sleeps when nothing can run.
+// ones between two steps; it sleeps when nothing can run. On an asynchronous device it enqueues them, up to two
+// repetitions ahead (docs/devices.md).
 #ifndef WEFT_EXECUTOR_INTERPRETER_H_
 #define WEFT_EXECUTOR_INTERPRETER_H_
 

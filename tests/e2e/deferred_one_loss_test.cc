@@ -1,0 +1,199 @@
+// Whole training runs on deferred devices, which run what is enqueued late and in random legal orders: losses, norms
+// and weights are bit for bit those of the CPU backend, whatever the plan.
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/deferred_device.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+// Of the next device that is opened.
+std::atomic<uint64_t> next_seed{1};
+
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenDeferred(const DeviceOptions&) {
+  return std::make_unique<DeferredDevice>(next_seed++);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeDeferred(ComputeDevice* device, const BackendOptions& options) {
+  return MakeDeferredBackend(static_cast<DeferredDevice*>(device), MakeCpuBackend(options.threads));
+}
+
+constexpr BackendEntry kDeferred = {"deferred", &OpenDeferred, &MakeDeferred, "kernels of the CPU, late"};
+
+// Over loopback, or through pinned memory and inproc.
+absl::StatusOr<RunResult> TrainDeferred(const Program& program, const std::string& transport, RunOptions options = {}) {
+  const auto data = OpenTinyText(TinyTextPath(), program);
+  if (!data.ok()) return data.status();
+  options.backend = &kDeferred;
+  options.collect_weights = true;
+  options.timeout = std::chrono::seconds(120);
+  return RunProgram(program, **data, transport, options);
+}
+
+struct Case {
+  std::string name;
+  TinyPlan plan;
+};
+
+TinyPlan Plan(const std::string& schedule, int pipe, int data = 1, const std::string& schedule_fields = "",
+              const std::string& plan_fields = "") {
+  TinyPlan plan{.pipe = pipe, .data = data, .schedule = schedule};
+  plan.steps = 4;
+  plan.schedule_fields = schedule_fields;
+  plan.plan_fields = plan_fields;
+  return plan;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases = {
+      {"one_rank", Plan("1f1b", 1)},
+      {"one_f_one_b", Plan("1f1b", 4)},
+      {"replicas", Plan("1f1b", 2, 2)},
+      {"interleaved", Plan("interleaved", 2, 1, "virtual_stages: 2")},
+      {"chimera", Plan("chimera", 4)},
+      {"hanayo", Plan("hanayo", 2, 1, "waves: 1")},
+      {"zb_v", Plan("zb-v", 2)},
+      {"dualpipe", Plan("dualpipe", 2)},
+      {"message_driven", Plan("axonn", 3)},
+      {"zero_1", Plan("1f1b", 2, 2, "", "zero { stage: 1 }")},
+      {"zero_2", Plan("gpipe", 1, 2, "", "zero { stage: 2 }")},
+      {"zero_3", Plan("1f1b", 2, 2, "", "zero { stage: 3 }")},
+      {"offloaded_optimizer", Plan("1f1b", 2, 2, "", "offload { optimizer: true bucket_elements: 1500 }")},
+      {"offloaded_activations", Plan("1f1b", 2, 1, "", "offload { activation_layers: 1 }")},
+      {"barrier", Plan("zb-h1", 2, 1, "", "step_barrier: true")},
+  };
+  TinyPlan validated = Plan("zb-h2", 2, 1, "", "post_validation: true");
+  validated.layers = 8;
+  // Some steps are above it, some below, or all: taken back or not.
+  for (const double clip : {0.5, 2.0, 1e6}) {
+    validated.clip = clip;
+    cases.push_back({absl::StrCat("post_validation_", cases.size()), validated});
+  }
+  for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
+    TinyPlan plan = Plan(schedule, 2);
+    plan.clip = 0;
+    plan.tied = false;
+    cases.push_back({absl::StrCat("asynchronous_", cases.size()), plan});
+  }
+  TinyPlan deep = Plan("1f1b", 1);
+  deep.mesh = "z2 pipe2";
+  deep.microbatch = 2;
+  cases.push_back({"z2", deep});
+  deep.mesh = "x2 y2";
+  cases.push_back({"x2_y2", deep});
+  TinyPlan half = Plan("1f1b", 2);
+  half.half = "fp16";
+  half.steps = 8;
+  // Too large at first: some steps are skipped.
+  half.plan_fields = "loss_scale { initial: 1e30 growth_interval: 2 }";
+  cases.push_back({"half_precision", half});
+  TinyPlan exact = Plan("axonn", 2, 2);
+  exact.exact = true;
+  exact.bf16 = true;
+  cases.push_back({"exact", exact});
+  return cases;
+}
+
+class DeferredOneLossTest : public testing::TestWithParam<Case> {};
+
+TEST_P(DeferredOneLossTest, AsOnTheCpu) {
+  const TinyPlan& plan = GetParam().plan;
+  const auto program = CompileTiny(plan);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto expected = Train(*program, {});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const std::string transport : {"loopback", "inproc"}) {
+    for (int i = 0; i < 3; ++i) {
+      const std::string what = absl::StrCat(transport, ", seed ", next_seed.load());
+      const auto result = TrainDeferred(*program, transport);
+      ASSERT_TRUE(result.ok()) << what << ": " << result.status();
+      EXPECT_EQ(result->report.backend(), "deferred");
+      ASSERT_EQ(result->report.steps_size(), expected->report.steps_size()) << what;
+      ExpectSame(OutcomeOf(*result), OutcomeOf(*expected), what);
+      for (int s = 0; s < result->report.steps_size(); ++s) {
+        EXPECT_EQ(result->report.steps(s).step(), s) << what;
+        EXPECT_EQ(result->report.steps(s).skipped(), expected->report.steps(s).skipped()) << what;
+        EXPECT_EQ(result->report.steps(s).loss_scale(), expected->report.steps(s).loss_scale()) << what;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, DeferredOneLossTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+// Saved and loaded by copies, resumed as if it had never stopped; evaluated on the way.
+TEST(DeferredRunTest, CheckpointsResumeAndEvaluate) {
+  for (const std::string transport : {"loopback", "inproc"}) {
+    TinyPlan plan = Plan("1f1b", 2, 2, "", "zero { stage: 2 } offload { optimizer: true bucket_elements: 1500 }");
+    plan.steps = 6;
+    const auto program = CompileTiny(plan);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const auto data = OpenTinyText(TinyTextPath(), *program);
+    ASSERT_TRUE(data.ok()) << data.status();
+    RunOptions options;
+    options.eval_data = data->get();
+    options.eval_every = 2;
+    options.eval_batches = 2;
+    const auto expected = Train(*program, options);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    options.checkpoint.directory = absl::StrCat(testing::TempDir(), "/deferred_", transport);
+    std::filesystem::remove_all(options.checkpoint.directory);
+    options.steps = 4;
+    const auto first = TrainDeferred(*program, transport, options);
+    ASSERT_TRUE(first.ok()) << first.status();
+    options.steps = 0;
+    options.resume = true;
+    const auto second = TrainDeferred(*program, transport, options);
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(second->first_step, 4);
+    EXPECT_EQ(OutcomeOf(*second).weights, OutcomeOf(*expected).weights);
+    ASSERT_EQ(first->report.steps_size() + second->report.steps_size(), 6);
+    for (int s = 0; s < 6; ++s) {
+      const RunStep& step = s < 4 ? first->report.steps(s) : second->report.steps(s - 4);
+      EXPECT_EQ(step.loss(), expected->report.steps(s).loss()) << s;
+      EXPECT_EQ(step.has_eval_loss(), s % 2 == 1) << s;
+      EXPECT_EQ(step.eval_loss(), expected->report.steps(s).eval_loss()) << s;
+    }
+  }
+}
+
+// Traces hold every step that the host's do, each rank's streams without two at once.
+TEST(DeferredRunTest, TracesAreWhole) {
+  const auto program = CompileTiny(Plan("chimera", 2));
+  ASSERT_TRUE(program.ok()) << program.status();
+  RunOptions options;
+  options.trace_repetitions = 2;
+  const auto expected = Train(*program, options);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const std::string transport : {"loopback", "inproc"}) {
+    const auto result = TrainDeferred(*program, transport, options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_TRUE(result->trace.has_value());
+    ASSERT_EQ(result->trace->ranks_size(), expected->trace->ranks_size());
+    for (int rank = 0; rank < result->trace->ranks_size(); ++rank) {
+      const RankTrace& trace = result->trace->ranks(rank);
+      EXPECT_EQ(trace.events_size(), expected->trace->ranks(rank).events_size()) << rank;
+      std::vector<int64_t> end(trace.streams_size(), INT64_MIN);
+      for (const TraceEvent& event : trace.events()) {
+        EXPECT_LE(event.ready_ps(), event.start_ps());
+        EXPECT_LE(event.start_ps(), event.end_ps());
+        EXPECT_GE(event.start_ps(), end[event.stream()]);
+        end[event.stream()] = event.end_ps();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
