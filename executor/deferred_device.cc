@@ -57,7 +57,8 @@ class DeferredBackend : public Backend {
 
 }  // namespace
 
-DeferredDevice::DeferredDevice(uint64_t seed) : random_(seed), turn_(uint64_t{1} << random_() % kTurns) {}
+DeferredDevice::DeferredDevice(uint64_t seed, int hardware_queues)
+    : hardware_queues_(hardware_queues), random_(seed), turn_(uint64_t{1} << random_() % kTurns) {}
 
 DeferredDevice::~DeferredDevice() {
   for (const auto& [address, memory] : memory_) {

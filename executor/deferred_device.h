@@ -27,11 +27,12 @@ namespace weft {
 class DeferredDevice : public ComputeDevice {
  public:
   // Of one thread, the order is the same for the same seed.
-  explicit DeferredDevice(uint64_t seed);
+  explicit DeferredDevice(uint64_t seed, int hardware_queues = 0);
   ~DeferredDevice() override;
 
   absl::string_view name() const override { return "deferred"; }
   bool asynchronous() const override { return true; }
+  int hardware_queues() const override { return hardware_queues_; }
   absl::StatusOr<void*> Allocate(Place place, int64_t bytes) override;
   absl::StatusOr<int> NewStream(Priority priority) override;
   absl::StatusOr<int> NewEvent(bool timed) override;
@@ -101,6 +102,7 @@ class DeferredDevice : public ComputeDevice {
   // Of memory that Allocate has given.
   absl::StatusOr<std::byte*> Own(const void* address, int64_t bytes) const { return Find(address, bytes, false); }
 
+  const int hardware_queues_;
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
   const uint64_t turn_;

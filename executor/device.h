@@ -46,6 +46,9 @@ class ComputeDevice {
   // their own (pinned). Freed with the device. Never called in a step. ResourceExhausted with what is there.
   virtual absl::StatusOr<void*> Allocate(Place place, int64_t bytes) = 0;
 
+  // Work on so many streams runs side by side; of more, some wait for others without need. 0: no such limit.
+  virtual int hardware_queues() const { return 0; }
+
   // Streams and events are numbers from 0. Made before the first step.
   enum class Priority { kNormal, kHigh };
   virtual absl::StatusOr<int> NewStream(Priority priority) = 0;

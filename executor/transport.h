@@ -90,6 +90,8 @@ class Endpoint {
     return device->asynchronous() ? absl::UnimplementedError("the transport moves memory of the host only")
                                   : absl::OkStatus();
   }
+  // Ranks of this process on the device, this one among them.
+  virtual int ranks_on_device() const { return 1; }
   // Transfers on device streams that this rank will post, in list order, each edge once or more: buffers and
   // connections are made here, none in a step. All ranks call it, after UseDevice; it may exchange messages.
   virtual absl::Status Connect(absl::Span<const Transfer* const> sends, absl::Span<const Transfer* const> receives) {

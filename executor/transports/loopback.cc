@@ -10,9 +10,9 @@ namespace weft {
 
 absl::Status LoopbackMover::UseDevice(ComputeDevice* device) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (device_ != nullptr && device_ != device) {
+  if (const ComputeDevice* known = device_; known != nullptr && known != device) {
     return absl::InvalidArgumentError(absl::StrCat("loopback: the ranks share one device; given are two, '",
-                                                   device_->name(), "' and '", device->name(), "'"));
+                                                   known->name(), "' and '", device->name(), "'"));
   }
   device_ = device;
   most_enqueued_ += kInFlight;
@@ -30,7 +30,7 @@ absl::StatusOr<int> LoopbackMover::TakeEvent() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (enqueued_.size() < most_enqueued_) {
       // More sends are posted than anybody foresaw.
-      if (free_.empty()) return device_->NewEvent(/*timed=*/false);
+      if (free_.empty()) return device_.load()->NewEvent(/*timed=*/false);
       event = free_.back();
       free_.pop_back();
       return event;
@@ -38,7 +38,7 @@ absl::StatusOr<int> LoopbackMover::TakeEvent() {
     event = enqueued_.front();
     enqueued_.pop_front();
   }
-  WEFT_RETURN_IF_ERROR(device_->Synchronize(event));
+  WEFT_RETURN_IF_ERROR(device_.load()->Synchronize(event));
   return event;
 }
 
@@ -48,10 +48,10 @@ absl::Status LoopbackMover::Prepare(Transfer* transfer, bool send) {
     return absl::FailedPreconditionError(
         absl::StrCat("loopback: a transfer on stream ", transfer->stream, " without a device"));
   }
-  if (!send || !device_->asynchronous()) return absl::OkStatus();
+  if (!send || !device_.load()->asynchronous()) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(const int ready, TakeEvent());
   transfer->parts_left = ready;
-  return device_->Record(ready, transfer->stream);
+  return device_.load()->Record(ready, transfer->stream);
 }
 
 absl::Status LoopbackMover::Move(Transfer* send, Transfer* receive) {
@@ -65,15 +65,16 @@ absl::Status LoopbackMover::Move(Transfer* send, Transfer* receive) {
     if (bytes > 0) std::memcpy(receive->data, send->data, bytes);
     return absl::OkStatus();
   }
-  if (!device_->asynchronous()) {
-    return bytes == 0 ? absl::OkStatus() : device_->Copy(receive->stream, receive->data, send->data, send->bytes);
+  if (!device_.load()->asynchronous()) {
+    return bytes == 0 ? absl::OkStatus()
+                      : device_.load()->Copy(receive->stream, receive->data, send->data, send->bytes);
   }
   const int ready = static_cast<int>(send->parts_left);
   WEFT_ASSIGN_OR_RETURN(const int copied, TakeEvent());
-  WEFT_RETURN_IF_ERROR(device_->Wait(receive->stream, ready));
-  if (bytes > 0) WEFT_RETURN_IF_ERROR(device_->Copy(receive->stream, receive->data, send->data, send->bytes));
-  WEFT_RETURN_IF_ERROR(device_->Record(copied, receive->stream));
-  WEFT_RETURN_IF_ERROR(device_->Wait(send->stream, copied));
+  WEFT_RETURN_IF_ERROR(device_.load()->Wait(receive->stream, ready));
+  if (bytes > 0) WEFT_RETURN_IF_ERROR(device_.load()->Copy(receive->stream, receive->data, send->data, send->bytes));
+  WEFT_RETURN_IF_ERROR(device_.load()->Record(copied, receive->stream));
+  WEFT_RETURN_IF_ERROR(device_.load()->Wait(send->stream, copied));
   std::lock_guard<std::mutex> lock(mutex_);
   free_.push_back(ready);
   enqueued_.push_back(copied);

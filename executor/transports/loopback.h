@@ -5,6 +5,7 @@
 #ifndef WEFT_EXECUTOR_TRANSPORTS_LOOPBACK_H_
 #define WEFT_EXECUTOR_TRANSPORTS_LOOPBACK_H_
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -29,7 +30,8 @@ class LoopbackMover : public Mover {
   absl::StatusOr<int> TakeEvent();
 
   std::mutex mutex_;
-  ComputeDevice* device_ = nullptr;
+  // Set by the first rank that has it; read by others that are ahead.
+  std::atomic<ComputeDevice*> device_{nullptr};
   std::vector<int> free_;
   // Events of copies that were enqueued, oldest first.
   std::deque<int> enqueued_;

@@ -66,6 +66,7 @@ class ThreadEndpoint : public Endpoint {
   int size() const override { return static_cast<int>(world_->waiters.size()); }
 
   absl::Status UseDevice(ComputeDevice* device) override { return mover_->UseDevice(device); }
+  int ranks_on_device() const override { return size(); }
 
   absl::Status PostSend(Transfer* transfer) override { return Post(transfer, /*send=*/true); }
   absl::Status PostRecv(Transfer* transfer) override { return Post(transfer, /*send=*/false); }
