@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct Case {
   TinyPlan plan;
 };
 
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
 TinyPlan Plan(const std::string& schedule, int pipe, int data = 1, const std::string& schedule_fields = "",
               const std::string& plan_fields = "") {
   TinyPlan plan{.pipe = pipe, .data = data, .schedule = schedule};
@@ -83,6 +86,8 @@ std::vector<Case> Cases() {
     TinyPlan plan = Plan(schedule, 2);
     plan.clip = 0;
     plan.tied = false;
+    // PipeDream steps after every microbatch.
+    if (std::string(schedule) == "pipedream") plan.batch = 1;
     cases.push_back({absl::StrCat("asynchronous_", cases.size()), plan});
   }
   TinyPlan deep = Plan("1f1b", 1);
@@ -95,7 +100,7 @@ std::vector<Case> Cases() {
   half.half = "fp16";
   half.steps = 8;
   // Too large at first: some steps are skipped.
-  half.plan_fields = "loss_scale { initial: 1e30 growth_interval: 2 }";
+  half.plan_fields = "loss_scale { initial: 67108864 growth_interval: 2 }";
   cases.push_back({"half_precision", half});
   TinyPlan exact = Plan("axonn", 2, 2);
   exact.exact = true;
@@ -112,6 +117,10 @@ TEST_P(DeferredOneLossTest, AsOnTheCpu) {
   ASSERT_TRUE(program.ok()) << program.status();
   const auto expected = Train(*program, {});
   ASSERT_TRUE(expected.ok()) << expected.status();
+  if (GetParam().name == "half_precision") {
+    EXPECT_TRUE(expected->report.steps(0).skipped());
+    EXPECT_FALSE(expected->report.steps(plan.steps - 1).skipped());
+  }
   for (const std::string transport : {"loopback", "inproc"}) {
     for (int i = 0; i < 3; ++i) {
       const std::string what = absl::StrCat(transport, ", seed ", next_seed.load());
