@@ -55,9 +55,7 @@ one_line() {
   grep -Eq "$pattern" "$root/err" || { cat "$root/err"; fail "not '$pattern'"; }
   cat "$root/err"
 }
-if there run --help | grep -q 'backend=.*cuda'; then
-  one_line 1 'CUDA|driver|GPU|toolkit' there run /program.weft --data /text.txt --backend=cuda
-fi
+one_line 1 'backend cuda: .*(driver|toolkit)' there run /program.weft --data /text.txt --backend=cuda
 one_line 1 'MPI|mpi' there run /program.weft --data /text.txt --transport=mpi
 # Without /proc it does not find itself, and so cannot start the ranks.
 one_line 1 '/proc' there run /program.weft --data /text.txt --bootstrap=local

@@ -202,6 +202,9 @@ refused 1 'missing.txt' "$run" run "$dir/p2d2.weft" --data "$dir/missing.txt" --
 refused 1 'missing.weft' "$run" run "$dir/missing.weft" --data "$text" --bootstrap=local
 refused 2 'give one of them' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=local --transport=inproc
 refused 2 'allowed: --bootstrap=mpi' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env --transport=mpi
+# No GPU: every rank finds that, and one says it.
+CUDA_VISIBLE_DEVICES= refused 1 'backend cuda: ' "$run" run "$dir/p2d2.weft" --data "$text" --backend=cuda \
+  --bootstrap=local
 refused 1 'WORLD_SIZE, RANK, LOCAL_RANK are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
 refused 1 'start it with mpirun' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=mpi
 refused 1 "RANK='two' is no rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" run "$dir/p2.weft" --data "$text" \
