@@ -6,6 +6,59 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Where an element of the step lies in the whole: its sample, its number there, and how many from it on follow one
+// another there too: those of a row, and with heads those of one head's scores.
+struct Place {
+  uint64_t sample;
+  int64_t logical;
+  int64_t run;
+};
+
+WEFT_DEVICE Place PlaceOf(const Dropout& a, int64_t element) {
+  const int64_t of_row = Divide(element, a.columns), column = element - of_row * a.columns;
+  const int64_t row_of_all = a.row_shift + of_row;
+  const int64_t sequence_number = Divide(row_of_all, a.sequence);
+  const int64_t row = row_of_all - sequence_number * a.sequence;
+  const uint64_t sample = SampleOf(a.samples, sequence_number);
+  if (a.heads == 0) return {sample, row * a.whole + a.column_shift + column, a.columns - column};
+  const int64_t head = Divide(column, a.sequence), key = column - head * a.sequence;
+  return {sample, ((a.column_shift + head) * a.sequence + row) * a.sequence + key, a.sequence - key};
+}
+
+// Bit i: whether the i-th of `count` elements is kept, at most eight.
+WEFT_DEVICE uint32_t KeptBits(const Dropout& a, int64_t first, int64_t count) {
+  Place place = PlaceOf(a, first);
+  uint32_t bits = 0;
+  if (count == kBlock && place.run >= kBlock && (place.logical & 3) == 0) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const PhiloxWords words =
+          Philox(a.key.key_low, a.key.key_high, static_cast<uint32_t>(place.logical >> 2) + half, a.key.site,
+                 static_cast<uint32_t>(place.sample), static_cast<uint32_t>(place.sample >> 32));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) bits |= (words.word[i] >= a.key.threshold ? 1u : 0u) << (4 * half + i);
+    }
+    return bits;
+  }
+  DropoutWords words(a.key);
+  for (int i = 0; i < count; ++i) {
+    if (place.run == 0) place = PlaceOf(a, first + i);
+    bits |= (words.Kept(place.sample, place.logical) ? 1u : 0u) << i;
+    ++place.logical;
+    --place.run;
+  }
+  return bits;
+}
+
+// Bytes 0 or 1 of four bits, and bits of four bytes that are 0 or not.
+WEFT_DEVICE uint32_t BytesOfBits(uint32_t bits) {
+  return (bits & 1u) | (bits & 2u) << 7 | (bits & 4u) << 14 | (bits & 8u) << 21;
+}
+WEFT_DEVICE uint32_t BitsOfBytes(uint32_t bytes) {
+  return ((bytes & 0xffu) != 0 ? 1u : 0u) | ((bytes & 0xff00u) != 0 ? 2u : 0u) | ((bytes & 0xff0000u) != 0 ? 4u : 0u) |
+         ((bytes & 0xff000000u) != 0 ? 8u : 0u);
+}
+
 template <typename C, Type S>
 struct Drop {
   static constexpr int kMaxThreads = kThreads;
@@ -20,37 +73,17 @@ struct Drop {
     const C factor = static_cast<C>(a.key.factor);
     C x[kBlock];
     LoadSome<C, S>(a.x, first, count, true, x);
-    DropoutWords words(a.key);
-    // Elements of a run follow one another in the whole too: within a row, and with heads within one head's scores.
-    const int64_t length = a.heads > 0 ? a.sequence : a.columns;
-    int64_t run_left = 0, logical = 0;
-    uint64_t sample = 0;
+    const uint32_t bits = KeptBits(a, first, count);
 #pragma unroll
-    for (int i = 0; i < kBlock; ++i) {
-      if (i < count) {
-        if (run_left == 0) {
-          const int64_t of_row = Divide(first + i, a.columns), column = first + i - of_row * a.columns;
-          const int64_t row_of_all = a.row_shift + of_row;
-          const int64_t sequence_number = Divide(row_of_all, a.sequence);
-          const int64_t row = row_of_all - sequence_number * a.sequence;
-          sample = SampleOf(a.samples, sequence_number);
-          if (a.heads > 0) {
-            const int64_t head = Divide(column, a.sequence), key = column - head * a.sequence;
-            logical = ((a.column_shift + head) * a.sequence + row) * a.sequence + key;
-            run_left = length - key;
-          } else {
-            logical = row * a.whole + a.column_shift + column;
-            run_left = length - column;
-          }
-        }
-        const bool kept = words.Kept(sample, logical);
-        x[i] = kept ? x[i] * factor : C(0);
-        if (a.mask != nullptr) a.mask[first + i] = kept ? 1 : 0;
-        ++logical;
-        --run_left;
-      }
-    }
+    for (int i = 0; i < kBlock; ++i) x[i] = (bits >> i & 1u) != 0 ? x[i] * factor : C(0);
     StoreSome<C, S>(a.y, first, count, true, x);
+    if (a.mask == nullptr) return;
+    if (count == kBlock) {
+      StoreWord(a.mask + first, BytesOfBits(bits));
+      StoreWord(a.mask + first + 4, BytesOfBits(bits >> 4));
+    } else {
+      for (int i = 0; i < count; ++i) a.mask[first + i] = static_cast<uint8_t>(bits >> i & 1u);
+    }
   }
 };
 
@@ -63,12 +96,18 @@ struct ByMask {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t first = (thread.block() * thread.count() + thread.index()) * kBlock;
     if (first >= a.elements) return;
-    const int64_t count = a.elements - first;
+    const int64_t count = Least<int64_t>(kBlock, a.elements - first);
     const C factor = static_cast<C>(a.factor);
     C x[kBlock];
     LoadSome<C, S>(a.x, first, count, true, x);
+    uint32_t bits = 0;
+    if (count == kBlock) {
+      bits = BitsOfBytes(LoadWord(a.mask + first)) | BitsOfBytes(LoadWord(a.mask + first + 4)) << 4;
+    } else {
+      for (int i = 0; i < count; ++i) bits |= (a.mask[first + i] != 0 ? 1u : 0u) << i;
+    }
 #pragma unroll
-    for (int i = 0; i < kBlock; ++i) x[i] = i < count && a.mask[first + i] != 0 ? x[i] * factor : C(0);
+    for (int i = 0; i < kBlock; ++i) x[i] = (bits >> i & 1u) != 0 ? x[i] * factor : C(0);
     StoreSome<C, S>(a.y, first, count, true, x);
   }
 };

@@ -100,6 +100,10 @@ WEFT_DEVICE void StoreWords(void* p, const Words& words) {
   *static_cast<uint4*>(p) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
 }
 
+// Four bytes, aligned.
+WEFT_DEVICE uint32_t LoadWord(const void* p) { return *static_cast<const uint32_t*>(p); }
+WEFT_DEVICE void StoreWord(void* p, uint32_t word) { *static_cast<uint32_t*>(p) = word; }
+
 WEFT_DEVICE double DoubleOf(uint32_t low, uint32_t high) {
   return __hiloint2double(static_cast<int>(high), static_cast<int>(low));
 }
@@ -133,6 +137,17 @@ inline Words LoadWords(const void* p) {
 inline void StoreWords(void* p, const Words& words) {
   emulation::CheckAlignment(p, 16);
   memcpy(p, &words, sizeof(words));
+}
+
+inline uint32_t LoadWord(const void* p) {
+  emulation::CheckAlignment(p, 4);
+  uint32_t word;
+  memcpy(&word, p, sizeof(word));
+  return word;
+}
+inline void StoreWord(void* p, uint32_t word) {
+  emulation::CheckAlignment(p, 4);
+  memcpy(p, &word, sizeof(word));
 }
 
 inline double DoubleOf(uint32_t low, uint32_t high) {

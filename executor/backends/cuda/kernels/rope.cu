@@ -39,8 +39,8 @@ template <typename C, Type S>
 struct Turn {
   static constexpr int kMaxThreads = kThreads;
   Rope a;
-  // Eights of half a head, and groups of heads, in a row.
-  int64_t eights, groups;
+  // Eights of half a head, heads, and groups of heads, in a row.
+  int64_t eights, heads, groups;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
@@ -60,7 +60,6 @@ struct Turn {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) sine[i] = -sine[i];
     }
-    const int64_t heads = a.columns / a.head_size;
     const int64_t end = Least(heads, (group + 1) * kHeads);
     for (int64_t head = group * kHeads; head < end; ++head) {
       const int64_t place = row * a.columns + head * a.head_size + first;
@@ -87,10 +86,10 @@ Outcome Launch(const RopeTable& table, void* stream) {
 
 Outcome Launch(const Rope& rope, void* stream) {
   const int64_t eights = CeilDivide(rope.head_size / 2, kBlock);
-  const int64_t groups = CeilDivide(rope.columns / rope.head_size, kHeads);
+  const int64_t heads = rope.columns / rope.head_size, groups = CeilDivide(heads, kHeads);
   return WithTypes(rope.in_double, {rope.x, rope.y}, [&]<typename C, Type S>() {
-    return LaunchKernel(Turn<C, S>{rope, eights, groups}, CeilDivide(rope.rows * groups * eights, kThreads), kThreads,
-                        0, stream);
+    return LaunchKernel(Turn<C, S>{rope, eights, heads, groups}, CeilDivide(rope.rows * groups * eights, kThreads),
+                        kThreads, 0, stream);
   });
 }
 
