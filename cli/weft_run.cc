@@ -35,6 +35,7 @@
 #include "executor/run.h"
 #include "executor/shared_library.h"
 #include "executor/transport.h"
+#include "executor/tuning_options.h"
 #include "executor/weights.h"
 #include "proto/io.h"
 #include "proto/json.h"
@@ -96,6 +97,7 @@ std::string SkippedLine(const RunReport& report) {
 struct RunFlags {
   std::string data, eval_data, token_type, report, trace;
   std::string backend = "auto", transport = "auto", bootstrap = "auto", format = "text";
+  std::string tuning = "off";
   std::vector<std::string> lib_path;
   int64_t eval_every = 0, eval_batches = 16, threads = 1, slots = 0, steps = 0, checkpoint_every = 0, keep = 2;
   int64_t trace_steps = 4;
@@ -130,6 +132,10 @@ void Declare(Flags& flags, RunFlags& f) {
                "what starts the processes: weft-run on this node, a launcher that sets RANK and WORLD_SIZE, or MPI's",
                &f.bootstrap);
   flags.Repeated("lib-path", "DIR", "where the libraries of CUDA and MPI are looked for first", &f.lib_path);
+  flags.String("tuning", "off|write FILE|read FILE",
+               "algorithms of matrix products on a GPU: the library's first choice; measured once for each shape, and "
+               "kept in FILE; those of FILE",
+               &f.tuning);
   flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
   flags.Int("slots", "N", "ranks of a process that compute at a time; 0 = cores / threads", &f.slots, 0, 4096);
   flags.Int("steps", "N", "run until N optimizer steps are done; 0 = the recipe's", &f.steps, 0, INT64_MAX);
@@ -259,6 +265,12 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
   RunOptions options;
   options.backend = backend;
+  WEFT_ASSIGN_OR_RETURN(const TuningOptions tuning, ParseTuningOptions(f.tuning));
+  if (tuning.mode != TuningOptions::Mode::kOff && backend->name != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--tuning is '", f.tuning, "', but backend ",
+                                                   std::string(backend->name), " has nothing to tune; allowed: off"));
+  }
+  options.tuning = f.tuning;
   options.steps = f.steps;
   options.threads_per_rank = static_cast<int>(f.threads);
   options.slots = static_cast<int>(f.slots);

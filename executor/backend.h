@@ -63,6 +63,10 @@ class Backend {
   // has been verified: shapes and dtypes agree. InvalidArgument if the kernel does not take these dtypes.
   virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                            const StepContext& context) = 0;
+
+  // 16 hexadecimal digits of what it chose between ways that may differ in bits (algorithms of libraries): runs of equal
+  // digests choose alike. Empty: there was nothing to choose.
+  virtual std::string Digest() const { return ""; }
 };
 
 struct DeviceOptions {

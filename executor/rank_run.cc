@@ -31,7 +31,13 @@ absl::Status RankRun::Prepare() {
   WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(shared_.device, size.device, size.host));
   WEFT_ASSIGN_OR_RETURN(backend_, shared_.backend->make(shared_.device, {.threads = shared_.options.threads_per_rank,
                                                                          .program = &program,
-                                                                         .rank = endpoint_.rank()}));
+                                                                         .rank = endpoint_.rank(),
+                                                                         .tuning = shared_.options.tuning}));
+  if (const std::string digest = backend_->Digest();
+      !digest.empty() && endpoint_.rank() == 0 && shared_.options.on_note) {
+    shared_.options.on_note(
+        absl::StrCat("algorithms of rank 0's matrix products: tuning ", shared_.options.tuning, ", digest ", digest));
+  }
   state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
   if (shared_.manifest != nullptr) {
     WEFT_RETURN_IF_ERROR(LoadCheckpoint(shared_.resumed_from, *shared_.manifest, program, state_.get()));

@@ -31,6 +31,8 @@ struct RunOptions {
   // What runs the kernels; null = cpu. The ranks of this process share the device that is opened with `device`.
   const BackendEntry* backend = nullptr;
   DeviceOptions device;
+  // BackendOptions.tuning.
+  std::string tuning = "off";
   int threads_per_rank = 1;
   // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) take
   // none.

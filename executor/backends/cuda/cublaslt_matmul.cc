@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cublaslt_product.h"
 #include "executor/backends/cuda/cublaslt_tuner.h"
@@ -40,7 +39,7 @@ struct KeyHash {
   }
 };
 
-class CublasLtMatmul : public TunedMatmul {
+class CublasLtMatmul : public Matmul {
  public:
   CublasLtMatmul(const CublasLt* lt, ComputeDevice* device, cublasLtHandle_t handle, TuningOptions options,
                  TuningTable table)
@@ -213,28 +212,8 @@ class CublasLtMatmul : public TunedMatmul {
 
 }  // namespace
 
-absl::StatusOr<TuningOptions> ParseTuningOptions(absl::string_view text) {
-  TuningOptions options;
-  if (text == "off") return options;
-  for (const auto& [word, mode] :
-       {std::pair{absl::string_view("write"), TuningOptions::Mode::kWrite}, {"read", TuningOptions::Mode::kRead}}) {
-    absl::string_view rest = text;
-    if (absl::StartsWith(rest, word)) {
-      rest.remove_prefix(word.size());
-      if (rest.size() > 1 && (rest[0] == ' ' || rest[0] == ':')) {
-        options.mode = mode;
-        options.path = std::string(rest.substr(1));
-        return options;
-      }
-    }
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--tuning is '", text, "'; allowed: off, 'write FILE', 'read FILE' (or write:FILE, read:FILE)"));
-}
-
-absl::StatusOr<std::unique_ptr<TunedMatmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
-                                                                const TuningDevice& described,
-                                                                const TuningOptions& tuning) {
+absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
+                                                           const TuningDevice& described, const TuningOptions& tuning) {
   TuningTable table(described);
   if (tuning.mode == TuningOptions::Mode::kRead) {
     WEFT_ASSIGN_OR_RETURN(table, TuningTable::Read(tuning.path));

@@ -53,7 +53,7 @@ class Values {
 
 class CublasLtMatmulTest : public ::testing::Test {
  protected:
-  std::unique_ptr<TunedMatmul> Make(const TuningOptions& options = {}) {
+  std::unique_ptr<Matmul> Make(const TuningOptions& options = {}) {
     auto matmul = MakeCublasLtMatmul(&lt_, device_.get(), kDevice, options);
     EXPECT_TRUE(matmul.ok()) << matmul.status();
     return matmul.ok() ? *std::move(matmul) : nullptr;
@@ -191,7 +191,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   std::mt19937 random(7);
   Values a(device_.get(), Type::kBf16, 32, random), b(device_.get(), Type::kBf16, 64, random);
   Values y(device_.get(), Type::kFp32, 128, random);
-  const auto run = [&](TunedMatmul* matmul) {
+  const auto run = [&](Matmul* matmul) {
     EXPECT_TRUE(matmul->Prepare(s).ok());
     EXPECT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
     return fake::seen.algorithm;
@@ -230,18 +230,6 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   EXPECT_EQ(
       MakeCublasLtMatmul(&lt_, device_.get(), kDevice, {TuningOptions::Mode::kRead, path + ".none"}).status().code(),
       absl::StatusCode::kNotFound);
-}
-
-TEST(ParseTuningOptions, Forms) {
-  EXPECT_EQ(ParseTuningOptions("off")->mode, TuningOptions::Mode::kOff);
-  EXPECT_EQ(ParseTuningOptions("write a b.txt")->path, "a b.txt");
-  EXPECT_EQ(ParseTuningOptions("write:t.txt")->mode, TuningOptions::Mode::kWrite);
-  EXPECT_EQ(ParseTuningOptions("read t.txt")->mode, TuningOptions::Mode::kRead);
-  for (const char* wrong : {"", "on", "write", "write ", "reader t", "read"}) {
-    EXPECT_EQ(
-        ParseTuningOptions(wrong).status().message(),
-        std::string("--tuning is '") + wrong + "'; allowed: off, 'write FILE', 'read FILE' (or write:FILE, read:FILE)");
-  }
 }
 
 // The real library as far as it goes without a GPU: it is found, its version is right, and it says that it cannot

@@ -68,6 +68,8 @@ class CudaBackend : public Backend {
     return kernel({step, inputs, outputs, context, resources_});
   }
 
+  std::string Digest() const override { return resources_.libraries.matmul->Digest(); }
+
   // Every step of the program once, without memory: how much scratch they need, and what libraries have to prepare. An
   // error is left to the step itself, which knows its context; but not one of memory.
   absl::Status Measure(const Program& program) {

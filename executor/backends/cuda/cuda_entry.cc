@@ -11,13 +11,14 @@
 #include "executor/backends/cuda/cudnn_attention.h"
 #include "executor/backends/cuda/cudnn_convolution.h"
 #include "executor/backends/cuda/cudnn_session.h"
+#include "executor/tuning_options.h"
 #include "proto/status.h"
 
 namespace weft {
 namespace {
 
 absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const BackendOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const cuda::TuningOptions tuning, cuda::ParseTuningOptions(options.tuning));
+  WEFT_ASSIGN_OR_RETURN(const TuningOptions tuning, ParseTuningOptions(options.tuning));
   WEFT_ASSIGN_OR_RETURN(const cuda::CublasLt* lt, cuda::OpenCublasLt());
   WEFT_RETURN_IF_ERROR(device->Use());
   cuda::Libraries libraries;

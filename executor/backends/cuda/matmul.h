@@ -3,6 +3,7 @@
 #define WEFT_EXECUTOR_BACKENDS_CUDA_MATMUL_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "executor/backends/cuda/kernels/types.h"
@@ -59,6 +60,8 @@ class Matmul {
   virtual absl::Status Prepare(const MatmulShape& shape) = 0;
   // Enqueues. The same shape gives the same bits each time. InvalidArgument: types that it does not multiply.
   virtual absl::Status Run(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) = 0;
+  // As Backend::Digest, of the algorithms taken so far.
+  virtual std::string Digest() const { return ""; }
 };
 
 }  // namespace weft::cuda

@@ -1,0 +1,26 @@
+// --tuning: how algorithms of matrix products are chosen where a library has several.
+#ifndef WEFT_EXECUTOR_TUNING_OPTIONS_H_
+#define WEFT_EXECUTOR_TUNING_OPTIONS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace weft {
+
+// `off` takes what the library's heuristics name first, which is the same on every run; `write` measures the best of
+// what they name, once for each shape, and keeps the fastest in a file; `read` takes them from there, and what the file
+// does not hold as `off`.
+struct TuningOptions {
+  enum class Mode { kOff, kWrite, kRead };
+  Mode mode = Mode::kOff;
+  std::string path;
+};
+
+// "off", "write FILE" or "read FILE"; a colon may stand for the space. InvalidArgument names what is allowed.
+absl::StatusOr<TuningOptions> ParseTuningOptions(absl::string_view text);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_TUNING_OPTIONS_H_
