@@ -374,6 +374,28 @@ TEST(CompileTest, AProgramThatDoesNotFitIsRefusedOrMarked) {
   EXPECT_TRUE(marked->does_not_fit());
 }
 
+TEST(CompileTest, EveryRankFitsTheDeviceThatItIsOn) {
+  Cluster cluster = TinyCluster();
+  const auto fits = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
+  ASSERT_TRUE(fits.ok());
+  const auto compile = [&] { return Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {}).status(); };
+  OtherDevices* other = cluster.add_other_devices();
+  *other->mutable_device() = cluster.device();
+  other->mutable_device()->set_name("smaller");
+  other->mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 999);
+  other->add_nodes(0);
+  other->add_devices(0);
+  EXPECT_THAT(std::string(compile().message()), HasSubstr("does not fit smaller"));
+  // Where no rank is, it does not matter.
+  other->set_devices(0, cluster.devices_per_node() - 1);
+  EXPECT_TRUE(compile().ok()) << compile();
+  // The cluster's own device is too small, but the one that the rank is on is not.
+  other->set_devices(0, 0);
+  other->mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 1000);
+  cluster.mutable_device()->set_memory_bytes(1001);
+  EXPECT_TRUE(compile().ok()) << compile();
+}
+
 TEST(CompileTest, RefusalsNameTheField) {
   auto error = [](const Recipe& recipe, const Plan& plan, int layers = 8) {
     auto program = Compile(Model(layers), recipe, plan, TinyCluster(), {});

@@ -92,6 +92,39 @@ const Template* FullestTemplate(const Program& program) {
   return fullest;
 }
 
+// The template whose ranks have the least room on the devices that they are placed on, and such a device; nothing if
+// all have enough.
+struct Tightest {
+  const Template* of = nullptr;
+  const Device* device = nullptr;
+};
+
+int64_t RoomOf(const Template& t, const Device& device) {
+  // What is not known is enough.
+  if (device.memory_bytes() <= 0) return std::numeric_limits<int64_t>::max();
+  return device.memory_bytes() - device.reserved_bytes() - t.device_arena_bytes();
+}
+
+Tightest TightestDevice(const Program& program, const Cluster& cluster) {
+  Tightest tightest = {FullestTemplate(program), &cluster.device()};
+  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(MeshRanks(program.mesh()), cluster);
+  if (tightest.of == nullptr || !placement.ok() || placement->all_alike()) return tightest;
+  tightest = {};
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t rank = 0; rank < placement->ranks(); ++rank) {
+    const Device* device = placement->kinds()[placement->KindOf(rank)];
+    for (const Program* p : {&program, &program.evaluation()}) {
+      const int t = p->templates_size() > 0 ? TemplateOfRank(*p, rank) : -1;
+      if (t < 0) continue;
+      if (const int64_t room = RoomOf(p->templates(t), *device); room < least) {
+        least = room;
+        tightest = {&p->templates(t), device};
+      }
+    }
+  }
+  return tightest;
+}
+
 // A cluster that does not state its nodes' memory has enough.
 absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
   const bool any = std::any_of(program.templates().begin(), program.templates().end(),
@@ -109,19 +142,19 @@ absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
 }  // namespace
 
 bool DeviceMemoryFits(const Program& program, const Cluster& cluster) {
-  const int64_t capacity = cluster.device().memory_bytes();
-  const Template* fullest = FullestTemplate(program);
-  return fullest == nullptr || capacity <= 0 ||
-         fullest->device_arena_bytes() <= capacity - cluster.device().reserved_bytes();
+  const Tightest tightest = TightestDevice(program, cluster);
+  return tightest.of == nullptr || RoomOf(*tightest.of, *tightest.device) >= 0;
 }
 
 int64_t PlannedNodeBytes(const Program& program, const Cluster& cluster) { return FullestNode(program, cluster).bytes; }
 
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
-  const int64_t capacity = cluster.device().memory_bytes();
-  const int64_t reserve = cluster.device().reserved_bytes();
-  if (DeviceMemoryFits(program, cluster)) return CheckHostFit(program, cluster);
-  const Template* fullest = FullestTemplate(program);
+  const Tightest tightest = TightestDevice(program, cluster);
+  const Template* fullest = tightest.of;
+  const Device* device = tightest.device;
+  if (fullest == nullptr || RoomOf(*fullest, *device) >= 0) return CheckHostFit(program, cluster);
+  const int64_t capacity = device->memory_bytes();
+  const int64_t reserve = device->reserved_bytes();
   std::vector<std::pair<int64_t, BufferClass>> classes;
   for (const auto& [c, bytes] : FullestMoment(*fullest)) classes.emplace_back(-bytes, c);
   std::sort(classes.begin(), classes.end());
@@ -137,7 +170,7 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
   });
   order.resize(shown);
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the plan does not fit ", cluster.device().name(), ": template ", fullest->name(), " needs ",
+      "the plan does not fit ", device->name(), ": template ", fullest->name(), " needs ",
       BytesText(fullest->device_arena_bytes()), " (", fullest->device_arena_bytes(), " bytes) besides a reserve of ",
       BytesText(reserve), ", the device has ", BytesText(capacity), "; at the fullest moment: ",
       absl::StrJoin(shares, ", "), "; largest buffers: ", absl::StrJoin(order, ", ", [&](std::string* out, int b) {

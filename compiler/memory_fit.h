@@ -10,11 +10,11 @@
 
 namespace weft {
 
-// ResourceExhausted if arena and reserve exceed the device's memory (0 = unknown, always fits): by how much, the
-// classes and the buffers that take the most. The same for the memory of the nodes.
+// ResourceExhausted if arena and reserve exceed the memory of a rank's device (0 = unknown, always fits): by how much,
+// the classes and the buffers that take the most. The same for the memory of the nodes.
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
 
-// Whether arena and reserve of each rank are within the device's memory.
+// Whether arena and reserve of each rank are within the memory of the device that it is placed on.
 bool DeviceMemoryFits(const Program& program, const Cluster& cluster);
 
 // What the ranks of the node that needs the most keep in its memory.
