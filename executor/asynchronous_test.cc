@@ -60,6 +60,8 @@ TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
     const std::vector<std::string> expected = Outcome(program, run);
     for (const RanksOn on : kDevices) {
       run.on = on;
+      // On a shared device the streams of a program share streams too: all of them, some, or none.
+      run.hardware_queues = std::vector<int>{0, 1, 8, 24}[seed % 4];
       EXPECT_TRUE(Outcome(program, run) == expected) << (on == RanksOn::kSharedDevice ? "one device" : "devices");
     }
     for (const std::string& bytes : expected)
@@ -90,6 +92,7 @@ TEST(AsynchronousTest, PipelinesOfEveryOrderAndSharing) {
         RanksOptions run;
         run.on = on;
         run.seed = ++seed;
+        run.hardware_queues = std::vector<int>{0, 2, 12}[seed % 3];
         SCOPED_TRACE(testing::Message() << ComputeOrder_Name(order) << ", " << TransferStreams_Name(streams) << ", "
                                         << ranks << " ranks, seed " << seed);
         run.first_step = 3;

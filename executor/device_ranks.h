@@ -49,6 +49,8 @@ struct RanksOptions {
   InterpreterOptions interpreter;
   // The kernels of a rank, on the host.
   std::function<std::unique_ptr<Backend>(int rank)> backend = [](int) { return MakeCpuBackend(1); };
+  // Of a shared device (ComputeDevice::hardware_queues).
+  int hardware_queues = 0;
   // Instead of what `on` says.
   std::function<std::unique_ptr<ComputeDevice>(int rank)> device;
 };
@@ -93,7 +95,7 @@ inline std::vector<absl::StatusOr<RankResult>> RunRanksOn(const Program& program
     } else if (options.on == RanksOn::kHost) {
       devices.push_back(MakeHostDevice());
     } else {
-      devices.push_back(std::make_unique<DeferredDevice>(options.seed * 100 + rank));
+      devices.push_back(std::make_unique<DeferredDevice>(options.seed * 100 + rank, options.hardware_queues));
     }
   }
   std::vector<std::unique_ptr<Endpoint>> endpoints = *(*FindTransport(shared ? "loopback" : "inproc"))->open(count);

@@ -202,8 +202,7 @@ Interpreter::~Interpreter() = default;
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(const Program& program, Endpoint* endpoint,
                                                                  Backend* backend, const Arena* arena,
                                                                  const InterpreterOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(auto prepared,
-                        PrepareProgram(program, endpoint->rank(), *arena, endpoint->native_collectives()));
+  WEFT_ASSIGN_OR_RETURN(auto prepared, PrepareProgram(program, *endpoint, *arena));
   auto impl = std::make_unique<Impl>(program, endpoint, backend, options, std::move(prepared));
   WEFT_RETURN_IF_ERROR(impl->Prepare(arena->device()));
   return std::unique_ptr<Interpreter>(new Interpreter(std::move(impl)));

@@ -1,6 +1,7 @@
 #include "executor/prepared_program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "executor/channels.h"
 #include "executor/figure_steps.h"
 #include "executor/step_waits.h"
+#include "executor/stream_fold.h"
 #include "proto/mesh.h"
 #include "proto/sample_rows.h"
 #include "proto/status.h"
@@ -49,8 +51,15 @@ CollectiveKind KindOf(const Step& step) {
 
 class Preparer {
  public:
-  Preparer(const Program& program, int rank, const Arena& arena, NativeCollectives* native, PreparedProgram& out)
-      : program_(program), rank_(rank), arena_(arena), native_(native), out_(out) {}
+  Preparer(const Program& program, Endpoint& endpoint, const Arena& arena, PreparedProgram& out)
+      : program_(program),
+        rank_(endpoint.rank()),
+        arena_(arena),
+        native_(endpoint.native_collectives()),
+        // A rank alone has a stream for each: a stream that waits for a partner would hold up others on it.
+        fold_(&arena.device(),
+              endpoint.ranks_on_device() > 1 ? StreamFold::Budget(arena.device(), endpoint.ranks_on_device()) : 0),
+        out_(out) {}
 
   absl::Status Run() {
     const int index = TemplateOfRank(program_, rank_);
@@ -67,9 +76,12 @@ class Preparer {
     out_.own_sequences = out_.microbatch_sequences / depth;
     out_.first_own_sequence = out_.own_sequences * AxisCoordinate(program_.mesh(), rank_, "z");
     channels_ = std::make_unique<ChannelMap>(program_, rank_, *t_);
-    WEFT_RETURN_IF_ERROR(AddStream(StreamType::kCompute, "compute").status());
-    WEFT_RETURN_IF_ERROR(AddStream(StreamType::kCopy, "d2h").status());
-    WEFT_RETURN_IF_ERROR(AddStream(StreamType::kCopy, "h2d").status());
+    out_.streams.resize(3);
+    out_.streams[0].name = "compute";
+    out_.streams[1].type = out_.streams[2].type = StreamType::kCopy;
+    out_.streams[1].name = "d2h";
+    out_.streams[2].name = "h2d";
+    WEFT_RETURN_IF_ERROR(TakeStream(StreamUse::kCompute, out_.streams[0]));
     if (program_.compute_order() != STATIC_ORDER) {
       out_.backward_queue = static_cast<int>(out_.streams.size());
       PreparedStream& queue = out_.streams.emplace_back();
@@ -115,7 +127,14 @@ class Preparer {
       for (const int step : out_.actions[i].last_detached) out_.actions[i].steps[step].awaited = true;
     }
     if (out_.backward_queue >= 0) OrderQueues();
-    if (arena_.device().asynchronous()) PrepareWaits(out_);
+    if (arena_.device().asynchronous()) {
+      for (const int copies : {1, 2}) {
+        const auto& steps = out_.streams[copies].steps;
+        if (std::all_of(std::begin(steps), std::end(steps), [](const auto& list) { return list.empty(); })) continue;
+        WEFT_RETURN_IF_ERROR(TakeStream(copies == 1 ? StreamUse::kOffload : StreamUse::kFetch, out_.streams[copies]));
+      }
+      PrepareWaits(out_);
+    }
     return MarkFigures(program_, rank_, arena_, out_);
   }
 
@@ -124,17 +143,20 @@ class Preparer {
     return absl::StrCat("rank ", rank_, ": action ", action.id(), " '", action.name(), "'");
   }
 
-  // Not before the others are made: they move.
-  absl::StatusOr<PreparedStream*> AddStream(StreamType type, std::string name) {
+  // A stream of the device for it, if that works on its own.
+  absl::Status TakeStream(StreamUse use, PreparedStream& stream) {
+    if (!arena_.device().asynchronous()) return absl::OkStatus();
+    WEFT_ASSIGN_OR_RETURN(const StreamFold::Stream taken, fold_.Take(use));
+    stream.device_stream = taken.number;
+    return absl::OkStatus();
+  }
+
+  // Until the next one is added: they move.
+  absl::StatusOr<PreparedStream*> AddStream(StreamType type, std::string name, StreamUse use) {
     PreparedStream& stream = out_.streams.emplace_back();
     stream.type = type;
     stream.name = std::move(name);
-    if (ComputeDevice& device = arena_.device(); device.asynchronous()) {
-      // What others wait for goes first.
-      const bool urgent = type == StreamType::kTransfers || type == StreamType::kCollective;
-      WEFT_ASSIGN_OR_RETURN(stream.device_stream, device.NewStream(urgent ? ComputeDevice::Priority::kHigh
-                                                                          : ComputeDevice::Priority::kNormal));
-    }
+    WEFT_RETURN_IF_ERROR(TakeStream(use, stream));
     return &stream;
   }
 
@@ -259,8 +281,9 @@ class Preparer {
       members.push_back({static_cast<int>(member), channel});
     }
     if (self < 0) return absl::InvalidArgumentError(Name(action) + ": the rank is not in its own group");
-    WEFT_ASSIGN_OR_RETURN(PreparedStream* const stream,
-                          AddStream(StreamType::kCollective, CommunicatorName(group, purpose)));
+    WEFT_ASSIGN_OR_RETURN(
+        PreparedStream* const stream,
+        AddStream(StreamType::kCollective, CommunicatorName(group, purpose), StreamUse::kCollectives));
     CommunicatorPlace place;
     if (ComputeDevice& device = arena_.device(); device.asynchronous()) {
       place = {&device, stream->device_stream, native_, stream->name};
@@ -378,7 +401,8 @@ class Preparer {
     const auto [found, is_new] = streams_.try_emplace(stream_key, static_cast<int>(out_.streams.size()));
     if (is_new) {
       const std::string name = TransferStreamName(program_.transfer_streams(), action);
-      WEFT_RETURN_IF_ERROR(AddStream(StreamType::kTransfers, name).status());
+      WEFT_RETURN_IF_ERROR(
+          AddStream(StreamType::kTransfers, name, prepared.sends ? StreamUse::kSends : StreamUse::kReceives).status());
     }
     step.stream = found->second;
     return absl::OkStatus();
@@ -435,6 +459,7 @@ class Preparer {
   const int rank_;
   const Arena& arena_;
   NativeCollectives* const native_;
+  StreamFold fold_;
   PreparedProgram& out_;
   const Template* t_ = nullptr;
   std::unique_ptr<ChannelMap> channels_;
@@ -451,10 +476,10 @@ class Preparer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena,
-                                                                NativeCollectives* native) {
+absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, Endpoint& endpoint,
+                                                                const Arena& arena) {
   auto prepared = std::make_unique<PreparedProgram>();
-  WEFT_RETURN_IF_ERROR(Preparer(program, rank, arena, native, *prepared).Run());
+  WEFT_RETURN_IF_ERROR(Preparer(program, endpoint, arena, *prepared).Run());
   return prepared;
 }
 

@@ -13,6 +13,7 @@
 #include "executor/backend.h"
 #include "executor/collective.h"
 #include "executor/printed_figures.h"
+#include "executor/transport.h"
 #include "proto/program.pb.h"
 
 namespace weft {
@@ -106,7 +107,7 @@ enum class StreamType { kCompute, kCopy, kTransfers, kCollective };
 struct PreparedStream {
   StreamType type = StreamType::kCompute;
   std::string name;
-  // Of an asynchronous device; the two queues of a message-driven program share one.
+  // Of an asynchronous device. The two queues of a message-driven program share one, as others may (stream_fold.h).
   int device_stream = -1;
   // Of kCollective.
   std::unique_ptr<Communicator> communicator;
@@ -148,10 +149,9 @@ struct PreparedProgram {
   std::vector<TensorView> views;
 };
 
-// `program` and the arena's device must outlive the result. `native`: the transport's own collectives, null if it has
-// none. Errors name the action.
-absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, int rank, const Arena& arena,
-                                                                NativeCollectives* native);
+// Of the endpoint's rank. `program` and the arena's device must outlive the result. Errors name the action.
+absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, Endpoint& endpoint,
+                                                                const Arena& arena);
 
 }  // namespace weft
 
