@@ -45,7 +45,7 @@ absl::Status DeviceRun::EndStep(int action, int step, int64_t repetition, bool t
   if (prepared.figures != 0) {
     WEFT_RETURN_IF_ERROR(figures_->Enqueue(prepared.figures, action, repetition, stream));
   }
-  return streams_->Ended(prepared);
+  return streams_->Ended(prepared, repetition);
 }
 
 absl::Status DeviceRun::EndRepetition(size_t stream, int64_t repetition) {

@@ -1,6 +1,7 @@
 #include "executor/device_streams.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/status.h"
 
@@ -12,7 +13,7 @@ absl::StatusOr<std::unique_ptr<DeviceStreams>> DeviceStreams::Create(const Prepa
   const size_t streams = program.streams.size();
   result->sequence_.assign(streams, 0);
   result->covered_.assign(streams * streams, 0);
-  result->newest_.assign(streams, -1);
+  result->newest_.assign(streams, nullptr);
   result->joins_.assign(streams, -1);
   const bool chosen = program.backward_queue >= 0;
   result->events_.resize(program.step_events);
@@ -21,7 +22,9 @@ absl::StatusOr<std::unique_ptr<DeviceStreams>> DeviceStreams::Create(const Prepa
       if (step.event < 0) continue;
       StepEvent& event = result->events_[step.event];
       event.stream = step.stream;
-      WEFT_ASSIGN_OR_RETURN(event.event, device.NewEvent(/*timed=*/chosen));
+      for (StepRecord& record : event.records) {
+        WEFT_ASSIGN_OR_RETURN(record.event, device.NewEvent(/*timed=*/chosen));
+      }
     }
   }
   for (size_t i = 0; i < streams * kSlots; ++i) {
@@ -44,27 +47,30 @@ absl::StatusOr<std::unique_ptr<DeviceStreams>> DeviceStreams::Create(const Prepa
 absl::Status DeviceStreams::Await(const PreparedStep& step) {
   if (step.waits.empty()) return absl::OkStatus();
   // Of each stream the latest.
-  for (const int wait : step.waits) {
-    int& newest = newest_[events_[wait].stream];
-    if (newest < 0 || events_[newest].sequence < events_[wait].sequence) newest = wait;
+  for (size_t i = 0; i < step.waits.size(); ++i) {
+    const StepRecord* record = Find(step.waits[i], step.done - step.wait_distances[i]);
+    if (record == nullptr) continue;
+    const StepRecord*& newest = newest_[events_[step.waits[i]].stream];
+    if (newest == nullptr || newest->sequence < record->sequence) newest = record;
   }
   for (const int wait : step.waits) {
-    const StepEvent& event = events_[wait];
-    if (newest_[event.stream] != wait) continue;
-    newest_[event.stream] = -1;
-    int64_t& covered = Covered(step.stream, event.stream);
-    if (event.sequence <= covered) continue;
-    covered = event.sequence;
-    WEFT_RETURN_IF_ERROR(device_.Wait((*this)[step.stream], event.event));
+    const int stream = events_[wait].stream;
+    const StepRecord* record = std::exchange(newest_[stream], nullptr);
+    if (record == nullptr) continue;
+    int64_t& covered = Covered(step.stream, stream);
+    if (record->sequence <= covered) continue;
+    covered = record->sequence;
+    WEFT_RETURN_IF_ERROR(device_.Wait((*this)[step.stream], record->event));
   }
   return absl::OkStatus();
 }
 
-absl::Status DeviceStreams::Ended(const PreparedStep& step) {
+absl::Status DeviceStreams::Ended(const PreparedStep& step, int64_t repetition) {
   if (step.event < 0) return absl::OkStatus();
-  StepEvent& event = events_[step.event];
-  event.sequence = ++sequence_[step.stream];
-  return device_.Record(event.event, (*this)[step.stream]);
+  StepRecord& record = events_[step.event].records[repetition % kSlots];
+  record.repetition = repetition;
+  record.sequence = ++sequence_[step.stream];
+  return device_.Record(record.event, (*this)[step.stream]);
 }
 
 absl::Status DeviceStreams::Join(absl::Span<const int> streams) {
@@ -106,12 +112,12 @@ absl::StatusOr<std::optional<int64_t>> DeviceStreams::Over(ActionList list, int6
 
 absl::Status DeviceStreams::EndChosen() { return device_.Record(chosen_, (*this)[0]); }
 
-absl::StatusOr<bool> DeviceStreams::StepOver(const PreparedStep& step, int64_t* latest) {
-  if (step.event < 0 || events_[step.event].sequence == 0) return true;
-  const int event = events_[step.event].event;
-  WEFT_ASSIGN_OR_RETURN(const bool over, device_.Finished(event));
+absl::StatusOr<bool> DeviceStreams::StepOver(const PreparedStep& step, int64_t repetition, int64_t* latest) {
+  const StepRecord* record = step.event < 0 ? nullptr : Find(step.event, repetition);
+  if (record == nullptr) return true;
+  WEFT_ASSIGN_OR_RETURN(const bool over, device_.Finished(record->event));
   if (!over) return false;
-  WEFT_ASSIGN_OR_RETURN(const int64_t time, device_.TimeOf(event));
+  WEFT_ASSIGN_OR_RETURN(const int64_t time, device_.TimeOf(record->event));
   *latest = std::max(*latest, time);
   return true;
 }
@@ -124,7 +130,7 @@ absl::StatusOr<std::optional<int64_t>> DeviceStreams::Arrival(const PreparedActi
     for (const std::vector<int>* steps : {&target.last_steps, dep.detached ? &target.last_detached : nullptr}) {
       if (steps == nullptr) continue;
       for (const int step : *steps) {
-        WEFT_ASSIGN_OR_RETURN(const bool over, StepOver(target.steps[step], &latest));
+        WEFT_ASSIGN_OR_RETURN(const bool over, StepOver(target.steps[step], repetition - dep.distance, &latest));
         if (!over) return std::optional<int64_t>();
       }
     }
@@ -137,10 +143,12 @@ absl::StatusOr<std::optional<DeviceStreams::Unfinished>> DeviceStreams::FindUnfi
   std::optional<Unfinished> first;
   for (size_t i = 0; i < program_.actions.size(); ++i) {
     for (const PreparedStep& step : program_.actions[i].steps) {
-      if (step.event < 0 || events_[step.event].sequence == 0) continue;
-      WEFT_ASSIGN_OR_RETURN(const bool over, device_.Finished(events_[step.event].event));
-      if (over || (first.has_value() && first->repetition < step.done)) continue;
-      first = {static_cast<int>(i), step.done - 1};
+      if (step.event < 0) continue;
+      for (const StepRecord& record : events_[step.event].records) {
+        if (record.repetition < 0 || (first.has_value() && first->repetition <= record.repetition)) continue;
+        WEFT_ASSIGN_OR_RETURN(const bool over, device_.Finished(record.event));
+        if (!over) first = {static_cast<int>(i), record.repetition};
+      }
     }
   }
   if (first.has_value()) return first;
@@ -157,9 +165,11 @@ absl::StatusOr<std::optional<DeviceStreams::Unfinished>> DeviceStreams::FindUnfi
 absl::StatusOr<int64_t> DeviceStreams::Progress() {
   int64_t progress = 0;
   for (const StepEvent& event : events_) {
-    if (event.sequence == 0) continue;
-    WEFT_ASSIGN_OR_RETURN(const bool over, device_.Finished(event.event));
-    progress += over;
+    for (const StepRecord& record : event.records) {
+      if (record.repetition < 0) continue;
+      WEFT_ASSIGN_OR_RETURN(const bool over, device_.Finished(record.event));
+      progress += over;
+    }
   }
   return progress;
 }

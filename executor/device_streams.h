@@ -33,11 +33,14 @@ class DeviceStreams {
   // The device's number for a program stream.
   int operator[](size_t stream) const { return program_.streams[stream].device_stream; }
 
-  // Holds the step's stream back for what the step waits for. Nothing is enqueued for waits that an earlier one of the
-  // same stream on the same stream covers.
+  // Holds the step's stream back for what the step waits for, in the repetitions that it waits for: a later one that is
+  // enqueued already may wait for another rank that waits for this step. Nothing is enqueued for waits that an earlier
+  // one of the same stream on the same stream covers.
   absl::Status Await(const PreparedStep& step);
   // The step is enqueued. Where others may wait for it, they do from here.
-  absl::Status Ended(const PreparedStep& step);
+  absl::Status Ended(const PreparedStep& step, int64_t repetition);
+  // Where `done` counts it already.
+  absl::Status Ended(const PreparedStep& step) { return Ended(step, step.done - 1); }
   // Rule P4: each of the group's streams is held back for what is enqueued on the others.
   absl::Status Join(absl::Span<const int> streams);
   // The last step that the program stream has in a repetition is enqueued.
@@ -64,17 +67,29 @@ class DeviceStreams {
   absl::StatusOr<int64_t> Progress();
 
  private:
-  struct StepEvent {
+  struct StepRecord {
     int event = -1;
-    int stream = 0;
-    // Of the stream's records, the one it stands for; 0 = never recorded.
+    // Of the list; -1 = never recorded.
+    int64_t repetition = -1;
+    // Of the stream's records, the one it stands for.
     int64_t sequence = 0;
+  };
+  // By slot: one of each repetition under way.
+  struct StepEvent {
+    int stream = 0;
+    StepRecord records[kSlots];
   };
 
   DeviceStreams(const PreparedProgram& program, ComputeDevice& device) : program_(program), device_(device) {}
   int64_t& Covered(int waiting, int awaited) { return covered_[waiting * program_.streams.size() + awaited]; }
   // One of the step's dependencies on streams in general.
-  absl::StatusOr<bool> StepOver(const PreparedStep& step, int64_t* latest);
+  absl::StatusOr<bool> StepOver(const PreparedStep& step, int64_t repetition, int64_t* latest);
+  // Null if there is none, or it is over: its slot has been taken since.
+  const StepRecord* Find(int event, int64_t repetition) const {
+    if (repetition < 0) return nullptr;
+    const StepRecord& record = events_[event].records[repetition % kSlots];
+    return record.repetition == repetition ? &record : nullptr;
+  }
 
   const PreparedProgram& program_;
   ComputeDevice& device_;
@@ -84,8 +99,8 @@ class DeviceStreams {
   std::vector<int64_t> sequence_;
   // By waiting and awaited program stream: the latest of its records that is waited for already.
   std::vector<int64_t> covered_;
-  // By program stream, within Await: the event to wait for.
-  std::vector<int> newest_;
+  // By program stream, within Await: what to wait for.
+  std::vector<const StepRecord*> newest_;
   // By program stream and slot: events at the end of a repetition.
   std::vector<int> ends_;
   // By program stream, for groups.

@@ -48,6 +48,8 @@ struct PreparedStep {
   // and the events that it waits for.
   int event = -1;
   std::vector<int> waits;
+  // By wait: so many repetitions ago. Of several for one step the least, as its stream is in order.
+  std::vector<int64_t> wait_distances;
   // Times that it has ended; on an asynchronous device: that it has been enqueued.
   int64_t done = 0;
   // The timed event at its beginning (step_times.h).

@@ -1,6 +1,7 @@
 #include "executor/step_waits.h"
 
 #include <algorithm>
+#include <map>
 
 namespace weft {
 namespace {
@@ -23,23 +24,29 @@ class Waits {
   void Add(const StreamStep& at, bool chosen) {
     PreparedAction& action = program_.actions[at.action];
     PreparedStep& step = action.steps[at.step];
-    const auto wait_for = [&](PreparedStep& other) {
+    // The least distance by event.
+    std::map<int, int64_t> waits;
+    const auto wait_for = [&](PreparedStep& other, int64_t distance) {
       if (other.stream == step.stream && !chosen) return;
       if (other.event < 0) other.event = program_.step_events++;
-      if (other.stream != step.stream) step.waits.push_back(other.event);
+      if (other.stream == step.stream) return;
+      const auto [known, is_new] = waits.try_emplace(other.event, distance);
+      if (!is_new) known->second = std::min(known->second, distance);
     };
-    for (const int dep : step.deps) wait_for(action.steps[dep]);
+    for (const int dep : step.deps) wait_for(action.steps[dep], 0);
     if (at.first) {
       for (const PreparedDependency& dep : action.deps) {
         PreparedAction& target = program_.actions[dep.action];
         if (target.list != action.list) continue;
-        for (const int last : target.last_steps) wait_for(target.steps[last]);
+        for (const int last : target.last_steps) wait_for(target.steps[last], dep.distance);
         if (!dep.detached) continue;
-        for (const int last : target.last_detached) wait_for(target.steps[last]);
+        for (const int last : target.last_detached) wait_for(target.steps[last], dep.distance);
       }
     }
-    std::sort(step.waits.begin(), step.waits.end());
-    step.waits.erase(std::unique(step.waits.begin(), step.waits.end()), step.waits.end());
+    for (const auto& [event, distance] : waits) {
+      step.waits.push_back(event);
+      step.wait_distances.push_back(distance);
+    }
   }
 
   PreparedProgram& program_;

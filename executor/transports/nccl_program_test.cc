@@ -1,0 +1,165 @@
+// Programs over the transport nccl: their ranks are threads with a GPU each,
+// which is a deferred device, and NCCL is one in memory of the host that holds
+// up streams as NCCL does (fake_nccl.h). What has been proven of a program must
+// hold there: it ends, whatever order the devices pick, and computes what
+// threads compute over memory of the host.
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "executor/arena.h"
+#include "executor/backends/cpu.h"
+#include "executor/interpreter.h"
+#include "executor/test_pipeline.h"
+#include "executor/transports/fake_nccl.h"
+#include "executor/transports/nccl.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "tests/random_program.h"
+
+namespace weft {
+namespace {
+
+using ::testing::IsEmpty;
+
+struct Outcome {
+  absl::Status status;
+  // Of all ranks: the persistent buffers in turn.
+  std::vector<std::string> memory;
+  // Of rank 0.
+  std::vector<StepResult> steps;
+};
+
+using BackendMaker = std::function<std::unique_ptr<Backend>()>;
+
+absl::Status RunRank(const Program &program, Endpoint *endpoint, ComputeDevice *device, Backend *backend,
+                     int64_t repetitions, std::string *memory, std::vector<StepResult> *steps) {
+  const Template &t = program.templates(TemplateOfRank(program, endpoint->rank()));
+  WEFT_ASSIGN_OR_RETURN(const auto arena, Arena::Allocate(device, t.device_arena_bytes(), t.host_arena_bytes()));
+  InterpreterOptions options;
+  options.timeout = std::chrono::seconds(30);
+  options.check_finite = false;
+  WEFT_ASSIGN_OR_RETURN(const auto interpreter, Interpreter::Create(program, endpoint, backend, arena.get(), options));
+  WEFT_RETURN_IF_ERROR(interpreter->RunPrologue());
+  WEFT_RETURN_IF_ERROR(interpreter->RunBody(0, repetitions).status());
+  WEFT_RETURN_IF_ERROR(interpreter->RunEpilogue());
+  *steps = interpreter->results();
+  for (const Buffer &buffer : t.buffers()) {
+    if (!buffer.persistent()) continue;
+    const size_t before = memory->size();
+    memory->resize(before + buffer.bytes());
+    WEFT_RETURN_IF_ERROR(device->CopyNow(memory->data() + before, arena->Data(buffer), buffer.bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// Over NCCL with this seed; 0: over inproc in memory of the host.
+Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend, int64_t repetitions, uint64_t seed) {
+  const int ranks = static_cast<int>(MeshRanks(program.mesh()));
+  auto hosts = *(*FindTransport("inproc"))->open(ranks);
+  FakeNccl::Reset(seed);
+  Outcome outcome;
+  outcome.memory.resize(ranks);
+  std::vector<std::vector<StepResult>> steps(ranks);
+  std::vector<absl::Status> statuses(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::unique_ptr<ComputeDevice> device = MakeHostDevice();
+      std::unique_ptr<Endpoint> endpoint = std::move(hosts[rank]);
+      std::unique_ptr<Backend> backend = make_backend();
+      absl::Status &status = statuses[rank];
+      if (seed != 0) {
+        auto gpu = std::make_unique<FakeGpu>(seed * 1000 + rank);
+        backend = MakeDeferredBackend(gpu.get(), std::move(backend));
+        device = std::move(gpu);
+        endpoint = MakeNcclEndpoint(FakeNccl::Table(), std::move(endpoint));
+      }
+      status = endpoint->UseDevice(device.get());
+      if (status.ok()) {
+        status = RunRank(program, endpoint.get(), device.get(), backend.get(), repetitions, &outcome.memory[rank],
+                         &steps[rank]);
+      }
+      if (!status.ok()) endpoint->Abort(status);
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  for (const absl::Status &status : statuses) outcome.status.Update(status);
+  outcome.steps = std::move(steps[0]);
+  EXPECT_THAT(FakeNccl::Violations(), IsEmpty());
+  EXPECT_EQ(FakeNccl::Alive(), 0);
+  return outcome;
+}
+
+TEST(NcclProgramTest, Pipelines) {
+  for (const int ranks : {2, 4}) {
+    const std::pair<const char *, TestPipeline> cases[] = {
+        {"static", {.ranks = ranks, .limit = ranks}},
+        {"arrival", {.ranks = ranks, .order = ARRIVAL, .limit = ranks}},
+        {"backward first", {.ranks = ranks, .order = BACKWARD_FIRST, .limit = ranks}},
+        {"per direction", {.ranks = ranks, .streams = PER_DIRECTION, .limit = ranks}},
+        {"groups on one stream", {.ranks = ranks, .streams = SHARED, .limit = ranks, .groups = true}},
+    };
+    for (const auto &[name, pipeline] : cases) {
+      const Program program = TestPipelineProgram(pipeline);
+      for (const uint64_t seed : {1, 2, 3}) {
+        SCOPED_TRACE(testing::Message() << name << ", " << ranks << " ranks, seed " << seed);
+        const Outcome outcome = RunProgramOver(program, [] { return std::make_unique<AddingBackend>(); }, 5, seed);
+        ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+        ASSERT_EQ(outcome.steps.size(), 5u);
+        for (const StepResult &step : outcome.steps) {
+          EXPECT_EQ(step.loss, TestPipelineLoss(pipeline, 0, step.step));
+        }
+      }
+    }
+  }
+}
+
+// NCCL's order of a sum of more than two is its own (rule P10).
+bool SumsInOurOrder(const Program &program) {
+  for (const Template &t : program.templates()) {
+    for (const auto *list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+      for (const Action &action : *list) {
+        const bool sums = action.kind() == ALL_REDUCE || action.kind() == REDUCE_SCATTER;
+        if (sums && GroupSize(program.mesh(), action.group()) > 2) return false;
+      }
+    }
+  }
+  return true;
+}
+
+TEST(NcclProgramTest, RandomPrograms) {
+  RandomProgramOptions options;
+  options.max_pipe = 4;
+  options.max_data = 2;
+  options.events = 20;
+  options.max_elements = 64;
+  options.schedules = true;
+  int ran = 0, compared = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Program program = RandomProgram(seed, options);
+    const BackendMaker cpu = [] { return MakeCpuBackend(1); };
+    const Outcome expected = RunProgramOver(program, cpu, 4, 0);
+    ASSERT_TRUE(expected.status.ok()) << expected.status;
+    const Outcome outcome = RunProgramOver(program, cpu, 4, seed);
+    if (absl::IsResourceExhausted(outcome.status)) continue;
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    ++ran;
+    if (!SumsInOurOrder(program)) continue;
+    EXPECT_TRUE(outcome.memory == expected.memory);
+    ++compared;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(ran, 90);
+  EXPECT_GT(compared, 40);
+}
+
+}  // namespace
+}  // namespace weft
