@@ -169,9 +169,13 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
       const std::chrono::nanoseconds deadline =
           std::max(of_waiting, options_.deadlines != nullptr ? options_.deadlines->OfWaitIn(index) : of_waiting);
       if (quiet_ns < deadline.count()) return absl::OkStatus();
-      return absl::DeadlineExceededError(absl::StrCat(results_.Where(prepared_->actions[index], unfinished->repetition),
-                                                      " has not ended on the device for more than ", seconds(deadline),
-                                                      " s"));
+      const PreparedAction& action = prepared_->actions[index];
+      return absl::DeadlineExceededError(
+          absl::StrCat(results_.Where(action, unfinished->repetition), " has not ended on the device for more than ",
+                       seconds(deadline), " s",
+                       action.peer < 0 ? ""
+                                       : absl::StrCat("; it is for rank ", action.peer, " on '",
+                                                      prepared_->streams[action.steps[0].stream].name, "'")));
     }
   }
   for (size_t i = 0; i < streams_.size(); ++i) {
