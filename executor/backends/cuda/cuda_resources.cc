@@ -10,6 +10,9 @@
 namespace weft::cuda {
 namespace {
 
+// Of a table that no stream has; -1 is what a device without streams calls its one.
+constexpr int kNoStream = -2;
+
 int64_t RoundUp(int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
 }  // namespace
@@ -36,7 +39,7 @@ absl::Status ScratchMemory::Settle() {
 
 absl::StatusOr<KeptTables::Entry*> KeptTables::NewEntry(int64_t bytes) {
   WEFT_ASSIGN_OR_RETURN(void* data, device_->Allocate(DEVICE, RoundUp(std::max<int64_t>(bytes, 1), 256)));
-  entries_.push_back({-1, {}, data, bytes});
+  entries_.push_back({kNoStream, {}, data, bytes});
   return &entries_.back();
 }
 
@@ -46,7 +49,7 @@ absl::StatusOr<KeptTables::Table> KeptTables::Get(int stream, const std::vector<
   int of_stream = 0;
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->stream == stream && entry->key == key) return Table{entry->data, true};
-    if (entry->stream == -1 && entry->bytes >= bytes && spare == nullptr) spare = &*entry;
+    if (entry->stream == kNoStream && entry->bytes >= bytes && spare == nullptr) spare = &*entry;
     if (entry->stream != stream) continue;
     ++of_stream;
     if (oldest == entries_.end() && entry->bytes >= bytes) oldest = entry;
