@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/channels.h"
 #include "executor/figure_steps.h"
@@ -48,6 +49,9 @@ CollectiveKind KindOf(const Step& step) {
          : step.kernel() == GROUP_REDUCE_SCATTER ? CollectiveKind::kReduceScatter
                                                  : CollectiveKind::kAllReduce;
 }
+
+// What the name of a communicator's stream ends with.
+constexpr char kOtherOrder[] = ", sums in the transport's order";
 
 class Preparer {
  public:
@@ -148,6 +152,9 @@ class Preparer {
     if (!arena_.device().asynchronous()) return absl::OkStatus();
     WEFT_ASSIGN_OR_RETURN(const StreamFold::Stream taken, fold_.Take(use));
     stream.device_stream = taken.number;
+    // For the trace; "compute" is a name that is looked for.
+    if (taken.shared && use != StreamUse::kCompute)
+      absl::StrAppend(&stream.name, " (device stream ", taken.number, ")");
     return absl::OkStatus();
   }
 
@@ -286,7 +293,7 @@ class Preparer {
         AddStream(StreamType::kCollective, CommunicatorName(group, purpose), StreamUse::kCollectives));
     CommunicatorPlace place;
     if (ComputeDevice& device = arena_.device(); device.asynchronous()) {
-      place = {&device, stream->device_stream, native_, stream->name};
+      place = {&device, stream->device_stream, native_, CommunicatorName(group, purpose)};
     }
     WEFT_ASSIGN_OR_RETURN(stream->communicator, Communicator::Create(std::move(members), self, place));
     return found->second;
@@ -309,8 +316,13 @@ class Preparer {
                                                                      const std::string& algorithm, CollectiveKind kind,
                                                                      std::vector<CollectiveBuffer> buffers) {
     WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective(algorithm));
-    auto collective = out_.streams[stream].communicator->Prepare(*entry, kind, std::move(buffers));
-    if (collective.ok()) return collective;
+    PreparedStream& on = out_.streams[stream];
+    auto collective = on.communicator->Prepare(*entry, kind, std::move(buffers));
+    if (collective.ok()) {
+      // Rule P10: the trace says so.
+      if (!(*collective)->keeps_order() && !absl::StrContains(on.name, kOtherOrder)) on.name += kOtherOrder;
+      return collective;
+    }
     return absl::Status(collective.status().code(), absl::StrCat(Name(action), ": ", collective.status().message()));
   }
 

@@ -1,9 +1,11 @@
 #include "executor/backends/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cuda_check.h"
 #include "executor/backends/cuda/cuda_status.h"
@@ -53,6 +55,10 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const DeviceOptions
   // Read by the driver when it starts; what the user set stays.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   std::unique_ptr<CudaDevice> device(new CudaDevice);
+  // What CUDA makes of the variable: at most 32, and 8 where it says nothing.
+  int queues = 0;
+  if (!absl::SimpleAtoi(Variable("CUDA_DEVICE_MAX_CONNECTIONS"), &queues) || queues < 1) queues = 8;
+  device->hardware_queues_ = std::min(queues, 32);
   WEFT_RETURN_IF_ERROR(device->Initialise(options));
   return device;
 }

@@ -29,6 +29,7 @@ class CudaDevice : public ComputeDevice {
 
   absl::string_view name() const override { return "cuda"; }
   bool asynchronous() const override { return true; }
+  int hardware_queues() const override { return hardware_queues_; }
 
   absl::StatusOr<void*> Allocate(Place place, int64_t bytes) override;
   absl::StatusOr<int> NewStream(Priority priority) override;
@@ -85,6 +86,7 @@ class CudaDevice : public ComputeDevice {
   std::string product_;
   int architecture_ = 0;
   int multiprocessors_ = 0;
+  int hardware_queues_ = 0;
   int highest_priority_ = 0;
 
   // Ranks that share the device make streams while others use theirs.
