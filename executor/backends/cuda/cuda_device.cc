@@ -103,6 +103,19 @@ absl::Status CudaDevice::Use() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<ComputeDevice::Properties> CudaDevice::properties() {
+  WEFT_RETURN_IF_ERROR(Use());
+  size_t free = 0, total = 0;
+  WEFT_RETURN_IF_CUDA_ERROR(cudaMemGetInfo, &free, &total);
+  Properties properties;
+  properties.product = product_;
+  properties.memory_bytes = static_cast<int64_t>(total);
+  properties.free_bytes = static_cast<int64_t>(free);
+  properties.multiprocessors = multiprocessors_;
+  properties.compute_capability = architecture_;
+  return properties;
+}
+
 absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
   WEFT_RETURN_IF_ERROR(Use());
   if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
@@ -189,20 +202,26 @@ absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshRe
   // Differences of times come as floats of milliseconds: over a quarter of a second they are good to some 15 ns, over
   // an hour only to a quarter of a millisecond. So times are measured from a recent moment, which is measured from the
   // one before it.
-  constexpr double kRenewNanoseconds = 250e6;
+  constexpr double kRenewNanoseconds = 250e6, kPatienceNanoseconds = 1e6;
   const double now = static_cast<double>(MonotonicNanoseconds());
-  if (reference_ != nullptr && now - reference_->taken_ns < kRenewNanoseconds) return reference_;
+  if (reference_ != nullptr && now < renew_ns_) return reference_;
   if (clock_stream_ == nullptr) {
     WEFT_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority, &clock_stream_, cudaStreamNonBlocking, highest_priority_);
   }
   auto fresh = std::make_shared<Reference>();
-  fresh->taken_ns = now;
   // It spins: a sleeping thread would notice late.
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &fresh->event, cudaEventDefault);
   const double before = static_cast<double>(MonotonicNanoseconds());
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventRecord, fresh->event, clock_stream_);
   for (cudaError_t error; (error = cudaEventQuery(fresh->event)) != cudaSuccess;) {
     if (error != cudaErrorNotReady) return CudaStatus("cudaEventQuery", error);
+    cudaGetLastError();  // Not an error: nobody is to find it.
+    // With more streams than hardware queues this one may stand behind work that waits for another rank, whose turn
+    // comes only when this thread goes on. An older moment does too.
+    if (reference_ != nullptr && static_cast<double>(MonotonicNanoseconds()) - now > kPatienceNanoseconds) {
+      renew_ns_ = static_cast<double>(MonotonicNanoseconds()) + kRenewNanoseconds;
+      return reference_;
+    }
   }
   if (reference_ == nullptr) {
     fresh->host_ns = (before + static_cast<double>(MonotonicNanoseconds())) / 2;
@@ -212,6 +231,7 @@ absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshRe
     fresh->host_ns = reference_->host_ns + 1e6 * static_cast<double>(milliseconds);
   }
   reference_ = std::move(fresh);
+  renew_ns_ = now + kRenewNanoseconds;
   return reference_;
 }
 
@@ -317,6 +337,9 @@ absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize);
   if (bytes == 0) return absl::OkStatus();
   WEFT_RETURN_IF_CUDA_ERROR(cudaMemcpy, to, from, static_cast<size_t>(bytes), cudaMemcpyDefault);
+  // From pageable memory it returns when the bytes have been read, before they are there; our streams do not wait for
+  // its stream.
+  WEFT_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize, cudaStreamLegacy);
   return absl::OkStatus();
 }
 

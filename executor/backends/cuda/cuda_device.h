@@ -29,6 +29,7 @@ class CudaDevice : public ComputeDevice {
 
   absl::string_view name() const override { return "cuda"; }
   bool asynchronous() const override { return true; }
+  absl::StatusOr<Properties> properties() override;
   int hardware_queues() const override { return hardware_queues_; }
 
   absl::StatusOr<void*> Allocate(Place place, int64_t bytes) override;
@@ -64,8 +65,6 @@ class CudaDevice : public ComputeDevice {
     cudaEvent_t event = nullptr;
     // The moment on the host's clock: the first as the host read it, the others by what the device measured since.
     double host_ns = 0;
-    // When it was made, as the host read it.
-    double taken_ns = 0;
     ~Reference();
   };
   struct Event {
@@ -98,6 +97,8 @@ class CudaDevice : public ComputeDevice {
   // Only for comparing clocks, so that nothing holds it up.
   cudaStream_t clock_stream_ = nullptr;
   std::shared_ptr<const Reference> reference_;
+  // When it is old, on the host's clock.
+  double renew_ns_ = 0;
 };
 
 // Null if it is not a CUDA device.

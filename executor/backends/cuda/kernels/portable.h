@@ -80,16 +80,23 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";
   }
+  // The error of this call, not the last one of the thread: what an event's query or a library has left there is not
+  // about this kernel. Nor is what is returned from here to be found later.
+  const auto checked = [](cudaError_t error) -> Outcome {
+    if (error == cudaSuccess) return nullptr;
+    cudaGetLastError();
+    return cudaGetErrorString(error);
+  };
+  const void* function = reinterpret_cast<const void*>(&RunKernel<Kernel>);
   // More than this a kernel has to ask for.
   if (shared_bytes > 48 * 1024) {
-    const cudaError_t error = cudaFuncSetAttribute(RunKernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(shared_bytes));
-    if (error != cudaSuccess) return cudaGetErrorString(error);
+    const Outcome outcome = checked(
+        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+    if (outcome != nullptr) return outcome;
   }
-  RunKernel<Kernel><<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes),
-                      static_cast<cudaStream_t>(stream)>>>(kernel);
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+  void* arguments[] = {const_cast<Kernel*>(&kernel)};
+  return checked(cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                                  arguments, static_cast<size_t>(shared_bytes), static_cast<cudaStream_t>(stream)));
 }
 
 WEFT_DEVICE Words LoadWords(const void* p) {
