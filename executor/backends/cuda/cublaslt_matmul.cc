@@ -101,8 +101,9 @@ class CublasLtMatmul : public Matmul {
   }
 
   static int64_t AlignmentOf(const MatmulShape& shape, const MatmulPointers& pointers) {
+    // A bias is read as the result is written; null if there is none.
     const uintptr_t all = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
-                          reinterpret_cast<uintptr_t>(pointers.y);
+                          reinterpret_cast<uintptr_t>(pointers.y) | reinterpret_cast<uintptr_t>(pointers.bias);
     return all % kAlignment == 0 ? kAlignment : std::min(BytesOf(shape.a.type), BytesOf(shape.y.type));
   }
 

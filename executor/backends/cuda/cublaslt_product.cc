@@ -118,6 +118,11 @@ absl::Status CublasLtProduct::Describe() {
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
                    lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
+    // Some versions have no algorithm for a bias that is nowhere: an address as aligned as the real ones will be.
+    const void* bias = reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment_) << 8);
+    WEFT_RETURN_IF_ERROR(
+        lt_->Error("making an operation",
+                   lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)));
   }
   WEFT_RETURN_IF_ERROR(MakeLayout(lt_, s.b, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.batch, &first_));
   WEFT_RETURN_IF_ERROR(MakeLayout(lt_, s.a, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.batch, &second_));
