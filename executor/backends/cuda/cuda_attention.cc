@@ -96,7 +96,12 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   described.window = problem.window;
   described.scale = problem.scale;
   if (!library->Has(described, backward)) return nullptr;
-  if (call.measuring) WEFT_RETURN_IF_ERROR(library->Prepare(described, backward));
+  if (call.measuring) {
+    const absl::Status prepared = library->Prepare(described, backward);
+    if (absl::IsResourceExhausted(prepared)) return prepared;
+    // It was proposed and does not compile.
+    if (!prepared.ok()) return nullptr;
+  }
   return library;
 }
 

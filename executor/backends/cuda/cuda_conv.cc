@@ -52,7 +52,12 @@ absl::StatusOr<FusedConvolution*> LibraryFor(const Call& call, const ConvShape& 
   described.kernel_size = shape.places.side;
   described.stride = shape.places.stride;
   if (!library->Has(described, part)) return nullptr;
-  if (call.measuring) WEFT_RETURN_IF_ERROR(library->Prepare(described, part));
+  if (call.measuring) {
+    const absl::Status prepared = library->Prepare(described, part);
+    if (absl::IsResourceExhausted(prepared)) return prepared;
+    // It was proposed and does not compile.
+    if (!prepared.ok()) return nullptr;
+  }
   return library;
 }
 

@@ -137,9 +137,14 @@ class CudnnAttention : public FusedAttention {
   absl::Status Compile(Entry<Choice>& entry, int64_t more_bytes) {
     if (entry.plan.has_value()) return absl::OkStatus();
     if (entry.choice == nullptr) return absl::InternalError("a shape of attention that cuDNN does not have");
-    WEFT_ASSIGN_OR_RETURN(CudnnPlan plan, MakeCudnnPlan(std::move(entry.choice->engine), session_->target()));
-    WEFT_RETURN_IF_ERROR(session_->workspace().Reserve(Aligned(plan.workspace_bytes) + more_bytes));
-    entry.plan = std::move(plan);
+    auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target());
+    if (!plan.ok()) {
+      // From now on it is said not to have it: kernels of our own take the place of none that compiles.
+      entry.choice = nullptr;
+      return plan.status();
+    }
+    WEFT_RETURN_IF_ERROR(session_->workspace().Reserve(Aligned(plan->workspace_bytes) + more_bytes));
+    entry.plan = *std::move(plan);
     return absl::OkStatus();
   }
 

@@ -29,10 +29,10 @@ absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, cons
   }
   absl::Status refused;
   for (const AttentionSlice& slice : AttentionSlices(shape)) {
-    auto choice = std::make_unique<Choice>(Choice{slice, make(slice), {}});
+    auto choice = std::make_unique<Choice>(Choice{slice, make(slice), {}, {}});
     WEFT_RETURN_IF_ERROR(choice->call.graph.Finish(target));
     WEFT_ASSIGN_OR_RETURN(std::vector<CudnnEngine> engines, choice->call.graph.Engines(target));
-    absl::StatusOr<CudnnEngine> engine = ChooseCudnnEngine(std::move(engines), workspace_limit);
+    absl::StatusOr<CudnnEngine> engine = ChooseCudnnEngine(std::move(engines), workspace_limit, 0, &choice->others);
     if (engine.ok()) {
       choice->engine = *std::move(engine);
       return choice;

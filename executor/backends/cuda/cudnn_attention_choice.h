@@ -30,11 +30,15 @@ struct AttentionForwardChoice {
   AttentionSlice slice;
   AttentionForwardGraph call;
   CudnnEngine engine;
+  // What else there is, should that one not compile.
+  std::vector<CudnnEngine> others;
 };
 struct AttentionBackwardChoice {
   AttentionSlice slice;
   AttentionBackwardGraph call;
   CudnnEngine engine;
+  // What else there is, should that one not compile.
+  std::vector<CudnnEngine> others;
 };
 
 // The largest slice with a deterministic engine whose workspace is within the limit. Unimplemented, with the reason, if

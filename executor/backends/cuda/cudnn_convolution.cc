@@ -76,9 +76,14 @@ class CudnnConvolution : public FusedConvolution {
   absl::Status Compile(Entry& entry) {
     if (entry.plan.has_value()) return absl::OkStatus();
     if (entry.choice == nullptr) return absl::InternalError("a convolution that cuDNN does not have");
-    WEFT_ASSIGN_OR_RETURN(CudnnPlan plan, MakeCudnnPlan(std::move(entry.choice->engine), session_->target()));
-    WEFT_RETURN_IF_ERROR(session_->workspace().Reserve(plan.workspace_bytes));
-    entry.plan = std::move(plan);
+    auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target());
+    if (!plan.ok()) {
+      // From now on it is said not to have it: kernels of our own take the place of none that compiles.
+      entry.choice = nullptr;
+      return plan.status();
+    }
+    WEFT_RETURN_IF_ERROR(session_->workspace().Reserve(plan->workspace_bytes));
+    entry.plan = *std::move(plan);
     return absl::OkStatus();
   }
 

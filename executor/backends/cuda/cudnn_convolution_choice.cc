@@ -80,12 +80,12 @@ absl::StatusOr<std::unique_ptr<ConvolutionChoice>> ChooseConvolution(const Cudnn
   if (const std::string reason = UnsupportedConvolution(shape); !reason.empty()) {
     return absl::UnimplementedError(absl::StrCat("cuDNN is not asked for convolutions of ", reason));
   }
-  auto choice =
-      std::make_unique<ConvolutionChoice>(ConvolutionChoice{MakeConvolutionGraph(cudnn, shape, part, accumulate), {}});
+  auto choice = std::make_unique<ConvolutionChoice>(
+      ConvolutionChoice{MakeConvolutionGraph(cudnn, shape, part, accumulate), {}, {}});
   WEFT_RETURN_IF_ERROR(choice->call.graph.Finish(target));
   WEFT_ASSIGN_OR_RETURN(std::vector<CudnnEngine> engines, choice->call.graph.Engines(target));
-  WEFT_ASSIGN_OR_RETURN(choice->engine,
-                        ChooseCudnnEngine(std::move(engines), kConvolutionWorkspaceLimit, Refused(shape.type)));
+  WEFT_ASSIGN_OR_RETURN(choice->engine, ChooseCudnnEngine(std::move(engines), kConvolutionWorkspaceLimit,
+                                                          Refused(shape.type), &choice->others));
   return choice;
 }
 

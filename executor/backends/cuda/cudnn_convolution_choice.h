@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "executor/backends/cuda/convolution.h"
@@ -30,6 +31,8 @@ std::string UnsupportedConvolution(const ConvolutionShape& shape);
 struct ConvolutionChoice {
   ConvolutionGraph call;
   CudnnEngine engine;
+  // What else there is, should that one not compile.
+  std::vector<CudnnEngine> others;
 };
 // The best deterministic engine that keeps the precision: fp32 without TF32, sums in fp32, no transforms that lose
 // bits. Unimplemented, with the reason, if there is none: kernels of our own are for that.

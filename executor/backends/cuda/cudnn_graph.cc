@@ -1,5 +1,7 @@
 #include "executor/backends/cuda/cudnn_graph.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
 
@@ -296,13 +298,22 @@ absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& 
 }
 
 absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit,
-                                              uint32_t refused) {
+                                              uint32_t refused, std::vector<CudnnEngine>* others) {
+  std::optional<CudnnEngine> best;
   int64_t least = -1;
   for (CudnnEngine& engine : engines) {
     if (!engine.deterministic() || (engine.notes & refused) != 0) continue;
-    if (engine.workspace_bytes <= workspace_limit) return std::move(engine);
+    if (engine.workspace_bytes <= workspace_limit) {
+      if (!best.has_value()) {
+        best = std::move(engine);
+      } else if (others != nullptr) {
+        others->push_back(std::move(engine));
+      }
+      continue;
+    }
     if (least < 0 || engine.workspace_bytes < least) least = engine.workspace_bytes;
   }
+  if (best.has_value()) return *std::move(best);
   const std::string reason = least < 0 ? std::string("") : absl::StrCat(": the least that one needs is ", least);
   return absl::UnimplementedError(absl::StrCat("none of cuDNN's ", engines.size(),
                                                " engines is deterministic, of the precision asked for, and within ",
@@ -328,6 +339,16 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& t
                                             " bytes of workspace; its engine named ", engine.workspace_bytes));
   }
   return made;
+}
+
+absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others,
+                                        const CudnnTarget& target) {
+  absl::StatusOr<CudnnPlan> plan = MakeCudnnPlan(std::move(engine), target);
+  for (CudnnEngine& other : others) {
+    if (plan.ok()) break;
+    plan = MakeCudnnPlan(std::move(other), target);
+  }
+  return plan;
 }
 
 absl::Status RunCudnnPlan(const CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,

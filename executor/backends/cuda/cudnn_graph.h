@@ -121,12 +121,16 @@ class CudnnGraph {
 };
 
 // The first that is deterministic, has none of the notes `refused` (bits as in CudnnEngine), and needs at most
-// `workspace_limit` bytes of workspace. Unimplemented if there is none, with what there was.
+// `workspace_limit` bytes of workspace. Unimplemented if there is none, with what there was. The others of that kind go
+// to `others`, best first.
 absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit,
-                                              uint32_t refused = 0);
+                                              uint32_t refused = 0, std::vector<CudnnEngine>* others = nullptr);
 
 // Compiles the engine's kernels for the target, which takes up to a second.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& target);
+// The same of the first that compiles, `engine` or one of the others: heuristics propose some that do not. The error is
+// that of the last.
+absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others, const CudnnTarget& target);
 
 // One tensor's data: device memory, or the host's for a Number.
 struct CudnnArgument {
