@@ -29,13 +29,20 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeDeferred(ComputeDevice* device, con
   return MakeDeferredBackend(static_cast<DeferredDevice*>(device), MakeCpuBackend(options.threads));
 }
 
+// As many queues as a GPU has: eight ranks' streams have to share them.
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCrowded(const DeviceOptions&) {
+  return std::make_unique<DeferredDevice>(next_seed++, 32);
+}
+constexpr BackendEntry kCrowded = {"deferred", &OpenCrowded, &MakeDeferred, "kernels of the CPU, late"};
+
 constexpr BackendEntry kDeferred = {"deferred", &OpenDeferred, &MakeDeferred, "kernels of the CPU, late"};
 
 // Over loopback, or through pinned memory and inproc.
-absl::StatusOr<RunResult> TrainDeferred(const Program& program, const std::string& transport, RunOptions options = {}) {
+absl::StatusOr<RunResult> TrainDeferred(const Program& program, const std::string& transport, RunOptions options = {},
+                                        const BackendEntry& backend = kDeferred) {
   const auto data = OpenTinyText(TinyTextPath(), program);
   if (!data.ok()) return data.status();
-  options.backend = &kDeferred;
+  options.backend = &backend;
   options.collect_weights = true;
   options.timeout = std::chrono::seconds(120);
   return RunProgram(program, **data, transport, options);
@@ -140,6 +147,32 @@ TEST_P(DeferredOneLossTest, AsOnTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, DeferredOneLossTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
+
+// Eight ranks share a device and its queues, as with `loopback` on a GPU.
+TEST(DeferredRunTest, EightRanksOnOneDevice) {
+  std::vector<Case> cases = {
+      {"1f1b", Plan("1f1b", 8)},       {"interleaved", Plan("interleaved", 8, 1, "virtual_stages: 2")},
+      {"chimera", Plan("chimera", 8)}, {"hanayo", Plan("hanayo", 8, 1, "waves: 1")},
+      {"zb-v", Plan("zb-v", 8)},       {"axonn", Plan("axonn", 8)},
+  };
+  TinyPlan cut = Plan("1f1b", 1, 1, "", "offload { optimizer: true bucket_elements: 1500 activation_layers: 1 }");
+  cut.mesh = "z2 pipe4";
+  cut.microbatch = 2;
+  cases.push_back({"z2 with offload", cut});
+  for (Case& c : cases) {
+    c.plan.layers = 14;
+    c.plan.batch = 8 * c.plan.microbatch;
+    c.plan.steps = 3;
+    const auto program = CompileTiny(c.plan);
+    ASSERT_TRUE(program.ok()) << c.name << ": " << program.status();
+    const auto expected = Train(*program, {});
+    ASSERT_TRUE(expected.ok()) << c.name << ": " << expected.status();
+    const std::string what = absl::StrCat(c.name, ", seed ", next_seed.load());
+    const auto result = TrainDeferred(*program, "loopback", {}, kCrowded);
+    ASSERT_TRUE(result.ok()) << what << ": " << result.status();
+    ExpectSame(OutcomeOf(*result), OutcomeOf(*expected), what);
+  }
+}
 
 // Saved and loaded by copies, resumed as if it had never stopped; evaluated on the way.
 TEST(DeferredRunTest, CheckpointsResumeAndEvaluate) {
