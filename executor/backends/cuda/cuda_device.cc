@@ -45,6 +45,15 @@ absl::Status LaunchStatus(Outcome outcome) {
   return outcome == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
 }
 
+// The code of what collectives run. An error comes up again when they do.
+void LoadSums() {
+  const void* const parts[kMostParts] = {};
+  for (const Type type : {Type::kFp64, Type::kFp32, Type::kExact192}) {
+    for (const int count : {1, kMostParts}) Launch(SumParts{type, 1, parts, count, nullptr}, LoadOnly());
+    Launch(AddValues{{nullptr, Type::kFp32}, 1, true, {nullptr, type}}, LoadOnly());
+  }
+}
+
 }  // namespace
 
 CudaDevice::Reference::~Reference() {
@@ -78,6 +87,7 @@ absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
   WEFT_RETURN_IF_CUDA_ERROR(cudaSetDeviceFlags, cudaDeviceScheduleBlockingSync);
   int lowest_priority = 0;
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange, &lowest_priority, &highest_priority_);
+  LoadSums();
   return absl::OkStatus();
 }
 

@@ -88,6 +88,10 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
     return cudaGetErrorString(error);
   };
   const void* function = reinterpret_cast<const void*>(&RunKernel<Kernel>);
+  if (stream == LoadOnly()) {
+    cudaFuncAttributes attributes;
+    return checked(cudaFuncGetAttributes(&attributes, function));
+  }
   // More than this a kernel has to ask for.
   if (shared_bytes > 48 * 1024) {
     const Outcome outcome = checked(
@@ -129,6 +133,7 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";
   }
+  if (stream == LoadOnly()) return nullptr;
   const auto body = [](const void* arguments, emulation::Thread& thread) {
     (*static_cast<const Kernel*>(arguments))(thread);
   };

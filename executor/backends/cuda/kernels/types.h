@@ -24,6 +24,12 @@ struct Array {
   Type type = Type::kNone;
 };
 
+// In place of a stream: what is launched on it does not run, its code is brought to the device. Otherwise that happens
+// at the first launch, where the device may first wait for all that it runs, among it kernels that wait for another
+// rank.
+inline char load_only;
+inline void* LoadOnly() { return &load_only; }
+
 // Of a launch: null if it was enqueued, else why not. The text lives until the thread's next launch.
 using Outcome = const char*;
 
