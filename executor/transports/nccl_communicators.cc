@@ -15,6 +15,7 @@ namespace {
 // Of the host's transfers, apart from the program's and executor/control.h's.
 constexpr int kIdChannel = kProgramChannels + 100;
 constexpr auto kPause = std::chrono::microseconds(50);
+constexpr auto kAwake = std::chrono::microseconds(200);
 // Blocks of a kernel, each of which takes a multiprocessor.
 constexpr int kMostPairCtas = 2;
 constexpr int kMostGroupCtas = 16;
@@ -188,7 +189,8 @@ absl::Status NcclCommunicators::WaitFor(const Transfer& transfer, const NcclGrou
 absl::Status NcclCommunicators::Settle(int index, int result, absl::string_view what) {
   if (result == kNcclSuccess) return absl::OkStatus();
   const Made& made = made_[index];
-  const int64_t deadline = MonotonicNanoseconds() + timeout_.count();
+  const int64_t begun = MonotonicNanoseconds(), deadline = begun + timeout_.count();
+  const int64_t awake_until = begun + std::chrono::nanoseconds(kAwake).count();
   while (result == kNcclInProgress) {
     int state = kNcclSuccess;
     result = nccl_.comm_get_async_error(made.comm, &state);
@@ -203,7 +205,12 @@ absl::Status NcclCommunicators::Settle(int index, int result, absl::string_view 
                                                       DescribeNcclGroup(made.group), ": ", what, " for ",
                                                       std::chrono::duration<double>(timeout_).count(), " s"));
     }
-    std::this_thread::sleep_for(kPause);
+    // A message is mostly taken sooner than a thread that sleeps wakes up again.
+    if (MonotonicNanoseconds() < awake_until) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
   }
   return result == kNcclSuccess ? absl::OkStatus() : Error(made, what, result);
 }
