@@ -235,8 +235,14 @@ absl::Status Communicator::RunNative(const PreparedCollective& collective) {
 
 absl::Status Communicator::AllocateScratch() {
   if (scratch_bytes_ <= allocated_bytes_) return absl::OkStatus();
-  WEFT_ASSIGN_OR_RETURN(void* const scratch, device_->Allocate(DEVICE, scratch_bytes_));
-  scratch_ = static_cast<std::byte*>(scratch);
+  if (host_ != nullptr) {
+    // What grows is given back; devices give nothing back before their end.
+    host_scratch_.resize(static_cast<size_t>(scratch_bytes_));
+    scratch_ = host_scratch_.data();
+  } else {
+    WEFT_ASSIGN_OR_RETURN(void* const scratch, device_->Allocate(DEVICE, scratch_bytes_));
+    scratch_ = static_cast<std::byte*>(scratch);
+  }
   allocated_bytes_ = scratch_bytes_;
   return absl::OkStatus();
 }

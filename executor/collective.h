@@ -190,6 +190,8 @@ class Communicator {
   int64_t scratch_bytes_ = 0;
   int64_t allocated_bytes_ = 0;
   std::byte* scratch_ = nullptr;
+  // Where it is on the host.
+  std::vector<std::byte> host_scratch_;
   std::unique_ptr<Transfer[]> transfers_;
   size_t most_transfers_ = 0;
   size_t used_transfers_ = 0;
