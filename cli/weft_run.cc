@@ -72,7 +72,12 @@ void CatchSignals(bool announce) {
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    // nohup, say: whoever started this does not want it to end by that.
+    if (signal != SIGHUP || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
 }
 
 std::string StepLine(const RunStep& step) {

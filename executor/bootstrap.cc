@@ -134,7 +134,7 @@ absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& env
   if (wanted == Bootstrap::kAuto) {
     wanted = started_here                                                                     ? Bootstrap::kLocal
              : open_mpi || pmix                                                               ? Bootstrap::kMpi
-             : variables.Has(kEnvironmentNames.rank) && variables.Has(kEnvironmentNames.size) ? Bootstrap::kEnv
+             : variables.Has(kEnvironmentNames.rank) || variables.Has(kEnvironmentNames.size) ? Bootstrap::kEnv
                                                                                               : Bootstrap::kNone;
   }
   switch (wanted) {

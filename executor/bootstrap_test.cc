@@ -36,7 +36,9 @@ TEST(FindLauncherTest, AutoTakesWhatIsThere) {
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({}))->bootstrap, Bootstrap::kNone);
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({}))->size, 0);
   // One alone is somebody else's.
-  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({{"RANK", "3"}}))->bootstrap, Bootstrap::kNone);
+  // Half of a launcher's variables are a mistake: each process would train the whole job by itself.
+  EXPECT_EQ(FindLauncher(Bootstrap::kAuto, Of({{"RANK", "3"}})).status().message(),
+            "WORLD_SIZE, LOCAL_RANK are not set (--bootstrap=env; torchrun sets them)");
   const LaunchedAs env = *FindLauncher(Bootstrap::kAuto, Of(Torchrun()));
   EXPECT_EQ(env.bootstrap, Bootstrap::kEnv);
   EXPECT_EQ(env.rank, 3);

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "executor/arena_size.h"
 #include "executor/control.h"
+#include "executor/job_agreement.h"
 #include "executor/replica_check.h"
 #include "executor/trace_align.h"
 #include "executor/weights.h"
@@ -48,8 +50,36 @@ absl::Status RankRun::Prepare() {
   return absl::OkStatus();
 }
 
+JobFacts RankRun::Facts() const {
+  const RunOptions& options = shared_.options;
+  const auto data = [](const DataSource* source) {
+    if (source == nullptr) return std::string("none");
+    const DataIdentity identity = source->identity();
+    return absl::StrCat(identity.tokens, " tokens or images with checksum ", absl::StrFormat("%08x", identity.crc32c));
+  };
+  const auto given = [](const std::string& text) { return std::string(text.empty() ? "not given" : "given"); };
+  return {
+      {"the program's checksum", absl::StrFormat("%08x", ProgramCrc(shared_.program))},
+      {"--data", data(&shared_.data)},
+      {"--backend", std::string(shared_.backend->name)},
+      {"the last step (--steps)", absl::StrCat(shared_.last_step)},
+      {"the step to go on from (--resume)", absl::StrCat(shared_.manifest != nullptr ? shared_.manifest->step() : 0)},
+      {"--checkpoint", given(options.checkpoint.directory)},
+      {"--checkpoint-every", absl::StrCat(options.checkpoint_every)},
+      {"--check-replicas", absl::StrCat(options.check_replicas)},
+      {"--eval-data", data(options.eval_data)},
+      {"--eval-every", absl::StrCat(options.eval_every)},
+      {"batches of an evaluation (--eval-batches)", absl::StrCat(options.eval_batches)},
+      {"--weights", given(options.weights)},
+      {"steps to trace (--trace)", absl::StrCat(options.trace_repetitions)},
+      {"whether weights are gathered (--save-weights)",
+       options.collect_weights || !options.save_weights.empty() ? "yes" : "no"},
+  };
+}
+
 absl::Status RankRun::Run(int64_t epoch_ns) {
   const RunOptions& options = shared_.options;
+  WEFT_RETURN_IF_ERROR(AgreeOnJob(endpoint_, Facts(), options.timeout));
   InterpreterOptions interpreter;
   interpreter.data = &shared_.data;
   interpreter.slots = shared_.slots;

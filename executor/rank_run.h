@@ -18,6 +18,7 @@
 #include "executor/device.h"
 #include "executor/flight_recorder.h"
 #include "executor/interpreter.h"
+#include "executor/job_agreement.h"
 #include "executor/run.h"
 #include "executor/safetensors.h"
 #include "executor/state.h"
@@ -60,6 +61,9 @@ class RankRun {
   absl::Status& status() { return status_; }
 
  private:
+  // What must be alike on all ranks.
+  JobFacts Facts() const;
+
   // All ranks of a host take the clock of rank 0's process.
   absl::Status ShareEpoch(int64_t* epoch_ns);
 

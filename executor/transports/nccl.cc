@@ -58,9 +58,9 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     // Stream 0 of a CUDA device may be CUDA's own default stream, which has no handle: a new one has.
     WEFT_ASSIGN_OR_RETURN(warm_up_stream_, device->NewStream(ComputeDevice::Priority::kHigh));
     if (device->NativeStream(warm_up_stream_) == nullptr) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("transport 'nccl' moves memory of CUDA devices, the backend's is '", std::string(device->name()),
-                       "'; allowed with it: inproc, mpi"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "transport 'nccl' moves memory of GPUs, and the backend's device is '", std::string(device->name()),
+          "'; allowed with it: inproc, loopback, mpi, tcp; or use --backend=cuda"));
     }
     thread_ = std::this_thread::get_id();
     device_ = device;

@@ -356,7 +356,8 @@ TEST(NcclTest, ADeviceThatIsNotCudaIsRefused) {
   Job job(1, 1);
   const auto host = MakeHostDevice();
   EXPECT_EQ(job.endpoints[0]->UseDevice(host.get()).message(),
-            "transport 'nccl' moves memory of CUDA devices, the backend's is 'host'; allowed with it: inproc, mpi");
+            "transport 'nccl' moves memory of GPUs, and the backend's device is 'host'; allowed with it: inproc, "
+            "loopback, mpi, tcp; or use --backend=cuda");
   job.endpoints.clear();
 }
 
