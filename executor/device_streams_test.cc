@@ -104,6 +104,30 @@ TEST_F(DeviceStreamsTest, RepetitionsAreOverWhenAllStreamsAre) {
   EXPECT_EQ(*streams_->Progress(), 2);
 }
 
+// Rule P4: what a group's streams have from then on is behind all that they had before, whatever the device picks.
+TEST(DeviceStreamsJoinTest, NothingBehindAJoinIsBeforeIt) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    DeferredDevice device(seed);
+    PreparedProgram program;
+    program.groups.emplace_back().streams = {0, 1, 2};
+    for (int i = 0; i < 3; ++i) {
+      program.streams.emplace_back().device_stream = *device.NewStream(ComputeDevice::Priority::kNormal);
+    }
+    PrepareWaits(program);
+    const auto streams = *DeviceStreams::Create(program, device);
+    std::string order;
+    const auto enqueue = [&](int stream, char letter) {
+      ASSERT_TRUE(device.Enqueue((*streams)[stream], [&, letter] { return order += letter, absl::OkStatus(); }).ok());
+    };
+    for (int stream = 0; stream < 3; ++stream) enqueue(stream, 'a');
+    const int joined[] = {0, 1, 2};
+    ASSERT_TRUE(streams->Join(joined).ok());
+    for (int stream = 0; stream < 3; ++stream) enqueue(stream, 'b');
+    ASSERT_TRUE(device.CopyNow(nullptr, nullptr, 0).ok());
+    EXPECT_EQ(order, "aaabbb") << "seed " << seed;
+  }
+}
+
 TEST(FigureCopiesTest, FiguresAreThoseOfTheirRepetition) {
   DeferredDevice device(11);
   const int stream = *device.NewStream(ComputeDevice::Priority::kNormal);
