@@ -23,21 +23,6 @@ using ::testing::HasSubstr;
 
 constexpr RanksOn kDevices[] = {RanksOn::kSharedDevice, RanksOn::kOwnDevices};
 
-// Memory and losses of all ranks; empty if one failed.
-std::vector<std::string> Outcome(const Program& program, const RanksOptions& options) {
-  std::vector<std::string> outcome;
-  for (const auto& rank : RunRanksOn(program, options)) {
-    EXPECT_TRUE(rank.ok()) << rank.status();
-    if (!rank.ok()) return {};
-    outcome.push_back(rank->memory);
-    for (const StepResult& step : rank->steps) {
-      const double figures[] = {static_cast<double>(step.step), step.loss, step.norm, step.loss_scale};
-      outcome.emplace_back(reinterpret_cast<const char*>(figures), sizeof(figures));
-    }
-  }
-  return outcome;
-}
-
 TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
   RandomProgramOptions options;
   options.max_pipe = 4;
@@ -57,12 +42,12 @@ TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
     dynamic += program.compute_order() != STATIC_ORDER;
     run.seed = seed;
     run.on = RanksOn::kHost;
-    const std::vector<std::string> expected = Outcome(program, run);
+    const std::vector<std::string> expected = OutcomeOn(program, run);
     for (const RanksOn on : kDevices) {
       run.on = on;
       // On a shared device the streams of a program share streams too: all of them, some, or none.
       run.hardware_queues = std::vector<int>{0, 1, 8, 24}[seed % 4];
-      EXPECT_TRUE(Outcome(program, run) == expected) << (on == RanksOn::kSharedDevice ? "one device" : "devices");
+      EXPECT_TRUE(OutcomeOn(program, run) == expected) << (on == RanksOn::kSharedDevice ? "one device" : "devices");
     }
     for (const std::string& bytes : expected)
       filled += std::any_of(bytes.begin(), bytes.end(), [](char c) { return c != 0; });

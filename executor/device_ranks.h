@@ -17,6 +17,7 @@
 #include "executor/interpreter.h"
 #include "executor/transport.h"
 #include "executor/transports/staged.h"
+#include "gtest/gtest.h"
 #include "proto/mesh.h"
 #include "proto/program.pb.h"
 #include "proto/status.h"
@@ -118,6 +119,21 @@ inline std::vector<absl::StatusOr<RankResult>> RunRanksOn(const Program& program
   }
   for (std::thread& thread : threads) thread.join();
   return results;
+}
+
+// Memory and losses of all ranks, to compare bit for bit. A rank that failed fails the test; then it is empty.
+inline std::vector<std::string> OutcomeOn(const Program& program, const RanksOptions& options) {
+  std::vector<std::string> outcome;
+  for (const auto& rank : RunRanksOn(program, options)) {
+    EXPECT_TRUE(rank.ok()) << rank.status();
+    if (!rank.ok()) return {};
+    outcome.push_back(rank->memory);
+    for (const StepResult& step : rank->steps) {
+      const double figures[] = {static_cast<double>(step.step), step.loss, step.norm, step.loss_scale};
+      outcome.emplace_back(reinterpret_cast<const char*>(figures), sizeof(figures));
+    }
+  }
+  return outcome;
 }
 
 }  // namespace weft

@@ -17,21 +17,6 @@
 namespace weft {
 namespace {
 
-// Memory and losses of all ranks.
-std::vector<std::string> Outcome(const Program& program, const RanksOptions& options) {
-  std::vector<std::string> outcome;
-  for (const auto& rank : RunRanksOn(program, options)) {
-    EXPECT_TRUE(rank.ok()) << rank.status();
-    if (!rank.ok()) return {};
-    outcome.push_back(rank->memory);
-    for (const StepResult& step : rank->steps) {
-      const double figures[] = {static_cast<double>(step.step), step.loss, step.norm, step.loss_scale};
-      outcome.emplace_back(reinterpret_cast<const char*>(figures), sizeof(figures));
-    }
-  }
-  return outcome;
-}
-
 TEST(SharedStreamsTest, RandomProgramsEndAsOnTheHost) {
   RandomProgramOptions options;
   options.max_pipe = 4;
@@ -49,11 +34,12 @@ TEST(SharedStreamsTest, RandomProgramsEndAsOnTheHost) {
     const int ranks = static_cast<int>(MeshRanks(program.mesh()));
     run.on = RanksOn::kHost;
     run.device = nullptr;
-    const std::vector<std::string> expected = Outcome(program, run);
+    const std::vector<std::string> expected = OutcomeOn(program, run);
     run.on = RanksOn::kSharedDevice;
     for (const int streams : {1, 2, 4}) {
       run.device = [&](int) { return std::make_unique<DeferredDevice>(seed, streams * ranks); };
-      EXPECT_TRUE(Outcome(program, run) == expected) << "seed " << seed << ", " << streams << " streams for each rank";
+      EXPECT_TRUE(OutcomeOn(program, run) == expected)
+          << "seed " << seed << ", " << streams << " streams for each rank";
       if (HasFailure()) return;
     }
   }
