@@ -25,9 +25,52 @@ absl::Status CheckDivides(absl::string_view path, int64_t given, int64_t size, a
                                above > size || size % above != 0 ? std::string() : absl::StrCat(" or ", above)));
 }
 
+absl::Status ValidateKeptLayers(const Zero& zero) {
+  if (zero.kept_layers_size() > 0 && zero.reshard() != Zero::LAYERS) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.zero.kept_layers is given, but plan.zero.reshard is ",
+                                                   Zero::Reshard_Name(zero.reshard()), "; it needs LAYERS"));
+  }
+  if (zero.kept_layers_size() == 0 && zero.reshard() == Zero::LAYERS) {
+    return absl::InvalidArgumentError(
+        "plan.zero.kept_layers is empty; plan.zero.reshard = LAYERS needs the layers, e.g. [1, 2]");
+  }
+  for (int i = 0; i < zero.kept_layers_size(); ++i) {
+    const std::string path = absl::StrCat("plan.zero.kept_layers[", i, "]");
+    WEFT_RETURN_IF_ERROR(CheckAtLeast(path, zero.kept_layers(i), 0));
+    if (i > 0 && zero.kept_layers(i) <= zero.kept_layers(i - 1)) {
+      return BadField(path, zero.kept_layers(i),
+                      absl::StrCat("greater than the one before, ", zero.kept_layers(i - 1)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// When parameters are gathered, and how long they stay: stage 3 alone gathers them.
+absl::Status ValidateGathers(const Zero& zero, const Overlap& overlap) {
+  if (!Zero::Reshard_IsValid(zero.reshard())) {
+    return BadField("plan.zero.reshard", static_cast<int>(zero.reshard()),
+                    "AFTER_FORWARD, AFTER_BACKWARD, NEVER, LAYERS or BY_BENEFIT");
+  }
+  if (zero.stage() != 3 && (zero.reshard() != Zero::AFTER_FORWARD || zero.has_prefetch())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.zero.",
+                     zero.has_prefetch() ? absl::StrCat("prefetch = ", zero.prefetch())
+                                         : absl::StrCat("reshard = ", Zero::Reshard_Name(zero.reshard())),
+                     " is given, but plan.zero.stage is ", zero.stage(), "; it needs stage 3"));
+  }
+  WEFT_RETURN_IF_ERROR(ValidateKeptLayers(zero));
+  if (!zero.has_prefetch()) return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(CheckWithin("plan.zero.prefetch", zero.prefetch(), 0, kMaxCount));
+  if (zero.prefetch() == 0 || !overlap.has_all_gather() || overlap.all_gather()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.zero.prefetch = ", zero.prefetch(),
+                                                 " gathers ahead, but plan.overlap.all_gather is false; leave one out, "
+                                                 "or set prefetch to 0"));
+}
+
 absl::Status ValidateZero(const Plan& plan) {
   const Zero& zero = plan.zero();
   WEFT_RETURN_IF_ERROR(CheckWithin("plan.zero.stage", zero.stage(), 0, 3));
+  WEFT_RETURN_IF_ERROR(ValidateGathers(zero, plan.overlap()));
   if (zero.group() == 0) return absl::OkStatus();
   WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.zero.group", zero.group(), 0));
   if (zero.stage() == 0) {

@@ -35,8 +35,10 @@ TEST(ValidatePlanParallel, SequenceParallelismNeedsXAlone) {
 }
 
 TEST(ValidatePlanParallel, EveryStageAndGroupOfZeroIsBuilt) {
-  for (const char* zero : {"stage: 1", "stage: 2", "stage: 3", "stage: 1 group: 2", "stage: 2 group: 4",
-                           "stage: 3 group: 1"}) {
+  for (const char* zero :
+       {"stage: 1", "stage: 2", "stage: 3", "stage: 1 group: 2", "stage: 2 group: 4", "stage: 3 group: 1",
+        "stage: 3 reshard: AFTER_BACKWARD prefetch: 0", "stage: 3 reshard: LAYERS kept_layers: [0, 7]",
+        "stage: 3 reshard: BY_BENEFIT prefetch: 3"}) {
     Plan plan = Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: 4 } } zero { ", zero, " }"));
     const absl::Status status = ValidateAndResolve(&plan, Device());
     EXPECT_TRUE(status.ok()) << zero << ": " << status;

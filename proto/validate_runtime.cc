@@ -80,6 +80,7 @@ absl::Status ValidatePlanDefaults(const Plan& plan) {
   if (plan.has_offload()) return refused("offload");
   if (plan.has_schedule() && !plan.schedule().definition().empty()) return refused("schedule.definition");
   if (plan.recompute().layers_size() > 0) return refused("recompute.layers");
+  if (plan.zero().kept_layers_size() > 0) return refused("zero.kept_layers");
   WEFT_RETURN_IF_ERROR(CheckAtLeast("runtime.plan.gradient_bucket_bytes", plan.gradient_bucket_bytes(), 0));
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.plan.zero.stage", plan.zero().stage(), 0, 3));
   return absl::OkStatus();
@@ -126,6 +127,12 @@ Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   // There, gradients are summed by the backwards themselves.
   if (plan.zero().stage() >= 2 && plan.gradient_bucket_bytes() == 0) under.clear_gradient_bucket_bytes();
   if (plan.zero().stage() == 3 && plan.gradient_sync() == EAGER) under.clear_gradient_sync();
+  if (under.has_zero() && under.zero().stage() != 3 && plan.zero().reshard() == Zero::AFTER_FORWARD) {
+    under.mutable_zero()->clear_reshard();
+  }
+  if (under.has_zero() && under.zero().stage() != 3 && !plan.zero().has_prefetch()) {
+    under.mutable_zero()->clear_prefetch();
+  }
   return under;
 }
 
