@@ -89,7 +89,11 @@ std::vector<int64_t> DevicesOfRanks(const Cluster& cluster, int64_t ranks) {
   }
   std::vector<int64_t> devices(placement.devices().begin(), placement.devices().end());
   if (devices.empty()) {
-    devices.resize(cluster.devices_per_node());
+    // As many of each node as is even, of the fewest nodes.
+    int64_t each = cluster.devices_per_node();
+    const int64_t used = ranks / each + (ranks % each != 0);
+    if (used > 1 && ranks % used == 0) each = ranks / used;
+    devices.resize(each);
     std::iota(devices.begin(), devices.end(), 0);
   }
   std::vector<int64_t> of_ranks;

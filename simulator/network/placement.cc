@@ -48,6 +48,14 @@ constexpr int64_t kMostRanks = int64_t{1} << 26;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Launchers start as many processes on each node: of 128 ranks 64 on each of two racks of 72, not 72 and 56.
+int64_t RanksPerNode(int64_t ranks, const Cluster& cluster) {
+  if (cluster.placement().devices_size() > 0) return cluster.placement().devices_size();
+  const int64_t devices = std::max<int64_t>(cluster.devices_per_node(), 1);
+  const int64_t nodes = std::max<int64_t>(1, CeilDivide(ranks, devices));
+  return ranks > devices && ranks % nodes == 0 ? ranks / nodes : devices;
+}
+
 absl::Status CheckRoom(int64_t ranks, int64_t per_node, const Cluster& cluster) {
   const Placement& placement = cluster.placement();
   const std::string needed = absl::StrCat(", but the program has ", ranks, " ranks; ");
@@ -84,7 +92,7 @@ RankPlacement::RankPlacement(int64_t ranks, const Cluster& cluster)
       if (nodes_.empty() || nodes_.back() != node) nodes_.push_back(node);
     }
   } else {
-    ranks_per_node_ = placement.devices_size() > 0 ? placement.devices_size() : devices_per_node_;
+    ranks_per_node_ = RanksPerNode(ranks, cluster);
     const int64_t nodes = CeilDivide(ranks, ranks_per_node_);
     for (int64_t i = 0; i < nodes; ++i) {
       if (placement.nodes_size() > 0) sorted_.emplace_back(placement.nodes(static_cast<int>(i)), i);

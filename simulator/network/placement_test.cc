@@ -40,6 +40,29 @@ TEST(RankPlacement, RankOrderByDefault) {
   EXPECT_TRUE(placement->all_alike());
 }
 
+TEST(RankPlacement, AsManyRanksOnEachNode) {
+  const Cluster racks = Parse("nodes: 9 devices_per_node: 72");
+  const auto places = [&](int64_t ranks) {
+    const auto placement = RankPlacement::Make(ranks, racks);
+    EXPECT_TRUE(placement.ok()) << placement.status();
+    std::vector<size_t> sizes;
+    for (const int64_t node : placement->nodes()) {
+      sizes.push_back(placement->RanksOf(node).size());
+      EXPECT_EQ(placement->DeviceInNode(placement->RanksOf(node)[0]), 0);
+    }
+    return sizes;
+  };
+  EXPECT_THAT(places(64), ElementsAre(64));
+  EXPECT_THAT(places(72), ElementsAre(72));
+  EXPECT_THAT(places(128), ElementsAre(64, 64));
+  EXPECT_THAT(places(144), ElementsAre(72, 72));
+  EXPECT_THAT(places(256), ElementsAre(64, 64, 64, 64));
+  // Three nodes do not share 160 ranks evenly.
+  EXPECT_THAT(places(160), ElementsAre(72, 72, 16));
+  const Cluster listed = Parse("nodes: 9 devices_per_node: 4 placement { nodes: [ 7, 2 ] }");
+  EXPECT_THAT(DevicesOfRanks(*RankPlacement::Make(6, listed)), ElementsAre(28, 29, 30, 8, 9, 10));
+}
+
 TEST(RankPlacement, ListedNodesAndDevices) {
   const Cluster cluster = Parse("nodes: 9 devices_per_node: 4 placement { nodes: [ 7, 2, 5 ] devices: [ 3, 1 ] }");
   const auto placement = RankPlacement::Make(5, cluster);
