@@ -58,7 +58,8 @@ TEST(MessageToJson, EveryFieldIsPresent) {
     }
   ],
   "tokens_per_second": 0,
-  "planned_bytes": -9223372036854775808
+  "planned_bytes": -9223372036854775808,
+  "tuning_digest": 0
 }
 )");
 }
