@@ -10,6 +10,7 @@
 #include "catalog/load_cluster.h"
 #include "compiler/compile.h"
 #include "compiler/load_model.h"
+#include "proto/cluster_digest.h"
 #include "proto/io.h"
 #include "proto/program_file.h"
 #include "proto/set_field.h"

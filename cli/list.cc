@@ -155,21 +155,44 @@ std::string Json(const Rows& rows) {
   return absl::StrCat(text, rows.empty() ? "]\n" : "\n]\n");
 }
 
+// What the catalog has under that name, as a file that the flags take back: with its comments, or as JSON.
+absl::StatusOr<std::string> Show(absl::string_view kind, const std::string& name, bool json) {
+  WEFT_ASSIGN_OR_RETURN(const CatalogFile file, FindInCatalog(kind, name));
+  if (kind == "models" || !json) return std::string(file.content);
+  if (kind == "runtimes") {
+    WEFT_ASSIGN_OR_RETURN(const Runtime runtime, LoadRuntime(name));
+    return MessageToJson(runtime);
+  }
+  Cluster cluster;
+  WEFT_RETURN_IF_ERROR(ParseMessage(file.content, file.path, &cluster));
+  return MessageToJson(cluster);
+}
+
 }  // namespace
 
 absl::Status ListCommand(absl::Span<const std::string> args) {
   std::vector<std::string> known;
   for (const Kind& kind : kKinds) known.emplace_back(kind.name);
-  std::string format = "text";
+  std::string format = "text", show;
   Flags flags("weft list", "models|clusters|schedules|collectives|networks|costs|runtimes",
               "Lists the names that --model, --cluster, --network, --cost, --runtime and the plan's fields\n"
               "schedule.name and collective take, with their sources.");
   flags.Choice("format", {"text", "json"}, "output format", &format);
+  flags.String("show", "NAME", "print this one of the models, clusters or runtimes, as a file to copy and edit", &show);
   flags.Example("weft list schedules");
+  flags.Example("weft list clusters --show dgx-h100 > mine.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
   for (const Kind& kind : kKinds) {
     if (kind.name != flags.positional()[0]) continue;
+    if (flags.Given("show")) {
+      if (kind.name != "models" && kind.name != "clusters" && kind.name != "runtimes") {
+        return UsageError(absl::StrCat(
+            "--show prints files of the catalog: models, clusters and runtimes; there is none of ", Quoted(kind.name)));
+      }
+      WEFT_ASSIGN_OR_RETURN(const std::string file, Show(kind.name, show, format == "json"));
+      return Print(file);
+    }
     return Print(format == "json" ? Json(kind.rows()) : Text(kind.rows()));
   }
   return UsageError(absl::StrCat("cannot list ", Quoted(flags.positional()[0]), NameHelp(flags.positional()[0], known),

@@ -24,6 +24,7 @@
 #include "cli/calibrate.h"
 #include "cli/flags.h"
 #include "cli/launch.h"
+#include "cli/predict.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
 #include "executor/backend.h"
@@ -109,7 +110,7 @@ struct RunFlags {
   double timeout = 300;
   std::string checkpoint, weights, save_weights;
   bool resume = false;
-  std::string fail_at, fault_report, predicted;
+  std::string fail_at, fault_report, predicted, cluster;
   int64_t check_replicas = 0;
 };
 
@@ -158,15 +159,18 @@ void Declare(Flags& flags, RunFlags& f) {
   flags.Int("trace-steps", "N", "steps to trace", &f.trace_steps, 1, 1000000);
   flags.Choice("format", {"text", "json"}, "what is printed", &f.format);
   flags.String("report", "FILE", "also write the report as JSON", &f.report);
-  flags.Custom("timeout", "SECONDS", "an action that waits longer ends the run", "300",
+  flags.Custom("timeout", "SECONDS",
+               "an action that takes longer ends the run, and longer than 20 times what is predicted for it", "300",
                [&f](const std::string& text) -> absl::Status {
                  if (absl::SimpleAtod(text, &f.timeout) && f.timeout > 0 && f.timeout <= 1e6) return absl::OkStatus();
                  return absl::InvalidArgumentError("expected seconds above 0 and at most 1000000");
                });
-  flags.String("predicted", "TRACE",
-               "a trace of `weft simulate --trace`: an action that takes 20 times what it predicts, and longer than "
-               "--timeout, ends the run",
-               &f.predicted);
+  flags.String(
+      "cluster", "NAME|FILE",
+      "the machine that actions are predicted on, for their deadlines; 'none' = --timeout alone. Default: that "
+      "of the program, if the catalog has it",
+      &f.cluster);
+  flags.String("predicted", "TRACE", "deadlines are from this trace of `weft simulate --trace`", &f.predicted);
   flags.String("fault-report", "FILE",
                "where a run that fails writes what each rank did last, its number before the extension; 'none' = "
                "nowhere. Default: weft-fault.json with the checkpoints, else beside the trace, else here",
@@ -250,6 +254,9 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     return UsageError(
         "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
   }
+  if (!f.cluster.empty() && !f.predicted.empty()) {
+    return UsageError("--cluster and --predicted: deadlines are from the one or the other; give one of them");
+  }
   WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
   SetLibraryPath(f.lib_path);
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
@@ -296,11 +303,24 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   } else if (f.fault_report != "none") {
     options.fault_report = f.fault_report;
   }
-  Trace predicted;
+  Prediction prediction;
   if (!f.predicted.empty()) {
-    WEFT_ASSIGN_OR_RETURN(predicted, ReadTrace(f.predicted));
-    options.predicted = &predicted;
+    WEFT_ASSIGN_OR_RETURN(prediction.trace, ReadTrace(f.predicted));
+  } else {
+    WEFT_ASSIGN_OR_RETURN(prediction, PredictRun(program, f.cluster));
   }
+  PredictedTimes predicted;
+  if (prediction.trace.has_value()) {
+    absl::StatusOr<PredictedTimes> times = PredictedTimes::Make(program, *prediction.trace);
+    if (!times.ok()) {
+      return absl::Status(times.status().code(),
+                          absl::StrCat("--predicted=", f.predicted, ": ", times.status().message()));
+    }
+    predicted = *std::move(times);
+    // It may be large.
+    prediction.trace.reset();
+  }
+  options.predicted = &predicted;
   // Nothing else can be done: the rank's thread will not come back.
   options.on_stuck = [](const absl::Status& reason, bool told) {
     if (told) std::fprintf(stderr, "weft run: %s\n", std::string(reason.message()).c_str());

@@ -17,8 +17,6 @@
 #include "compiler/plan_notes.h"
 #include "compiler/post_validation.h"
 #include "compiler/ways_out.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
@@ -58,19 +56,6 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, cons
 }
 
 }  // namespace
-
-uint64_t ClusterDigest(const Cluster& cluster) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    cluster.SerializeToCodedStream(&coded);
-  }
-  uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
-}
 
 int64_t PlannedDeviceBytes(const Program& program) {
   int64_t most = 0;

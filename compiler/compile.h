@@ -43,9 +43,6 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
 absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
                                    const Cluster& cluster, absl::string_view level);
 
-// Identity of a cluster's figures: FNV-1a of its deterministic serialisation.
-uint64_t ClusterDigest(const Cluster& cluster);
-
 // Bytes that a rank needs on its device: the highest arena of program and evaluation, without the device's reserve.
 int64_t PlannedDeviceBytes(const Program& program);
 

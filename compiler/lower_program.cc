@@ -16,6 +16,7 @@
 #include "compiler/slot_costs.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "proto/cluster_digest.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/version.h"

@@ -21,6 +21,11 @@ int64_t Times(int64_t value, int64_t factor) {
 }  // namespace
 
 absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, const Trace& trace) {
+  if (trace.origin() != "simulated") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the trace is ", trace.origin() == "measured" ? "a measured one" : "not said to be simulated",
+                     "; allowed: what `weft simulate PROGRAM --trace=FILE` writes"));
+  }
   if (trace.program_crc() != ProgramCrc(program)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the trace is of program '", trace.program_name(), "' (CRC ", absl::Hex(trace.program_crc(), absl::kZeroPad8),
@@ -45,6 +50,7 @@ absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, cons
     for (const auto& [key, span] : spans) {
       int64_t& ns = longest[key.second];
       ns = std::max(ns, span.second / 1000 - span.first / 1000);
+      result.longest_ = std::max(result.longest_, ns);
     }
     auto& times = result.times_[found->second];
     // Ranks of one template may differ.

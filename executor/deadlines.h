@@ -14,9 +14,9 @@
 
 namespace weft {
 
-// Longest time of each action in a trace of the program (`weft simulate --trace`), from when it was ready to when it
-// was finished, waits for its partners among it; nanoseconds, by (template, Action.id). InvalidArgument, naming both,
-// for a trace of another program.
+// Longest time of each action in a simulated trace of the program, from when it was ready to when it was finished,
+// waits for its partners among it; nanoseconds, by (template, Action.id). InvalidArgument for a measured trace, whose
+// stalls and first steps are no prediction, and, naming both, for a trace of another program.
 class PredictedTimes {
  public:
   PredictedTimes() = default;
@@ -24,8 +24,11 @@ class PredictedTimes {
 
   // 0 if it is not in the trace.
   int64_t Of(int template_index, int32_t action) const;
+  // Of all actions.
+  int64_t Longest() const { return longest_; }
 
  private:
+  int64_t longest_ = 0;
   // By template: sorted (id, nanoseconds).
   std::vector<std::vector<std::pair<int32_t, int64_t>>> times_;
 };

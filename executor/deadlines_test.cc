@@ -38,7 +38,8 @@ Program TwoTemplates() {
 Trace Predicted(const Program& program) {
   Trace trace;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"pb(program_name: "p"
+      R"pb(origin: "simulated"
+           program_name: "p"
            repetitions: 2
            ranks {
              rank: 0
@@ -60,6 +61,7 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   // From the first step that was ready to the last that was finished.
   EXPECT_EQ(predicted->Of(0, 0), 8000 - 1);
   EXPECT_EQ(predicted->Of(0, 2), int64_t{2} * 1000 * 1000 * 1000);
+  EXPECT_EQ(predicted->Longest(), int64_t{2} * 1000 * 1000 * 1000);
   EXPECT_EQ(predicted->Of(0, 5), 0);
   EXPECT_EQ(predicted->Of(1, 0), 0);
   EXPECT_EQ(predicted->Of(7, 0), 0);
@@ -93,6 +95,18 @@ TEST(DeadlinesTest, LongTimesDoNotOverflow) {
   const Deadlines deadlines(program, 0, std::chrono::nanoseconds::max(), *predicted, /*generous=*/true);
   EXPECT_GT(deadlines.Of(0), std::chrono::hours(24 * 365));
   EXPECT_GT(deadlines.Of(2), std::chrono::hours(24 * 365));
+}
+
+// What a run took, its stalls among it, is not what it should take.
+TEST(DeadlinesTest, AMeasuredTraceIsRefused) {
+  const Program program = TwoTemplates();
+  Trace trace = Predicted(program);
+  trace.set_origin("measured");
+  EXPECT_EQ(PredictedTimes::Make(program, trace).status().message(),
+            "the trace is a measured one; allowed: what `weft simulate PROGRAM --trace=FILE` writes");
+  trace.clear_origin();
+  EXPECT_THAT(std::string(PredictedTimes::Make(program, trace).status().message()),
+              HasSubstr("the trace is not said to be simulated"));
 }
 
 TEST(DeadlinesTest, ATraceOfAnotherProgramIsRefused) {

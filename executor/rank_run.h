@@ -44,7 +44,6 @@ struct SharedByRanks {
   const BackendEntry* backend = nullptr;
   ComputeDevice* device = nullptr;
   int64_t last_step = 0;
-  PredictedTimes predicted;
 };
 
 class RankRun {

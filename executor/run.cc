@@ -119,7 +119,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   std::vector<std::unique_ptr<RankRun>> runs;
   FaultGuard guard(shared.program, endpoints,
                    {.timeout = options.timeout,
-                    .predicted = &shared.predicted,
+                    .predicted = options.predicted,
                     .generous_first = shared.device->asynchronous(),
                     .report_file = options.fault_report,
                     .give_up = options.on_stuck});
@@ -206,7 +206,13 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   WEFT_RETURN_IF_ERROR(CheckAsynchronous(program, shared.last_step, options));
   if (options.check_replicas > 0) WEFT_RETURN_IF_ERROR(CanCheckReplicas(program));
   if (options.predicted != nullptr) {
-    WEFT_ASSIGN_OR_RETURN(shared.predicted, PredictedTimes::Make(program, *options.predicted));
+    const std::chrono::duration<double> longest =
+        Deadlines::kFactor *
+        std::chrono::nanoseconds(std::min(options.predicted->Longest(), INT64_MAX / Deadlines::kFactor));
+    if (options.on_note && longest > options.timeout) {
+      options.on_note(
+          absl::StrCat("deadlines: up to ", longest.count(), " s, ", Deadlines::kFactor, " times what is predicted"));
+    }
   }
   if (options.trace_repetitions > 0) {
     const int64_t repetitions = std::max<int64_t>(1, shared.last_step / StepsPerRepetition(program));

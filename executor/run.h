@@ -16,6 +16,7 @@
 #include "executor/backend.h"
 #include "executor/checkpoint.h"
 #include "executor/data.h"
+#include "executor/deadlines.h"
 #include "executor/interpreter.h"
 #include "executor/state.h"
 #include "proto/program.pb.h"
@@ -39,8 +40,8 @@ struct RunOptions {
   int slots = 0;
   // Of an action: it may take so long, or Deadlines::kFactor times what was predicted where that is longer.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Of this program (`weft simulate --trace`); null: none.
-  const Trace* predicted = nullptr;
+  // Of this program; null: none.
+  const PredictedTimes* predicted = nullptr;
   // Where a run that fails writes what each rank did last (docs/faults.md), the rank's number before the extension;
   // empty = nowhere.
   std::string fault_report;

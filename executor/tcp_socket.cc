@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "executor/monotonic_clock.h"
@@ -20,22 +21,34 @@ namespace weft {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr int kSliceMs = 100;
 
 std::string Reason() { return std::strerror(errno); }
 
 // Waits until the socket can be read from or written to; DeadlineExceeded at the deadline.
-absl::Status WaitFor(const Socket& socket, short events, int64_t deadline_ns) {
+absl::Status WaitFor(const Socket& socket, short events, const Until& until) {
   for (;;) {
-    const int64_t left = deadline_ns - MonotonicNanoseconds();
+    WEFT_RETURN_IF_ERROR(until.GoesOn());
+    const int64_t left = until.deadline_ns - MonotonicNanoseconds();
     if (left <= 0) return absl::DeadlineExceededError("no answer in time");
     pollfd entry = {.fd = socket.fd(), .events = events, .revents = 0};
-    const int ready = poll(&entry, 1, static_cast<int>(std::min<int64_t>(left / 1000000 + 1, 1000)));
+    const int ready = poll(&entry, 1, static_cast<int>(std::min<int64_t>(left / 1000000 + 1, kSliceMs)));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return absl::UnavailableError(Reason());
   }
 }
 
 }  // namespace
+
+absl::Status SleepWithin(std::chrono::nanoseconds pause, const Until& until) {
+  const int64_t end = std::min(until.deadline_ns, MonotonicNanoseconds() + pause.count());
+  for (;;) {
+    WEFT_RETURN_IF_ERROR(until.GoesOn());
+    const int64_t left = end - MonotonicNanoseconds();
+    if (left <= 0) return absl::OkStatus();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min<int64_t>(left, int64_t{kSliceMs} * 1000000)));
+  }
+}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
@@ -83,7 +96,9 @@ absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, 
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  const int rc = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &list);
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string plain = brackets ? host.substr(1, host.size() - 2) : host;
+  const int rc = getaddrinfo(plain.c_str(), absl::StrCat(port).c_str(), &hints, &list);
   if (rc != 0) {
     return absl::NotFoundError(absl::StrCat("cannot find host '", host, "': ", gai_strerror(rc)));
   }
@@ -133,12 +148,12 @@ absl::StatusOr<Socket> AcceptFrom(const Socket& listener) {
   return absl::UnavailableError(Reason());
 }
 
-absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, int64_t deadline_ns) {
+absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& until) {
   Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.open()) return absl::UnavailableError(absl::StrCat("cannot make a socket: ", Reason()));
   if (connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
     if (errno != EINPROGRESS) return absl::UnavailableError(Reason());
-    WEFT_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline_ns));
+    WEFT_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, until));
     int error = 0;
     socklen_t length = sizeof error;
     getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -181,13 +196,13 @@ void SetForMessages(const Socket& socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 
-absl::Status SendAll(const Socket& socket, absl::string_view bytes, int64_t deadline_ns) {
+absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Until& until) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes.remove_prefix(sent);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      WEFT_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline_ns));
+      WEFT_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, until));
     } else if (errno != EINTR) {
       return absl::UnavailableError(Reason());
     }
@@ -195,7 +210,7 @@ absl::Status SendAll(const Socket& socket, absl::string_view bytes, int64_t dead
   return absl::OkStatus();
 }
 
-absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, int64_t deadline_ns) {
+absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, const Until& until) {
   while (count > 0) {
     const ssize_t got = recv(socket.fd(), bytes, count, 0);
     if (got > 0) {
@@ -204,7 +219,7 @@ absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, int64_t de
     } else if (got == 0) {
       return absl::UnavailableError("the connection was closed");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      WEFT_RETURN_IF_ERROR(WaitFor(socket, POLLIN, deadline_ns));
+      WEFT_RETURN_IF_ERROR(WaitFor(socket, POLLIN, until));
     } else if (errno != EINTR) {
       return absl::UnavailableError(Reason());
     }

@@ -4,7 +4,9 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,21 @@
 #include "absl/strings/string_view.h"
 
 namespace weft {
+
+// Until when a call waits: a time and, asked every tenth of a second, whether there is a reason not to wait any more.
+struct Until {
+  // NOLINTNEXTLINE: a deadline alone is one.
+  Until(int64_t deadline_ns) : deadline_ns(deadline_ns) {}
+  Until(int64_t deadline_ns, std::function<absl::Status()> go_on) : deadline_ns(deadline_ns), go_on(std::move(go_on)) {}
+
+  absl::Status GoesOn() const { return go_on ? go_on() : absl::OkStatus(); }
+
+  int64_t deadline_ns;
+  // Its error ends the wait.
+  std::function<absl::Status()> go_on;
+};
+// Sleeps for `pause`, or until then. DeadlineExceeded never.
+absl::Status SleepWithin(std::chrono::nanoseconds pause, const Until& until);
 
 // A file descriptor that is closed with its owner.
 class Socket {
@@ -46,7 +63,8 @@ struct SocketAddress {
   void set_port(int port);
 };
 
-// The addresses of a host name or of an address as text. NotFound if the name is not known, at least not now.
+// The addresses of a host name or of an address as text, "[::1]" among them. NotFound if the name is not known, at
+// least not now.
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port);
 
 // Listens on that address alone; port 0 takes a free one. FailedPrecondition if the address is not this machine's or
@@ -57,7 +75,7 @@ absl::StatusOr<Socket> AdoptListener(int fd);
 // InvalidArgument if there is nobody to accept; Unavailable for other reasons of no consequence.
 absl::StatusOr<Socket> AcceptFrom(const Socket& listener);
 // Unavailable if nobody answers in time.
-absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, int64_t deadline_ns);
+absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& until);
 
 absl::StatusOr<SocketAddress> LocalAddress(const Socket& socket);
 absl::StatusOr<SocketAddress> PeerAddress(const Socket& socket);
@@ -66,8 +84,8 @@ absl::StatusOr<SocketAddress> PeerAddress(const Socket& socket);
 void SetForMessages(const Socket& socket);
 
 // All of it, or an error: DeadlineExceeded, or Unavailable if the connection has ended.
-absl::Status SendAll(const Socket& socket, absl::string_view bytes, int64_t deadline_ns);
-absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, int64_t deadline_ns);
+absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Until& until);
+absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, const Until& until);
 
 }  // namespace weft
 
