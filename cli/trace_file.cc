@@ -1,5 +1,7 @@
 #include "cli/trace_file.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/escaping.h"
@@ -8,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/crc32c.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "simulator/chrome_trace.h"
@@ -19,7 +22,7 @@ namespace {
 // Quotes within JSON strings are escaped, so this text cannot be part of one.
 constexpr char kMarker[] = "\"weft_trace\":\"";
 
-std::string Serialize(const Trace& trace) {
+std::string Bytes(const Trace& trace) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
@@ -27,6 +30,33 @@ std::string Serialize(const Trace& trace) {
   trace.SerializeToCodedStream(&coded);
   coded.Trim();
   return bytes;
+}
+
+uint32_t CrcOf(Trace trace) {
+  trace.clear_crc();
+  // 0 stands for none.
+  return std::max(uint32_t{1}, Crc32c(Bytes(trace)));
+}
+
+std::string Serialize(Trace trace) {
+  trace.set_crc(CrcOf(trace));
+  return Bytes(trace);
+}
+
+// A text can be written by hand, without a checksum; what weft writes has one.
+absl::Status CheckCrc(const Trace& trace, bool may_lack, absl::string_view source) {
+  if (trace.crc() == 0) {
+    if (may_lack) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(source,
+                     ": the trace has no checksum: the file is damaged, or of a weft that wrote none; write it "
+                     "again with weft run --trace or weft simulate --trace"));
+  }
+  const uint32_t found = CrcOf(trace);
+  if (found == trace.crc()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(source, ": damaged: trace.crc is ",
+                                                 absl::Hex(trace.crc(), absl::kZeroPad8),
+                                                 ", but what is in the file has ", absl::Hex(found, absl::kZeroPad8)));
 }
 
 }  // namespace
@@ -45,23 +75,34 @@ absl::Status WriteTrace(const Trace& trace, const Program& program, const std::s
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path) {
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  return ParseTrace(bytes, path);
+}
+
+absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& source) {
   Trace trace;
+  bool text = false;
   const size_t marker = bytes.rfind(kMarker);
   if (marker != std::string::npos) {
     const size_t begin = marker + std::strlen(kMarker);
     std::string message;
-    if (!absl::Base64Unescape(absl::string_view(bytes).substr(begin, bytes.find('"', begin) - begin), &message)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": weft_trace is damaged"));
+    if (!absl::Base64Unescape(bytes.substr(begin, bytes.find('"', begin) - begin), &message)) {
+      return absl::InvalidArgumentError(absl::StrCat(source, ": weft_trace is damaged"));
     }
-    WEFT_RETURN_IF_ERROR(ParseMessage(message, path, &trace));
+    WEFT_RETURN_IF_ERROR(ParseMessage(message, source, &trace));
   } else if (absl::StrContains(bytes, "\"traceEvents\"")) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a trace for viewers that weft did not write: it has no weft_trace"));
+        absl::StrCat(source, ": a trace for viewers that weft did not write: it has no weft_trace"));
   } else {
-    WEFT_RETURN_IF_ERROR(ParseMessage(bytes, path, &trace));
+    WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &trace));
+    // The wire format has bytes that no text has: at least the times'.
+    text = std::all_of(bytes.begin(), bytes.end(), [](char c) {
+      const unsigned char byte = static_cast<unsigned char>(c);
+      return byte >= 0x20 || byte == '\n' || byte == '\t' || byte == '\r';
+    });
   }
+  WEFT_RETURN_IF_ERROR(CheckCrc(trace, text, source));
   if (absl::Status status = ValidateTrace(trace); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+    return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
   }
   return trace;
 }

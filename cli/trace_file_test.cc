@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
+#include "proto/json.h"
 
 namespace weft {
 namespace {
@@ -16,6 +17,7 @@ Trace TestTrace() {
   Trace trace;
   trace.set_origin("simulated");
   trace.set_repetitions(1);
+  trace.set_tuning_digest(0xfedcba9876543210);
   RankTrace* rank = trace.add_ranks();
   rank->add_streams("compute");
   rank->add_events()->set_finish_ps(5);
@@ -34,12 +36,45 @@ TEST(TraceFile, ComesBackFromViewersFormat) {
   EXPECT_THAT(text, HasSubstr("\"traceEvents\":[{\"name\""));
   const absl::StatusOr<Trace> back = ReadTrace(Write(text));
   ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->SerializeAsString(), trace.SerializeAsString());
+  EXPECT_NE(back->crc(), 0u);
+  Trace without = *back;
+  without.clear_crc();
+  EXPECT_EQ(without.SerializeAsString(), trace.SerializeAsString());
 }
 
 TEST(TraceFile, ComesBackFromMessages) {
-  EXPECT_TRUE(ReadTrace(Write(TestTrace().SerializeAsString())).ok());
+  const std::string path = testing::TempDir() + "/binary";
+  ASSERT_TRUE(WriteTrace(TestTrace(), Program(), path).ok());
+  const absl::StatusOr<Trace> back = ReadTrace(path);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->tuning_digest(), 0xfedcba9876543210u);
+  // Texts that people write have no checksum; one that is there is looked at.
   EXPECT_TRUE(ReadTrace(Write(MessageToText(TestTrace()))).ok());
+  EXPECT_TRUE(ReadTrace(Write(*MessageToJson(TestTrace()))).ok());
+  EXPECT_TRUE(ReadTrace(Write(MessageToText(*back))).ok());
+  Trace changed = *back;
+  changed.mutable_ranks(0)->mutable_events(0)->set_finish_ps(6);
+  EXPECT_THAT(std::string(ReadTrace(Write(MessageToText(changed))).status().message()),
+              HasSubstr("damaged: trace.crc"));
+}
+
+// Whichever bit is wrong, no other trace is read.
+TEST(TraceFile, DamagedFilesAreRefused) {
+  const std::string path = testing::TempDir() + "/whole";
+  ASSERT_TRUE(WriteTrace(TestTrace(), Program(), path).ok());
+  const std::string whole = *ReadFile(path);
+  for (size_t i = 0; i < 8 * whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i / 8] = static_cast<char>(damaged[i / 8] ^ (1 << i % 8));
+    const absl::Status status = ParseTrace(damaged, "t").status();
+    EXPECT_FALSE(status.ok()) << "bit " << i;
+    EXPECT_EQ(status.message().find('\n'), absl::string_view::npos) << status;
+  }
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(ParseTrace(whole.substr(0, size), "t").ok()) << size;
+  }
+  EXPECT_THAT(std::string(ParseTrace(TestTrace().SerializeAsString(), "t").status().message()),
+              HasSubstr("t: the trace has no checksum"));
 }
 
 TEST(TraceFile, RefusesOthers) {

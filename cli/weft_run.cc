@@ -153,7 +153,7 @@ void Declare(Flags& flags, RunFlags& f) {
   flags.String("weights", "FILE", "start from these weights (safetensors)", &f.weights);
   flags.String("save-weights", "FILE", "write the final weights (safetensors, F32)", &f.save_weights);
   flags.String("trace", "FILE",
-               "write the measured trace: JSON if the name ends in .json, else binary; "
+               "write the measured trace: for trace viewers too if the name ends in .json, else binary; "
                "`weft report` reads both",
                &f.trace);
   flags.Int("trace-steps", "N", "steps to trace", &f.trace_steps, 1, 1000000);
@@ -229,13 +229,6 @@ absl::Status CheckOutputs(const RunFlags& f) {
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
                                                  const std::string& token_type) {
   return OpenData(DataOptionsOf(program, path, token_type));
-}
-
-absl::Status WriteTrace(const std::string& path, const Trace& trace) {
-  const bool json = path.size() >= 5 && path.substr(path.size() - 5) == ".json";
-  if (!json) return WriteFileAtomic(path, trace.SerializeAsString());
-  WEFT_ASSIGN_OR_RETURN(const std::string text, MessageToJson(trace));
-  return WriteFileAtomic(path, text);
 }
 
 absl::Status RunMain(absl::Span<const std::string> args) {
@@ -367,7 +360,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (!first) return absl::OkStatus();
   // One file that cannot be written is no reason to lose the others.
   absl::Status written = result.save_status;
-  if (result.trace.has_value()) written.Update(WriteTrace(f.trace, *result.trace));
+  if (result.trace.has_value()) written.Update(WriteTrace(*result.trace, program, f.trace));
   WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(result.report));
   if (!f.report.empty()) written.Update(WriteFileAtomic(f.report, json));
   if (!text) {

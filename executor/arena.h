@@ -32,6 +32,7 @@ class Arena {
                                          memory.status().message()));
       }
       arena->memory_[place == HOST] = static_cast<std::byte*>(*memory);
+      arena->bytes_[place == HOST] = bytes;
     }
     return arena;
   }
@@ -44,6 +45,8 @@ class Arena {
   }
 
   ComputeDevice& device() const { return *device_; }
+  // What the device has given.
+  int64_t bytes(Place place) const { return bytes_[place == HOST]; }
   // In the device's memory: the host reads and writes it by copies (ComputeDevice::CopyNow) only.
   std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST] + buffer.offset(); }
 
@@ -53,6 +56,7 @@ class Arena {
   ComputeDevice* device_;
   std::unique_ptr<ComputeDevice> own_device_;
   std::byte* memory_[2] = {nullptr, nullptr};
+  int64_t bytes_[2] = {0, 0};
 };
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "executor/rank_run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <vector>
 
@@ -23,6 +24,13 @@ constexpr int64_t kMostStepsAtOnce = 10000;
 
 int64_t NextMultiple(int64_t step, int64_t every) {
   return every <= 0 || step > INT64_MAX - every ? INT64_MAX : (step / every + 1) * every;
+}
+
+// Backend::Digest as a number; 0 where there was nothing to choose.
+uint64_t NumberOf(const std::string& digest) {
+  uint64_t number = 0;
+  std::from_chars(digest.data(), digest.data() + digest.size(), number, 16);
+  return number;
 }
 
 }  // namespace
@@ -208,14 +216,19 @@ absl::Status RankRun::Evaluate() {
 
 absl::Status RankRun::Finish() {
   const RunOptions& options = shared_.options;
+  result_.report.set_tuning_digest(NumberOf(backend_->Digest()));
+  result_.report.set_allocated_bytes(arena_->bytes(DEVICE));
   if (options.trace_repetitions > 0) {
+    RankTrace own = interpreter_->TakeTrace();
+    own.set_buffer_bytes(arena_->bytes(DEVICE));
     WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> traces,
-                          GatherBytes(endpoint_, interpreter_->TakeTrace().SerializeAsString(), options.timeout));
+                          GatherBytes(endpoint_, own.SerializeAsString(), options.timeout));
     if (endpoint_.rank() == 0) {
       Trace& trace = result_.trace.emplace();
       trace.set_origin("measured");
       trace.set_program_name(shared_.program.name());
       trace.set_program_crc(ProgramCrc(shared_.program));
+      trace.set_tuning_digest(result_.report.tuning_digest());
       trace.set_repetitions(static_cast<int32_t>(std::min(
           options.trace_repetitions, (result_.last_step - result_.first_step) / StepsPerRepetition(shared_.program))));
       for (const std::string& bytes : traces) {

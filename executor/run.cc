@@ -164,7 +164,12 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
     if (!run->status().ok() && !ReportedElsewhere(run->status())) return run->status();
   }
   for (const auto& run : runs) WEFT_RETURN_IF_ERROR(run->status());
-  return runs[0]->TakeResult();
+  RunResult result = runs[0]->TakeResult();
+  for (size_t i = 1; i < runs.size(); ++i) {
+    result.report.set_allocated_bytes(
+        std::max(result.report.allocated_bytes(), runs[i]->TakeResult().report.allocated_bytes()));
+  }
+  return result;
 }
 
 }  // namespace

@@ -270,6 +270,7 @@ Trace MakeTrace(const ProgramView& view, const EngineResult& result, int repetit
     RankTrace* rank_trace = trace.add_ranks();
     rank_trace->set_rank(static_cast<int64_t>(rank));
     rank_trace->set_template_name(t.proto->name());
+    rank_trace->set_buffer_bytes(t.proto->device_arena_bytes());
     for (const std::string& name : names[index]) rank_trace->add_streams(name);
 
     std::vector<EngineEvent> events = result.ranks[rank].events;

@@ -55,7 +55,7 @@ for name in p2 p2d2; do
   diff <(losses "$dir/$name.out") <(losses "$dir/$name.tcp.out") || fail "losses of $name differ"
   cmp "$dir/$name.safetensors" "$dir/$name.tcp.safetensors" || fail "weights of $name differ"
   grep -q 'transport tcp, bootstrap local,' "$dir/$name.tcp.out" || fail "transport and bootstrap are not shown"
-  grep -q '"origin": "measured"' "$dir/$name.json" || fail "trace"
+  grep -q '"weft_trace":' "$dir/$name.json" || fail "trace"
   grep -q '"transport": "tcp"' "$dir/$name.report.json" || fail "report"
   [[ ! -s $dir/err ]] || { cat "$dir/err"; fail "a good run says something on stderr"; }
 done

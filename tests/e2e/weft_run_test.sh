@@ -37,7 +37,7 @@ for name in p2:2 p2d2:4; do
   grep -q 'transport mpi (auto)' "$cd_dir/$name.mpi.out" || fail "mpi was not chosen"
   diff <(losses "$cd_dir/$name.out") <(losses "$cd_dir/$name.mpi.out") || fail "losses of $name differ"
   cmp "$cd_dir/$name.safetensors" "$cd_dir/$name.mpi.safetensors" || fail "weights of $name differ"
-  grep -q '"origin": "measured"' "$cd_dir/$name.json" || fail "trace"
+  grep -q '"weft_trace":' "$cd_dir/$name.json" || fail "trace"
   grep -q '"transport": "mpi"' "$cd_dir/$name.report.json" || fail "report"
 done
 diff <(losses "$cd_dir/p1.out") <(losses "$cd_dir/p2d2.out") || fail "exact plans differ"

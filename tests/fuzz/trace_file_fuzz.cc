@@ -1,0 +1,34 @@
+// Fuzz target: the reader of trace files, with the bytes as they are and, since no fuzzer guesses a checksum, with the
+// message that they are in a file that weft writes. What can be read can be reported and comes back unchanged.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "cli/trace_file.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "proto/trace.pb.h"
+#include "simulator/compare/compare.h"
+
+namespace {
+
+void Check(absl::string_view bytes) {
+  const absl::StatusOr<weft::Trace> trace = weft::ParseTrace(bytes, "fuzz");
+  if (!trace.ok()) return;
+  if (weft::SummarizeTrace(*trace).per_rank_size() != trace->ranks_size()) std::abort();
+  if (!weft::CompareTraces(*trace, *trace, nullptr).ok()) std::abort();
+  weft::Trace again = *weft::ParseTrace(weft::WithTrace("{}", *trace), "again");
+  again.set_crc(trace->crc());
+  if (!google::protobuf::util::MessageDifferencer::Equals(again, *trace)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  Check(bytes);
+  weft::Trace trace;
+  if (trace.ParseFromArray(data, static_cast<int>(size))) Check(weft::WithTrace("{}", trace));
+  return 0;
+}
