@@ -30,7 +30,7 @@ double Fraction(const google::protobuf::RepeatedPtrField<Efficiency>& rows, doub
 
 absl::StatusOr<Time> RooflineCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                   const Cluster& cluster, const CostOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster, options.collectives));
+  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, shapes, cluster, options.collectives));
   if (stated) return *stated;
   const Device& device = cluster.device();
   const DeviceLeft left = LeftBeside(device, options.collectives);

@@ -5,23 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
 #include "simulator/cost/device_load.h"
+#include "simulator/cost/measured_rate.h"
 
 namespace weft {
-namespace {
-
-// The row of device.kernel_rates that applies, or null.
-const KernelRate* FindRate(const Step& step, const Device& device) {
-  const KernelRate* found = nullptr;
-  for (const KernelRate& rate : device.kernel_rates()) {
-    if (rate.dtype() != step.work().dtype() || rate.kernel() != Kernel_Name(step.kernel())) continue;
-    const double work = rate.flops_per_second() > 0 ? step.work().flops() : step.work().bytes();
-    if (found == nullptr || rate.from_work() <= work) found = &rate;
-  }
-  return found;
-}
-
-}  // namespace
-
 absl::Status MissingFigure(const Step& step, absl::string_view field, absl::string_view why) {
   return absl::FailedPreconditionError(
       absl::StrCat("cluster.", field, " must be positive to cost step '", step.name(), "' (", why, ")"));
@@ -36,7 +22,8 @@ absl::StatusOr<double> PeakOf(const Step& step, const Device& device) {
                                     Kernel_Name(step.kernel())));
 }
 
-absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& cluster, int collectives) {
+absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShapes& shapes, const Cluster& cluster,
+                                               int collectives) {
   const double flops = step.work().flops();
   const double bytes = step.work().bytes();
   if (step.stream() != COMPUTE) {
@@ -47,12 +34,12 @@ absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& 
     const double transfer = bytes > 0 ? bytes / host.bytes_per_second() : 0;
     return FromSeconds(host.overhead_seconds() + transfer + host.latency_seconds());
   }
-  const KernelRate* rate = FindRate(step, cluster.device());
-  if (rate == nullptr) return std::nullopt;
+  const MeasuredRate rate = FindMeasuredRate(step, shapes.segment, cluster.device());
+  if (rate.source == RateSource::kNone) return std::nullopt;
   const DeviceLeft left = LeftBeside(cluster.device(), collectives);
-  const double compute = rate->flops_per_second() > 0 ? flops / (rate->flops_per_second() * left.compute) : 0;
-  const double memory = rate->bytes_per_second() > 0 ? bytes / (rate->bytes_per_second() * left.memory) : 0;
-  return FromSeconds(rate->overhead_seconds() + std::max(compute, memory));
+  const double compute = rate.flops_per_second > 0 ? flops / (rate.flops_per_second * left.compute) : 0;
+  const double memory = rate.bytes_per_second > 0 ? bytes / (rate.bytes_per_second * left.memory) : 0;
+  return FromSeconds(rate.overhead_seconds + std::max(compute, memory));
 }
 
 }  // namespace weft

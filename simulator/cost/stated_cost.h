@@ -10,17 +10,19 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/units.h"
+#include "simulator/cost/step_shapes.h"
 
 namespace weft {
 
 // Nothing, if a model has to tell.
 //   d2h, h2d:        host.overhead + bytes / host.bytes_per_second + host.latency
-//   with a row of device.kernel_rates for (kernel, work.dtype):
+//   with a rate of device.kernel_rates for the step (measured_rate.h):
 //                    overhead + max(flops / flops_per_second, bytes / bytes_per_second), a zero rate = no term;
 //                    both rates by what is left beside `collectives` (device_load.h)
-// Of the rows the last whose lower edge is at most the step's work applies; below the first edge, the first row: what
-// is known of the smallest measured size is nearer to the truth than the full peak.
-absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const Cluster& cluster, int collectives);
+// Of rows by work the last whose lower edge is at most the step's work applies; below the first edge, the first row:
+// what is known of the smallest measured size is nearer to the truth than the full peak.
+absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShapes& shapes, const Cluster& cluster,
+                                               int collectives);
 
 // The dense peak of the step's dtype; FailedPrecondition if the device has none.
 absl::StatusOr<double> PeakOf(const Step& step, const Device& device);

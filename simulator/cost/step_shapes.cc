@@ -25,9 +25,7 @@ StepShapes ByFlops(const Step& step, int64_t rows, int64_t columns) {
   return {rows, columns, std::max<int64_t>(1, static_cast<int64_t>(depth)), 1};
 }
 
-}  // namespace
-
-StepShapes ShapesOf(const Segment& segment, const Step& step) {
+StepShapes ProductOf(const Segment& segment, const Step& step) {
   if (step.work().flops() <= 0 || step.inputs_size() == 0 || step.outputs_size() == 0) return {};
   const int in = step.inputs(0), out = step.outputs(0);
   switch (step.kernel()) {
@@ -61,6 +59,14 @@ StepShapes ShapesOf(const Segment& segment, const Step& step) {
     default:
       return {};
   }
+}
+
+}  // namespace
+
+StepShapes ShapesOf(const Segment& segment, const Step& step) {
+  StepShapes shapes = ProductOf(segment, step);
+  shapes.segment = &segment;
+  return shapes;
 }
 
 }  // namespace weft

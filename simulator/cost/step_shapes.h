@@ -14,10 +14,12 @@ struct StepShapes {
   int64_t columns = 0;
   int64_t depth = 0;
   int64_t batch = 0;
+  // Where the step's tensors are; null where only the extents are known.
+  const Segment* segment = nullptr;
 };
 
 // Of attention, the products of one head of one sample: rows and columns are the sequence's, depth is the head's.
-// `segment` has been verified.
+// `segment`, to which the result refers, has been verified.
 StepShapes ShapesOf(const Segment& segment, const Step& step);
 
 }  // namespace weft

@@ -74,7 +74,7 @@ double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, c
 
 absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                const Cluster& cluster, const CostOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, cluster, options.collectives));
+  WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, shapes, cluster, options.collectives));
   if (stated) return *stated;
   const Device& device = cluster.device();
   const TileFigures& figures = device.tiles();
