@@ -1,6 +1,7 @@
 #include "cli/calibrate.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -11,16 +12,36 @@
 #include "executor/backend.h"
 #include "executor/calibrate.h"
 #include "executor/calibrate_device.h"
+#include "executor/shared_library.h"
+#include "executor/tuning_options.h"
 #include "proto/io.h"
+#include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/validate.h"
+#include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
 
 namespace weft {
+namespace {
+
+absl::StatusOr<std::vector<Program>> ReadPrograms(const std::vector<std::string>& paths) {
+  std::vector<Program> programs;
+  for (const std::string& path : paths) {
+    WEFT_ASSIGN_OR_RETURN(programs.emplace_back(), ReadProgram(path));
+    // Steps are measured alone: whether the whole fits is nothing to them.
+    const absl::Status status = VerifyProgram(programs.back(), {.allow_unfit = true, .algorithms = KnownCollectives()});
+    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  }
+  return programs;
+}
+
+}  // namespace
 
 absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   Flags flags("weft calibrate", "-o CLUSTER.textproto [flags]",
               "Measures this machine into a cluster file for compile and simulate. Takes about a minute.");
-  std::string output, base, backend = "auto";
+  std::string output, base, backend = "auto", tuning = "off";
+  std::vector<std::string> lib_path, program_paths;
   int64_t ranks = 4, threads = 1, seconds = 0;
   flags.String("output", "FILE", "the cluster file to write", &output);
   flags.Short('o', "output");
@@ -30,21 +51,41 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   flags.String("base", "CLUSTER",
                "of a GPU: the catalog's cluster or file to take from what one device cannot tell, as nodes and links",
                &base);
+  flags.Repeated(
+      "program", "FILE",
+      "a compiled program whose steps are measured one by one, so that predictions of it rest on nothing else",
+      &program_paths);
+  flags.String("tuning", "off|write FILE|read FILE", "of a GPU: algorithms of matrix products, as in weft run",
+               &tuning);
+  flags.Repeated("lib-path", "DIR", "where the libraries of CUDA are looked for first", &lib_path);
   flags.Int("ranks", "R", "cpu: devices, that is ranks that share this machine", &ranks, 1, 256);
   flags.Int("threads", "N", "cpu: threads per rank", &threads, 1, 256);
   flags.Int("seconds", "S", "about how long kernels are measured; 0 = 25 on cpu, 60 on GPUs", &seconds, 0, 3600);
   flags.Example("weft calibrate --backend=cpu -o this-machine.textproto");
+  flags.Example("weft calibrate --backend=cuda --program gpt.weft --tuning='read gpt.tuning' -o h200.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
   if (flags.help_wanted()) return Print(flags.Help());
   if (output.empty()) return UsageError("-o FILE is required");
   WEFT_RETURN_IF_ERROR(CheckWritable(output));
+  WEFT_RETURN_IF_ERROR(ParseTuningOptions(tuning).status());
+  SetLibraryPath(lib_path);
+  WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs, ReadPrograms(program_paths));
+  std::vector<const Program*> measured;
+  for (const Program& program : programs) measured.push_back(&program);
   WEFT_ASSIGN_OR_RETURN(const BackendEntry* entry, FindBackend(backend));
   Progress progress;
+  std::vector<std::string> notes;
+  const auto on_note = [&](const std::string& note) { notes.push_back(note); };
   auto on_progress = [&](const std::string& text) { progress.Step(text); };
   Cluster cluster;
   if (entry->name == "cpu") {
     if (!base.empty()) return UsageError("--base is for GPUs: of cores everything is measured; leave it out");
+    if (tuning != "off") {
+      return UsageError(absl::StrCat("--tuning=", tuning, ": backend cpu has nothing to tune; leave it out"));
+    }
     CalibrateOptions options;
+    options.programs = measured;
+    options.on_note = on_note;
     options.ranks = static_cast<int>(ranks);
     options.threads_per_rank = static_cast<int>(threads);
     if (seconds > 0) options.seconds = static_cast<double>(seconds);
@@ -56,6 +97,8 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
           absl::StrCat("--ranks and --threads are for --backend=cpu; the backend is ", std::string(entry->name)));
     }
     CalibrateDeviceOptions options;
+    options.programs = measured;
+    options.on_note = on_note;
     Cluster of_base;
     if (!base.empty()) {
       WEFT_ASSIGN_OR_RETURN(of_base, LoadCluster(base));
@@ -64,10 +107,12 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
     if (seconds > 0) options.seconds = static_cast<double>(seconds);
     options.on_progress = on_progress;
     WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<ComputeDevice> device, entry->open({}));
-    WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> kernels, entry->make(device.get(), {}));
+    WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> kernels, entry->make(device.get(), {.tuning = tuning}));
     WEFT_ASSIGN_OR_RETURN(cluster, CalibrateDevice(device.get(), kernels.get(), options));
   }
   WEFT_RETURN_IF_ERROR(Validate(cluster));
+  progress.Done();
+  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   return WriteFileAtomic(output, MessageToText(cluster));
 }
 

@@ -18,6 +18,7 @@
 #include "executor/backend.h"
 #include "executor/calibrate_buffers.h"
 #include "executor/calibrate_kernels.h"
+#include "executor/calibrate_program.h"
 #include "executor/calibrate_rates.h"
 #include "executor/collective.h"
 #include "executor/compute_slots.h"
@@ -251,13 +252,20 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   progress("links");
   WEFT_ASSIGN_OR_RETURN(*cluster.mutable_intra_node(), MeasureLink(options.ranks));
 
-  const double each = options.seconds / static_cast<double>(CountCases(SmallShapes()));
+  const std::vector<ProgramCase> own = CasesOf(options.programs);
+  const double each =
+      options.seconds / static_cast<double>(CountCases(SmallShapes()) + static_cast<int64_t>(own.size()));
   MeasureKernels measure;
   measure.seconds = [&](const KernelCase& kernel) { return Measure(kernel, machine, each); };
   // A slot changes hands after a step or, of short steps, after a turn.
   measure.besides = [&](double seconds) { return handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs)); };
   measure.on_progress = progress;
   WEFT_RETURN_IF_ERROR(MeasureRates(SmallShapes(), measure, &device));
+  std::vector<std::string> left_out;
+  WEFT_RETURN_IF_ERROR(MeasureCases(own, measure, &device, &left_out));
+  for (const std::string& note : left_out) {
+    if (options.on_note) options.on_note(note);
+  }
 
   progress("memory");
   std::vector<char> from(64 << 20, 1), to(64 << 20, 2);

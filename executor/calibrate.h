@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
 
 namespace weft {
 
@@ -16,7 +18,10 @@ struct CalibrateOptions {
   int threads_per_rank = 1;
   // About how long the measurements of all kernels may take.
   double seconds = 25;
-  std::function<void(const std::string&)> on_progress;
+  // As CalibrateDeviceOptions.programs.
+  std::vector<const Program*> programs = {};
+  std::function<void(const std::string&)> on_progress = {};
+  std::function<void(const std::string&)> on_note = {};
 };
 
 // A node with `ranks` devices and as many compute slots as `cores / threads_per_rank`. Kernels are measured with all

@@ -67,11 +67,23 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
   const int64_t size = DTypeBytes(tensor.dtype);
   std::string pattern(std::min(bytes, RoundUp(std::min(elements * size, kPattern), 256)), '\0');
   FillRandom(tensor, std::min(elements, static_cast<int64_t>(pattern.size()) / size), vocabulary, random, &pattern);
-  for (int64_t at = 0; at < bytes; at += pattern.size()) {
+  // Beyond that it is what cases before have left there: it would only take time.
+  constexpr int64_t kMostFilled = int64_t{1} << 28;
+  for (int64_t at = 0; at < std::min(bytes, kMostFilled); at += pattern.size()) {
     const int64_t part = std::min<int64_t>(bytes - at, pattern.size());
     WEFT_RETURN_IF_ERROR(memory->device().CopyNow(data + at, pattern.data(), part));
   }
   return TensorView{data, tensor.dtype, tensor.shape};
+}
+
+// The input that output k replaces; -1: none.
+int InPlace(const KernelCase& kernel, size_t k) {
+  if (k < kernel.in_place.size() && kernel.in_place[k] >= 0) return kernel.in_place[k];
+  // Outputs of optimizers are their inputs behind the gradient, then a copy of another type.
+  if (kernel.step.kernel() != ADAMW && kernel.step.kernel() != SGD_STEP) return -1;
+  if (k + 1 >= kernel.inputs.size()) return -1;
+  const CaseTensor& in = kernel.inputs[k + 1];
+  return in.dtype == kernel.outputs[k].dtype && in.shape == kernel.outputs[k].shape ? static_cast<int>(k) + 1 : -1;
 }
 
 }  // namespace
@@ -105,28 +117,36 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
                                                                      CalibrationMemory* memory) {
   std::unique_ptr<KernelBuffers> result(new KernelBuffers);
   memory->Reset();
-  result->data_ = std::make_unique<CountingData>(shapes.vocabulary);
-  const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), 2.0, 32.0));
+  const int64_t vocabulary = kernel.vocabulary > 0 ? kernel.vocabulary : shapes.vocabulary;
+  const int64_t sequence = kernel.sequence > 0 ? kernel.sequence : shapes.sequence;
+  result->data_ = std::make_unique<CountingData>(vocabulary);
+  // A case of many times a cache leaves nothing there that the next call could use.
+  const double least = kernel.bytes > 4 * shapes.turn_bytes ? 1.0 : 2.0;
+  const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), least, 32.0));
   uint32_t random = 12345;
   for (int i = 0; i < count; ++i) {
     Copy& copy = result->copies_.emplace_back();
-    for (const auto& [tensors, views] :
-         {std::pair(&kernel.inputs, &copy.inputs), std::pair(&kernel.outputs, &copy.outputs)}) {
-      for (const CaseTensor& tensor : *tensors) {
-        WEFT_ASSIGN_OR_RETURN(views->emplace_back(), Allocate(tensor, shapes.vocabulary, &random, memory));
-      }
+    for (const CaseTensor& tensor : kernel.inputs) {
+      WEFT_ASSIGN_OR_RETURN(copy.inputs.emplace_back(), Allocate(tensor, vocabulary, &random, memory));
     }
-    // Optimizers work in place: their outputs are their inputs behind the gradient.
-    if (kernel.step.kernel() == ADAMW || kernel.step.kernel() == SGD_STEP) {
-      for (size_t k = 0; k < copy.outputs.size(); ++k) copy.outputs[k] = copy.inputs[k + 1];
+    for (size_t k = 0; k < kernel.outputs.size(); ++k) {
+      const int place = InPlace(kernel, k);
+      if (place >= 0) {
+        copy.outputs.push_back(copy.inputs[place]);
+      } else {
+        WEFT_ASSIGN_OR_RETURN(copy.outputs.emplace_back(), Allocate(kernel.outputs[k], vocabulary, &random, memory));
+      }
     }
   }
   StepContext& context = result->context_;
   context.learning_rate = 1e-3;
   context.seed = 1;
   context.data = result->data_.get();
-  if (!kernel.outputs.empty() && kernel.outputs[0].shape[0] % shapes.sequence == 0) {
-    context.microbatch_sequences = kernel.outputs[0].shape[0] / shapes.sequence;
+  // Rows are positions: of what a kernel reads, or of what it makes from nothing.
+  const std::vector<CaseTensor>& rows =
+      kernel.inputs.empty() || kernel.in_place.empty() ? kernel.outputs : kernel.inputs;
+  if (!rows.empty() && !rows[0].shape.empty() && rows[0].shape[0] % sequence == 0) {
+    context.microbatch_sequences = std::max<int64_t>(1, rows[0].shape[0] / sequence);
   }
   return result;
 }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "executor/calibrate_buffers.h"
+#include "executor/calibrate_program.h"
 #include "executor/calibrate_rates.h"
 #include "proto/status.h"
 
@@ -31,9 +33,16 @@ class Stopwatch {
 
   // Seconds from the beginning to the end of the work that `enqueue` puts on the stream.
   absl::StatusOr<double> Time(const std::function<absl::Status()>& enqueue) {
-    WEFT_RETURN_IF_ERROR(device_->Record(first_, stream_));
+    WEFT_RETURN_IF_ERROR(Begin());
     WEFT_RETURN_IF_ERROR(enqueue());
-    WEFT_RETURN_IF_ERROR(device_->Record(last_, stream_));
+    WEFT_RETURN_IF_ERROR(End());
+    return Elapsed();
+  }
+
+  absl::Status Begin() { return device_->Record(first_, stream_); }
+  absl::Status End() { return device_->Record(last_, stream_); }
+  // Waits for End.
+  absl::StatusOr<double> Elapsed() {
     WEFT_RETURN_IF_ERROR(device_->Synchronize(last_));
     WEFT_ASSIGN_OR_RETURN(const int64_t begin, device_->TimeOf(first_));
     WEFT_ASSIGN_OR_RETURN(const int64_t end, device_->TimeOf(last_));
@@ -71,6 +80,27 @@ absl::StatusOr<double> CopyRate(Stopwatch& watch, ComputeDevice* device, void* t
   return static_cast<double>(bytes) / seconds;
 }
 
+// Seconds of one copy in each direction at the same time: the slower direction, of several in a row.
+absl::StatusOr<double> BothWays(Stopwatch& one, Stopwatch& other, ComputeDevice* device, std::byte* on_device,
+                                std::byte* on_host, int64_t bytes) {
+  constexpr int kCopies = 4;
+  std::vector<double> times;
+  for (int batch = 0; batch <= kBatches; ++batch) {
+    WEFT_RETURN_IF_ERROR(one.Begin());
+    WEFT_RETURN_IF_ERROR(other.Begin());
+    for (int i = 0; i < kCopies; ++i) {
+      WEFT_RETURN_IF_ERROR(device->Copy(one.stream(), on_device, on_host, bytes));
+      WEFT_RETURN_IF_ERROR(device->Copy(other.stream(), on_host + bytes, on_device + bytes, bytes));
+    }
+    WEFT_RETURN_IF_ERROR(one.End());
+    WEFT_RETURN_IF_ERROR(other.End());
+    WEFT_ASSIGN_OR_RETURN(const double in, one.Elapsed());
+    WEFT_ASSIGN_OR_RETURN(const double out, other.Elapsed());
+    if (batch > 0) times.push_back(std::max(in, out) / kCopies);
+  }
+  return Typical(times);
+}
+
 }  // namespace
 
 absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
@@ -83,12 +113,17 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
 
   progress("copies");
   const int64_t bytes = options.copy_bytes;
-  WEFT_ASSIGN_OR_RETURN(void* const host, device->Allocate(HOST, bytes));
-  WEFT_ASSIGN_OR_RETURN(void* const one, device->Allocate(DEVICE, bytes));
-  WEFT_ASSIGN_OR_RETURN(void* const other, device->Allocate(DEVICE, bytes));
+  WEFT_ASSIGN_OR_RETURN(Stopwatch second, Stopwatch::Create(device));
+  WEFT_ASSIGN_OR_RETURN(void* const host, device->Allocate(HOST, 2 * bytes));
+  WEFT_ASSIGN_OR_RETURN(void* const one, device->Allocate(DEVICE, 2 * bytes));
+  void* const other = static_cast<std::byte*>(one) + bytes;
   WEFT_ASSIGN_OR_RETURN(const double to_device, CopyRate(watch, device, one, host, bytes));
   WEFT_ASSIGN_OR_RETURN(const double to_host, CopyRate(watch, device, host, one, bytes));
   WEFT_ASSIGN_OR_RETURN(const double inside, CopyRate(watch, device, other, one, bytes));
+  WEFT_ASSIGN_OR_RETURN(const double both, BothWays(watch, second, device, static_cast<std::byte*>(one),
+                                                    static_cast<std::byte*>(host), bytes));
+  WEFT_ASSIGN_OR_RETURN(const double smallest_to_device,
+                        TypicalOf(watch, 0.05, [&] { return device->Copy(watch.stream(), one, host, 4); }));
   WEFT_ASSIGN_OR_RETURN(const double smallest,
                         TypicalOf(watch, 0.05, [&] { return device->Copy(watch.stream(), other, one, 4); }));
 
@@ -110,8 +145,14 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   }
   cluster.set_source(
       absl::StrCat("weft calibrate: ", properties.product.empty() ? std::string(device->name()) : properties.product,
-                   options.base == nullptr ? std::string() : absl::StrCat(", else as ", options.base->name())));
-  cluster.mutable_host()->set_bytes_per_second(std::min(to_device, to_host));
+                   options.base == nullptr ? std::string() : absl::StrCat(", else as ", options.base->name()),
+                   absl::StrFormat("; copies to the device %.3g, to the host %.3g, both at a time %.3g bytes/s each",
+                                   to_device, to_host, static_cast<double>(bytes) / both)));
+  // Offloading copies both ways at a time, and the cost model knows one rate (docs/simulator.md).
+  Link& host_link = *cluster.mutable_host();
+  host_link.set_bytes_per_second(std::min({to_device, to_host, static_cast<double>(bytes) / both}));
+  host_link.set_overhead_seconds(std::max(0.0, smallest_to_device - 4 / host_link.bytes_per_second()));
+  host_link.set_latency_seconds(0);
   Device& result = *cluster.mutable_device();
   if (!properties.product.empty()) result.set_name(properties.product);
   if (properties.memory_bytes > 0) result.set_memory_bytes(properties.memory_bytes);
@@ -121,7 +162,9 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   }
 
   CalibrationMemory memory(device);
-  const double each = options.seconds / static_cast<double>(CountCases(*options.shapes));
+  const std::vector<ProgramCase> own = CasesOf(options.programs);
+  const double each =
+      options.seconds / static_cast<double>(CountCases(*options.shapes) + static_cast<int64_t>(own.size()));
   MeasureKernels measure;
   measure.on_progress = progress;
   measure.seconds = [&](const KernelCase& kernel) -> absl::StatusOr<double> {
@@ -137,7 +180,15 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
     return absl::Status(seconds.status().code(),
                         absl::StrCat("kernel ", Kernel_Name(kernel.step.kernel()), ": ", seconds.status().message()));
   };
+  // The largest first, into memory that is still whole.
+  std::vector<std::string> left_out;
+  Device of_steps;
+  WEFT_RETURN_IF_ERROR(MeasureCases(own, measure, &of_steps, &left_out));
+  for (const std::string& note : left_out) {
+    if (options.on_note) options.on_note(note);
+  }
   WEFT_RETURN_IF_ERROR(MeasureRates(*options.shapes, measure, &result));
+  for (const KernelRate& rate : of_steps.kernel_rates()) *result.add_kernel_rates() = rate;
 
   // Rule P7: what the context and the libraries, all of them loaded by now, keep of the device.
   WEFT_ASSIGN_OR_RETURN(const ComputeDevice::Properties after, device->properties());

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "executor/backend.h"
@@ -20,9 +21,13 @@ struct CalibrateDeviceOptions {
   const Cluster* base = nullptr;
   // About how long the measurements of all kernels may take.
   double seconds = 60;
+  // Their steps are measured one by one besides (executor/calibrate_program.h).
+  std::vector<const Program*> programs;
   // Bytes of the copies to and from the host.
   int64_t copy_bytes = int64_t{256} << 20;
   std::function<void(const std::string&)> on_progress;
+  // One line on what could not be measured.
+  std::function<void(const std::string&)> on_note;
 };
 
 // Kernels are timed by events around several calls on one stream, after calls that are not counted: a library chooses

@@ -22,6 +22,11 @@ struct KernelCase {
   std::vector<CaseTensor> outputs;
   double flops = 0;
   double bytes = 0;
+  // Of each output the input that it replaces, -1 for none; empty: optimizers work in place, nothing else does.
+  std::vector<int> in_place = {};
+  // Tokens are below it, and so many of them are a sequence; 0 = as the shapes of the machine say.
+  int64_t vocabulary = 0;
+  int64_t sequence = 0;
 };
 
 // What the cases of a machine are like.

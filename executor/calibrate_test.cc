@@ -44,7 +44,9 @@ TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
 }
 
 TEST(CalibrateTest, RefusesNoRanks) {
-  EXPECT_FALSE(Calibrate({.ranks = 0, .threads_per_rank = 1, .seconds = 1, .on_progress = {}}).ok());
+  CalibrateOptions options;
+  options.ranks = 0;
+  EXPECT_FALSE(Calibrate(options).ok());
 }
 
 class KernelFamiliesTest : public testing::TestWithParam<const CalibrationShapes*> {};

@@ -1,12 +1,15 @@
 #include "executor/state.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "executor/init.h"
+#include "executor/parallel_ranges.h"
 #include "executor/safetensors.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
@@ -16,7 +19,9 @@ namespace weft {
 namespace {
 
 // What is copied to or from the device at once where a buffer is made up on the host.
-constexpr int64_t kStagingBytes = int64_t{8} << 20;
+constexpr int64_t kStagingBytes = int64_t{32} << 20;
+// Of initial values: a thread costs as much as a few thousand of them.
+constexpr int64_t kLeastPerThread = 1 << 15;
 
 // Roles that hold the part, the leading copy first: the others are roundings of it.
 std::vector<BufferRole> RolesOf(StatePart part) {
@@ -175,12 +180,22 @@ absl::Status RankState::Initialize() {
       for (int64_t done = 0; done < run.count; done += values.size()) {
         const int64_t room = std::max<int64_t>(1, (kStagingBytes - static_cast<int64_t>(staging.size())) / size);
         values.resize(std::min(room, run.count - done));
-        InitialValues(program_.recipe().seed(), buffer.tensor(), tensor, run.logical + done, absl::MakeSpan(values));
         const size_t filled = staging.size();
         staging.resize(filled + values.size() * size);
-        WEFT_RETURN_IF_ERROR(ConvertFloats(
-            FP32, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)),
-            buffer.dtype(), absl::MakeSpan(staging).subspan(filled)));
+        // A model of billions of parameters takes minutes on one core.
+        std::atomic<bool> good{true};
+        ParallelRanges(static_cast<int64_t>(values.size()), kLeastPerThread, [&](int64_t first, int64_t last) {
+          const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
+          InitialValues(program_.recipe().seed(), buffer.tensor(), tensor, run.logical + done + first, part);
+          const absl::Status converted = ConvertFloats(
+              FP32, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float)),
+              buffer.dtype(), absl::MakeSpan(staging).subspan(filled + first * size, part.size() * size));
+          if (!converted.ok()) good = false;
+        });
+        if (!good) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(tensor.name(), " cannot begin as values of ", DType_Name(buffer.dtype())));
+        }
         if (static_cast<int64_t>(staging.size()) > kStagingBytes - size) WEFT_RETURN_IF_ERROR(flush());
       }
     }
