@@ -52,6 +52,50 @@ std::string Sides(double first, double second) {
                          second == 0 ? "" : SignedPercentText(RelativeDifference(first, second)));
 }
 
+std::string ShareText(double share) { return absl::StrFormat("%5.1f %%", 100 * share); }
+
+// Where the difference comes from: by source, by kernel, by step. Both sides of the first add up to the time per step.
+std::string Sources(const ComparisonReport& report, const std::string& heads, int top) {
+  std::string text =
+      absl::StrFormat("\nby source, mean over ranks, per step; it adds up\n  %-27s %s %7s\n", "source", heads, "share");
+  double first = 0, second = 0;
+  for (const SourceComparison& row : report.sources()) {
+    absl::StrAppendFormat(&text, "  %-27s %s %s\n", row.source(), Sides(row.first_seconds(), row.second_seconds()),
+                          ShareText(row.share()));
+    first += row.first_seconds();
+    second += row.second_seconds();
+  }
+  absl::StrAppendFormat(&text, "  %-27s %s\n", "total", Sides(first, second));
+  if (report.kernels_size() > 0) {
+    absl::StrAppendFormat(&text, "\ncompute by kernel, mean over ranks, per step\n  %-27s %6s %s %7s\n", "kernel",
+                          "steps", heads, "share");
+    for (const KernelComparison& row : report.kernels()) {
+      absl::StrAppendFormat(&text, "  %-27s %6d %s %s\n", row.kernel(), row.steps(),
+                            Sides(row.first_seconds(), row.second_seconds()), ShareText(row.share()));
+    }
+  }
+  if (report.steps_size() == 0 || top == 0) return text;
+  absl::StrAppendFormat(&text, "\nsteps that differ most, all ranks, per step\n  %-34s %6s %s %7s\n", "segment, step",
+                        "times", heads, "share");
+  for (int i = 0; i < std::min(report.steps_size(), top); ++i) {
+    const StepComparison& row = report.steps(i);
+    absl::StrAppendFormat(&text, "  %-34s %6d %s %s\n", absl::StrCat(row.segment(), ", ", row.step()), row.count(),
+                          Sides(row.first_seconds(), row.second_seconds()), ShareText(row.share()));
+  }
+  return text;
+}
+
+// Planned and allocated bytes, where both traces know theirs.
+std::string Memory(const ComparisonReport& report) {
+  const int64_t first = report.first().buffer_bytes(), second = report.second().buffer_bytes();
+  if (first == 0 || second == 0) return "";
+  const auto side = [](const TraceReport& trace) {
+    return absl::StrCat(trace.origin() == "measured" ? "allocated " : "planned ", trace.buffer_bytes(), " bytes");
+  };
+  return absl::StrCat("\ndevice memory of the rank with most: ", side(report.first()), ", ", side(report.second()),
+                      first == second ? ": equal\n" : absl::StrCat(": ", first - second, " bytes apart\n"));
+}
+
 std::string TwoTraces(const ComparisonReport& report, int top) {
   // Two traces of one kind are told apart by their order.
   const bool same = report.first().origin() == report.second().origin();
@@ -69,6 +113,7 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
                             Sides(kind.first_seconds(), kind.second_seconds()));
     }
   }
+  absl::StrAppend(&text, Sources(report, heads, top), Memory(report));
   absl::StrAppendFormat(&text, "\nbusy, by rank, per step\n  %-27s %s\n", "rank", heads);
   for (int i = 0; i < std::min({report.first().per_rank_size(), report.second().per_rank_size(), kShownRanks}); ++i) {
     absl::StrAppendFormat(&text, "  %-27d %s\n", report.first().per_rank(i).rank(),
@@ -101,6 +146,17 @@ absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, co
   WEFT_ASSIGN_OR_RETURN(ComparisonReport report, CompareTraces(*simulation.trace, measured, &program));
   // The steady period itself, instead of its estimate from a few repetitions.
   report.mutable_first()->set_iteration_seconds(simulation.report.iteration_seconds());
+  // What the sources, which are of one repetition, do not add up to.
+  double apart = simulation.report.iteration_seconds();
+  for (const SourceComparison& row : report.sources()) apart -= row.first_seconds();
+  SourceComparison* steady = report.add_sources();
+  steady->set_source("steady state");
+  steady->set_first_seconds(apart);
+  double all = 0;
+  for (const SourceComparison& row : report.sources()) all += std::abs(row.first_seconds() - row.second_seconds());
+  for (SourceComparison& row : *report.mutable_sources()) {
+    row.set_share(all > 0 ? std::abs(row.first_seconds() - row.second_seconds()) / all : 0);
+  }
   report.set_iteration_error(
       RelativeDifference(report.first().iteration_seconds(), report.second().iteration_seconds()));
   return report;

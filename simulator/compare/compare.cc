@@ -1,6 +1,7 @@
 #include "simulator/compare/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -14,6 +15,7 @@
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/units.h"
+#include "simulator/compare/sources.h"
 #include "simulator/view_actions.h"
 
 namespace weft {
@@ -75,6 +77,8 @@ struct ActionTimes {
   // Sum over steps of the median duration, and the median start of the earliest step.
   int64_t duration_ps = 0;
   int64_t start_ps = 0;
+  // Median durations.
+  std::map<int32_t, int64_t> steps;
 };
 
 std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
@@ -96,7 +100,9 @@ std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
     ActionTimes& action = times[key];
     // Durations overlap only in a trace that nobody measured; its sum may stop at the end of time.
     for (auto& [step, values] : steps) {
-      action.duration_ps = std::min(action.duration_ps + Median(std::move(values)), kLatestPs);
+      const int64_t median = Median(std::move(values));
+      action.steps[step] = median;
+      action.duration_ps = std::min(action.duration_ps + median, kLatestPs);
     }
     std::vector<int64_t> values;
     for (const auto& [repetition, start] : starts[key]) values.push_back(start);
@@ -117,6 +123,63 @@ std::map<int32_t, const Action*> ActionsById(const Template& t) {
 // Steps of an action; communication is one.
 int StepCount(const Program& program, const Action& action) {
   return IsCompute(action.kind()) ? program.segments(action.segment()).steps_size() : 1;
+}
+
+// Sums of steps by (segment, index) over the actions that run it.
+class StepSums {
+ public:
+  void Add(const Action& action, const ActionTimes& first, const ActionTimes& second) {
+    for (const auto& [step, ps] : first.steps) {
+      Sum& sum = sums_[{action.segment(), step}];
+      ++sum.count;
+      sum.first += Seconds(ps);
+      sum.second += Seconds(second.steps.at(step));
+    }
+  }
+
+  // The largest differences first.
+  void Fill(const Program& program, ComparisonReport* report) const {
+    std::vector<StepComparison> rows;
+    double all = 0;
+    for (const auto& [at, sum] : sums_) {
+      const Segment& segment = program.segments(at.first);
+      if (at.second < 0 || at.second >= segment.steps_size()) continue;
+      const Step& step = segment.steps(at.second);
+      if (step.stream() != COMPUTE) continue;
+      StepComparison& row = rows.emplace_back();
+      row.set_segment(segment.name());
+      row.set_step(step.name());
+      row.set_kernel(Kernel_Name(step.kernel()));
+      row.set_count(sum.count);
+      row.set_first_seconds(sum.first);
+      row.set_second_seconds(sum.second);
+      all += Difference(row);
+    }
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const StepComparison& a, const StepComparison& b) { return Difference(a) > Difference(b); });
+    for (StepComparison& row : rows) {
+      if (all > 0) row.set_share(Difference(row) / all);
+      *report->add_steps() = std::move(row);
+    }
+  }
+
+ private:
+  struct Sum {
+    int64_t count = 0;
+    double first = 0;
+    double second = 0;
+  };
+  static double Difference(const StepComparison& row) { return std::abs(row.first_seconds() - row.second_seconds()); }
+  std::map<std::pair<int32_t, int32_t>, Sum> sums_;
+};
+
+// The first step that one of them has and the other lacks; -1: none.
+int32_t StepThatOneLacks(const ActionTimes& a, const ActionTimes& b) {
+  auto i = a.steps.begin(), j = b.steps.begin();
+  while (i != a.steps.end() && j != b.steps.end() && i->first == j->first) ++i, ++j;
+  if (i == a.steps.end() && j == b.steps.end()) return -1;
+  if (i == a.steps.end()) return j->first;
+  return j == b.steps.end() ? i->first : std::min(i->first, j->first);
 }
 
 }  // namespace
@@ -198,6 +261,7 @@ TraceReport SummarizeTrace(const Trace& trace) {
   report.set_program(trace.program_name());
   report.set_origin(trace.origin());
   report.set_repetitions(trace.repetitions());
+  report.set_tuning_digest(trace.tuning_digest());
 
   Extent whole;
   std::vector<int64_t> finishes;
@@ -206,6 +270,7 @@ TraceReport SummarizeTrace(const Trace& trace) {
     whole.finish = std::max(whole.finish, extent.finish);
     if (extent.start <= extent.finish) finishes.push_back(extent.finish);
   }
+  std::sort(finishes.begin(), finishes.end());
   std::vector<int64_t> periods;
   for (size_t i = 1; i < finishes.size(); ++i) periods.push_back(finishes[i] - finishes[i - 1]);
   if (periods.size() > 1) periods.erase(periods.begin());
@@ -228,6 +293,7 @@ TraceReport SummarizeTrace(const Trace& trace) {
     row->set_busy_seconds(Seconds(busy) / repetitions);
     row->set_exposed_communication_seconds(Seconds(active - busy) / repetitions);
     row->set_idle_seconds(Seconds(makespan - active) / repetitions);
+    report.set_buffer_bytes(std::max(report.buffer_bytes(), rank.buffer_bytes()));
   }
   return report;
 }
@@ -250,6 +316,7 @@ absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& 
   std::map<int64_t, std::string> template_names;
   for (const RankTrace& rank : first.ranks()) template_names[rank.rank()] = rank.template_name();
   std::map<int, std::map<int32_t, const Action*>> actions;
+  StepSums steps;
   // In the order in which kinds first appear.
   std::map<std::string, int> kind_rows;
   const auto lacks = [](const ActionKey& key, const Trace& trace) {
@@ -263,6 +330,12 @@ absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& 
   for (const auto& [key, times] : first_times) {
     const auto other = second_times.find(key);
     if (other == second_times.end()) return lacks(key, second);
+    if (const int32_t step = StepThatOneLacks(times, other->second); step >= 0) {
+      const bool in_first = times.steps.count(step) > 0;
+      return absl::InvalidArgumentError(absl::StrCat("step ", step, " of action ", key.action, " of rank ", key.rank,
+                                                     " is missing in the ", (in_first ? second : first).origin(),
+                                                     " trace of '", first.program_name(), "'"));
+    }
     ActionComparison* row = report.add_actions();
     row->set_rank(key.rank);
     row->set_action(key.action);
@@ -285,7 +358,10 @@ absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& 
     total->set_actions(total->actions() + 1);
     total->set_first_seconds(total->first_seconds() + row->first_seconds());
     total->set_second_seconds(total->second_seconds() + row->second_seconds());
+    if (IsCompute(it->second->kind())) steps.Add(*it->second, times, other->second);
   }
+  if (program != nullptr) steps.Fill(*program, &report);
+  AddSources(first, second, program, &report);
   return report;
 }
 

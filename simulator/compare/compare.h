@@ -22,7 +22,7 @@ absl::Status ValidateTogether(const Trace& trace, const Program& program);
 TraceReport SummarizeTrace(const Trace& trace);
 
 // Both are valid. Without a program, actions are named by template and id. InvalidArgument if the traces are of
-// different programs (their CRCs differ) or of different ranks, or one has an action that the other lacks.
+// different programs (their CRCs differ) or of different ranks, or one has an action or a step that the other lacks.
 absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& second, const Program* program);
 
 }  // namespace weft

@@ -1,0 +1,260 @@
+// The whole loop of measuring, with the CUDA backend's way of running (streams, events, device times) on a device whose
+// clock is arithmetic: calibrate -> cluster file -> simulate -> run with a trace -> report. Kernels take times that no
+// formula of the simulator tells, so a prediction is right only where every step takes what was measured of it.
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "cli/trace_file.h"
+#include "executor/calibrate_device.h"
+#include "executor/clocked_device.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "proto/io.h"
+#include "proto/status.h"
+#include "proto/units.h"
+#include "proto/validate.h"
+#include "simulator/compare/compare.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/measured_rate.h"
+#include "simulator/simulate.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+constexpr CopySpeed kInside = {.start_ns = 700, .bytes_per_ns = 8};
+constexpr CopySpeed kHost = {.start_ns = 900, .bytes_per_ns = 2};
+
+// Kernels of this kind take so many percent of what they take otherwise.
+Kernel slow_kernel = KERNEL_UNSPECIFIED;
+int64_t slow_percent = 100;
+
+// Of all that a kernel's time may depend on, in no smooth way: 0.5 to 2.5 us for each KiB.
+int64_t KernelNs(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs) {
+  uint64_t hash = 1469598103934665603u;
+  const auto mix = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
+  mix(step.kernel());
+  mix(step.attributes().transpose_a() + 2 * step.attributes().transpose_b() + 4 * step.accumulate());
+  mix(step.attributes().dropout() > 0);
+  int64_t bytes = 0;
+  for (const auto* views : {&inputs, &outputs}) {
+    for (const TensorView& view : *views) {
+      int64_t size = DTypeBytes(view.dtype);
+      for (const int64_t extent : view.shape) {
+        size *= extent;
+        mix(static_cast<uint64_t>(extent));
+      }
+      mix(view.dtype);
+      bytes += size;
+    }
+  }
+  const int64_t ns = 2000 + bytes * static_cast<int64_t>(512 + (hash >> 32) % 2048) / 1024;
+  return step.kernel() == slow_kernel ? ns * slow_percent / 100 : ns;
+}
+
+const BackendEntry& Clocked() {
+  static const BackendEntry entry = {
+      "clocked",
+      [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> {
+        return std::make_unique<ClockedDevice>(kInside, kHost);
+      },
+      [](ComputeDevice* device, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return std::make_unique<ClockedBackend>(static_cast<ClockedDevice*>(device), MakeCpuBackend(1), KernelNs);
+      },
+      "the CPU's kernels with times of their own"};
+  return entry;
+}
+
+// `weft calibrate -o FILE` and what simulate reads from it.
+absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
+  const auto device = *Clocked().open({});
+  const auto backend = *Clocked().make(device.get(), {});
+  CalibrateDeviceOptions options;
+  options.shapes = &SmallShapes();
+  options.seconds = 0.001;
+  options.copy_bytes = 1 << 20;
+  options.programs = {&program};
+  std::string notes;
+  options.on_note = [&](const std::string& note) { notes += note + "\n"; };
+  WEFT_ASSIGN_OR_RETURN(Cluster cluster, CalibrateDevice(device.get(), backend.get(), options));
+  EXPECT_EQ(notes, "");
+  cluster.set_devices_per_node(devices);
+  // What is not known of this device.
+  cluster.mutable_device()->set_name("clocked");
+  cluster.mutable_device()->set_memory_bytes(int64_t{1} << 34);
+  cluster.mutable_inter_node()->set_bytes_per_second(1e9);
+  cluster.set_nics_per_node(1);
+  const std::string path = testing::TempDir() + "/clocked.textproto";
+  WEFT_RETURN_IF_ERROR(WriteFileAtomic(path, MessageToText(cluster)));
+  Cluster read;
+  WEFT_RETURN_IF_ERROR(ReadMessageInto(path, &read));
+  WEFT_RETURN_IF_ERROR(Validate(read));
+  return read;
+}
+
+absl::StatusOr<RunResult> Run(const Program& program, const char* transport) {
+  WEFT_ASSIGN_OR_RETURN(const auto data, OpenTinyText(TinyTextPath(), program));
+  RunOptions options;
+  options.backend = &Clocked();
+  options.trace_repetitions = 4;
+  return RunProgram(program, *data, transport, options);
+}
+
+// Through a file, as commands hand them on.
+Trace Kept(const Trace& trace, const Program& program) {
+  const std::string path = testing::TempDir() + "/trace";
+  EXPECT_TRUE(WriteTrace(trace, program, path).ok());
+  const absl::StatusOr<Trace> back = ReadTrace(path);
+  EXPECT_TRUE(back.ok()) << back.status();
+  return back.ok() ? *back : Trace();
+}
+
+struct Loop {
+  Trace predicted, measured;
+  RunReport run;
+  ComparisonReport report;
+};
+
+Loop RunLoop(const TinyPlan& plan, const char* transport, const Cluster* known = nullptr) {
+  Loop loop;
+  const absl::StatusOr<Program> program = CompileTiny(plan);
+  EXPECT_TRUE(program.ok()) << program.status();
+  if (!program.ok()) return loop;
+  absl::StatusOr<Cluster> cluster = known != nullptr ? *known : CalibratedFor(*program, plan.pipe * plan.data);
+  EXPECT_TRUE(cluster.ok()) << cluster.status();
+  if (!cluster.ok()) return loop;
+  SimulateOptions options;
+  options.cost = BestCostModel(*cluster);
+  options.trace = true;
+  options.trace_repetitions = 4;
+  const absl::StatusOr<Simulation> simulation = Simulate(*program, *cluster, options);
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  const absl::StatusOr<RunResult> result = Run(*program, transport);
+  EXPECT_TRUE(result.ok()) << result.status();
+  if (!simulation.ok() || !result.ok()) return loop;
+  loop.run = result->report;
+  loop.predicted = Kept(*simulation->trace, *program);
+  loop.measured = Kept(*result->trace, *program);
+  EXPECT_TRUE(ValidateTogether(loop.measured, *program).ok());
+  const absl::StatusOr<ComparisonReport> report = CompareTraces(loop.predicted, loop.measured, &*program);
+  EXPECT_TRUE(report.ok()) << report.status();
+  if (report.ok()) loop.report = *report;
+  return loop;
+}
+
+double Difference(const ComparisonReport& report) {
+  return report.first().iteration_seconds() - report.second().iteration_seconds();
+}
+
+void ExpectAddsUp(const ComparisonReport& report) {
+  double difference = 0, first = 0, kernels[2] = {0, 0};
+  std::set<std::string> names;
+  for (const SourceComparison& row : report.sources()) {
+    names.insert(row.source());
+    difference += row.first_seconds() - row.second_seconds();
+    first += row.first_seconds();
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"compute", "copies", "communication", "host", "waiting"}));
+  EXPECT_NEAR(difference, Difference(report), 1e-15);
+  EXPECT_NEAR(first, report.first().iteration_seconds(), 1e-15);
+  for (const KernelComparison& row : report.kernels()) {
+    kernels[0] += row.first_seconds();
+    kernels[1] += row.second_seconds();
+  }
+  EXPECT_NEAR(kernels[0], report.sources(0).first_seconds(), 1e-15);
+  EXPECT_NEAR(kernels[1], report.sources(0).second_seconds(), 1e-15);
+}
+
+TinyPlan Plan() {
+  TinyPlan plan;
+  plan.steps = 6;
+  plan.batch = 4;
+  plan.layers = 2;
+  return plan;
+}
+
+TEST(MeasuredLoop, EveryStepTakesWhatWasMeasuredOfIt) {
+  const absl::StatusOr<Program> program = CompileTiny(Plan());
+  ASSERT_TRUE(program.ok()) << program.status();
+  const absl::StatusOr<Cluster> cluster = CalibratedFor(*program, 1);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (const StepRate& step : RatesOfSteps(*program, cluster->device())) {
+    EXPECT_EQ(step.rate.source, RateSource::kSame) << step.key;
+    EXPECT_EQ(step.rate.entry, step.key);
+  }
+  // Without its own steps nothing has the right shape: the kernels' rates by work are what is left.
+  Cluster other = *cluster;
+  other.mutable_device()->clear_kernel_rates();
+  for (const KernelRate& rate : cluster->device().kernel_rates()) {
+    if (rate.kernel().find(' ') == std::string::npos) *other.mutable_device()->add_kernel_rates() = rate;
+  }
+  for (const StepRate& step : RatesOfSteps(*program, other.device())) {
+    EXPECT_EQ(step.rate.source, RateSource::kByWork) << step.key;
+  }
+}
+
+TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
+  for (const std::string& fields : {std::string(), std::string("offload { optimizer: true bucket_elements: 1500 }")}) {
+    SCOPED_TRACE(fields);
+    TinyPlan plan = Plan();
+    plan.plan_fields = fields;
+    const Loop loop = RunLoop(plan, "inproc");
+    ASSERT_GT(loop.report.sources_size(), 0);
+    ExpectAddsUp(loop.report);
+    // Figures that are read on the host are copied on the compute stream; the simulator knows nothing of that.
+    EXPECT_LT(std::abs(loop.report.iteration_error()), 0.01);
+    EXPECT_GT(loop.report.kernels_size(), 15);
+    for (const KernelComparison& row : loop.report.kernels()) {
+      EXPECT_LT(std::abs(row.error()), 1e-4) << row.kernel();
+      EXPECT_GT(row.steps(), 0) << row.kernel();
+    }
+    for (const StepComparison& row : loop.report.steps()) {
+      EXPECT_NEAR(row.first_seconds(), row.second_seconds(), 1e-4 * row.second_seconds())
+          << row.segment() << row.step();
+    }
+    // Planned is allocated, and the algorithms that were taken are named.
+    EXPECT_GT(loop.report.first().buffer_bytes(), 0);
+    EXPECT_EQ(loop.report.first().buffer_bytes(), loop.report.second().buffer_bytes());
+    EXPECT_EQ(loop.run.allocated_bytes(), loop.run.planned_bytes());
+    EXPECT_EQ(loop.run.tuning_digest(), 0xabu);
+    EXPECT_EQ(loop.measured.tuning_digest(), 0xabu);
+  }
+}
+
+TEST(MeasuredLoop, RanksOnOneDeviceToo) {
+  TinyPlan plan = Plan();
+  plan.pipe = 2;
+  const Loop loop = RunLoop(plan, "loopback");
+  ASSERT_GT(loop.report.sources_size(), 0);
+  ExpectAddsUp(loop.report);
+  EXPECT_LT(std::abs(loop.report.iteration_error()), 0.05);
+  for (const KernelComparison& row : loop.report.kernels()) EXPECT_LT(std::abs(row.error()), 1e-4) << row.kernel();
+}
+
+// Between calibration and run one kernel has become slower: the report says which, and how much of the error it is.
+TEST(MeasuredLoop, WhatIsOffIsNamed) {
+  const absl::StatusOr<Program> program = CompileTiny(Plan());
+  ASSERT_TRUE(program.ok()) << program.status();
+  const absl::StatusOr<Cluster> cluster = CalibratedFor(*program, 1);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  slow_kernel = GELU_BACKWARD;
+  slow_percent = 150;
+  const Loop loop = RunLoop(Plan(), "inproc", &*cluster);
+  slow_kernel = KERNEL_UNSPECIFIED;
+  ASSERT_GT(loop.report.kernels_size(), 1);
+  ExpectAddsUp(loop.report);
+  EXPECT_LT(loop.report.iteration_error(), 0);
+  EXPECT_EQ(loop.report.kernels(0).kernel(), "GELU_BACKWARD");
+  EXPECT_NEAR(loop.report.kernels(0).error(), -1.0 / 3, 1e-3);
+  EXPECT_GT(loop.report.kernels(0).share(), 0.999);
+  EXPECT_EQ(loop.report.steps(0).kernel(), "GELU_BACKWARD");
+  double largest = 0;
+  for (const SourceComparison& row : loop.report.sources()) largest = std::max(largest, row.share());
+  EXPECT_EQ(loop.report.sources(0).source(), "compute");
+  EXPECT_EQ(loop.report.sources(0).share(), largest);
+}
+
+}  // namespace
+}  // namespace weft
