@@ -1,31 +1,119 @@
 #!/bin/bash
-# tools/gpu-check without a GPU: what it lists, what it refuses, and that a check that fails is written down.
+# tools/gpu-check without a GPU: what it lists, what it refuses, how it unpacks its bundle, that a check that fails is
+# written down and one that is cut off goes on, speed rows with a rival and without one, all on a weft-run, an nvidia-smi
+# and a PyTorch that are made up.
 set -uo pipefail
-check=$(readlink -f "$1")
-fail() { echo "FAILED: $*"; exit 1; }
+check=$(readlink -f "$1") root=$PWD
+fail() { echo "FAILED: $*"; cat "$TEST_TMPDIR/err" 2> /dev/null; exit 1; }
+cd "$TEST_TMPDIR" || exit 1
+gpu_check() { python3 "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
-python3 "$check" --list > "$TEST_TMPDIR/list" || fail "--list"
-grep -q '^loopback: .*zb-v' "$TEST_TMPDIR/list" || fail "no group loopback"
-python3 "$check" --bundle /nowhere 2> "$TEST_TMPDIR/err"
-[ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' "$TEST_TMPDIR/err" || fail "a bundle that is not there"
+gpu_check --list > list || fail "--list"
+grep -q '^loopback: .*zb-v' list || fail "no group loopback"
+[ "$(head -1 list)" = 'kernels: gpu_backend_test' ] || fail "kernels come first"
+gpu_check --bundle /nowhere
+[ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' err || fail "a bundle that is not there"
 
-bundle=$TEST_TMPDIR/bundle
-mkdir -p "$bundle/bin" "$bundle/programs"
-printf '#!/bin/sh\necho "no GPU"\nexit 1\n' > "$bundle/bin/gpu_backend_test"
-chmod +x "$bundle/bin/gpu_backend_test"
-python3 "$check" --bundle "$bundle" --only unheard 2> "$TEST_TMPDIR/err"
-[ $? -eq 2 ] && grep -q 'no such group; known: kernels' "$TEST_TMPDIR/err" || fail "an unknown group"
-python3 "$check" --bundle "$bundle" --only kernels 2> /dev/null && fail "a check that fails must show in the exit status"
-grep -q '"result": "failed", "error": "exit status 1: no GPU"' "$bundle/results.jsonl" || fail "no line of the failed check"
-# What has failed runs again; what has passed only if it is asked for.
-printf '#!/bin/sh\necho "{\\"kernel\\": \\"ADD\\", \\"terabytes_per_second\\": 3.7}"\n' > "$bundle/bin/kernel_bandwidth"
-chmod +x "$bundle/bin/kernel_bandwidth"
-for again in "" "" --again; do
-  python3 "$check" --bundle "$bundle" --only bandwidth $again 2> /dev/null || fail "a check that passes"
-done
-[ "$(grep -c '"check": "kernel_bandwidth".*"result": "passed"' "$bundle/results.jsonl")" -eq 2 ] || fail "expected two results"
-echo '{"cut' >> "$bundle/results.jsonl"
-python3 "$check" --bundle "$bundle" --table > "$TEST_TMPDIR/table" 2> "$TEST_TMPDIR/err" || fail "--table"
-grep -q 'line 4: not JSON' "$TEST_TMPDIR/err" || fail "a line that was cut off"
-[ "$(grep -c '| kernels | gpu_backend_test | failed |' "$TEST_TMPDIR/table")" -eq 1 ] || fail "the table"
+# ---- A machine that is made up.
+mkdir -p path
+printf '#!/bin/sh\necho "NVIDIA H200, 580.1, 143771 MiB"\n' > path/nvidia-smi
+# python3 has a PyTorch if there is a file torch, and then the rival is half as fast.
+cat > path/python3 <<S
+#!/bin/sh
+case "\$*" in
+  "-c import torch"*) [ -e "$TEST_TMPDIR/torch" ] && exit 0; echo "ModuleNotFoundError: No module named 'torch'" >&2; exit 1;;
+  *"--states mixed"*) [ -e "$TEST_TMPDIR/small" ] && { echo "torch.OutOfMemoryError: CUDA out of memory" >&2; exit 1; };;
+esac
+case "\$*" in *pytorch_gpu.py*) echo "\$*" >> "$TEST_TMPDIR/asked"; echo "compiling"; echo '{"tokens_per_second": 32768.0}';; esac
+S
+chmod +x path/*
+real=$(python3 -c 'import sys; print(sys.executable)')
+export PATH=$PWD/path:$PATH
+gpu_check() { "$real" "$check" "$@" 2> "$TEST_TMPDIR/err"; }
+
+mkdir -p raw/bin raw/programs bundle
+printf '#!/bin/sh\necho "no libnccl.so.2: looked in /usr/lib"\nexit 1\n' > raw/bin/nccl_gpu_test
+printf '#!/bin/sh\necho "{\\"kernel\\": \\"ADD\\", \\"terabytes_per_second\\": 3.7}"\n' > raw/bin/kernel_bandwidth
+printf '#!/bin/sh\nsleep 60\n' > raw/bin/gpu_backend_test
+# A step of 65,536 tokens takes a second; of the first ones, which are not counted, ten.
+cat > raw/bin/weft-run <<'S'
+#!/usr/bin/env -S PATH=/usr/bin:/bin python3
+import json, sys
+if sys.argv[1] == "calibrate":
+    open(sys.argv[sys.argv.index("-o") + 1], "w").write("# " + " ".join(sys.argv) + "\n")
+    sys.exit()
+steps = int(next((a[8:] for a in sys.argv if a.startswith("--steps=")), "10"))
+report = {"planned_bytes": 7, "allocated_bytes": 7, "steps": [
+    {"loss": 10 - 0.01 * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
+open(sys.argv[sys.argv.index("--report") + 1], "w").write(json.dumps(report))
+for a in sys.argv:
+    if a.startswith("--tuning=write "):
+        open(a[15:], "a").write("tuned\n")
+if "--trace" in sys.argv:
+    open(sys.argv[sys.argv.index("--trace") + 1], "w").write("trace")
+S
+chmod +x raw/bin/*
+cp "$root/tests/bench/model_flops.py" "$root/tests/bench/pytorch_gpu.py" raw/
+for model in gpt2-xl qwen2.5-1.5b llama-3.1-8b; do cp "$root/catalog/models/$model/config.json" "raw/$model.json"; done
+tar -C raw -cJf bundle/bundle.tar.xz bin programs $(ls raw | grep -v -e bin -e programs)
+
+gpu_check --bundle bundle --only unheard
+[ $? -eq 2 ] && grep -q 'no such group; known: kernels' err || fail "an unknown group"
+
+# ---- Failures are written down, name what lacks, and run again; what has passed does not.
+gpu_check --bundle bundle --only nccl && fail "a check that fails must show in the exit status"
+results=bundle/out/results.jsonl
+grep -q '"check": "nccl_gpu_test".*"result": "failed", "error": "exit status 1: no libnccl.so.2: looked in /usr/lib' "$results" \
+  || fail "no line of the failed check"
+grep -q '"check": "zb-v".*"result": "not run"' "$results" || fail "what needs several GPUs is not run"
+grep -q '"machine": "NVIDIA H200, 580.1, 143771 MiB"' "$results" || fail "the machine"
+for again in "" "" --again; do gpu_check --bundle bundle --only bandwidth $again || fail "a check that passes"; done
+[ "$(grep -c '"check": "kernel_bandwidth".*"result": "passed"' "$results")" -eq 2 ] || fail "expected two results"
+[ "$(ls -d bundle/unpacked-* | wc -l)" -eq 1 ] || fail "it is unpacked once"
+
+# ---- Speed rows: what is counted, the rival's command, and what is said where there is none.
+gpu_check --bundle bundle --only speed-gpt2-xl --only speed-8b --only calibrate || fail "speed rows without PyTorch"
+grep -q "not run: .*python3 has no PyTorch that sees a GPU (ModuleNotFoundError: No module named 'torch')" "$results" \
+  || fail "the rival that is not there"
+touch torch
+gpu_check --bundle bundle --only speed-gpt2-xl --again || fail "speed rows"
+touch small
+gpu_check --bundle bundle --only speed-8b --again || fail "a rival that does not fit"
+python3() { "$real" "$@"; }
+python3 - bundle/out <<'P' || fail "figures of the speed rows"
+import json, pathlib, sys
+out = pathlib.Path(sys.argv[1])
+rows = {r["check"]: r for r in json.load(open(out / "results.json"))}
+xl = rows["speed-gpt2-xl"]["figures"]
+assert xl["tokens_per_second"] == 65536 and xl["steps"] == 20 and xl["warm_up"] == 3, xl
+assert xl["ratio"] == 2 and xl["goals"]["tokens_per_second"] == {"wanted": 60e3, "met": True}, xl
+# 48 layers of 12 x 1600^2 and the head, and half of the scores of 1024 keys.
+flops = 6 * (48 * 12 * 1600**2 + 1600 * 50257) + 48 * 6 * 1024 * 1600
+assert abs(xl["mfu_causal"] - 65536 * flops / 989.4e12) < 1e-12, xl["mfu_causal"]
+llama = rows["speed-8b"]["figures"]
+assert llama["steps"] == 10 and llama["goals"]["mfu_causal"]["met"] in (True, False), llama
+assert llama["pytorch"]["tokens_per_second"] == 32768
+asked = open("asked").read().splitlines()
+assert "--sequence 1024 --tokens 65536 --microbatch 16 --steps 20 --warm-up 3 --states fp32" in asked[0], asked
+assert "--sequence 8192 --tokens 65536 --microbatch 1 --steps 10 --warm-up 3 --recompute --states bf16" in asked[1], asked
+P
+grep -q 'read .*tuning.txt' bundle/out/calibrated.textproto || fail "calibration does not take the tuned algorithms"
+grep -q 'programs/speed-8b.weft' bundle/out/calibrated.textproto || fail "calibration does not take the programs"
+tar -tJf bundle/out/files.tar.xz | grep -q '^speed-8b.trace$' || fail "files that go back"
+[ "$(ls bundle/out/*.json bundle/out/*.md bundle/out/*.xz | wc -l)" -ge 3 ] || fail "what is left"
+
+# ---- Cut off, with little time left, and on a fresh machine.
+gpu_check --bundle bundle --only kernels --seconds 20 || fail "nothing is started that does not fit"
+grep -q 'kernels gpu_backend_test: not started: it may take 240 s, 20 s are left' err || fail "no line of what was left out"
+"$real" "$check" --bundle bundle --only kernels 2> err & pid=$!
+for _ in $(seq 100); do pgrep -P $pid > /dev/null && break; sleep 0.1; done
+kill $pid; wait $pid; [ $? -eq 143 ] || fail "the exit status of what is cut off"
+cp -r bundle fresh && rm -rf fresh/out fresh/unpacked-*
+gpu_check --bundle fresh --out fresh/o --before "$results" --only bandwidth || fail "--before"
+grep -q 'bandwidth kernel_bandwidth: done before' err || fail "results of an earlier machine"
+echo '{"cut' >> "$results"
+gpu_check --bundle bundle --table > table || fail "--table"
+grep -q 'not JSON of a check' err || fail "a line that was cut off"
+[ "$(grep -c '| nccl | nccl_gpu_test | failed |' table)" -eq 1 ] || fail "the table"
+gpu_check --predictions empty-folder && fail "predictions of nothing"
 echo ok

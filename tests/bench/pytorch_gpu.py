@@ -2,12 +2,18 @@
 """A training step of GPT-2, Llama or Qwen2 on one GPU in PyTorch, as the rival of `weft run --backend=cuda`.
 
   pytorch_gpu.py CONFIG.json --sequence 1024 --tokens 65536 --microbatch 8 [--steps 20 --warm-up 3]
-                 [--states fp32|bf16] [--recompute] [--no-compile] [--data TOKENS --loss-curve OUT.json --lr 3e-4]
+                 [--states fp32|mixed|bf16] [--recompute] [--compile blocks|whole|off]
+                 [--data TOKENS --loss-curve OUT.json --lr 3e-4] [--device cuda|cpu]
 
 Written with what PyTorch itself offers for speed: torch.compile, scaled_dot_product_attention (cuDNN or flash), fused
-AdamW. bf16 with fp32 accumulation; with `--states fp32` weights and moments are kept in fp32 and cast by the step (master
-weights), with `bf16` everything is bf16. Prints one line of JSON: tokens per second, model FLOPs utilisation with
-attention counted causally (half), and versions. `--data` reads a token file of weft, for loss curves; otherwise random tokens.
+AdamW. bf16 with fp32 accumulation. States: `fp32` keeps weights, gradients and moments in fp32 and casts weights as they
+are used; `mixed` has weights and gradients in bf16 beside fp32 master weights and moments, updated by one compiled kernel
+per tensor; `bf16` has nothing but bf16. The first two are what weft keeps with precision.grads FP32 and BF16. `blocks`
+compiles a layer once for all layers, which takes seconds where the whole model takes minutes.
+
+Prints one line of JSON: tokens per second (the mean of the steps after the warm-up), model FLOPs utilisation with
+attention counted causally (half), and versions. `--data` reads a token file of weft, for loss curves; otherwise tokens
+are random.
 """
 import argparse
 import json
@@ -16,10 +22,9 @@ import time
 
 import torch
 import torch.nn.functional as F
+from model_flops import PEAK_BF16, flops_per_token, microbatches as count_microbatches, read_config
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-PEAK_BF16 = 989.4e12  # H100 and H200, dense.
 
 
 class RmsNorm(nn.Module):
@@ -109,31 +114,17 @@ class Model(nn.Module):
             x = x + self.positions.weight
         for block in self.blocks:
             x = checkpoint(block, x, angles, use_reentrant=False) if self.recompute else block(x, angles)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = self.head(self.norm(x))
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
-
-def read_config(path):
-    with open(path) as file:
-        c = json.load(file)
-    if c["model_type"] == "gpt2":
-        return dict(width=c["n_embd"], layers=c["n_layer"], heads=c["n_head"], kv_heads=c["n_head"],
-                    head_size=c["n_embd"] // c["n_head"], inner=4 * c["n_embd"], vocabulary=c["vocab_size"],
-                    epsilon=c["layer_norm_epsilon"], gated=False, bias=True, qkv_bias=True, tied=True, base=0)
-    heads = c["num_attention_heads"]
-    return dict(width=c["hidden_size"], layers=c["num_hidden_layers"], heads=heads,
-                kv_heads=c.get("num_key_value_heads", heads), head_size=c.get("head_dim") or c["hidden_size"] // heads,
-                inner=c["intermediate_size"], vocabulary=c["vocab_size"], epsilon=c["rms_norm_eps"], gated=True,
-                bias=False, qkv_bias=c["model_type"] == "qwen2", tied=c["tie_word_embeddings"],
-                base=c.get("rope_theta", 10000.0))
-
-
-def flops_per_token(c, sequence):
-    """Products of a forward and a backward; attention causally; no embedding, but the head."""
-    attention = c["heads"] * c["head_size"]
-    layer = c["width"] * (attention + 2 * c["kv_heads"] * c["head_size"]) + attention * c["width"]
-    layer += c["width"] * c["inner"] * (3 if c["gated"] else 2)
-    return 6 * (c["layers"] * layer + c["width"] * c["vocabulary"]) + 6 * c["layers"] * sequence * attention
+    def compile_blocks(self):
+        """The same code for all layers: it is compiled once."""
+        for block in self.blocks:
+            block.forward = torch.compile(block.forward)
+        self.loss = torch.compile(self.loss)
 
 
 def read_tokens(path):
@@ -144,6 +135,47 @@ def read_tokens(path):
         return torch.frombuffer(bytearray(file.read()), dtype=torch.int32 if wide else torch.uint16).long()
 
 
+class MasterAdamW:
+    """AdamW on fp32 copies of bf16 weights: the step reads bf16 gradients and writes both copies."""
+
+    def __init__(self, parameters, lr, compiled):
+        self.parameters = parameters
+        self.lr = lr
+        self.states = [(p.detach().float(), torch.zeros_like(p, dtype=torch.float32),
+                        torch.zeros_like(p, dtype=torch.float32)) for p in parameters]
+        self.count = 0
+        self.update = torch.compile(self.update_one, dynamic=True) if compiled else self.update_one
+
+    @staticmethod
+    def update_one(p, grad, master, m, v, factor, lr, decay, bias_1, bias_2):
+        g = grad.float() * factor
+        m.mul_(0.9).add_(g, alpha=0.1)
+        v.mul_(0.95).addcmul_(g, g, value=0.05)
+        master.mul_(1 - lr * decay).sub_(lr / bias_1 * m / ((v / bias_2).sqrt() + 1e-8))
+        p.copy_(master)
+
+    @torch.no_grad()
+    def step(self, factor):
+        self.count += 1
+        device = factor.device
+        scalars = [torch.tensor(x, dtype=torch.float32, device=device)
+                   for x in (self.lr, 1 - 0.9**self.count, 1 - 0.95**self.count)]
+        for p, (master, m, v) in zip(self.parameters, self.states):
+            # One dimension, so that one compiled kernel is for tensors of all shapes.
+            self.update(p.view(-1), p.grad.view(-1), master.view(-1), m.view(-1), v.view(-1), factor, scalars[0],
+                        0.1 if p.dim() >= 2 else 0.0, scalars[1], scalars[2])
+
+    def zero_grad(self):
+        for p in self.parameters:
+            p.grad = None
+
+
+def clip_factor(parameters, most):
+    """What gradients are multiplied with so that their norm is at most `most`."""
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in parameters])).float())
+    return torch.clamp(most / (norm + 1e-6), max=1.0)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("config")
@@ -152,29 +184,40 @@ def main():
     parser.add_argument("--microbatch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=3)
-    parser.add_argument("--states", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--states", choices=["fp32", "mixed", "bf16"], default="fp32")
     parser.add_argument("--recompute", action="store_true")
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--compile", choices=["blocks", "whole", "off"], default="blocks")
     parser.add_argument("--data")
     parser.add_argument("--loss-curve")
     parser.add_argument("--lr", type=float, default=3e-4)
     parser.add_argument("--device", default="cuda")
     a = parser.parse_args()
+    if a.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit(f"torch {torch.__version__} sees no GPU")
     c = read_config(a.config)
+    microbatches = count_microbatches(a.tokens, a.sequence, a.microbatch)
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
     device = torch.device(a.device)
-    model = Model(c, a.sequence, a.recompute).to(device)
-    if a.states == "bf16":
+    # Made where it is used: the host would take minutes for billions of random numbers.
+    with device:
+        model = Model(c, a.sequence, a.recompute)
+    if a.states != "fp32":
         model = model.to(torch.bfloat16)
-    decayed = [p for p in model.parameters() if p.dim() >= 2]
-    rest = [p for p in model.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
-                                  lr=a.lr, betas=(0.9, 0.95), fused=device.type == "cuda")
-    step_model = model if a.no_compile else torch.compile(model)
+    parameters = list(model.parameters())
+    if a.states == "mixed":
+        optimizer = MasterAdamW(parameters, a.lr, a.compile != "off")
+    else:
+        decayed = [p for p in parameters if p.dim() >= 2]
+        rest = [p for p in parameters if p.dim() < 2]
+        optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
+                                      lr=a.lr, betas=(0.9, 0.95), fused=device.type == "cuda")
+    step_model = model
+    if a.compile == "whole":
+        step_model = torch.compile(model)
+    elif a.compile == "blocks":
+        model.compile_blocks()
     stream = read_tokens(a.data) if a.data else None
-    microbatches = a.tokens // (a.sequence * a.microbatch)
-    assert microbatches * a.sequence * a.microbatch == a.tokens, "tokens must be a multiple of sequence x microbatch"
     generator = torch.Generator().manual_seed(1)
 
     def batch(step, m):
@@ -203,9 +246,12 @@ def main():
                 loss = step_model(x, y) / microbatches
             loss.backward()
             total += loss.detach()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        if a.states == "mixed":
+            optimizer.step(clip_factor(parameters, 1.0))
+        else:
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+        optimizer.zero_grad()
         losses.append(total.item())
         synchronize()
         if step >= a.warm_up:
@@ -214,11 +260,12 @@ def main():
     print(json.dumps({
         "config": a.config, "tokens_per_second": a.tokens / mean,
         "mfu_causal": a.tokens / mean * flops_per_token(c, a.sequence) / PEAK_BF16,
-        "seconds": mean, "steps": len(seconds), "states": a.states, "recompute": a.recompute,
-        "compile": not a.no_compile, "torch": torch.__version__, "loss": losses[-1],
+        "seconds": mean, "warm_up": a.warm_up, "steps": len(seconds), "microbatches": microbatches,
+        "states": a.states, "recompute": a.recompute, "compile": a.compile, "torch": torch.__version__,
+        "loss": losses[-1], "parameters": sum(p.numel() for p in parameters),
         "memory_bytes": torch.cuda.max_memory_allocated() if device.type == "cuda" else 0}))
     if a.loss_curve:
-        with open(a.loss_curve, "w") as out:
+        with open(a.loss_curve, "w", encoding="utf-8") as out:
             json.dump({"losses": losses}, out)
 
 
