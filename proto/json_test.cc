@@ -59,7 +59,8 @@ TEST(MessageToJson, EveryFieldIsPresent) {
   ],
   "tokens_per_second": 0,
   "planned_bytes": -9223372036854775808,
-  "tuning_digest": 0
+  "tuning_digest": 0,
+  "allocated_bytes": 0
 }
 )");
 }
