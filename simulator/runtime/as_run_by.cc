@@ -4,6 +4,7 @@
 #include "simulator/runtime/late_gathers.h"
 #include "simulator/runtime/split_collectives.h"
 #include "simulator/runtime/tensor_pieces.h"
+#include "simulator/runtime/whole_layers.h"
 
 namespace weft {
 namespace {
@@ -21,10 +22,12 @@ void UseOneCopyStream(Program* program) {
 
 std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
-      !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream()) {
+      !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
+      !runtime.recomputes_whole_layers()) {
     return std::nullopt;
   }
   Program as_run = program;
+  if (runtime.recomputes_whole_layers()) RecomputeWholeLayers(&as_run);
   if (runtime.sums_under_backward()) HideGradientSums(&as_run);
   if (runtime.gathers_under_forward()) HideWeightGathers(&as_run);
   if (runtime.gathers_within_block()) DelayGathers(&as_run);

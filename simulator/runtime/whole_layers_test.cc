@@ -1,0 +1,94 @@
+#include "simulator/runtime/whole_layers.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/io.h"
+
+namespace weft {
+namespace {
+
+constexpr char kForward[] = R"(segments {
+    operands { name: "x" bytes: 64 }
+    values { dtype: BF16 shape: 4 shape: 8 }
+    values { name: "out" dtype: BF16 shape: 4 shape: 2 offset: 64 }
+    steps { name: "wte" kernel: EMBEDDING }
+    steps { name: "h.0.norm" kernel: LAYER_NORM }
+    steps { name: "h.0.gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "h.0.up" kernel: MATMUL deps: 2 }
+    steps { name: "h.0.down" kernel: MATMUL inputs: 0 inputs: 0 outputs: 1 }
+    steps { name: "h.0.down.sum" kernel: GROUP_ALL_REDUCE stream: COLLECTIVE inputs: 1 outputs: 1 deps: 4 }
+    steps { name: "h.0.residual" kernel: ADD inputs: 1 outputs: 1 deps: 5 }
+    steps { name: "h.1.norm" kernel: LAYER_NORM deps: 6 }
+    steps { name: "h.1.down" kernel: MATMUL }
+    steps { name: "ln_f" kernel: LAYER_NORM } })";
+
+constexpr char kActions[] = R"(templates { body { id: 0 kind: FORWARD segment: 0 }
+                                           body { id: 1 kind: BACKWARD segment: 1 }
+                                           body { id: 2 kind: BACKWARD segment: 1 } })";
+
+// The backward after all.
+Segment Whole(const std::string& backward) {
+  Program program;
+  const absl::Status read =
+      ParseMessage(std::string(kForward) + " segments {" + backward + "} " + kActions, "test", &program);
+  EXPECT_TRUE(read.ok()) << read;
+  RecomputeWholeLayers(&program);
+  return program.segments(1);
+}
+
+std::vector<std::string> Names(const Segment& segment) {
+  std::vector<std::string> names;
+  for (const Step& step : segment.steps()) names.push_back(step.name());
+  return names;
+}
+
+TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
+  const Segment s = Whole(R"(values { dtype: FP32 shape: 1 }
+    steps { name: "h.1.norm" kernel: LAYER_NORM }
+    steps { name: "h.1.down.dx" kernel: MATMUL }
+    steps { name: "h.0.norm" kernel: LAYER_NORM }
+    steps { name: "h.0.gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "h.0.up" kernel: MATMUL deps: 3 }
+    steps { name: "h.0.down.dx" kernel: MATMUL }
+    steps { name: "h.0.up.dx" kernel: MATMUL deps: 5 })");
+  EXPECT_EQ(Names(s),
+            (std::vector<std::string>{"h.1.norm", "h.1.down", "h.1.down.dx", "h.0.norm", "h.0.gather", "h.0.up",
+                                      "h.0.down", "h.0.down.sum", "h.0.residual", "h.0.down.dx", "h.0.up.dx"}));
+  // What waited for what does so again.
+  ASSERT_EQ(s.steps(5).deps_size(), 1);
+  EXPECT_EQ(s.steps(5).deps(0), 4);
+  ASSERT_EQ(s.steps(7).deps_size(), 1);
+  EXPECT_EQ(s.steps(7).deps(0), 6);
+  ASSERT_EQ(s.steps(8).deps_size(), 1);
+  EXPECT_EQ(s.steps(8).deps(0), 7);
+  EXPECT_EQ(s.steps(10).deps(0), 9);
+  // With shapes of its own.
+  ASSERT_EQ(s.steps(6).inputs_size(), 2);
+  EXPECT_EQ(s.values(s.steps(6).inputs(0)).shape(1), 8);
+  EXPECT_EQ(s.values(s.steps(6).outputs(0)).shape(1), 2);
+  EXPECT_EQ(s.steps(6).inputs(0), s.steps(6).inputs(1));
+  EXPECT_EQ(s.values(s.steps(6).outputs(0)).offset(), 0);
+  EXPECT_EQ(s.values_size(), 3);
+}
+
+TEST(RecomputeWholeLayers, PartsOfLayersAndWholeOnesStay) {
+  for (const char* backward : {
+           // Nothing, the middle of a layer, a part with a gap, all of it.
+           R"(steps { name: "h.0.down.dx" kernel: MATMUL })",
+           R"(steps { name: "h.0.up" kernel: MATMUL } steps { name: "h.0.down.dx" kernel: MATMUL })",
+           R"(steps { name: "h.0.norm" kernel: LAYER_NORM } steps { name: "h.0.down" kernel: MATMUL })",
+           R"(steps { name: "h.1.norm" kernel: LAYER_NORM } steps { name: "h.1.down" kernel: MATMUL })",
+           // Another kernel of the same name; what is no layer's.
+           R"(steps { name: "h.0.norm" kernel: RMS_NORM })",
+           R"(steps { name: "wte" kernel: EMBEDDING })",
+       }) {
+    Segment expected;
+    ASSERT_TRUE(ParseMessage(backward, "test", &expected).ok());
+    EXPECT_EQ(Names(Whole(backward)), Names(expected)) << backward;
+  }
+}
+
+}  // namespace
+}  // namespace weft
