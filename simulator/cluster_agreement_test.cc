@@ -114,6 +114,7 @@ TEST_P(ClusterAgreement, SimulateIsTheOracle) {
   // What is compared is folded often enough.
   if (GetParam() == Wear::kSymmetric) {
     EXPECT_GT(folded["analytic"], static_cast<int>(kSeeds / 8));
+    EXPECT_GT(folded["flow"], static_cast<int>(kSeeds / 12));
   }
 }
 

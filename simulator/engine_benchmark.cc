@@ -12,8 +12,8 @@
 // which collectives beside them slow some down.
 //
 // Flow: the same on the network "flow" (rule P12), where every transfer and collective is one flow over links of its
-// own and shared ones. FlowRing: one ring all-reduce of 64 MiB over 1024 ranks on 128 nodes of 8, links, routes and
-// view made anew each time.
+// own and shared ones; folded with its flows. FlowRing: one ring all-reduce of 64 MiB over 1024 ranks on 128 nodes of
+// 8, links, routes and view made anew each time.
 #include <memory>
 #include <optional>
 #include <string>
@@ -150,6 +150,10 @@ void BM_TensorFolded(benchmark::State& state) { RunBenchmark(state, TensorProgra
 
 void BM_FlowTensor(benchmark::State& state) { RunBenchmark(state, TensorProgram(), {.network = "flow"}); }
 
+void BM_FlowTensorFolded(benchmark::State& state) {
+  RunBenchmark(state, TensorProgram(), {.fold = true, .network = "flow"});
+}
+
 void BM_FlowRing(benchmark::State& state) {
   Program program;
   program.mutable_mesh()->add_axes()->set_name("data");
@@ -196,6 +200,7 @@ BENCHMARK(BM_TensorSingle)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_TensorLoaded)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_TensorFolded)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_FlowTensor)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_FlowTensorFolded)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_FlowRing)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_View)->Unit(benchmark::kMillisecond);
 

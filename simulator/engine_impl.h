@@ -123,7 +123,9 @@ class Engine {
         options_(options),
         links_(MakeLinks(rank_links)),
         shares_links_(!network.LinkCapacities().empty()),
-        flow_clock_(network.LinkCapacities()),
+        flow_clock_(rank_links.flows.capacities.empty() ? network.LinkCapacities()
+                                                        : absl::MakeConstSpan(rank_links.flows.capacities)),
+        flow_table_(rank_links),
         slots_(view.template_of_rank.size(), options.devices_per_node, options.compute_slots_per_node,
                options.compute_turn.ps, options.node_of_rank) {}
 

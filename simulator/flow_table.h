@@ -1,4 +1,4 @@
-// Flows of transfers and collectives, asked of the network once each.
+// Flows of transfers and collectives: of folded ranks those that stand for others, else asked of the network once each.
 #ifndef WEFT_SIMULATOR_FLOW_TABLE_H_
 #define WEFT_SIMULATOR_FLOW_TABLE_H_
 
@@ -10,11 +10,15 @@
 #include "absl/status/statusor.h"
 #include "simulator/links.h"
 #include "simulator/network/network_model.h"
+#include "simulator/rank_links.h"
 
 namespace weft {
 
 class FlowTable {
  public:
+  // `links` must outlive the table.
+  explicit FlowTable(const RankLinks& links);
+
   // Of a message on channel `index`, and of the call-th collective of the first member's template on communicator
   // `index`. Valid as long as the table. Internal if the network breaks its promise that the latency of collectives
   // depends on the group alone.
@@ -24,6 +28,8 @@ class FlowTable {
                                            const CollectiveCall& collective, const Communicator& communicator);
 
  private:
+  // Links are classes of links, which the network knows nothing of.
+  const bool folded_;
   std::deque<Flow> flows_;
   // By channel, the sizes of messages seen so far; by communicator and call, null = not asked yet.
   std::vector<std::vector<std::pair<int64_t, const Flow*>>> transfers_;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/link_classes.h"
 
 namespace weft {
 namespace {
@@ -15,7 +17,8 @@ using Key = std::vector<int64_t>;
 // Numbers for keys, in the order in which they come.
 class Numbers {
  public:
-  int32_t Of(const Key& key) { return numbers_.try_emplace(key, static_cast<int32_t>(numbers_.size())).first->second; }
+  int32_t Of(const Key& key) { return numbers_.try_emplace(key, size()).first->second; }
+  int32_t size() const { return static_cast<int32_t>(numbers_.size()); }
 
  private:
   absl::flat_hash_map<Key, int32_t> numbers_;
@@ -64,10 +67,13 @@ std::vector<std::vector<int64_t>> StreamCalls(const TemplateView& t) {
 class Folder {
  public:
   Folder(const ProgramView& view, const NetworkModel& network, const RankLinks& all)
-      : view_(view), network_(network), all_(all) {}
+      : view_(view), network_(network), all_(all) {
+    if (network_.LinkCapacities().empty()) return;
+    shared_.emplace(network_.LinkCapacities(), static_cast<int32_t>(all_.channels.size() + all_.communicators.size()));
+  }
 
   std::optional<RankLinks> Fold() {
-    if (!network_.LinkCapacities().empty() || !TimeLinks()) return std::nullopt;
+    if (!TimeLinks()) return std::nullopt;
     MakeClasses();
     while (Refine()) {
     }
@@ -94,24 +100,50 @@ class Folder {
       const ChannelSide& send = all_.sides[channel.send];
       key.clear();
       for (const int64_t bytes : sizes[view_.template_of_rank[send.owner]][send.index]) {
-        const auto time = network_.Transfer(send.owner, all_.sides[channel.recv].owner, bytes);
-        if (!time.ok()) return false;
-        key.insert(key.end(), {bytes, time->occupancy.ps, time->latency.ps});
+        if (!TimeTransfer(static_cast<int32_t>(c), send.owner, all_.sides[channel.recv].owner, bytes, key))
+          return false;
       }
+      if (shared_) shared_->DescribeFlows(static_cast<int32_t>(c), &key);
       channel_times_[c] = numbers.Of(key);
     }
-    for (const CommunicatorLink& communicator : all_.communicators) {
+    for (size_t c = 0; c < all_.communicators.size(); ++c) {
+      const CommunicatorLink& communicator = all_.communicators[c];
       const CommunicatorStream& first = communicator.streams.front();
       const TemplateView& t = ViewOf(first.owner);
       key.assign(1, communicator.needed - static_cast<int64_t>(communicator.streams.size()));
       for (const int64_t call : calls[view_.template_of_rank[first.owner]][first.stream]) {
-        const auto time = network_.Collective(t.collectives[call], communicator.form, communicator.members);
-        if (!time.ok()) return false;
-        key.insert(key.end(), {call, time->occupancy.ps, time->latency.ps});
+        if (!TimeCollective(UserOfCommunicator(c), t.collectives[call], call, communicator, key)) return false;
       }
+      if (shared_) shared_->DescribeFlows(UserOfCommunicator(c), &key);
       communicator_times_.push_back(numbers.Of(key));
     }
     return true;
+  }
+
+  // Of shared_; that of a channel is its index.
+  int32_t UserOfCommunicator(size_t c) const { return static_cast<int32_t>(all_.channels.size() + c); }
+
+  bool TimeTransfer(int32_t channel, int64_t source, int64_t destination, int64_t bytes, Key& key) {
+    if (shared_) {
+      absl::StatusOr<Flow> flow = network_.TransferFlow(source, destination, bytes);
+      if (flow.ok()) shared_->Add(channel, bytes, *std::move(flow));
+      return flow.ok();
+    }
+    const auto time = network_.Transfer(source, destination, bytes);
+    if (time.ok()) key.insert(key.end(), {bytes, time->occupancy.ps, time->latency.ps});
+    return time.ok();
+  }
+
+  bool TimeCollective(int32_t user, const CollectiveCall& collective, int64_t call,
+                      const CommunicatorLink& communicator, Key& key) {
+    if (shared_) {
+      absl::StatusOr<Flow> flow = network_.CollectiveFlow(collective, communicator.form, communicator.members);
+      if (flow.ok()) shared_->Add(user, call, *std::move(flow));
+      return flow.ok();
+    }
+    const auto time = network_.Collective(collective, communicator.form, communicator.members);
+    if (time.ok()) key.insert(key.end(), {call, time->occupancy.ps, time->latency.ps});
+    return time.ok();
   }
 
   void MakeClasses() {
@@ -143,8 +175,27 @@ class Folder {
       std::sort(key.begin(), key.end());
       key.erase(std::unique(key.begin(), key.end()), key.end());
       key.insert(key.end(), {first, communicator_times_[c]});
+      if (shared_) shared_->DescribeLinks(UserOfCommunicator(c), &key);
       communicator_class_.push_back(numbers.Of(key));
     }
+    if (shared_) NumberUsers();
+  }
+
+  // Of shared links: channels by who is at their ends and by links; and all users together.
+  void NumberUsers() {
+    Numbers numbers;
+    Key key;
+    user_class_.clear();
+    for (size_t c = 0; c < all_.channels.size(); ++c) {
+      key.assign(1, channel_times_[c]);
+      for (const int32_t side : {all_.channels[c].send, all_.channels[c].recv}) {
+        key.push_back(side < 0 ? -1 : int64_t{class_of_[all_.sides[side].owner]} << 32 | all_.sides[side].index);
+      }
+      shared_->DescribeLinks(static_cast<int32_t>(c), &key);
+      user_class_.push_back(numbers.Of(key));
+    }
+    const int32_t channels = numbers.size();
+    for (const int32_t communicator : communicator_class_) user_class_.push_back(channels + communicator);
   }
 
   // What a rank sees of others, as long for all ranks of one view.
@@ -157,7 +208,7 @@ class Folder {
       const int32_t other = t.channels[i].send ? all_.channels[channel].recv : all_.channels[channel].send;
       int64_t who = -1;
       if (other >= 0) who = int64_t{class_of_[all_.sides[other].owner]} << 32 | all_.sides[other].index;
-      key.insert(key.end(), {channel_times_[channel], who});
+      key.insert(key.end(), {shared_ ? user_class_[channel] : channel_times_[channel], who});
     }
     for (size_t s = 0; s < t.streams.size(); ++s) {
       const int32_t communicator = all_.streams[own.first_stream + s];
@@ -165,7 +216,8 @@ class Folder {
     }
   }
 
-  // Parts each class by what its ranks see; whether one fell apart. All look at the classes as they were.
+  // Parts each class by what its ranks see, and those of shared links; whether one fell apart. All look at the classes
+  // as they were.
   bool Refine() {
     NumberCommunicators();
     const size_t before = classes_.size();
@@ -190,7 +242,8 @@ class Folder {
       classes_[c] = std::move(kept);
     }
     for (const auto& [rank, own] : moved) class_of_[rank] = own;
-    return classes_.size() > before;
+    const bool links = shared_ && shared_->Refine(user_class_);
+    return links || classes_.size() > before;
   }
 
   // Nothing, if a class would meet itself: then one rank of it is not enough.
@@ -203,6 +256,10 @@ class Folder {
       for (const int32_t rank : classes_[c]) class_of_[rank] = links.simulated_as[rank] = static_cast<int32_t>(c);
     }
     NumberCommunicators();
+    if (shared_) {
+      if (!shared_->Fold(user_class_)) return std::nullopt;
+      links.flows.capacities = shared_->FoldedCapacities();
+    }
     // By class of communicators.
     absl::flat_hash_map<int32_t, int32_t> communicators;
     for (const std::vector<int32_t>& members : classes_) {
@@ -223,7 +280,7 @@ class Folder {
         if (full < 0) continue;
         const auto [at, is_new] =
             communicators.try_emplace(communicator_class_[full], static_cast<int32_t>(links.communicators.size()));
-        if (is_new && !AddCommunicator(all_.communicators[full], links)) return std::nullopt;
+        if (is_new && !AddCommunicator(full, links)) return std::nullopt;
         links.streams[folded.first_stream + s] = at->second;
       }
     }
@@ -249,13 +306,15 @@ class Folder {
     if (folded < 0) {
       folded = static_cast<int32_t>(links.channels.size());
       links.channels.emplace_back();
+      if (shared_) links.flows.of_channel.push_back(shared_->FoldedFlows(full.channel, user_class_));
     }
     (send ? links.channels[folded].send : links.channels[folded].recv) = side;
     links.sides.push_back({own, full.index, folded});
     return true;
   }
 
-  bool AddCommunicator(const CommunicatorLink& full, RankLinks& links) const {
+  bool AddCommunicator(int32_t full_communicator, RankLinks& links) const {
+    const CommunicatorLink& full = all_.communicators[full_communicator];
     if (full.needed != static_cast<int64_t>(full.streams.size())) return false;
     CommunicatorLink& folded = links.communicators.emplace_back();
     folded.form = full.form;
@@ -273,17 +332,23 @@ class Folder {
       if (streams[i] != first) folded.streams.push_back({streams[i].first, streams[i].second});
     }
     folded.needed = static_cast<int64_t>(folded.streams.size());
+    if (shared_) {
+      links.flows.of_communicator.push_back(shared_->FoldedFlows(UserOfCommunicator(full_communicator), user_class_));
+    }
     return true;
   }
 
   const ProgramView& view_;
   const NetworkModel& network_;
   const RankLinks& all_;
-  // By channel and by communicator: what they take, as a number.
+  // By channel and by communicator: what they take, links aside, as a number.
   std::vector<int32_t> channel_times_;
   std::vector<int32_t> communicator_times_;
   // By communicator: those with one number are alike.
   std::vector<int32_t> communicator_class_;
+  // On a network whose links are shared: these, and the classes of their users.
+  std::optional<LinkClasses> shared_;
+  std::vector<int32_t> user_class_;
   // Ranks of each class, ascending; and the class of each rank.
   std::vector<std::vector<int32_t>> classes_;
   std::vector<int32_t> class_of_;

@@ -9,8 +9,12 @@
 // class. What a rank waits for besides is its own (streams, actions, choice of compute by P6, load) or of all (step
 // barrier).
 //
-// Not folded: where ranks share more than that (compute slots of a node, flows on links), or where each step is drawn for
-// itself (jitter).
+// Where transfers and collectives are flows over links that all share (rule P12), channels, communicators and links are
+// parted along with ranks (link_classes.h): then whatever has one class has one rate, and one flow stands for all of
+// its class, with all that they take of each link.
+//
+// Not folded: where ranks share more than that (compute slots of a node), or where each step is drawn for itself
+// (jitter).
 #ifndef WEFT_SIMULATOR_FOLD_H_
 #define WEFT_SIMULATOR_FOLD_H_
 
@@ -22,8 +26,8 @@
 
 namespace weft {
 
-// The links of one rank, the lowest, of each class, from those of all ranks. Nothing, if no two ranks are alike, if
-// flows share links, or if the network lacks a figure, which then is for the simulation to say.
+// The links of one rank, the lowest, of each class, from those of all ranks. Nothing, if no two ranks are alike, or if
+// the network lacks a figure, which then is for the simulation to say.
 std::optional<RankLinks> FoldRanks(const ProgramView& view, const NetworkModel& network, const RankLinks& all);
 
 }  // namespace weft

@@ -221,30 +221,147 @@ TEST(Fold, RanksStandForTheirClass) {
   for (int32_t rank = 0; rank < 24; ++rank) EXPECT_EQ(fold->ranks[fold->simulated_as[rank]].rank, rank % 3);
 }
 
+// Transfers and collectives as flows over links that all share: each rank has one out and one in, of its kind's
+// capacity, and all of a parity share a core. Messages of a collective first cross the cores, then go from each member
+// to the next.
 class SharedNetwork : public KindNetwork {
  public:
-  SharedNetwork() : KindNetwork(3, std::vector<int32_t>(24, 0)) {}
+  SharedNetwork(uint64_t seed, const std::vector<int32_t>& kinds)
+      : KindNetwork(seed, kinds), ranks_(static_cast<int32_t>(kinds.size())) {
+    for (const int32_t kind : kinds) {
+      const int64_t capacity = 100'000'000'000 + Mix(seed, {5, kind}, 4) * 77'777'777'777;
+      capacities_.insert(capacities_.end(), 2, capacity);
+    }
+    for (int core = 0; core < 2; ++core) capacities_.push_back(200'000'000'000 + Mix(seed, {6}, 3) * 333'333'333'333);
+  }
   absl::Span<const int64_t> LinkCapacities() const override { return capacities_; }
 
- private:
-  std::vector<int64_t> capacities_ = {1000};
-};
-
-class NoFigures : public SharedNetwork {
- public:
-  absl::Span<const int64_t> LinkCapacities() const override { return {}; }
-  absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override {
-    return absl::FailedPreconditionError("cluster.intra_node");
+  absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const override {
+    const auto time = Transfer(source, destination, bytes);
+    std::map<int32_t, int32_t> loads;
+    Send(source, destination, loads);
+    return Flow{.phases = {{time->occupancy.ps, bytes, {loads.begin(), loads.end()}}}, .latency = time->latency};
   }
+  absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm& form,
+                                      absl::Span<const int64_t> members) const override {
+    if (members.size() < 2) return Flow{};
+    const auto time = Collective(call, form, members);
+    std::map<int32_t, int32_t> cores, ring;
+    for (size_t i = 0; i < members.size(); ++i) {
+      ++cores[Core(members[i])];
+      Send(members[i], members[(i + 1) % members.size()], ring);
+    }
+    return Flow{.phases = {{0, 2, {cores.begin(), cores.end()}},
+                           {time->occupancy.ps, 1 + call.parts[0].elements % 7, {ring.begin(), ring.end()}}},
+                .latency = time->latency};
+  }
+
+ private:
+  int32_t Core(int64_t rank) const { return 2 * ranks_ + static_cast<int32_t>(rank % 2); }
+  void Send(int64_t source, int64_t destination, std::map<int32_t, int32_t>& loads) const {
+    ++loads[static_cast<int32_t>(2 * source)];
+    ++loads[static_cast<int32_t>(2 * destination + 1)];
+    ++loads[Core(source)];
+  }
+
+  int32_t ranks_;
+  std::vector<int64_t> capacities_;
 };
 
-TEST(Fold, NotWhereFlowsShareOrFiguresAreMissing) {
+// The same to the picosecond: one flow stands for all that are alike, on links of their own and on those that they
+// share.
+TEST(Fold, RandomProgramsOnSharedLinks) {
+  std::map<Machine, int> folded;
+  int64_t left_out = 0, all_ranks = 0, shared = 0, matters = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Program program = RandomEngineProgram(seed);
+    constexpr int64_t kSizes[] = {1, 2, 4, 8};
+    SetAxis(program, "x", kSizes[Mix(seed, {1}, 4)]);
+    int64_t ranks = 1;
+    for (const MeshAxis& axis : program.mesh().axes()) ranks *= axis.size();
+    const Machine machine = static_cast<Machine>(seed % 5);
+    const std::vector<int32_t> kinds = RankKinds(machine, ranks, seed);
+    const std::vector<int32_t> alike(ranks, 0);
+    const ProgramView view = MakeView(program, seed, machine == Machine::kOneSlowLink ? alike : kinds, seed % 2);
+    const SharedNetwork network(seed, machine == Machine::kOneSlowRank ? alike : kinds);
+    const auto all = LinkRanks(view);
+    ASSERT_TRUE(all.ok()) << all.status();
+    const std::optional<RankLinks> fold = FoldRanks(view, network, *all);
+    all_ranks += ranks;
+    if (!fold) continue;
+    ++folded[machine];
+    left_out += ranks - static_cast<int64_t>(fold->ranks.size());
+    for (const auto& flows : fold->flows.of_channel) {
+      for (const auto& [bytes, flow] : flows) {
+        for (const auto& [link, load] : flow.phases[0].loads) shared += load > 2;
+      }
+    }
+    EngineOptions options = {.repetitions = 1 + static_cast<int>(seed % 3), .trace = true};
+    for (const bool steady : {false, true}) {
+      if (steady) options = {.repetitions = 16, .trace = false, .stop_when_steady = true};
+      const auto one = RunEngine(view, *all, network, options);
+      const auto other = RunEngine(view, *fold, network, options);
+      ASSERT_TRUE(one.ok()) << one.status();
+      ASSERT_TRUE(other.ok()) << other.status();
+      ExpectSame(*one, *other);
+      const auto alone = RunEngine(view, *all, KindNetwork(seed, kinds), options);
+      ASSERT_TRUE(alone.ok()) << alone.status();
+      matters += alone->makespan != one->makespan;
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(folded[Machine::kAlike], 40);
+  EXPECT_GT(folded[Machine::kOneSlowRank], 15);
+  EXPECT_GT(folded[Machine::kOneSlowLink], 15);
+  EXPECT_GT(folded[Machine::kTwoKinds], 15);
+  EXPECT_EQ(folded[Machine::kNoTwoAlike], 0);
+  EXPECT_GT(left_out * 5, all_ranks);
+  EXPECT_GT(shared, 100);
+  EXPECT_GT(matters, 100);
+}
+
+// A link that one replica shares with somebody else makes it a class of its own, and those that wait for it.
+TEST(Fold, OneSlowLinkParts) {
   const Program program = ReplicatedProgram();
   const ProgramView view = MakeView(program, 3, {});
   const auto all = LinkRanks(view);
   ASSERT_TRUE(all.ok());
-  EXPECT_FALSE(FoldRanks(view, SharedNetwork(), *all).has_value());
-  EXPECT_FALSE(FoldRanks(view, NoFigures(), *all).has_value());
+  const auto classes = [&](std::vector<int32_t> kinds) {
+    const std::optional<RankLinks> fold = FoldRanks(view, SharedNetwork(3, kinds), *all);
+    return fold ? fold->ranks.size() : all->ranks.size();
+  };
+  std::vector<int32_t> kinds(24, 0);
+  // Ranks of both parities are in all stages and alike.
+  EXPECT_EQ(classes(kinds), 3u);
+  kinds[4] = 1;
+  EXPECT_GT(classes(kinds), 3u);
+  EXPECT_LT(classes(kinds), 24u);
+}
+
+class NoFigures : public SharedNetwork {
+ public:
+  explicit NoFigures(bool flows) : SharedNetwork(3, std::vector<int32_t>(24, 0)), flows_(flows) {}
+  absl::Span<const int64_t> LinkCapacities() const override {
+    return flows_ ? SharedNetwork::LinkCapacities() : absl::Span<const int64_t>();
+  }
+  absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override {
+    return absl::FailedPreconditionError("cluster.intra_node");
+  }
+  absl::StatusOr<Flow> TransferFlow(int64_t, int64_t, int64_t) const override {
+    return absl::FailedPreconditionError("cluster.intra_node");
+  }
+
+ private:
+  bool flows_;
+};
+
+TEST(Fold, NotWhereFiguresAreMissing) {
+  const Program program = ReplicatedProgram();
+  const ProgramView view = MakeView(program, 3, {});
+  const auto all = LinkRanks(view);
+  ASSERT_TRUE(all.ok());
+  for (const bool flows : {false, true}) EXPECT_FALSE(FoldRanks(view, NoFigures(flows), *all).has_value());
 }
 
 }  // namespace

@@ -117,30 +117,34 @@ void MaxMin::SolveReached() {
     std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
   };
   while (!levels_.empty()) {
-    std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
-    const auto [noted, l] = levels_.back();
-    levels_.pop_back();
-    const LinkState& link = links_[l];
-    if (link.load == 0) continue;
-    const int64_t level = link.free / link.load;
-    if (level != noted) {
+    // All links at the least level give it at once: what is alike gets the same.
+    const int64_t level = levels_.front().first;
+    bottlenecks_.clear();
+    while (!levels_.empty() && levels_.front().first == level) {
+      std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
+      const int32_t l = levels_.back().second;
+      levels_.pop_back();
+      const LinkState& link = links_[l];
+      if (link.load == 0) continue;
       // Levels rise as others are settled, and a link that has risen is noted again here. One that has fallen (below)
       // has been.
-      if (level > noted) push(level, l);
-      continue;
+      const int64_t now = link.free / link.load;
+      if (now == level) bottlenecks_.push_back(l);
+      if (now > level) push(now, l);
     }
     const int64_t rate = std::max<int64_t>(level, 1);
-    for (const Use& use : link.uses) {
-      const FlowState& flow = flows_[use.flow];
-      if (flow.settled) continue;
-      SetRate(use.flow, rate);
-      for (const auto& [other, load] : flow.loads) {
-        LinkState& shared = links_[other];
-        const int64_t before = shared.free / shared.load;
-        shared.free = std::max<int64_t>(shared.free - load * rate, 0);
-        shared.load -= load;
-        // Only where a flow is given the rate 1 of a link that has less than that.
-        if (shared.load > 0 && shared.free / shared.load < before) push(shared.free / shared.load, other);
+    for (const int32_t l : bottlenecks_) {
+      for (const Use& use : links_[l].uses) {
+        if (flows_[use.flow].settled) continue;
+        SetRate(use.flow, rate);
+        for (const auto& [other, load] : flows_[use.flow].loads) {
+          LinkState& shared = links_[other];
+          const int64_t before = shared.free / shared.load;
+          shared.free = std::max<int64_t>(shared.free - load * rate, 0);
+          shared.load -= load;
+          // Only where a flow is given the rate 1 of a link that has less than that.
+          if (shared.load > 0 && shared.free / shared.load < before) push(shared.free / shared.load, other);
+        }
       }
     }
   }

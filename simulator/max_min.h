@@ -3,6 +3,9 @@
 // Example: links of 12, 10 and 3 bytes/s; flow a on links 0 and 1, b on 1 and 2, c on 0 with two messages.
 //   levels 12 / 3, 10 / 2, 3 / 1: link 2 gives b 3; then 12 / 3, 7 / 1: link 0 gives a and c 4.
 //
+// All links at the least level give it at once, so rates do not depend on how links and flows are numbered, and flows
+// that are alike have one rate (fold.h).
+//
 // Only flows that a change can reach are solved again: those joined to it by links that they share. The others would
 // get what they have, since a link's level depends on its own flows alone and levels of links that share no flow do not
 // meet.
@@ -85,6 +88,7 @@ class MaxMin {
   std::vector<int32_t> reached_links_;
   std::vector<int32_t> reached_flows_;
   std::vector<std::pair<int64_t, int32_t>> levels_;
+  std::vector<int32_t> bottlenecks_;
   std::vector<int32_t> changed_flows_;
 };
 

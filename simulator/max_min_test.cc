@@ -18,8 +18,9 @@ std::vector<int64_t> RatesByTheRule(const std::vector<int64_t>& capacities, cons
   std::vector<int64_t> free = capacities;
   std::vector<int64_t> rates(flows.size(), 0);
   while (true) {
+    // By link, -1 = it has nobody to give a rate.
+    std::vector<int64_t> levels(capacities.size(), -1);
     int64_t least = -1;
-    size_t bottleneck = 0;
     for (size_t link = 0; link < capacities.size(); ++link) {
       int64_t sum = 0;
       for (size_t f = 0; f < flows.size(); ++f) {
@@ -27,17 +28,15 @@ std::vector<int64_t> RatesByTheRule(const std::vector<int64_t>& capacities, cons
         for (const auto& [l, load] : flows[f]) sum += static_cast<size_t>(l) == link ? load : 0;
       }
       if (sum == 0) continue;
-      const int64_t level = free[link] / sum;
-      if (least >= 0 && level >= least) continue;
-      least = level;
-      bottleneck = link;
+      levels[link] = free[link] / sum;
+      if (least < 0 || levels[link] < least) least = levels[link];
     }
     if (least < 0) return rates;
     std::vector<size_t> given;
     for (size_t f = 0; f < flows.size(); ++f) {
-      const bool uses = std::any_of(flows[f].begin(), flows[f].end(),
-                                    [&](const auto& use) { return static_cast<size_t>(use.first) == bottleneck; });
-      if (rates[f] == 0 && uses) given.push_back(f);
+      const bool tight =
+          std::any_of(flows[f].begin(), flows[f].end(), [&](const auto& use) { return levels[use.first] == least; });
+      if (rates[f] == 0 && tight) given.push_back(f);
     }
     for (const size_t f : given) {
       rates[f] = std::max<int64_t>(least, 1);
@@ -90,6 +89,60 @@ TEST(MaxMin, RatesAreAtLeastOneEvenWhereNothingIsLeft) {
   EXPECT_EQ(solver.rate(flows[0]), 1);
   EXPECT_EQ(solver.rate(flows[2]), 1);
   EXPECT_EQ(solver.rate(flows[3]), 8);
+}
+
+// Two links have the level 3, 10 / 3 and 7 / 2, and b is on both. Given one after the other, the second would have 4
+// left for its other flow, and which is second would depend on their numbers.
+TEST(MaxMin, LinksAtOneLevelGiveItAtOnce) {
+  for (const bool swapped : {false, true}) {
+    const std::vector<int64_t> capacities = swapped ? std::vector<int64_t>{7, 10} : std::vector<int64_t>{10, 7};
+    const int32_t wide = swapped, narrow = !swapped;
+    const Loads a = {{wide, 2}}, b = {{0, 1}, {1, 1}}, c = {{narrow, 1}};
+    MaxMin solver(capacities);
+    const int32_t flows[] = {solver.Begin(a), solver.Begin(b), solver.Begin(c)};
+    solver.Solve();
+    for (const int32_t flow : flows) EXPECT_EQ(solver.rate(flow), 3);
+  }
+}
+
+// What folding stands on: n copies of a pattern that share some links have the rates of one copy with n times the loads
+// on those, whatever the order in which flows begin.
+TEST(MaxMin, OneFlowStandsForManyThatAreAlike) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Pattern one = RandomPattern(seed);
+    std::mt19937_64 random(seed * 31);
+    const int32_t links = static_cast<int32_t>(one.capacities.size());
+    const int32_t copies = 2 + static_cast<int32_t>(random() % 4);
+    std::vector<bool> shared;
+    for (int32_t link = 0; link < links; ++link) shared.push_back(random() % 3 == 0);
+    // Link l of copy c is c x links + l, or l where all share it.
+    Pattern all;
+    for (int32_t copy = 0; copy < copies; ++copy) {
+      all.capacities.insert(all.capacities.end(), one.capacities.begin(), one.capacities.end());
+      for (const Loads& loads : one.flows) {
+        Loads& own = all.flows.emplace_back();
+        for (const auto& [link, load] : loads) own.push_back({shared[link] ? link : copy * links + link, load});
+        std::sort(own.begin(), own.end());
+      }
+    }
+    std::vector<Loads> together = one.flows;
+    for (Loads& loads : together) {
+      for (auto& [link, load] : loads) load *= shared[link] ? copies : 1;
+    }
+    MaxMin folded(one.capacities), full(all.capacities);
+    std::vector<int32_t> representative;
+    for (const Loads& loads : together) representative.push_back(folded.Begin(loads));
+    std::vector<size_t> order;
+    for (size_t f = 0; f < all.flows.size(); ++f) order.insert(order.begin() + random() % (f + 1), f);
+    std::vector<int32_t> numbers(order.size());
+    for (const size_t f : order) numbers[f] = full.Begin(all.flows[f]);
+    folded.Solve();
+    full.Solve();
+    for (size_t f = 0; f < numbers.size(); ++f) {
+      ASSERT_EQ(full.rate(numbers[f]), folded.rate(representative[f % one.flows.size()])) << "flow " << f;
+    }
+  }
 }
 
 TEST(MaxMin, AgreesWithTheRuleWhileFlowsComeAndGo) {

@@ -3,10 +3,12 @@
 #define WEFT_SIMULATOR_RANK_LINKS_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/network/group_form.h"
+#include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
 
 namespace weft {
@@ -55,6 +57,16 @@ struct CommunicatorLink {
   int64_t needed = 0;
 };
 
+// Of folded ranks on a network whose links are shared (rule P12): what stands for its links and flows (link_classes.h).
+struct LinkedFlows {
+  // Of each class of links; empty: links are the network's own.
+  std::vector<int64_t> capacities;
+  // By channel of RankLinks: those of each size of message.
+  std::vector<std::vector<std::pair<int64_t, Flow>>> of_channel;
+  // By communicator: those of the calls of its first stream.
+  std::vector<std::vector<std::pair<int64_t, Flow>>> of_communicator;
+};
+
 struct RankLinks {
   std::vector<LinkedRank> ranks;
   // By rank: which of `ranks` is simulated for it. Empty: each for itself.
@@ -64,6 +76,7 @@ struct RankLinks {
   // By stream of every simulated rank, as its view has them: in `communicators`, -1 = none.
   std::vector<int32_t> streams;
   std::vector<CommunicatorLink> communicators;
+  LinkedFlows flows;
 };
 
 // Of all ranks. ResourceExhausted if they would take more than 4 GiB.

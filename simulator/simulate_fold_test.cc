@@ -115,6 +115,96 @@ TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
   }
 }
 
+// 4 stages x 8 replicas x 4, with the two innermost axes in the order given: transfers between stages, gradients summed
+// over replicas, and a sum over x in every step.
+Program TrainingProgram(const std::vector<std::string>& axes) {
+  Program program = GPipeProgram(/*ranks=*/4, /*microbatches=*/3, /*bytes=*/5'000'000);
+  program.mutable_precision()->set_compute(BF16);
+  program.mutable_mesh()->clear_axes();
+  for (const std::string& name : axes) {
+    MeshAxis* axis = program.mutable_mesh()->add_axes();
+    axis->set_name(name);
+    axis->set_size(name == "data" ? 8 : 4);
+  }
+  for (Segment& segment : *program.mutable_segments()) {
+    Work& work = *segment.mutable_steps(0)->mutable_work();
+    work.set_dtype(BF16);
+    work.set_flops(3'000'000'000);
+    segment.add_values()->set_dtype(BF16);
+    segment.mutable_values(0)->add_shape(1'000'003);
+    Step& sum = *segment.add_steps();
+    sum.set_stream(COLLECTIVE);
+    sum.set_kernel(GROUP_ALL_REDUCE);
+    sum.add_inputs(0);
+    sum.add_outputs(0);
+    sum.mutable_collective()->mutable_group()->add_axes()->set_axis("x");
+    sum.mutable_collective()->set_purpose(TENSOR);
+    sum.mutable_collective()->set_algorithm("ring");
+  }
+  for (Template& t : *program.mutable_templates()) {
+    Action& action = *t.add_body();
+    action.set_id(1000);
+    action.set_kind(ALL_REDUCE);
+    action.add_deps()->set_action(t.body(t.body_size() - 2).id());
+    action.add_sources(0);
+    action.add_destinations(0);
+    action.mutable_group()->add_axes()->set_axis("data");
+    action.set_purpose(GRADIENT_SYNC);
+    action.set_algorithm("ring");
+  }
+  return program;
+}
+
+// Folding of flows on every fabric, with everything in flight on it: exact where links are shared by many and by unlike
+// things, and worth it where the machine is regular. Nodes hold 4 ranks, 32 nodes in all.
+TEST(SimulateFolded, FlowsOnEveryFabric) {
+  const std::map<std::string, std::string> fabrics = {
+      {"non blocking", ""},
+      {"fat tree", "fabric { kind: FAT_TREE nodes_per_switch: 4 hop_latency_seconds: 3e-7 }"},
+      {"tapered", "fabric { kind: FAT_TREE nodes_per_switch: 8 oversubscription: 3 hop_latency_seconds: 3e-7 }"},
+      {"rails", "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 8 oversubscription: 2 hop_latency_seconds: 3e-7 }"},
+      {"dragonfly", "fabric { kind: DRAGONFLY nodes_per_switch: 8 oversubscription: 4 hop_latency_seconds: 3e-7 }"},
+      {"torus", "fabric { kind: TORUS torus: 8 torus: 4 hop_latency_seconds: 1e-7 }"},
+      {"bridges", "intra_node { kind: PCIE } node_links { devices_per_bridge: 2 bridge { bytes_per_second: 3e10 } }"},
+      {"pairs", "node_links { all_pairs: true }"},
+  };
+  const std::map<std::string, std::string> wears = {
+      {"alike", ""},
+      {"slow interface", "other_interfaces { nodes: 5 interfaces: 0 fraction: 0.5 }"},
+      {"slow device", "other_devices { nodes: 9 devices: 1 speed: 0.8 }"},
+      {"shuffled",
+       "placement { nodes: [30, 2, 17, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 3, 18, 19, 20, 21, 22,"
+       " 23, 24, 25, 26, 27, 28, 29, 0, 31, 1] }"},
+  };
+  for (const auto& axes :
+       {std::vector<std::string>{"x", "data", "pipe"}, {"x", "pipe", "data"}, {"data", "x", "pipe"}}) {
+    const Program program = TrainingProgram(axes);
+    for (const auto& [fabric, fabric_text] : fabrics) {
+      for (const auto& [wear, wear_text] : wears) {
+        SCOPED_TRACE(testing::Message() << axes[0] << " innermost, then " << axes[1] << "; " << fabric << ", " << wear);
+        Cluster cluster = BaseCluster();
+        cluster.set_nodes(32);
+        ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(fabric_text + "\n" + wear_text, &cluster));
+        SimulateOptions options = {.network = "flow", .trace = true};
+        const auto with = Simulate(program, cluster, options);
+        ASSERT_TRUE(with.ok()) << with.status();
+        options.fold = false;
+        const auto without = Simulate(program, cluster, options);
+        ASSERT_TRUE(without.ok()) << without.status();
+        SimulationReport one = with->report, other = without->report;
+        EXPECT_EQ(other.simulated_ranks(), other.ranks());
+        if (wear == "alike") {
+          EXPECT_LE(one.simulated_ranks(), one.ranks() / 2);
+        }
+        one.clear_simulated_ranks();
+        other.clear_simulated_ranks();
+        EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(one, other));
+        EXPECT_EQ(with->trace->SerializeAsString(), without->trace->SerializeAsString());
+      }
+    }
+  }
+}
+
 // One slow device of many makes its step slower by what its own steps take longer.
 TEST(SimulateFolded, ASlowDeviceHoldsItsPipelineUp) {
   const Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/2, /*bytes=*/100);
