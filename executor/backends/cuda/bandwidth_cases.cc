@@ -1,23 +1,28 @@
 #include "executor/backends/cuda/bandwidth_cases.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace weft::cuda {
 namespace {
 
+using Operands = std::vector<BandwidthOperand>;
+
 int64_t BytesOfType(DType dtype) {
   return dtype == FP64 ? 8 : dtype == EXACT192 ? 24 : dtype == UINT8 ? 1 : dtype == BF16 || dtype == FP16 ? 2 : 4;
 }
 
+// Operands that many cases share: of activations of rows x columns.
 class Maker {
  public:
-  // Of an activation's type in the name.
-  BandwidthCase& Add(Kernel kernel, DType dtype, std::vector<BandwidthOperand> in, std::vector<BandwidthOperand> out) {
+  Maker(int64_t of_rows, int64_t of_columns) : rows(of_rows), columns(of_columns) {}
+
+  // `detail` is the activation's type, and what else tells cases of a kernel apart.
+  BandwidthCase& Add(Kernel kernel, const std::string& detail, Operands in, Operands out) {
     BandwidthCase c;
-    c.name = absl::StrCat(Kernel_Name(kernel), " ", absl::AsciiStrToLower(DType_Name(dtype)));
+    c.name = absl::StrCat(Kernel_Name(kernel), " ", detail);
     c.step.set_name(c.name);
     c.step.set_kernel(kernel);
     c.in = std::move(in);
@@ -26,8 +31,168 @@ class Maker {
     cases.push_back(std::move(c));
     return cases.back();
   }
+  BandwidthCase& Add(Kernel kernel, Operands in, Operands out) {
+    return Add(kernel, "bf16", std::move(in), std::move(out));
+  }
+  // Adds to output 0, which is read too.
+  BandwidthCase& Accumulate(Kernel kernel, const std::string& detail, Operands in, Operands out) {
+    BandwidthCase& c = Add(kernel, detail, std::move(in), std::move(out));
+    c.step.set_accumulate(true);
+    c.other_bytes = c.out[0].Bytes();
+    return c;
+  }
+  static StepAttributes& Of(BandwidthCase& c) { return *c.step.mutable_attributes(); }
+
+  BandwidthOperand All(DType dtype) const { return {dtype, {rows, columns}}; }
+  BandwidthOperand Row(DType dtype) const { return {dtype, {columns}}; }
+  BandwidthOperand PerRow(int64_t numbers = 1) const {
+    return numbers == 1 ? BandwidthOperand{FP32, {rows}} : BandwidthOperand{FP32, {rows, numbers}};
+  }
+
+  int64_t rows, columns;
   std::vector<BandwidthCase> cases;
 };
+
+void AddNorms(Maker& make, DType dtype, const std::string& detail) {
+  const BandwidthOperand x = make.All(dtype), w = make.Row(dtype), s = make.PerRow(), gradient = make.Row(FP32);
+  make.Of(make.Add(LAYER_NORM, detail, {x, w, w}, {x, s, s})).set_epsilon(1e-5);
+  make.Of(make.Add(RMS_NORM, detail, {x, w}, {x, s})).set_epsilon(1e-5);
+  // Gradients of a residual stream.
+  make.Accumulate(LAYER_NORM_BACKWARD, detail, {x, x, w, s, s}, {x});
+  make.Accumulate(RMS_NORM_BACKWARD, detail, {x, x, w, s}, {x});
+  make.Add(LAYER_NORM_BACKWARD_WEIGHT, detail, {x, x, s, s}, {gradient, gradient});
+  make.Add(RMS_NORM_BACKWARD_WEIGHT, detail, {x, x, s}, {gradient});
+}
+
+// Of columns that are split over ranks: these are one of two parts.
+void AddSplitNorms(Maker& make) {
+  const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), pairs = make.PerRow(2);
+  make.Add(NORM_PARTIAL, {x}, {pairs});
+  make.Add(NORM_APPLY, {x, w, w, s, s}, {x});
+  make.Add(NORM_BACKWARD_PARTIAL, {x, x, w, s, s}, {pairs});
+  make.Of(make.Accumulate(NORM_BACKWARD_APPLY, "bf16", {x, x, w, s, s, pairs}, {x}))
+      .set_whole_columns(2 * make.columns);
+}
+
+void AddElementwise(Maker& make) {
+  const BandwidthOperand x = make.All(BF16), single = make.All(FP32), w = make.Row(BF16);
+  make.Add(SWIGLU, {x, x}, {x});
+  make.Add(SWIGLU_BACKWARD, {x, x, x}, {x, x});
+  for (const bool tanh : {true, false}) {
+    const std::string detail = tanh ? "bf16 tanh" : "bf16";
+    make.Of(make.Add(GELU, detail, {x}, {x})).set_tanh_approximation(tanh);
+    make.Of(make.Add(GELU_BACKWARD, detail, {x, x}, {x})).set_tanh_approximation(tanh);
+  }
+  make.Add(SILU, {x}, {x});
+  make.Add(SILU_BACKWARD, {x, x}, {x});
+  make.Add(ADD, {x, x}, {x});
+  make.Add(ADD, "fp32", {single, single}, {single});
+  make.Add(BIAS_ADD, {x, w}, {x});
+  make.Accumulate(BIAS_GRADIENT, "bf16", {x}, {make.Row(FP32)});
+  make.Add(CAST, "fp32 to bf16", {single}, {x});
+  make.Add(CAST, "bf16 to fp32", {x}, {single});
+  make.Add(FILL, "fp32", {}, {single});
+  make.Add(SCALE, "fp32", {{FP64, {2}}, single}, {single}).in_place[0] = 1;
+  // A mask of bytes.
+  const BandwidthOperand mask = make.All(UINT8);
+  make.Add(DROPOUT, {x}, {x});
+  make.Add(DROPOUT_MASK, {x}, {x, mask});
+  make.Add(DROPOUT_BY_MASK, {x, mask}, {x});
+  for (size_t i = make.cases.size() - 3; i < make.cases.size(); ++i) {
+    make.Of(make.cases[i]).set_dropout(0.1);
+    make.Of(make.cases[i]).set_sequence(256);
+  }
+  BandwidthCase& rope = make.Add(ROPE, {x}, {x});
+  make.Of(rope).set_sequence(256);
+  make.Of(rope).set_head_size(128);
+  make.Of(rope).set_base(10000);
+  make.Of(rope).set_magnitude(1);
+  // One head, whose sequence is as long as there are columns.
+  make.Of(make.Add(ATTENTION_SOFTMAX, {x}, {x})).set_heads(1);
+  make.Of(make.cases.back()).set_sequence(make.columns);
+  make.Of(make.Add(ATTENTION_SOFTMAX_BACKWARD, {x, x}, {x})).set_heads(1);
+  make.Of(make.cases.back()).set_sequence(make.columns);
+}
+
+void AddTokens(Maker& make, int64_t vocabulary) {
+  const BandwidthOperand x = make.All(BF16), tokens = {INT32, {make.rows}, vocabulary};
+  const BandwidthOperand table = {BF16, {vocabulary, make.columns}}, gradient = {FP32, {vocabulary, make.columns}};
+  // Only the rows that are named are read of a table, and changed of its gradient: all of them are different.
+  const int64_t unnamed = vocabulary - std::min(make.rows, vocabulary);
+  make.Add(EMBEDDING, {tokens, table}, {x}).other_bytes = -unnamed * make.columns * 2;
+  make.Accumulate(EMBEDDING_BACKWARD, "bf16", {tokens, x}, {gradient}).other_bytes -= 2 * unnamed * make.columns * 4;
+  make.Add(EMBEDDING_BACKWARD, "bf16, the first", {tokens, x}, {gradient});
+  const BandwidthOperand positions = {BF16, {256, make.columns}};
+  make.Of(make.Add(POSITION_EMBEDDING, {positions}, {x})).set_sequence(256);
+  make.Of(make.Accumulate(POSITION_EMBEDDING_BACKWARD, "bf16", {x}, {{FP32, {256, make.columns}}})).set_sequence(256);
+  // As many logits as activations, about.
+  const int64_t rows = make.rows * make.columns / vocabulary + 1;
+  const BandwidthOperand logits = {BF16, {rows, vocabulary}}, targets = {INT32, {rows}, vocabulary};
+  const BandwidthOperand lse = {FP32, {rows}};
+  const size_t first = make.cases.size();
+  make.Add(CROSS_ENTROPY, {logits, targets}, {lse, {FP64, {1}}});
+  make.Add(CROSS_ENTROPY_PARTIAL, {logits, targets}, {{FP32, {rows, 2}}});
+  make.Add(CROSS_ENTROPY_BACKWARD, {logits, lse, targets}, {logits}).in_place[0] = 0;
+  for (size_t i = first; i < make.cases.size(); ++i) {
+    make.Of(make.cases[i]).set_vocabulary(vocabulary);
+    make.Of(make.cases[i]).set_loss_weight(1);
+  }
+}
+
+// Samples of 16 x 16 positions.
+void AddImages(Maker& make) {
+  constexpr int64_t kSide = 16, kSequence = kSide * kSide, kGroups = 16;
+  const BandwidthOperand x = make.All(BF16), w = make.Row(BF16);
+  const int64_t samples = make.rows / kSequence;
+  const BandwidthOperand e = {BF16, {samples, make.columns}}, two = {BF16, {samples, 2 * make.columns}};
+  const size_t first = make.cases.size();
+  make.Add(ADD_PER_SAMPLE, {x, e}, {x});
+  make.Add(SUM_PER_SAMPLE, {x}, {e});
+  make.Add(SCALE_SHIFT, {x, two}, {x});
+  make.Add(SCALE_SHIFT_BACKWARD, {x, two}, {x}).other_bytes = -e.Bytes();
+  make.Add(SCALE_SHIFT_BACKWARD_SAMPLE, {x, x}, {two});
+  make.Add(SQUARED_ERROR, {x, x}, {{FP64, {1}}});
+  make.Add(SQUARED_ERROR_BACKWARD, {x, x}, {x});
+  // As many elements, of 128 channels.
+  constexpr int64_t kChannels = 128;
+  const BandwidthOperand image = {BF16, {x.Elements() / kChannels, kChannels}}, of_channel = {BF16, {kChannels}};
+  const BandwidthOperand s = {FP32, {x.Elements() / kChannels / kSequence, kGroups}}, gradient = {FP32, {kChannels}};
+  make.Of(make.Add(GROUP_NORM, {image, of_channel, of_channel}, {image, s, s})).set_epsilon(1e-5);
+  make.Add(GROUP_NORM_BACKWARD, {image, image, of_channel, s, s}, {image});
+  make.Add(GROUP_NORM_BACKWARD_WEIGHT, {image, image, s, s}, {gradient, gradient});
+  for (size_t i = first; i < make.cases.size(); ++i) {
+    make.Of(make.cases[i]).set_sequence(kSequence);
+    make.Of(make.cases[i]).set_groups(kGroups);
+    make.Of(make.cases[i]).set_loss_weight(1);
+  }
+  const BandwidthOperand half = {BF16, {make.rows, make.columns / 2}}, small = {BF16, {make.rows / 4, make.columns}};
+  make.Add(CONCAT_COLUMNS, {half, half}, {x});
+  make.Add(SLICE_COLUMNS, {x}, {half}).other_bytes = -half.Bytes();
+  for (const bool backward : {false, true}) {
+    BandwidthCase& c = backward ? make.Add(UPSAMPLE_BACKWARD, {x}, {small}) : make.Add(UPSAMPLE, {small}, {x});
+    make.Of(c).set_height(kSide / 2);
+    make.Of(c).set_width(kSide / 2);
+  }
+}
+
+void AddOptimizer(Maker& make) {
+  const BandwidthOperand x = make.All(BF16), single = make.All(FP32), exact = make.All(EXACT192);
+  BandwidthCase& adamw = make.Add(ADAMW, "fp32", {x, single, single, single}, {single, single, single, x});
+  make.Of(adamw).set_beta1(0.9);
+  make.Of(adamw).set_beta2(0.95);
+  make.Of(adamw).set_epsilon(1e-8);
+  adamw.in_place = {1, 2, 3, -1};
+  adamw.context.learning_rate = 1e-3;
+  BandwidthCase& sgd = make.Add(SGD_STEP, "fp32", {x, single, single}, {single, single, x});
+  make.Of(sgd).set_momentum(0.9);
+  sgd.in_place = {1, 2, -1};
+  sgd.context.learning_rate = 1e-3;
+  make.Add(SQUARED_NORM, "fp32", {single}, {{FP64, {1}}});
+  make.Add(EXACT_ACCUMULATE, {x}, {exact}).other_bytes = exact.Bytes();
+  make.Add(EXACT_ROUND, {exact}, {x});
+  make.Add(ADD, "exact192", {exact, exact}, {exact}).in_place[0] = 0;
+  make.Add(FILL, "exact192", {}, {exact});
+}
 
 }  // namespace
 
@@ -40,74 +205,27 @@ int64_t BandwidthOperand::Elements() const {
 int64_t BandwidthOperand::Bytes() const { return Elements() * BytesOfType(dtype); }
 
 int64_t BandwidthCase::Bytes() const {
-  int64_t bytes = step.accumulate() ? out[0].Bytes() : 0;
-  // Only the rows that are asked for are read of a table.
-  for (size_t i = 0; i < in.size(); ++i) {
-    bytes += step.kernel() == EMBEDDING && i == 1 ? out[0].Bytes() : in[i].Bytes();
-  }
+  int64_t bytes = other_bytes;
+  for (const BandwidthOperand& operand : in) bytes += operand.Bytes();
   for (const BandwidthOperand& operand : out) bytes += operand.Bytes();
   return bytes;
 }
 
 std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary) {
-  Maker make;
-  const BandwidthOperand x = {BF16, {rows, columns}}, gamma = {BF16, {columns}}, per_row = {FP32, {rows}};
-  const BandwidthOperand master = {FP32, {rows, columns}}, small_gradient = {FP32, {columns}};
-  make.Add(LAYER_NORM, BF16, {x, gamma, gamma}, {x, per_row, per_row}).step.mutable_attributes()->set_epsilon(1e-5);
-  make.Add(LAYER_NORM_BACKWARD, BF16, {x, x, gamma, per_row, per_row}, {x}).step.set_accumulate(true);
-  make.Add(LAYER_NORM_BACKWARD_WEIGHT, BF16, {x, x, per_row, per_row}, {small_gradient, small_gradient});
-  make.Add(RMS_NORM, BF16, {x, gamma}, {x, per_row}).step.mutable_attributes()->set_epsilon(1e-5);
-  make.Add(RMS_NORM_BACKWARD, BF16, {x, x, gamma, per_row}, {x}).step.set_accumulate(true);
-  make.Add(RMS_NORM_BACKWARD_WEIGHT, BF16, {x, x, per_row}, {small_gradient});
-  {
-    BandwidthCase& c = make.Add(ROPE, BF16, {x}, {x});
-    c.step.mutable_attributes()->set_sequence(256);
-    c.step.mutable_attributes()->set_head_size(128);
-    c.step.mutable_attributes()->set_base(10000);
-    c.step.mutable_attributes()->set_magnitude(1);
+  Maker make(rows, columns);
+  AddNorms(make, BF16, "bf16");
+  AddNorms(make, FP32, "fp32");
+  AddSplitNorms(make);
+  AddElementwise(make);
+  AddTokens(make, vocabulary);
+  AddImages(make);
+  AddOptimizer(make);
+  // Rows of which a warp has one, and rows that fill a block's registers.
+  for (const int64_t other : {columns / 4, 4 * columns}) {
+    Maker more(rows * columns / other, other);
+    AddNorms(more, BF16, absl::StrCat("bf16 of ", other));
+    for (BandwidthCase& c : more.cases) make.cases.push_back(std::move(c));
   }
-  make.Add(SWIGLU, BF16, {x, x}, {x});
-  make.Add(SWIGLU_BACKWARD, BF16, {x, x, x}, {x, x});
-  make.Add(GELU, BF16, {x}, {x}).step.mutable_attributes()->set_tanh_approximation(true);
-  make.Add(GELU_BACKWARD, BF16, {x, x}, {x}).step.mutable_attributes()->set_tanh_approximation(true);
-  make.Add(SILU, BF16, {x}, {x});
-  make.Add(ADD, BF16, {x, x}, {x});
-  make.Add(BIAS_ADD, BF16, {x, gamma}, {x});
-  make.Add(BIAS_GRADIENT, BF16, {x}, {small_gradient}).step.set_accumulate(true);
-  make.Add(CAST, FP32, {master}, {x});
-  make.Add(FILL, FP32, {}, {master});
-  make.Add(SCALE, FP32, {{FP64, {2}}, master}, {master}).in_place[0] = 1;
-  {
-    BandwidthCase& c = make.Add(DROPOUT, BF16, {x}, {x});
-    c.step.mutable_attributes()->set_dropout(0.1);
-    c.step.mutable_attributes()->set_sequence(256);
-  }
-  const BandwidthOperand tokens = {INT32, {rows}, vocabulary}, table = {BF16, {vocabulary, columns}};
-  make.Add(EMBEDDING, BF16, {tokens, table}, {x});
-  make.Add(EMBEDDING_BACKWARD, BF16, {tokens, x}, {{FP32, {vocabulary, columns}}}).step.set_accumulate(true);
-  {
-    // As many logits as activations, about.
-    const int64_t logit_rows = rows * columns / vocabulary + 1;
-    const BandwidthOperand logits = {BF16, {logit_rows, vocabulary}}, targets = {INT32, {logit_rows}, vocabulary};
-    const BandwidthOperand lse = {FP32, {logit_rows}};
-    BandwidthCase& forward = make.Add(CROSS_ENTROPY, BF16, {logits, targets}, {lse, {FP64, {1}}});
-    forward.step.mutable_attributes()->set_vocabulary(vocabulary);
-    forward.step.mutable_attributes()->set_loss_weight(1);
-    BandwidthCase& backward = make.Add(CROSS_ENTROPY_BACKWARD, BF16, {logits, lse, targets}, {logits});
-    backward.step.mutable_attributes()->set_vocabulary(vocabulary);
-    backward.step.mutable_attributes()->set_loss_weight(1);
-    backward.in_place[0] = 0;
-  }
-  {
-    BandwidthCase& c = make.Add(ADAMW, FP32, {x, master, master, master}, {master, master, master, x});
-    c.step.mutable_attributes()->set_beta1(0.9);
-    c.step.mutable_attributes()->set_beta2(0.95);
-    c.step.mutable_attributes()->set_epsilon(1e-8);
-    c.in_place = {1, 2, 3, -1};
-    c.context.learning_rate = 1e-3;
-  }
-  make.Add(SQUARED_NORM, FP32, {master}, {{FP64, {1}}});
-  make.Add(EXACT_ACCUMULATE, BF16, {x}, {{EXACT192, {rows, columns}}});
   return std::move(make.cases);
 }
 

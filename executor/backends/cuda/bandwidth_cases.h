@@ -15,7 +15,7 @@ namespace weft::cuda {
 struct BandwidthOperand {
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
-  // Of INT32: values are below it; else all are 1.
+  // Of INT32: values are below it, and all different if there are so many; else all are 1.
   int64_t below = 0;
 
   int64_t Elements() const;
@@ -23,15 +23,17 @@ struct BandwidthOperand {
 };
 
 struct BandwidthCase {
-  // Kernel and types, e.g. "RMS_NORM bf16".
+  // Kernel and types, e.g. "RMS_NORM bf16 of 1024": columns.
   std::string name;
   Step step;
   std::vector<BandwidthOperand> in, out;
   // Output i is input `in_place[i]`, -1: it is not.
   std::vector<int> in_place;
   StepContext context;
+  // Of operands that are read and written; less those of which only a part is.
+  int64_t other_bytes = 0;
 
-  // Read and written, each operand once; one that is added to counts twice.
+  // That must be read and written: each operand once, and `other_bytes`.
   int64_t Bytes() const;
 };
 

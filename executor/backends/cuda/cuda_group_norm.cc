@@ -1,5 +1,6 @@
 // GROUP_NORM and its backwards.
 #include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/group_norm.h"
 #include "proto/status.h"
 
@@ -53,16 +54,22 @@ absl::Status GroupNormBackward(const Call& call) {
 
 absl::Status GroupNormBackwardWeight(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 4, 2, 0b111111));
-  GroupNormWeight args;
-  WEFT_ASSIGN_OR_RETURN(args.shape, ShapeOf(call, call.in[1]));
-  args.dy = ArrayOf(call.in[0]);
-  args.x = ArrayOf(call.in[1]);
-  args.mean = ArrayOf(call.in[2]);
-  args.rstd = ArrayOf(call.in[3]);
-  args.dgamma = ArrayOf(call.out[0]);
-  args.dbeta = ArrayOf(call.out[1]);
-  WEFT_ASSIGN_OR_RETURN(args.scratch, call.Scratch(args.ScratchBytes()));
-  return call.Launch(args);
+  WEFT_ASSIGN_OR_RETURN(const GroupNormShape shape, ShapeOf(call, call.in[1]));
+  ColumnSums sums;
+  sums.dy = ArrayOf(call.in[0]);
+  sums.x = ArrayOf(call.in[1]);
+  sums.mean = ArrayOf(call.in[2]);
+  sums.rstd = ArrayOf(call.in[3]);
+  sums.products = ArrayOf(call.out[0]);
+  sums.plain = ArrayOf(call.out[1]);
+  sums.rows = shape.samples * shape.rows;
+  sums.columns = shape.columns;
+  sums.rows_of_statistic = shape.rows;
+  sums.groups = shape.groups;
+  sums.accumulate = shape.accumulate;
+  sums.in_double = shape.in_double;
+  WEFT_ASSIGN_OR_RETURN(sums.scratch, call.Scratch(sums.ScratchBytes()));
+  return call.Launch(sums);
 }
 
 }  // namespace weft::cuda

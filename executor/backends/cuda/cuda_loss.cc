@@ -25,6 +25,11 @@ absl::Status CheckRows(const Call& call, const TensorView& view, int64_t rows, c
   return call.Error(what, " have ", Elements(view), " elements for ", rows, " rows");
 }
 
+absl::StatusOr<double*> LossesOfRows(const Call& call, int64_t rows) {
+  WEFT_ASSIGN_OR_RETURN(void* const scratch, call.Scratch(rows * static_cast<int64_t>(sizeof(double))));
+  return static_cast<double*>(scratch);
+}
+
 absl::StatusOr<Logits> LogitsOf(const Call& call, const TensorView& values, const TensorView& targets, bool in_double) {
   Logits logits;
   logits.values = ArrayOf(values);
@@ -48,6 +53,7 @@ absl::Status CrossEntropy(const Call& call) {
   WEFT_ASSIGN_OR_RETURN(args.loss, LossOf(call));
   args.weight = call.attributes().loss_weight();
   args.lse = ArrayOf(call.out[0]);
+  WEFT_ASSIGN_OR_RETURN(args.of_rows, LossesOfRows(call, args.logits.rows));
   return call.Launch(args);
 }
 
@@ -73,6 +79,7 @@ absl::Status CrossEntropyCombine(const Call& call) {
   args.weight = call.attributes().loss_weight();
   args.lse = ArrayOf(call.out[0]);
   WEFT_ASSIGN_OR_RETURN(args.loss, LossOf(call));
+  WEFT_ASSIGN_OR_RETURN(args.of_rows, LossesOfRows(call, args.rows));
   return call.Launch(args);
 }
 

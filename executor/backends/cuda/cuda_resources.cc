@@ -13,6 +13,10 @@ namespace {
 // Of a table that no stream has; -1 is what a device without streams calls its one.
 constexpr int kNoStream = -2;
 
+// Of pieces of the ring of uploads, and its least size.
+constexpr int64_t kAlignment = 256;
+constexpr int64_t kLeastRing = 1 << 16;
+
 int64_t RoundUp(int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
 }  // namespace
@@ -78,43 +82,76 @@ absl::Status KeptTables::Prepare(const std::vector<double>& key, int64_t bytes) 
   return absl::OkStatus();
 }
 
-absl::Status Staging::Fit(Slot& slot, int64_t bytes) {
-  if (slot.event < 0) {
-    WEFT_ASSIGN_OR_RETURN(slot.event, device_->NewEvent(false));
-  }
-  if (slot.bytes >= bytes) return absl::OkStatus();
-  const int64_t wanted = RoundUp(std::max(bytes, least_), 256);
-  WEFT_ASSIGN_OR_RETURN(slot.data, device_->Allocate(HOST, wanted));
-  slot.bytes = wanted;
-  return absl::OkStatus();
+void Staging::Reserve(int64_t bytes) {
+  const int64_t taken = RoundUp(bytes, kAlignment);
+  largest_ = std::max(largest_, taken);
+  total_ += taken;
+  ++uploads_;
 }
 
 absl::Status Staging::Settle() {
-  if (least_ == 0) return absl::OkStatus();
-  for (Slot& slot : slots_) WEFT_RETURN_IF_ERROR(Fit(slot, least_));
+  if (largest_ == 0) return absl::OkStatus();
+  const int64_t usual = kMost * RoundUp(total_ / uploads_, kAlignment);
+  WEFT_RETURN_IF_ERROR(Grow(std::max(2 * largest_, std::min(usual, kRoomy))));
+  while (events_.size() + pieces_.size() < kMost) {
+    WEFT_ASSIGN_OR_RETURN(events_.emplace_back(), device_->NewEvent(false));
+  }
   return absl::OkStatus();
+}
+
+absl::Status Staging::Grow(int64_t least) {
+  if (capacity_ >= least) return absl::OkStatus();
+  // What is on its way from the old ring, which stays allocated, must not be taken for a part of the new one.
+  while (!pieces_.empty()) WEFT_RETURN_IF_ERROR(Retire());
+  WEFT_ASSIGN_OR_RETURN(void* const ring, device_->Allocate(HOST, least));
+  ring_ = static_cast<char*>(ring);
+  capacity_ = least;
+  next_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status Staging::Retire() {
+  // A device whose work waits for a rank that is gone never gets there.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+  while (true) {
+    WEFT_ASSIGN_OR_RETURN(const bool over, device_->Finished(pieces_.front().event));
+    if (over) break;
+    if (std::chrono::steady_clock::now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("the device has not taken the oldest of ", pieces_.size(),
+                                                      " uploads that are on their way within 10 minutes"));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  events_.push_back(pieces_.front().event);
+  pieces_.pop_front();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Staging::NewPieceEvent() {
+  if (events_.empty()) return device_->NewEvent(false);
+  const int event = events_.back();
+  events_.pop_back();
+  return event;
 }
 
 absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) {
   if (bytes == 0) return absl::OkStatus();
-  Slot& slot = slots_[next_];
-  next_ = (next_ + 1) % kSlots;
-  WEFT_RETURN_IF_ERROR(Fit(slot, 0));
-  // A device whose work waits for a rank that is gone never gets there.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
-  while (true) {
-    WEFT_ASSIGN_OR_RETURN(const bool over, device_->Finished(slot.event));
-    if (over) break;
-    if (std::chrono::steady_clock::now() > deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("the device has not taken the bytes of the ", kSlots, " uploads before within 10 minutes"));
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  const int64_t taken = RoundUp(bytes, kAlignment);
+  // Only for uploads that were not reserved: twice as much as before at least, so that this is seldom.
+  if (taken > capacity_) WEFT_RETURN_IF_ERROR(Grow(std::max({2 * taken, 2 * capacity_, kLeastRing})));
+  // To the beginning where the rest of the ring is too short.
+  const int64_t begin = next_ + taken <= capacity_ ? next_ : 0, end = begin + taken;
+  const auto in_the_way = [&](const Piece& piece) { return piece.begin < end && begin < piece.end; };
+  while (static_cast<int>(pieces_.size()) >= kMost || std::any_of(pieces_.begin(), pieces_.end(), in_the_way)) {
+    WEFT_RETURN_IF_ERROR(Retire());
   }
-  WEFT_RETURN_IF_ERROR(Fit(slot, bytes));
-  WEFT_RETURN_IF_ERROR(fill(slot.data));
-  WEFT_RETURN_IF_ERROR(device_->Copy(stream, to, slot.data, bytes));
-  return device_->Record(slot.event, stream);
+  WEFT_RETURN_IF_ERROR(fill(ring_ + begin));
+  WEFT_ASSIGN_OR_RETURN(const int event, NewPieceEvent());
+  // From here on the memory is taken, whatever becomes of the calls.
+  pieces_.push_back({begin, end, event});
+  next_ = end;
+  WEFT_RETURN_IF_ERROR(device_->Copy(stream, to, ring_ + begin, bytes));
+  return device_->Record(event, stream);
 }
 
 }  // namespace weft::cuda

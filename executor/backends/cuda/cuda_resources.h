@@ -3,8 +3,8 @@
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RESOURCES_H_
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -69,32 +69,46 @@ class KeptTables {
   std::vector<Entry> entries_;
 };
 
-// Bytes that the host makes and a stream copies to the device.
+// Bytes that the host makes and a stream copies to the device: through a ring of pinned memory, of which an upload
+// takes as much as it needs.
 class Staging {
  public:
   explicit Staging(ComputeDevice* device) : device_(device) {}
 
   // Calls `fill` with pinned memory of so many bytes, then enqueues their copy to `to`.
   absl::Status Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill);
-  // Uploads are of so many bytes at most.
-  void Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
-  // Allocates what is needed for uploads of as many bytes as were reserved.
+  // There will be an upload of so many bytes, in each repetition of what the program does.
+  void Reserve(int64_t bytes);
+  // Allocates what is needed for those that were reserved.
   absl::Status Settle();
+
+  // Of the ring: twice the largest upload, so that it does not wait for the one before; up to kRoomy as much as all
+  // those that may be on their way at a time, on average, take.
+  int64_t capacity() const { return capacity_; }
 
  private:
   // With more than this on their way the host waits. It can: work waits for work enqueued before only.
-  static constexpr int kSlots = 32;
-  struct Slot {
-    void* data = nullptr;
-    int64_t bytes = 0;
+  static constexpr int kMost = 32;
+  static constexpr int64_t kRoomy = int64_t{16} << 20;
+  // Bytes [begin, end) of the ring, free when the event is over.
+  struct Piece {
+    int64_t begin = 0, end = 0;
     int event = -1;
   };
-  absl::Status Fit(Slot& slot, int64_t bytes);
+
+  // Waits for the oldest upload.
+  absl::Status Retire();
+  absl::Status Grow(int64_t least);
+  absl::StatusOr<int> NewPieceEvent();
 
   ComputeDevice* device_;
-  int64_t least_ = 0;
-  int next_ = 0;
-  std::array<Slot, kSlots> slots_;
+  // Of what was reserved.
+  int64_t largest_ = 0, total_ = 0, uploads_ = 0;
+  char* ring_ = nullptr;
+  int64_t capacity_ = 0, next_ = 0;
+  // On their way, oldest first; and events that no upload has.
+  std::deque<Piece> pieces_;
+  std::vector<int> events_;
 };
 
 }  // namespace weft::cuda

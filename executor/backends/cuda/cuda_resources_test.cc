@@ -1,6 +1,7 @@
 #include "executor/backends/cuda/cuda_resources.h"
 
 #include <cstring>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -133,6 +134,58 @@ TEST(Staging, IsAllocatedBeforehand) {
     EXPECT_EQ(to[999], i);
   }
   EXPECT_EQ(device.allocations(), before);
+}
+
+// A program's largest upload decides for two of it, not for as many as may be on their way.
+TEST(Staging, TakesAsMuchAsIsUploaded) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  CountingDevice device;
+  Staging small(&device), mixed(&device), large(&device);
+  for (int i = 0; i < 3; ++i) small.Reserve(1000);
+  ASSERT_TRUE(small.Settle().ok());
+  EXPECT_EQ(small.capacity(), 32 * 1024);
+  // One of 100 MiB among small ones.
+  mixed.Reserve(100 * kMiB);
+  for (int i = 0; i < 9; ++i) mixed.Reserve(1000);
+  ASSERT_TRUE(mixed.Settle().ok());
+  EXPECT_EQ(mixed.capacity(), 200 * kMiB);
+  for (int i = 0; i < 2; ++i) large.Reserve(3 * kMiB);
+  ASSERT_TRUE(large.Settle().ok());
+  EXPECT_EQ(large.capacity(), 16 * kMiB);
+}
+
+// Sizes in any order, some larger than the ring is at first, to a device that takes its time.
+TEST(Staging, PiecesOfTheRingDoNotOverlap) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    DeferredDevice device(seed);
+    Staging staging(&device);
+    for (const int64_t reserved : {500, 3000}) staging.Reserve(reserved);
+    ASSERT_TRUE(staging.Settle().ok());
+    const int streams[] = {device.NewStream(ComputeDevice::Priority::kNormal).value(),
+                           device.NewStream(ComputeDevice::Priority::kNormal).value()};
+    constexpr int kUploads = 100;
+    constexpr int64_t kLargest = 100000;
+    auto* memory = static_cast<char*>(device.Allocate(DEVICE, kUploads * kLargest).value());
+    std::vector<int64_t> bytes(kUploads);
+    for (int i = 0; i < kUploads; ++i) {
+      bytes[i] = 1 + static_cast<int64_t>(random() % (i % 20 == 19 ? kLargest : 4000));
+      ASSERT_TRUE(staging
+                      .Upload(streams[random() % 2], memory + i * kLargest, bytes[i],
+                              [&](void* to) {
+                                std::memset(to, i, bytes[i]);
+                                return absl::OkStatus();
+                              })
+                      .ok());
+    }
+    std::vector<char> got(kUploads * kLargest);
+    ASSERT_TRUE(device.CopyNow(got.data(), memory, kUploads * kLargest).ok());
+    for (int i = 0; i < kUploads; ++i) {
+      const std::vector<char> expected(bytes[i], static_cast<char>(i));
+      ASSERT_EQ(std::memcmp(got.data() + i * kLargest, expected.data(), bytes[i]), 0)
+          << "seed " << seed << ", upload " << i;
+    }
+  }
 }
 
 TEST(Staging, PassesOnWhatGoesWrong) {

@@ -37,9 +37,10 @@ struct Groups {
 Groups DrawGroups(CaseMaker& make, Step& step) {
   Groups g;
   g.samples = make.round == 8 ? 0 : make.Between(1, 3);
-  g.rows = make.round == 3 ? 700 : make.Between(1, 60);
-  g.groups = make.Between(1, 5);
-  g.columns = g.groups * make.Between(1, 12);
+  // Groups of whole eights that a block keeps, and one that is too large.
+  g.rows = make.round == 3 ? 700 : make.round == 6 ? 2100 : make.Between(1, 60);
+  g.groups = make.round == 6 ? 1 : make.Between(1, 5);
+  g.columns = g.groups * (make.round % 3 == 0 ? 8 * make.Between(1, 2) : make.Between(1, 12));
   // One element has no variance: its result would be all rounding errors.
   if (g.rows == 1 && g.columns == g.groups) g.rows = 2;
   step.mutable_attributes()->set_sequence(g.rows);

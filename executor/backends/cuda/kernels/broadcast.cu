@@ -1,51 +1,58 @@
-#include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/broadcast.h"
+#include "executor/backends/cuda/kernels/pieces.h"
 
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kEach = 2;
 
 template <BroadcastOp kOp, typename C, Type S>
 struct MapRows {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kPieceThreads;
+  // Whether e has a number to multiply with, and one to add.
+  static constexpr bool kScales = kOp != BroadcastOp::kAdd, kShifts = kOp != BroadcastOp::kScale;
   Broadcast a;
-  // Eights of a row.
-  int64_t per_row;
+  Pieces pieces;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.rows * per_row) return;
-    const int64_t row = Divide(item, per_row), first = (item - row * per_row) * kBlock;
-    const int64_t count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0;
-    const int64_t group = Divide(row, a.rows_per_row);
-    C x[kBlock], e[kBlock];
-    LoadSome<C, S>(a.x, row * a.columns + first, count, aligned, x);
-    if constexpr (kOp == BroadcastOp::kAdd) {
-      LoadSome<C, S>(a.e, group * a.columns + first, count, aligned, e);
+    const bool aligned = pieces.Aligned();
+    Piece piece[kEach];
+    Eight<C, S> x[kEach], scale[kEach], shift[kEach];
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] += e[i];
-    } else {
-      LoadSome<C, S>(a.e, group * 2 * a.columns + first, count, aligned, e);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] *= C(1) + e[i];
+    for (int i = 0; i < kEach; ++i) {
+      piece[i] = pieces.At(thread, i, kEach);
+      const auto [row, first, count] = piece[i];
+      // Of e, rows of scales and shifts take turns.
+      const int64_t e = Divide(row, a.rows_per_row) * (kScales ? 2 : 1) * a.columns + first;
+      x[i].Ask(a.x, row * a.columns + first, count, aligned);
+      if constexpr (kScales) scale[i].Ask(a.e, e, count, aligned);
+      if constexpr (kShifts) shift[i].Ask(a.e, kScales ? e + a.columns : e, count, aligned);
     }
-    if constexpr (kOp == BroadcastOp::kScaleShift) {
-      LoadSome<C, S>(a.e, (group * 2 + 1) * a.columns + first, count, aligned, e);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] += e[i];
+    for (int i = 0; i < kEach; ++i) {
+      C y[kBlock], e[kBlock];
+      x[i].Get(y);
+      if constexpr (kScales) {
+        scale[i].Get(e);
+#pragma unroll
+        for (int j = 0; j < kBlock; ++j) y[j] *= C(1) + e[j];
+      }
+      if constexpr (kShifts) {
+        shift[i].Get(e);
+#pragma unroll
+        for (int j = 0; j < kBlock; ++j) y[j] += e[j];
+      }
+      StoreEight<C, S>(a.y, piece[i].row * a.columns + piece[i].first, piece[i].count, aligned, y);
     }
-    StoreSome<C, S>(a.y, row * a.columns + first, count, aligned, x);
   }
 };
 
 template <BroadcastOp kOp>
 Outcome LaunchOp(const Broadcast& a, void* stream) {
-  const int64_t per_row = CeilDivide(a.columns, kBlock);
-  return WithTypes(a.in_double, {a.x, a.e, a.y}, [&]<typename C, Type S>() {
-    return LaunchKernel(MapRows<kOp, C, S>{a, per_row}, CeilDivide(a.rows * per_row, kThreads), kThreads, 0, stream);
+  const Pieces pieces = Pieces::Of(a.rows, a.columns);
+  return WithEights(a.in_double, a.columns % kBlock == 0, {a.x, a.e, a.y}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(MapRows<kOp, C, S>{a, pieces}, pieces.Blocks(kEach), kPieceThreads, 0, stream);
   });
 }
 

@@ -1,7 +1,7 @@
-// One pass over memory: a block adds up a chunk of rows of 256 columns, eight warps taking every eighth row; then the
-// warps' sums, and in a second launch the chunks', are added in order.
-#include "executor/backends/cuda/kernels/access.h"
+// One pass over memory: a block adds up a chunk of rows of 256 columns, eight warps taking rows in turns, four at a
+// time; then the warps' sums, and in a second launch the chunks', are added in an order that depends on the shape only.
 #include "executor/backends/cuda/kernels/column_sums.h"
+#include "executor/backends/cuda/kernels/eights.h"
 
 namespace weft::cuda {
 
@@ -10,16 +10,27 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kTile = kWarp * kBlock;
-// Blocks that keep a large GPU busy.
-constexpr int64_t kWantedBlocks = 1056;
+// Rows that a warp asks for together.
+constexpr int kTogether = 4;
+// Several times what a large GPU runs at a time, so that its multiprocessors end at about the same time.
+constexpr int64_t kWantedBlocks = 2112;
 // A chunk has at least so many rows.
-constexpr int64_t kLeastRows = 4 * kWarps;
+constexpr int64_t kLeastRows = 2 * kTogether * kWarps;
 
-template <typename C, Type S>
+// Whether there are sums of dy (x - mean) rstd too, and what has a mean: the row, or groups of its columns.
+enum class Products { kNone, kOfRows, kOfGroups };
+
+template <typename C, Type S, Products kProducts>
 struct SumChunks {
   static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMinBlocks = S == Type::kNone ? 1 : 2;
   ColumnSums a;
   int64_t chunks, tiles;
+
+  WEFT_DEVICE int64_t StatisticOf(int64_t row, int64_t column) const {
+    if constexpr (kProducts != Products::kOfGroups) return row;
+    return Divide(row, a.rows_of_statistic) * a.groups + Divide(column, Divide(a.columns, a.groups));
+  }
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
@@ -31,27 +42,49 @@ struct SumChunks {
     const int64_t column = tile * kTile + thread.lane() * kBlock;
     const int64_t count = a.columns - column;
     const bool aligned = a.columns % kBlock == 0;
-    const bool with_products = a.products.data != nullptr;
     C plain[kBlock] = {}, products[kBlock] = {};
     if (count > 0) {
-#pragma unroll 2
-      for (int64_t row = begin + thread.warp(); row < end; row += kWarps) {
-        C dy[kBlock];
-        LoadSome<C, S>(a.dy, row * a.columns + column, count, aligned, dy);
+      for (int64_t row = begin + thread.warp(); row < end; row += kTogether * kWarps) {
+        Eight<C, S> dy[kTogether], x[kTogether];
+        C mean[kTogether], rstd[kTogether];
 #pragma unroll
-        for (int i = 0; i < kBlock; ++i) plain[i] += dy[i];
-        if (with_products) {
-          C x[kBlock];
-          LoadSome<C, S>(a.x, row * a.columns + column, count, aligned, x);
-          const C mean = a.mean.data == nullptr ? C(0) : Load<C>(a.mean, row);
-          const C rstd = a.rstd.data == nullptr ? C(1) : Load<C>(a.rstd, row);
+        for (int k = 0; k < kTogether; ++k) {
+          const int64_t r = row + k * kWarps, inside = r < end ? count : 0;
+          dy[k].Ask(a.dy, r * a.columns + column, inside, aligned);
+          if constexpr (kProducts != Products::kNone) {
+            x[k].Ask(a.x, r * a.columns + column, inside, aligned);
+            const int64_t s = inside == 0 ? 0 : StatisticOf(r, column);
+            mean[k] = a.mean.data == nullptr ? C(0) : Statistic<C, S>(a.mean, s);
+            rstd[k] = a.rstd.data == nullptr ? C(1) : Statistic<C, S>(a.rstd, s);
+          }
+        }
+        // Rows behind the end are zeros.
 #pragma unroll
-          for (int i = 0; i < kBlock; ++i) products[i] += dy[i] * ((x[i] - mean) * rstd);
+        for (int k = 0; k < kTogether; ++k) {
+          C of_dy[kBlock];
+          dy[k].Get(of_dy);
+#pragma unroll
+          for (int i = 0; i < kBlock; ++i) plain[i] += of_dy[i];
+          if constexpr (kProducts != Products::kNone) {
+            C of_x[kBlock];
+            x[k].Get(of_x);
+#pragma unroll
+            for (int i = 0; i < kBlock; ++i) {
+              if constexpr (kProducts == Products::kOfGroups && S == Type::kNone) {
+                // The eight may be of several groups.
+                if (i >= count || row + k * kWarps >= end) continue;
+                const int64_t s = StatisticOf(row + k * kWarps, column + i);
+                mean[k] = Load<C>(a.mean, s);
+                rstd[k] = Load<C>(a.rstd, s);
+              }
+              products[i] += of_dy[i] * ((of_x[i] - mean[k]) * rstd[k]);
+            }
+          }
         }
       }
     }
     const auto shared = thread.template Shared<C>(0, kWarps * kTile);
-    for (int which = 0; which < 2; ++which) {
+    for (int which = 0; which < (kProducts == Products::kNone ? 1 : 2); ++which) {
       thread.Sync();
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
@@ -72,29 +105,50 @@ struct SumChunks {
   }
 };
 
+// A block has 32 columns of one result: each warp adds up every eighth chunk, eight at a time, then come the warps.
 template <typename C>
 struct AddChunks {
   static constexpr int kMaxThreads = kThreads;
+  static constexpr int kTogether = 8;
   ColumnSums a;
-  int64_t chunks;
+  int64_t chunks, tiles;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.segments * 2 * a.columns) return;
-    const int64_t segment = Divide(item, 2 * a.columns), rest = item - segment * 2 * a.columns;
-    const int64_t which = rest >= a.columns ? 1 : 0, column = rest - which * a.columns;
+    const int64_t result = Divide(thread.block(), tiles), segment = result / 2, which = result % 2;
     const Array& to = which == 0 ? a.plain : a.products;
+    // The same for the whole block.
     if (to.data == nullptr) return;
+    const int64_t column = (thread.block() - result * tiles) * kWarp + thread.lane();
+    const C* const parts = static_cast<const C*>(a.scratch) + (segment * chunks * 2 + which) * a.columns + column;
     C sum = 0;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      sum += static_cast<const C*>(a.scratch)[((segment * chunks + chunk) * 2 + which) * a.columns + column];
+    for (int64_t chunk = thread.warp(); chunk < chunks; chunk += kTogether * kWarps) {
+      C part[kTogether];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const int64_t c = chunk + k * kWarps;
+        part[k] = c < chunks && column < a.columns ? parts[c * 2 * a.columns] : C(0);
+      }
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) sum += part[k];
     }
+    const auto shared = thread.template Shared<C>(0, kThreads);
+    shared[thread.index()] = sum;
+    thread.Sync();
+    if (thread.warp() != 0 || column >= a.columns) return;
+    for (int warp = 1; warp < kWarps; ++warp) sum += shared[warp * kWarp + thread.lane()];
     const int64_t place = segment * a.stride + (which == 0 ? a.plain_offset : a.products_offset) + column;
     if (a.accumulate) sum += Load<C>(to, place);
     Store<C>(to, place, sum);
   }
 };
+
+template <typename C>
+Outcome LaunchAdd(const ColumnSums& sums, int64_t chunks, void* stream) {
+  const int64_t tiles = CeilDivide(sums.columns, kWarp);
+  return LaunchKernel(AddChunks<C>{sums, chunks, tiles}, sums.segments * 2 * tiles, kThreads,
+                      kThreads * static_cast<int64_t>(sizeof(C)), stream);
+}
 
 }  // namespace
 
@@ -106,15 +160,23 @@ int64_t ColumnSums::Chunks() const {
 }
 
 Outcome Launch(const ColumnSums& sums, void* stream) {
-  const int64_t chunks = sums.Chunks(), tiles = CeilDivide(sums.columns, kTile);
-  const Outcome first = WithTypes(sums.in_double, {sums.dy, sums.x}, [&]<typename C, Type S>() {
-    return LaunchKernel(SumChunks<C, S>{sums, chunks, tiles}, tiles * chunks * sums.segments, kThreads,
-                        kWarps * kTile * static_cast<int64_t>(sizeof(C)), stream);
-  });
+  const int64_t chunks = sums.Chunks(), tiles = CeilDivide(sums.columns, kTile),
+                blocks = tiles * chunks * sums.segments;
+  // With groups an eight is of one of them.
+  const bool whole = sums.columns / sums.groups % kBlock == 0;
+  const Outcome first =
+      WithEights(sums.in_double, whole, {sums.dy, sums.x}, {sums.mean, sums.rstd}, [&]<typename C, Type S>() {
+        const auto launch = [&](const auto& kernel) {
+          return LaunchKernel(kernel, blocks, kThreads, kWarps * kTile * int64_t{sizeof(C)}, stream);
+        };
+        if (sums.products.data == nullptr) return launch(SumChunks<C, S, Products::kNone>{sums, chunks, tiles});
+        if (sums.groups == 1 && sums.rows_of_statistic == 1) {
+          return launch(SumChunks<C, S, Products::kOfRows>{sums, chunks, tiles});
+        }
+        return launch(SumChunks<C, S, Products::kOfGroups>{sums, chunks, tiles});
+      });
   if (first != nullptr) return first;
-  const int64_t blocks = CeilDivide(sums.segments * 2 * sums.columns, kThreads);
-  return sums.in_double ? LaunchKernel(AddChunks<double>{sums, chunks}, blocks, kThreads, 0, stream)
-                        : LaunchKernel(AddChunks<float>{sums, chunks}, blocks, kThreads, 0, stream);
+  return sums.in_double ? LaunchAdd<double>(sums, chunks, stream) : LaunchAdd<float>(sums, chunks, stream);
 }
 
 }  // namespace weft::cuda

@@ -12,8 +12,9 @@ namespace weft::cuda {
 // The results of segment s begin at s * stride of their arrays. Null results are not made; x goes with `products`.
 struct ColumnSums {
   Array dy, x;
-  // One for each row.
+  // One for each row; or for so many rows and each of `groups` equal runs of columns, where both are given.
   Array mean, rstd;
+  int64_t rows_of_statistic = 1, groups = 1;
   Array plain, products;
   int64_t plain_offset = 0, products_offset = 0;
   int64_t stride = 0;

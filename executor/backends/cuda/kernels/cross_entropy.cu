@@ -1,9 +1,10 @@
 // One block per row. The forward pass reads the logits once: each thread keeps the largest logit that it has met and
 // the sum of exponentials relative to it (Milakov and Gimelshein 2018, arXiv:1805.02867); pairs are merged in an order
 // that depends on the number of threads alone. The backward pass reads once and writes once, in place if asked to.
-#include "executor/backends/cuda/kernels/access.h"
+// Both ask for a thread's next logits before they use the last. What rows lose is kept for one block to add up.
 #include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/cross_entropy.h"
+#include "executor/backends/cuda/kernels/eights.h"
 
 namespace weft::cuda {
 namespace {
@@ -52,28 +53,46 @@ WEFT_DEVICE void AddBlock(const C (&x)[kBlock], int64_t count, ExpSum<C>& sum) {
 // Log-sum-exp of the row's columns that count, in all threads.
 template <typename C, Type S, typename Thread>
 WEFT_DEVICE C RowLogSumExp(Thread& thread, const Logits& logits, int64_t row) {
-  const int64_t first = row * logits.columns, count = logits.vocabulary;
+  const int64_t first = row * logits.columns, count = logits.vocabulary, step = int64_t{kBlock} * thread.count();
   const bool aligned = logits.columns % kBlock == 0;
   ExpSum<C> sum = {C(-INFINITY), C(0)};
-  for (int64_t i = int64_t{kBlock} * thread.index(); i < count; i += int64_t{kBlock} * thread.count()) {
+  int64_t i = int64_t{kBlock} * thread.index();
+  Eight<C, S> next;
+  next.Ask(logits.values, first + i, count - i, aligned);
+  for (; i < count; i += step) {
     C x[kBlock];
-    LoadSome<C, S>(logits.values, first + i, count - i, aligned, x);
+    next.Get(x);
+    // Columns that do not count are in the eight, but not looked at.
+    next.Ask(logits.values, first + i + step, count - i - step, aligned);
     AddBlock(x, count - i, sum);
   }
   sum = BlockFold(thread, 0, sum, MergeExpSums());
   return sum.most + Log(sum.sum);
 }
 
+// And what the row loses.
 template <typename C, Type S>
 struct LogSumExp {
   static constexpr int kMaxThreads = kThreads;
-  Logits logits;
-  Array lse;
+  LogitsLoss args;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const C result = RowLogSumExp<C, S>(thread, logits, thread.block());
-    if (thread.index() == 0) Store<C>(lse, thread.block(), result);
+    const Logits& logits = args.logits;
+    const int64_t row = thread.block();
+    const C result = RowLogSumExp<C, S>(thread, logits, row);
+    if (thread.index() != 0) return;
+    Store<C>(args.lse, row, result);
+    const int64_t target = logits.targets[row];
+    double loss = 0;
+    if (target >= logits.vocabulary) {
+      loss = static_cast<double>(NAN);
+    } else if (target >= 0) {
+      // As it is stored. Before they are subtracted both are in C: they are close, so the difference is all but exact.
+      loss = static_cast<double>(Load<C>(args.lse, row)) -
+             static_cast<double>(Load<C, S>(logits.values, row * logits.columns + target));
+    }
+    args.of_rows[row] = loss;
   }
 };
 
@@ -95,26 +114,27 @@ struct Partial {
   }
 };
 
-template <typename C>
-struct Loss {
-  static constexpr int kMaxThreads = kThreads;
-  LogitsLoss args;
+// One block.
+struct SumRows {
+  static constexpr int kMaxThreads = 1024;
+  static constexpr int kTogether = 8;
+  const double* of_rows;
+  int64_t rows;
+  double weight;
+  double* loss;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const Logits& logits = args.logits;
     double sum = 0;
-    for (int64_t row = thread.index(); row < logits.rows; row += thread.count()) {
-      const int64_t target = logits.targets[row];
-      if (target < 0) continue;
-      // Before they are subtracted both are in C: they are close, so the difference is all but exact.
-      sum += target >= logits.vocabulary
-                 ? static_cast<double>(NAN)
-                 : static_cast<double>(Load<C>(args.lse, row)) -
-                       static_cast<double>(Load<C>(logits.values, row * logits.columns + target));
+    for (int64_t row = thread.index(); row < rows; row += kTogether * kMaxThreads) {
+      double part[kTogether];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) part[k] = row + k * kMaxThreads < rows ? of_rows[row + k * kMaxThreads] : 0.0;
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) sum += part[k];
     }
     sum = BlockFold(thread, 0, sum, Add());
-    if (thread.index() == 0) *args.loss = args.weight * sum;
+    if (thread.index() == 0) *loss = weight * sum;
   }
 };
 
@@ -131,19 +151,23 @@ struct Backward {
     const int64_t target = logits.targets[row] - logits.column_shift;
     const C weight = static_cast<C>(args.scale == nullptr ? args.weight : args.weight * *args.scale);
     const C shift = counts ? Load<C>(args.lse, row) : C(0);
-    for (int64_t i = int64_t{kBlock} * thread.index(); i < columns; i += int64_t{kBlock} * thread.count()) {
-      C x[kBlock] = {};
-      if (counts) {
-        LoadSome<C, S>(logits.values, first + i, columns - i, aligned, x);
-        // Of the block: columns that count, and the target's place.
-        const int64_t inside = logits.vocabulary - i, hit = target - i;
+    const int64_t step = int64_t{kBlock} * thread.count();
+    int64_t i = int64_t{kBlock} * thread.index();
+    Eight<C, S> next;
+    next.Ask(logits.values, first + i, counts ? columns - i : 0, aligned);
+    for (; i < columns; i += step) {
+      C x[kBlock];
+      next.Get(x);
+      // In place too: these are not written yet, and by this thread alone.
+      next.Ask(logits.values, first + i + step, counts ? columns - i - step : 0, aligned);
+      // Of the eight: columns that count, and the target's place.
+      const int64_t inside = logits.vocabulary - i, hit = target - i;
 #pragma unroll
-        for (int b = 0; b < kBlock; ++b) {
-          const C probability = weight * Exp(x[b] - shift);
-          x[b] = b >= inside ? C(0) : b == hit ? probability - weight : probability;
-        }
+      for (int b = 0; b < kBlock; ++b) {
+        const C probability = weight * Exp(x[b] - shift);
+        x[b] = !counts || b >= inside ? C(0) : b == hit ? probability - weight : probability;
       }
-      StoreSome<C, S>(args.dlogits, first + i, columns - i, aligned, x);
+      StoreEight<C, S>(args.dlogits, first + i, columns - i, aligned, x);
     }
   }
 };
@@ -155,57 +179,65 @@ struct Combine {
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    double total = 0;
-    for (int64_t row = thread.index(); row < p.rows; row += thread.count()) {
-      C most = C(-INFINITY), sum = 0, target = 0;
-      for (int64_t part = 0; part < p.parts; ++part) {
-        const C one = Load<C>(p.pairs, 2 * (part * p.rows + row));
-        most = one > most ? one : most;
-        target += Load<C>(p.pairs, 2 * (part * p.rows + row) + 1);
-      }
-      for (int64_t part = 0; part < p.parts; ++part) {
-        const C one = Load<C>(p.pairs, 2 * (part * p.rows + row));
-        sum += one == C(-INFINITY) ? C(0) : Exp(one - most);
-      }
-      const C combined = most + Log(sum);
-      Store<C>(p.lse, row, combined);
-      if (p.targets[row] >= 0) total += static_cast<double>(combined) - static_cast<double>(target);
+    const int64_t row = thread.block() * thread.count() + thread.index();
+    if (row >= p.rows) return;
+    C most = C(-INFINITY), sum = 0, target = 0;
+    for (int64_t part = 0; part < p.parts; ++part) {
+      const C one = Load<C>(p.pairs, 2 * (part * p.rows + row));
+      most = one > most ? one : most;
+      target += Load<C>(p.pairs, 2 * (part * p.rows + row) + 1);
     }
-    total = BlockFold(thread, 0, total, Add());
-    if (thread.index() == 0) *p.loss = p.weight * total;
+    for (int64_t part = 0; part < p.parts; ++part) {
+      const C one = Load<C>(p.pairs, 2 * (part * p.rows + row));
+      sum += one == C(-INFINITY) ? C(0) : Exp(one - most);
+    }
+    const C combined = most + Log(sum);
+    Store<C>(p.lse, row, combined);
+    p.of_rows[row] = p.targets[row] >= 0 ? static_cast<double>(combined) - static_cast<double>(target) : 0.0;
   }
 };
 
 template <typename V>
 constexpr int64_t kFoldBytes = int64_t{kThreads} * int64_t{sizeof(V)};
 
+Outcome LaunchSum(const double* of_rows, int64_t rows, double weight, double* loss, void* stream) {
+  constexpr int kMost = SumRows::kMaxThreads;
+  return LaunchKernel(SumRows{of_rows, rows, weight, loss}, 1, kMost, kMost * int64_t{sizeof(double)}, stream);
+}
+
 }  // namespace
 
 Outcome Launch(const LogitsLoss& args, void* stream) {
   const Logits& logits = args.logits;
-  const Outcome outcome = WithTypes(logits.in_double, {logits.values}, [&]<typename C, Type S>() {
-    return LaunchKernel(LogSumExp<C, S>{logits, args.lse}, logits.rows, kThreads, kFoldBytes<ExpSum<C>>, stream);
+  const bool whole = logits.columns % kBlock == 0;
+  const Outcome outcome = WithEights(logits.in_double, whole, {logits.values}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(LogSumExp<C, S>{args}, logits.rows, kThreads, kFoldBytes<ExpSum<C>>, stream);
   });
   if (outcome != nullptr) return outcome;
-  if (logits.in_double) return LaunchKernel(Loss<double>{args}, 1, kThreads, kFoldBytes<double>, stream);
-  return LaunchKernel(Loss<float>{args}, 1, kThreads, kFoldBytes<double>, stream);
+  return LaunchSum(args.of_rows, logits.rows, args.weight, args.loss, stream);
 }
 
 Outcome Launch(const LogitsPartial& args, void* stream) {
   const Logits& logits = args.logits;
-  return WithTypes(logits.in_double, {logits.values}, [&]<typename C, Type S>() {
+  const bool whole = logits.columns % kBlock == 0;
+  return WithEights(logits.in_double, whole, {logits.values}, {}, [&]<typename C, Type S>() {
     return LaunchKernel(Partial<C, S>{args}, logits.rows, kThreads, kFoldBytes<ExpSum<C>>, stream);
   });
 }
 
 Outcome Launch(const PartialsLoss& args, void* stream) {
-  if (args.in_double) return LaunchKernel(Combine<double>{args}, 1, kThreads, kFoldBytes<double>, stream);
-  return LaunchKernel(Combine<float>{args}, 1, kThreads, kFoldBytes<double>, stream);
+  const int64_t blocks = CeilDivide(args.rows, kThreads);
+  const Outcome outcome = args.in_double ? LaunchKernel(Combine<double>{args}, blocks, kThreads, 0, stream)
+                                         : LaunchKernel(Combine<float>{args}, blocks, kThreads, 0, stream);
+  if (outcome != nullptr) return outcome;
+  return LaunchSum(args.of_rows, args.rows, args.weight, args.loss, stream);
 }
 
 Outcome Launch(const LogitsGradient& args, void* stream) {
-  return WithTypes(args.logits.in_double, {args.logits.values, args.dlogits}, [&]<typename C, Type S>() {
-    return LaunchKernel(Backward<C, S>{args}, args.logits.rows, kThreads, 0, stream);
+  const Logits& logits = args.logits;
+  const bool whole = logits.columns % kBlock == 0;
+  return WithEights(logits.in_double, whole, {logits.values, args.dlogits}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(Backward<C, S>{args}, logits.rows, kThreads, 0, stream);
   });
 }
 

@@ -22,6 +22,8 @@ struct LogitsLoss {
   double weight = 1;
   Array lse;
   double* loss = nullptr;
+  // Scratch of one number per row: what it loses.
+  double* of_rows = nullptr;
 };
 Outcome Launch(const LogitsLoss& args, void* stream);
 
@@ -41,6 +43,8 @@ struct PartialsLoss {
   double weight = 1;
   Array lse;
   double* loss = nullptr;
+  // As of LogitsLoss.
+  double* of_rows = nullptr;
 };
 Outcome Launch(const PartialsLoss& args, void* stream);
 

@@ -28,7 +28,8 @@ class CrossEntropyTest : public testing::Test {
   }
   double Loss() {
     double loss = -1;
-    EXPECT_EQ(Launch(LogitsLoss{given_, 0.5, {lse_.data(), Type::kFp32}, &loss}, nullptr), nullptr);
+    std::vector<double> of_rows(targets_.size());
+    EXPECT_EQ(Launch(LogitsLoss{given_, 0.5, {lse_.data(), Type::kFp32}, &loss, of_rows.data()}, nullptr), nullptr);
     return loss;
   }
   std::vector<float> Gradient() {
@@ -105,6 +106,16 @@ TEST_F(CrossEntropyTest, ATargetBeyondTheVocabularyMakesNaN) {
   EXPECT_TRUE(std::isnan(Loss()));
 }
 
+// More rows than the threads of the block that adds them up, and than these ask for together.
+TEST_F(CrossEntropyTest, EveryRowCountsOnce) {
+  for (const int rows : {1, 1023, 1025, 8193, 9000}) {
+    std::vector<int32_t> targets(rows, 0);
+    targets[rows / 2] = -1;
+    Given(std::vector<float>(2 * rows, 3), targets);
+    EXPECT_NEAR(Loss(), 0.5 * (rows - 1) * std::log(2.0), 1e-4 * rows) << rows;
+  }
+}
+
 // Row 100,000 of 50,304 columns begins at element 5 * 10^9.
 TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kRows = 100002, kColumns = 50304, kRow = 100000;
@@ -119,8 +130,12 @@ TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
   given.columns = given.vocabulary = kColumns;
   given.targets = targets.data<int32_t>();
   const Array lse_array = {lse.data<void>(), Type::kFp32};
-  RunBlock(LogSumExp<float, Type::kBf16>{given, lse_array}, kRow, kRows, kThreads, kFoldBytes<ExpSum<float>>);
+  const SparseMemory of_rows(kRows * 8);
+  ASSERT_TRUE(of_rows.good());
+  const LogitsLoss loss = {given, 1, lse_array, nullptr, of_rows.data<double>()};
+  RunBlock(LogSumExp<float, Type::kBf16>{loss}, kRow, kRows, kThreads, kFoldBytes<ExpSum<float>>);
   EXPECT_NEAR(lse.data<float>()[kRow], std::log(kColumns + 1.0), 1e-5);
+  EXPECT_NEAR(of_rows.data<double>()[kRow], std::log((kColumns + 1) / 2.0), 2e-3);
   const LogitsGradient gradient = {given, lse_array, 1, nullptr, given.values};
   RunBlock(Backward<float, Type::kBf16>{gradient}, kRow, kRows, kThreads, 0);
   EXPECT_NEAR(ToFloat(Bf16{logits.data<uint16_t>()[kRow * kColumns + 17]}), -1, 1e-2);

@@ -1,4 +1,5 @@
 #include "executor/backends/cuda/kernels/diffusion.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
 namespace weft::cuda {
@@ -27,6 +28,7 @@ struct Embed {
 };
 
 // Every block adds up every so-manieth run of the elements.
+template <Type S>
 struct SumParts {
   static constexpr int kMaxThreads = kThreads;
   SquaredError a;
@@ -36,15 +38,26 @@ struct SumParts {
     double sum = 0;
     const int64_t stride = thread.blocks() * kThreads * kBlock;
     for (int64_t first = (thread.block() * kThreads + thread.index()) * kBlock; first < a.elements; first += stride) {
-      const int64_t count = a.elements - first;
-      double p[kBlock], t[kBlock];
-      LoadSome<double>(a.prediction, first, count, true, p);
-      LoadSome<double>(a.target, first, count, true, t);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) sum += (p[i] - t[i]) * (p[i] - t[i]);
+      if (S != Type::kNone && a.elements - first >= kBlock) {
+        AddUp<S>(first, sum);
+      } else {
+        AddUp<Type::kNone>(first, sum);
+      }
     }
     sum = BlockSum(thread, sum);
     if (thread.index() == 0) a.scratch[thread.block()] = sum;
+  }
+
+  template <Type T>
+  WEFT_DEVICE void AddUp(int64_t first, double& sum) const {
+    Eight<double, T> prediction, target;
+    prediction.Ask(a.prediction, first, a.elements - first, true);
+    target.Ask(a.target, first, a.elements - first, true);
+    double p[kBlock], t[kBlock];
+    prediction.Get(p);
+    target.Get(t);
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) sum += (p[i] - t[i]) * (p[i] - t[i]);
   }
 };
 
@@ -69,7 +82,9 @@ Outcome Launch(const TimestepEmbedding& embedding, void* stream) {
 }
 
 Outcome Launch(const SquaredError& error, void* stream) {
-  const Outcome parts = LaunchKernel(SumParts{error}, error.Parts(), kThreads, kBlockSumBytes, stream);
+  const Outcome parts = WithEights(false, true, {error.prediction, error.target}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(SumParts<S>{error}, error.Parts(), kThreads, kBlockSumBytes, stream);
+  });
   if (parts != nullptr) return parts;
   return LaunchKernel(SumAll{error, error.Parts()}, 1, kThreads, kBlockSumBytes, stream);
 }

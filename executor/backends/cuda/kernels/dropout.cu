@@ -1,5 +1,6 @@
 #include "executor/backends/cuda/kernels/dropout.h"
 #include "executor/backends/cuda/kernels/dropout_words.h"
+#include "executor/backends/cuda/kernels/eights.h"
 
 namespace weft::cuda {
 namespace {
@@ -62,6 +63,7 @@ WEFT_DEVICE uint32_t BitsOfBytes(uint32_t bytes) {
 template <typename C, Type S>
 struct Drop {
   static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMinBlocks = 4;
   Dropout a;
 
   template <typename Thread>
@@ -70,10 +72,18 @@ struct Drop {
     const int64_t elements = a.rows * a.columns;
     if (first >= elements) return;
     const int64_t count = Least<int64_t>(kBlock, elements - first);
+    // Elements come while their random words are made.
+    Words words = {};
+    const bool whole = S != Type::kNone && S != Type::kFp32 && count == kBlock;
+    if (whole) words = LoadWords(static_cast<const uint16_t*>(a.x.data) + first);
+    const uint32_t bits = KeptBits(a, first, count);
     const C factor = static_cast<C>(a.key.factor);
     C x[kBlock];
-    LoadSome<C, S>(a.x, first, count, true, x);
-    const uint32_t bits = KeptBits(a, first, count);
+    if (whole) {
+      Eight<C, S == Type::kFp16 ? Type::kFp16 : Type::kBf16>{{words}}.Get(x);
+    } else {
+      LoadSome<C, S>(a.x, first, count, true, x);
+    }
 #pragma unroll
     for (int i = 0; i < kBlock; ++i) x[i] = (bits >> i & 1u) != 0 ? x[i] * factor : C(0);
     StoreSome<C, S>(a.y, first, count, true, x);
@@ -97,15 +107,18 @@ struct ByMask {
     const int64_t first = (thread.block() * thread.count() + thread.index()) * kBlock;
     if (first >= a.elements) return;
     const int64_t count = Least<int64_t>(kBlock, a.elements - first);
-    const C factor = static_cast<C>(a.factor);
-    C x[kBlock];
-    LoadSome<C, S>(a.x, first, count, true, x);
-    uint32_t bits = 0;
+    // The mask first: it is waited for together with the elements.
+    uint32_t low = 0, high = 0, bits = 0;
     if (count == kBlock) {
-      bits = BitsOfBytes(LoadWord(a.mask + first)) | BitsOfBytes(LoadWord(a.mask + first + 4)) << 4;
+      low = LoadWord(a.mask + first);
+      high = LoadWord(a.mask + first + 4);
     } else {
       for (int i = 0; i < count; ++i) bits |= (a.mask[first + i] != 0 ? 1u : 0u) << i;
     }
+    const C factor = static_cast<C>(a.factor);
+    C x[kBlock];
+    LoadSome<C, S>(a.x, first, count, true, x);
+    bits |= BitsOfBytes(low) | BitsOfBytes(high) << 4;
 #pragma unroll
     for (int i = 0; i < kBlock; ++i) x[i] = (bits >> i & 1u) != 0 ? x[i] * factor : C(0);
     StoreSome<C, S>(a.y, first, count, true, x);
@@ -116,14 +129,14 @@ struct ByMask {
 
 Outcome Launch(const Dropout& dropout, void* stream) {
   const int64_t blocks = CeilDivide(CeilDivide(dropout.rows * dropout.columns, kBlock), kThreads);
-  return WithTypes(dropout.in_double, {dropout.x, dropout.y}, [&]<typename C, Type S>() {
+  return WithEights(dropout.in_double, true, {dropout.x, dropout.y}, {}, [&]<typename C, Type S>() {
     return LaunchKernel(Drop<C, S>{dropout}, blocks, kThreads, 0, stream);
   });
 }
 
 Outcome Launch(const DropoutByMask& dropout, void* stream) {
   const int64_t blocks = CeilDivide(CeilDivide(dropout.elements, kBlock), kThreads);
-  return WithTypes(dropout.in_double, {dropout.x, dropout.y}, [&]<typename C, Type S>() {
+  return WithEights(dropout.in_double, true, {dropout.x, dropout.y}, {}, [&]<typename C, Type S>() {
     return LaunchKernel(ByMask<C, S>{dropout}, blocks, kThreads, 0, stream);
   });
 }

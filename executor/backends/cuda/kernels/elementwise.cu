@@ -1,4 +1,4 @@
-#include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
 
 namespace weft::cuda {
@@ -75,41 +75,89 @@ WEFT_OP(kSwigluBackward, 3, 2, {
 })
 #undef WEFT_OP
 
+// A thread takes kEights eights, a block's length apart, and asks for all of them before it computes.
 template <ElementwiseOp kOp, typename C, Type S>
 struct Map {
   static constexpr int kMaxThreads = kThreads;
+  using Operation = Op<kOp>;
+  // So that about two loads of a thread are on their way.
+  static constexpr int kEights = S == Type::kNone || Operation::kIn > 1 ? 1 : 2;
   Elementwise a;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    using Operation = Op<kOp>;
-    const int64_t first = (thread.block() * thread.count() + thread.index()) * kBlock;
-    if (first >= a.elements) return;
-    const int64_t count = a.elements - first;
+    const int64_t first = (thread.block() * kEights * kThreads + thread.index()) * kBlock;
     const C factor = static_cast<C>(a.scale == nullptr ? a.value : a.value * *a.scale);
-    C in[Operation::kIn == 0 ? 1 : Operation::kIn][kBlock] = {};
-    C out[Operation::kOut][kBlock];
-#pragma unroll
-    for (int i = 0; i < Operation::kIn; ++i) LoadSome<C, S>(a.in[i], first, count, true, in[i]);
-#pragma unroll
-    for (int e = 0; e < kBlock; ++e) {
+    if (S == Type::kNone) {
+      if (first < a.elements) Eights(first, factor);
+    } else if (first + (kEights - 1) * kThreads * kBlock + kBlock <= a.elements) {
+      Eights(first, factor);
+    } else {
+      for (int k = 0; k < kEights; ++k) {
+        const int64_t place = first + k * kThreads * kBlock;
+        Singles(place, Least<int64_t>(a.elements, place + kBlock), factor);
+      }
+    }
+  }
+
+  // The end of the array, where there may be less than an eight.
+  WEFT_DEVICE void Singles(int64_t first, int64_t end, C factor) const {
+#pragma unroll 1
+    for (int64_t e = first; e < end; ++e) {
       C x[3] = {}, y[2];
 #pragma unroll
-      for (int i = 0; i < Operation::kIn; ++i) x[i] = in[i][e];
+      for (int i = 0; i < Operation::kIn; ++i) x[i] = Load<C, S>(a.in[i], e);
       Operation::Apply(x, factor, y);
+      if (a.accumulate) y[0] = Load<C, S>(a.out[0], e) + y[0];
 #pragma unroll
-      for (int i = 0; i < Operation::kOut; ++i) out[i][e] = y[i];
+      for (int i = 0; i < Operation::kOut; ++i) Store<C, S>(a.out[i], e, y[i]);
     }
-    WriteSome<C, S>(a.out[0], first, count, true, a.accumulate, out[0]);
-    if constexpr (Operation::kOut > 1) StoreSome<C, S>(a.out[1], first, count, true, out[1]);
+  }
+
+  WEFT_DEVICE void Eights(int64_t first, C factor) const {
+    constexpr int kIn = Operation::kIn == 0 ? 1 : Operation::kIn;
+    Eight<C, S> in[kEights][kIn], old[kEights];
+    const int64_t count = a.elements - first;
+#pragma unroll
+    for (int k = 0; k < kEights; ++k) {
+      const int64_t place = first + k * kThreads * kBlock;
+#pragma unroll
+      for (int i = 0; i < Operation::kIn; ++i) in[k][i].Ask(a.in[i], place, count, true);
+      if (a.accumulate) old[k].Ask(a.out[0], place, count, true);
+    }
+#pragma unroll
+    for (int k = 0; k < kEights; ++k) {
+      C x[kIn][kBlock] = {}, out[Operation::kOut][kBlock];
+#pragma unroll
+      for (int i = 0; i < Operation::kIn; ++i) in[k][i].Get(x[i]);
+#pragma unroll
+      for (int e = 0; e < kBlock; ++e) {
+        C of[3] = {}, y[2];
+#pragma unroll
+        for (int i = 0; i < Operation::kIn; ++i) of[i] = x[i][e];
+        Operation::Apply(of, factor, y);
+#pragma unroll
+        for (int i = 0; i < Operation::kOut; ++i) out[i][e] = y[i];
+      }
+      if (a.accumulate) {
+        C before[kBlock];
+        old[k].Get(before);
+#pragma unroll
+        for (int e = 0; e < kBlock; ++e) out[0][e] = before[e] + out[0][e];
+      }
+      const int64_t place = first + k * kThreads * kBlock;
+      StoreEight<C, S>(a.out[0], place, count, true, out[0]);
+      if constexpr (Operation::kOut > 1) StoreEight<C, S>(a.out[1], place, count, true, out[1]);
+    }
   }
 };
 
 template <ElementwiseOp kOp>
 Outcome LaunchOp(const Elementwise& a, void* stream) {
-  const int64_t blocks = CeilDivide(CeilDivide(a.elements, kBlock), kThreads);
-  return WithTypes(a.in_double, {a.in[0], a.in[1], a.in[2], a.out[0], a.out[1]},
-                   [&]<typename C, Type S>() { return LaunchKernel(Map<kOp, C, S>{a}, blocks, kThreads, 0, stream); });
+  return WithEights(a.in_double, true, {a.in[0], a.in[1], a.in[2], a.out[0], a.out[1]}, {}, [&]<typename C, Type S>() {
+    const int64_t blocks = CeilDivide(a.elements, int64_t{kBlock} * kThreads * Map<kOp, C, S>::kEights);
+    return LaunchKernel(Map<kOp, C, S>{a}, blocks, kThreads, 0, stream);
+  });
 }
 
 }  // namespace

@@ -1,10 +1,17 @@
-#include "executor/backends/cuda/kernels/access.h"
+// The gradient of a table is made without atomic additions of floats: rows of dy are put together by the row of the
+// table that they name, in ascending order, and each row of the table is summed by one warp, or by one block if it is
+// named often.
 #include "executor/backends/cuda/kernels/embedding.h"
+#include "executor/backends/cuda/kernels/pieces.h"
+#include "executor/backends/cuda/kernels/rows.h"
 
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kPieceThreads;
+// Pieces of a thread, and rows that a sum asks for together.
+constexpr int kEach = 2;
+constexpr int kTogether = 4;
 
 WEFT_DEVICE float NotANumber(float) { return FloatOfBits(0x7fc00000u); }
 WEFT_DEVICE double NotANumber(double) { return static_cast<double>(FloatOfBits(0x7fc00000u)); }
@@ -19,56 +26,73 @@ template <typename C, Type S>
 struct Gather {
   static constexpr int kMaxThreads = kThreads;
   Embedding a;
-  int64_t per_row;
+  Pieces pieces;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.rows * per_row) return;
-    const int64_t row = Divide(item, per_row), first = (item - row * per_row) * kBlock;
-    const int64_t count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0;
-    const int64_t from = TableRow(a.tokens[row], a.shift, a.table_rows);
-    C x[kBlock];
-    if (from >= 0) {
-      LoadSome<C, S>(a.table, from * a.columns + first, count, aligned, x);
-    } else {
-      const C value = a.split && a.tokens[row] >= 0 ? C(0) : NotANumber(C(0));
+    const bool aligned = pieces.Aligned();
+    Piece piece[kEach];
+    int32_t token[kEach];
+    Eight<C, S> eight[kEach];
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] = value;
+    for (int i = 0; i < kEach; ++i) {
+      piece[i] = pieces.At(thread, i, kEach);
+      token[i] = a.tokens[piece[i].row];
     }
-    StoreSome<C, S>(a.y, row * a.columns + first, count, aligned, x);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int64_t from = TableRow(token[i], a.shift, a.table_rows);
+      eight[i].Ask(a.table, from * a.columns + piece[i].first, from < 0 ? 0 : piece[i].count, aligned);
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      C x[kBlock];
+      eight[i].Get(x);
+      // Of another rank's part: zeros.
+      const bool wrong = token[i] < 0 || (!a.split && TableRow(token[i], a.shift, a.table_rows) < 0);
+#pragma unroll
+      for (int j = 0; j < kBlock; ++j) x[j] = wrong ? NotANumber(C(0)) : x[j];
+      StoreEight<C, S>(a.y, piece[i].row * a.columns + piece[i].first, piece[i].count, aligned, x);
+    }
   }
 };
 
 // Memory of the backward: how often each row of the table is named, the place of its first name in `order`, how many
-// have been put there, rows of dy by row of the table, and the rows of the table that are named often.
+// have been put there, rows of dy by row of the table, and the rows of the table that are named, seldom and often.
 struct Index {
   int32_t* count;
-  int32_t* begin;
   int32_t* placed;
+  // Names that have a place, rows that are named seldom, and often.
+  int32_t* totals;
+  int32_t* begin;
   int32_t* unsorted;
   int32_t* order;
-  // [0]: how many there are.
+  int32_t* seldom;
   int32_t* often;
 
+  static int64_t MostNamed(int64_t rows, int64_t table_rows) { return rows < table_rows ? rows : table_rows; }
+  static int64_t MostOften(int64_t rows) { return rows / (EmbeddingBackward::kFew + 1); }
   static int64_t Numbers(int64_t rows, int64_t table_rows) {
-    return 3 * table_rows + 2 * rows + 1 + rows / EmbeddingBackward::kFew + 1;
+    return 3 * table_rows + kTotals + 2 * rows + MostNamed(rows, table_rows) + MostOften(rows);
   }
+  static constexpr int kTotals = 3;
+
   static Index In(void* scratch, int64_t rows, int64_t table_rows) {
     auto* p = static_cast<int32_t*>(scratch);
     Index index;
     index.count = p;
     index.placed = p + table_rows;
-    index.often = p + 2 * table_rows;
-    index.begin = index.often + 1 + rows / EmbeddingBackward::kFew + 1;
+    index.totals = p + 2 * table_rows;
+    index.begin = index.totals + kTotals;
     index.unsorted = index.begin + table_rows;
     index.order = index.unsorted + rows;
+    index.seldom = index.order + rows;
+    index.often = index.seldom + MostNamed(rows, table_rows);
     return index;
   }
 };
 
-// count, placed and often[0] become 0.
+// count, placed and totals become 0.
 struct ClearIndex {
   static constexpr int kMaxThreads = kThreads;
   Index index;
@@ -95,38 +119,47 @@ struct CountNames {
   }
 };
 
-// One block: begin = sums of the counts before.
-struct SumCounts {
-  static constexpr int kMaxThreads = 1024;
-  static constexpr int kScanThreads = 1024;
+// Each row of the table that is named gets a run of `order` and a place in a list. Blocks take theirs as they come:
+// what is in a run, and what becomes of a row, does not depend on where it is.
+struct PlaceRows {
+  static constexpr int kMaxThreads = kThreads;
+  static constexpr int64_t kSharedBytes = 4 * (3 * (kThreads / kWarp) + 3);
   EmbeddingBackward a;
   Index index;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const auto sums = thread.template Shared<int32_t>(0, kScanThreads);
-    // Each thread has a run of rows of the table.
-    const int64_t run = Divide(a.table_rows + kScanThreads - 1, kScanThreads);
-    const int64_t first = thread.index() * run, end = Least(a.table_rows, first + run);
-    int32_t own = 0;
-    for (int64_t i = first; i < end; ++i) own += index.count[i];
-    sums[thread.index()] = own;
+    const int64_t row = thread.block() * thread.count() + thread.index();
+    const int32_t names = row < a.table_rows ? index.count[row] : 0;
+    const bool is_often = names > EmbeddingBackward::kFew, is_seldom = names > 0 && !is_often;
+    const auto sums = thread.template Shared<int32_t>(0, 3 * (kThreads / kWarp) + 3);
+    // Of threads before this one: names, seldom and often.
+    int32_t before[3] = {names, is_seldom ? 1 : 0, is_often ? 1 : 0};
+#pragma unroll
+    for (int which = 0; which < 3; ++which) {
+      const int32_t own = before[which], up_to = WarpSumUpTo(thread, own);
+      if (thread.lane() == kWarp - 1) sums[which * thread.warps() + thread.warp()] = up_to;
+      before[which] = up_to - own;
+    }
     thread.Sync();
-    for (int step = 1; step < kScanThreads; step *= 2) {
-      const int32_t before = thread.index() >= step ? sums[thread.index() - step] : 0;
-      thread.Sync();
-      sums[thread.index()] += before;
-      thread.Sync();
-    }
-    int32_t total = sums[thread.index()] - own;
-    for (int64_t i = first; i < end; ++i) {
-      index.begin[i] = total;
-      total += index.count[i];
-      // In any order: each is done by itself.
-      if (index.count[i] > EmbeddingBackward::kFew) {
-        index.often[1 + thread.AtomicAdd(index.often, 1)] = static_cast<int32_t>(i);
+    if (thread.index() < 3) {
+      int32_t sum = 0;
+      for (int warp = 0; warp < thread.warps(); ++warp) {
+        const int32_t own = sums[thread.index() * thread.warps() + warp];
+        sums[thread.index() * thread.warps() + warp] = sum;
+        sum += own;
       }
+      sums[3 * thread.warps() + thread.index()] = thread.AtomicAdd(index.totals + thread.index(), sum);
     }
+    thread.Sync();
+#pragma unroll
+    for (int which = 0; which < 3; ++which) {
+      before[which] += sums[which * thread.warps() + thread.warp()] + sums[3 * thread.warps() + which];
+    }
+    if (names == 0) return;
+    index.begin[row] = before[0];
+    if (is_seldom) index.seldom[before[1]] = static_cast<int32_t>(row);
+    if (is_often) index.often[before[2]] = static_cast<int32_t>(row);
   }
 };
 
@@ -166,7 +199,31 @@ struct SortNames {
   }
 };
 
-// A warp has 256 columns of a row of the table.
+// sum += rows names[0], names[step], ... of dy, in this order.
+template <typename C, Type S>
+WEFT_DEVICE void AddNames(const EmbeddingBackward& a, const int32_t* names, int32_t begin, int32_t end, int step,
+                          int64_t first, int64_t count, C (&sum)[kBlock]) {
+  const bool aligned = a.columns % kBlock == 0;
+  for (int32_t i = begin; i < end; i += kTogether * step) {
+    Eight<C, S> dy[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const bool inside = i + k * step < end;
+      const int64_t row = inside ? names[i + k * step] : 0;
+      dy[k].Ask(a.dy, row * a.columns + first, inside ? count : 0, aligned);
+    }
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      C x[kBlock];
+      dy[k].Get(x);
+#pragma unroll
+      for (int j = 0; j < kBlock; ++j) sum[j] += x[j];
+    }
+  }
+}
+
+// A warp has 256 columns of a row of the table that is named seldom; without `accumulate` of any that is not named
+// often, for the others become 0.
 template <typename C, Type S>
 struct AddFew {
   static constexpr int kMaxThreads = kThreads;
@@ -177,22 +234,16 @@ struct AddFew {
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t item = thread.block() * thread.warps() + thread.warp();
-    const int64_t row = Divide(item, tiles), tile = item - row * tiles;
-    if (row >= a.table_rows) return;
+    const int64_t which = Divide(item, tiles), tile = item - which * tiles;
+    if (which >= (a.accumulate ? index.totals[1] : a.table_rows)) return;
+    const int64_t row = a.accumulate ? index.seldom[which] : which;
     const int32_t names = index.count[row];
-    if (names > EmbeddingBackward::kFew || (names == 0 && a.accumulate)) return;
+    if (names > EmbeddingBackward::kFew) return;
     const int64_t first = (tile * kWarp + thread.lane()) * kBlock, count = a.columns - first;
     if (count <= 0) return;
-    const bool aligned = a.columns % kBlock == 0;
     C sum[kBlock] = {};
-    for (int32_t i = 0; i < names; ++i) {
-      C dy[kBlock];
-      LoadSome<C, S>(a.dy, static_cast<int64_t>(index.order[index.begin[row] + i]) * a.columns + first, count, aligned,
-                     dy);
-#pragma unroll
-      for (int j = 0; j < kBlock; ++j) sum[j] += dy[j];
-    }
-    WriteSome<C>(a.dtable, row * a.columns + first, count, aligned, a.accumulate, sum);
+    if (names > 0) AddNames<C, S>(a, index.order + index.begin[row], 0, names, 1, first, count, sum);
+    WriteSome<C>(a.dtable, row * a.columns + first, count, a.columns % kBlock == 0, a.accumulate, sum);
   }
 };
 
@@ -209,21 +260,12 @@ struct AddOften {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t which = Divide(thread.block(), tiles), tile = thread.block() - which * tiles;
     // The same for the whole block.
-    if (which >= index.often[0]) return;
-    const int64_t row = index.often[1 + which];
-    const int32_t names = index.count[row];
+    if (which >= index.totals[2]) return;
+    const int64_t row = index.often[which];
     const int64_t first = (tile * kWarp + thread.lane()) * kBlock, count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0;
     C sum[kBlock] = {};
     if (count > 0) {
-#pragma unroll 2
-      for (int32_t i = thread.warp(); i < names; i += kWarps) {
-        C dy[kBlock];
-        LoadSome<C, S>(a.dy, static_cast<int64_t>(index.order[index.begin[row] + i]) * a.columns + first, count,
-                       aligned, dy);
-#pragma unroll
-        for (int j = 0; j < kBlock; ++j) sum[j] += dy[j];
-      }
+      AddNames<C, S>(a, index.order + index.begin[row], thread.warp(), index.count[row], kWarps, first, count, sum);
     }
     const auto shared = thread.template Shared<C>(0, kWarps * kWarp * kBlock);
 #pragma unroll
@@ -234,7 +276,7 @@ struct AddOften {
 #pragma unroll
       for (int j = 0; j < kBlock; ++j) sum[j] += shared[(warp * kBlock + j) * kWarp + thread.lane()];
     }
-    WriteSome<C>(a.dtable, row * a.columns + first, count, aligned, a.accumulate, sum);
+    WriteSome<C>(a.dtable, row * a.columns + first, count, a.columns % kBlock == 0, a.accumulate, sum);
   }
 };
 
@@ -242,18 +284,25 @@ template <typename C, Type S>
 struct GatherPositions {
   static constexpr int kMaxThreads = kThreads;
   PositionEmbedding a;
-  int64_t per_row;
+  Pieces pieces;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.rows * per_row) return;
-    const int64_t row = Divide(item, per_row), first = (item - row * per_row) * kBlock;
-    const int64_t count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0;
-    C x[kBlock];
-    LoadSome<C, S>(a.table, Modulo(a.shift + row, a.sequence) * a.columns + first, count, aligned, x);
-    StoreSome<C, S>(a.y, row * a.columns + first, count, aligned, x);
+    const bool aligned = pieces.Aligned();
+    Piece piece[kEach];
+    Eight<C, S> eight[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      piece[i] = pieces.At(thread, i, kEach);
+      const int64_t from = Modulo(a.shift + piece[i].row, a.sequence);
+      eight[i].Ask(a.table, from * a.columns + piece[i].first, piece[i].count, aligned);
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      C x[kBlock];
+      eight[i].Get(x);
+      StoreEight<C, S>(a.y, piece[i].row * a.columns + piece[i].first, piece[i].count, aligned, x);
+    }
   }
 };
 
@@ -261,27 +310,32 @@ template <typename C, Type S>
 struct AddPositions {
   static constexpr int kMaxThreads = kThreads;
   PositionEmbeddingBackward a;
-  int64_t per_row;
+  Pieces pieces;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.table_rows * per_row) return;
-    const int64_t position = Divide(item, per_row), first = (item - position * per_row) * kBlock;
-    const int64_t count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0;
-    if (position >= a.sequence && a.accumulate) return;
+    const auto [position, first, count] = pieces.At(thread, 0, 1);
+    const bool aligned = pieces.Aligned();
+    if (count <= 0 || (position >= a.sequence && a.accumulate)) return;
     C sum[kBlock] = {};
     if (position < a.sequence) {
       // The first row with this position.
       int64_t row = position - Modulo(a.shift, a.sequence);
       if (row < 0) row += a.sequence;
-#pragma unroll 4
-      for (; row < a.rows; row += a.sequence) {
-        C dy[kBlock];
-        LoadSome<C, S>(a.dy, row * a.columns + first, count, aligned, dy);
+      for (; row < a.rows; row += kTogether * a.sequence) {
+        Eight<C, S> dy[kTogether];
 #pragma unroll
-        for (int i = 0; i < kBlock; ++i) sum[i] += dy[i];
+        for (int k = 0; k < kTogether; ++k) {
+          const int64_t r = row + k * a.sequence;
+          dy[k].Ask(a.dy, r * a.columns + first, r < a.rows ? count : 0, aligned);
+        }
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) {
+          C x[kBlock];
+          dy[k].Get(x);
+#pragma unroll
+          for (int j = 0; j < kBlock; ++j) sum[j] += x[j];
+        }
       }
     }
     WriteSome<C>(a.dtable, position * a.columns + first, count, aligned, a.accumulate, sum);
@@ -290,11 +344,10 @@ struct AddPositions {
 
 }  // namespace
 
-Outcome Launch(const Embedding& embedding, void* stream) {
-  const int64_t per_row = CeilDivide(embedding.columns, kBlock);
-  return WithTypes(embedding.in_double, {embedding.table, embedding.y}, [&]<typename C, Type S>() {
-    return LaunchKernel(Gather<C, S>{embedding, per_row}, CeilDivide(embedding.rows * per_row, kThreads), kThreads, 0,
-                        stream);
+Outcome Launch(const Embedding& a, void* stream) {
+  const Pieces pieces = Pieces::Of(a.rows, a.columns);
+  return WithEights(a.in_double, a.columns % kBlock == 0, {a.table, a.y}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(Gather<C, S>{a, pieces}, pieces.Blocks(kEach), kThreads, 0, stream);
   });
 }
 
@@ -303,37 +356,38 @@ int64_t EmbeddingBackward::ScratchBytes() const { return 4 * Index::Numbers(rows
 Outcome Launch(const EmbeddingBackward& a, void* stream) {
   const Index index = Index::In(a.scratch, a.rows, a.table_rows);
   const int64_t tiles = CeilDivide(a.columns, kWarp * kBlock), row_blocks = CeilDivide(a.rows, kThreads);
-  const int64_t cleared = 2 * a.table_rows + 1;
+  const int64_t cleared = 2 * a.table_rows + Index::kTotals;
   Outcome outcome = LaunchKernel(ClearIndex{index, cleared}, CeilDivide(cleared, kThreads), kThreads, 0, stream);
   if (outcome == nullptr) outcome = LaunchKernel(CountNames{a, index}, row_blocks, kThreads, 0, stream);
   if (outcome == nullptr) {
-    outcome = LaunchKernel(SumCounts{a, index}, 1, SumCounts::kScanThreads, 4 * SumCounts::kScanThreads, stream);
+    const int64_t blocks = CeilDivide(a.table_rows, kThreads);
+    outcome = LaunchKernel(PlaceRows{a, index}, blocks, kThreads, PlaceRows::kSharedBytes, stream);
   }
   if (outcome == nullptr) outcome = LaunchKernel(PlaceNames{a, index}, row_blocks, kThreads, 0, stream);
   if (outcome == nullptr) outcome = LaunchKernel(SortNames{a, index}, row_blocks, kThreads, 0, stream);
   if (outcome != nullptr) return outcome;
-  return WithTypes(a.in_double, {a.dy}, [&]<typename C, Type S>() {
-    const Outcome few = LaunchKernel(AddFew<C, S>{a, index, tiles}, CeilDivide(a.table_rows * tiles, kThreads / kWarp),
-                                     kThreads, 0, stream);
+  // Most rows of a large table are not named: with `accumulate` nothing is launched for them.
+  const int64_t touched = a.accumulate ? Index::MostNamed(a.rows, a.table_rows) : a.table_rows;
+  return WithEights(a.in_double, a.columns % kBlock == 0, {a.dy}, {}, [&]<typename C, Type S>() {
+    const Outcome few =
+        LaunchKernel(AddFew<C, S>{a, index, tiles}, CeilDivide(touched * tiles, kThreads / kWarp), kThreads, 0, stream);
     if (few != nullptr) return few;
-    return LaunchKernel(AddOften<C, S>{a, index, tiles}, a.rows / (EmbeddingBackward::kFew + 1) * tiles, kThreads,
+    return LaunchKernel(AddOften<C, S>{a, index, tiles}, Index::MostOften(a.rows) * tiles, kThreads,
                         kThreads * kBlock * static_cast<int64_t>(sizeof(C)), stream);
   });
 }
 
-Outcome Launch(const PositionEmbedding& embedding, void* stream) {
-  const int64_t per_row = CeilDivide(embedding.columns, kBlock);
-  return WithTypes(embedding.in_double, {embedding.table, embedding.y}, [&]<typename C, Type S>() {
-    return LaunchKernel(GatherPositions<C, S>{embedding, per_row}, CeilDivide(embedding.rows * per_row, kThreads),
-                        kThreads, 0, stream);
+Outcome Launch(const PositionEmbedding& a, void* stream) {
+  const Pieces pieces = Pieces::Of(a.rows, a.columns);
+  return WithEights(a.in_double, a.columns % kBlock == 0, {a.table, a.y}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(GatherPositions<C, S>{a, pieces}, pieces.Blocks(kEach), kThreads, 0, stream);
   });
 }
 
-Outcome Launch(const PositionEmbeddingBackward& embedding, void* stream) {
-  const int64_t per_row = CeilDivide(embedding.columns, kBlock);
-  return WithTypes(embedding.in_double, {embedding.dy}, [&]<typename C, Type S>() {
-    return LaunchKernel(AddPositions<C, S>{embedding, per_row}, CeilDivide(embedding.table_rows * per_row, kThreads),
-                        kThreads, 0, stream);
+Outcome Launch(const PositionEmbeddingBackward& a, void* stream) {
+  const Pieces pieces = Pieces::Of(a.table_rows, a.columns);
+  return WithEights(a.in_double, a.columns % kBlock == 0, {a.dy}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(AddPositions<C, S>{a, pieces}, pieces.Blocks(1), kThreads, 0, stream);
   });
 }
 

@@ -1,7 +1,7 @@
-// A block per sample and group; a thread takes up to eight neighbouring channels of a row at a time. Gradients of gamma
-// and beta are summed in pieces of rows first, whose sums are added in order.
-#include "executor/backends/cuda/kernels/access.h"
+// A block per sample and group; a thread takes up to eight neighbouring channels of a row at a time, and keeps them
+// between sums and results if the group is not too large.
 #include "executor/backends/cuda/kernels/block_fold.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/group_norm.h"
 
 namespace weft::cuda {
@@ -38,19 +38,28 @@ struct Group {
   }
 };
 
-// Calls f(element, channel, channels) for the thread's share of its group: channels are up to eight.
-template <typename Thread, typename F>
-WEFT_DEVICE void ForChannels(const Thread& thread, const GroupNormShape& norm, const Group& group, F f) {
-  const int64_t of_row = Divide(group.width + kBlock - 1, kBlock);
-  for (int64_t b = thread.index(); b < norm.rows * of_row; b += thread.count()) {
+// Calls f(i, element, channel, channels) for the eights of the thread's share of its group: kHeld of them, of which
+// some may be behind the end, with no channels; with kHeld 0 as many as there are, as the 0th.
+template <int kHeld, typename Thread, typename F>
+WEFT_DEVICE void ForEights(const Thread& thread, const GroupNormShape& norm, const Group& group, F f) {
+  const int64_t of_row = Divide(group.width + kBlock - 1, kBlock), all = norm.rows * of_row;
+  const auto call = [&](int i, int64_t b) {
     const int64_t row = Divide(b, of_row), column = (b - row * of_row) * kBlock;
-    f(group.first + row * norm.columns + column, group.channel + column, group.width - column);
+    f(i, group.first + row * norm.columns + column, group.channel + column, b < all ? group.width - column : 0);
+  };
+  if constexpr (kHeld > 0) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) call(i, thread.index() + int64_t{i} * thread.count());
+  } else {
+    for (int64_t b = thread.index(); b < all; b += thread.count()) call(0, b);
   }
 }
 
-template <typename C>
+// kHeld: eights of the group that a thread keeps; 0: it reads them again for every pass.
+template <typename C, Type S, int kHeld>
 struct Forward {
   static constexpr int kMaxThreads = kThreads;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   GroupNormForward args;
 
   template <typename Thread>
@@ -59,31 +68,44 @@ struct Forward {
     const Group group(norm, thread);
     const bool aligned = group.width % kBlock == 0;
     const C count = static_cast<C>(norm.rows * group.width);
+    Eight<C, S> kept[kKept];
+    const auto ask = [&](int i, int64_t e, int64_t, int64_t channels) { kept[i].Ask(args.x, e, channels, aligned); };
+    if constexpr (kHeld > 0) ForEights<kHeld>(thread, norm, group, ask);
+    // Calls f(x, element, channel, channels).
+    const auto each = [&](auto f) {
+      ForEights<kHeld>(thread, norm, group, [&](int i, int64_t e, int64_t channel, int64_t channels) {
+        if constexpr (kHeld == 0) ask(i, e, channel, channels);
+        C x[kBlock];
+        kept[i].Pack();
+        kept[i].Get(x);
+        f(x, e, channel, channels);
+      });
+    };
     C sum = 0;
-    ForChannels(thread, norm, group, [&](int64_t e, int64_t, int64_t channels) {
-      C x[kBlock];
-      LoadSome(args.x, e, channels, aligned, x);
+    each([&](const C(&x)[kBlock], int64_t, int64_t, int64_t) {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) sum += x[i];
     });
     const C average = BlockFold(thread, 0, sum, Plus()) / count;
     C squares = 0;
-    ForChannels(thread, norm, group, [&](int64_t e, int64_t, int64_t channels) {
-      C x[kBlock];
-      LoadSome(args.x, e, channels, aligned, x);
+    each([&](const C(&x)[kBlock], int64_t, int64_t, int64_t channels) {
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) squares += i < channels ? (x[i] - average) * (x[i] - average) : C(0);
+      for (int i = 0; i < kBlock; ++i) {
+        squares += InRow<S>(i, channels) ? (x[i] - average) * (x[i] - average) : C(0);
+      }
     });
     squares = BlockFold(thread, 0, squares, Plus());
     const C inverse = C(1) / Sqrt(squares / count + static_cast<C>(args.epsilon));
-    ForChannels(thread, norm, group, [&](int64_t e, int64_t channel, int64_t channels) {
-      C x[kBlock], gamma[kBlock], beta[kBlock];
-      LoadSome(args.x, e, channels, aligned, x);
-      LoadSome(args.gamma, channel, channels, aligned, gamma);
-      LoadSome(args.beta, channel, channels, aligned, beta);
+    each([&](C(&x)[kBlock], int64_t e, int64_t channel, int64_t channels) {
+      Eight<C, S> gamma, beta;
+      gamma.Ask(args.gamma, channel, channels, aligned);
+      beta.Ask(args.beta, channel, channels, aligned);
+      C scale[kBlock], shift[kBlock];
+      gamma.Get(scale);
+      beta.Get(shift);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] = (x[i] - average) * inverse * gamma[i] + beta[i];
-      StoreSome(args.y, e, channels, aligned, x);
+      for (int i = 0; i < kBlock; ++i) x[i] = (x[i] - average) * inverse * scale[i] + shift[i];
+      StoreEight<C, S>(args.y, e, channels, aligned, x);
     });
     if (thread.index() != 0) return;
     Store<C>(args.mean, thread.block(), average);
@@ -92,9 +114,10 @@ struct Forward {
 };
 
 // With z = (x - mean) rstd and h = gamma dy: dx = rstd (h - avg(h) - z avg(h z)), averages over the group.
-template <typename C>
+template <typename C, Type S, int kHeld>
 struct Backward {
   static constexpr int kMaxThreads = kThreads;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   GroupNormInput args;
 
   template <typename Thread>
@@ -103,93 +126,60 @@ struct Backward {
     const Group group(norm, thread);
     const bool aligned = group.width % kBlock == 0;
     const C count = static_cast<C>(norm.rows * group.width);
-    const C average = Load<C>(args.mean, thread.block()), inverse = Load<C>(args.rstd, thread.block());
-    // h and z.
-    const auto load = [&](int64_t e, int64_t channel, int64_t channels, C(&h)[kBlock], C(&z)[kBlock]) {
-      C gamma[kBlock];
-      LoadSome(args.dy, e, channels, aligned, h);
-      LoadSome(args.x, e, channels, aligned, z);
-      LoadSome(args.gamma, channel, channels, aligned, gamma);
+    Eight<C, S> dy[kKept], x[kKept];
+    const auto ask = [&](int i, int64_t e, int64_t, int64_t channels) {
+      dy[i].Ask(args.dy, e, channels, aligned);
+      x[i].Ask(args.x, e, channels, aligned);
+    };
+    if constexpr (kHeld > 0) ForEights<kHeld>(thread, norm, group, ask);
+    const C average = Statistic<C, S>(args.mean, thread.block()), inverse = Statistic<C, S>(args.rstd, thread.block());
+    // Calls f(h, z, element, channels); h is 0 beyond the channels.
+    const auto each = [&](auto f) {
+      ForEights<kHeld>(thread, norm, group, [&](int i, int64_t e, int64_t channel, int64_t channels) {
+        if constexpr (kHeld == 0) ask(i, e, channel, channels);
+        Eight<C, S> gamma;
+        gamma.Ask(args.gamma, channel, channels, aligned);
+        C h[kBlock], z[kBlock], weight[kBlock];
+        dy[i].Pack();
+        x[i].Pack();
+        dy[i].Get(h);
+        x[i].Get(z);
+        gamma.Get(weight);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        h[i] *= gamma[i];
-        z[i] = (z[i] - average) * inverse;
-      }
+        for (int j = 0; j < kBlock; ++j) {
+          h[j] *= weight[j];
+          z[j] = (z[j] - average) * inverse;
+        }
+        f(h, z, e, channels);
+      });
     };
     Pair<C> sums = {C(0), C(0)};
-    ForChannels(thread, norm, group, [&](int64_t e, int64_t channel, int64_t channels) {
-      C h[kBlock], z[kBlock];
-      load(e, channel, channels, h, z);
+    each([&](const C(&h)[kBlock], const C(&z)[kBlock], int64_t, int64_t) {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
-        // h is 0 beyond the channels.
         sums.first += h[i];
         sums.second += h[i] * z[i];
       }
     });
     sums = BlockFold(thread, 0, sums, Plus());
     const C plain = sums.first / count, product = sums.second / count;
-    ForChannels(thread, norm, group, [&](int64_t e, int64_t channel, int64_t channels) {
-      C h[kBlock], z[kBlock];
-      load(e, channel, channels, h, z);
+    each([&](C(&h)[kBlock], const C(&z)[kBlock], int64_t e, int64_t channels) {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) h[i] = inverse * (h[i] - plain - z[i] * product);
-      WriteSome(args.dx, e, channels, aligned, norm.accumulate, h);
-    });
-  }
-};
-
-// A block takes 32 columns of one piece; its warps take rows in turns, and their sums are added in order.
-template <typename C>
-struct WeightPieces {
-  static constexpr int kMaxThreads = kThreads;
-  GroupNormWeight args;
-
-  template <typename Thread>
-  WEFT_DEVICE void operator()(Thread& thread) const {
-    const GroupNormShape& norm = args.shape;
-    const auto shared = thread.template Shared<Pair<C>>(0, thread.count());
-    const int64_t pieces = args.pieces(), piece = Modulo(thread.block(), pieces), rows = norm.samples * norm.rows;
-    const int64_t column = Divide(thread.block(), pieces) * kWarp + thread.lane();
-    const int64_t each = Divide(rows + pieces - 1, pieces);
-    Pair<C> sums = {C(0), C(0)};
-    if (column < norm.columns) {
-      const int64_t group = Divide(column, Divide(norm.columns, norm.groups));
-      const int64_t end = Least(rows, (piece + 1) * each);
-      for (int64_t row = piece * each + thread.warp(); row < end; row += thread.warps()) {
-        const int64_t index = Divide(row, norm.rows) * norm.groups + group, e = row * norm.columns + column;
-        const C gradient = Load<C>(args.dy, e);
-        sums.first += gradient * ((Load<C>(args.x, e) - Load<C>(args.mean, index)) * Load<C>(args.rstd, index));
-        sums.second += gradient;
+      if constexpr (S == Type::kNone) {
+        WriteSome(args.dx, e, channels, aligned, norm.accumulate, h);
+      } else {
+        if (norm.accumulate) {
+          Eight<C, S> old;
+          C before[kBlock];
+          old.Ask(args.dx, e, channels, aligned);
+          old.Get(before);
+#pragma unroll
+          for (int i = 0; i < kBlock; ++i) h[i] = before[i] + h[i];
+        }
+        StoreEight<C, S>(args.dx, e, channels, aligned, h);
       }
-    }
-    shared[thread.index()] = sums;
-    thread.Sync();
-    if (thread.warp() != 0 || column >= norm.columns) return;
-    for (int warp = 1; warp < thread.warps(); ++warp) sums = Plus()(sums, shared[warp * kWarp + thread.lane()]);
-    static_cast<Pair<C>*>(args.scratch)[piece * norm.columns + column] = sums;
-  }
-};
-
-template <typename C>
-struct AddPieces {
-  static constexpr int kMaxThreads = kThreads;
-  GroupNormWeight args;
-
-  template <typename Thread>
-  WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t column = thread.block() * thread.count() + thread.index();
-    if (column >= args.shape.columns) return;
-    Pair<C> sums = {C(0), C(0)};
-    for (int64_t piece = 0; piece < args.pieces(); ++piece) {
-      sums = Plus()(sums, static_cast<const Pair<C>*>(args.scratch)[piece * args.shape.columns + column]);
-    }
-    Add(args.dgamma, column, sums.first);
-    Add(args.dbeta, column, sums.second);
-  }
-
-  WEFT_DEVICE void Add(const Array& array, int64_t column, C value) const {
-    Store<C>(array, column, args.shape.accumulate ? Load<C>(array, column) + value : value);
+    });
   }
 };
 
@@ -197,35 +187,34 @@ struct AddPieces {
 template <typename C>
 constexpr int64_t kPairBytes = kThreads * int64_t{sizeof(Pair<C>)};
 
+template <template <typename, Type, int> typename Kernel, typename Args>
+Outcome LaunchGroups(const Args& args, std::initializer_list<Array> arrays, std::initializer_list<Array> statistics,
+                     void* stream) {
+  const GroupNormShape& norm = args.shape;
+  const int64_t width = norm.columns / norm.groups, eights = norm.rows * CeilDivide(width, kBlock);
+  return WithEights(norm.in_double, width % kBlock == 0, arrays, statistics, [&]<typename C, Type S>() {
+    // A power of two, so that threads have two eights if there are enough of them.
+    int threads = kWarp;
+    while (threads < kThreads && 2 * threads < eights) threads *= 2;
+    const auto launch = [&](const auto& kernel) {
+      return LaunchKernel(kernel, norm.samples * norm.groups, threads, kPairBytes<C>, stream);
+    };
+    if constexpr (S != Type::kNone) {
+      if (eights <= kThreads * 2) return launch(Kernel<C, S, 2>{args});
+      if (eights <= kThreads * 4) return launch(Kernel<C, S, 4>{args});
+    }
+    return launch(Kernel<C, S, 0>{args});
+  });
+}
+
 }  // namespace
 
 Outcome Launch(const GroupNormForward& args, void* stream) {
-  const int64_t blocks = args.shape.samples * args.shape.groups;
-  if (args.shape.in_double) {
-    return LaunchKernel(Forward<double>{args}, blocks, kThreads, kPairBytes<double>, stream);
-  }
-  return LaunchKernel(Forward<float>{args}, blocks, kThreads, kPairBytes<float>, stream);
+  return LaunchGroups<Forward>(args, {args.x, args.gamma, args.beta, args.y}, {}, stream);
 }
 
 Outcome Launch(const GroupNormInput& args, void* stream) {
-  const int64_t blocks = args.shape.samples * args.shape.groups;
-  if (args.shape.in_double) {
-    return LaunchKernel(Backward<double>{args}, blocks, kThreads, kPairBytes<double>, stream);
-  }
-  return LaunchKernel(Backward<float>{args}, blocks, kThreads, kPairBytes<float>, stream);
-}
-
-template <typename C>
-Outcome LaunchWeight(const GroupNormWeight& args, void* stream) {
-  const int64_t columns = args.shape.columns;
-  const Outcome outcome =
-      LaunchKernel(WeightPieces<C>{args}, CeilDivide(columns, kWarp) * args.pieces(), kThreads, kPairBytes<C>, stream);
-  if (outcome != nullptr) return outcome;
-  return LaunchKernel(AddPieces<C>{args}, CeilDivide(columns, kThreads), kThreads, 0, stream);
-}
-
-Outcome Launch(const GroupNormWeight& args, void* stream) {
-  return args.shape.in_double ? LaunchWeight<double>(args, stream) : LaunchWeight<float>(args, stream);
+  return LaunchGroups<Backward>(args, {args.dy, args.x, args.gamma, args.dx}, {args.mean, args.rstd}, stream);
 }
 
 }  // namespace weft::cuda

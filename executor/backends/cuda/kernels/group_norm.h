@@ -1,9 +1,8 @@
-// GROUP_NORM and its backwards.
+// GROUP_NORM and the gradient of its input. Gradients of its weights are column sums (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_
 
 #include "executor/backends/cuda/kernels/types.h"
-#include "executor/device_code.h"
 
 namespace weft::cuda {
 
@@ -27,22 +26,6 @@ struct GroupNormInput {
   Array dx;
 };
 Outcome Launch(const GroupNormInput& args, void* stream);
-
-struct GroupNormWeight {
-  GroupNormShape shape;
-  Array dy, x, mean, rstd;
-  Array dgamma, dbeta;
-  // Device memory, ScratchBytes() of it.
-  void* scratch = nullptr;
-
-  // Rows of all samples are summed in so many pieces: 64 rows each at least, 64 pieces at most.
-  WEFT_HOST_DEVICE int64_t pieces() const {
-    const int64_t wanted = (shape.samples * shape.rows + 63) / 64;
-    return wanted < 1 ? 1 : wanted < 64 ? wanted : 64;
-  }
-  int64_t ScratchBytes() const { return pieces() * shape.columns * 2 * (shape.in_double ? 8 : 4); }
-};
-Outcome Launch(const GroupNormWeight& args, void* stream);
 
 }  // namespace weft::cuda
 

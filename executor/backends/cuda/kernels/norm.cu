@@ -1,14 +1,23 @@
-// One pass over memory: a row stays in registers between its sums and its results.
+// One pass over memory: a row stays in registers, as it is stored, between its sums and its results.
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
 namespace weft::cuda {
 namespace {
 
+constexpr int kMostThreads = 512;
+
+// Eights of halves take four registers each: of two there is room for everything that a row needs.
+template <Type S>
+constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
+
 // kHeld: eights of a row that a thread keeps; 0: it reads them again for every pass.
 template <typename C, Type S, int kHeld>
 struct Forward {
-  static constexpr int kMaxThreads = 512;
+  static constexpr int kMaxThreads = kMostThreads;
+  static constexpr int kMinBlocks = S == Type::kNone ? 1 : 2;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   Norm a;
   bool per_warp;
 
@@ -17,56 +26,71 @@ struct Forward {
     const RowShare<Thread> share(thread, per_warp);
     if (per_warp && share.row >= a.rows) return;
     const int64_t begin = share.row * a.columns;
-    const bool aligned = a.columns % kBlock == 0;
-    const bool centred = a.mean.data != nullptr;
-    constexpr int kKept = kHeld == 0 ? 1 : kHeld;
-    C kept[kKept][kBlock];
-    if constexpr (kHeld > 0) {
+    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
+    Eight<C, S> kept[kKept], gamma[kKept], beta[kKept];
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-        LoadSome<C, S>(a.x, begin + share.First(i), a.columns - share.First(i), aligned, kept[i]);
-      }
+    for (int i = 0; i < kHeld; ++i) {
+      const int64_t first = share.First(i), count = a.columns - first;
+      kept[i].Ask(a.x, begin + first, count, aligned);
     }
+    // They wait for nothing, and come while the row is summed up.
+    const auto ask_weights = [&](int i, int64_t first) {
+      gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
+      if (centred) beta[i].Ask(a.beta, first, a.columns - first, aligned);
+    };
+    constexpr bool kEarly = kHalves<S> && kHeld == 2;
+    if constexpr (kEarly) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) ask_weights(i, share.First(i));
+    }
+    // Calls f(x, i, first) for the thread's eights, the i-th that is kept.
     const auto each = [&](auto f) {
+      C x[kBlock];
       if constexpr (kHeld > 0) {
 #pragma unroll
-        for (int i = 0; i < kHeld; ++i) f(kept[i], share.First(i));
+        for (int i = 0; i < kHeld; ++i) {
+          kept[i].Pack();
+          kept[i].Get(x);
+          f(x, i, share.First(i));
+        }
       } else {
-        for (int64_t first = share.First(0); first < a.columns; first += share.team * kBlock) {
-          LoadSome<C, S>(a.x, begin + first, a.columns - first, aligned, kept[0]);
-          f(kept[0], first);
+        for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
+          kept[0].Ask(a.x, begin + first, a.columns - first, aligned);
+          kept[0].Get(x);
+          f(x, 0, first);
         }
       }
     };
     C mean = 0;
     if (centred) {
       C sum = 0;
-      each([&](const C(&x)[kBlock], int64_t) {
+      each([&](const C(&x)[kBlock], int, int64_t) {
 #pragma unroll
         for (int i = 0; i < kBlock; ++i) sum += x[i];
       });
       mean = share.Sum(sum) / static_cast<C>(a.columns);
     }
     C squares = 0;
-    each([&](const C(&x)[kBlock], int64_t first) {
+    each([&](const C(&x)[kBlock], int, int64_t first) {
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) squares += first + i < a.columns ? (x[i] - mean) * (x[i] - mean) : C(0);
+      for (int i = 0; i < kBlock; ++i) {
+        squares += InRow<S>(i, a.columns - first) ? (x[i] - mean) * (x[i] - mean) : C(0);
+      }
     });
     const C rstd = C(1) / Sqrt(share.Sum(squares) / static_cast<C>(a.columns) + static_cast<C>(a.epsilon));
-    each([&](const C(&x)[kBlock], int64_t first) {
+    each([&](C(&x)[kBlock], int k, int64_t first) {
       if (first >= a.columns) return;
-      const int64_t count = a.columns - first;
-      C gamma[kBlock], y[kBlock];
-      LoadSome<C, S>(a.gamma, first, count, aligned, gamma);
+      if constexpr (!kEarly) ask_weights(k, first);
+      C weight[kBlock];
+      gamma[k].Get(weight);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) y[i] = (x[i] - mean) * rstd * gamma[i];
+      for (int i = 0; i < kBlock; ++i) x[i] = (x[i] - mean) * rstd * weight[i];
       if (centred) {
-        C beta[kBlock];
-        LoadSome<C, S>(a.beta, first, count, aligned, beta);
+        beta[k].Get(weight);
 #pragma unroll
-        for (int i = 0; i < kBlock; ++i) y[i] += beta[i];
+        for (int i = 0; i < kBlock; ++i) x[i] += weight[i];
       }
-      StoreSome<C, S>(a.y, begin + first, count, aligned, y);
+      StoreEight<C, S>(a.y, begin + first, a.columns - first, aligned, x);
     });
     if (share.place == 0) {
       if (centred) Store<C>(a.mean, share.row, mean);
@@ -79,7 +103,9 @@ struct Forward {
 // square norm.
 template <typename C, Type S, int kHeld>
 struct Backward {
-  static constexpr int kMaxThreads = 512;
+  static constexpr int kMaxThreads = kMostThreads;
+  static constexpr int kMinBlocks = S == Type::kNone || kHeld > 2 ? 1 : 2;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   NormBackward a;
   bool per_warp;
 
@@ -88,88 +114,110 @@ struct Backward {
     const RowShare<Thread> share(thread, per_warp);
     if (per_warp && share.row >= a.rows) return;
     const int64_t begin = share.row * a.columns;
-    const bool aligned = a.columns % kBlock == 0;
-    const bool centred = a.mean.data != nullptr;
-    const C mean = centred ? Load<C>(a.mean, share.row) : C(0);
-    const C rstd = Load<C>(a.rstd, share.row);
-    constexpr int kKept = kHeld == 0 ? 1 : kHeld;
-    C g[kKept][kBlock], z[kKept][kBlock];
-    const auto load = [&](int64_t first, C(&to_g)[kBlock], C(&to_z)[kBlock]) {
-      C gamma[kBlock];
+    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
+    Eight<C, S> dy[kKept], x[kKept], gamma[kKept], old[kKept];
+    const auto ask = [&](int i, int64_t first) {
       const int64_t count = a.columns - first;
-      LoadSome<C, S>(a.dy, begin + first, count, aligned, to_g);
-      LoadSome<C, S>(a.x, begin + first, count, aligned, to_z);
-      LoadSome<C, S>(a.gamma, first, count, aligned, gamma);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        to_g[i] *= gamma[i];
-        to_z[i] = (to_z[i] - mean) * rstd;
-      }
+      dy[i].Ask(a.dy, begin + first, count, aligned);
+      x[i].Ask(a.x, begin + first, count, aligned);
+      if constexpr (kHalves<S>) gamma[i].Ask(a.gamma, first, count, aligned);
     };
-    if constexpr (kHeld > 0) {
+    // What is added to comes with the rest, if there are registers for it.
+    constexpr bool kEarly = kHalves<S> && kHeld == 2;
+    const auto ask_old = [&](int i, int64_t first) {
+      if (a.accumulate) old[i].Ask(a.dx, begin + first, a.columns - first, aligned);
+    };
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) load(share.First(i), g[i], z[i]);
+    for (int i = 0; i < kHeld; ++i) ask(i, share.First(i));
+    if constexpr (kEarly) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) ask_old(i, share.First(i));
     }
+    const C mean = centred ? Statistic<C, S>(a.mean, share.row) : C(0);
+    const C rstd = Statistic<C, S>(a.rstd, share.row);
+    // Calls f(g, z, i, first); elements behind the end are 0 in g.
     const auto each = [&](auto f) {
+      const auto call = [&](int i, int64_t first) {
+        C g[kBlock], z[kBlock], weight[kBlock];
+        if constexpr (!kHalves<S>) gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
+        dy[i].Get(g);
+        x[i].Get(z);
+        gamma[i].Get(weight);
+#pragma unroll
+        for (int j = 0; j < kBlock; ++j) {
+          g[j] *= weight[j];
+          z[j] = (z[j] - mean) * rstd;
+        }
+        f(g, z, i, first);
+      };
       if constexpr (kHeld > 0) {
 #pragma unroll
-        for (int i = 0; i < kHeld; ++i) f(g[i], z[i], share.First(i));
+        for (int i = 0; i < kHeld; ++i) {
+          dy[i].Pack();
+          x[i].Pack();
+          gamma[i].Pack();
+          call(i, share.First(i));
+        }
       } else {
-        for (int64_t first = share.First(0); first < a.columns; first += share.team * kBlock) {
-          load(first, g[0], z[0]);
-          f(g[0], z[0], first);
+        for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
+          ask(0, first);
+          call(0, first);
         }
       }
     };
-    // Elements behind the end are 0 in g.
     C sum_g = 0, sum_gz = 0;
-    each([&](const C(&of_g)[kBlock], const C(&of_z)[kBlock], int64_t) {
+    each([&](const C(&g)[kBlock], const C(&z)[kBlock], int, int64_t) {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
-        sum_g += of_g[i];
-        sum_gz += of_g[i] * of_z[i];
+        sum_g += g[i];
+        sum_gz += g[i] * z[i];
       }
     });
     const C columns = static_cast<C>(a.columns);
     const C mean_g = centred ? share.Sum(sum_g) / columns : C(0);
     const C mean_gz = share.Sum(sum_gz) / columns;
-    each([&](const C(&of_g)[kBlock], const C(&of_z)[kBlock], int64_t first) {
+    each([&](C(&g)[kBlock], const C(&z)[kBlock], int k, int64_t first) {
       if (first >= a.columns) return;
-      C dx[kBlock];
+      if constexpr (!kEarly) ask_old(k, first);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) dx[i] = rstd * ((of_g[i] - mean_g) - of_z[i] * mean_gz);
-      WriteSome<C, S>(a.dx, begin + first, a.columns - first, aligned, a.accumulate, dx);
+      for (int i = 0; i < kBlock; ++i) g[i] = rstd * ((g[i] - mean_g) - z[i] * mean_gz);
+      if (a.accumulate) {
+        C before[kBlock];
+        old[k].Get(before);
+#pragma unroll
+        for (int i = 0; i < kBlock; ++i) g[i] = before[i] + g[i];
+      }
+      StoreEight<C, S>(a.dx, begin + first, a.columns - first, aligned, g);
     });
   }
 };
 
 template <template <typename, Type, int> typename Kernel, typename Args>
-Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, void* stream) {
+Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, std::initializer_list<Array> statistics,
+                   void* stream) {
   if (args.rows == 0 || args.columns == 0) return nullptr;
   const RowLayout layout = RowLayout::Of(args.rows, args.columns);
-  return WithTypes(args.in_double, arrays, [&]<typename C, Type S>() {
+  return WithEights(args.in_double, args.columns % kBlock == 0, arrays, statistics, [&]<typename C, Type S>() {
     const auto launch = [&](const auto& kernel) {
       return LaunchKernel(kernel, layout.blocks, layout.threads, layout.per_warp ? 0 : kBlockSumBytes, stream);
     };
-    switch (layout.held) {
-      case 2:
-        return launch(Kernel<C, S, 2>{args, layout.per_warp});
-      case 4:
-        return launch(Kernel<C, S, 4>{args, layout.per_warp});
-      default:
-        return launch(Kernel<C, S, 0>{args, layout.per_warp});
+    if (layout.held == 2) return launch(Kernel<C, S, 2>{args, layout.per_warp});
+    // Four eights of doubles do not fit into registers.
+    if constexpr (sizeof(C) == 4) {
+      if (layout.held == 4) return launch(Kernel<C, S, 4>{args, layout.per_warp});
     }
+    return launch(Kernel<C, S, 0>{args, layout.per_warp});
   });
 }
 
 }  // namespace
 
 Outcome Launch(const Norm& norm, void* stream) {
-  return LaunchRows<Forward>(norm, {norm.x, norm.gamma, norm.beta, norm.y}, stream);
+  return LaunchRows<Forward>(norm, {norm.x, norm.gamma, norm.beta, norm.y}, {}, stream);
 }
 
 Outcome Launch(const NormBackward& norm, void* stream) {
-  return LaunchRows<Backward>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, stream);
+  return LaunchRows<Backward>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, {norm.mean, norm.rstd}, stream);
 }
 
 }  // namespace weft::cuda

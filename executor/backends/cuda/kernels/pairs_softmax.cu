@@ -1,34 +1,33 @@
 // One pass over memory: the row of a query and head stays in registers. A warp has a row, a block if it is long.
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/pairs_softmax.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
 namespace weft::cuda {
 namespace {
 
-// Calls f(x, first) for the thread's eights of a row, which it keeps (kHeld of them), or, with kHeld 0, loads anew for
-// every call of Each.
-template <typename C, int kHeld, typename Thread, typename LoadEight>
+// The thread's eights of a row: `ask(i, first)` fetches one to the i-th place, of kHeld that are kept, or, with kHeld
+// 0, to the only one for every call of Each anew.
+template <int kHeld, typename Thread, typename AskFor>
 struct Eights {
   const RowShare<Thread>& share;
   int64_t columns;
-  LoadEight load;
-  C kept[kHeld == 0 ? 1 : kHeld][kBlock];
+  AskFor ask;
 
-  WEFT_DEVICE Eights(const RowShare<Thread>& of, int64_t n, LoadEight how) : share(of), columns(n), load(how) {
-    if constexpr (kHeld > 0) {
+  WEFT_DEVICE Eights(const RowShare<Thread>& of, int64_t n, AskFor how) : share(of), columns(n), ask(how) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) load(share.First(i), kept[i]);
-    }
+    for (int i = 0; i < kHeld; ++i) ask(i, share.First(i));
   }
+  // Calls f(i, first).
   template <typename F>
   WEFT_DEVICE void Each(F f) {
     if constexpr (kHeld > 0) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) f(kept[i], share.First(i));
+      for (int i = 0; i < kHeld; ++i) f(i, share.First(i));
     } else {
       for (int64_t first = share.First(0); first < columns; first += int64_t{share.team} * kBlock) {
-        load(first, kept[0]);
-        f(kept[0], first);
+        ask(0, first);
+        f(0, first);
       }
     }
   }
@@ -37,6 +36,7 @@ struct Eights {
 template <typename C, Type S, int kHeld>
 struct Softmax {
   static constexpr int kMaxThreads = 512;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   PairsSoftmax args;
   int64_t rows;
   bool per_warp;
@@ -51,39 +51,47 @@ struct Softmax {
     const int64_t query = Modulo(Divide(share.row, args.shape.heads), columns);
     const int64_t end = args.causal ? query + 1 : columns;
     const int64_t from = args.causal && args.window > 0 ? Largest(int64_t{0}, end - args.window) : 0;
-    // Scores that it sees, -infinity elsewhere; eights without any are not read.
-    const auto load = [&](int64_t first, C(&x)[kBlock]) {
+    // Eights without any key that it sees are not read.
+    Eight<C, S> scores[kKept];
+    const auto ask = [&](int i, int64_t first) {
       const bool any = first < end && first + kBlock > from;
-      if (any) LoadSome<C, S>(args.s, begin + first, columns - first, aligned, x);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] = any && first + i >= from && first + i < end ? x[i] : C(-INFINITY);
+      scores[i].Ask(args.s, begin + first, any ? columns - first : 0, aligned);
     };
-    Eights<C, kHeld, Thread, decltype(load)> row(share, columns, load);
+    const auto sees = [&](int64_t key) { return key >= from && key < end; };
+    Eights<kHeld, Thread, decltype(ask)> row(share, columns, ask);
     C most = C(-INFINITY);
-    row.Each([&](C(&x)[kBlock], int64_t) {
+    row.Each([&](int e, int64_t first) {
+      C x[kBlock];
+      scores[e].Pack();
+      scores[e].Get(x);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) most = Largest(most, x[i]);
+      for (int i = 0; i < kBlock; ++i) most = Largest(most, sees(first + i) ? x[i] : C(-INFINITY));
     });
     most = share.Most(most);
-    C sum = 0;
-    row.Each([&](C(&x)[kBlock], int64_t first) {
+    C sum = 0, kept[kKept][kBlock];
+    // What is not seen stays 0 even where nothing that is seen has a finite score.
+    const auto exponentials = [&](int e, int64_t first) {
+      scores[e].Pack();
+      scores[e].Get(kept[e]);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        // What is not seen stays 0 even where nothing that is seen has a finite score.
-        x[i] = first + i >= from && first + i < end ? Exp(x[i] - most) : C(0);
-        sum += x[i];
-      }
+      for (int i = 0; i < kBlock; ++i) kept[e][i] = sees(first + i) ? Exp(kept[e][i] - most) : C(0);
+    };
+    row.Each([&](int e, int64_t first) {
+      exponentials(e, first);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) sum += kept[e][i];
     });
     const C inverse = C(1) / share.Sum(sum);
-    row.Each([&](C(&x)[kBlock], int64_t first) {
+    row.Each([&](int e, int64_t first) {
       if (first >= columns) return;
+      if constexpr (kHeld == 0) exponentials(e, first);
+      C p[kBlock];
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        if constexpr (kHeld == 0) x[i] = first + i >= from && first + i < end ? Exp(x[i] - most) : C(0);
-        x[i] = first + i >= from && first + i < end ? x[i] * inverse : C(0);
-      }
+      for (int i = 0; i < kBlock; ++i) p[i] = kept[e][i] * inverse;
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) p[i] = sees(first + i) ? p[i] : C(0);
       // A thread writes what it alone has read: s and p may be the same.
-      StoreSome<C, S>(args.p, begin + first, columns - first, aligned, x);
+      StoreEight<C, S>(args.p, begin + first, columns - first, aligned, p);
     });
   }
 };
@@ -91,6 +99,7 @@ struct Softmax {
 template <typename C, Type S, int kHeld>
 struct SoftmaxGradient {
   static constexpr int kMaxThreads = 512;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   PairsSoftmaxGradient args;
   int64_t rows;
   bool per_warp;
@@ -101,29 +110,33 @@ struct SoftmaxGradient {
     if (per_warp && share.row >= rows) return;
     const int64_t columns = args.shape.sequence, begin = share.row * columns;
     const bool aligned = columns % kBlock == 0;
-    const auto load_p = [&](int64_t first, C(&x)[kBlock]) {
-      LoadSome<C, S>(args.p, begin + first, columns - first, aligned, x);
+    Eight<C, S> dp[kKept], p[kKept];
+    const auto ask = [&](int i, int64_t first) {
+      dp[i].Ask(args.dp, begin + first, columns - first, aligned);
+      p[i].Ask(args.p, begin + first, columns - first, aligned);
     };
-    const auto load_dp = [&](int64_t first, C(&x)[kBlock]) {
-      LoadSome<C, S>(args.dp, begin + first, columns - first, aligned, x);
+    Eights<kHeld, Thread, decltype(ask)> row(share, columns, ask);
+    const auto get = [&](int e, C(&of_dp)[kBlock], C(&of_p)[kBlock]) {
+      dp[e].Pack();
+      p[e].Pack();
+      dp[e].Get(of_dp);
+      p[e].Get(of_p);
     };
-    // p is small enough for the cache when it is read again.
-    Eights<C, kHeld, Thread, decltype(load_dp)> row(share, columns, load_dp);
     C sum = 0;
-    row.Each([&](C(&dp)[kBlock], int64_t first) {
-      C p[kBlock];
-      load_p(first, p);
+    row.Each([&](int e, int64_t) {
+      C x[kBlock], y[kBlock];
+      get(e, x, y);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) sum += dp[i] * p[i];
+      for (int i = 0; i < kBlock; ++i) sum += x[i] * y[i];
     });
     sum = share.Sum(sum);
-    row.Each([&](C(&dp)[kBlock], int64_t first) {
+    row.Each([&](int e, int64_t first) {
       if (first >= columns) return;
-      C p[kBlock];
-      load_p(first, p);
+      C x[kBlock], y[kBlock];
+      get(e, x, y);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) dp[i] = p[i] * (dp[i] - sum);
-      StoreSome<C, S>(args.ds, begin + first, columns - first, aligned, dp);
+      for (int i = 0; i < kBlock; ++i) x[i] = y[i] * (x[i] - sum);
+      StoreEight<C, S>(args.ds, begin + first, columns - first, aligned, x);
     });
   }
 };
@@ -136,15 +149,13 @@ Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, void* 
   const auto launch = [&](const auto& kernel) {
     return LaunchKernel(kernel, layout.blocks, layout.threads, kBlockSumBytes, stream);
   };
-  return WithTypes(args.in_double, arrays, [&]<typename C, Type S>() {
-    switch (layout.held) {
-      case 2:
-        return launch(Kernel<C, S, 2>{args, rows, layout.per_warp});
-      case 4:
-        return launch(Kernel<C, S, 4>{args, rows, layout.per_warp});
-      default:
-        return launch(Kernel<C, S, 0>{args, rows, layout.per_warp});
+  return WithEights(args.in_double, args.shape.sequence % kBlock == 0, arrays, {}, [&]<typename C, Type S>() {
+    if (layout.held == 2) return launch(Kernel<C, S, 2>{args, rows, layout.per_warp});
+    // Four eights of doubles do not fit into registers.
+    if constexpr (sizeof(C) == 4) {
+      if (layout.held == 4) return launch(Kernel<C, S, 4>{args, rows, layout.per_warp});
     }
+    return launch(Kernel<C, S, 0>{args, rows, layout.per_warp});
   });
 }
 

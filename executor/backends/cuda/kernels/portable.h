@@ -2,7 +2,8 @@
 // CUDA's grids, blocks and warps on the host (emulation.h), where every kernel is tested without a GPU.
 //
 // A kernel is a plain struct: members are its arguments, `template <typename Thread> operator()(Thread& thread) const`
-// is what one thread does, `kMaxThreads` bounds the threads of its blocks. Blocks have one dimension and whole warps.
+// is what one thread does, `kMaxThreads` bounds the threads of its blocks, `kMinBlocks` (optional) asks for so few
+// registers that as many such blocks fit on a multiprocessor. Blocks have one dimension and whole warps.
 // All that a thread knows of its surroundings it asks of `thread`:
 //   index() count() lane() warp() warps()       in its block
 //   block() blocks()                             of the grid
@@ -14,6 +15,8 @@
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
 #include <math.h>
+
+#include <type_traits>
 
 #include "executor/backends/cuda/kernels/numbers.h"
 #include "executor/backends/cuda/kernels/types.h"
@@ -67,8 +70,19 @@ class DeviceThread {
   WEFT_DEVICE int32_t AtomicAdd(int32_t* p, int32_t x) const { return atomicAdd(p, x); }
 };
 
+// Blocks that a multiprocessor shall have room for: a kernel's kMinBlocks, where it has one.
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::kMaxThreads) RunKernel(const __grid_constant__ Kernel kernel) {
+constexpr int MinBlocks() {
+  if constexpr (requires { Kernel::kMinBlocks; }) {
+    return Kernel::kMinBlocks;
+  } else {
+    return 1;
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::kMaxThreads, MinBlocks<Kernel>())
+    RunKernel(const __grid_constant__ Kernel kernel) {
   DeviceThread thread;
   kernel(thread);
 }
@@ -114,6 +128,9 @@ WEFT_DEVICE void StoreWords(void* p, const Words& words) {
 // Four bytes, aligned.
 WEFT_DEVICE uint32_t LoadWord(const void* p) { return *static_cast<const uint32_t*>(p); }
 WEFT_DEVICE void StoreWord(void* p, uint32_t word) { *static_cast<uint32_t*>(p) = word; }
+
+// The same bits, of which the compiler knows nothing any more.
+WEFT_DEVICE void Opaque(uint32_t& word) { asm volatile("" : "+r"(word)); }
 
 WEFT_DEVICE double DoubleOf(uint32_t low, uint32_t high) {
   return __hiloint2double(static_cast<int>(high), static_cast<int>(low));
@@ -161,6 +178,8 @@ inline void StoreWord(void* p, uint32_t word) {
   emulation::CheckAlignment(p, 4);
   memcpy(p, &word, sizeof(word));
 }
+
+inline void Opaque(uint32_t&) {}
 
 inline double DoubleOf(uint32_t low, uint32_t high) {
   const uint64_t bits = uint64_t{high} << 32 | low;

@@ -1,4 +1,4 @@
-#include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/rope.h"
 
 namespace weft::cuda {
@@ -50,6 +50,11 @@ struct Turn {
     const int64_t row = Divide(rest, groups), group = rest - row * groups;
     const int64_t half = a.head_size / 2, count = half - first;
     const bool aligned = half % kBlock == 0;
+    int64_t place = row * a.columns + group * kHeads * a.head_size + first;
+    // Of the next head always, while the one before is turned and written.
+    Eight<C, S> low, high;
+    low.Ask(a.x, place, count, aligned);
+    high.Ask(a.x, place + half, count, aligned);
     const Array table{const_cast<void*>(a.table), sizeof(C) == 8 ? Type::kFp64 : Type::kFp32};
     constexpr Type kTable = sizeof(C) == 8 ? Type::kFp64 : Type::kFp32;
     C cosine[kBlock], sine[kBlock];
@@ -60,18 +65,22 @@ struct Turn {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) sine[i] = -sine[i];
     }
-    const int64_t end = Least(heads, (group + 1) * kHeads);
-    for (int64_t head = group * kHeads; head < end; ++head) {
-      const int64_t place = row * a.columns + head * a.head_size + first;
-      C low[kBlock], high[kBlock], y[kBlock];
-      LoadSome<C, S>(a.x, place, count, aligned, low);
-      LoadSome<C, S>(a.x, place + half, count, aligned, high);
+    for (int64_t left = Least(heads - group * kHeads, kHeads); left > 0; --left) {
+      C x[kBlock], z[kBlock], y[kBlock];
+      low.Get(x);
+      high.Get(z);
+      const int64_t to = place;
+      place += a.head_size;
+      if (left > 1) {
+        low.Ask(a.x, place, count, aligned);
+        high.Ask(a.x, place + half, count, aligned);
+      }
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) y[i] = low[i] * cosine[i] - high[i] * sine[i];
-      StoreSome<C, S>(a.y, place, count, aligned, y);
+      for (int i = 0; i < kBlock; ++i) y[i] = x[i] * cosine[i] - z[i] * sine[i];
+      StoreEight<C, S>(a.y, to, count, aligned, y);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) y[i] = high[i] * cosine[i] + low[i] * sine[i];
-      StoreSome<C, S>(a.y, place + half, count, aligned, y);
+      for (int i = 0; i < kBlock; ++i) y[i] = z[i] * cosine[i] + x[i] * sine[i];
+      StoreEight<C, S>(a.y, to + half, count, aligned, y);
     }
   }
 };
@@ -87,9 +96,10 @@ Outcome Launch(const RopeTable& table, void* stream) {
 Outcome Launch(const Rope& rope, void* stream) {
   const int64_t eights = CeilDivide(rope.head_size / 2, kBlock);
   const int64_t heads = rope.columns / rope.head_size, groups = CeilDivide(heads, kHeads);
-  return WithTypes(rope.in_double, {rope.x, rope.y}, [&]<typename C, Type S>() {
-    return LaunchKernel(Turn<C, S>{rope, eights, heads, groups}, CeilDivide(rope.rows * groups * eights, kThreads),
-                        kThreads, 0, stream);
+  const int64_t blocks = CeilDivide(rope.rows * groups * eights, kThreads);
+  const bool whole = rope.head_size % (2 * kBlock) == 0;
+  return WithEights(rope.in_double, whole, {rope.x, rope.y}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(Turn<C, S>{rope, eights, heads, groups}, blocks, kThreads, 0, stream);
   });
 }
 

@@ -22,6 +22,17 @@ WEFT_DEVICE C WarpLargest(Thread& thread, C x) {
   return x;
 }
 
+// Sum over the lanes up to the calling one, itself included.
+template <typename C, typename Thread>
+WEFT_DEVICE C WarpSumUpTo(Thread& thread, C x) {
+#pragma unroll
+  for (int step = 1; step < kWarp; step *= 2) {
+    const C before = thread.Shuffle(x, (thread.lane() - step + kWarp) % kWarp);
+    if (thread.lane() >= step) x += before;
+  }
+  return x;
+}
+
 // Shared memory that BlockSum needs.
 inline constexpr int64_t kBlockSumBytes = 32 * 8;
 

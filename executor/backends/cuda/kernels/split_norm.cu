@@ -1,3 +1,4 @@
+#include "executor/backends/cuda/kernels/pieces.h"
 #include "executor/backends/cuda/kernels/rows.h"
 #include "executor/backends/cuda/kernels/split_norm.h"
 
@@ -6,14 +7,18 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Calls f(x, first) for the thread's eights of its row.
-template <typename C, Type S, typename Share, typename F>
-WEFT_DEVICE void ForRow(const Share& share, const Array& x, int64_t columns, F f) {
-  const bool aligned = columns % kBlock == 0;
-  for (int64_t first = share.First(0); first < columns; first += share.team * kBlock) {
-    C block[kBlock];
-    LoadSome<C, S>(x, share.row * columns + first, columns - first, aligned, block);
-    f(block, first);
+constexpr int kEach = 2;
+
+// Calls ask(i, first) for the thread's eights of its row, i from 0 to kTogether, then use(i, first).
+constexpr int kTogether = 2;
+template <typename Share, typename AskFor, typename Use>
+WEFT_DEVICE void ForRow(const Share& share, int64_t columns, AskFor ask, Use use) {
+  const int64_t step = int64_t{share.team} * kBlock;
+  for (int64_t first = share.First(0); first < columns; first += kTogether * step) {
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) ask(i, first + i * step);
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) use(i, first + i * step);
   }
 }
 
@@ -27,19 +32,30 @@ struct Partial {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const RowShare<Thread> share(thread, per_warp);
     if (per_warp && share.row >= a.rows) return;
+    const bool aligned = a.columns % kBlock == 0;
+    Eight<C, S> eights[kTogether];
+    const auto ask = [&](int i, int64_t first) {
+      eights[i].Ask(a.x, share.row * a.columns + first, a.columns - first, aligned);
+    };
     C mean = 0;
     if (!a.squares_only) {
       C sum = 0;
-      ForRow<C, S>(share, a.x, a.columns, [&](const C(&x)[kBlock], int64_t) {
+      ForRow(share, a.columns, ask, [&](int e, int64_t) {
+        C x[kBlock];
+        eights[e].Get(x);
 #pragma unroll
         for (int i = 0; i < kBlock; ++i) sum += x[i];
       });
       mean = share.Sum(sum) / static_cast<C>(a.columns);
     }
     C squares = 0;
-    ForRow<C, S>(share, a.x, a.columns, [&](const C(&x)[kBlock], int64_t first) {
+    ForRow(share, a.columns, ask, [&](int e, int64_t first) {
+      C x[kBlock];
+      eights[e].Get(x);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) squares += first + i < a.columns ? (x[i] - mean) * (x[i] - mean) : C(0);
+      for (int i = 0; i < kBlock; ++i) {
+        squares += InRow<S>(i, a.columns - first) ? (x[i] - mean) * (x[i] - mean) : C(0);
+      }
     });
     squares = share.Sum(squares);
     if (share.place != 0) return;
@@ -85,31 +101,40 @@ struct Combine {
 
 template <typename C, Type S>
 struct Apply {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kPieceThreads;
   NormApply a;
-  int64_t per_row;
+  Pieces pieces;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.rows * per_row) return;
-    const int64_t row = Divide(item, per_row), first = (item - row * per_row) * kBlock;
-    const int64_t count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0;
-    const C mean = a.mean.data == nullptr ? C(0) : Load<C>(a.mean, row);
-    const C rstd = Load<C>(a.rstd, row);
-    C x[kBlock], gamma[kBlock];
-    LoadSome<C, S>(a.x, row * a.columns + first, count, aligned, x);
-    LoadSome<C, S>(a.gamma, first, count, aligned, gamma);
+    const bool aligned = pieces.Aligned(), centred = a.mean.data != nullptr;
+    Piece piece[kEach];
+    Eight<C, S> x[kEach], gamma[kEach], beta[kEach];
+    C mean[kEach], rstd[kEach];
 #pragma unroll
-    for (int i = 0; i < kBlock; ++i) x[i] = (x[i] - mean) * rstd * gamma[i];
-    if (a.beta.data != nullptr) {
-      C beta[kBlock];
-      LoadSome<C, S>(a.beta, first, count, aligned, beta);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) x[i] += beta[i];
+    for (int i = 0; i < kEach; ++i) {
+      piece[i] = pieces.At(thread, i, kEach);
+      const auto [row, first, count] = piece[i];
+      x[i].Ask(a.x, row * a.columns + first, count, aligned);
+      gamma[i].Ask(a.gamma, first, count, aligned);
+      if (centred) beta[i].Ask(a.beta, first, count, aligned);
+      mean[i] = centred ? Statistic<C, S>(a.mean, row) : C(0);
+      rstd[i] = Statistic<C, S>(a.rstd, row);
     }
-    StoreSome<C, S>(a.y, row * a.columns + first, count, aligned, x);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      C y[kBlock], weight[kBlock];
+      x[i].Get(y);
+      gamma[i].Get(weight);
+#pragma unroll
+      for (int j = 0; j < kBlock; ++j) y[j] = (y[j] - mean[i]) * rstd[i] * weight[j];
+      if (centred) {
+        beta[i].Get(weight);
+#pragma unroll
+        for (int j = 0; j < kBlock; ++j) y[j] += weight[j];
+      }
+      StoreEight<C, S>(a.y, piece[i].row * a.columns + piece[i].first, piece[i].count, aligned, y);
+    }
   }
 };
 
@@ -123,22 +148,31 @@ struct BackwardPartial {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const RowShare<Thread> share(thread, per_warp);
     if (per_warp && share.row >= a.rows) return;
-    const bool centred = a.mean.data != nullptr;
-    const bool aligned = a.columns % kBlock == 0;
-    const C mean = centred ? Load<C>(a.mean, share.row) : C(0);
-    const C rstd = Load<C>(a.rstd, share.row);
+    const bool centred = a.mean.data != nullptr, aligned = a.columns % kBlock == 0;
+    const C mean = centred ? Statistic<C, S>(a.mean, share.row) : C(0);
+    const C rstd = Statistic<C, S>(a.rstd, share.row);
+    Eight<C, S> dy[kTogether], x[kTogether], gamma[kTogether];
     C plain = 0, products = 0;
-    ForRow<C, S>(share, a.dy, a.columns, [&](const C(&dy)[kBlock], int64_t first) {
-      C x[kBlock], gamma[kBlock];
-      LoadSome<C, S>(a.x, share.row * a.columns + first, a.columns - first, aligned, x);
-      LoadSome<C, S>(a.gamma, first, a.columns - first, aligned, gamma);
+    ForRow(
+        share, a.columns,
+        [&](int i, int64_t first) {
+          const int64_t count = a.columns - first;
+          dy[i].Ask(a.dy, share.row * a.columns + first, count, aligned);
+          x[i].Ask(a.x, share.row * a.columns + first, count, aligned);
+          gamma[i].Ask(a.gamma, first, count, aligned);
+        },
+        [&](int e, int64_t) {
+          C of_dy[kBlock], of_x[kBlock], weight[kBlock];
+          dy[e].Get(of_dy);
+          x[e].Get(of_x);
+          gamma[e].Get(weight);
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        const C g = dy[i] * gamma[i];
-        plain += g;
-        products += g * ((x[i] - mean) * rstd);
-      }
-    });
+          for (int i = 0; i < kBlock; ++i) {
+            const C g = of_dy[i] * weight[i];
+            plain += g;
+            products += g * ((of_x[i] - mean) * rstd);
+          }
+        });
     products = share.Sum(products);
     if (centred) plain = share.Sum(plain);
     if (share.place != 0) return;
@@ -154,28 +188,36 @@ struct BackwardPartial {
 // dx = rstd (dy gamma - Σ(dy gamma) / n - x̂ Σ(dy gamma x̂) / n); without `mean` without the first sum.
 template <typename C, Type S>
 struct BackwardApply {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kPieceThreads;
   NormBackwardApply a;
-  int64_t per_row;
+  Pieces pieces;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t item = thread.block() * thread.count() + thread.index();
-    if (item >= a.rows * per_row) return;
-    const int64_t row = Divide(item, per_row), first = (item - row * per_row) * kBlock;
-    const int64_t count = a.columns - first;
-    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
+    const auto [row, first, count] = pieces.At(thread, 0, 1);
+    const int64_t place = row * a.columns + first;
+    const bool aligned = pieces.Aligned(), centred = a.mean.data != nullptr;
+    Eight<C, S> dy, x, gamma, old;
+    dy.Ask(a.dy, place, count, aligned);
+    x.Ask(a.x, place, count, aligned);
+    gamma.Ask(a.gamma, first, count, aligned);
+    if (a.accumulate) old.Ask(a.dx, place, count, aligned);
     const C whole = static_cast<C>(a.whole_columns);
-    const C mean = centred ? Load<C>(a.mean, row) : C(0), rstd = Load<C>(a.rstd, row);
-    const C plain = centred ? Load<C>(a.sums, 2 * row) / whole : C(0);
-    const C products = Load<C>(a.sums, centred ? 2 * row + 1 : row) / whole;
-    C dy[kBlock], x[kBlock], gamma[kBlock];
-    LoadSome<C, S>(a.dy, row * a.columns + first, count, aligned, dy);
-    LoadSome<C, S>(a.x, row * a.columns + first, count, aligned, x);
-    LoadSome<C, S>(a.gamma, first, count, aligned, gamma);
+    const C mean = centred ? Statistic<C, S>(a.mean, row) : C(0), rstd = Statistic<C, S>(a.rstd, row);
+    const C plain = centred ? Statistic<C, S>(a.sums, 2 * row) / whole : C(0);
+    const C products = Statistic<C, S>(a.sums, centred ? 2 * row + 1 : row) / whole;
+    C dx[kBlock], of_x[kBlock], weight[kBlock];
+    dy.Get(dx);
+    x.Get(of_x);
+    gamma.Get(weight);
 #pragma unroll
-    for (int i = 0; i < kBlock; ++i) dy[i] = rstd * (dy[i] * gamma[i] - plain - (x[i] - mean) * rstd * products);
-    WriteSome<C, S>(a.dx, row * a.columns + first, count, aligned, a.accumulate, dy);
+    for (int i = 0; i < kBlock; ++i) dx[i] = rstd * (dx[i] * weight[i] - plain - (of_x[i] - mean) * rstd * products);
+    if (a.accumulate) {
+      old.Get(weight);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) dx[i] = weight[i] + dx[i];
+    }
+    StoreEight<C, S>(a.dx, place, count, aligned, dx);
   }
 };
 
@@ -183,7 +225,7 @@ struct BackwardApply {
 
 Outcome Launch(const NormPartial& norm, void* stream) {
   const RowLayout layout = RowLayout::Of(norm.rows, norm.columns);
-  return WithTypes(norm.in_double, {norm.x}, [&]<typename C, Type S>() {
+  return WithEights(norm.in_double, norm.columns % kBlock == 0, {norm.x}, {}, [&]<typename C, Type S>() {
     return LaunchKernel(Partial<C, S>{norm, layout.per_warp}, layout.blocks, layout.threads, kBlockSumBytes, stream);
   });
 }
@@ -195,26 +237,29 @@ Outcome Launch(const NormCombine& norm, void* stream) {
 }
 
 Outcome Launch(const NormApply& norm, void* stream) {
-  const int64_t per_row = CeilDivide(norm.columns, kBlock);
-  return WithTypes(norm.in_double, {norm.x, norm.gamma, norm.beta, norm.y}, [&]<typename C, Type S>() {
-    return LaunchKernel(Apply<C, S>{norm, per_row}, CeilDivide(norm.rows * per_row, kThreads), kThreads, 0, stream);
-  });
+  const Pieces pieces = Pieces::Of(norm.rows, norm.columns);
+  return WithEights(norm.in_double, norm.columns % kBlock == 0, {norm.x, norm.gamma, norm.beta, norm.y},
+                    {norm.mean, norm.rstd}, [&]<typename C, Type S>() {
+                      return LaunchKernel(Apply<C, S>{norm, pieces}, pieces.Blocks(kEach), kPieceThreads, 0, stream);
+                    });
 }
 
 Outcome Launch(const NormBackwardPartial& norm, void* stream) {
   const RowLayout layout = RowLayout::Of(norm.rows, norm.columns);
-  return WithTypes(norm.in_double, {norm.dy, norm.x, norm.gamma}, [&]<typename C, Type S>() {
-    return LaunchKernel(BackwardPartial<C, S>{norm, layout.per_warp}, layout.blocks, layout.threads, kBlockSumBytes,
-                        stream);
-  });
+  return WithEights(norm.in_double, norm.columns % kBlock == 0, {norm.dy, norm.x, norm.gamma}, {norm.mean, norm.rstd},
+                    [&]<typename C, Type S>() {
+                      return LaunchKernel(BackwardPartial<C, S>{norm, layout.per_warp}, layout.blocks, layout.threads,
+                                          kBlockSumBytes, stream);
+                    });
 }
 
 Outcome Launch(const NormBackwardApply& norm, void* stream) {
-  const int64_t per_row = CeilDivide(norm.columns, kBlock);
-  return WithTypes(norm.in_double, {norm.dy, norm.x, norm.gamma, norm.dx}, [&]<typename C, Type S>() {
-    return LaunchKernel(BackwardApply<C, S>{norm, per_row}, CeilDivide(norm.rows * per_row, kThreads), kThreads, 0,
-                        stream);
-  });
+  const Pieces pieces = Pieces::Of(norm.rows, norm.columns);
+  return WithEights(norm.in_double, norm.columns % kBlock == 0, {norm.dy, norm.x, norm.gamma, norm.dx},
+                    {norm.mean, norm.rstd, norm.sums}, [&]<typename C, Type S>() {
+                      return LaunchKernel(BackwardApply<C, S>{norm, pieces}, pieces.Blocks(1), kPieceThreads, 0,
+                                          stream);
+                    });
 }
 
 }  // namespace weft::cuda

@@ -1,6 +1,7 @@
 // Every element is summed by one thread, so that a part may be overwritten in place.
-#include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/exact.h"
+#include "executor/backends/cuda/kernels/exact_tile.h"
 #include "executor/backends/cuda/kernels/sum_parts.h"
 
 namespace weft::cuda {
@@ -18,9 +19,11 @@ struct Parts {
   WEFT_DEVICE Array At(int p, Type type) const { return {const_cast<void*>(part[p]), type}; }
 };
 
-template <typename C, int most>
+template <typename C, Type S, int most>
 struct Sum {
   static constexpr int kMaxThreads = kThreads;
+  // Parts that a thread asks for together.
+  static constexpr int kTogether = 4;
   Parts<most> parts;
   int64_t elements;
   // Pieces of collectives begin anywhere: whether all of these allow for loads of eight elements.
@@ -32,34 +35,81 @@ struct Sum {
     const int64_t step = thread.blocks() * thread.count() * kBlock;
     int64_t first = (thread.block() * thread.count() + thread.index()) * kBlock;
     for (; first < elements; first += step) {
-      C sum[kBlock];
-      LoadSome(parts.At(0, destination.type), first, elements - first, aligned, sum);
-      for (int p = 1; p < parts.count; ++p) {
-        C term[kBlock];
-        LoadSome(parts.At(p, destination.type), first, elements - first, aligned, term);
-#pragma unroll
-        for (int i = 0; i < kBlock; ++i) sum[i] += term[i];
+      if (S != Type::kNone && elements - first >= kBlock) {
+        AddUp<S>(first);
+      } else {
+        AddUp<Type::kNone>(first);
       }
-      StoreSome(destination, first, elements - first, aligned, sum);
     }
+  }
+
+  template <Type T>
+  WEFT_DEVICE void AddUp(int64_t first) const {
+    const int64_t count = elements - first;
+    C sum[kBlock];
+    for (int p = 0; p < parts.count; p += kTogether) {
+      Eight<C, T> part[kTogether];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const int of = p + k < parts.count ? p + k : p;
+        part[k].Ask(parts.At(of, destination.type), first, of == p + k ? count : 0, aligned);
+      }
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        C term[kBlock];
+        part[k].Get(term);
+        // The first is not added to anything: the sum of one part is that part, -0 and all.
+#pragma unroll
+        for (int i = 0; i < kBlock; ++i)
+          sum[i] = p + k == 0 ? term[i] : p + k < parts.count ? sum[i] + term[i] : sum[i];
+      }
+    }
+    StoreEight<C, T>(destination, first, count, aligned, sum);
   }
 };
 
 template <int most>
 struct ExactSum {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = ExactTile::kThreads;
+  static constexpr int kEach = ExactTile::kEach;
   Parts<most> parts;
   int64_t elements;
+  bool aligned;
   Exact192* destination;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t step = thread.blocks() * thread.count();
-    for (int64_t i = thread.block() * thread.count() + thread.index(); i < elements; i += step) {
-      Exact192 sum = static_cast<const Exact192*>(parts.part[0])[i];
-      for (int p = 1; p < parts.count; ++p) exact192::Merge(sum, static_cast<const Exact192*>(parts.part[p])[i]);
-      destination[i] = sum;
+    const int64_t first = thread.block() * ExactTile::kElements;
+    const auto part = [&](int p) { return static_cast<const Exact192*>(parts.part[p]) + first; };
+    ExactTile tile = {Least<int64_t>(ExactTile::kElements, elements - first), aligned, {}};
+    const auto limbs = thread.template Shared<uint64_t>(0, ExactTile::kLimbs);
+    Exact192 sum[kEach] = {};
+    tile.Ask(thread, part(0));
+    for (int p = 0; p < parts.count; ++p) {
+      tile.Put(thread, part(p), limbs);
+      // The next one comes while this one is added.
+      if (p + 1 < parts.count) tile.Ask(thread, part(p + 1));
+      thread.Sync();
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        const int i = thread.index() + k * ExactTile::kThreads;
+        if (i >= tile.count) continue;
+        const Exact192 term = ExactAt(limbs, i);
+        if (p == 0) {
+          sum[k] = term;
+        } else {
+          exact192::Merge(sum[k], term);
+        }
+      }
+      thread.Sync();
     }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int i = thread.index() + k * ExactTile::kThreads;
+      if (i < tile.count) SetExact(limbs, i, sum[k]);
+    }
+    thread.Sync();
+    tile.Store(thread, limbs, destination + first);
   }
 };
 
@@ -99,15 +149,15 @@ Outcome LaunchSum(const SumParts& args, void* stream) {
     aligned = aligned && Aligned(args.parts[p]);
   }
   if (args.type == Type::kExact192) {
-    return LaunchKernel(ExactSum<most>{held, args.elements, static_cast<Exact192*>(args.destination)},
-                        BlocksFor(args.elements, 1), kThreads, 0, stream);
+    return LaunchKernel(ExactSum<most>{held, args.elements, aligned, static_cast<Exact192*>(args.destination)},
+                        CeilDivide(args.elements, ExactTile::kElements), ExactTile::kThreads, ExactTile::kBytes,
+                        stream);
   }
   const int64_t blocks = BlocksFor(args.elements, kBlock);
   const Array to = {args.destination, args.type};
-  if (args.type == Type::kFp64) {
-    return LaunchKernel(Sum<double, most>{held, args.elements, aligned, to}, blocks, kThreads, 0, stream);
-  }
-  return LaunchKernel(Sum<float, most>{held, args.elements, aligned, to}, blocks, kThreads, 0, stream);
+  return WithEights(args.type == Type::kFp64, aligned, {to}, {}, [&]<typename C, Type S>() {
+    return LaunchKernel(Sum<C, S, most>{held, args.elements, aligned, to}, blocks, kThreads, 0, stream);
+  });
 }
 
 }  // namespace

@@ -1,0 +1,113 @@
+// Eight elements at a time, asked for before any of them is needed.
+//
+// A load whose elements are converted in the branch that it stands in is waited for there: a thread would have sixteen
+// bytes on their way at a time, which is too little to keep memory busy (docs/gpu-kernels.md). So kernels ask for all
+// that they can know they need (Ask), and only then take numbers out of it (Get).
+//
+// S says how the arrays of a launch are stored and cut: a type that all of them share, with rows of whole eights; or
+// Type::kNone for everything else, where an eight is loaded at once as access.h does it.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EIGHTS_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EIGHTS_H_
+
+#include "executor/backends/cuda/kernels/access.h"
+
+namespace weft::cuda {
+
+// As they lie in memory.
+template <typename C, Type S>
+struct Eight {
+  Words words[S == Type::kFp32 ? 2 : 1];
+
+  // Elements from `first` on, of which `count` are in the row: all of the eight, or, from 0 down, none: zeros.
+  WEFT_DEVICE void Ask(const Array& array, int64_t first, int64_t count, bool /*aligned*/) {
+    constexpr int kSize = S == Type::kFp32 ? 4 : 2;
+    const char* from = static_cast<const char*>(array.data) + first * kSize;
+    if (count > 0) {
+      words[0] = LoadWords(from);
+      if constexpr (S == Type::kFp32) words[1] = LoadWords(from + 16);
+    } else {
+      *this = {};
+    }
+  }
+
+  WEFT_DEVICE void Get(C (&x)[kBlock]) const {
+    if constexpr (S == Type::kFp32) {
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) x[i] = static_cast<C>(FloatOfBits(words[i / 4].word[i % 4]));
+    } else {
+      using Half = std::conditional_t<S == Type::kBf16, Bf16, Fp16>;
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        const uint32_t word = words[0].word[i / 2];
+        x[i] = static_cast<C>(ToFloat(Half{static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)}));
+      }
+    }
+  }
+
+  // Lets the compiler forget that it has converted this before: it would rather keep eight numbers than four words.
+  WEFT_DEVICE void Pack() {
+#pragma unroll
+    for (Words& w : words) {
+#pragma unroll
+      for (uint32_t& word : w.word) Opaque(word);
+    }
+  }
+};
+
+template <typename C>
+struct Eight<C, Type::kNone> {
+  C x[kBlock];
+
+  WEFT_DEVICE void Ask(const Array& array, int64_t first, int64_t count, bool aligned) {
+    LoadSome<C>(array, first, count, aligned, x);
+  }
+  WEFT_DEVICE void Get(C (&y)[kBlock]) const {
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) y[i] = x[i];
+  }
+  WEFT_DEVICE void Pack() {}
+};
+
+// Element i of an eight of which `count` are in the row: whether it is one of them.
+template <Type S>
+WEFT_DEVICE bool InRow(int i, int64_t count) {
+  return (S == Type::kNone ? i : 0) < count;
+}
+
+// The elements of the eight that are in the row.
+template <typename C, Type S>
+WEFT_DEVICE void StoreEight(const Array& array, int64_t first, int64_t count, bool aligned, const C (&x)[kBlock]) {
+  if constexpr (S == Type::kNone) {
+    StoreSome<C>(array, first, count, aligned, x);
+  } else if (count > 0) {
+    StoreBlock<C, S>(array, first, x);
+  }
+}
+
+// Statistics beside the arrays: fp32 with a type that arrays share.
+template <typename C, Type S>
+WEFT_DEVICE C Statistic(const Array& array, int64_t i) {
+  return Load < C, S == Type::kNone ? Type::kNone : Type::kFp32 > (array, i);
+}
+
+// Calls f.template operator()<C, S>() on the host. `whole`: rows are whole eights. Null arrays do not count.
+template <typename F>
+Outcome WithEights(bool in_double, bool whole, std::initializer_list<Array> arrays,
+                   std::initializer_list<Array> statistics, F f) {
+  if (in_double) return f.template operator()<double, Type::kNone>();
+  for (const Array& array : statistics) whole = whole && (array.data == nullptr || array.type == Type::kFp32);
+  const auto all = [&](Type type) {
+    for (const Array& array : arrays) {
+      if (array.data != nullptr && array.type != type) return false;
+    }
+    return whole;
+  };
+  if (all(Type::kBf16)) return f.template operator()<float, Type::kBf16>();
+  if (all(Type::kFp16)) return f.template operator()<float, Type::kFp16>();
+  if (all(Type::kFp32)) return f.template operator()<float, Type::kFp32>();
+  return f.template operator()<float, Type::kNone>();
+}
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EIGHTS_H_

@@ -1,0 +1,77 @@
+// Exact accumulators on their way through shared memory. One has 24 bytes: were each thread to read its own, every
+// access would touch all the sectors of a warp's 768 bytes, and be a third or less of what it touches.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_
+
+#include "executor/backends/cuda/kernels/portable.h"
+#include "executor/exact192_limbs.h"
+
+namespace weft::cuda {
+
+// A block of kThreads has up to kElements neighbouring accumulators; thread t takes those at t and t + kThreads.
+struct ExactTile {
+  static constexpr int kThreads = 256, kEach = 2, kElements = kEach * kThreads;
+  static constexpr int kLimbs = 3 * kElements, kWords = kLimbs / 2 / kThreads;
+  static constexpr int64_t kBytes = int64_t{8} * kLimbs;
+
+  // Less than all at the end of an array; `aligned`: to 16 bytes.
+  int64_t count = 0;
+  bool aligned = false;
+  Words words[kWords];
+
+  WEFT_DEVICE bool Whole() const { return aligned && count == kElements; }
+
+  // Fetches what Put writes to shared memory, which nobody may use then.
+  template <typename Thread>
+  WEFT_DEVICE void Ask(const Thread& thread, const Exact192* from) {
+    if (!Whole()) return;
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) {
+      words[k] = LoadWords(reinterpret_cast<const char*>(from) + int64_t{16} * (thread.index() + k * kThreads));
+    }
+  }
+  template <typename Thread, typename Limbs>
+  WEFT_DEVICE void Put(const Thread& thread, const Exact192* from, const Limbs& limbs) const {
+    if (Whole()) {
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        const uint32_t* const word = words[k].word;
+        const int place = 2 * (thread.index() + k * kThreads);
+        limbs[place] = word[0] | uint64_t{word[1]} << 32;
+        limbs[place + 1] = word[2] | uint64_t{word[3]} << 32;
+      }
+      return;
+    }
+    for (int64_t l = thread.index(); l < 3 * count; l += kThreads) limbs[l] = from[l / 3].limb[l % 3];
+  }
+  // From shared memory to `to`.
+  template <typename Thread, typename Limbs>
+  WEFT_DEVICE void Store(const Thread& thread, const Limbs& limbs, Exact192* to) const {
+    if (Whole()) {
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        const int w = thread.index() + k * kThreads;
+        const uint64_t low = limbs[2 * w], high = limbs[2 * w + 1];
+        StoreWords(reinterpret_cast<char*>(to) + int64_t{16} * w,
+                   {{static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+                     static_cast<uint32_t>(high >> 32)}});
+      }
+      return;
+    }
+    for (int64_t l = thread.index(); l < 3 * count; l += kThreads) to[l / 3].limb[l % 3] = limbs[l];
+  }
+};
+
+template <typename Limbs>
+WEFT_DEVICE Exact192 ExactAt(const Limbs& limbs, int element) {
+  return {{limbs[3 * element], limbs[3 * element + 1], limbs[3 * element + 2]}};
+}
+template <typename Limbs>
+WEFT_DEVICE void SetExact(const Limbs& limbs, int element, const Exact192& value) {
+#pragma unroll
+  for (int i = 0; i < 3; ++i) limbs[3 * element + i] = value.limb[i];
+}
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_
