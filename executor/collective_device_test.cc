@@ -283,6 +283,7 @@ TEST(CollectiveDeviceTest, TheBitsAreThoseOfTheHost) {
   for (const int members : {1, 2, 3, 4}) {
     for (const CollectiveKind kind : kCollectiveKinds) {
       for (const CollectiveEntry& entry : Collectives()) {
+        if (entry.in_switch()) continue;
         const Spec spec = {kind, std::string(entry.name), members, MixedBuffers(kind, members, 501)};
         const Results expected = RunOver(spec, members, 0, /*native=*/false).results;
         for (const uint64_t seed : {1, 2, 3}) {

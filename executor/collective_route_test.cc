@@ -10,6 +10,7 @@ namespace {
 // What is received never lands on what is still needed: run with numbers for slots, for every algorithm.
 TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
   for (const CollectiveEntry& entry : Collectives()) {
+    if (entry.in_switch()) continue;
     for (const CollectiveKind kind : kCollectiveKinds) {
       for (int members = 1; members <= 6; ++members) {
         for (int self = 0; self < members; ++self) {

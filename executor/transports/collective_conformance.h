@@ -112,6 +112,7 @@ inline std::vector<const CollectiveEntry*> DifferentCollectives(int members) {
     });
   };
   for (const CollectiveEntry& entry : Collectives()) {
+    if (entry.in_switch()) continue;
     const bool known = members > 1 && std::any_of(different.begin(), different.end(),
                                                   [&](const CollectiveEntry* other) { return same(*other, entry); });
     if (!known) different.push_back(&entry);

@@ -93,17 +93,22 @@ struct CollectiveStage {
     kEveryOther,
     // What `exchanges` say.
     kListed,
+    // Every member sends `sent` messages to the switch that all are below, and receives `received` from it.
+    kSwitch,
   };
   int64_t rounds = 0;
   Pattern pattern = kListed;
   // Of kListed: sorted by (source, destination), none twice.
   std::vector<CollectiveExchange> exchanges;
+  // Of kSwitch.
+  int32_t sent = 0;
+  int32_t received = 0;
 
   friend bool operator==(const CollectiveStage&, const CollectiveStage&) = default;
 };
 
-// All messages of a round of `stage`: what its pattern means for `members` members, as a list. Of kEveryOther these are
-// members^2.
+// All messages of a round of `stage` from one member to another: what its pattern means for `members` members, as a
+// list. Of kEveryOther these are members^2, of kSwitch none.
 std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int64_t members);
 
 // How many messages all members together send in a round of `stage`.
@@ -127,13 +132,16 @@ using CollectiveTrafficFn = CollectiveTraffic(CollectiveKind kind, int64_t membe
 
 struct CollectiveEntry {
   absl::string_view name;
+  // Null: switches of the network do it, and there are no messages between members.
   CollectiveBuildFn* build;
   CollectiveTrafficFn* traffic;
   // The algorithm is one of all-reduces; all-gathers and reduce-scatters of this name are those of `ring`.
   bool all_reduce_only;
   absl::string_view source;
 
-  // InvalidArgument unless 1 <= members <= kMaximumPlanMembers.
+  bool in_switch() const { return build == nullptr; }
+
+  // InvalidArgument unless 1 <= members <= kMaximumPlanMembers, or if in_switch() for more members than one.
   absl::StatusOr<CollectivePlan> Build(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;
   // members < 2 gives no messages.
   CollectiveTraffic Traffic(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;

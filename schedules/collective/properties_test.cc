@@ -15,6 +15,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Those that are messages between members.
+std::vector<CollectiveEntry> MessageCollectives() {
+  std::vector<CollectiveEntry> entries;
+  for (const CollectiveEntry& entry : Collectives()) {
+    if (!entry.in_switch()) entries.push_back(entry);
+  }
+  return entries;
+}
+
 // All small ones, and some with many divisors or none.
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 32, 33};
 
@@ -35,7 +44,7 @@ TEST(Collectives, UnknownNameListsKnownAndNearest) {
 }
 
 TEST(Collectives, EveryPlanIsWhatItSays) {
-  for (const CollectiveEntry& entry : Collectives()) {
+  for (const CollectiveEntry& entry : MessageCollectives()) {
     for (const CollectiveKind kind : kCollectiveKinds) {
       for (const int members : kSizes) {
         const absl::StatusOr<CollectivePlan> plan = entry.Build(members, kind);
@@ -51,7 +60,7 @@ TEST(Collectives, EveryPlanIsWhatItSays) {
 
 // Rule P10. Chunks of a reduce-scatter are ranges of members; an element's chunk in the all-reduce may be longer.
 TEST(Collectives, AReduceScatterSumsInTheOrderOfTheAllReduce) {
-  for (const CollectiveEntry& entry : Collectives()) {
+  for (const CollectiveEntry& entry : MessageCollectives()) {
     if (entry.all_reduce_only) continue;
     for (const int members : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16}) {
       const CollectivePlan all = *entry.Build(members);
@@ -101,7 +110,7 @@ std::vector<CollectiveExchange> Exchanges(const std::vector<CollectiveStep>& rou
 }
 
 TEST(Collectives, TrafficIsThatOfThePlan) {
-  for (const CollectiveEntry& entry : Collectives()) {
+  for (const CollectiveEntry& entry : MessageCollectives()) {
     for (const CollectiveKind kind : kCollectiveKinds) {
       for (const int members : kSizes) {
         SCOPED_TRACE(testing::Message() << entry.name << ", " << CollectiveKindName(kind) << " over " << members);
@@ -127,6 +136,34 @@ TEST(Collectives, TrafficIsThatOfThePlan) {
       }
     }
   }
+}
+
+TEST(Collectives, InASwitchEveryByteGoesUpOnceAndDownOnce) {
+  for (const CollectiveEntry& entry : Collectives()) {
+    if (!entry.in_switch()) continue;
+    for (const CollectiveKind kind : kCollectiveKinds) {
+      for (const int members : kSizes) {
+        if (members == 1) continue;
+        const CollectiveTraffic traffic = entry.Traffic(members, kind);
+        ASSERT_EQ(traffic.stages.size(), 1u);
+        const CollectiveStage& stage = traffic.stages[0];
+        EXPECT_EQ(stage.rounds, 1);
+        EXPECT_TRUE(StageExchanges(stage, members).empty());
+        EXPECT_EQ(StageMessages(stage, members), members * stage.sent);
+        // In chunks: what of the buffer a member has before, and after, that it does not keep to itself.
+        const int64_t all = traffic.chunks, others = kind == CollectiveKind::kAllReduce ? 1 : members - 1;
+        EXPECT_EQ(stage.sent, kind == CollectiveKind::kAllGather ? 1 : others);
+        EXPECT_EQ(stage.received, kind == CollectiveKind::kReduceScatter ? 1 : others);
+        EXPECT_EQ(all, kind == CollectiveKind::kAllReduce ? 1 : members);
+      }
+    }
+  }
+}
+
+TEST(Collectives, WhatASwitchDoesHasNoPlan) {
+  const absl::Status status = (*FindCollective("switch"))->Build(4).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("collective 'switch' is done by switches of the network"));
 }
 
 TEST(ChunkBegin, CutsEveryLengthWithoutGapOrOverlap) {

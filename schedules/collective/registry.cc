@@ -12,7 +12,9 @@ namespace weft {
   CollectiveBuildFn function;              \
   CollectiveTrafficFn function##Traffic;
 #define ALL_REDUCE(name, function, source) COLLECTIVE(name, function, source)
+#define IN_SWITCH(name, function, source) CollectiveTrafficFn function##Traffic;
 #include "schedules/collective/registry.def"
+#undef IN_SWITCH
 #undef ALL_REDUCE
 #undef COLLECTIVE
 
@@ -21,7 +23,9 @@ namespace {
 constexpr CollectiveEntry kEntries[] = {
 #define COLLECTIVE(name, function, source) {name, function, function##Traffic, false, source},
 #define ALL_REDUCE(name, function, source) {name, function, function##Traffic, true, source},
+#define IN_SWITCH(name, function, source) {name, nullptr, function##Traffic, false, source},
 #include "schedules/collective/registry.def"
+#undef IN_SWITCH
 #undef ALL_REDUCE
 #undef COLLECTIVE
 };
@@ -69,6 +73,12 @@ absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members, Collectiv
                                                    ", nearest valid: ", members < 1 ? 1 : kMaximumPlanMembers));
   }
   if (members == 1) return CollectivePlan{.kind = kind, .rounds = {}};
+  if (in_switch()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("collective '", name, "' is done by switches of the network, which only a transport with native ",
+                     "collectives can ask for: there are no messages between its ", members,
+                     " members; nearest valid: 'direct', 'ring'"));
+  }
   return Sends(*this, kind).build(kind, static_cast<int>(members));
 }
 
@@ -82,6 +92,8 @@ std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int
   switch (stage.pattern) {
     case CollectiveStage::kListed:
       return stage.exchanges;
+    case CollectiveStage::kSwitch:
+      break;
     case CollectiveStage::kNext:
       for (int32_t member = 0; member < n; ++member) exchanges.push_back({member, (member + 1) % n});
       break;
@@ -99,6 +111,7 @@ std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int
 int64_t StageMessages(const CollectiveStage& stage, int64_t members) {
   if (stage.pattern == CollectiveStage::kNext) return members;
   if (stage.pattern == CollectiveStage::kEveryOther) return members * (members - 1);
+  if (stage.pattern == CollectiveStage::kSwitch) return members * stage.sent;
   int64_t messages = 0;
   for (const CollectiveExchange& exchange : stage.exchanges) messages += exchange.messages;
   return messages;

@@ -10,6 +10,7 @@
 #include "proto/status.h"
 #include "simulator/network/collective_cost.h"
 #include "simulator/network/network_model.h"
+#include "simulator/network/switch_reduces.h"
 
 namespace weft {
 namespace {
@@ -17,17 +18,21 @@ namespace {
 // Members that are all alike, as if each were on a node of its own.
 class AnyGroup : public GroupPaths {
  public:
-  AnyGroup(int64_t size, const MessagePath& path) : size_(size), path_(path) {}
+  AnyGroup(int64_t size, const MessagePath& path, const Cluster& cluster)
+      : size_(size), path_(path), cluster_(cluster) {}
 
   int64_t size() const override { return size_; }
   int32_t NodeOf(int64_t member) const override { return static_cast<int32_t>(member); }
   absl::StatusOr<MessagePath> Between(int64_t, int64_t) const override { return path_; }
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return path_.bytes_per_second; }
+  // Only of one node it is known that all are on it.
+  absl::Status SwitchReduces() const override { return CheckSwitchReduces(cluster_, cluster_.nodes() <= 1); }
   absl::StatusOr<double> Latency() const override { return path_.latency_seconds; }
 
  private:
   int64_t size_;
   MessagePath path_;
+  const Cluster& cluster_;
 };
 
 class AgnosticNetwork : public NetworkModel {
@@ -45,7 +50,7 @@ class AgnosticNetwork : public NetworkModel {
     if (members.size() < 2) return TransferTime{};
     WEFT_ASSIGN_OR_RETURN(const MessagePath path, Path());
     const int64_t size = static_cast<int64_t>(members.size());
-    return RoundsTime(CollectivePhases(call, size), AnyGroup(size, path));
+    return RoundsTime(CollectivePhases(call, size), AnyGroup(size, path, cluster_));
   }
 
  private:

@@ -65,6 +65,18 @@ absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exc
   return round;
 }
 
+absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes, const GroupPaths& paths) {
+  WEFT_RETURN_IF_ERROR(paths.SwitchReduces());
+  RoundTime round;
+  for (int64_t member = 0; member < paths.size(); ++member) {
+    WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(member, (member + 1) % paths.size()));
+    const double messages = std::max(stage.sent, stage.received);
+    round.seconds = std::max(round.seconds, messages * (path.overhead_seconds + bytes / path.bytes_per_second));
+    round.latency_seconds = std::max(round.latency_seconds, path.latency_seconds);
+  }
+  return round;
+}
+
 // Without a list of members^2.
 absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths) {
   std::vector<std::vector<int64_t>> nodes;
@@ -102,6 +114,7 @@ absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths)
 
 absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const GroupPaths& paths) {
   if (phase.stage.pattern == CollectiveStage::kEveryOther) return EveryOtherRound(phase.bytes, paths);
+  if (phase.stage.pattern == CollectiveStage::kSwitch) return SwitchRound(phase.stage, phase.bytes, paths);
   if (phase.stage.pattern == CollectiveStage::kListed) return ListedRound(phase.stage.exchanges, phase.bytes, paths);
   return ListedRound(StageExchanges(phase.stage, paths.size()), phase.bytes, paths);
 }

@@ -32,6 +32,8 @@ class GroupPaths {
   virtual absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const = 0;
   // Bytes per second that all members on a node together send to other nodes, and receive from them.
   virtual absl::StatusOr<double> NodeBandwidth(int32_t node) const = 0;
+  // OK if all members are below one switch that sums and multicasts; else FailedPrecondition, naming what is missing.
+  virtual absl::Status SwitchReduces() const = 0;
   // That of collectives of the group: the largest from a member to the next, or from the first to any.
   virtual absl::StatusOr<double> Latency() const = 0;
 };
@@ -41,6 +43,7 @@ class GroupPaths {
 // (or enters it) in the round goes through NodeBandwidth together. Of messages to every other member that is, with g of
 // the n members on a node,
 //     (g-1) (overhead + bytes / B) + (n-g) (overhead + g bytes / NodeBandwidth).
+// To and from a switch a member's messages take as long as those to another member below it, up and down at once.
 // The next round begins when the last message of this one has arrived.
 struct RoundTime {
   double seconds = 0;

@@ -25,6 +25,9 @@ class TestPaths : public GroupPaths {
     return MessagePath{overhead, crosses ? latency_outside : kLatency, kBandwidth};
   }
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return outside; }
+  absl::Status SwitchReduces() const override {
+    return size_ <= inside_ ? absl::OkStatus() : absl::FailedPreconditionError("several nodes");
+  }
   absl::StatusOr<double> Latency() const override {
     return size_ > inside_ ? std::max(kLatency, latency_outside) : kLatency;
   }
@@ -152,7 +155,31 @@ TEST(RoundsTime, AnOverheadIsPerMessage) {
   EXPECT_TIME(AllReduce("ring", 0, paths), 14 * kLatency + 14 * 1e-6);
 }
 
-// No algorithm beats the bandwidth: 2(n-1)/n of the buffer leaves every member of an all-reduce.
+// Up to the switch and down at the same time.
+TEST(RoundsTime, SwitchesInClosedForm) {
+  const int64_t bytes = 1 << 20;
+  for (const int64_t n : {2, 4, 8, 64}) {
+    TestPaths paths(n);
+    const double all = static_cast<double>(bytes) / kBandwidth;
+    const double others = static_cast<double>(n - 1);
+    for (const double overhead : {0.0, 1e-6}) {
+      paths.overhead = overhead;
+      EXPECT_TIME(AllReduce("switch", bytes, paths), kLatency + overhead + all);
+      for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+        EXPECT_TIME(Seconds("switch", kind, bytes, paths),
+                    kLatency + others * overhead + others / static_cast<double>(n) * all);
+      }
+    }
+  }
+  const CollectiveCall call = {.kind = CollectiveKind::kAllReduce,
+                               .algorithm = *FindCollective("switch"),
+                               .parts = {{.elements = bytes, .element_bytes = 1}}};
+  const TestPaths outside(8, /*inside=*/4);
+  EXPECT_EQ(RoundsTime(CollectivePhases(call, 8), outside).status().message(), "several nodes");
+}
+
+// No algorithm beats the bandwidth: 2(n-1)/n of the buffer leaves every member of an all-reduce, or all of it once if a
+// switch sums.
 TEST(RoundsTime, NoneBeatsTheBandwidthAndMoreBytesTakeLonger) {
   for (const CollectiveEntry& entry : Collectives()) {
     for (const CollectiveKind kind : kCollectiveKinds) {
@@ -160,10 +187,9 @@ TEST(RoundsTime, NoneBeatsTheBandwidthAndMoreBytesTakeLonger) {
         double before = 0;
         for (int64_t bytes = 1; bytes < (1 << 24); bytes = bytes * 3 + 1) {
           const double seconds = Seconds(std::string(entry.name), kind, bytes, TestPaths(n));
-          const double times = kind == CollectiveKind::kAllReduce ? 2 : 1;
-          EXPECT_GE(seconds, times * static_cast<double>(n - 1) / static_cast<double>(n) * static_cast<double>(bytes) /
-                                 kBandwidth)
-              << entry.name << " " << n << " " << bytes;
+          const double part = static_cast<double>(n - 1) / static_cast<double>(n);
+          const double times = kind != CollectiveKind::kAllReduce ? part : entry.in_switch() ? 1 : 2 * part;
+          EXPECT_GE(seconds, times * static_cast<double>(bytes) / kBandwidth) << entry.name << " " << n << " " << bytes;
           EXPECT_GE(seconds, before) << entry.name << " " << n << " " << bytes;
           before = seconds;
         }

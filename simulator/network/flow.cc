@@ -9,6 +9,7 @@
 //   a message of a phase moves rounds * c bytes, c being the longest chunk; where members have a link to every other,
 //   or are several on each of several nodes, a ring's messages are cut over as many rings as there are links or members
 //                (flow_rings.h), of c / rings bytes each, rounded up
+//   of a collective that a switch does, every member's link out takes what it sends and its link in what it receives
 //   finished the group's latency after the end: the longest from one member to the next, in order of ranks and around.
 //                It is taken off the fixed part, which has that of the last round.
 // On an idle network a ring over S bytes between n devices of one kind of link so takes, as on "analytic",
@@ -26,6 +27,7 @@
 #include "simulator/network/link_loads.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placement.h"
+#include "simulator/network/switch_reduces.h"
 #include "simulator/network/topology.h"
 
 namespace weft {
@@ -53,7 +55,9 @@ struct RoundCost {
 
 class FlowNetwork : public NetworkModel {
  public:
-  FlowNetwork(const Mesh& mesh, const Cluster& cluster) { status_ = Build(MeshRanks(mesh), cluster); }
+  FlowNetwork(const Mesh& mesh, const Cluster& cluster) : cluster_(cluster) {
+    status_ = Build(MeshRanks(mesh), cluster);
+  }
 
   absl::Span<const int64_t> LinkCapacities() const override { return capacities_; }
 
@@ -151,6 +155,8 @@ class FlowNetwork : public NetworkModel {
         return CostOfRings(members);
       case CollectiveStage::kEveryOther:
         return CostOfEveryOther(members);
+      case CollectiveStage::kSwitch:
+        return CostOfSwitch(stage, members);
       case CollectiveStage::kListed:
         break;
     }
@@ -221,6 +227,26 @@ class FlowNetwork : public NetworkModel {
     return every_other_[{members.begin(), members.end()}] = TakeRound(round);
   }
 
+  absl::StatusOr<RoundCost> CostOfSwitch(const CollectiveStage& stage, absl::Span<const int64_t> members) const {
+    const bool one_node = std::all_of(members.begin(), members.end(), [&](int64_t member) {
+      return placement_->NodeOf(member) == placement_->NodeOf(members.front());
+    });
+    WEFT_RETURN_IF_ERROR(CheckSwitchReduces(cluster_, one_node));
+    RoundCost cost;
+    loads_->Clear();
+    for (size_t i = 0; i < members.size(); ++i) {
+      // Out of one and into the next: the switch is between.
+      WEFT_ASSIGN_OR_RETURN(const LinkRoute route,
+                            topology_->RouteOfRanks(members[i], members[(i + 1) % members.size()]));
+      loads_->Add(absl::MakeConstSpan(&route.links.front(), 1), stage.sent);
+      loads_->Add(absl::MakeConstSpan(&route.links.back(), 1), stage.received);
+      cost.overhead = std::max(cost.overhead, std::max(stage.sent, stage.received) * route.overhead_seconds);
+      cost.latency = std::max(cost.latency, route.latency_seconds);
+    }
+    cost.loads = loads_->Take();
+    return cost;
+  }
+
   // A round whose messages are counted; their loads are in loads_.
   struct Round {
     explicit Round(size_t members) : sent(members, 0), received(members, 0) {}
@@ -247,6 +273,7 @@ class FlowNetwork : public NetworkModel {
             .latency = round.latency};
   }
 
+  const Cluster& cluster_;
   // Why the cluster cannot be used: told by all calls.
   absl::Status status_;
   std::optional<RankPlacement> placement_;

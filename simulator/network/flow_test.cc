@@ -115,6 +115,7 @@ double SecondsByThePlan(const CollectivePlan& plan, int64_t elements, int64_t el
 TEST_F(FlowTest, EveryAlgorithmTakesWhatItsPlanSays) {
   Make(16, MakeCluster(1, 16, 0));
   for (const CollectiveEntry& entry : Collectives()) {
+    if (entry.in_switch()) continue;
     for (const CollectiveKind kind : kCollectiveKinds) {
       for (const int64_t n : {2, 3, 4, 5, 8, 16}) {
         for (const int64_t elements : {1, 1000, 1'000'000}) {
@@ -201,9 +202,39 @@ TEST_F(FlowTest, LinksBetweenEveryTwoAreAllUsed) {
   }
 }
 
+// Up and down at the same time: every link of a member is used once.
+TEST_F(FlowTest, SwitchesInClosedForm) {
+  Cluster cluster = MakeCluster(2, 8, 8);
+  cluster.mutable_node_links()->set_switch_reduces(true);
+  Make(16, cluster);
+  const double bytes = 4e6;
+  for (const int64_t n : {2, 4, 8}) {
+    const double others = static_cast<double>(n - 1), part = others / static_cast<double>(n);
+    const TransferTime all = TimeOf(Call("switch", CollectiveKind::kAllReduce, 1'000'000), Members(n));
+    ExpectSeconds(all.occupancy, kInsideOverhead + bytes / kInside, 2);
+    ExpectSeconds(all.latency, kInsideLatency, 0);
+    for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+      const Flow flow = FlowOf(Call("switch", kind, 1'000'000), Members(n));
+      ASSERT_EQ(flow.phases.size(), 1u);
+      // Half of the links carry one message each, the others all.
+      ASSERT_EQ(static_cast<int64_t>(flow.phases[0].loads.size()), 2 * n);
+      int64_t loads = 0;
+      for (const auto& [link, load] : flow.phases[0].loads) loads += load;
+      EXPECT_EQ(loads, n * n);
+      ExpectSeconds(TimeOf(Call("switch", kind, 1'000'000), Members(n)).occupancy,
+                    others * kInsideOverhead + part * bytes / kInside, 2);
+    }
+  }
+  EXPECT_THAT(
+      std::string(
+          network_->CollectiveFlow(Call("switch", CollectiveKind::kAllReduce, 4), {}, Members(16)).status().message()),
+      HasSubstr("over several nodes"));
+}
+
 TEST_F(FlowTest, GroupsHaveOneLatency) {
   Make(16, MakeCluster(2, 8, 8));
   for (const CollectiveEntry& entry : Collectives()) {
+    if (entry.in_switch()) continue;
     for (const CollectiveKind kind : kCollectiveKinds) {
       EXPECT_EQ(FlowOf(Call(std::string(entry.name), kind, 100), Members(16)).latency, FromSeconds(kNicLatency));
       EXPECT_EQ(FlowOf(Call(std::string(entry.name), kind, 100), Members(8)).latency, FromSeconds(kInsideLatency));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
+#include "simulator/network/switch_reduces.h"
 
 namespace weft {
 namespace {
@@ -203,6 +204,8 @@ absl::StatusOr<MessagePath> PlacedGroup::Between(int64_t source, int64_t destina
 absl::StatusOr<double> PlacedGroup::NodeBandwidth(int32_t node) const {
   return links_.NodeBandwidth(on_node_[node], form_);
 }
+
+absl::Status PlacedGroup::SwitchReduces() const { return CheckSwitchReduces(links_.cluster(), nodes() == 1); }
 
 absl::StatusOr<double> PlacedGroup::Latency() const {
   double latency = 0;

@@ -1,0 +1,26 @@
+// Collectives that a switch does: it adds up what all members send it and sends each what is its own.
+//
+//   n = 3, all-reduce, one round:      m0, m1, m2 -> switch -> m0 + m1 + m2 to each
+//
+// Every byte of a buffer leaves each member once and reaches it once, while a ring's leave it 2 (n-1)/n times: with
+// many members half of the ring's time, and one latency. In a reduce-scatter a member sends the chunks of the others
+// and receives the sum of its own; in an all-gather it sends its own and receives the others', which the switch
+// multicasts. The order of summation is the switch's. There is no plan: no member sends anything to another. Traffic:
+// one round. All-reduce: one message of the whole buffer up and one down. Reduce-scatter: n-1 of 1/n up, one
+//          down. All-gather: one of 1/n up, n-1 down.
+// Source:  Graham et al., "Scalable hierarchical aggregation protocol (SHArP)", COMHPC 2016,
+//          doi:10.1109/COMHPC.2016.006; of NVLink the same with loads and stores that NVSwitch reduces and multicasts.
+#include "schedules/collective/plan.h"
+
+namespace weft {
+
+CollectiveTraffic BuildSwitchTraffic(CollectiveKind kind, int64_t members) {
+  const bool whole = kind == CollectiveKind::kAllReduce;
+  const int32_t others = static_cast<int32_t>(members - 1);
+  CollectiveStage stage = {.rounds = 1, .pattern = CollectiveStage::kSwitch, .exchanges = {}, .sent = 1, .received = 1};
+  if (kind == CollectiveKind::kReduceScatter) stage.sent = others;
+  if (kind == CollectiveKind::kAllGather) stage.received = others;
+  return {.chunks = whole ? 1 : members, .stages = {stage}};
+}
+
+}  // namespace weft
