@@ -115,10 +115,10 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   if (plan.recompute_unknown) {
     const bool fits = !made.program.does_not_fit();
     if (!fits) {
-      plan.plan.mutable_recompute()->set_mode(Recompute::FULL);
+      plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
       WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
     }
-    made.assumptions.push_back(fits ? "no recompute, which fits" : "full recompute, as none does not fit");
+    made.assumptions.push_back(fits ? "no recompute, which fits" : "as many layers recomputed as must be to fit");
   }
   if (longer > 0) {
     plan.recipe.set_global_batch_sequences(longer);
