@@ -190,6 +190,11 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
       return absl::InvalidArgumentError(
           absl::StrCat("unknown what-if ", Quoted(change.name), NameHelp(change.name, WhatIfNames())));
     }
+    if (change.name == "latency" && options.network == "nccl") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(change.text, ": the network nccl takes the latencies of links between devices from NCCL's own ",
+                       "table, not from the cluster; nearest: --network=analytic or flow"));
+    }
     const bool network = entry->network && options.network != "none";
     const bool device = entry->device && options.cost != "unit";
     if (network || device) continue;
@@ -199,6 +204,25 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
   }
   return absl::OkStatus();
 }
+
+namespace {
+
+// Of figures that one kind of clusters has to tell: "agnostic" gives all ranks one link, that of one node or that
+// between several.
+absl::Status CheckAsked(const WhatIfChanges& changes, const Cluster& cluster, absl::string_view network) {
+  if (network != "agnostic") return absl::OkStatus();
+  const absl::string_view unasked = cluster.nodes() > 1 ? "intra" : "nic";
+  for (const WhatIfChange& change : changes) {
+    if (change.name != unasked) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(change.text, " changes nothing: with cluster.nodes = ", cluster.nodes(),
+                     " the network agnostic gives all ranks ",
+                     cluster.nodes() > 1 ? "inter_node; nearest: 'nic'" : "intra_node; nearest: 'intra'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Cluster> ChangedCluster(const Cluster& cluster, const WhatIfChanges& changes) {
   Cluster changed = cluster;
@@ -233,6 +257,7 @@ absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const Si
       if (row.change() == text) return absl::OkStatus();
     }
     WEFT_RETURN_IF_ERROR(CheckWhatIf(changes, options));
+    WEFT_RETURN_IF_ERROR(CheckAsked(changes, cluster, options.network));
     WEFT_ASSIGN_OR_RETURN(const Cluster changed, ChangedCluster(cluster, changes));
     WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, changed, plain));
     const double seconds = simulation.report.iteration_seconds();

@@ -3,7 +3,7 @@
 //   change     multiplies                                                           faster with
 //   nic        inter_node.bytes_per_second                                          more
 //   intra      bytes_per_second of intra_node, of direct links and of bridges       more
-//   latency    latency_seconds and overhead_seconds of all links, and of switches   less
+//   latency    latency_seconds and overhead_seconds of all links, and of switches   less (not with network nccl)
 //   host       host.bytes_per_second                                                more
 //   memory     memory_bytes_per_second of devices                                   more
 //   compute    peaks of devices                                                     more
@@ -49,14 +49,15 @@ std::vector<std::string> WhatIfNames();
 absl::StatusOr<WhatIfChanges> ParseWhatIf(absl::string_view text);
 
 // InvalidArgument, naming the change, if the models do not ask for what it changes: computation with cost "unit", links
-// with network "none".
+// with network "none", latencies with network "nccl", which has its own.
 absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& options);
 
 // The cluster with all of `changes`. FailedPrecondition, naming the figure, if it states none that a change is of.
 absl::StatusOr<Cluster> ChangedCluster(const Cluster& cluster, const WhatIfChanges& changes);
 
 // Adds a row to report->what_if for each of `what_if`; before one of several changes a row for each of these alone.
-// What has a row gets no second one. `report` is that of the program on the cluster, with the same options.
+// What has a row gets no second one. InvalidArgument as CheckWhatIf, and if network "agnostic" does not ask for a
+// figure of such a cluster. `report` is that of the program on the cluster, with the same options.
 absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                         absl::Span<const WhatIfChanges> what_if, SimulationReport* report);
 

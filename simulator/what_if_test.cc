@@ -161,6 +161,12 @@ TEST(AddWhatIfs, RefusesWhatTheModelsDoNotAskFor) {
   status =
       AddWhatIfs(program, TestCluster(), {.cost = "roofline", .network = "none"}, {*ParseWhatIf("nic=2x")}, &report);
   EXPECT_THAT(std::string(status.message()), HasSubstr("nic=2x changes nothing: with the network none"));
+  status = AddWhatIfs(program, TestCluster(), {.cost = "roofline", .network = "nccl"}, {*ParseWhatIf("latency=0.5x")},
+                      &report);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("latency=0.5x: the network nccl takes the latencies"));
+  status = AddWhatIfs(program, TestCluster(), {.cost = "roofline", .network = "agnostic"}, {*ParseWhatIf("intra=2x")},
+                      &report);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("intra=2x changes nothing: with cluster.nodes = 4"));
   EXPECT_EQ(report.what_if_size(), 0);
 }
 

@@ -1,0 +1,93 @@
+// No part of a machine that becomes faster makes a run slower, where the order of work does not depend on time: random
+// programs of fixed order on random machines, every change on every network. Each step then takes at most as long as
+// before, and what starts after what it waits for starts no later.
+//
+// Not so, and not tested to be: compute that is chosen at run time (P6) or waits for shared slots (P3), where less time
+// for one may bring another order; collectives that slow computation beside them down (load), where another one may now
+// be beside. Flows share links: if one is faster, another may meet traffic that it would have missed; with "nccl",
+// whose library chooses by what links would carry alone, a faster link may bring a choice that is worse where links are
+// shared. There nothing forbids a loss; of these programs none has one.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "simulator/network/network_model.h"
+#include "simulator/random_cluster.h"
+#include "simulator/what_if.h"
+#include "tests/random_program.h"
+
+namespace weft {
+namespace {
+
+struct Case {
+  Program program;
+  Cluster cluster;
+};
+
+Case CaseOf(uint64_t seed) {
+  RandomProgramOptions options;
+  options.max_pipe = 3;
+  options.max_data = 3;
+  options.events = 12;
+  options.schedules = seed % 2 == 0;
+  options.collectives = seed % 4 < 2;
+  options.max_ranks = 8;
+  Case made;
+  made.program = RandomProgram(seed, options);
+  made.cluster = RandomCluster(seed, MeshRanks(made.program.mesh()), Wear::kSymmetric, /*load=*/false);
+  made.cluster.clear_compute_slots_per_node();
+  made.cluster.clear_compute_turn_seconds();
+  return made;
+}
+
+TEST(WhatIfGain, WhatIsFasterIsNotSlower) {
+  // By network: changes simulated, those that gained, and those that lost, with the most that was lost.
+  struct Count {
+    int all = 0, gained = 0, lost = 0;
+    double most = 0;
+  };
+  std::map<std::string, Count> counts;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const Case made = CaseOf(seed);
+    if (made.program.compute_order() != STATIC_ORDER) continue;
+    for (const NetworkModelEntry& network : NetworkModels()) {
+      const SimulateOptions options = {.cost = "roofline", .network = std::string(network.name)};
+      const auto before = Simulate(made.program, made.cluster, options);
+      ASSERT_TRUE(before.ok()) << before.status();
+      for (const char* text : {"nic=2x", "intra=3x", "latency=0.5x", "host=2x", "memory=2x", "compute=1.5x",
+                               "launch=0.5x", "nic=1.3x,intra=1.3x,compute=1.3x"}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", network " << network.name << ", " << text);
+        const WhatIfChanges changes = *ParseWhatIf(text);
+        if (!CheckWhatIf(changes, options).ok()) continue;
+        const auto changed = ChangedCluster(made.cluster, changes);
+        if (!changed.ok()) continue;
+        const auto after = Simulate(made.program, *changed, options);
+        ASSERT_TRUE(after.ok()) << after.status();
+        const double gain = before->report.makespan_seconds() / after->report.makespan_seconds() - 1;
+        Count& count = counts[options.network];
+        ++count.all;
+        count.gained += gain > 0;
+        count.lost += gain < 0;
+        count.most = std::min(count.most, gain);
+        if (options.network == "flow" || options.network == "nccl") continue;
+        EXPECT_GE(gain, 0);
+      }
+    }
+  }
+  for (const auto& [network, count] : counts) {
+    EXPECT_GT(count.all, 200) << network;
+    EXPECT_GT(count.gained * 5, count.all) << network;
+  }
+  // What may lose does so rarely, and little.
+  EXPECT_LT(counts["flow"].lost * 50, counts["flow"].all);
+  EXPECT_GT(counts["flow"].most, -0.1);
+  EXPECT_LT(counts["nccl"].lost * 50, counts["nccl"].all);
+  EXPECT_GT(counts["nccl"].most, -0.1);
+}
+
+}  // namespace
+}  // namespace weft
