@@ -18,11 +18,11 @@ struct Sizes {
 // Sequences of less and more than a tile, widths of less and more than a slice.
 Sizes Draw(CaseMaker& make, Step& step) {
   static constexpr int64_t kSequences[] = {1, 5, 32, 33, 70, 64, 16};
-  static constexpr int64_t kWidths[] = {1, 8, 33, 130, 64, 32, 17};
+  static constexpr int64_t kWidths[] = {1, 8, 33, 130, 64, 32, 17, 120};
   Sizes s;
   s.sequences = make.round == 8 ? 0 : make.Between(1, 2);
   s.sequence = kSequences[make.round % 7];
-  s.width = kWidths[make.round * 3 % 7];
+  s.width = kWidths[make.round * 3 % 8];
   s.grouped = make.Coin();
   s.kv_heads = make.Between(1, 2);
   s.heads = s.grouped ? s.kv_heads * make.Between(1, 2) : s.kv_heads;

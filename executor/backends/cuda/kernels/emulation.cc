@@ -48,7 +48,7 @@ class Machine {
   cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void*, Thread&),
                     const void* kernel);
   void WaitForBlock(Site site);
-  uint64_t Exchange(uint64_t bits, int from, Site site);
+  const uint64_t* Exchange(uint64_t bits, Site site);
   void* SharedBytes(int64_t first, int64_t bytes);
   // As printf. Nothing that has to be destroyed may be on the stack of the caller: it is not gone back to.
   [[noreturn]] __attribute__((format(printf, 2, 3))) void Fail(const char* format, ...);
@@ -222,7 +222,7 @@ void Machine::WaitForBlock(Site site) {
   for (ThreadState& thread : states_) thread.state = State::kReady;
 }
 
-uint64_t Machine::Exchange(uint64_t bits, int from, Site site) {
+const uint64_t* Machine::Exchange(uint64_t bits, Site site) {
   const int index = current_, first = index / kWarp * kWarp;
   WarpState& warp = warps_[index / kWarp];
   if (warp.waiting > 0) {
@@ -243,7 +243,7 @@ uint64_t Machine::Exchange(uint64_t bits, int from, Site site) {
       states_[first + i].state = State::kReady;
     }
   }
-  return warp.exchanged[from];
+  return warp.exchanged;
 }
 
 void* Machine::SharedBytes(int64_t first, int64_t bytes) {
@@ -278,8 +278,8 @@ void Fail(const char* what, int64_t value, int64_t limit) {
 
 void Thread::WaitForBlock(const char* file, int line) { ThisThread().WaitForBlock({file, line}); }
 
-uint64_t Thread::ExchangeBits(uint64_t bits, int from, const char* file, int line) {
-  return ThisThread().Exchange(bits, from, {file, line});
+const uint64_t* Thread::ExchangeAll(uint64_t bits, const char* file, int line) {
+  return ThisThread().Exchange(bits, {file, line});
 }
 
 void* Thread::SharedBytes(int64_t first, int64_t bytes) { return ThisThread().SharedBytes(first, bytes); }

@@ -56,6 +56,11 @@ class Thread {
   T Shuffle(T x, int lane, const char* file = __builtin_FILE(), int line = __builtin_LINE()) const {
     return Exchange(x, static_cast<unsigned>(lane) % 32u, file, line);
   }
+  // What all 32 lanes give, in one go: for operations of whole warps that are more than shuffles.
+  void Gather(uint64_t own, uint64_t (&of_lanes)[32], const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) const {
+    memcpy(of_lanes, ExchangeAll(own, file, line), sizeof(of_lanes));
+  }
   template <typename T>
   SharedArray<T> Shared(int64_t first_byte, int64_t elements) const {
     CheckAlignment(reinterpret_cast<const void*>(first_byte), alignof(T));
@@ -73,12 +78,13 @@ class Thread {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof(x));
-    bits = ExchangeBits(bits, from, file, line);
+    bits = ExchangeAll(bits, file, line)[from];
     memcpy(&x, &bits, sizeof(x));
     return x;
   }
   static void WaitForBlock(const char* file, int line);
-  static uint64_t ExchangeBits(uint64_t bits, int from, const char* file, int line);
+  // Of the 32 lanes, until the next exchange.
+  static const uint64_t* ExchangeAll(uint64_t bits, const char* file, int line);
   static void* SharedBytes(int64_t first, int64_t bytes);
 
   int index_;

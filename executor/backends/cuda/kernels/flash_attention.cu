@@ -1,5 +1,5 @@
-// Attention without a matrix of scores (Dao et al. 2022, arXiv:2205.14135), simple and deterministic: every result is
-// summed by one block in a fixed order.
+// Attention without a matrix of scores (Dao et al. 2022, arXiv:2205.14135) for any type and width of a head, without
+// tensor cores, and deterministic: every result is summed by one block in a fixed order.
 //
 // A block has a tile of 32 rows (queries, or keys for their gradients), four to a warp, and goes over tiles of 32
 // others, one to a lane. Products over the columns of a head take a few columns at a time; results are made a slice of
@@ -370,12 +370,12 @@ Outcome LaunchGradients(const AttentionGradient& args, void* stream) {
 
 }  // namespace
 
-Outcome Launch(const AttentionForward& args, void* stream) {
+Outcome LaunchPlain(const AttentionForward& args, void* stream) {
   return args.problem.in_double ? LaunchForward<double>(args.problem, stream)
                                 : LaunchForward<float>(args.problem, stream);
 }
 
-Outcome Launch(const AttentionGradient& args, void* stream) {
+Outcome LaunchPlain(const AttentionGradient& args, void* stream) {
   return args.problem.in_double ? LaunchGradients<double>(args, stream) : LaunchGradients<float>(args, stream);
 }
 

@@ -25,16 +25,20 @@ struct AttentionProblem {
   int64_t first_head = 0;
 };
 
+// By tensor cores (tensor_attention.cu) if q, k, v and all that is made of them are of one type of halves, aligned to
+// 16 bytes, with heads of up to 128 columns that are whole eights; else by LaunchPlain (flash_attention.cu).
 struct AttentionForward {
   AttentionProblem problem;
 };
 Outcome Launch(const AttentionForward& args, void* stream);
+Outcome LaunchPlain(const AttentionForward& args, void* stream);
 
 struct AttentionGradient {
   AttentionProblem problem;
   HeadPart d_o, dq, dk, dv;
 };
 Outcome Launch(const AttentionGradient& args, void* stream);
+Outcome LaunchPlain(const AttentionGradient& args, void* stream);
 
 }  // namespace weft::cuda
 
