@@ -41,7 +41,20 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
     return UsageError(absl::StrCat("--bootstrap=", bootstrap, " and --transport=mpi: processes that talk through MPI ",
                                    "are started by its launcher; allowed: --bootstrap=mpi, auto"));
   }
-  WEFT_ASSIGN_OR_RETURN(const LaunchedAs process, FindLauncher(wanted, environment));
+  const absl::StatusOr<LaunchedAs> found = FindLauncher(wanted, environment);
+  // One message names all that is missing: what a process is, and where the others are.
+  const bool over_tcp = transport == "tcp" || !found.ok() || found->bootstrap == Bootstrap::kEnv;
+  if (over_tcp && (!found.ok() || found->size > 0)) {
+    WEFT_RETURN_IF_ERROR(FindRendezvous(wanted, environment).status());
+  }
+  WEFT_ASSIGN_OR_RETURN(const LaunchedAs process, found);
+  if (transport == "mpi" && process.bootstrap != Bootstrap::kMpi) {
+    return absl::InvalidArgumentError(
+        "--transport=mpi: no MPI launcher has started this process (neither OMPI_COMM_WORLD_RANK nor PMIX_RANK is "
+        "set); "
+        "start it as `mpirun -n RANKS weft run ...` or with srun --mpi=pmix. --bootstrap=local runs a process per rank "
+        "without MPI");
+  }
   Launch launch = {.bootstrap = process.bootstrap, .starts_ranks = false};
   const bool needs_processes = transport == "tcp" || transport == "nccl";
   if (process.size == 0 && (wanted == Bootstrap::kLocal || needs_processes)) {

@@ -23,8 +23,18 @@ Environment Of(Map variables) {
   };
 }
 
-const Map kTorchrun = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}};
+const Map kTorchrun = {{"RANK", "1"},
+                       {"WORLD_SIZE", "2"},
+                       {"LOCAL_RANK", "1"},
+                       {"MASTER_ADDR", "10.0.0.1"},
+                       {"MASTER_PORT", "29500"},
+                       {"WEFT_JOB_SECRET", "0123456789abcdef"}};
 const Map kMpirun = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}};
+
+Map With(Map map, const Map& more) {
+  map.insert(more.begin(), more.end());
+  return map;
+}
 
 TEST(ChooseLaunchTest, Choices) {
   Map started = kTorchrun;
@@ -37,7 +47,6 @@ TEST(ChooseLaunchTest, Choices) {
   } cases[] = {
       {"auto", "auto", {}, Bootstrap::kNone, false},
       {"auto", "inproc", {}, Bootstrap::kNone, false},
-      {"auto", "mpi", {}, Bootstrap::kNone, false},
       {"auto", "tcp", {}, Bootstrap::kLocal, true},
       {"auto", "nccl", {}, Bootstrap::kLocal, true},
       {"local", "auto", {}, Bootstrap::kLocal, true},
@@ -48,7 +57,8 @@ TEST(ChooseLaunchTest, Choices) {
       {"auto", "inproc", kTorchrun, Bootstrap::kNone, false},
       {"auto", "loopback", kMpirun, Bootstrap::kNone, false},
       {"auto", "auto", kMpirun, Bootstrap::kMpi, false},
-      {"mpi", "tcp", kMpirun, Bootstrap::kMpi, false},
+      {"auto", "mpi", kMpirun, Bootstrap::kMpi, false},
+      {"mpi", "tcp", With(kMpirun, kTorchrun), Bootstrap::kMpi, false},
       {"auto", "auto", started, Bootstrap::kLocal, false},
       {"local", "tcp", started, Bootstrap::kLocal, false},
   };
@@ -75,8 +85,22 @@ TEST(ChooseLaunchTest, Contradictions) {
   EXPECT_TRUE(IsUsageError(ChooseLaunch("env", "loopback", Of(kTorchrun)).status()));
   EXPECT_THAT(std::string(ChooseLaunch("local", "mpi", Of({})).status().message()),
               HasSubstr("allowed: --bootstrap=mpi, auto"));
-  EXPECT_THAT(std::string(ChooseLaunch("env", "auto", Of({})).status().message()),
-              HasSubstr("WORLD_SIZE, RANK, LOCAL_RANK are not set"));
+  EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", Of({})).status().message()),
+              HasSubstr("--transport=mpi: no MPI launcher has started this process"));
+  EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", Of(kTorchrun)).status().message()),
+              HasSubstr("start it as `mpirun -n RANKS weft run ...`"));
+  // All that is missing, at once.
+  EXPECT_EQ(
+      ChooseLaunch("env", "auto", Of({})).status().message(),
+      "WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; "
+      "torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand "
+      "-hex 32`)");
+  EXPECT_EQ(
+      ChooseLaunch("auto", "auto", Of({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
+      "WORLD_SIZE, LOCAL_RANK, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
+      "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`)");
+  EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", Of(kMpirun)).status().message()),
+              HasSubstr("MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set"));
   EXPECT_THAT(std::string(ChooseLaunch("mpi", "auto", Of({})).status().message()),
               HasSubstr("start it with mpirun or srun --mpi=pmix"));
 }

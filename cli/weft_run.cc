@@ -27,6 +27,7 @@
 #include "cli/predict.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
+#include "executor/announce_failure.h"
 #include "executor/backend.h"
 #include "executor/bootstrap.h"
 #include "executor/data.h"
@@ -36,6 +37,7 @@
 #include "executor/run.h"
 #include "executor/shared_library.h"
 #include "executor/transport.h"
+#include "executor/transports/mpi.h"
 #include "executor/tuning_options.h"
 #include "executor/weights.h"
 #include "proto/io.h"
@@ -55,12 +57,16 @@ namespace {
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// One process of a job announces that it stops.
-bool announces_stop = false;
+// Of a job whose ranks have met one process announces that it stops.
+std::atomic<bool> announces_stop{false};
+// What this process fails for is the transport's to tell the others, now that they meet.
+bool meets = false;
+// Before: by the rendezvous store. Not where the transport is MPI's own.
+bool has_store = false;
 
 void OnSignal(int) {
   const bool again = stop_requested.exchange(true, std::memory_order_relaxed);
-  if (again || !announces_stop) return;
+  if (again || !announces_stop.load(std::memory_order_relaxed)) return;
   constexpr char kText[] = "weft run: stopping after the step in progress; the same signal again stops at once\n";
   // Nothing can be done if nobody reads it.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -68,8 +74,7 @@ void OnSignal(int) {
 
 // SIGTERM, SIGINT, and SIGUSR1 for launchers that pass on only that: finish the step, save, end. Each is caught once,
 // so that a second one ends the process at once.
-void CatchSignals(bool announce) {
-  announces_stop = announce;
+void CatchSignals() {
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
@@ -110,6 +115,7 @@ struct RunFlags {
   double timeout = 300;
   std::string checkpoint, weights, save_weights;
   bool resume = false;
+  int64_t resume_step = 0;
   std::string fail_at, fault_report, predicted, cluster;
   int64_t check_replicas = 0;
 };
@@ -150,6 +156,8 @@ void Declare(Flags& flags, RunFlags& f) {
             INT64_MAX);
   flags.Int("keep", "N", "checkpoints to keep", &f.keep, 1, 1000000);
   flags.Bool("resume", "continue from the newest checkpoint", &f.resume);
+  flags.Int("resume-step", "N", "continue from the checkpoint after N steps instead of the newest", &f.resume_step, 0,
+            INT64_MAX);
   flags.String("weights", "FILE", "start from these weights (safetensors)", &f.weights);
   flags.String("save-weights", "FILE", "write the final weights (safetensors, F32)", &f.save_weights);
   flags.String("trace", "FILE",
@@ -226,6 +234,21 @@ absl::Status CheckOutputs(const RunFlags& f) {
   return absl::OkStatus();
 }
 
+// Of the rank, each on its own machine. The default is for whoever has not thought of faults: a working folder that
+// cannot be written to is no reason not to run.
+absl::Status CheckFaultReport(const std::string& path, int rank) {
+  if (path.empty() || path == "none") return absl::OkStatus();
+  std::error_code error;
+  if (path.back() == '/' || std::filesystem::is_directory(path, error)) {
+    const std::string file = (std::filesystem::path(path) / "weft-fault.json").string();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fault-report: ", path, ": is a folder; give a file, e.g. ", file));
+  }
+  const absl::Status status = CheckWritable(FaultFileOfRank(path, rank));
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--fault-report: ", status.message()));
+}
+
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
                                                  const std::string& token_type) {
   return OpenData(DataOptionsOf(program, path, token_type));
@@ -240,9 +263,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (f.data.empty()) return UsageError("--data FILE is required");
   if (!f.eval_data.empty() && f.eval_every == 0) return UsageError("--eval-data needs --eval-every N");
   if (f.eval_data.empty() && f.eval_every > 0) return UsageError("--eval-every needs --eval-data FILE");
-  if (f.checkpoint.empty() && (f.resume || f.checkpoint_every > 0 || flags.Given("keep"))) {
-    return UsageError("--resume, --checkpoint-every and --keep need --checkpoint DIR");
+  if (f.checkpoint.empty() &&
+      (f.resume || flags.Given("resume-step") || f.checkpoint_every > 0 || flags.Given("keep"))) {
+    return UsageError("--resume, --resume-step, --checkpoint-every and --keep need --checkpoint DIR");
   }
+  f.resume |= flags.Given("resume-step");
   if (f.resume && !f.weights.empty()) {
     return UsageError(
         "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
@@ -251,7 +276,12 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     return UsageError("--cluster and --predicted: deadlines are from the one or the other; give one of them");
   }
   WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
+  has_store = f.transport == "tcp";
   SetLibraryPath(f.lib_path);
+  if (!launch.starts_ranks) {
+    SetStopFlag(&stop_requested);
+    CatchSignals();
+  }
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
   WEFT_ASSIGN_OR_RETURN(const BackendEntry* backend, FindBackend(f.backend));
@@ -268,6 +298,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type));
   }
   if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
+  WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, RankFromLauncher().rank));
   RunOptions options;
   options.backend = backend;
   WEFT_ASSIGN_OR_RETURN(const TuningOptions tuning, ParseTuningOptions(f.tuning));
@@ -286,6 +317,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   options.checkpoint = {.directory = f.checkpoint, .keep = f.keep, .timeout = options.timeout};
   options.checkpoint_every = f.checkpoint_every;
   options.resume = f.resume;
+  if (flags.Given("resume-step")) options.resume_step = f.resume_step;
   options.weights = f.weights;
   options.save_weights = f.save_weights;
   options.trace_repetitions = f.trace.empty() ? 0 : f.trace_steps;
@@ -346,9 +378,12 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                        BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
                        f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
   }
-  CatchSignals(first);
+  options.on_meeting = [first](bool met) {
+    meets = true;
+    announces_stop = first && met;
+  };
   absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
-  if (!ran.ok() && FailedInRun(ran.status()) && !options.fault_report.empty()) {
+  if (!ran.ok() && FailedInStep(ran.status()) && !options.fault_report.empty()) {
     // The payloads say who reports it.
     absl::Status failed(ran.status().code(), absl::StrCat(ran.status().message(), "; what the ranks did last is in ",
                                                           FaultFileOfRank(options.fault_report, -1)));
@@ -392,18 +427,48 @@ int Main(std::vector<std::string> args) {
   const absl::Status status = calibrate ? CalibrateCommand(args) : RunMain(args);
   if (status.ok()) return 0;
   if (const std::optional<int> launched = LaunchedExitStatus(status); launched.has_value()) return *launched;
-  if (ReportedElsewhere(status)) return ExitStatusOf(status);
-  if (RankFromLauncher().rank > 0 && !FailedInRun(status)) {
-    // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the launcher ends the
-    // others before they repeat it. If it is wrong on some only, the lowest of them says it.
-    const int64_t pause_ms = 2500 + 50 * std::min(RankFromLauncher().rank, 40);
-    for (int64_t i = 0; i < pause_ms / 50 && !stop_requested; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const int exit_status = IsUsageError(status) ? 2 : FailedInRun(status) ? ExitStatusOf(status) : 1;
+  if (ReportedElsewhere(status)) return exit_status;
+  const auto say = [&](const std::string& message) {
+    std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", message.c_str());
+  };
+  if (!calibrate && !meets) {
+    // The others wait for this process, or will.
+    const absl::StatusOr<Rendezvous> rendezvous = FindRendezvous(WantedBootstrap(), ProcessEnvironment());
+    if (rendezvous.ok() && rendezvous->process.size > 1 &&
+        (has_store || rendezvous->process.bootstrap != Bootstrap::kMpi)) {
+      const std::string message(status.message());
+      const std::string rank = absl::StrCat("rank ", rendezvous->process.rank);
+      const bool named = rendezvous->process.rank == 0 || message.substr(0, rank.size()) == rank;
+      AnnounceFailure(*rendezvous, status, [&] { say(named ? message : absl::StrCat(rank, ": ", message)); });
+      return exit_status;
     }
-    if (stop_requested) return 1;
   }
-  std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", std::string(status.message()).c_str());
-  return IsUsageError(status) ? 2 : FailedInRun(status) ? ExitStatusOf(status) : 1;
+  const LauncherRank process = RankFromLauncher();
+  // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the others are ended before
+  // they repeat it. If it is wrong on some only, the lowest of them says it.
+  const auto say_in_turn = [&] {
+    if (process.rank > 0 && !FailedInRun(status)) {
+      const int64_t pause_ms = 2500 + 50 * std::min(process.rank, 40);
+      for (int64_t i = 0; i < pause_ms / 50 && !stop_requested; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      if (stop_requested) return;
+    }
+    say(std::string(status.message()));
+  };
+  // mpirun ends the others when this process ends, srun leaves them waiting in MPI's start.
+  const absl::StatusOr<LaunchedAs> launcher = FindLauncher(WantedBootstrap(), ProcessEnvironment());
+  const bool srun = launcher.ok() && launcher->bootstrap == Bootstrap::kMpi && launcher->size > 1 &&
+                    !ProcessEnvironment()("OMPI_COMM_WORLD_RANK").has_value();
+  if (calibrate || meets || has_store || !srun) {
+    say_in_turn();
+    return stop_requested && process.rank > 0 && !FailedInRun(status) ? 1 : exit_status;
+  }
+  std::thread saying(say_in_turn);
+  EndMpiJob(exit_status, /*patience_seconds=*/20, [&] { saying.join(); });
+  if (saying.joinable()) saying.join();
+  return exit_status;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ constexpr size_t kLeastSecret = 16;
 constexpr int kMostProcesses = 1 << 20;
 
 Bootstrap wanted_bootstrap = Bootstrap::kAuto;
+const std::atomic<bool>* stop_flag = nullptr;
 
 // Reads variables and gathers what is wrong with them, so that one message names all.
 class Variables {
@@ -126,57 +127,91 @@ Environment ProcessEnvironment() {
 void SetBootstrap(Bootstrap wanted) { wanted_bootstrap = wanted; }
 Bootstrap WantedBootstrap() { return wanted_bootstrap; }
 
-absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment) {
-  Variables variables(environment);
-  const bool started_here = StartedHere(environment);
-  const bool open_mpi = variables.Has(kOpenMpiNames.rank) || variables.Has(kOpenMpiNames.size);
+void SetStopFlag(const std::atomic<bool>* stop) { stop_flag = stop; }
+const std::atomic<bool>* StopFlag() { return stop_flag; }
+
+namespace {
+
+bool HasOpenMpi(const Variables& variables) {
+  return variables.Has(kOpenMpiNames.rank) || variables.Has(kOpenMpiNames.size);
+}
+
+// What kAuto is here.
+Bootstrap Decide(Bootstrap wanted, const Variables& variables, const Environment& environment) {
+  if (wanted != Bootstrap::kAuto) return wanted;
+  if (StartedHere(environment)) return Bootstrap::kLocal;
   const bool pmix = variables.Has(kSlurmNames.rank) && variables.Has(kSlurmNames.size);
-  if (wanted == Bootstrap::kAuto) {
-    wanted = started_here                                                                     ? Bootstrap::kLocal
-             : open_mpi || pmix                                                               ? Bootstrap::kMpi
-             : variables.Has(kEnvironmentNames.rank) || variables.Has(kEnvironmentNames.size) ? Bootstrap::kEnv
-                                                                                              : Bootstrap::kNone;
-  }
+  if (HasOpenMpi(variables) || pmix) return Bootstrap::kMpi;
+  const bool named = variables.Has(kEnvironmentNames.rank) || variables.Has(kEnvironmentNames.size);
+  return named ? Bootstrap::kEnv : Bootstrap::kNone;
+}
+
+// What is wrong is left in `variables`. FailedPrecondition without the launcher.
+absl::StatusOr<LaunchedAs> ReadLauncher(Bootstrap wanted, const Environment& environment, Variables& variables) {
   switch (wanted) {
     case Bootstrap::kAuto:
     case Bootstrap::kNone:
       return LaunchedAs{};
     case Bootstrap::kLocal: {
-      if (!started_here) return LaunchedAs{};
+      if (!StartedHere(environment)) return LaunchedAs{};
       LaunchedAs process = Read(kEnvironmentNames, variables);
       process.bootstrap = Bootstrap::kLocal;
-      WEFT_RETURN_IF_ERROR(variables.Verdict(""));
       return process;
     }
-    case Bootstrap::kEnv: {
-      const LaunchedAs process = Read(kEnvironmentNames, variables);
-      WEFT_RETURN_IF_ERROR(variables.Verdict(" (--bootstrap=env; torchrun sets them)"));
-      return process;
-    }
+    case Bootstrap::kEnv:
+      return Read(kEnvironmentNames, variables);
     case Bootstrap::kMpi: {
+      const bool open_mpi = HasOpenMpi(variables);
       if (!open_mpi && !variables.Has(kSlurmNames.rank)) {
         return absl::InvalidArgumentError(
             "--bootstrap=mpi: no MPI launcher has started this process (neither OMPI_COMM_WORLD_RANK nor PMIX_RANK is "
             "set); start it with mpirun or srun --mpi=pmix");
       }
-      const LaunchedAs process = Read(open_mpi ? kOpenMpiNames : kSlurmNames, variables);
-      WEFT_RETURN_IF_ERROR(variables.Verdict(" (--bootstrap=mpi)"));
-      return process;
+      return Read(open_mpi ? kOpenMpiNames : kSlurmNames, variables);
     }
   }
   return absl::InternalError("no such bootstrap");
 }
 
+std::string Advice(Bootstrap wanted) {
+  return wanted == Bootstrap::kEnv   ? " (--bootstrap=env; torchrun sets them)"
+         : wanted == Bootstrap::kMpi ? " (--bootstrap=mpi)"
+                                     : "";
+}
+
+// An address that stands for all of a machine's is none that others can connect to.
+bool StandsForAll(absl::string_view host) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return host == "0.0.0.0" || host == "0" || host == "::" || host == "*";
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment) {
+  Variables variables(environment);
+  wanted = Decide(wanted, variables, environment);
+  WEFT_ASSIGN_OR_RETURN(const LaunchedAs process, ReadLauncher(wanted, environment, variables));
+  WEFT_RETURN_IF_ERROR(variables.Verdict(Advice(wanted)));
+  return process;
+}
+
 absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment) {
   Rendezvous rendezvous;
-  WEFT_ASSIGN_OR_RETURN(rendezvous.process, FindLauncher(wanted, environment));
-  if (rendezvous.process.size == 0) {
+  Variables variables(environment);
+  wanted = Decide(wanted, variables, environment);
+  WEFT_ASSIGN_OR_RETURN(rendezvous.process, ReadLauncher(wanted, environment, variables));
+  if (rendezvous.process.bootstrap == Bootstrap::kNone) {
     return absl::FailedPreconditionError(
         "no launcher has started this process (RANK and WORLD_SIZE are not set); --bootstrap=local starts a process "
         "per rank on this node");
   }
-  Variables variables(environment);
+  rendezvous.stop = StopFlag();
   rendezvous.host = variables.Text("MASTER_ADDR");
+  if (StandsForAll(rendezvous.host)) {
+    variables.Wrong(absl::StrCat("MASTER_ADDR='", rendezvous.host,
+                                 "' stands for all addresses of a machine; allowed: one of rank 0's machine that the "
+                                 "others reach, or its name"));
+  }
   if (variables.Has("WEFT_STORE_PORT")) {
     rendezvous.port = variables.Number("WEFT_STORE_PORT", 1, 65535, "port");
   } else {
@@ -198,10 +233,16 @@ absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& e
     }
     if (variables.Has(kNotesVariable)) rendezvous.notes_fd = variables.Number(kNotesVariable, 3, 1 << 20, "descriptor");
   }
-  WEFT_RETURN_IF_ERROR(
-      variables.Verdict(variables.missing(kSecretVariable)
-                            ? " (all processes of the job need the same secret, e.g. of `openssl rand -hex 32`)"
-                            : ""));
+  const bool launcher = variables.missing("RANK") || variables.missing("WORLD_SIZE") || variables.missing("LOCAL_RANK");
+  std::vector<std::string> advice;
+  if (wanted == Bootstrap::kEnv && launcher) advice.push_back("--bootstrap=env; torchrun sets them, but for ");
+  if (variables.missing(kSecretVariable)) {
+    advice.push_back(
+        absl::StrCat(kSecretVariable, ": all processes of the job need the same, e.g. of `openssl rand -hex 32`"));
+  } else if (!advice.empty()) {
+    advice = {"--bootstrap=env; torchrun sets them"};
+  }
+  WEFT_RETURN_IF_ERROR(variables.Verdict(advice.empty() ? "" : absl::StrCat(" (", absl::StrJoin(advice, ""), ")")));
   return rendezvous;
 }
 

@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_BOOTSTRAP_H_
 #define WEFT_EXECUTOR_BOOTSTRAP_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -44,6 +45,11 @@ absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& env
 void SetBootstrap(Bootstrap wanted);
 Bootstrap WantedBootstrap();
 
+// Becomes true when this process is asked to stop; while it waits for the others at the start it gives up then. Set by
+// main, before any transport is opened; null = nobody asks.
+void SetStopFlag(const std::atomic<bool>* stop);
+const std::atomic<bool>* StopFlag();
+
 // Where the processes of a job meet.
 struct Rendezvous {
   LaunchedAs process;
@@ -57,9 +63,11 @@ struct Rendezvous {
   // Given by the local launcher: the store's listening socket (rank 0) and shared memory for notes; -1 = none.
   int listener_fd = -1;
   int notes_fd = -1;
+  // StopFlag().
+  const std::atomic<bool>* stop = nullptr;
 };
 
-// InvalidArgument names every variable that is missing or wrong.
+// InvalidArgument names every variable that is missing or wrong, those of FindLauncher among them.
 absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment);
 
 // Set for its processes by the local launcher, beside those of kEnv: its process id, and the two descriptors.

@@ -134,6 +134,24 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
     EXPECT_THAT(std::string(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message()),
                 HasSubstr(absl::StrCat("MASTER_PORT='", port, "' is no port from 1 to 65534")));
   }
+  for (const char* all : {"0.0.0.0", "::", "[::]", "*"}) {
+    Map variables = Torchrun();
+    variables["MASTER_ADDR"] = all;
+    EXPECT_THAT(
+        std::string(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message()),
+        HasSubstr(absl::StrCat("MASTER_ADDR='", all, "' stands for all addresses of a machine; allowed: one of")));
+  }
+  for (const char* one : {"::1", "[::1]", "127.0.0.1", "node-3.cluster"}) {
+    Map variables = Torchrun();
+    variables["MASTER_ADDR"] = one;
+    EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, Of(variables))->host, one);
+  }
+  // Those of the launcher and those of the meeting in one message.
+  EXPECT_EQ(
+      FindRendezvous(Bootstrap::kEnv, Of({{"RANK", "one"}, {"MASTER_PORT", "29500"}})).status().message(),
+      "RANK='one' is no rank from 0 to 1048575; WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, WEFT_JOB_SECRET are not set "
+      "(--bootstrap=env; torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of "
+      "`openssl rand -hex 32`)");
   Map variables = Torchrun();
   variables["WEFT_JOB_SECRET"] = "short";
   variables["WEFT_RENDEZVOUS_TIMEOUT"] = "soon";

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "executor/checkpoint_folder.h"
 #include "executor/checkpoint_manifest.h"
 #include "executor/checkpoint_pieces.h"
 #include "executor/control.h"
@@ -55,39 +56,6 @@ absl::Status RemoveAll(const std::string& path) {
   fs::remove_all(path, error);
   if (error) return absl::UnknownError(absl::StrCat(path, ": cannot remove: ", error.message()));
   return absl::OkStatus();
-}
-
-// Names in a directory that begin so, sorted; none if there is no directory.
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory, absl::string_view prefix) {
-  std::error_code error;
-  std::vector<std::string> names;
-  fs::directory_iterator folder(directory, error);
-  for (; !error && folder != fs::directory_iterator(); folder.increment(error)) {
-    const std::string name = folder->path().filename().string();
-    if (absl::StartsWith(name, prefix)) names.push_back(name);
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return absl::UnknownError(absl::StrCat(directory, ": cannot list: ", error.message()));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// Folders of checkpoints, newest first, whole or not.
-absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory) {
-  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory, "step-"));
-  std::vector<int64_t> steps;
-  for (const std::string& name : names) {
-    const std::optional<int64_t> step = StepOfFolder(name);
-    if (step.has_value()) steps.push_back(*step);
-  }
-  std::sort(steps.rbegin(), steps.rend());
-  return steps;
-}
-
-bool IsWhole(const std::string& folder) {
-  std::error_code error;
-  return fs::exists(folder + "/" + kManifestName, error);
 }
 
 // The manifest first: what is left of a removal that is cut short is no checkpoint.
@@ -166,7 +134,7 @@ absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) 
   for (int64_t step : steps) {
     const std::string folder = directory + "/" + FolderName(step);
     if (step == current) continue;
-    if (!IsWhole(folder)) {
+    if (!IsWholeFolder(folder)) {
       WEFT_RETURN_IF_ERROR(RemoveAll(folder));
       continue;
     }
@@ -191,7 +159,7 @@ absl::Status CleanUp(const std::string& directory) {
     const std::string aside = directory + "/" + name;
     const std::string folder = directory + "/" + name.substr(std::strlen(".old-"));
     std::error_code error;
-    if (IsWhole(aside) && !fs::exists(folder, error)) {
+    if (IsWholeFolder(aside) && !fs::exists(folder, error)) {
       WEFT_RETURN_IF_ERROR(Rename(aside, folder));
     } else {
       WEFT_RETURN_IF_ERROR(RemoveCheckpoint(aside));
@@ -288,58 +256,6 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   WEFT_ASSIGN_OR_RETURN(const std::optional<LossScaleState> scale, state.LossScale());
   return Commit(options, program, step, scale, files, temporary);
 }
-
-absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory) {
-  const std::string pointer = directory + "/latest";
-  std::error_code error;
-  if (fs::exists(pointer, error)) {
-    WEFT_ASSIGN_OR_RETURN(std::string name, ReadFile(pointer, 4096));
-    name = std::string(absl::StripAsciiWhitespace(name));
-    if (!StepOfFolder(name).has_value()) {
-      return absl::DataLossError(absl::StrCat(pointer, ": holds ", Quoted(name), ", expected a name like ",
-                                              FolderName(20), "; remove the file to use the newest checkpoint"));
-    }
-    const std::string folder = directory + "/" + name;
-    if (fs::exists(folder, error)) return folder;
-    // A save of the same step was cut short between two renames.
-    const std::string aside = directory + "/.old-" + name;
-    if (IsWhole(aside)) return aside;
-  }
-  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
-  for (int64_t step : steps) {
-    const std::string folder = directory + "/" + FolderName(step);
-    if (IsWhole(folder)) return folder;
-  }
-  return std::nullopt;
-}
-
-namespace {
-
-// A whole file against what the manifest says of it.
-absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
-  const int opened = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (opened < 0) return absl::DataLossError(absl::StrCat(path, ": cannot open: ", std::strerror(errno)));
-  std::vector<char> piece(1 << 20);
-  int64_t bytes = 0;
-  uint32_t crc = Crc32c("");
-  ssize_t got = 0;
-  while ((got = read(opened, piece.data(), piece.size())) > 0) {
-    crc = Crc32cExtend(crc, absl::string_view(piece.data(), got));
-    bytes += got;
-  }
-  close(opened);
-  if (got < 0) return absl::DataLossError(path + ": cannot read");
-  if (bytes != file.bytes()) {
-    return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, the manifest says ", file.bytes()));
-  }
-  if (crc != file.crc32c()) {
-    return absl::DataLossError(
-        absl::StrFormat("%s: CRC32C is %08x, the manifest says %08x: the file is corrupt", path, crc, file.crc32c()));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
                             RankState* state) {

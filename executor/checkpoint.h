@@ -43,8 +43,12 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
                             const RankState& state, Endpoint& endpoint);
 
 // The folder of the checkpoint that `latest` names or, if that is gone, of the newest whole one; nothing if there is
-// none.
-absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory);
+// none. `wanted` >= 0: that of this step; NotFound, naming those there are, without it.
+absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory, int64_t wanted = -1);
+
+// What was found wrong with a checkpoint, and which to take instead: the newest other one of the directory whose files
+// are what its manifest says.
+absl::Status WithUndamaged(const absl::Status& damage, const std::string& directory, const std::string& checkpoint);
 
 // Of a checkpoint folder. Errors name the file.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint);

@@ -498,6 +498,34 @@ TEST(CheckpointTest, DamageIsNamed) {
   EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()), HasSubstr("latest: holds '../../etc'"));
 }
 
+TEST(CheckpointTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
+  Job job(MakeProgram(1, 1));
+  const std::string directory = FreshDirectory("undamaged");
+  for (int64_t step : {1, 2, 3}) {
+    job.Fill(static_cast<int>(step));
+    ASSERT_TRUE(job.Save(directory, step, /*keep=*/3).ok());
+  }
+  const std::string newest = **FindCheckpoint(directory);
+  const absl::Status damage = absl::DataLossError("it is damaged");
+  const auto advice = [&] { return std::string(WithUndamaged(damage, directory, newest).message()); };
+  EXPECT_EQ(advice(), absl::StrCat("it is damaged; the newest undamaged checkpoint is ", directory,
+                                   "/step-00000002: --resume-step 2 takes it"));
+  // Neither a file with a flipped bit nor one that is cut short.
+  const std::string file = directory + "/step-00000002/rank-0000.safetensors";
+  std::string bytes = *ReadFile(file);
+  bytes.back() ^= 1;
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+  EXPECT_THAT(advice(), HasSubstr("--resume-step 1 takes it"));
+  EXPECT_EQ(**FindCheckpoint(directory, 1), directory + "/step-00000001");
+  EXPECT_EQ(FindCheckpoint(directory, 7).status().message(),
+            absl::StrCat("--resume-step: ", directory,
+                         " has no checkpoint of step 7; there are those of 1, 2, 3; nearest valid: 3"));
+  fs::remove(directory + "/step-00000001/manifest.textproto");
+  EXPECT_EQ(advice(), absl::StrCat("it is damaged; ", directory, " has no other checkpoint that is undamaged"));
+  EXPECT_THAT(std::string(FindCheckpoint(FreshDirectory("nothing"), 7).status().message()),
+              HasSubstr("nothing has no checkpoint"));
+}
+
 TEST(CheckpointTest, AnotherModelOrRecipeIsNamedByField) {
   Job job(MakeProgram(1, 1));
   const std::string directory = FreshDirectory("mismatch");

@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_DEADLINES_H_
 #define WEFT_EXECUTOR_DEADLINES_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -33,6 +34,13 @@ class PredictedTimes {
   std::vector<std::vector<std::pair<int32_t, int64_t>>> times_;
 };
 
+// Where a rank is in its run.
+enum class RunPhase {
+  kStarting,  // the ranks have met; no step has begun
+  kStepping,
+  kEnding,  // between and after steps: evaluation, checkpoints, what is written at the end
+};
+
 class Deadlines {
  public:
   // Of actions that take longer than predicted.
@@ -50,18 +58,34 @@ class Deadlines {
   // By index in PreparedProgram.actions. Until FirstIsOver is called the first repetition is under way.
   std::chrono::nanoseconds Of(int32_t action) const;
   // Of waiting for other ranks in the action: a little more, so that a rank that is stuck is named by its own process.
-  std::chrono::nanoseconds OfWaitIn(int32_t action) const { return Of(action) + kWaitGrace; }
+  std::chrono::nanoseconds OfWaitIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
   // Of what is no action.
-  std::chrono::nanoseconds OfWaiting() const { return std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace; }
+  std::chrono::nanoseconds OfWaiting() const {
+    return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
+  }
   void FirstIsOver() { generous_.store(false, std::memory_order_relaxed); }
 
+  // The run was asked to stop: it waits for others no longer than this for the end of the step.
+  void Hurry(std::chrono::nanoseconds patience) {
+    patience_ns_.store(std::clamp<int64_t>(patience.count(), 1, INT64_MAX - 1), std::memory_order_relaxed);
+  }
+  bool hurried() const { return patience_ns_.load(std::memory_order_relaxed) != INT64_MAX; }
+
+  void Enter(RunPhase phase) { phase_.store(phase, std::memory_order_release); }
+  RunPhase phase() const { return phase_.load(std::memory_order_acquire); }
+
  private:
+  std::chrono::nanoseconds AtMostPatience(std::chrono::nanoseconds wait) const {
+    return std::min(wait, std::chrono::nanoseconds(patience_ns_.load(std::memory_order_relaxed)));
+  }
   int64_t Now() const { return generous_.load(std::memory_order_relaxed) ? kFirstFactor : 1; }
 
   int64_t timeout_ns_ = int64_t{300} * 1000 * 1000 * 1000;
   std::vector<int64_t> of_action_;
   // The watchdog reads it.
   std::atomic<bool> generous_{false};
+  std::atomic<int64_t> patience_ns_{INT64_MAX};
+  std::atomic<RunPhase> phase_{RunPhase::kStarting};
 };
 
 }  // namespace weft

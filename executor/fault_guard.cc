@@ -23,6 +23,7 @@ FaultGuard::FaultGuard(const Program& program, const std::vector<std::unique_ptr
     watched.push_back({rank.endpoint, &rank.flight, &rank.deadlines});
   }
   WatchdogOptions watchdog;
+  watchdog.stop = options_.stop;
   watchdog.report = [this](int rank, const absl::Status& reason) { Write(rank, reason, false); };
   if (options_.give_up) {
     watchdog.give_up = [this](int rank, const absl::Status& reason) {
@@ -61,7 +62,9 @@ void FaultGuard::Write(int rank, const absl::Status& reason, bool first) {
   if (options_.report_file.empty()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   for (Rank& own : ranks_) {
-    if (own.endpoint->rank() != rank || std::exchange(own.written, true)) continue;
+    // What was refused before the first step is no fault, and nothing was done.
+    if (own.endpoint->rank() != rank || own.deadlines.phase() == RunPhase::kStarting) continue;
+    if (std::exchange(own.written, true)) continue;
     report_status_.Update(WriteFaultReport(options_.report_file, program_, rank, reason, first, own.flight));
   }
 }

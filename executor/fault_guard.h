@@ -3,6 +3,7 @@
 #ifndef WEFT_EXECUTOR_FAULT_GUARD_H_
 #define WEFT_EXECUTOR_FAULT_GUARD_H_
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -26,7 +27,9 @@ struct FaultOptions {
   const PredictedTimes* predicted = nullptr;
   // Deadlines::Deadlines.
   bool generous_first = false;
-  // Written per rank when the run fails (FaultFileOfRank); empty = nothing is.
+  // WatchdogOptions.stop.
+  const std::atomic<bool>* stop = nullptr;
+  // Written per rank when the run fails after the rank's first step has begun (FaultFileOfRank); empty = nothing is.
   std::string report_file = {};
   // The run has failed, and a rank of this process does not come back: the process cannot end in order. On another
   // thread; `told` if it is for this process to say why. Null: it goes on waiting.

@@ -39,6 +39,8 @@ TEST(FaultGuardTest, RanksThatReturnWithAnErrorAreReportedOnce) {
   const std::string file = TestFile("returned.json");
   {
     FaultGuard guard(program, endpoints, {.report_file = file});
+    guard.deadlines(0)->Enter(RunPhase::kStepping);
+    guard.deadlines(1)->Enter(RunPhase::kEnding);
     guard.flight(0)->Begin(0, 1);
     guard.flight(1)->Begin(1, 2);
     const absl::Status reason = absl::InternalError("why");
@@ -69,10 +71,26 @@ TEST(FaultGuardTest, GoodRunsAndThoseWithoutAFileWriteNothing) {
   EXPECT_TRUE(guard.report_status().ok());
 }
 
+// What is refused before anything was done leaves nothing behind.
+TEST(FaultGuardTest, BeforeTheFirstStepNothingIsWritten) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  const std::string file = TestFile("refused.json");
+  FaultGuard guard(program, endpoints, {.report_file = file});
+  guard.deadlines(0)->Enter(RunPhase::kStepping);
+  const absl::Status reason = absl::FailedPreconditionError("why");
+  endpoints[1]->Abort(reason);
+  guard.Returned(1, reason, true);
+  guard.Returned(0, reason, false);
+  EXPECT_FALSE(std::filesystem::exists(FaultFileOfRank(file, 1)));
+  EXPECT_TRUE(std::filesystem::exists(FaultFileOfRank(file, 0)));
+}
+
 TEST(FaultGuardTest, AFileThatCannotBeWrittenIsSaid) {
   const Program program = Tiny();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   FaultGuard guard(program, endpoints, {.report_file = "/nowhere/fault.json"});
+  guard.deadlines(0)->Enter(RunPhase::kStepping);
   guard.Returned(0, absl::InternalError("why"), true);
   EXPECT_THAT(std::string(guard.report_status().message()), HasSubstr("/nowhere/fault-0.json"));
 }
@@ -94,6 +112,7 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
                         told = tell;
                         ++given_up;
                       }});
+    guard.deadlines(1)->Enter(RunPhase::kStepping);
     guard.flight(1)->Begin(1, 7);
     guard.flight(1)->Enter(1);
     while (endpoints[0]->Poll().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -75,6 +75,11 @@ class FlightRecorder {
   // The action that the rank's thread is in a call of, begin_ns being when it entered; false if it is in none.
   bool Inside(Entry* entry) const;
   int64_t begun() const { return begun_.load(std::memory_order_acquire); }
+  // The optimizer step of the action that was begun last; -1 = none was.
+  int64_t LastStep() const {
+    const int64_t begun = this->begun();
+    return begun == 0 ? -1 : slots_[(begun - 1) % kEntries].step.load(std::memory_order_acquire);
+  }
 
  private:
   struct Slot {

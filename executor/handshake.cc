@@ -106,9 +106,9 @@ absl::StatusOr<Nonce> RandomNonce() {
 }
 
 absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl::string_view secret, Purpose purpose,
-                           int rank, int size, int64_t deadline_ns) {
+                           int rank, int size, const Until& until) {
   char bytes[kVerdictBytes];
-  WEFT_RETURN_IF_ERROR(RecvAll(socket, bytes, kChallengeBytes, deadline_ns));
+  WEFT_RETURN_IF_ERROR(RecvAll(socket, bytes, kChallengeBytes, until));
   absl::string_view challenge(bytes, kChallengeBytes);
   absl::string_view magic;
   ReadBytes(&challenge, kMagicBytes, &magic);
@@ -122,9 +122,9 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
   Hello hello = {.purpose = purpose, .rank = rank, .size = size, .process = getpid()};
   WEFT_ASSIGN_OR_RETURN(hello.nonce, RandomNonce());
   hello.proof = ClientProof(secret, theirs, hello);
-  WEFT_RETURN_IF_ERROR(SendAll(socket, EncodeHello(hello), deadline_ns));
+  WEFT_RETURN_IF_ERROR(SendAll(socket, EncodeHello(hello), until));
 
-  WEFT_RETURN_IF_ERROR(RecvAll(socket, bytes, kVerdictBytes, deadline_ns));
+  WEFT_RETURN_IF_ERROR(RecvAll(socket, bytes, kVerdictBytes, until));
   absl::string_view verdict_bytes(bytes, kVerdictBytes), proof;
   uint32_t verdict = 0, length = 0;
   if (!ReadBytes(&verdict_bytes, kMagicBytes, &magic) || magic != kMagic || !ReadNumber(&verdict_bytes, &verdict) ||
@@ -132,7 +132,7 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
     return speaks_other();
   }
   std::string text(length, '\0');
-  WEFT_RETURN_IF_ERROR(RecvAll(socket, text.data(), text.size(), deadline_ns));
+  WEFT_RETURN_IF_ERROR(RecvAll(socket, text.data(), text.size(), until));
   if (verdict == static_cast<uint32_t>(Verdict::kWrongSecret)) {
     return absl::PermissionDeniedError(
         absl::StrCat(server, " refuses the secret of rank ", rank, " (WEFT_JOB_SECRET): it is not that of the job"));

@@ -57,7 +57,7 @@ absl::StatusOr<Nonce> RandomNonce();
 // speaks something else or refuses this process, with its reason; Unavailable or DeadlineExceeded where it is not
 // there. `server`, what messages call it, e.g. "the store at 10.0.0.1:29500".
 absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl::string_view secret, Purpose purpose,
-                           int rank, int size, int64_t deadline_ns);
+                           int rank, int size, const Until& until);
 
 // Accepts connections and keeps those that prove themselves. What else connects - port scanners, other programs, silent
 // or slow ones, however many - is dropped and holds up nobody.

@@ -153,6 +153,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
   const auto seconds = [](std::chrono::nanoseconds deadline) {
     return std::chrono::duration<double>(deadline).count();
   };
+  const bool hurried = options_.deadlines != nullptr && options_.deadlines->hurried();
   const std::chrono::nanoseconds of_waiting =
       options_.deadlines != nullptr ? options_.deadlines->OfWaiting() : options_.timeout;
   if (device_ != nullptr && quiet_ns >= of_waiting.count() / 2) {
@@ -190,9 +191,9 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
     if (quiet_ns < deadline.count()) continue;
     const PreparedAction& action = prepared_->actions[index];
     const int peer = stream.communicator != nullptr ? stream.communicator->waiting_for() : action.peer;
-    return absl::DeadlineExceededError(absl::StrCat(results_.Where(action, streams_[i].repetition),
-                                                    " has waited for rank ", peer, " on '", stream.name,
-                                                    "' for more than ", seconds(deadline), " s"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        results_.Where(action, streams_[i].repetition), " has waited for rank ", peer, " on '", stream.name,
+        "' for more than ", seconds(deadline), " s", hurried ? "; it was asked to stop meanwhile" : ""));
   }
   // A prediction may allow what is under way more than that.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();

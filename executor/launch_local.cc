@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -19,6 +21,7 @@
 #include "executor/bootstrap.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
+#include "executor/store.h"
 #include "executor/tcp_socket.h"
 #include "proto/status.h"
 
@@ -31,6 +34,8 @@ constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
 constexpr int64_t kAfterDeath = 5 * kSecond;
 constexpr int64_t kAfterFailure = 3 * kSecond;
 constexpr int64_t kAfterRequest = 5 * kSecond / 2;
+// One attempt to tell the others that a rank has died before it met them.
+constexpr std::chrono::milliseconds kAttempt(300);
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int kMostRanks = 1024;
 // Of notes (transports/tcp.cc), per rank.
@@ -66,12 +71,14 @@ class Launcher {
       return absl::ResourceExhaustedError(absl::StrCat("--bootstrap=local: no memory: ", std::strerror(errno)));
     }
     WEFT_ASSIGN_OR_RETURN(const Nonce secret, RandomNonce());
+    port_ = address.port();
+    secret_ = absl::BytesToHexString(absl::string_view(secret.data(), secret.size()));
     const std::pair<const char*, std::string> common[] = {
         {"WORLD_SIZE", absl::StrCat(launch_.ranks)},
         {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", absl::StrCat(address.port())},
         {"WEFT_STORE_PORT", absl::StrCat(address.port())},
-        {kSecretVariable, absl::BytesToHexString(absl::string_view(secret.data(), secret.size()))},
+        {kSecretVariable, secret_},
         {kLocalLauncherVariable, absl::StrCat(getpid())},
         {kNotesVariable, absl::StrCat(notes.fd())},
     };
@@ -127,13 +134,11 @@ class Launcher {
         Tell(signal);
       }
       Reap();
+      if (unmet_rank_ >= 0 && !said_ && !asked_) TellTheOthers();
       if (next_ns_.has_value() && MonotonicNanoseconds() >= *next_ns_) Escalate();
     }
     // A rank that a signal has ended says nothing, so another does; if there is none, it is said here.
-    if (killed_rank_ >= 0 && !said_ && launch_.on_message) {
-      launch_.on_message(absl::StrCat("rank ", killed_rank_, " (process ", children_[killed_rank_].process,
-                                      ") was killed by signal ", first_ - 128, " (", strsignal(first_ - 128), ")"));
-    }
+    if (killed_rank_ >= 0 && !said_ && launch_.on_message) launch_.on_message(HowItDied());
     return first_;
   }
 
@@ -160,15 +165,34 @@ class Launcher {
       const int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (code == 0) continue;
       // What ends with a status of its own has said why, or knows that another does.
-      if (!killed) said_ = true;
+      if (!killed && !asked_) said_ = true;
       if (first_ != 0) continue;
       first_ = code;
       // That of a signal which was passed on surprises nobody.
-      if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = rank;
+      if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unmet_rank_ = rank;
       next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
       // What has been said is not to be said again by others that have found the same. Rank 0 would answer.
       if (!killed) Tell(SIGTERM, /*first=*/1);
     }
+  }
+
+  std::string HowItDied() const {
+    return absl::StrCat("rank ", killed_rank_, " (process ", children_[killed_rank_].process, ") was killed by signal ",
+                        first_ - 128, " (", strsignal(first_ - 128), ")");
+  }
+
+  // If the ranks have not met yet, the others wait for the one that has died. It is told in its name: the store refuses
+  // that where the rank has been there, and has noticed its death then.
+  void TellTheOthers() {
+    const StoreOptions options = {.size = launch_.ranks, .secret = secret_};
+    absl::StatusOr<std::unique_ptr<StoreClient>> store = absl::UnavailableError("rank 0 serves it");
+    if (unmet_rank_ > 0) store = StoreClient::Connect("127.0.0.1", port_, unmet_rank_, options, kAttempt);
+    if (store.ok()) {
+      said_ = true;
+      if ((*store)->Fail(absl::AbortedError(HowItDied())).ok() && launch_.on_message) launch_.on_message(HowItDied());
+    }
+    // Until rank 0 serves.
+    if (!absl::IsDeadlineExceeded(store.status())) unmet_rank_ = -1;
   }
 
   // The job is over, and some processes are not.
@@ -184,6 +208,10 @@ class Launcher {
   // Exit status of the first that failed, and its rank if a signal of others ended it.
   int first_ = 0;
   int killed_rank_ = -1;
+  // The same, as long as the others may not know.
+  int unmet_rank_ = -1;
+  std::string secret_;
+  int port_ = 0;
   bool said_ = false;
   int passed_on_ = 0;
   // When more is done about those that have not ended.

@@ -50,7 +50,11 @@ absl::Status RankRun::Prepare() {
   }
   state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
   if (shared_.manifest != nullptr) {
-    WEFT_RETURN_IF_ERROR(LoadCheckpoint(shared_.resumed_from, *shared_.manifest, program, state_.get()));
+    const absl::Status loaded = LoadCheckpoint(shared_.resumed_from, *shared_.manifest, program, state_.get());
+    if (absl::IsDataLoss(loaded)) {
+      return WithUndamaged(loaded, shared_.options.checkpoint.directory, shared_.resumed_from);
+    }
+    WEFT_RETURN_IF_ERROR(loaded);
   } else {
     WEFT_RETURN_IF_ERROR(state_->Initialize());
     if (shared_.weights != nullptr) WEFT_RETURN_IF_ERROR(LoadWeights(*shared_.weights, program, state_.get()));
@@ -138,6 +142,7 @@ absl::Status RankRun::Train() {
   int64_t step = shared_.manifest != nullptr ? shared_.manifest->step() : 0;
   int64_t saved = shared_.manifest != nullptr ? step : -1;
   result_.first_step = step;
+  deadlines_->Enter(RunPhase::kStepping);
   WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue(step));
   last_end_ns_ = MonotonicNanoseconds();
   while (step < shared_.last_step && !result_.stopped) {
@@ -146,10 +151,12 @@ absl::Status RankRun::Train() {
     if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
     if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
     next = std::min(next, NextMultiple(step, options.check_replicas));
+    deadlines_->Enter(RunPhase::kStepping);
     WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, (next - step) / steps_per_repetition));
     step += ran * steps_per_repetition;
     // Rule P15: what follows reads the weights.
     if (shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue(step));
+    deadlines_->Enter(RunPhase::kEnding);
     if (options.check_replicas > 0 && step % options.check_replicas == 0) {
       const bool flip = options.failure.has_value() && options.failure->flip && step >= options.failure->repetition;
       if (flip && options.failure->rank == endpoint_.rank()) {
@@ -177,6 +184,7 @@ absl::Status RankRun::Train() {
     last_end_ns_ = MonotonicNanoseconds();
   }
   result_.last_step = step;
+  deadlines_->Enter(RunPhase::kEnding);
   if (!shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue());
   return evaluator_ != nullptr ? evaluator_->RunEpilogue() : absl::OkStatus();
 }

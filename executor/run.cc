@@ -29,8 +29,8 @@
 namespace weft {
 namespace {
 
-constexpr char kElsewhere[] = "weft/reported_elsewhere";
 constexpr char kInRun[] = "weft/failed_in_run";
+constexpr char kInStep[] = "weft/failed_in_step";
 constexpr int kMostThreads = 256;
 // About 1 GiB.
 constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
@@ -121,6 +121,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
                    {.timeout = options.timeout,
                     .predicted = options.predicted,
                     .generous_first = shared.device->asynchronous(),
+                    .stop = options.stop,
                     .report_file = options.fault_report,
                     .give_up = options.on_stuck});
   for (size_t i = 0; i < endpoints.size(); ++i) {
@@ -133,7 +134,9 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
       RankRun& run = *runs[i];
       run.status() = run.Prepare();
       if (!run.status().ok()) {
-        run.status() = absl::Status(run.status().code(),
+        // A damaged file: replicas that differ have a code of their own.
+        const bool damaged = run.status().code() == absl::StatusCode::kDataLoss;
+        run.status() = absl::Status(damaged ? absl::StatusCode::kFailedPrecondition : run.status().code(),
                                     absl::StrCat("rank ", endpoints[i]->rank(), ": ", run.status().message()));
       } else {
         run.status() = run.Run(epoch_ns);
@@ -142,7 +145,9 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
         run.status() = guard.Located(i, run.status());
         const bool first = endpoints[i]->Abort(run.status());
         guard.Returned(i, run.status(), first);
-        run.status().SetPayload(first ? kInRun : kElsewhere, absl::Cord("1"));
+        if (!first) run.status() = ToldElsewhere(run.status());
+        run.status().SetPayload(kInRun, absl::Cord("1"));
+        if (guard.deadlines(i)->phase() != RunPhase::kStarting) run.status().SetPayload(kInStep, absl::Cord("1"));
       } else {
         guard.Returned(i, run.status(), false);
       }
@@ -174,9 +179,8 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
 
 }  // namespace
 
-bool ReportedElsewhere(const absl::Status& status) { return status.GetPayload(kElsewhere).has_value(); }
-
 bool FailedInRun(const absl::Status& status) { return status.GetPayload(kInRun).has_value(); }
+bool FailedInStep(const absl::Status& status) { return status.GetPayload(kInStep).has_value(); }
 
 absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& data, absl::string_view transport,
                                      const RunOptions& options) {
@@ -225,13 +229,16 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   CheckpointManifest manifest;
   if (!options.checkpoint.directory.empty()) {
-    WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found, FindCheckpoint(options.checkpoint.directory));
+    WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found,
+                          FindCheckpoint(options.checkpoint.directory, options.resume ? options.resume_step : -1));
     if (found.has_value() && !options.resume) {
       return absl::FailedPreconditionError(absl::StrCat(
           *found, " is a checkpoint of an earlier run; add --resume to continue it, or choose another directory"));
     }
     if (found.has_value()) {
-      WEFT_ASSIGN_OR_RETURN(manifest, ReadManifest(*found));
+      absl::StatusOr<CheckpointManifest> read = ReadManifest(*found);
+      if (!read.ok()) return WithUndamaged(read.status(), options.checkpoint.directory, *found);
+      manifest = *std::move(read);
       WEFT_RETURN_IF_ERROR(CheckContinues(manifest, *found, program));
       shared.manifest = &manifest;
       shared.resumed_from = *found;
@@ -257,8 +264,23 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     shared.weights = weights.get();
   }
 
+  // Before the ranks meet, so that they can be told.
+  if (const int launched = RankFromLauncher().size; !one_process && launched > 0 && launched != ranks) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(entry->name), ": the launcher started ", launched,
+                                                   " processes, the program has ", ranks, " ranks"));
+  }
+  if (options.on_meeting) options.on_meeting(/*met=*/false);
   WEFT_ASSIGN_OR_RETURN(auto endpoints, entry->open(static_cast<int>(ranks)));
-  for (auto& endpoint : endpoints) WEFT_RETURN_IF_ERROR(UseDeviceOrStage(endpoint, device.get()).status());
+  if (options.on_meeting) options.on_meeting(/*met=*/true);
+  for (auto& endpoint : endpoints) {
+    absl::Status status = UseDeviceOrStage(endpoint, device.get()).status();
+    if (status.ok()) continue;
+    // The others have met this rank and would wait for it.
+    const bool first = endpoint->Abort(status);
+    if (!first) status = ToldElsewhere(status);
+    status.SetPayload(kInRun, absl::Cord("1"));
+    return status;
+  }
   WEFT_ASSIGN_OR_RETURN(RunResult result, RunRanks(shared, endpoints));
   RunReport& report = result.report;
   report.set_schema_version(1);

@@ -19,6 +19,7 @@
 #include "executor/deadlines.h"
 #include "executor/interpreter.h"
 #include "executor/state.h"
+#include "executor/told_elsewhere.h"
 #include "proto/program.pb.h"
 #include "proto/report.pb.h"
 #include "proto/trace.pb.h"
@@ -62,6 +63,8 @@ struct RunOptions {
   // Continue from the directory's checkpoint; from the beginning if it has none. Without it a directory that has one is
   // refused.
   bool resume = false;
+  // Not from the newest, but from that after so many steps; -1 = the newest.
+  int64_t resume_step = -1;
 
   // Safetensors file with the initial weights; empty = random by the recipe's seed. Not with `resume`.
   std::string weights;
@@ -72,8 +75,11 @@ struct RunOptions {
 
   // Repetitions to trace; 0 = none.
   int64_t trace_repetitions = 0;
-  // When it becomes true the ranks finish the step that they are in, save, and end.
+  // When it becomes true the ranks finish the step that they are in, save, and end; one that waits in vain gives up
+  // (watchdog.h).
   const std::atomic<bool>* stop = nullptr;
+  // The ranks are about to meet (false), and have met (true): from then on `stop` means that.
+  std::function<void(bool met)> on_meeting;
   // Called on rank 0 as steps end; after an evaluation once more for the same step, with eval_loss set.
   std::function<void(const RunStep&)> on_step;
   // One line that says what was done without being asked for in detail, e.g. where the run was resumed.
@@ -112,9 +118,10 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
                                      const RunOptions& options);
 absl::StatusOr<RunResult> RunInProcess(const Program& program, const DataSource& data, const RunOptions& options);
 
-bool ReportedElsewhere(const absl::Status& status);
-// Whether the error came from a rank of this process while the job was running.
+// Whether the ranks had met when the error came, so that all of them know it.
 bool FailedInRun(const absl::Status& status);
+// Whether it came after the first step had begun: then RunOptions::fault_report has been written.
+bool FailedInStep(const absl::Status& status);
 
 }  // namespace weft
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
+#include "executor/told_elsewhere.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -29,6 +30,8 @@ constexpr size_t kMostStoredBytes = 64 << 20;
 // Replies that a client has not taken.
 constexpr size_t kMostOutputBytes = 4 * kMostStoreMessageBytes;
 constexpr int64_t kMillisecond = 1000000;
+// The reply to a failure that its own rank is to say.
+constexpr char kSayIt[] = "say it";
 
 std::string Seconds(int64_t milliseconds) { return absl::StrCat(static_cast<double>(milliseconds) / 1000, " s"); }
 
@@ -59,6 +62,8 @@ class StoreServer::Serving {
                                         .patience_ns = options.patience.count(),
                                         .most_pending = 256 + static_cast<size_t>(options.size),
                                         .admit = [this](int rank) { return Admit(rank); }}),
+        failure_(options.failure),
+        came_(options.size),
         gone_(options.size),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread_ = std::thread([this] { Run(); });
@@ -85,6 +90,25 @@ class StoreServer::Serving {
     if (changed_.wait_for(lock, timeout, [&] { return missing().empty(); })) return absl::OkStatus();
     return absl::DeadlineExceededError(absl::StrCat(NameRanks(missing()), " did not leave the store within ",
                                                     Seconds(timeout.count() / kMillisecond)));
+  }
+
+  void WaitForThoseHere(std::chrono::nanoseconds timeout) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, timeout, [&] {
+      for (int rank = 1; rank < options_.size; ++rank) {
+        if (came_[rank] && !gone_[rank]) return false;
+      }
+      return true;
+    });
+  }
+
+  std::vector<int> Absent() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<int> ranks;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      if (!came_[rank]) ranks.push_back(rank);
+    }
+    return ranks;
   }
 
  private:
@@ -143,6 +167,8 @@ class StoreServer::Serving {
         if (client.came) continue;
         client.came = true;
         client.socket = std::move(accepted.socket);
+        std::lock_guard<std::mutex> lock(mutex_);
+        came_[accepted.rank] = true;
       }
       for (size_t i = 0; i < ranks.size(); ++i) {
         const pollfd& entry = entries[entries.size() - ranks.size() + i];
@@ -171,7 +197,9 @@ class StoreServer::Serving {
       while (client.socket.open() && client.reader.Next(&message)) {
         absl::StatusOr<StoreRequest> request = DecodeStoreRequest(message);
         if (!request.ok()) return Lose(rank, absl::StrCat("it sent ", std::string(request.status().message())));
-        if (client.waits) return Lose(rank, "it sent a request while another was under way");
+        if (client.waits && request->operation != StoreOperation::kFail) {
+          return Lose(rank, "it sent a request while another was under way");
+        }
         Handle(rank, *std::move(request));
         if (client.output.size() > kMostOutputBytes) return Lose(rank, "it does not take the store's replies");
       }
@@ -186,6 +214,9 @@ class StoreServer::Serving {
 
   void Handle(int rank, StoreRequest request) {
     Client& client = clients_[rank];
+    const bool about_failure =
+        request.operation == StoreOperation::kFail || request.operation == StoreOperation::kLeave;
+    if (!failure_.ok() && !about_failure) return Reply(client, FailureFor(rank), "");
     switch (request.operation) {
       case StoreOperation::kSet: {
         auto [entry, added] = values_.try_emplace(request.key);
@@ -238,12 +269,27 @@ class StoreServer::Serving {
         client.socket.Close();
         SetGone(rank);
         return;
+      case StoreOperation::kFail:
+        client.waits = false;
+        Fail(DecodeFailure(request.value), rank);
+        return Reply(client, said_by_ == rank ? absl::OkStatus() : FailureFor(rank), kSayIt);
     }
   }
 
+  // Only the first counts.
+  void Fail(const absl::Status& status, int said_by) {
+    if (!failure_.ok()) return;
+    failure_ = status;
+    said_by_ = said_by;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      if (std::exchange(clients_[rank].waits, false)) Reply(clients_[rank], FailureFor(rank), "");
+    }
+  }
+
+  absl::Status FailureFor(int rank) const { return rank == said_by_ ? failure_ : ToldElsewhere(failure_); }
+
   void BeginWait(int rank, StoreRequest request) {
     Client& client = clients_[rank];
-    if (!failure_.ok()) return Reply(client, failure_, "");
     client.waits = true;
     client.deadline_ns = MonotonicNanoseconds() + static_cast<int64_t>(request.timeout_ms) * kMillisecond;
     client.request = std::move(request);
@@ -256,13 +302,7 @@ class StoreServer::Serving {
     SetGone(rank);
     client.waits = false;
     client.patience_ns = -1;
-    if (failure_.ok()) {
-      failure_ = absl::AbortedError(absl::StrCat("rank ", rank, " was lost while the job was starting: ", why));
-    }
-    for (Client& other : clients_) {
-      if (!std::exchange(other.waits, false)) continue;
-      Reply(other, failure_, "");
-    }
+    Fail(absl::AbortedError(absl::StrCat("rank ", rank, " was lost while the job was starting: ", why)), 0);
   }
 
   // Its connection is over, in order or not.
@@ -326,11 +366,12 @@ class StoreServer::Serving {
   std::map<std::string, std::string> values_;
   std::map<std::string, std::set<int>> barriers_;
   size_t stored_ = 0;
-  // Why no wait can succeed any more.
+  // Why nothing can succeed any more, and the rank that says it.
   absl::Status failure_;
-  std::mutex mutex_;
+  int said_by_ = 0;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<bool> gone_;
+  std::vector<bool> came_, gone_;
   Socket wake_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -340,6 +381,8 @@ StoreServer::StoreServer(std::unique_ptr<Serving> serving) : serving_(std::move(
 StoreServer::~StoreServer() = default;
 const SocketAddress& StoreServer::address() const { return serving_->address(); }
 absl::Status StoreServer::WaitForAll(std::chrono::nanoseconds timeout) { return serving_->WaitForAll(timeout); }
+void StoreServer::WaitForThoseHere(std::chrono::nanoseconds timeout) { serving_->WaitForThoseHere(timeout); }
+std::vector<int> StoreServer::Absent() const { return serving_->Absent(); }
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(Socket listener, const StoreOptions& options) {
   if (options.size < 1) return absl::InvalidArgumentError(absl::StrCat("a job of ", options.size, " processes"));
@@ -363,34 +406,43 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Listen(const std::stri
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::string& host, int port, int rank,
                                                                   const StoreOptions& options,
-                                                                  std::chrono::nanoseconds timeout) {
+                                                                  std::chrono::nanoseconds timeout,
+                                                                  std::function<absl::Status()> go_on) {
   const int64_t deadline = MonotonicNanoseconds() + timeout.count();
   auto pause = std::chrono::milliseconds(10);
   absl::Status last = absl::UnavailableError("nobody answers");
+  std::string tried;
   do {
     const absl::StatusOr<std::vector<SocketAddress>> addresses = ResolveHost(host, port);
     last = addresses.status();
+    if (addresses.ok()) {
+      tried = absl::StrCat(
+          "; tried ", absl::StrJoin(*addresses, " and ",
+                                    [](std::string* out, const SocketAddress& each) { out->append(each.ToString()); }));
+    }
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i) {
       const SocketAddress& address = (*addresses)[i];
       const std::string server = absl::StrCat("the store at ", address.ToString());
       // Not all of the time for one attempt: who does not answer now may be started again.
-      const int64_t attempt = std::min(deadline, MonotonicNanoseconds() + options.patience.count());
+      const Until attempt(std::min(deadline, MonotonicNanoseconds() + options.patience.count()), go_on);
       absl::StatusOr<Socket> socket = ConnectTo(address, attempt);
       last = socket.status();
+      WEFT_RETURN_IF_ERROR(attempt.GoesOn());
       if (!last.ok()) continue;
       SetForMessages(*socket);
       last = ProveToServer(*socket, server, options.secret, Purpose::kStore, rank, options.size, attempt);
-      if (last.ok()) return std::unique_ptr<StoreClient>(new StoreClient(*std::move(socket), server));
+      if (last.ok()) return std::unique_ptr<StoreClient>(new StoreClient(*std::move(socket), server, go_on));
+      WEFT_RETURN_IF_ERROR(attempt.GoesOn());
       // Trying again changes nothing.
       if (absl::IsPermissionDenied(last) || absl::IsFailedPrecondition(last)) return last;
     }
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(
-        pause, std::chrono::nanoseconds(std::max<int64_t>(0, deadline - MonotonicNanoseconds()))));
+    WEFT_RETURN_IF_ERROR(SleepWithin(pause, {deadline, go_on}));
     pause = std::min(pause * 2, std::chrono::milliseconds(500));
   } while (MonotonicNanoseconds() < deadline);
   return absl::DeadlineExceededError(absl::StrCat("rank ", rank, ": no store at MASTER_ADDR=", host, ", port ", port,
                                                   " within ", Seconds(timeout.count() / kMillisecond), " (",
-                                                  std::string(last.message()), "); rank 0 serves it: was it started?"));
+                                                  std::string(last.message()), tried,
+                                                  "); rank 0 serves it: was it started, and on that machine?"));
 }
 
 StoreClient::~StoreClient() {
@@ -398,31 +450,58 @@ StoreClient::~StoreClient() {
                 MonotonicNanoseconds() + int64_t{1000} * kMillisecond);
 }
 
-absl::StatusOr<std::string> StoreClient::Ask(const StoreRequest& request) {
+absl::Status StoreClient::Send(const StoreRequest& request, const Until& until) {
   const std::string message = EncodeStoreRequest(request);
   if (message.size() > kMostStoreMessageBytes || request.key.size() > kMostStoreKeyBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a message of ", message.size(), " bytes with a key of ",
                                                    request.key.size(), "; allowed: ", kMostStoreMessageBytes, " and ",
                                                    kMostStoreKeyBytes));
   }
-  // The server says why it is late, unless it is gone itself.
-  const int64_t deadline = MonotonicNanoseconds() + (static_cast<int64_t>(request.timeout_ms) + 10000) * kMillisecond;
-  const auto lost = [&](const absl::Status& status) {
-    return absl::Status(status.code(),
-                        absl::StrCat(server_, ", which rank 0 serves, is lost: ", std::string(status.message())));
-  };
-  if (absl::Status status = SendAll(socket_, WithLength(message), deadline); !status.ok()) return lost(status);
+  return Lost(SendAll(socket_, WithLength(message), until), until);
+}
+
+absl::Status StoreClient::Lost(const absl::Status& status, const Until& until) const {
+  if (status.ok()) return status;
+  WEFT_RETURN_IF_ERROR(until.GoesOn());
+  return absl::Status(status.code(),
+                      absl::StrCat(server_, ", which rank 0 serves, is lost: ", std::string(status.message())));
+}
+
+absl::StatusOr<std::string> StoreClient::Receive(const Until& until) {
   std::string reply;
   while (!reader_.Next(&reply)) {
-    // As much as is missing at least: byte for byte would be slow, and nothing follows a reply.
+    // As much as is missing at least: byte for byte would be slow, and no more follows than is read here.
     char bytes[4096];
-    absl::Status status = RecvAll(socket_, bytes, 1, deadline);
-    if (!status.ok()) return lost(status);
+    WEFT_RETURN_IF_ERROR(Lost(RecvAll(socket_, bytes, 1, until), until));
     const ssize_t more = recv(socket_.fd(), bytes + 1, sizeof bytes - 1, 0);
-    status = reader_.Append(absl::string_view(bytes, 1 + std::max<ssize_t>(more, 0)));
-    if (!status.ok()) return lost(status);
+    WEFT_RETURN_IF_ERROR(Lost(reader_.Append(absl::string_view(bytes, 1 + std::max<ssize_t>(more, 0))), until));
   }
   return DecodeStoreReply(reply);
+}
+
+absl::StatusOr<std::string> StoreClient::Ask(const StoreRequest& request) {
+  // The server says why it is late, unless it is gone itself.
+  const Until until(MonotonicNanoseconds() + (static_cast<int64_t>(request.timeout_ms) + 10000) * kMillisecond, go_on_);
+  WEFT_RETURN_IF_ERROR(Send(request, until));
+  return Receive(until);
+}
+
+absl::Status StoreClient::Fail(const absl::Status& status) {
+  // Whatever the caller was waiting for: this is still to be told.
+  const Until until(MonotonicNanoseconds() + int64_t{5000} * kMillisecond);
+  WEFT_RETURN_IF_ERROR(Send({.operation = StoreOperation::kFail, .value = EncodeFailure(status)}, until));
+  for (;;) {
+    const absl::StatusOr<std::string> reply = Receive(until);
+    if (reply.ok() && *reply == kSayIt) return absl::OkStatus();
+    if (ReportedElsewhere(reply.status()) || MonotonicNanoseconds() > until.deadline_ns) return reply.status();
+    // The reply to what was under way has crossed this on its way; a connection that is lost has no more of them.
+    if (absl::IsUnavailable(reply.status()) || absl::IsInvalidArgument(reply.status())) return reply.status();
+  }
+}
+
+absl::Status StoreClient::Check() {
+  const absl::Status status = Get("weft").status();
+  return absl::IsNotFound(status) && !ReportedElsewhere(status) ? absl::OkStatus() : status;
 }
 
 absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {

@@ -1,10 +1,14 @@
 #include "executor/store_message.h"
 
 #include "absl/strings/str_cat.h"
+#include "executor/told_elsewhere.h"
 #include "executor/wire.h"
 
 namespace weft {
 namespace {
+
+// Of a reply: another rank says it.
+constexpr uint8_t kElsewhereBit = 128;
 
 uint32_t LengthOf(absl::string_view buffer) {
   uint32_t length = 0;
@@ -32,7 +36,7 @@ absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes) {
     return absl::InvalidArgumentError("a request to the store is cut short");
   }
   if (operation < static_cast<uint8_t>(StoreOperation::kSet) ||
-      operation > static_cast<uint8_t>(StoreOperation::kLeave)) {
+      operation > static_cast<uint8_t>(StoreOperation::kFail)) {
     return absl::InvalidArgumentError(absl::StrCat("a request for operation ", operation, ", which the store has not"));
   }
   request.operation = static_cast<StoreOperation>(operation);
@@ -51,18 +55,37 @@ absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes) {
 
 std::string EncodeStoreReply(const absl::Status& status, absl::string_view value) {
   std::string bytes;
-  AppendNumber(&bytes, static_cast<uint8_t>(status.raw_code()));
+  AppendNumber(&bytes, static_cast<uint8_t>(status.raw_code() | (ReportedElsewhere(status) ? kElsewhereBit : 0)));
   absl::StrAppend(&bytes, status.ok() ? value : status.message());
   return bytes;
 }
 
+std::string EncodeFailure(const absl::Status& status) {
+  std::string bytes;
+  AppendNumber(&bytes, static_cast<uint8_t>(status.raw_code()));
+  absl::StrAppend(&bytes, status.message().substr(0, kMostFailureText));
+  return bytes;
+}
+
+absl::Status DecodeFailure(absl::string_view value) {
+  uint8_t code = 0;
+  if (!ReadNumber(&value, &code) || code == 0 || code > static_cast<uint8_t>(absl::StatusCode::kUnauthenticated)) {
+    code = static_cast<uint8_t>(absl::StatusCode::kUnknown);
+  }
+  return absl::Status(static_cast<absl::StatusCode>(code), value.substr(0, kMostFailureText));
+}
+
 absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes) {
   uint8_t code = 0;
-  if (!ReadNumber(&bytes, &code) || code > static_cast<uint8_t>(absl::StatusCode::kUnauthenticated)) {
+  const bool read = ReadNumber(&bytes, &code);
+  const bool elsewhere = (code & kElsewhereBit) != 0;
+  code &= static_cast<uint8_t>(~kElsewhereBit);
+  if (!read || code > static_cast<uint8_t>(absl::StatusCode::kUnauthenticated) || (code == 0 && elsewhere)) {
     return absl::InvalidArgumentError("a reply of the store is damaged");
   }
   if (code == 0) return std::string(bytes);
-  return absl::Status(static_cast<absl::StatusCode>(code), bytes);
+  const absl::Status status(static_cast<absl::StatusCode>(code), bytes);
+  return elsewhere ? ToldElsewhere(status) : status;
 }
 
 absl::Status StoreMessageReader::CheckLength() const {

@@ -2,7 +2,8 @@
 // length and so many bytes:
 //
 //   request  u8 operation, u64 timeout in milliseconds, u32 length of the key, the key, the value (the rest)
-//   reply    u8 absl::StatusCode, the value or the error's message (the rest)
+//   reply    u8 absl::StatusCode, the value or the error's message (the rest); the code + 128: another rank says it
+//            (told_elsewhere.h)
 //
 // A client has one request under way at a time.
 #ifndef WEFT_EXECUTOR_STORE_MESSAGE_H_
@@ -27,6 +28,7 @@ enum class StoreOperation : uint8_t {
   kWait = 3,     // the value, when it is there
   kBarrier = 4,  // when all ranks have come to the barrier of this name
   kLeave = 5,    // this rank needs the store no more; no reply
+  kFail = 6,     // this rank cannot go on: value = u8 absl::StatusCode, why. It may be sent while another is under way
 };
 
 struct StoreRequest {
@@ -38,6 +40,10 @@ struct StoreRequest {
 // Without the length in front.
 std::string EncodeStoreRequest(const StoreRequest& request);
 absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes);
+// Of kFail. Never Ok; texts are cut at kMostFailureText.
+inline constexpr size_t kMostFailureText = 4096;
+std::string EncodeFailure(const absl::Status& status);
+absl::Status DecodeFailure(absl::string_view value);
 std::string EncodeStoreReply(const absl::Status& status, absl::string_view value);
 // The value, or the error that was sent.
 absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes);

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "executor/told_elsewhere.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -45,8 +46,23 @@ TEST(StoreMessageTest, RepliesComeBack) {
   EXPECT_EQ(*DecodeStoreReply(EncodeStoreReply(absl::OkStatus(), "the value")), "the value");
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(absl::NotFoundError("not there"), "")).status(),
             absl::NotFoundError("not there"));
+  // Whether another rank says it goes with it.
+  const absl::Status elsewhere = ToldElsewhere(absl::AbortedError("rank 1 died"));
+  EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(elsewhere, "")).status(), elsewhere);
+  EXPECT_FALSE(ReportedElsewhere(DecodeStoreReply(EncodeStoreReply(absl::AbortedError("x"), "")).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeStoreReply("\x80").status()));
   EXPECT_FALSE(DecodeStoreReply("").ok());
   EXPECT_FALSE(DecodeStoreReply("\xff").ok());
+}
+
+TEST(StoreMessageTest, FailuresComeBackAndAreNeverOk) {
+  const absl::Status why = absl::NotFoundError("rank 3: data.bin: No such file");
+  EXPECT_EQ(DecodeFailure(EncodeFailure(why)), why);
+  EXPECT_EQ(DecodeFailure(EncodeFailure(absl::InternalError(std::string(100000, 'x')))).message().size(),
+            kMostFailureText);
+  for (const std::string& bytes : {std::string(), std::string(1, '\0'), std::string("\xff???")}) {
+    EXPECT_TRUE(absl::IsUnknown(DecodeFailure(bytes)));
+  }
 }
 
 TEST(StoreMessageReaderTest, MessagesInPieces) {

@@ -1,11 +1,14 @@
 #include "executor/store.h"
 
+#include <atomic>
 #include <string>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
+#include "executor/told_elsewhere.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -77,8 +80,9 @@ TEST(StoreTest, ServesOneAddressOnly) {
   EXPECT_TRUE(ConnectTo(own, deadline).ok());
   EXPECT_TRUE(absl::IsUnavailable(ConnectTo((*ResolveHost("127.0.0.1", own.port()))[0], deadline).status()));
   // And where it cannot, it says so.
-  EXPECT_THAT(std::string(StoreServer::Listen("192.0.2.1", 29500, Options(1)).status().message()),
-              HasSubstr("MASTER_ADDR=192.0.2.1, MASTER_PORT=29500: cannot listen on 192.0.2.1:29500: it is no address"));
+  EXPECT_THAT(
+      std::string(StoreServer::Listen("192.0.2.1", 29500, Options(1)).status().message()),
+      HasSubstr("MASTER_ADDR=192.0.2.1, MASTER_PORT=29500: cannot listen on 192.0.2.1:29500: it is no address"));
 }
 
 TEST(StoreTest, ClientsMayComeBeforeTheServer) {
@@ -130,7 +134,8 @@ TEST(StoreTest, NobodyServes) {
     port = Serve(options)->address().port();
   }
   EXPECT_THAT(std::string(StoreClient::Connect("127.0.0.1", port, 1, options, milliseconds(100)).status().message()),
-              HasSubstr(absl::StrCat("rank 1: no store at MASTER_ADDR=127.0.0.1, port ", port, " within 0.1 s")));
+              AllOf(HasSubstr(absl::StrCat("rank 1: no store at MASTER_ADDR=127.0.0.1, port ", port, " within 0.1 s")),
+                    HasSubstr(absl::StrCat("tried 127.0.0.1:", port, ")"))));
 }
 
 TEST(StoreTest, ASecondProcessOfARankIsRefused) {
@@ -159,6 +164,82 @@ TEST(StoreTest, ALostRankEndsTheWaits) {
             "rank 1 was lost while the job was starting: its connection was closed");
   dies.join();
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
+}
+
+// One rank says what the job has failed for, all others know it: those that wait, those that ask, those that come
+// later.
+TEST(StoreTest, AFailureEndsTheJobForAll) {
+  const StoreOptions options = Options(5);
+  const auto server = Serve(options);
+  const auto zero = Join(*server, 0, options), one = Join(*server, 1, options), two = Join(*server, 2, options);
+  ASSERT_TRUE(zero.ok() && one.ok() && two.ok());
+  EXPECT_TRUE((*one)->Check().ok());
+  const absl::Status why = absl::NotFoundError("rank 2: data.bin: No such file");
+  const int64_t start = MonotonicNanoseconds();
+  std::thread waits([&] {
+    const absl::Status status = (*zero)->Barrier("start", seconds(60));
+    EXPECT_TRUE(absl::IsNotFound(status));
+    EXPECT_EQ(status.message(), why.message());
+    EXPECT_TRUE(ReportedElsewhere(status));
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_TRUE((*two)->Fail(why).ok());
+  waits.join();
+  // The second to fail does not say it.
+  const absl::Status second = (*one)->Fail(absl::InternalError("another"));
+  EXPECT_EQ(second.message(), why.message());
+  EXPECT_TRUE(ReportedElsewhere(second));
+  EXPECT_EQ((*one)->Check().message(), why.message());
+  EXPECT_EQ((*one)->Get("key").status().message(), why.message());
+  const auto late = Join(*server, 3, options);
+  ASSERT_TRUE(late.ok());
+  EXPECT_TRUE(ReportedElsewhere((*late)->Set("key", "value")));
+  EXPECT_THAT(server->Absent(), testing::ElementsAre(4));
+  EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
+}
+
+// Rank 0 says what has happened to one that cannot say it any more.
+TEST(StoreTest, OfALostRankRankZeroTells) {
+  const StoreOptions options = Options(3);
+  const auto server = Serve(options);
+  const auto zero = Join(*server, 0, options), one = Join(*server, 1, options);
+  ASSERT_TRUE(zero.ok() && one.ok());
+  {
+    const Socket two = RawClient(*server, 2, options);
+  }
+  const absl::Status of_one = (*one)->Barrier("start", seconds(60));
+  EXPECT_TRUE(ReportedElsewhere(of_one)) << of_one;
+  const absl::Status of_zero = (*zero)->Barrier("start", seconds(60));
+  EXPECT_FALSE(ReportedElsewhere(of_zero));
+  EXPECT_EQ(of_zero.message(), of_one.message());
+}
+
+// Whatever a rank waits for: that it cannot go on is told all the same.
+TEST(StoreTest, AWaitThatIsGivenUpCanBeTold) {
+  const StoreOptions options = Options(2);
+  const auto server = Serve(options);
+  std::atomic<bool> stop{false};
+  const auto zero = StoreClient::Connect("127.0.0.1", server->address().port(), 0, options, seconds(10),
+                                         [&] { return stop ? absl::CancelledError("stopped") : absl::OkStatus(); });
+  const auto one = Join(*server, 1, options);
+  ASSERT_TRUE(zero.ok() && one.ok());
+  std::thread stops([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    stop = true;
+  });
+  const int64_t start = MonotonicNanoseconds();
+  const absl::Status status = (*zero)->Barrier("start", seconds(60));
+  EXPECT_EQ(status, absl::CancelledError("stopped"));
+  EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
+  stops.join();
+  EXPECT_TRUE((*zero)->Fail(status).ok());
+  const absl::Status told = (*one)->Barrier("start", seconds(60));
+  EXPECT_TRUE(absl::IsCancelled(told) && ReportedElsewhere(told)) << told;
+  // Nor does a connection that is not answered hold up one that is asked to stop.
+  const Socket silent = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
+  const auto never = StoreClient::Connect("127.0.0.1", LocalAddress(silent)->port(), 1, options, seconds(60),
+                                          [] { return absl::CancelledError("stopped"); });
+  EXPECT_TRUE(absl::IsCancelled(never.status())) << never.status();
 }
 
 TEST(StoreTest, GarbageOnThePortDisturbsNobody) {
@@ -220,6 +301,27 @@ TEST(StoreTest, ASlowClientIsDropped) {
   ASSERT_TRUE(SendAll(one, std::string("\x10\0", 2), deadline).ok());
   EXPECT_EQ((*zero)->Barrier("start", seconds(10)).message(),
             "rank 1 was lost while the job was starting: a message was not whole within 0.2 s");
+}
+
+// As launchers write it, with brackets and without.
+TEST(StoreTest, VersionSixAddresses) {
+  const StoreOptions options = Options(1);
+  for (const char* host : {"::1", "[::1]", "localhost"}) {
+    const auto server = StoreServer::Listen(host, 0, options);
+    if (!server.ok() && !absl::StrContains(server.status().message(), "cannot listen on 127.0.0.1")) {
+      // A machine without it.
+      EXPECT_THAT(std::string(server.status().message()), HasSubstr("cannot listen on [::1]:0"));
+      continue;
+    }
+    ASSERT_TRUE(server.ok()) << server.status();
+    const auto client = StoreClient::Connect(host, (*server)->address().port(), 0, options, seconds(10));
+    EXPECT_TRUE(client.ok()) << client.status();
+  }
+  const auto first = Serve(options);
+  const int port = first->address().port();
+  EXPECT_EQ(StoreServer::Listen("127.0.0.1", port, options).status().message(),
+            absl::StrCat("rank 0 serves the rendezvous store at MASTER_ADDR=127.0.0.1, MASTER_PORT=", port,
+                         ": cannot listen on 127.0.0.1:", port, ": the port is taken"));
 }
 
 TEST(NameRanksTest, FewAndMany) {

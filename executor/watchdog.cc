@@ -1,5 +1,7 @@
 #include "executor/watchdog.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,7 +49,7 @@ void Watchdog::Look(size_t index) {
   const absl::Status reason = watched.endpoint->AbortReason();
   if (reason.ok()) {
     FlightRecorder::Entry entry;
-    if (!watched.flight->Inside(&entry)) return;
+    if (!watched.flight->Inside(&entry)) return Follow(index, now);
     const std::chrono::nanoseconds deadline = watched.deadlines->Of(entry.action);
     if (now - entry.begin_ns <= deadline.count()) return;
     watched.endpoint->Abort(absl::DeadlineExceededError(
@@ -65,6 +67,47 @@ void Watchdog::Look(size_t index) {
     state.given_up = true;
     if (options_.give_up) options_.give_up(rank, reason);
   }
+}
+
+void Watchdog::Follow(size_t index, int64_t now) {
+  const WatchedRank& watched = ranks_[index];
+  State& state = states_[index];
+  const RunPhase phase = watched.deadlines->phase();
+  const int64_t begun = watched.flight->begun();
+  if (begun != state.begun) {
+    state.begun = begun;
+    state.begun_ns = now;
+    const int64_t step = watched.flight->LastStep();
+    if (step != state.step) {
+      // The first of them has not been seen to begin.
+      if (state.step >= 0 && state.step_ns > 0)
+        state.longest_step_ns = std::max(state.longest_step_ns, now - state.step_ns);
+      state.step = step;
+      state.step_ns = now;
+    }
+  }
+  // A save may take as long as it takes.
+  if (phase == RunPhase::kEnding) state.begun_ns = now;
+  if (options_.stop == nullptr || !options_.stop->load(std::memory_order_relaxed)) return;
+  const int64_t patience = state.longest_step_ns == 0
+                               ? options_.first_patience.count()
+                               : std::max(options_.least_patience.count(), 3 * state.longest_step_ns);
+  if (state.stop_ns == 0) {
+    state.stop_ns = now;
+    watched.deadlines->Hurry(std::chrono::nanoseconds(patience));
+  }
+  if (phase == RunPhase::kEnding) return;
+  const std::string who = absl::StrCat("rank ", watched.endpoint->rank());
+  if (phase == RunPhase::kStarting) {
+    if (now - state.stop_ns < options_.least_patience.count()) return;
+    watched.endpoint->Abort(absl::CancelledError(absl::StrCat(who, " was stopped by a signal before the first step")));
+    return;
+  }
+  // A second more than what it does in an action, which says more.
+  const int64_t quiet = now - std::max(state.stop_ns, state.begun_ns);
+  if (quiet < patience + std::chrono::nanoseconds(std::chrono::seconds(2)).count()) return;
+  watched.endpoint->Abort(absl::DeadlineExceededError(
+      absl::StrCat(who, " was asked to stop, and waits for the end of step ", state.step, " in vain")));
 }
 
 }  // namespace weft

@@ -1,5 +1,10 @@
 // A thread beside the ranks of a process. It ends a run whose kernel takes longer than its deadline (its own rank is in
 // no state to notice), and sees to it that a run that has failed is over soon, whatever its ranks are stuck in.
+//
+// A run that is asked to stop does so after the step in progress. One in which nothing moves any more has no end of it:
+// a rank that waits for others gives up after three times the longest step so far, at least least_patience, or after
+// first_patience where no step has ended; its action's deadline says which (Deadlines::Hurry). What waits outside of
+// actions, and before the first step, the watchdog ends.
 #ifndef WEFT_EXECUTOR_WATCHDOG_H_
 #define WEFT_EXECUTOR_WATCHDOG_H_
 
@@ -23,7 +28,7 @@ namespace weft {
 struct WatchedRank {
   Endpoint* endpoint = nullptr;
   const FlightRecorder* flight = nullptr;
-  const Deadlines* deadlines = nullptr;
+  Deadlines* deadlines = nullptr;
 };
 
 struct WatchdogOptions {
@@ -31,6 +36,10 @@ struct WatchdogOptions {
   // After a failure: a rank that has not returned is reported by the watchdog, and then given up.
   std::chrono::nanoseconds report_after = std::chrono::seconds(1);
   std::chrono::nanoseconds give_up_after = std::chrono::seconds(5);
+  // Becomes true when the run is asked to stop; null: it never is.
+  const std::atomic<bool>* stop = nullptr;
+  std::chrono::nanoseconds least_patience = std::chrono::seconds(5);
+  std::chrono::nanoseconds first_patience = std::chrono::seconds(8);
   // Each called at most once per rank, on the watchdog's thread, while the rank's own is stuck.
   std::function<void(int rank, const absl::Status& reason)> report;
   // The process cannot end in order any more. Null: nothing is given up.
@@ -53,10 +62,19 @@ class Watchdog {
     bool given_up = false;
     // When the failure was seen, 0 = it was not.
     int64_t failed_ns = 0;
+    // The last that the rank began, and the step of it, as seen here: since when.
+    int64_t begun = -1, begun_ns = 0;
+    int64_t step = -1, step_ns = 0;
+    // 0 = no step has ended.
+    int64_t longest_step_ns = 0;
+    // When the stop was seen, 0 = it was not.
+    int64_t stop_ns = 0;
   };
 
   void Run();
   void Look(size_t index);
+  // What the rank does is kept in mind, and a stop is seen to.
+  void Follow(size_t index, int64_t now);
 
   const Program& program_;
   const std::vector<WatchedRank> ranks_;

@@ -98,6 +98,66 @@ TEST(WatchdogTest, WaitingForOthersIsNotItsBusiness) {
   EXPECT_TRUE(ranks.seen.empty());
 }
 
+// A run that is asked to stop and in which nothing moves does not wait for the timeout.
+TEST(WatchdogTest, AStopInVain) {
+  const struct {
+    RunPhase phase;
+    bool begun;
+    const char* message;
+  } cases[] = {
+      {RunPhase::kStarting, false, "rank 0 was stopped by a signal before the first step"},
+      {RunPhase::kStepping, true, "rank 0 was asked to stop, and waits for the end of step 5 in vain"},
+  };
+  for (const auto& [phase, begun, message] : cases) {
+    SCOPED_TRACE(message);
+    Ranks ranks(std::chrono::seconds(300));
+    std::atomic<bool> stop{false};
+    ranks.options.stop = &stop;
+    ranks.options.least_patience = ranks.options.first_patience = milliseconds(100);
+    ranks.deadlines[0]->Enter(phase);
+    // A save takes as long as it takes.
+    ranks.deadlines[1]->Enter(RunPhase::kEnding);
+    if (begun) ranks.flights[0].Begin(1, 5);
+    Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+    std::this_thread::sleep_for(milliseconds(300));
+    EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
+    EXPECT_FALSE(ranks.deadlines[0]->hurried());
+    stop = true;
+    const auto start = std::chrono::steady_clock::now();
+    while (ranks.endpoints[1]->Poll().ok()) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    EXPECT_EQ(ranks.endpoints[1]->Poll().status().message(), message);
+    // In an action the rank itself gives up first, and says for whom it waited.
+    EXPECT_TRUE(ranks.deadlines[0]->hurried());
+    EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), milliseconds(100));
+    EXPECT_EQ(ranks.deadlines[0]->Of(1), std::chrono::seconds(300));
+    watchdog.Returned(0);
+    watchdog.Returned(1);
+  }
+}
+
+// As long as steps end, a stop waits for the end of this one: three times the longest.
+TEST(WatchdogTest, AStopWaitsForASlowStep) {
+  Ranks ranks(std::chrono::seconds(300));
+  std::atomic<bool> stop{false};
+  ranks.options.stop = &stop;
+  ranks.options.least_patience = ranks.options.first_patience = milliseconds(1);
+  ranks.deadlines[0]->Enter(RunPhase::kStepping);
+  ranks.deadlines[1]->Enter(RunPhase::kEnding);
+  Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+  for (int step = 0; step < 3; ++step) {
+    ranks.flights[0].Begin(0, step);
+    ranks.flights[0].End(0);
+    std::this_thread::sleep_for(milliseconds(200));
+  }
+  stop = true;
+  while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_GE(ranks.deadlines[0]->OfWaiting(), milliseconds(3 * 190));
+  EXPECT_LT(ranks.deadlines[0]->OfWaiting(), std::chrono::seconds(60));
+  watchdog.Returned(0);
+  watchdog.Returned(1);
+}
+
 TEST(WatchdogTest, RanksThatReturnAreLeftAlone) {
   Ranks ranks(milliseconds(20));
   {

@@ -364,6 +364,17 @@ class MpiEndpoint : public Endpoint {
 
 }  // namespace
 
+void EndMpiJob(int exit_status, unsigned patience_seconds, const std::function<void()>& joined) {
+  const absl::StatusOr<const MpiTable*> mpi = OpenMpiTable();
+  if (!mpi.ok()) return;
+  alarm(patience_seconds);
+  int initialized = 0, level = 0;
+  (*mpi)->initialized(&initialized);
+  if (!initialized && (*mpi)->init_thread(nullptr, nullptr, kMpiThreadFunneled, &level) != kMpiSuccess) return;
+  joined();
+  (*mpi)->abort((*mpi)->comm_world, exit_status);
+}
+
 absl::StatusOr<std::unique_ptr<Endpoint>> OpenMpiEndpoint(int ranks, MpiDeviceMemory device_memory) {
   WEFT_ASSIGN_OR_RETURN(const MpiTable* table, OpenMpiTable());
   auto endpoint = std::make_unique<MpiEndpoint>(*table, device_memory);

@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_TRANSPORTS_MPI_H_
 #define WEFT_EXECUTOR_TRANSPORTS_MPI_H_
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,11 @@ enum class MpiDeviceMemory {
 
 // InvalidArgument if the launcher has not started so many ranks; FailedPrecondition without an MPI library.
 absl::StatusOr<std::unique_ptr<Endpoint>> OpenMpiEndpoint(int ranks, MpiDeviceMemory device_memory);
+
+// Of a process that fails before it opens an endpoint, under a launcher that does not end the others then (srun): joins
+// them, who wait in MPI's start, calls `joined`, and ends the job. Returns if there is no MPI; where the others do not
+// come, this process ends by SIGALRM after `patience_seconds`.
+void EndMpiJob(int exit_status, unsigned patience_seconds, const std::function<void()>& joined);
 
 }  // namespace weft
 

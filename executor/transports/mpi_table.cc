@@ -34,6 +34,7 @@ absl::StatusOr<MpiTable> Load() {
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Query_thread", &table.query_thread));
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Is_thread_main", &table.is_thread_main));
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Finalize", &table.finalize));
+  WEFT_RETURN_IF_ERROR(library.Load("MPI_Abort", &table.abort));
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Comm_set_errhandler", &table.comm_set_errhandler));
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Comm_rank", &table.comm_rank));
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Comm_size", &table.comm_size));

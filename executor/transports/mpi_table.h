@@ -38,6 +38,7 @@ struct MpiTable {
   int (*query_thread)(int* provided) = nullptr;
   int (*is_thread_main)(int* flag) = nullptr;
   int (*finalize)() = nullptr;
+  int (*abort)(MpiHandle comm, int exit_status) = nullptr;
   int (*comm_set_errhandler)(MpiHandle comm, MpiHandle handler) = nullptr;
   int (*comm_rank)(MpiHandle comm, int* rank) = nullptr;
   int (*comm_size)(MpiHandle comm, int* size) = nullptr;

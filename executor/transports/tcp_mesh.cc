@@ -12,12 +12,26 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "executor/announce_failure.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
+#include "executor/told_elsewhere.h"
 #include "proto/status.h"
 
 namespace weft {
 namespace {
+
+// How often the store is asked whether the job has failed meanwhile.
+constexpr int64_t kCheckNs = int64_t{500} * 1000 * 1000;
+// After a stop, so that those that are here know it.
+constexpr std::chrono::seconds kLinger(3);
+
+// The error when this process has been asked to stop.
+absl::Status NotStopped(const Rendezvous& rendezvous) {
+  if (rendezvous.stop == nullptr || !rendezvous.stop->load(std::memory_order_relaxed)) return absl::OkStatus();
+  return absl::CancelledError(
+      absl::StrCat("rank ", rendezvous.process.rank, " was stopped by a signal before all ranks had met"));
+}
 
 std::string AddressKey(int rank) { return absl::StrCat("tcp address of rank ", rank); }
 
@@ -94,7 +108,7 @@ absl::Status ParseAddress(const std::string& text, std::string* host, int* port,
 }
 
 absl::StatusOr<TcpConnection> ConnectToRank(const Rendezvous& rendezvous, int peer, const std::string& text,
-                                            int64_t deadline_ns) {
+                                            const Until& until) {
   TcpConnection connection;
   int port = 0;
   WEFT_RETURN_IF_ERROR(ParseAddress(text, &connection.host, &port, &connection.process));
@@ -102,25 +116,26 @@ absl::StatusOr<TcpConnection> ConnectToRank(const Rendezvous& rendezvous, int pe
   const std::string server = absl::StrCat("rank ", peer, " at ", addresses[0].ToString());
   const LaunchedAs& process = rendezvous.process;
   for (auto pause = std::chrono::milliseconds(10);; pause = std::min(pause * 2, std::chrono::milliseconds(500))) {
-    absl::StatusOr<Socket> socket = ConnectTo(addresses[0], deadline_ns);
+    absl::StatusOr<Socket> socket = ConnectTo(addresses[0], until);
     absl::Status status = socket.status();
     if (status.ok()) {
       SetForMessages(*socket);
-      status = ProveToServer(*socket, server, rendezvous.secret, Purpose::kTransport, process.rank, process.size,
-                             deadline_ns);
+      status =
+          ProveToServer(*socket, server, rendezvous.secret, Purpose::kTransport, process.rank, process.size, until);
     }
     if (status.ok()) {
       connection.socket = *std::move(socket);
       return connection;
     }
+    WEFT_RETURN_IF_ERROR(until.GoesOn());
     if (absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status)) return status;
-    if (MonotonicNanoseconds() + std::chrono::nanoseconds(pause).count() >= deadline_ns) {
+    if (MonotonicNanoseconds() + std::chrono::nanoseconds(pause).count() >= until.deadline_ns) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", process.rank, " cannot reach ", server, ": ", std::string(status.message()),
                        "; ranks connect to each other on ports that the system chooses, so a firewall between the "
                        "nodes must let them"));
     }
-    std::this_thread::sleep_for(pause);
+    WEFT_RETURN_IF_ERROR(SleepWithin(pause, until));
   }
 }
 
@@ -131,42 +146,82 @@ void AllowDescriptors(int count) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// By rank, through a store that all ranks use so.
+absl::StatusOr<std::vector<TcpConnection>> ConnectAll(const Rendezvous& rendezvous, StoreClient& store,
+                                                      int64_t deadline) {
+  const int rank = rendezvous.process.rank;
+  const auto left = [&] { return std::chrono::nanoseconds(std::max<int64_t>(0, deadline - MonotonicNanoseconds())); };
+  int64_t next_check = 0;
+  const Until until(deadline, [&]() -> absl::Status {
+    WEFT_RETURN_IF_ERROR(NotStopped(rendezvous));
+    if (MonotonicNanoseconds() < next_check) return absl::OkStatus();
+    next_check = MonotonicNanoseconds() + kCheckNs;
+    return store.Check();
+  });
+  WEFT_ASSIGN_OR_RETURN(SocketAddress own, store.local_address());
+  own.set_port(0);
+  WEFT_ASSIGN_OR_RETURN(Socket listener, ListenOn(own));
+  WEFT_ASSIGN_OR_RETURN(own, LocalAddress(listener));
+  Accepting accepting(std::move(listener), rendezvous);
+  WEFT_RETURN_IF_ERROR(store.Set(AddressKey(rank), absl::StrCat(own.Host(), " ", own.port(), " ", getpid())));
+
+  std::vector<TcpConnection> lower(rank);
+  for (int peer = 0; peer < rank; ++peer) {
+    WEFT_ASSIGN_OR_RETURN(const std::string address, store.Wait(AddressKey(peer), left()));
+    WEFT_ASSIGN_OR_RETURN(lower[peer], ConnectToRank(rendezvous, peer, address, until));
+  }
+  WEFT_RETURN_IF_ERROR(store.Barrier("tcp connections", left()));
+  std::vector<TcpConnection> connections = accepting.Finish();
+  for (int peer = 0; peer < rank; ++peer) connections[peer] = std::move(lower[peer]);
+  return connections;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezvous) {
   const auto [bootstrap, rank, size, local_rank] = rendezvous.process;
   const int64_t deadline = MonotonicNanoseconds() + rendezvous.timeout.count();
-  const auto left = [&] { return std::chrono::nanoseconds(std::max<int64_t>(0, deadline - MonotonicNanoseconds())); };
   // Rank 0 has two per rank, and others that knock.
   AllowDescriptors(2 * size + 600);
   const StoreOptions options = {.size = size, .secret = rendezvous.secret};
   std::unique_ptr<StoreServer> server;
-  if (rank == 0 && rendezvous.listener_fd >= 0) {
-    WEFT_ASSIGN_OR_RETURN(Socket listener, AdoptListener(rendezvous.listener_fd));
-    WEFT_ASSIGN_OR_RETURN(server, StoreServer::Start(std::move(listener), options));
-  } else if (rank == 0) {
-    WEFT_ASSIGN_OR_RETURN(server, StoreServer::Listen(rendezvous.host, rendezvous.port, options));
+  if (rank == 0) {
+    WEFT_ASSIGN_OR_RETURN(server, ServeStore(rendezvous, options));
   }
-  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<StoreClient> store,
-                        StoreClient::Connect(rendezvous.host, rendezvous.port, rank, options, left()));
-  WEFT_ASSIGN_OR_RETURN(SocketAddress own, store->local_address());
-  own.set_port(0);
-  WEFT_ASSIGN_OR_RETURN(Socket listener, ListenOn(own));
-  WEFT_ASSIGN_OR_RETURN(own, LocalAddress(listener));
-  Accepting accepting(std::move(listener), rendezvous);
-  WEFT_RETURN_IF_ERROR(store->Set(AddressKey(rank), absl::StrCat(own.Host(), " ", own.port(), " ", getpid())));
-
-  std::vector<TcpConnection> lower(rank);
-  for (int peer = 0; peer < rank; ++peer) {
-    WEFT_ASSIGN_OR_RETURN(const std::string address, store->Wait(AddressKey(peer), left()));
-    WEFT_ASSIGN_OR_RETURN(lower[peer], ConnectToRank(rendezvous, peer, address, deadline));
+  absl::StatusOr<std::unique_ptr<StoreClient>> store =
+      StoreClient::Connect(rendezvous.host, rendezvous.port, rank, options, rendezvous.timeout,
+                           [&rendezvous] { return NotStopped(rendezvous); });
+  if (!store.ok()) {
+    // Of several ranks of one launcher that never reached the store rank 0 says so, or the launcher.
+    const bool quiet = absl::IsCancelled(store.status()) && bootstrap == Bootstrap::kLocal && rank > 0;
+    return quiet ? ToldElsewhere(store.status()) : store.status();
   }
-  WEFT_RETURN_IF_ERROR(store->Barrier("tcp connections", left()));
-  std::vector<TcpConnection> connections = accepting.Finish();
-  for (int peer = 0; peer < rank; ++peer) connections[peer] = std::move(lower[peer]);
-  // The store goes on until all have been told that the barrier is over: they say goodbye then.
-  if (server != nullptr) WEFT_RETURN_IF_ERROR(server->WaitForAll(std::chrono::seconds(10)));
-  return connections;
+  absl::StatusOr<std::vector<TcpConnection>> connections = ConnectAll(rendezvous, **store, deadline);
+  if (connections.ok()) {
+    // The store goes on until all have been told that the barrier is over: they say goodbye then.
+    store->reset();
+    if (server != nullptr) WEFT_RETURN_IF_ERROR(server->WaitForAll(std::chrono::seconds(10)));
+    return connections;
+  }
+  absl::Status failure = connections.status();
+  if (!ReportedElsewhere(failure)) {
+    // Nobody waits for this rank any more.
+    if (absl::IsCancelled(failure) && server != nullptr && !server->Absent().empty()) {
+      failure = absl::CancelledError(absl::StrCat(failure.message(), ": ", NameRanks(server->Absent()), " of ", size,
+                                                  " did not come to ", server->address().ToString()));
+    }
+    if (const absl::Status told = (*store)->Fail(failure); ReportedElsewhere(told)) failure = told;
+  }
+  store->reset();
+  if (server == nullptr) return failure;
+  // One that comes a little later would wait for a store that is gone. Of a job that is stopped, or for which the time
+  // is over, nobody else is expected.
+  if (absl::IsCancelled(failure) || absl::IsDeadlineExceeded(failure)) {
+    server->WaitForThoseHere(kLinger);
+  } else {
+    WaitForLatecomers(rendezvous, *server);
+  }
+  return failure;
 }
 
 }  // namespace weft

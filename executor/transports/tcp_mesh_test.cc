@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/monotonic_clock.h"
+#include "executor/told_elsewhere.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -100,7 +101,10 @@ TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
   EXPECT_THAT(std::string(ConnectMesh(job[1]).status().message()),
               HasSubstr("rank 1 cannot reach rank 0 at 127.0.0.1:1: Connection refused; ranks connect to each other on "
                         "ports that the system chooses"));
-  EXPECT_TRUE((*zero)->Set("tcp address of rank 0", "nonsense").ok());
+  // Rank 0 does not wait for it.
+  const absl::Status told = (*zero)->Barrier("tcp connections", std::chrono::seconds(60));
+  EXPECT_THAT(std::string(told.message()), HasSubstr("rank 1 cannot reach rank 0"));
+  EXPECT_TRUE(ReportedElsewhere(told));
 }
 
 }  // namespace

@@ -98,6 +98,20 @@ TEST(Roofline, MissingFigureIsNamed) {
   EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("qkv"));
   EXPECT_THAT(std::string(no_peak.status().message()), HasSubstr("fp16"));
 
+  // P100s have no bf16.
+  Cluster p100 = TestCluster();
+  p100.mutable_device()->set_name("P100");
+  p100.mutable_device()->clear_peaks();
+  for (DType dtype : {FP32, FP16}) {
+    Peak* peak = p100.mutable_device()->add_peaks();
+    peak->set_dtype(dtype);
+    peak->set_flops_per_second(1e12);
+  }
+  const Step bf16 = Parse<Step>("name: 'qkv' kernel: MATMUL work { flops: 1 dtype: BF16 }");
+  EXPECT_EQ((*entry)->cost(bf16, {}, FORWARD, 0, p100, {}).status().message(),
+            "P100 has no bf16 products, which step 'qkv' (MATMUL) is: cluster.device.peaks has fp32, fp16; "
+            "precision.compute says which a plan takes");
+
   const Step add = Parse<Step>("name: 'add' kernel: ADD work { bytes: 1 dtype: FP32 }");
   const auto no_memory = (*entry)->cost(add, {}, FORWARD, 0, Cluster(), {});
   EXPECT_THAT(std::string(no_memory.status().message()), HasSubstr("cluster.device.memory_bytes_per_second"));

@@ -1,8 +1,11 @@
 #include "simulator/cost/stated_cost.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/status.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/measured_rate.h"
@@ -14,12 +17,18 @@ absl::Status MissingFigure(const Step& step, absl::string_view field, absl::stri
 }
 
 absl::StatusOr<double> PeakOf(const Step& step, const Device& device) {
+  std::vector<absl::string_view> has;
   for (const Peak& row : device.peaks()) {
-    if (row.dtype() == step.work().dtype() && row.flops_per_second() > 0) return row.flops_per_second();
+    if (!(row.flops_per_second() > 0)) continue;
+    if (row.dtype() == step.work().dtype()) return row.flops_per_second();
+    has.push_back(DTypeName(row.dtype()));
   }
-  return MissingFigure(step, "device.peaks",
-                       absl::StrCat("no rate for ", DTypeName(step.work().dtype()), " products; the kernel is ",
-                                    Kernel_Name(step.kernel())));
+  const absl::string_view name =
+      device.name().empty() ? absl::string_view("the device") : absl::string_view(device.name());
+  return absl::FailedPreconditionError(absl::StrCat(
+      std::string(name), " has no ", DTypeName(step.work().dtype()), " products, which step '", step.name(), "' (",
+      Kernel_Name(step.kernel()), ") is: cluster.device.peaks has ", has.empty() ? "none" : absl::StrJoin(has, ", "),
+      has.empty() ? "" : "; precision.compute says which a plan takes"));
 }
 
 absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShapes& shapes, const Cluster& cluster,

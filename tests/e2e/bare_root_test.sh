@@ -56,7 +56,13 @@ one_line() {
   cat "$root/err"
 }
 one_line 1 'backend cuda: .*(driver|toolkit)' there run /program.weft --data /text.txt --backend=cuda
-one_line 1 'MPI|mpi' there run /program.weft --data /text.txt --transport=mpi
+one_line 1 'no MPI launcher has started this process' there run /program.weft --data /text.txt --transport=mpi
+# Started by one it finds no library.
+under_mpi() {
+  env -i PATH="$PATH" TMPDIR=/tmp OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 \
+    "${enter[@]}" "$root" /weft-run "$@"
+}
+one_line 1 'libmpi' under_mpi run /program.weft --data /text.txt
 # Without /proc it does not find itself, and so cannot start the ranks.
 one_line 1 '/proc' there run /program.weft --data /text.txt --bootstrap=local
 echo "all as expected"

@@ -160,6 +160,105 @@ expect_error "$dir/err" "rank [01] died (process $victim at 127.0.0.1)"
 [[ $? -eq 137 ]] || fail "exit status of one rank"
 expect_error "$dir/err" "rank 0 (process [0-9]*) was killed by signal 9 (Killed)"
 
+# ---- A rank that fails before it has met the others: they do not wait for it, and its reason is said once.
+# mixed_job BAD ARGS...: three ranks, of which BAD is started with ARGS.
+mixed_job() {
+  local bad=$1 port rank; shift
+  port=$(free_port)
+  mixed_status=()
+  local pids=()
+  rm -f "$dir"/mixed.*
+  for rank in 0 1 2; do
+    local args=(run "$dir/p3.weft" --data "$text" --fault-report "$dir/mixed.json")
+    [[ $rank -ne $bad ]] || args=("$@")
+    env RANK=$rank WORLD_SIZE=3 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" WEFT_JOB_SECRET=$secret \
+      WEFT_RENDEZVOUS_TIMEOUT=40 "$run" "${args[@]}" > /dev/null 2> "$dir/mixed.$rank" &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do wait "$rank"; mixed_status+=($?); done
+}
+"$compile" "$dir/p3.weft" "$text" 3 1 1f1b 0 6 || fail compile
+"$compile" "$dir/long4.weft" "$text" 2 2 gpipe 1 100000 || fail compile
+good=(run "$dir/p3.weft" --data "$text" --fault-report "$dir/mixed.json")
+for case in "2|rank 2: .*missing.txt: |run $dir/p3.weft --data $dir/missing.txt" \
+  "0|.*missing.txt: |run $dir/p3.weft --data $dir/missing.txt" \
+  "1|rank 1: .*missing.weft: |run $dir/missing.weft --data $text" \
+  "2|rank 2: --threads='0': allowed|${good[*]} --threads 0" \
+  "1|rank 1: .*backend cuda: |${good[*]} --backend=cuda" \
+  "2|the launcher started 3 processes, the program has 2 ranks|run $dir/p2.weft --data $text" \
+  "1|rank 1 was started otherwise than rank 0: the last step (--steps) is 2 there and 6|${good[*]} --steps 2"; do
+  IFS='|' read -r bad pattern words <<< "$case"
+  start=$SECONDS
+  CUDA_VISIBLE_DEVICES= mixed_job "$bad" $words
+  cat "$dir"/mixed.[012] > "$dir/all"
+  expect_error "$dir/all" "$pattern"
+  (( SECONDS - start < limit )) || fail "the others waited $((SECONDS - start)) s for rank $bad: $words"
+  [[ ${mixed_status[0]} -ne 0 && ${mixed_status[1]} -ne 0 && ${mixed_status[2]} -ne 0 ]] || fail "a rank ended well: $words"
+  [[ ! -e $dir/mixed-0.json && ! -e $dir/mixed-1.json && ! -e $dir/mixed-2.json ]] || fail "reports of no step: $words"
+done
+# One that is killed while the job starts, wherever it is by then.
+for victim in 1 2; do
+  start=$SECONDS
+  "$run" run "$dir/long4.weft" --data "$text" --bootstrap=local --fault-report none > /dev/null 2> "$dir/err" &
+  launcher=$!
+  until [[ $(pgrep -P $launcher | wc -l) -eq 4 ]]; do sleep 0.005; done
+  kill -KILL "$(pgrep -P $launcher | sed -n $((victim + 1))p)"
+  wait $launcher
+  [[ $? -eq 137 ]] || { cat "$dir/err"; fail "exit status after an early kill -9"; }
+  expect_error "$dir/err" "rank $victim .*\(was killed by signal 9\|was lost while the job was starting\|died\)"
+  (( SECONDS - start < limit + 3 )) || fail "an early kill -9 took $((SECONDS - start)) s"
+done
+
+# ---- Asked to stop while they wait in vain: all end within seconds, with one line.
+port=$(free_port)
+start=$SECONDS
+for rank in 0 1; do
+  env RANK=$rank WORLD_SIZE=3 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" WEFT_JOB_SECRET=$secret \
+    "$run" "${good[@]}" > /dev/null 2> "$dir/mixed.$rank" &
+  pids[rank]=$!
+done
+sleep 1.5
+kill -TERM "${pids[1]}"
+for rank in 0 1; do wait "${pids[rank]}"; [[ $? -eq 1 ]] || fail "exit status of a rank that met nobody"; done
+cat "$dir"/mixed.[01] > "$dir/all"
+expect_error "$dir/all" "rank 1 was stopped by a signal before all ranks had met"
+(( SECONDS - start < limit )) || fail "a stop before the start took $((SECONDS - start)) s"
+# In a step, for a rank that does not get on: as a process that is stopped, and as a thread that is stuck.
+"$run" run "$dir/long.weft" --data "$text" --bootstrap=local --fault-report "$dir/vain.json" > "$dir/long.out" 2> "$dir/err" &
+launcher=$!
+wait_for_step "$dir/long.out" 3
+kill -STOP "$(pgrep -P $launcher | tail -1)"
+sleep 0.3
+start=$SECONDS
+kill -TERM $launcher
+wait $launcher && fail "exit status of a stop in vain"
+expect_error "$dir/err" "rank 0, step [0-9]*, action .* has waited for rank 1 on '.*' for more than [0-9.]* s; it was asked to stop meanwhile"
+(( SECONDS - start < 3 * limit / 2 )) || fail "a stop in vain took $((SECONDS - start)) s"
+[[ -s $dir/vain-0.json ]] || fail "no report of a stop in vain"
+"$run" run "$dir/long.weft" --data "$text" --inject-failure 1:3:4:stall --fault-report none > "$dir/long.out" 2> "$dir/err" &
+alone=$!
+wait_for_step "$dir/long.out" 2
+sleep 0.3
+start=$SECONDS
+kill -TERM $alone
+wait $alone
+[[ $? -eq 3 ]] || { cat "$dir/err"; fail "exit status of a stop in vain in one process"; }
+expect_error "$dir/err" "rank 0, step 3, action .* has waited for rank 1"
+(( SECONDS - start < 3 * limit / 2 )) || fail "a stop in vain took $((SECONDS - start)) s in one process"
+
+# ---- A rank that is stopped by SIGSTOP is given up at its deadline; ten seconds later all have ended, one said it.
+"$run" run "$dir/long.weft" --data "$text" --bootstrap=local --timeout 2 --fault-report "$dir/stop.json" > "$dir/long.out" \
+  2> "$dir/err" &
+launcher=$!
+wait_for_step "$dir/long.out" 3
+kill -STOP "$(pgrep -P $launcher | tail -1)"
+start=$SECONDS
+wait $launcher
+[[ $? -eq 3 ]] || { cat "$dir/err"; fail "exit status after SIGSTOP"; }
+(( SECONDS - start < limit + 3 )) || fail "SIGSTOP took $((SECONDS - start)) s"
+expect_error "$dir/err" "rank 0, step [0-9]*, action [0-9]* '.*' has waited for rank 1 on '.*' for more than 3 s"
+[[ -s $dir/stop-0.json ]] || fail "no report after SIGSTOP"
+
 # ---- No orphans, however the launcher ends.
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
@@ -205,7 +304,7 @@ refused 2 'allowed: --bootstrap=mpi' "$run" run "$dir/p2.weft" --data "$text" --
 # No GPU: every rank finds that, and one says it.
 CUDA_VISIBLE_DEVICES= refused 1 'backend cuda: ' "$run" run "$dir/p2d2.weft" --data "$text" --backend=cuda \
   --bootstrap=local
-refused 1 'WORLD_SIZE, RANK, LOCAL_RANK are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
+refused 1 'WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
 refused 1 'start it with mpirun' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=mpi
 refused 1 "RANK='two' is no rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" run "$dir/p2.weft" --data "$text" \
   --bootstrap=env
@@ -213,6 +312,16 @@ refused 1 'MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' env RANK=0 WOR
   "$run" run "$dir/p2.weft" --data "$text"
 refused 1 'the launcher started 3 processes, the program has 2 ranks' as_rank 0 3 29500 \
   "$run" run "$dir/p2.weft" --data "$text"
+refused 1 'no MPI launcher has started this process.*mpirun -n RANKS weft run' "$run" run "$dir/p2.weft" --data "$text" \
+  --transport=mpi
+refused 1 "MASTER_ADDR='0.0.0.0' stands for all addresses" env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=0.0.0.0 \
+  MASTER_PORT=29500 WEFT_JOB_SECRET=$secret "$run" run "$dir/p2.weft" --data "$text"
+mkdir -p "$dir/folder"
+refused 1 "--fault-report: $dir/folder: is a folder; give a file, e.g. $dir/folder/weft-fault.json" \
+  "$run" run "$dir/p2.weft" --data "$text" --fault-report "$dir/folder"
+refused 1 '--fault-report: /nonexistent/f-0.json: ' "$run" run "$dir/p2.weft" --data "$text" \
+  --fault-report /nonexistent/f.json
+[[ ! -s $dir/out ]] || { cat "$dir/out"; fail "a report that cannot be written is found after the start"; }
 port=$(free_port)
 WEFT_RENDEZVOUS_TIMEOUT=1 refused 1 "rank 1 of 2 did not come to 127.0.0.1:$port within [01]" \
   as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"

@@ -153,6 +153,21 @@ refused 2 'weights and --resume' run "$cd_dir/p2.weft" --data "$text" --checkpoi
 refused 1 'add --resume' run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt"
 refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
 
+# Of a damaged checkpoint the error names the newest that is not, and the flag that takes it.
+"$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --checkpoint-every 2 --keep 3 > /dev/null || fail "save"
+printf 'x' | dd of="$cd_dir/damaged/step-00000006/rank-0001.safetensors" bs=1 seek=2000 conv=notrunc 2> /dev/null
+refused 1 "rank 1: .*step-00000006/rank-0001.safetensors: CRC32C is .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
+  run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
+[[ ! -e $cd_dir/damaged/weft-fault-0.json ]] || fail "a refused run leaves reports"
+: > "$cd_dir/damaged/step-00000006/manifest.textproto"
+refused 1 "manifest.textproto: .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
+  run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
+refused 1 "has no checkpoint of step 5; there are those of 2, 4, 6; nearest valid: 4" \
+  run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 5
+"$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 4 > "$cd_dir/out" || fail "--resume-step"
+grep -q '^resuming after step 4 from .*step-00000004$' "$cd_dir/out" || fail "the step that is resumed from"
+diff <(losses "$cd_dir/p2.out" | tail -2) <(losses "$cd_dir/out") || fail "a run resumed from an older checkpoint differs"
+
 # A resume that finds nothing says so, beside the results.
 "$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --checkpoint "$cd_dir/fresh" --resume > "$cd_dir/out" \
   2> "$cd_dir/err" || fail "a resume without a checkpoint"

@@ -34,9 +34,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (request.ok() && weft::EncodeStoreRequest(*request) != bytes) std::abort();
       return 0;
     }
-    case 2:
-      (void)weft::DecodeStoreReply(bytes);
+    case 2: {
+      const auto reply = weft::DecodeStoreReply(bytes);
+      const std::string again = weft::EncodeStoreReply(reply.status(), reply.ok() ? *reply : "");
+      // What is no reply has a message of its own.
+      if (!absl::IsInvalidArgument(reply.status()) && again != bytes) std::abort();
+      if (weft::DecodeFailure(bytes).ok()) std::abort();
       return 0;
+    }
     case 3: {
       const auto hello = weft::DecodeHello(bytes);
       if (hello.ok() && weft::EncodeHello(*hello) != bytes) std::abort();
