@@ -45,7 +45,15 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
   // One message names all that is missing: what a process is, and where the others are.
   const bool over_tcp = transport == "tcp" || !found.ok() || found->bootstrap == Bootstrap::kEnv;
   if (over_tcp && (!found.ok() || found->size > 0)) {
-    WEFT_RETURN_IF_ERROR(FindRendezvous(wanted, environment).status());
+    const absl::Status status = FindRendezvous(wanted, environment).status();
+    // Whoever did not think of launchers, but has a variable of theirs.
+    const bool unasked = wanted == Bootstrap::kAuto && transport == "auto";
+    if (!status.ok()) {
+      return absl::Status(
+          status.code(),
+          absl::StrCat(status.message(),
+                       unasked ? "; --transport=inproc runs all ranks in this process, whatever is set" : ""));
+    }
   }
   WEFT_ASSIGN_OR_RETURN(const LaunchedAs process, found);
   if (transport == "mpi" && process.bootstrap != Bootstrap::kMpi) {

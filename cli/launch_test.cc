@@ -98,7 +98,8 @@ TEST(ChooseLaunchTest, Contradictions) {
   EXPECT_EQ(
       ChooseLaunch("auto", "auto", Of({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
       "WORLD_SIZE, LOCAL_RANK, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
-      "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`)");
+      "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`); --transport=inproc "
+      "runs all ranks in this process, whatever is set");
   EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", Of(kMpirun)).status().message()),
               HasSubstr("MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set"));
   EXPECT_THAT(std::string(ChooseLaunch("mpi", "auto", Of({})).status().message()),

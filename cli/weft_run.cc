@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -250,8 +251,10 @@ absl::Status CheckFaultReport(const std::string& path, int rank) {
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
-                                                 const std::string& token_type) {
-  return OpenData(DataOptionsOf(program, path, token_type));
+                                                 const std::string& token_type, absl::string_view flag) {
+  absl::StatusOr<std::unique_ptr<DataSource>> source = OpenData(DataOptionsOf(program, path, token_type));
+  if (source.ok()) return source;
+  return absl::Status(source.status().code(), absl::StrCat(flag, ": ", source.status().message()));
 }
 
 absl::Status RunMain(absl::Span<const std::string> args) {
@@ -260,7 +263,9 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   Declare(flags, f);
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
-  if (f.data.empty()) return UsageError("--data FILE is required");
+  if (f.data.empty()) {
+    return UsageError("--data FILE is required: a text file, say (docs/data.md has the formats); see weft run --help");
+  }
   if (!f.eval_data.empty() && f.eval_every == 0) return UsageError("--eval-data needs --eval-every N");
   if (f.eval_data.empty() && f.eval_every > 0) return UsageError("--eval-every needs --eval-data FILE");
   if (f.checkpoint.empty() &&
@@ -290,12 +295,12 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   const bool first = RankFromLauncher().rank == 0;
   const bool text = first && f.format == "text";
 
-  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> data, Open(f.data, program, f.token_type));
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> data, Open(f.data, program, f.token_type, "--data"));
   std::unique_ptr<DataSource> eval_data;
   if (!f.eval_data.empty()) {
     // Without an evaluation program RunProgram refuses.
     const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
-    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type));
+    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type, "--eval-data"));
   }
   if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
   WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, RankFromLauncher().rank));
@@ -330,7 +335,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   }
   Prediction prediction;
   if (!f.predicted.empty()) {
-    WEFT_ASSIGN_OR_RETURN(prediction.trace, ReadTrace(f.predicted));
+    absl::StatusOr<Trace> trace = ReadTrace(f.predicted);
+    if (!trace.ok()) {
+      return absl::Status(trace.status().code(), absl::StrCat("--predicted: ", trace.status().message()));
+    }
+    prediction.trace = *std::move(trace);
   } else {
     WEFT_ASSIGN_OR_RETURN(prediction, PredictRun(program, f.cluster));
   }
@@ -432,30 +441,31 @@ int Main(std::vector<std::string> args) {
   const auto say = [&](const std::string& message) {
     std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", message.c_str());
   };
+  // What has failed in the run says so itself.
+  const LauncherRank process = RankFromLauncher();
+  const bool named = process.rank == 0 || meets || absl::StrContains(status.message().substr(0, 8), "rank ");
+  const std::string of_rank = named ? "" : absl::StrCat("rank ", process.rank, ": ");
   if (!calibrate && !meets) {
     // The others wait for this process, or will.
     const absl::StatusOr<Rendezvous> rendezvous = FindRendezvous(WantedBootstrap(), ProcessEnvironment());
     if (rendezvous.ok() && rendezvous->process.size > 1 &&
         (has_store || rendezvous->process.bootstrap != Bootstrap::kMpi)) {
-      const std::string message(status.message());
-      const std::string rank = absl::StrCat("rank ", rendezvous->process.rank);
-      const bool named = rendezvous->process.rank == 0 || message.substr(0, rank.size()) == rank;
-      AnnounceFailure(*rendezvous, status, [&] { say(named ? message : absl::StrCat(rank, ": ", message)); });
+      AnnounceFailure(*rendezvous, status, [&] { say(absl::StrCat(of_rank, status.message())); });
       return exit_status;
     }
   }
-  const LauncherRank process = RankFromLauncher();
   // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the others are ended before
   // they repeat it. If it is wrong on some only, the lowest of them says it.
+  const bool waits_its_turn = process.rank > 0 && !FailedInRun(status) && !absl::IsCancelled(status);
   const auto say_in_turn = [&] {
-    if (process.rank > 0 && !FailedInRun(status)) {
+    if (waits_its_turn) {
       const int64_t pause_ms = 2500 + 50 * std::min(process.rank, 40);
       for (int64_t i = 0; i < pause_ms / 50 && !stop_requested; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
       if (stop_requested) return;
     }
-    say(std::string(status.message()));
+    say(absl::StrCat(of_rank, status.message()));
   };
   // mpirun ends the others when this process ends, srun leaves them waiting in MPI's start.
   const absl::StatusOr<LaunchedAs> launcher = FindLauncher(WantedBootstrap(), ProcessEnvironment());
@@ -463,7 +473,7 @@ int Main(std::vector<std::string> args) {
                     !ProcessEnvironment()("OMPI_COMM_WORLD_RANK").has_value();
   if (calibrate || meets || has_store || !srun) {
     say_in_turn();
-    return stop_requested && process.rank > 0 && !FailedInRun(status) ? 1 : exit_status;
+    return stop_requested && waits_its_turn ? 1 : exit_status;
   }
   std::thread saying(say_in_turn);
   EndMpiJob(exit_status, /*patience_seconds=*/20, [&] { saying.join(); });

@@ -26,10 +26,11 @@ FaultGuard::FaultGuard(const Program& program, const std::vector<std::unique_ptr
   watchdog.stop = options_.stop;
   watchdog.report = [this](int rank, const absl::Status& reason) { Write(rank, reason, false); };
   if (options_.give_up) {
-    watchdog.give_up = [this](int rank, const absl::Status& reason) {
+    watchdog.give_up = [this](int /*rank*/, const absl::Status& reason) {
       bool told = false;
-      // What it is asked again: whether the abort was one of this process's ranks.
-      for (Rank& own : ranks_) told |= own.endpoint->rank() == rank && own.endpoint->Abort(reason);
+      // What they are asked again: whether the abort was one of this process's ranks. Not only of the stuck one: the
+      // process waits for that, and does not come to say what the others have found.
+      for (Rank& own : ranks_) told |= own.endpoint->Abort(reason);
       options_.give_up(reason, told);
     };
   }

@@ -127,6 +127,20 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
   EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 1)), HasSubstr("\"end_ns\": null"));
 }
 
+// Another rank of the process has found it, and has returned: its process still has to say so.
+TEST(FaultGuardTest, AStuckRankDoesNotSilenceTheOthers) {
+  const Program program = Tiny();
+  const auto endpoints = *(*FindTransport("inproc"))->open(2);
+  std::atomic<int> told{-1};
+  FaultGuard guard(program, endpoints, {.give_up = [&](const absl::Status&, bool tell) { told = tell ? 1 : 0; }});
+  const absl::Status reason = absl::DeadlineExceededError("rank 0 has waited for rank 1");
+  EXPECT_TRUE(endpoints[0]->Abort(reason));
+  guard.Returned(0, reason, true);
+  while (told < 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(told, 1);
+  guard.Returned(1, reason, false);
+}
+
 TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
   const Program program = Tiny();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
