@@ -68,7 +68,8 @@ void AnnounceFailure(const Rendezvous& rendezvous, const absl::Status& status, c
   bool elsewhere = false;
   const bool over =
       Tell(rendezvous, options, std::min<nanoseconds>(kBeforeSaying, rendezvous.timeout), status, &elsewhere);
-  if (!elsewhere) say();
+  // A launcher that ends this process does so because another has failed.
+  if (!elsewhere && !Stopped(rendezvous)) say();
   // The local launcher ends the others.
   if (over || process.bootstrap == Bootstrap::kLocal) return;
   Tell(rendezvous, options, std::min<nanoseconds>(kForTheStore, rendezvous.timeout), status, &elsewhere);

@@ -278,7 +278,10 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
     if (static_cast<int64_t>(bytes) != file.bytes()) {
       return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, the manifest says ", file.bytes()));
     }
-    WEFT_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(path));
+    absl::StatusOr<std::unique_ptr<SafetensorsReader>> opened = SafetensorsReader::Open(path);
+    // It was written whole: a header that cannot be read is damage.
+    if (!opened.ok()) return absl::DataLossError(opened.status().message());
+    std::unique_ptr<SafetensorsReader> reader = *std::move(opened);
     for (const SafetensorsEntry& entry : reader->entries()) {
       places[entry.name] = {readers.size(), &entry};
       places[file.name() + "/" + entry.name] = {readers.size(), &entry};

@@ -155,8 +155,13 @@ refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --
 
 # Of a damaged checkpoint the error names the newest that is not, and the flag that takes it.
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --checkpoint-every 2 --keep 3 > /dev/null || fail "save"
-printf 'x' | dd of="$cd_dir/damaged/step-00000006/rank-0001.safetensors" bs=1 seek=2000 conv=notrunc 2> /dev/null
-refused 1 "rank 1: .*step-00000006/rank-0001.safetensors: CRC32C is .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
+file=$cd_dir/damaged/step-00000006/rank-0001.safetensors
+advice='; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it'
+printf 'x' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc 2> /dev/null
+refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: CRC32C is .*$advice" \
+  run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
+printf 'x' | dd of="$file" bs=1 seek=2000 conv=notrunc 2> /dev/null
+refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: .*$advice" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
 [[ ! -e $cd_dir/damaged/weft-fault-0.json ]] || fail "a refused run leaves reports"
 : > "$cd_dir/damaged/step-00000006/manifest.textproto"
