@@ -167,7 +167,7 @@ refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: .*$advice" \
 : > "$cd_dir/damaged/step-00000006/manifest.textproto"
 refused 1 "manifest.textproto: .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
-refused 1 "has no checkpoint of step 5; there are those of 2, 4, 6; nearest valid: 4" \
+refused 1 "has no checkpoint of step 5; there are those of 2, 4, 6; nearest valid: 6" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 5
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 4 > "$cd_dir/out" || fail "--resume-step"
 grep -q '^resuming after step 4 from .*step-00000004$' "$cd_dir/out" || fail "the step that is resumed from"
