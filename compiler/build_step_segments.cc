@@ -193,11 +193,13 @@ void StepSegments::OptimizerStep() {
     mlir::Type param_type = has_copy ? mlir::Type(info.StateType(info.Type().getElementType())) : mlir::Type();
     auto number = [&](double value) { return ops.getF64FloatAttr(value); };
     mlir::FloatAttr decay = info.op.getWeightDecayAttr();
+    // A copy of the type of the optimizer's own weights is exact.
+    mlir::IntegerAttr site = ops.getI32IntegerAttr(training_.stochastic_rounding && casts ? tensor + 1 : 0);
     if (training_.adamw) {
-      auto step =
-          ops.create<ir::AdamwOp>(loc, weight.getType(), moments, moments, param_type, grad, weight,
-                                  segment.Argument(moment1, moments), segment.Argument(moment2, moments), scaling,
-                                  number(training_.beta1), number(training_.beta2), number(training_.epsilon), decay);
+      auto step = ops.create<ir::AdamwOp>(loc, weight.getType(), moments, moments, param_type, grad, weight,
+                                          segment.Argument(moment1, moments), segment.Argument(moment2, moments),
+                                          scaling, number(training_.beta1), number(training_.beta2),
+                                          number(training_.epsilon), decay, site);
       segment.Named(step, "adamw " + Name(tensor));
       segment.SetResult(updated, step.getNewWeight());
       segment.SetResult(moment1, step.getNewMoment1());
@@ -207,7 +209,7 @@ void StepSegments::OptimizerStep() {
       bool has_buffer = training_.momentum != 0;
       mlir::Value buffer = has_buffer ? segment.Argument(moment1, moments) : mlir::Value();
       auto step = ops.create<ir::SgdStepOp>(loc, weight.getType(), has_buffer ? moments : mlir::Type(), param_type,
-                                            grad, weight, buffer, scaling, number(training_.momentum), decay);
+                                            grad, weight, buffer, scaling, number(training_.momentum), decay, site);
       segment.Named(step, "sgd " + Name(tensor));
       segment.SetResult(updated, step.getNewWeight());
       if (has_buffer) segment.SetResult(moment1, step.getNewBuffer());

@@ -71,6 +71,7 @@ Training TrainingOf(mlir::MLIRContext* context, const Recipe& recipe, const Impo
     training.momentum = recipe.sgd().momentum();
   }
   training.asynchronous = options.steps_per_repetition > 0;
+  training.stochastic_rounding = recipe.weight_rounding() == STOCHASTIC;
   training.growth_interval = options.loss_scale.growth_interval();
   training.loss_scale = training.dynamic() ? options.loss_scale.initial() : options.loss_scale.fixed();
   return training;

@@ -425,6 +425,9 @@ class TemplateRewriter {
     update_step.clear_inputs();
     update_step.clear_outputs();
     update_step.clear_deps();
+    if (update_step.attributes().rounding_site() > 0) {
+      update_step.mutable_attributes()->set_first_element(piece.first);
+    }
     update_step.add_inputs(part_of(original.inputs(0)));
     for (int v : copies) update_step.add_inputs(v), update_step.add_outputs(v);
     // What is not of elements.

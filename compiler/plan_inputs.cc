@@ -16,6 +16,15 @@
 namespace weft {
 namespace {
 
+// Weights that are not halves are not rounded.
+absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
+  const DType params = plan.precision().params();
+  if (recipe.weight_rounding() != STOCHASTIC || params == BF16 || params == FP16) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "recipe.weight_rounding = STOCHASTIC needs weights in half precision, rounded from the optimizer's: ",
+      "plan.precision.params = ", DType_Name(params), "; allowed: BF16 or FP16, or recipe.weight_rounding = NEAREST"));
+}
+
 // Without `recipe.dropout` a model trains without dropout, whatever its config says; that is worth a note.
 void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::string>* notes) {
   if (recipe.has_dropout()) return;
@@ -116,6 +125,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(Validate(inputs.cluster));
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.plan, inputs.cluster.device()));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
+  WEFT_RETURN_IF_ERROR(CheckWeightRounding(inputs.recipe, inputs.plan));
   const PlanSchedule& schedule = inputs.plan.schedule();
   if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));

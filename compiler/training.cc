@@ -61,6 +61,7 @@ void SetTraining(mlir::ModuleOp module, const Training& training) {
   if (training.scaled()) add("loss_scale", builder.getF64FloatAttr(training.loss_scale));
   if (training.dynamic()) add("growth_interval", builder.getI32IntegerAttr(training.growth_interval));
   if (training.asynchronous) add("asynchronous", builder.getUnitAttr());
+  if (training.stochastic_rounding) add("stochastic_rounding", builder.getUnitAttr());
   module->setAttr(kTraining, builder.getDictionaryAttr(fields));
 }
 
@@ -93,6 +94,7 @@ mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module) {
     *is_first = value == first;
   };
   training.asynchronous = static_cast<bool>(fields.get("asynchronous"));
+  training.stochastic_rounding = static_cast<bool>(fields.get("stochastic_rounding"));
   bool exact = false;
   choice("accumulation", "exact", "in_order", &exact);
   training.accumulation = exact ? EXACT : IN_ORDER;

@@ -42,6 +42,9 @@ struct StepContext {
   // StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8).
   int64_t column_shift = 0;
   int64_t row_shift = 0;
+  // ADAMW, SGD_STEP with rounding_site: number of the first element that the step updates, of those of the whole tensor
+  // counted part after part (docs/kernels.md, "Stochastic rounding").
+  int64_t first_element = 0;
   // SQUARED_NORM: the rank's coordinate is 0 on every axis of counted_once.
   bool writes_norm = true;
   const DataSource* data = nullptr;
@@ -54,6 +57,23 @@ struct StepContext {
   }
 };
 
+// One step of a run, with what its context has of its own.
+struct StepOfRun {
+  const Step* step = nullptr;
+  absl::Span<const TensorView> inputs;
+  absl::Span<const TensorView> outputs;
+  int64_t first_element = 0;
+  bool writes_norm = true;
+};
+
+// Several steps as one piece of work, prepared once.
+class StepRun {
+ public:
+  virtual ~StepRun() = default;
+  // As Backend::Run of each step in turn, bit for bit.
+  virtual absl::Status Run(const StepContext& context) = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -64,8 +84,15 @@ class Backend {
   virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                            const StepContext& context) = 0;
 
-  // 16 hexadecimal digits of what it chose between ways that may differ in bits (algorithms of libraries): runs of equal
-  // digests choose alike. Empty: there was nothing to choose.
+  // Steps of one kernel that follow one another on a stream and touch nothing of each other, but for reading the same
+  // (executor/step_runs.h). Null: they are run one by one. What they refer to outlives the result. Called before the
+  // first step.
+  virtual absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun([[maybe_unused]] absl::Span<const StepOfRun> steps) {
+    return std::unique_ptr<StepRun>();
+  }
+
+  // 16 hexadecimal digits of what it chose between ways that may differ in bits (algorithms of libraries): runs of
+  // equal digests choose alike. Empty: there was nothing to choose.
   virtual std::string Digest() const { return ""; }
 };
 

@@ -316,7 +316,7 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
                                               "not there, though the manifest names it");
                                 });
       WEFT_RETURN_IF_ERROR(data.status());
-      const absl::Status status = state->Write(i, part, *data);
+      const absl::Status status = state->Write(i, part, *data, manifest.step());
       if (!status.ok()) return absl::Status(status.code(), absl::StrCat(checkpoint, ": ", status.message()));
     }
   }

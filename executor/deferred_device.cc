@@ -40,7 +40,37 @@ class DeferredBackend : public Backend {
     });
   }
 
+  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    // Not moved: the steps point into them.
+    std::vector<std::vector<TensorView>> views;
+    views.reserve(2 * steps.size());
+    std::vector<StepOfRun> on_host(steps.begin(), steps.end());
+    for (StepOfRun& step : on_host) {
+      for (absl::Span<const TensorView>* side : {&step.inputs, &step.outputs}) {
+        WEFT_ASSIGN_OR_RETURN(std::vector<TensorView> there, OnHost(*side));
+        *side = views.emplace_back(std::move(there));
+      }
+    }
+    WEFT_ASSIGN_OR_RETURN(std::unique_ptr<StepRun> run, backend_->PrepareRun(on_host));
+    if (run == nullptr) return run;
+    return std::make_unique<DeferredRun>(device_, std::move(views), std::move(run));
+  }
+
  private:
+  class DeferredRun : public StepRun {
+   public:
+    DeferredRun(DeferredDevice& device, std::vector<std::vector<TensorView>> views, std::unique_ptr<StepRun> run)
+        : device_(device), views_(std::move(views)), run_(std::move(run)) {}
+    absl::Status Run(const StepContext& context) override {
+      return device_.Enqueue(context.stream, [this, context] { return run_->Run(context); });
+    }
+
+   private:
+    DeferredDevice& device_;
+    const std::vector<std::vector<TensorView>> views_;
+    std::unique_ptr<StepRun> run_;
+  };
+
   absl::StatusOr<std::vector<TensorView>> OnHost(absl::Span<const TensorView> views) const {
     std::vector<TensorView> result(views.begin(), views.end());
     for (TensorView& view : result) {

@@ -67,6 +67,27 @@ WEFT_HOST_DEVICE inline uint16_t Fp16FromFloat(float x) {
   return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
 }
 
+// Stochastic rounding by 16 random bits (docs/kernels.md): away from zero with the probability that the magnitude has
+// got so far between its neighbours. Beyond the largest finite value, of infinities and NaN: to nearest.
+WEFT_HOST_DEVICE inline uint16_t Bf16FromFloatAtRandom(float x, uint32_t random) {
+  const uint32_t bits = BitsOfFloat(x);
+  if ((bits & 0x7fffffff) >= 0x7f7f0000) return Bf16FromFloat(x);
+  return static_cast<uint16_t>((bits + random) >> 16);
+}
+
+WEFT_HOST_DEVICE inline uint16_t Fp16FromFloatAtRandom(float x, uint32_t random) {
+  const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  if (magnitude >= 0x477fe000) return Fp16FromFloat(x);
+  if (magnitude < 0x38800000) {
+    // Below 2^-14: multiples of 2^-24, in units of 2^-40, of which what is less is left out.
+    const uint32_t units = static_cast<uint32_t>(static_cast<int32_t>(FloatOfBits(magnitude) * 0x1p40f));
+    return static_cast<uint16_t>(sign | (units + random) >> 16);
+  }
+  // Thirteen bits fall away.
+  const uint32_t rounded = magnitude + (random >> 3);
+  return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
+}
+
 }  // namespace weft
 
 #endif  // WEFT_EXECUTOR_FLOAT_BITS_H_

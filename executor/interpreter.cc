@@ -10,6 +10,7 @@
 #include "executor/interpreter_impl.h"
 #include "executor/program_edges.h"
 #include "executor/rank_note.h"
+#include "executor/step_runs.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -24,6 +25,7 @@ constexpr uint32_t kStepsBetweenLooks = 64;
 }  // namespace
 
 absl::Status Interpreter::Impl::Prepare(ComputeDevice& device) {
+  WEFT_ASSIGN_OR_RETURN(runs_, PrepareStepRuns(*prepared_, backend_));
   if (!device.asynchronous()) return absl::OkStatus();
   if (options_.slots != nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("compute slots on device '", device.name(), "'"));

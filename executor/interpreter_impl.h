@@ -171,6 +171,8 @@ class Interpreter::Impl {
   Backend& backend_;
   const InterpreterOptions options_;
   std::unique_ptr<PreparedProgram> prepared_;
+  // What PreparedStep.run points to.
+  std::vector<std::unique_ptr<StepRun>> runs_;
   RepetitionVotes votes_;
   StepResults results_;
   StreamHeads streams_;

@@ -199,11 +199,15 @@ absl::Status Interpreter::Impl::RunKernel(const PreparedStream& stream, StreamSt
                                 prepared_->first_own_sequence;
   action.context.column_shift = step.column_shift;
   action.context.row_shift = step.row_shift;
+  action.context.first_element = step.first_element;
   action.context.writes_norm = step.writes_norm;
   const int64_t start_ns = tracing_ ? MonotonicNanoseconds() : 0;
   WEFT_RETURN_IF_ERROR(BeginStep(step, state.repetition));
   if (options_.flight != nullptr) options_.flight->Enter(IndexOf(action));
-  const absl::Status status = backend_.Run(*step.step, step.inputs, step.outputs, action.context);
+  const absl::Status status = step.in_run ? absl::OkStatus()
+                              : step.run != nullptr
+                                  ? step.run->Run(action.context)
+                                  : backend_.Run(*step.step, step.inputs, step.outputs, action.context);
   if (options_.flight != nullptr) options_.flight->Leave();
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(results_.Where(action, state.repetition), ", kernel '",

@@ -15,6 +15,7 @@ enum class PhiloxPurpose : uint32_t {
   kDropout = 2,
   kDataOrder = 3,
   kMasking = 4,
+  kWeightRounding = 5,
   kDiffusionTime = 16,
   kDiffusionNoise = 17
 };

@@ -13,6 +13,7 @@
 #include "executor/figure_steps.h"
 #include "executor/step_waits.h"
 #include "executor/stream_fold.h"
+#include "executor/tensor_piece.h"
 #include "proto/mesh.h"
 #include "proto/sample_rows.h"
 #include "proto/status.h"
@@ -167,6 +168,18 @@ class Preparer {
     return &stream;
   }
 
+  // Of a step that rounds stochastically: the part that the optimizer has of the tensor says which elements they are.
+  absl::StatusOr<int64_t> FirstElement(const Action& action, const StepAttributes& attributes) const {
+    if (attributes.rounding_site() == 0) return 0;
+    const int tensor = static_cast<int>(attributes.rounding_site()) - 1;
+    for (const Buffer& buffer : t_->buffers()) {
+      if (buffer.role() != MASTER || buffer.tensor() != tensor) continue;
+      return FirstElementOf(program_, rank_, buffer) + attributes.first_element();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(action), ": there are no master weights for rounding_site ", attributes.rounding_site()));
+  }
+
   std::byte* Data(int buffer) const { return arena_.Data(t_->buffers(buffer)); }
 
   TensorView View(const Action& action, const Segment& segment, int value_index) const {
@@ -224,6 +237,7 @@ class Preparer {
       const StepAttributes& attributes = step.attributes();
       target.column_shift = ShiftAt(program_.mesh(), rank_, attributes.column_shift());
       target.row_shift = ShiftAt(program_.mesh(), rank_, attributes.row_shift());
+      WEFT_ASSIGN_OR_RETURN(target.first_element, FirstElement(action, attributes));
       target.writes_norm = IsFirstOn(program_.mesh(), rank_, attributes.counted_once());
       const size_t first = out_.views.size();
       for (int value : step.inputs()) out_.views.push_back(View(action, segment, value));

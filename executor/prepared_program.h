@@ -43,6 +43,7 @@ struct PreparedStep {
   // At the rank's coordinates (rule P8).
   int64_t column_shift = 0;
   int64_t row_shift = 0;
+  int64_t first_element = 0;
   bool writes_norm = true;
   // On an asynchronous device (step_waits.h): the number of its event, -1 if no step of another stream waits for it;
   // and the events that it waits for.
@@ -54,6 +55,9 @@ struct PreparedStep {
   int64_t done = 0;
   // The timed event at its beginning (step_times.h).
   int begun = -1;
+  // The first of a run (step_runs.h): what runs all of it, at its turn. The others of the run have nothing left to do.
+  StepRun* run = nullptr;
+  bool in_run = false;
 };
 
 struct PreparedDependency {

@@ -11,6 +11,7 @@
 #include "executor/init.h"
 #include "executor/parallel_ranges.h"
 #include "executor/safetensors.h"
+#include "executor/stochastic_rounding.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/units.h"
@@ -220,7 +221,7 @@ absl::StatusOr<TensorData> RankState::Read(int tensor, StatePart part) const {
   return data;
 }
 
-absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data) {
+absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data, int64_t steps) {
   const LogicalTensor& logical = program_.tensors(tensor);
   const Buffer* leading = Find(tensor, part);
   if (leading == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
@@ -238,13 +239,21 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
     if (buffer.tensor() != tensor || std::find(roles.begin(), roles.end(), buffer.role()) == roles.end()) continue;
     WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
     const int64_t size = DTypeBytes(buffer.dtype());
+    const bool half = buffer.dtype() == BF16 || buffer.dtype() == FP16;
+    const bool at_random = program_.recipe().weight_rounding() == STOCHASTIC && steps > 0 && half;
     // With the padding behind it.
     std::vector<std::byte> staging(buffer.bytes());
     for (const TensorRun& run : RunsOf(piece, logical.shape())) {
-      WEFT_RETURN_IF_ERROR(ConvertFloats(
-          leading->dtype(),
-          absl::MakeConstSpan(leading_bytes).subspan(run.logical * leading_size, run.count * leading_size),
-          buffer.dtype(), absl::MakeSpan(staging).subspan(run.position * size, run.count * size)));
+      const auto from =
+          absl::MakeConstSpan(leading_bytes).subspan(run.logical * leading_size, run.count * leading_size);
+      const auto to = absl::MakeSpan(staging).subspan(run.position * size, run.count * size);
+      if (at_random && leading->dtype() == FP32) {
+        const RoundingNumbers numbers = {program_.recipe().seed(), steps - 1, tensor};
+        RoundAtRandom(reinterpret_cast<const float*>(from.data()), run.count, numbers,
+                      FirstElementOf(program_, rank_, buffer) + run.position, buffer.dtype(), to.data());
+      } else {
+        WEFT_RETURN_IF_ERROR(ConvertFloats(leading->dtype(), from, buffer.dtype(), to));
+      }
     }
     WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), staging.data(), staging.size()));
   }

@@ -74,8 +74,9 @@ class RankState {
   // What the rank holds of it: in the tensor's shape if that is all, else the elements of its piece in one dimension.
   absl::StatusOr<TensorData> Read(int tensor, StatePart part) const;
   // The whole tensor, of which each copy on this rank takes its piece, converted and padded with zeros.
-  // InvalidArgument, naming the tensor, for another shape.
-  absl::Status Write(int tensor, StatePart part, const TensorData& data);
+  // InvalidArgument, naming the tensor, for another shape. Where recipe.weight_rounding is STOCHASTIC, weights that
+  // `steps` optimizer steps have made are rounded as the last of them did; 0 = to the nearest, as at the beginning.
+  absl::Status Write(int tensor, StatePart part, const TensorData& data, int64_t steps = 0);
 
  private:
   const Buffer* Find(int tensor, StatePart part) const;

@@ -115,6 +115,27 @@ absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, 
   return piece;
 }
 
+int64_t FirstElementOf(const Program& program, int64_t rank, const Buffer& buffer) {
+  const LogicalTensor& tensor = program.tensors(buffer.tensor());
+  const auto& padded = tensor.padded_shape_size() == tensor.shape_size() ? tensor.padded_shape() : tensor.shape();
+  int64_t part = 0, parts = 1, first = 0;
+  for (const DimensionCut& cut : buffer.shard().dimensions()) {
+    const int64_t size = AxisSize(program.mesh(), cut.axis());
+    part = part * size + AxisCoordinate(program.mesh(), rank, cut.axis());
+    parts *= size;
+  }
+  int64_t span = Product(buffer.shape());
+  for (const RangeCut& cut : buffer.shard().ranges()) {
+    span *= cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
+  }
+  for (const RangeCut& cut : buffer.shard().ranges()) {
+    const int64_t size = cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
+    span /= size;
+    first += AxisCoordinate(program.mesh(), rank, cut.axis()) % size * span;
+  }
+  return part * (Product(absl::MakeConstSpan(padded.data(), padded.size())) / parts) + first;
+}
+
 TensorPiece WholePiece(absl::Span<const int64_t> shape) {
   TensorPiece piece;
   for (const int64_t extent : shape) {

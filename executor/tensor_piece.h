@@ -41,6 +41,10 @@ struct TensorRun {
 // tensor or that is not as long as the buffer.
 absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, const Buffer& buffer);
 
+// Number of the first element of the buffer's piece, padding among them, of those of the whole tensor counted part
+// after part: all elements of one part that cut dimensions leave (DimensionCut), then those of the next.
+int64_t FirstElementOf(const Program& program, int64_t rank, const Buffer& buffer);
+
 TensorPiece WholePiece(absl::Span<const int64_t> shape);
 
 // InvalidArgument unless it is a piece of a tensor of this shape.

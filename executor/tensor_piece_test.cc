@@ -66,6 +66,30 @@ TEST(TensorPieceTest, ThirdsOfColumns) {
             (std::vector<int64_t>{2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23}));
 }
 
+// Part after part; within one it does not matter how many share it.
+TEST(TensorPieceTest, NumberOfTheFirstElement) {
+  const Program program = OneTensor({6, 8}, 8, {{"x", 2}, {"y", 2}, {"data", 4}});
+  const auto first = [&](int64_t x, int64_t y, int64_t data, std::vector<std::pair<std::string, int64_t>> ranges) {
+    Buffer buffer;
+    Cut(buffer, 0, "y");
+    Cut(buffer, 1, "x", 2);
+    int64_t elements = 16;
+    for (const auto& [axis, block] : ranges) {
+      Range(buffer, axis, block);
+      elements /= block > 0 ? block : 4;
+    }
+    buffer.add_shape(elements);
+    return FirstElementOf(program, x + 2 * y + 4 * data, buffer);
+  };
+  EXPECT_EQ(first(0, 0, 3, {}), 0);
+  EXPECT_EQ(first(1, 0, 3, {}), 16);
+  EXPECT_EQ(first(0, 1, 0, {}), 32);
+  EXPECT_EQ(first(1, 1, 0, {}), 48);
+  EXPECT_EQ(first(1, 1, 3, {{"data", 0}}), 48 + 12);
+  EXPECT_EQ(first(1, 1, 3, {{"data", 2}}), 48 + 8);
+  EXPECT_EQ(first(1, 0, 2, {{"data", 2}}), 16);
+}
+
 TEST(TensorPieceTest, RangesOfABlockWithPadding) {
   // Columns over y = 2, then the 3 x 2 block in 4 ranges of 2 over z: the last one is padding.
   const Program program = OneTensor({3, 4}, 3, {{"y", 2}, {"z", 4}});

@@ -102,9 +102,26 @@ mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir:
   return mlir::success();
 }
 
+// Weights of f32 become halves.
+mlir::LogicalResult VerifyRounding(mlir::Operation* op, llvm::StringRef id, int64_t site, mlir::Value weight,
+                                   mlir::Value param) {
+  if (site == 0) return mlir::success();
+  const auto element = [](mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  };
+  if (site > 0 && param && element(weight).isF32() && (element(param).isBF16() || element(param).isF16())) {
+    return mlir::success();
+  }
+  return op->emitOpError() << "[" << id << "] rounding_site must be 0, or positive with a weight of f32 and a param of "
+                           << "bf16 or f16; got " << site;
+}
+
 }  // namespace
 
 mlir::LogicalResult AdamwOp::verify() {
+  if (mlir::failed(VerifyRounding(*this, "adamw_c5", getRoundingSiteAttr().getInt(), getWeight(), getParam()))) {
+    return mlir::failure();
+  }
   if (mlir::failed(VerifyScaling(*this, "adamw_c4", getScaling()))) return mlir::failure();
   llvm::ArrayRef<int64_t> shape = ShapeOf(getWeight());
   if (mlir::failed(ExpectShape(*this, "adamw_c1", "grad (like weight)", getGrad(), shape)) ||
@@ -120,6 +137,9 @@ mlir::LogicalResult AdamwOp::verify() {
 }
 
 mlir::LogicalResult SgdStepOp::verify() {
+  if (mlir::failed(VerifyRounding(*this, "sgd_step_c6", getRoundingSiteAttr().getInt(), getWeight(), getParam()))) {
+    return mlir::failure();
+  }
   if (mlir::failed(VerifyScaling(*this, "sgd_step_c5", getScaling()))) return mlir::failure();
   llvm::ArrayRef<int64_t> shape = ShapeOf(getWeight());
   if (mlir::failed(ExpectShape(*this, "sgd_step_c1", "grad (like weight)", getGrad(), shape)) ||

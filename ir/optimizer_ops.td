@@ -79,10 +79,13 @@ def Weft_ScaleOp : Weft_KernelOp<"scale"> {
 
 def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
   let summary = "one step of AdamW, in place; `param` is the new weight rounded to the type that compute reads";
-  let description = "`scaling`: with loss scaling `norm`, and behind it `scale` if it is dynamic (docs/kernels.md).";
+  let description = [{
+    `scaling`: with loss scaling `norm`, and behind it `scale` if it is dynamic. With `rounding_site` > 0 `param` is
+    rounded stochastically, with random numbers of tensor `rounding_site` - 1 (docs/kernels.md).
+  }];
   let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Weft_FloatTensor:$moment1,
                        Weft_FloatTensor:$moment2, Variadic<Weft_F64Vector>:$scaling, F64Attr:$beta1, F64Attr:$beta2,
-                       F64Attr:$epsilon, F64Attr:$weight_decay);
+                       F64Attr:$epsilon, F64Attr:$weight_decay, DefaultValuedAttr<I32Attr, "0">:$rounding_site);
   let results = (outs Weft_FloatTensor:$new_weight, Weft_FloatTensor:$new_moment1, Weft_FloatTensor:$new_moment2,
                       Optional<Weft_FloatTensor>:$param);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -92,9 +95,10 @@ def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
 
 def Weft_SgdStepOp : Weft_KernelOp<"sgd_step", [AttrSizedOperandSegments, AttrSizedResultSegments]> {
   let summary = "one step of SGD, in place; with a momentum buffer iff `momentum` is not 0";
-  let description = "`scaling` as that of adamw.";
+  let description = "`scaling` and `rounding_site` as those of adamw.";
   let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Optional<Weft_FloatTensor>:$buffer,
-                       Variadic<Weft_F64Vector>:$scaling, F64Attr:$momentum, F64Attr:$weight_decay);
+                       Variadic<Weft_F64Vector>:$scaling, F64Attr:$momentum, F64Attr:$weight_decay,
+                       DefaultValuedAttr<I32Attr, "0">:$rounding_site);
   let results = (outs Weft_FloatTensor:$new_weight, Optional<Weft_FloatTensor>:$new_buffer,
                       Optional<Weft_FloatTensor>:$param);
   let assemblyFormat = [{

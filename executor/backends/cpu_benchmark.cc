@@ -235,6 +235,31 @@ void AdamW(benchmark::State& state) {
 }
 BENCHMARK(AdamW)->Args({1, 1 << 20})->Args({2, 1 << 20})->UseRealTime();
 
+// threads, elements, whether weights are rounded stochastically: a bucket of states in memory, as they are trained: in
+// place, gradients and weights of bf16.
+void AdamWBucket(benchmark::State& state) {
+  Step step = MakeStep(ADAMW);
+  StepAttributes& attributes = *step.mutable_attributes();
+  attributes.set_beta1(0.9);
+  attributes.set_beta2(0.95);
+  attributes.set_epsilon(1e-8);
+  attributes.set_rounding_site(static_cast<uint32_t>(state.range(2)));
+  const std::vector<int64_t> shape = {state.range(1)};
+  const Buffer gradient(BF16, shape), w(FP32, shape), m(FP32, shape), v(FP32, shape), param(BF16, shape);
+  StepContext context;
+  context.learning_rate = 1e-4;
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    const absl::Status status = backend->Run(step, {gradient.view(), w.view(), m.view(), v.view()},
+                                             {w.view(), m.view(), v.view(), param.view()}, context);
+    if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
+  }
+  const double elements = static_cast<double>(state.iterations() * state.range(1));
+  state.counters["elements/s"] = benchmark::Counter(elements, benchmark::Counter::kIsRate);
+  state.counters["GB/s"] = benchmark::Counter(28e-9 * elements, benchmark::Counter::kIsRate);
+}
+BENCHMARK(AdamWBucket)->ArgsProduct({{1, 2}, {1 << 22}, {0, 1}})->UseRealTime();
+
 void ExactAccumulate(benchmark::State& state) {
   const std::vector<int64_t> shape = {state.range(1)};
   Step step = MakeStep(EXACT_ACCUMULATE);

@@ -139,6 +139,8 @@ struct LoopTable {
   // Philox words of elements [4 * first, 4 * (first + blocks)): counter = (first + i, c1, c2, c3).
   void (*philox)(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3,
                  int64_t blocks, uint32_t* words);
+  // Stochastic rounding to kBf16 or kFp16 by n 16-bit numbers (docs/kernels.md).
+  void (*store_at_random)(const float* src, Storage storage, const void* random, int64_t n, void* dst);
 };
 
 // The best loops that this processor runs. They are looked up once; the environment variable WEFT_CPU_LOOPS (avx512,

@@ -110,6 +110,23 @@ void Store(const T* src, Storage storage, int64_t n, void* dst) {
   }
 }
 
+void StoreAtRandom(const float* src, Storage storage, const void* random, int64_t n, void* dst) {
+  uint16_t* to = static_cast<uint16_t*>(dst);
+  const char* bytes = static_cast<const char*>(random);
+  uint16_t bits;
+  if (storage == Storage::kBf16) {
+    for (int64_t i = 0; i < n; ++i) {
+      memcpy(&bits, bytes + 2 * i, sizeof(bits));
+      to[i] = ToBf16AtRandom(src[i], bits);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    memcpy(&bits, bytes + 2 * i, sizeof(bits));
+    to[i] = ToFp16AtRandom(src[i], bits);
+  }
+}
+
 template <typename T>
 void Add(const T* a, const T* b, int64_t n, T* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];

@@ -132,6 +132,22 @@ inline uint16_t ToFp16(float x) {
 
 inline uint16_t ToFp16(double x) { return ToFp16(ToOdd(x)); }
 
+// Those of executor/float_bits.h.
+inline uint16_t ToBf16AtRandom(float x, uint32_t random) {
+  const uint32_t bits = BitsOfFloat(x);
+  return (bits & 0x7fffffff) >= 0x7f7f0000 ? ToBf16(x) : static_cast<uint16_t>((bits + random) >> 16);
+}
+
+inline uint16_t ToFp16AtRandom(float x, uint32_t random) {
+  const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  if (magnitude >= 0x477fe000) return ToFp16(x);
+  if (magnitude < 0x38800000) {
+    const uint32_t units = static_cast<uint32_t>(static_cast<int32_t>(FloatFromBits(magnitude) * 0x1p40f));
+    return static_cast<uint16_t>(sign | (units + random) >> 16);
+  }
+  return static_cast<uint16_t>(sign | ((magnitude + (random >> 3) - (uint32_t{112} << 23)) >> 13));
+}
+
 }  // namespace
 }  // namespace weft::cpu
 

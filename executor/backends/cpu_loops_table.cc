@@ -43,6 +43,7 @@ constexpr Loops<T> MakeLoops() {
 }  // namespace
 
 extern const LoopTable WEFT_CPU_TABLE;
-const LoopTable WEFT_CPU_TABLE = {WEFT_CPU_NAME, MakeLoops<float>(), MakeLoops<double>(), Philox};
+const LoopTable WEFT_CPU_TABLE = {WEFT_CPU_NAME, MakeLoops<float>(), MakeLoops<double>(), Philox,
+                                  StoreAtRandom};
 
 }  // namespace weft::cpu

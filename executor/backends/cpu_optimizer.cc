@@ -1,10 +1,12 @@
 // ADAMW, SGD_STEP, and the loss scale that they undo.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu_kernel.h"
+#include "executor/backends/cpu_random.h"
 #include "proto/status.h"
 
 namespace weft::cpu {
@@ -14,6 +16,14 @@ namespace {
 template <typename T>
 void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, const T* w) {
   if (call.out.size() <= output) return;
+  if constexpr (std::is_same_v<T, float>) {
+    if (call.attributes().rounding_site() > 0) {
+      alignas(64) uint32_t scratch[RoundingBits::Scratch(kChunk)];
+      const void* random = RoundingBits(call).Get(first, count, scratch);
+      call.workspace.loops.store_at_random(w, StorageOf(call.out[output]), random, count, At(call.out[output], first));
+      return;
+    }
+  }
   GetLoops<T>(call).store(w, StorageOf(call.out[output]), count, At(call.out[output], first));
 }
 
@@ -40,6 +50,14 @@ absl::StatusOr<Scaling> CheckUpdate(const Call& call, size_t states) {
   const size_t inputs = std::clamp<size_t>(call.in.size(), states + 1, states + 3);
   const size_t outputs = call.out.size() == states + 1 ? states + 1 : states;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, outputs, (1u << (inputs + outputs)) - 1));
+  if (call.attributes().rounding_site() > 0) {
+    const bool half = outputs > states && (call.out[states].dtype == BF16 || call.out[states].dtype == FP16);
+    if (!half || ComputesInDouble(call.in.subspan(0, states + 1))) {
+      return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(),
+                                                     "': stochastic rounding is of weights ",
+                                                     "in FP32, to a last output of BF16 or FP16"));
+    }
+  }
   Scaling scaling;
   if (inputs > states + 1) {
     const TensorView& norm = call.in[states + 1];

@@ -1,7 +1,8 @@
-// Dropout masks of the CPU kernels: words of the counter generator for runs of logical elements (docs/kernels.md).
+// Random numbers of the CPU kernels: words of the counter generator for runs of elements (docs/kernels.md).
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_RANDOM_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_RANDOM_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,39 @@ class DropoutWords {
   PhiloxKey key_;
   uint32_t site_;
   uint64_t sample_;
+};
+
+// Numbers of stochastic rounding for the elements that a step updates (executor/stochastic_rounding.h).
+class RoundingBits {
+ public:
+  // 32-bit words of scratch that Get needs for n elements.
+  static constexpr int64_t Scratch(int64_t n) { return n / 2 + 8; }
+
+  explicit RoundingBits(const Call& call)
+      : loops_(call.workspace.loops),
+        key_(MakePhiloxKey(call.context.seed, PhiloxPurpose::kWeightRounding)),
+        first_(static_cast<uint64_t>(call.context.first_element)),
+        tensor_(call.attributes().rounding_site() - 1),
+        step_(static_cast<uint32_t>(call.context.step)) {}
+
+  // 16-bit numbers of elements [first, first + n) of the step, in `scratch`.
+  const void* Get(int64_t first, int64_t n, uint32_t* scratch) const {
+    const uint64_t element = first_ + static_cast<uint64_t>(first), end = (element + static_cast<uint64_t>(n) + 7) / 8;
+    for (uint64_t block = element / 8; block < end;) {
+      // The loop counts in 32 bits.
+      const uint64_t next = std::min(end, ((block >> 32) + 1) << 32);
+      loops_.philox(key_.low, key_.high, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), tensor_,
+                    step_, static_cast<int64_t>(next - block), scratch + 4 * (block - element / 8));
+      block = next;
+    }
+    return reinterpret_cast<const char*>(scratch) + element % 8 * 2;
+  }
+
+ private:
+  const LoopTable& loops_;
+  PhiloxKey key_;
+  uint64_t first_;
+  uint32_t tensor_, step_;
 };
 
 // InvalidArgument unless p is in [0, 1) and a sample's elements can be counted by 32 bits of e / 4.

@@ -343,6 +343,21 @@ std::vector<Broken> BrokenTraining() {
        "other_limit",
        [](Program* p) { FindStep(p, "scale0", "total")->mutable_attributes()->set_clip_norm(2); },
        {"'clip'", "clips at 2"}},
+      {"P11.round",
+       "stochastic_without_halves",
+       [](Program* p) {
+         p->mutable_recipe()->set_weight_rounding(STOCHASTIC);
+         FindStep(p, "optimizer1", "update gamma")->mutable_attributes()->set_rounding_site(2);
+       },
+       {"'optimizer1'", "'update gamma'", "rounding_site is 2, must be 0", "no weights in half precision"}},
+      {"P11.round",
+       "nearest_by_the_recipe",
+       [](Program* p) { FindStep(p, "optimizer1", "update gamma")->mutable_attributes()->set_rounding_site(2); },
+       {"'update gamma'", "recipe.weight_rounding is NEAREST"}},
+      {"P2.attribute",
+       "elements_without_rounding",
+       [](Program* p) { FindStep(p, "optimizer1", "update gamma")->mutable_attributes()->set_first_element(8); },
+       {"'update gamma'", "first_element is 8"}},
 
       // P13: the whole.
       {"P13.unknown_field",

@@ -300,6 +300,13 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
     }
   }
   if (gradient.kind == Symbol::kGradient) check_element(segment.values(step.inputs(0)), gradient.element);
+  if (const StepAttributes& a = step.attributes();
+      a.rounding_site() > 0 && (a.rounding_site() != static_cast<uint32_t>(tensor) + 1 ||
+                                a.first_element() != element || weight.role() != MASTER)) {
+    Bad("P11.round", at, "step '", step.name(), "' rounds with random numbers of elements from ", a.first_element(),
+        " on of rounding_site ", a.rounding_site(), "; it updates those from ", element, " on of ",
+        DescribeBuffer(*TemplateOf(at.role).t, target.buffer), ", whose rounding_site is ", tensor + 1);
+  }
   if (!target.fetched) Updated(at, target.buffer, target.begin, target.begin + EndOf(new_weight) - new_weight.offset());
   if (IsAsynchronous(*index_.program)) UpdateVersion(at, action, step, target, gradient);
   if (step.outputs_size() > states) {

@@ -58,13 +58,15 @@ void StepCheck::Optimizer() {
   const A& a = attributes();
   const int states = OptimizerStates(step_);
   if (step_.kernel() == ADAMW) {
-    Attributes({A::kBeta1FieldNumber, A::kBeta2FieldNumber, A::kEpsilonFieldNumber, A::kWeightDecayFieldNumber});
+    Attributes({A::kBeta1FieldNumber, A::kBeta2FieldNumber, A::kEpsilonFieldNumber, A::kWeightDecayFieldNumber,
+                A::kRoundingSiteFieldNumber, A::kFirstElementFieldNumber});
     if (!Arity(1 + states, 3 + states, states, states + 1)) return;
     Require(a.beta1() >= 0 && a.beta1() < 1, "beta1", a.beta1(), "in [0, 1)");
     Require(a.beta2() >= 0 && a.beta2() < 1, "beta2", a.beta2(), "in [0, 1)");
     Require(a.epsilon() >= 0, "epsilon", a.epsilon(), "at least 0");
   } else {
-    Attributes({A::kMomentumFieldNumber, A::kWeightDecayFieldNumber});
+    Attributes({A::kMomentumFieldNumber, A::kWeightDecayFieldNumber, A::kRoundingSiteFieldNumber,
+                A::kFirstElementFieldNumber});
     Require(a.momentum() >= 0, "momentum", a.momentum(), "at least 0");
     if (!Arity(1 + states, 3 + states, states, states + 1)) return;
   }
@@ -76,8 +78,28 @@ void StepCheck::Optimizer() {
     InPlace(i + 1, i);
   }
   if (outputs() > states) SameShape(Out(states), In(0));
+  Rounding(outputs() > states ? &Out(states) : nullptr);
   if (inputs() > states + 1) NormFactor(In(states + 1));
   if (inputs() > states + 2) ScaleState(In(states + 2));
+}
+
+// Which tensor's numbers they are, and of which elements, is known where the segment runs (P11.round).
+void StepCheck::Rounding(const Value* param) {
+  const A& a = attributes();
+  const bool halves = param != nullptr && (param->dtype() == BF16 || param->dtype() == FP16);
+  const bool wanted = program_.recipe().weight_rounding() == STOCHASTIC && halves;
+  if (wanted != (a.rounding_site() > 0)) {
+    Bad("P11.round", "rounding_site is ", a.rounding_site(), wanted ? ", must be positive" : ", must be 0", ": recipe.",
+        "weight_rounding is ", WeightRounding_Name(program_.recipe().weight_rounding()),
+        halves ? " and the weights that compute reads are halves" : " and there are no weights in half precision");
+    return;
+  }
+  if (!wanted) {
+    Require(a.first_element() == 0, "first_element", static_cast<double>(a.first_element()), "0 without rounding_site");
+    return;
+  }
+  Is(Out(0), {FP32});
+  Require(a.first_element() >= 0, "first_element", static_cast<double>(a.first_element()), "at least 0");
 }
 
 }  // namespace weft::verify

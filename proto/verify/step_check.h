@@ -127,6 +127,8 @@ class StepCheck {
   void UpdateLossScale();
   void ScaleKernel();
   void Optimizer();
+  // How `param` is rounded, null if there is none.
+  void Rounding(const Value* param);
 
   // kernels_split.cc. The largest value of a shift over the ranks; 0 if its terms are wrong, which is reported.
   int64_t Largest(const Shift& shift, const char* name);

@@ -26,6 +26,9 @@ class WithDevice : public Backend {
                    const StepContext& context) override {
     return backend_->Run(step, inputs, outputs, context);
   }
+  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    return backend_->PrepareRun(steps);
+  }
 
  private:
   std::unique_ptr<ComputeDevice> device_;

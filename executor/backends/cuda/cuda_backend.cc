@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/cuda_runs.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -66,6 +67,10 @@ class CudaBackend : public Backend {
           absl::StrCat("step '", step.name(), "': the CUDA backend has no kernel ", static_cast<int>(step.kernel())));
     }
     return kernel({step, inputs, outputs, context, resources_});
+  }
+
+  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    return cuda::PrepareRun(resources_, steps);
   }
 
   std::string Digest() const override { return resources_.libraries.matmul->Digest(); }

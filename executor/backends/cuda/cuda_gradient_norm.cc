@@ -1,6 +1,6 @@
 // SQUARED_NORM, NORM_TOTAL: norms of gradients.
-#include "executor/backends/cuda/cuda_call.h"
-#include "executor/backends/cuda/kernels/gradient_norm.h"
+#include "executor/backends/cuda/cuda_gradient_norm.h"
+
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -13,7 +13,7 @@ absl::Status CheckNorms(const Call& call, const TensorView& view, const char* wh
 
 }  // namespace
 
-absl::Status SquaredNorm(const Call& call) {
+absl::StatusOr<SumOfSquares> NormArguments(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b1));
   const TensorView& norms = call.out[0];
   WEFT_RETURN_IF_ERROR(CheckNorms(call, norms, "output 0"));
@@ -25,12 +25,17 @@ absl::Status SquaredNorm(const Call& call) {
   SumOfSquares args;
   args.x = ArrayOf(call.in[0]);
   args.elements = call.context.writes_norm ? Elements(call.in[0]) : 0;
-  WEFT_ASSIGN_OR_RETURN(args.scratch, call.Scratch(kNormScratchBytes));
   if (norms.dtype == EXACT192) {
     args.exact_norm = static_cast<Exact192*>(norms.data) + slot;
   } else {
     args.norm = static_cast<double*>(norms.data) + slot;
   }
+  return args;
+}
+
+absl::Status SquaredNorm(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(SumOfSquares args, NormArguments(call));
+  WEFT_ASSIGN_OR_RETURN(args.scratch, call.Scratch(kNormScratchBytes));
   return call.Launch(args);
 }
 

@@ -1,8 +1,9 @@
 // ADAMW, SGD_STEP, and the loss scale that they undo.
+#include "executor/backends/cuda/cuda_optimizer.h"
+
 #include <algorithm>
 
-#include "executor/backends/cuda/cuda_call.h"
-#include "executor/backends/cuda/kernels/optimizer.h"
+#include "executor/philox.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -37,43 +38,76 @@ absl::StatusOr<LossScaling> CheckUpdate(const Call& call, size_t states) {
   return scaling;
 }
 
-}  // namespace
-
-absl::Status AdamW(const Call& call) {
-  AdamWUpdate args;
-  WEFT_ASSIGN_OR_RETURN(args.scaling, CheckUpdate(call, 3));
+// The tensors of an update.
+absl::Status FillTensors(const Call& call, size_t states, TensorUpdate& args) {
   args.elements = Elements(call.in[0]);
-  args.in_double = ComputesInDouble(call.in.subspan(0, 4));
-  args.gradient = ArrayOf(call.in[0]);
-  for (int i = 0; i < 3; ++i) {
-    args.from[i] = ArrayOf(call.in[i + 1]);
-    args.to[i] = ArrayOf(call.out[i]);
-  }
-  if (call.out.size() == 4) args.param = ArrayOf(call.out[3]);
-  args.learning_rate = call.context.learning_rate;
-  args.beta1 = call.attributes().beta1();
-  args.beta2 = call.attributes().beta2();
-  args.epsilon = call.attributes().epsilon();
-  args.weight_decay = call.attributes().weight_decay();
-  args.step = static_cast<double>(call.context.step + 1);
-  return call.Launch(args);
-}
-
-absl::Status SgdStep(const Call& call) {
-  const size_t states = call.attributes().momentum() != 0 ? 2 : 1;
-  SgdUpdate args;
-  WEFT_ASSIGN_OR_RETURN(args.scaling, CheckUpdate(call, states));
-  args.elements = Elements(call.in[0]);
-  args.in_double = ComputesInDouble(call.in.subspan(0, states + 1));
   args.gradient = ArrayOf(call.in[0]);
   for (size_t i = 0; i < states; ++i) {
     args.from[i] = ArrayOf(call.in[i + 1]);
     args.to[i] = ArrayOf(call.out[i]);
   }
   if (call.out.size() > states) args.param = ArrayOf(call.out[states]);
-  args.learning_rate = call.context.learning_rate;
-  args.momentum = call.attributes().momentum();
   args.weight_decay = call.attributes().weight_decay();
+  if (call.attributes().rounding_site() == 0) return absl::OkStatus();
+  const bool half = args.param.type == Type::kBf16 || args.param.type == Type::kFp16;
+  if (!half || ComputesInDouble(call.in.subspan(0, states + 1))) {
+    return call.Error("stochastic rounding is of weights in FP32, to a last output of BF16 or FP16");
+  }
+  args.rounding_tensor = call.attributes().rounding_site() - 1;
+  args.first_element = call.context.first_element;
+  return absl::OkStatus();
+}
+
+StochasticRounding RoundingOf(const StepContext& context, const StepAttributes& attributes) {
+  StochasticRounding rounding;
+  if (attributes.rounding_site() == 0) return rounding;
+  const PhiloxKey key = MakePhiloxKey(context.seed, PhiloxPurpose::kWeightRounding);
+  return {true, key.low, key.high, static_cast<uint32_t>(context.step)};
+}
+
+}  // namespace
+
+absl::StatusOr<AdamWUpdate> AdamWArguments(const Call& call) {
+  AdamWUpdate args;
+  WEFT_ASSIGN_OR_RETURN(args.scaling, CheckUpdate(call, 3));
+  WEFT_RETURN_IF_ERROR(FillTensors(call, 3, args));
+  args.in_double = ComputesInDouble(call.in.subspan(0, 4));
+  args.beta1 = call.attributes().beta1();
+  args.beta2 = call.attributes().beta2();
+  args.epsilon = call.attributes().epsilon();
+  SetStep(call.context, call.attributes(), args);
+  return args;
+}
+
+void SetStep(const StepContext& context, const StepAttributes& attributes, AdamWUpdate& args) {
+  args.learning_rate = context.learning_rate;
+  args.step = static_cast<double>(context.step + 1);
+  args.rounding = RoundingOf(context, attributes);
+}
+
+absl::Status AdamW(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const AdamWUpdate args, AdamWArguments(call));
+  return call.Launch(args);
+}
+
+absl::StatusOr<SgdUpdate> SgdArguments(const Call& call) {
+  const size_t states = call.attributes().momentum() != 0 ? 2 : 1;
+  SgdUpdate args;
+  WEFT_ASSIGN_OR_RETURN(args.scaling, CheckUpdate(call, states));
+  WEFT_RETURN_IF_ERROR(FillTensors(call, states, args));
+  args.in_double = ComputesInDouble(call.in.subspan(0, states + 1));
+  args.momentum = call.attributes().momentum();
+  SetStep(call.context, call.attributes(), args);
+  return args;
+}
+
+void SetStep(const StepContext& context, const StepAttributes& attributes, SgdUpdate& args) {
+  args.learning_rate = context.learning_rate;
+  args.rounding = RoundingOf(context, attributes);
+}
+
+absl::Status SgdStep(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const SgdUpdate args, SgdArguments(call));
   return call.Launch(args);
 }
 

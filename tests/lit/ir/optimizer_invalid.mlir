@@ -216,3 +216,19 @@ weft.segment @s forward stage 0 (%n: tensor<2xf64> as <saved use 0>, %w: tensor<
   %0 = weft.sgd_step %w, %w scaled by %n, %n {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<2xf64>, tensor<2xf64>) -> (tensor<4xf32>)
   weft.return
 }
+
+// -----
+
+weft.segment @s forward stage 0 (%w: tensor<4xf32> as <saved use 0>) -> () {
+  // expected-error@+1 {{[adamw_c5] rounding_site must be 0, or positive with a weight of f32 and a param of bf16 or f16; got 1}}
+  %0:4 = weft.adamw %w, %w, %w, %w {beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, rounding_site = 1 : i32, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  weft.return
+}
+
+// -----
+
+weft.segment @s forward stage 0 (%w: tensor<4xf32> as <saved use 0>) -> () {
+  // expected-error@+1 {{[sgd_step_c6] rounding_site must be 0, or positive with a weight of f32 and a param of bf16 or f16; got -1}}
+  %0:2 = weft.sgd_step %w, %w {momentum = 0.0 : f64, resultSegmentSizes = array<i32: 1, 0, 1>, rounding_site = -1 : i32, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xbf16>)
+  weft.return
+}

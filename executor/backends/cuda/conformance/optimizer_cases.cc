@@ -1,4 +1,5 @@
 // Updates of weights, with and without loss scaling, and the scale itself.
+#include <algorithm>
 #include <cmath>
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
@@ -18,6 +19,25 @@ void AddScaling(CaseMaker& make, ConformanceCase& c) {
   Tensor scale = make.Positive(FP64, {3});
   scale.Set(2, static_cast<double>(make.Between(0, 3)));
   c.in.push_back(scale);
+}
+
+// Makes it a case of stochastic rounding: the weights stay as they are, so that what they are rounded to is the CPU's
+// bit for bit, whatever a backend does of arithmetic.
+void RoundAtRandom(CaseMaker& make, ConformanceCase& c) {
+  c.in[0] = Tensor(c.in[0].dtype(), c.in[0].shape());
+  StepAttributes* a = c.step.mutable_attributes();
+  a->set_weight_decay(0);
+  a->set_rounding_site(static_cast<uint32_t>(make.Between(1, 5)));
+  c.context.learning_rate = 0;
+  c.context.seed = make.random();
+  c.context.first_element = make.Coin() ? make.Between(0, 40) : (int64_t{1} << 35) - make.Between(0, 40);
+  c.out.emplace_back(make.Coin() ? BF16 : FP16, c.in[0].shape());
+  // Zero, infinities, beyond the largest half, subnormal halves.
+  static constexpr double kSpecial[] = {0, INFINITY, -INFINITY, 3.4e38, 65519, 65505, 5e-5, 3e-8, 1e-40, -2e-6};
+  for (int64_t i = 0; i < std::min<int64_t>(c.in[1].size(), 10); ++i) {
+    if (make.Coin()) c.in[1].Set(i, kSpecial[i]);
+  }
+  c.exact = true;
 }
 
 // Master weights and moments in fp32, or all in one type.
@@ -43,7 +63,11 @@ ConformanceCase AdamWCase(CaseMaker& make) {
     c.out.emplace_back(state, std::vector<int64_t>{n});
     if (make.round % 2 == 0) c.in_place.push_back({i, i + 1});
   }
-  if (make.Coin()) c.out.emplace_back(make.dtype, std::vector<int64_t>{n});
+  if (state == FP32 && make.round % 3 == 1) {
+    RoundAtRandom(make, c);
+  } else if (make.Coin()) {
+    c.out.emplace_back(make.dtype, std::vector<int64_t>{n});
+  }
   return c;
 }
 

@@ -1,19 +1,15 @@
 // Two stages: blocks sum pieces of a tensor, then one block adds the pieces.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/block_fold.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/gradient_norm.h"
+#include "executor/backends/cuda/kernels/tile_walk.h"
 
 namespace weft::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Elements below which another piece does not pay.
-constexpr int64_t kLeastPiece = int64_t{kThreads} * kBlock * 4;
-
-int64_t PiecesOf(int64_t elements) {
-  const int64_t pieces = CeilDivide(elements, kLeastPiece);
-  return pieces < 1 ? 1 : pieces < kMostNormPieces ? pieces : kMostNormPieces;
-}
+static_assert(kLeastNormPiece == int64_t{kThreads} * kBlock * 4);
 
 // How squares are summed: in double, or exactly.
 struct InDouble {
@@ -32,7 +28,45 @@ struct Exactly {
   }
 };
 
-template <typename Way>
+// A piece's sum, in all threads of its block. Pieces take the tensor's eights in turn, a thread of them every `step`th.
+template <typename Way, Type S, typename Thread>
+WEFT_DEVICE typename Way::Sum SumOfPiece(Thread& thread, const Array& x, int64_t elements, int64_t piece,
+                                         int64_t pieces) {
+  // Asked for at a time.
+  constexpr int kEights = S == Type::kNone ? 1 : 4;
+  auto sum = Way::Zero();
+  const int64_t step = pieces * thread.count() * kBlock;
+  int64_t first = (piece * thread.count() + thread.index()) * kBlock;
+  double values[kBlock];
+  if constexpr (S != Type::kNone) {
+    for (; first + (kEights - 1) * step + kBlock <= elements; first += kEights * step) {
+      Eight<double, S> eights[kEights];
+#pragma unroll
+      for (int k = 0; k < kEights; ++k) eights[k].Ask(x, first + k * step, kBlock, true);
+#pragma unroll
+      for (int k = 0; k < kEights; ++k) {
+        eights[k].Get(values);
+        for (int i = 0; i < kBlock; ++i) Way::AddSquare(sum, values[i]);
+      }
+    }
+  }
+  for (; first < elements; first += step) {
+    LoadSome(x, first, elements - first, true, values);
+    for (int i = 0; i < kBlock; ++i) Way::AddSquare(sum, values[i]);
+  }
+  return BlockFold(thread, 0, sum, Way());
+}
+
+// The sum of pieces' sums.
+template <typename Way, typename Thread>
+WEFT_DEVICE typename Way::Sum SumOfSums(Thread& thread, const typename Way::Sum* sums, int64_t count) {
+  auto sum = Way::Zero();
+  for (int64_t i = thread.index(); i < count; i += thread.count()) sum = Way()(sum, sums[i]);
+  return BlockFold(thread, 0, sum, Way());
+}
+
+// S: how elements are stored in all tensors of the launch (eights.h).
+template <typename Way, Type S>
 struct Pieces {
   static constexpr int kMaxThreads = kThreads;
   Array x;
@@ -41,15 +75,7 @@ struct Pieces {
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    auto sum = Way::Zero();
-    const int64_t step = thread.blocks() * thread.count() * kBlock;
-    int64_t first = (thread.block() * thread.count() + thread.index()) * kBlock;
-    for (; first < elements; first += step) {
-      double values[kBlock];
-      LoadSome(x, first, elements - first, true, values);
-      for (int i = 0; i < kBlock; ++i) Way::AddSquare(sum, values[i]);
-    }
-    sum = BlockFold(thread, 0, sum, Way());
+    const auto sum = SumOfPiece<Way, S>(thread, x, elements, thread.block(), thread.blocks());
     if (thread.index() == 0) sums[thread.block()] = sum;
   }
 };
@@ -63,22 +89,64 @@ struct AddPieces {
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    auto sum = Way::Zero();
-    for (int64_t i = thread.index(); i < count; i += thread.count()) sum = Way()(sum, sums[i]);
-    sum = BlockFold(thread, 0, sum, Way());
+    const auto sum = SumOfSums<Way>(thread, sums, count);
     if (thread.index() == 0) *norm = sum;
   }
 };
 
+// A block for every piece of every tensor.
+template <typename Way, Type S>
+struct PiecesOfTensors {
+  static constexpr int kMaxThreads = kThreads;
+  TensorTable<SquaredTensor> table;
+  typename Way::Sum* sums;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    const int64_t t = TensorOfTile(table, thread.block()), begin = t > 0 ? table.ends[t - 1] : 0;
+    const SquaredTensor& tensor = table.tensors[t];
+    const auto sum =
+        SumOfPiece<Way, S>(thread, tensor.x, tensor.elements, thread.block() - begin, table.ends[t] - begin);
+    if (thread.index() == 0) sums[thread.block()] = sum;
+  }
+};
+
+// A block for every tensor.
 template <typename Way>
+struct AddPiecesOfTensors {
+  static constexpr int kMaxThreads = kThreads;
+  TensorTable<SquaredTensor> table;
+  const typename Way::Sum* sums;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    const int64_t t = thread.block(), begin = t > 0 ? table.ends[t - 1] : 0, count = table.ends[t] - begin;
+    // What is alone is the norm as it is.
+    const auto sum = count == 1 ? sums[begin] : SumOfSums<Way>(thread, sums + begin, count);
+    if (thread.index() == 0) *static_cast<typename Way::Sum*>(table.tensors[t].norm) = sum;
+  }
+};
+
+template <typename Way, Type S>
 Outcome LaunchNorm(const SumOfSquares& args, typename Way::Sum* norm, void* stream) {
   using Sum = typename Way::Sum;
-  const int64_t pieces = PiecesOf(args.elements), bytes = int64_t{kThreads} * int64_t{sizeof(Sum)};
+  const int64_t pieces = NormPiecesOf(args.elements), bytes = int64_t{kThreads} * int64_t{sizeof(Sum)};
   // Most tensors are small: one piece is the norm.
   auto* sums = pieces == 1 ? norm : static_cast<Sum*>(args.scratch);
-  const Outcome outcome = LaunchKernel(Pieces<Way>{args.x, args.elements, sums}, pieces, kThreads, bytes, stream);
+  const Outcome outcome = LaunchKernel(Pieces<Way, S>{args.x, args.elements, sums}, pieces, kThreads, bytes, stream);
   if (outcome != nullptr || pieces == 1) return outcome;
   return LaunchKernel(AddPieces<Way>{sums, pieces, norm}, 1, kThreads, bytes, stream);
+}
+
+template <typename Way, Type S>
+Outcome LaunchNorms(const SumsOfSquares& args, void* stream) {
+  using Sum = typename Way::Sum;
+  const int64_t bytes = int64_t{kThreads} * int64_t{sizeof(Sum)};
+  auto* const sums = static_cast<Sum*>(args.scratch);
+  const Outcome outcome =
+      LaunchKernel(PiecesOfTensors<Way, S>{args.table, sums}, args.table.tiles, kThreads, bytes, stream);
+  if (outcome != nullptr) return outcome;
+  return LaunchKernel(AddPiecesOfTensors<Way>{args.table, sums}, args.table.count, kThreads, bytes, stream);
 }
 
 // One thread adds the norms in their order, from memory that all threads fill.
@@ -120,8 +188,28 @@ struct Total {
 }  // namespace
 
 Outcome Launch(const SumOfSquares& args, void* stream) {
-  if (args.exact_norm != nullptr) return LaunchNorm<Exactly>(args, args.exact_norm, stream);
-  return LaunchNorm<InDouble>(args, args.norm, stream);
+  // Exact sums are bound by their arithmetic.
+  if (args.exact_norm != nullptr) return LaunchNorm<Exactly, Type::kNone>(args, args.exact_norm, stream);
+  switch (args.x.type) {
+    case Type::kFp32:
+      return LaunchNorm<InDouble, Type::kFp32>(args, args.norm, stream);
+    case Type::kBf16:
+      return LaunchNorm<InDouble, Type::kBf16>(args, args.norm, stream);
+    default:
+      return LaunchNorm<InDouble, Type::kNone>(args, args.norm, stream);
+  }
+}
+
+Outcome Launch(const SumsOfSquares& args, void* stream) {
+  if (args.exact) return LaunchNorms<Exactly, Type::kNone>(args, stream);
+  switch (args.type) {
+    case Type::kFp32:
+      return LaunchNorms<InDouble, Type::kFp32>(args, stream);
+    case Type::kBf16:
+      return LaunchNorms<InDouble, Type::kBf16>(args, stream);
+    default:
+      return LaunchNorms<InDouble, Type::kNone>(args, stream);
+  }
 }
 
 Outcome Launch(const NormOfAll& args, void* stream) {

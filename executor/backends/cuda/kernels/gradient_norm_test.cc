@@ -1,6 +1,7 @@
 // Norms of zero, of infinities, of many pieces. The values of all else: conformance/gradient_norm_cases.cc.
 #include "executor/backends/cuda/kernels/gradient_norm.cu"
 
+#include <utility>
 #include <vector>
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
@@ -55,8 +56,48 @@ TEST(GradientNormTest, AnOverflowIsSeenByTheDynamicScale) {
 
 // The pieces of a tensor depend on its size alone; each counts once.
 TEST(GradientNormTest, EveryElementCountsOnce) {
-  for (const int64_t n : {int64_t{1}, kLeastPiece - 1, kLeastPiece, kLeastPiece + 1, 5 * kLeastPiece + 3}) {
+  for (const int64_t n :
+       {int64_t{1}, kLeastNormPiece - 1, kLeastNormPiece, kLeastNormPiece + 1, 5 * kLeastNormPiece + 3}) {
     EXPECT_EQ(NormOf(std::vector<float>(n, 1)), static_cast<double>(n));
+  }
+}
+
+// Many tensors at once: the bits of each on its own, small ones, empty ones and those of several pieces.
+TEST(GradientNormTest, TensorsOfATableHaveTheirOwnNorms) {
+  for (const auto& [exact, type] :
+       {std::pair(false, Type::kFp32), std::pair(false, Type::kNone), std::pair(true, Type::kFp32)}) {
+    std::vector<std::vector<float>> data;
+    for (const int64_t n :
+         {int64_t{5}, int64_t{0}, 3 * kLeastNormPiece + 1, int64_t{1}, kLeastNormPiece, int64_t{77}}) {
+      data.emplace_back(n);
+      for (int64_t i = 0; i < n; ++i) data.back()[i] = static_cast<float>((i * 37 + n) % 101) / 7 - 6;
+    }
+    std::vector<double> norms(data.size(), -1);
+    std::vector<Exact192> exact_norms(data.size(), Exact192{{1, 2, 3}});
+    std::vector<SquaredTensor> tensors;
+    std::vector<int64_t> ends;
+    int64_t pieces = 0;
+    for (size_t i = 0; i < data.size(); ++i) {
+      const auto n = static_cast<int64_t>(data[i].size());
+      void* norm = exact ? static_cast<void*>(&exact_norms[i]) : &norms[i];
+      tensors.push_back({{data[i].data(), Type::kFp32}, n, norm});
+      ends.push_back(pieces += NormPiecesOf(n));
+    }
+    std::vector<Exact192> scratch(pieces);
+    const SumsOfSquares args = {
+        {tensors.data(), ends.data(), static_cast<int64_t>(ends.size()), pieces}, type, exact, scratch.data()};
+    ASSERT_EQ(Launch(args, nullptr), nullptr);
+    for (size_t i = 0; i < data.size(); ++i) {
+      Exact192 one = {};
+      std::vector<double> own = Scratch();
+      const SumOfSquares alone = {tensors[i].x, tensors[i].elements, own.data(), nullptr, &one};
+      ASSERT_EQ(Launch(alone, nullptr), nullptr);
+      if (exact) {
+        EXPECT_TRUE(exact_norms[i] == one) << i;
+      } else {
+        EXPECT_EQ(norms[i], NormOf(data[i])) << i;
+      }
+    }
   }
 }
 
@@ -79,9 +120,9 @@ TEST(GradientNormTest, MoreElementsThan32BitsCount) {
   ASSERT_TRUE(x.good());
   x.data<uint16_t>()[int64_t{1} << 32] = ToBf16(3.0f).bits;
   std::vector<double> sums(kMostNormPieces, -1);
-  ASSERT_EQ(PiecesOf(kElements), kMostNormPieces);
-  RunBlock(Pieces<InDouble>{{x.data<void>(), Type::kBf16}, kElements, sums.data()}, 0, kMostNormPieces, kThreads,
-           kThreads * int64_t{sizeof(double)});
+  ASSERT_EQ(NormPiecesOf(kElements), kMostNormPieces);
+  RunBlock(Pieces<InDouble, Type::kBf16>{{x.data<void>(), Type::kBf16}, kElements, sums.data()}, 0, kMostNormPieces,
+           kThreads, kThreads * int64_t{sizeof(double)});
   EXPECT_EQ(sums[0], 9);
 }
 

@@ -1,29 +1,14 @@
 // Updates of weights, in one pass over gradient and state. The loss scale, the clip factor and the number of skipped
 // steps are read from device memory, so that nothing waits for the host.
-#include "executor/backends/cuda/kernels/access.h"
+#include <stddef.h>
+
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/optimizer.h"
+#include "executor/backends/cuda/kernels/rounding.h"
+#include "executor/backends/cuda/kernels/tile_walk.h"
 
 namespace weft::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-// Enough blocks to fill any device, few enough for what a block does once to count little.
-constexpr int64_t kMostBlocks = 2048;
-
-int64_t BlocksFor(int64_t elements) {
-  const int64_t blocks = CeilDivide(elements, int64_t{kThreads} * kBlock);
-  return blocks < kMostBlocks ? blocks : kMostBlocks;
-}
-
-// The first element of a thread's first block of elements, and how far on its next one is.
-template <typename Thread>
-WEFT_DEVICE int64_t FirstElement(const Thread& thread) {
-  return (thread.block() * thread.count() + thread.index()) * kBlock;
-}
-template <typename Thread>
-WEFT_DEVICE int64_t ElementStep(const Thread& thread) {
-  return thread.blocks() * thread.count() * kBlock;
-}
 
 template <typename C>
 struct Gradients {
@@ -41,7 +26,14 @@ struct Gradients {
 // As the CPU's: in double, rounded to C once.
 template <typename C>
 struct AdamFactors {
-  C beta1, rest1, beta2, rest2, keep, rate, inverse_correction2, epsilon;
+  C beta1, rest1, beta2, rest2, rate, inverse_correction2, epsilon;
+};
+
+// Shared by a block.
+template <typename C>
+struct AdamPlace {
+  AdamFactors<C> factors;
+  TensorUpdate tensor;
 };
 
 template <typename C>
@@ -53,84 +45,115 @@ WEFT_DEVICE AdamFactors<C> FactorsOf(const AdamWUpdate& args) {
           static_cast<C>(1 - args.beta1),
           static_cast<C>(args.beta2),
           static_cast<C>(1 - args.beta2),
-          static_cast<C>(1 - args.learning_rate * args.weight_decay),
           static_cast<C>(args.learning_rate / correction1),
           static_cast<C>(1 / sqrt_correction2),
           static_cast<C>(args.epsilon)};
 }
 
-template <typename C>
+// G and W: how gradients and states are stored in all tensors of the launch (eights.h).
+template <typename C, Type G, Type W>
 struct AdamWKernel {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kTileThreads;
   AdamWUpdate args;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    // Powers in double take long: one thread makes them.
-    const auto shared = thread.template Shared<AdamFactors<C>>(0, 1);
-    if (thread.index() == 0) shared[0] = FactorsOf<C>(args);
-    thread.Sync();
-    const AdamFactors<C> a = shared[0];
+    const auto factors = thread.template Shared<AdamFactors<C>>(offsetof(AdamPlace<C>, factors), 1);
+    const auto place = thread.template Shared<TensorUpdate>(offsetof(AdamPlace<C>, tensor), 1);
+    // Powers in double take long: one thread makes them. The others read them behind the first tensor's barrier.
+    if (thread.index() == 0) factors[0] = FactorsOf<C>(args);
     const Gradients<C> gradients(args.scaling);
-    for (int64_t first = FirstElement(thread); first < args.elements; first += ElementStep(thread)) {
-      const int64_t count = args.elements - first;
-      C w[kBlock], m[kBlock], v[kBlock];
-      LoadSome(args.from[0], first, count, true, w);
-      LoadSome(args.from[1], first, count, true, m);
-      LoadSome(args.from[2], first, count, true, v);
-      if (!gradients.skips) {
-        C g[kBlock];
-        LoadSome(args.gradient, first, count, true, g);
+    ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
+             [&](const TensorUpdate& tensor, int64_t first, int64_t count) {
+               if (count >= kBlock) {
+                 Update<G, W>(factors[0], gradients, tensor, first, count);
+               } else {
+                 Update<Type::kNone, Type::kNone>(factors[0], gradients, tensor, first, count);
+               }
+             });
+  }
+
+  template <Type OfG, Type OfW>
+  WEFT_DEVICE void Update(const AdamFactors<C>& a, const Gradients<C>& gradients, const TensorUpdate& tensor,
+                          int64_t first, int64_t count) const {
+    Eight<C, OfW> states[3];
+    Eight<C, OfG> gradient;
 #pragma unroll
-        for (int i = 0; i < kBlock; ++i) {
-          if (gradients.scaled) g[i] *= gradients.factor;
-          m[i] = a.beta1 * m[i] + a.rest1 * g[i];
-          v[i] = a.beta2 * v[i] + a.rest2 * (g[i] * g[i]);
-          w[i] = a.keep * w[i] - a.rate * (m[i] / (Sqrt(v[i]) * a.inverse_correction2 + a.epsilon));
-        }
+    for (int i = 0; i < 3; ++i) states[i].Ask(tensor.from[i], first, count, true);
+    gradient.Ask(tensor.gradient, first, count, true);
+    C w[kBlock], m[kBlock], v[kBlock];
+    states[0].Get(w);
+    states[1].Get(m);
+    states[2].Get(v);
+    if (!gradients.skips) {
+      const C keep = static_cast<C>(1 - args.learning_rate * tensor.weight_decay);
+      C g[kBlock];
+      gradient.Get(g);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        if (gradients.scaled) g[i] *= gradients.factor;
+        m[i] = a.beta1 * m[i] + a.rest1 * g[i];
+        v[i] = a.beta2 * v[i] + a.rest2 * (g[i] * g[i]);
+        w[i] = keep * w[i] - a.rate * (m[i] / (Sqrt(v[i]) * a.inverse_correction2 + a.epsilon));
       }
-      StoreSome(args.to[0], first, count, true, w);
-      StoreSome(args.to[1], first, count, true, m);
-      StoreSome(args.to[2], first, count, true, v);
-      if (args.param.data != nullptr) StoreSome(args.param, first, count, true, w);
     }
+    StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
+    StoreEight<C, OfW>(tensor.to[1], first, count, true, m);
+    StoreEight<C, OfW>(tensor.to[2], first, count, true, v);
+    StoreParam(tensor, args.rounding, first, count, w);
   }
 };
 
-template <typename C>
+template <typename C, Type G, Type W>
 struct SgdKernel {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kTileThreads;
   SgdUpdate args;
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
+    const auto place = thread.template Shared<TensorUpdate>(0, 1);
     const Gradients<C> gradients(args.scaling);
+    ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
+             [&](const TensorUpdate& tensor, int64_t first, int64_t count) {
+               if (count >= kBlock) {
+                 Update<G, W>(gradients, tensor, first, count);
+               } else {
+                 Update<Type::kNone, Type::kNone>(gradients, tensor, first, count);
+               }
+             });
+  }
+
+  template <Type OfG, Type OfW>
+  WEFT_DEVICE void Update(const Gradients<C>& gradients, const TensorUpdate& tensor, int64_t first,
+                          int64_t count) const {
     const C learning_rate = static_cast<C>(args.learning_rate), keep = static_cast<C>(args.momentum);
-    const C weight_decay = static_cast<C>(args.weight_decay);
-    const bool momentum = args.to[1].data != nullptr;
-    for (int64_t first = FirstElement(thread); first < args.elements; first += ElementStep(thread)) {
-      const int64_t count = args.elements - first;
-      C w[kBlock], b[kBlock] = {};
-      LoadSome(args.from[0], first, count, true, w);
-      if (momentum) LoadSome(args.from[1], first, count, true, b);
-      if (!gradients.skips) {
-        C g[kBlock];
-        LoadSome(args.gradient, first, count, true, g);
+    const C weight_decay = static_cast<C>(tensor.weight_decay);
+    const bool momentum = tensor.to[1].data != nullptr;
+    Eight<C, OfW> weights, momenta;
+    Eight<C, OfG> gradient;
+    weights.Ask(tensor.from[0], first, count, true);
+    if (momentum) momenta.Ask(tensor.from[1], first, count, true);
+    gradient.Ask(tensor.gradient, first, count, true);
+    C w[kBlock], b[kBlock] = {};
+    weights.Get(w);
+    if (momentum) momenta.Get(b);
+    if (!gradients.skips) {
+      C g[kBlock];
+      gradient.Get(g);
 #pragma unroll
-        for (int i = 0; i < kBlock; ++i) {
-          if (gradients.scaled) g[i] *= gradients.factor;
-          g[i] += weight_decay * w[i];
-          if (momentum) {
-            g[i] = keep * b[i] + g[i];
-            b[i] = g[i];
-          }
-          w[i] -= learning_rate * g[i];
+      for (int i = 0; i < kBlock; ++i) {
+        if (gradients.scaled) g[i] *= gradients.factor;
+        g[i] += weight_decay * w[i];
+        if (momentum) {
+          g[i] = keep * b[i] + g[i];
+          b[i] = g[i];
         }
+        w[i] -= learning_rate * g[i];
       }
-      StoreSome(args.to[0], first, count, true, w);
-      if (momentum) StoreSome(args.to[1], first, count, true, b);
-      if (args.param.data != nullptr) StoreSome(args.param, first, count, true, w);
     }
+    StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
+    if (momentum) StoreEight<C, OfW>(tensor.to[1], first, count, true, b);
+    StoreParam(tensor, args.rounding, first, count, w);
   }
 };
 
@@ -159,20 +182,38 @@ struct LossScaleKernel {
   }
 };
 
+template <typename Update>
+int64_t BlocksFor(const Update& args) {
+  return TileBlocks(args.table.tensors != nullptr ? args.table.tiles : TilesOf(args.elements));
+}
+
+// Calls f.template operator()<C, G, W>() on the host: states in fp32, or whatever each says of itself.
+template <typename Update, typename F>
+Outcome WithStored(const Update& args, F f) {
+  if (args.in_double) return f.template operator()<double, Type::kNone, Type::kNone>();
+  bool fp32 = true;
+  for (const auto* arrays : {&args.from, &args.to}) {
+    for (const Array& array : *arrays) fp32 = fp32 && (array.data == nullptr || array.type == Type::kFp32);
+  }
+  const Type gradient = fp32 ? args.gradient.type : Type::kNone;
+  if (gradient == Type::kFp32) return f.template operator()<float, Type::kFp32, Type::kFp32>();
+  if (gradient == Type::kBf16) return f.template operator()<float, Type::kBf16, Type::kFp32>();
+  if (gradient == Type::kFp16) return f.template operator()<float, Type::kFp16, Type::kFp32>();
+  return f.template operator()<float, Type::kNone, Type::kNone>();
+}
+
 }  // namespace
 
 Outcome Launch(const AdamWUpdate& args, void* stream) {
-  const int64_t blocks = BlocksFor(args.elements);
-  if (args.in_double) {
-    return LaunchKernel(AdamWKernel<double>{args}, blocks, kThreads, sizeof(AdamFactors<double>), stream);
-  }
-  return LaunchKernel(AdamWKernel<float>{args}, blocks, kThreads, sizeof(AdamFactors<float>), stream);
+  return WithStored(args, [&]<typename C, Type G, Type W>() {
+    return LaunchKernel(AdamWKernel<C, G, W>{args}, BlocksFor(args), kTileThreads, sizeof(AdamPlace<C>), stream);
+  });
 }
 
 Outcome Launch(const SgdUpdate& args, void* stream) {
-  const int64_t blocks = BlocksFor(args.elements);
-  if (args.in_double) return LaunchKernel(SgdKernel<double>{args}, blocks, kThreads, 0, stream);
-  return LaunchKernel(SgdKernel<float>{args}, blocks, kThreads, 0, stream);
+  return WithStored(args, [&]<typename C, Type G, Type W>() {
+    return LaunchKernel(SgdKernel<C, G, W>{args}, BlocksFor(args), kTileThreads, sizeof(TensorUpdate), stream);
+  });
 }
 
 Outcome Launch(const LossScaleUpdate& args, void* stream) {

@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_OPTIMIZER_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_OPTIMIZER_H_
 
+#include "executor/backends/cuda/kernels/tensor_table.h"
 #include "executor/backends/cuda/kernels/types.h"
 
 namespace weft::cuda {
@@ -14,32 +15,45 @@ struct LossScaling {
   const double* scale = nullptr;
 };
 
+// Of `param`, to Type::kBf16 or kFp16 (docs/kernels.md, "Stochastic rounding").
+struct StochasticRounding {
+  bool given = false;
+  uint32_t key_low = 0, key_high = 0;
+  uint32_t step = 0;
+};
+
 // State is read from `from` and written to `to`, which may be the same; `param`, if given, gets the weights rounded.
-struct AdamWUpdate {
+struct TensorUpdate {
   int64_t elements = 0;
-  bool in_double = false;
   Array gradient;
-  // Weights and both moments.
+  // ADAMW: weights and both moments. SGD_STEP: weights and, if there is one, momentum.
   Array from[3];
   Array to[3];
   Array param;
+  double weight_decay = 0;
+  // With stochastic rounding: whose numbers, and which of them element 0 has.
+  uint32_t rounding_tensor = 0;
+  int64_t first_element = 0;
+};
+
+// Of one tensor, or of all of a table, whose arrays are there and of types as here.
+struct AdamWUpdate : TensorUpdate {
+  TensorTable<TensorUpdate> table;
+  bool in_double = false;
   LossScaling scaling;
-  double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  StochasticRounding rounding;
+  double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   // Number of the optimizer step from 1, those that were skipped among them.
   double step = 1;
 };
 Outcome Launch(const AdamWUpdate& args, void* stream);
 
-struct SgdUpdate {
-  int64_t elements = 0;
+struct SgdUpdate : TensorUpdate {
+  TensorTable<TensorUpdate> table;
   bool in_double = false;
-  Array gradient;
-  // Weights and, if there is one, momentum.
-  Array from[2];
-  Array to[2];
-  Array param;
   LossScaling scaling;
-  double learning_rate = 0, momentum = 0, weight_decay = 0;
+  StochasticRounding rounding;
+  double learning_rate = 0, momentum = 0;
 };
 Outcome Launch(const SgdUpdate& args, void* stream);
 

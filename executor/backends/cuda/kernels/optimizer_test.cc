@@ -2,6 +2,7 @@
 // all else: conformance/optimizer_cases.cc.
 #include "executor/backends/cuda/kernels/optimizer.cu"
 
+#include <algorithm>
 #include <vector>
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
@@ -80,11 +81,76 @@ TEST(OptimizerTest, ScaleStaysWithinItsBounds) {
   EXPECT_EQ(scale[1], 0);
 }
 
+// Tensors of a table: those of a launch each, whatever their sizes.
+TEST(OptimizerTest, ATableIsItsTensors) {
+  std::vector<State> together, alone;
+  std::vector<TensorUpdate> tensors;
+  std::vector<int64_t> ends;
+  int64_t tiles = 0;
+  for (const int64_t n : {int64_t{3}, int64_t{0}, 2 * kTileElements + 5, kTileElements, int64_t{1}}) {
+    together.emplace_back(n);
+    alone.emplace_back(n);
+    ends.push_back(tiles += TilesOf(n));
+  }
+  AdamWUpdate all;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    for (auto* state : {&together[i], &alone[i]}) {
+      for (size_t e = 0; e < state->w.size(); ++e) state->gradient[e] = static_cast<float>(e % 17) - 8;
+      state->norm[1] = 1;
+    }
+    AdamWUpdate one = alone[i].Update();
+    one.weight_decay = i % 2 == 0 ? 0.1 : 0;
+    one.rounding = {true, 5, 6, 7};
+    one.rounding_tensor = static_cast<uint32_t>(i);
+    // Not at a block of the generator.
+    one.first_element = static_cast<int64_t>(i) * 3;
+    ASSERT_EQ(Launch(one, nullptr), nullptr);
+    all = together[i].Update();
+    all.rounding = one.rounding;
+    TensorUpdate tensor = all;
+    tensor.weight_decay = one.weight_decay;
+    tensor.rounding_tensor = one.rounding_tensor;
+    tensor.first_element = one.first_element;
+    tensors.push_back(tensor);
+  }
+  all.table = {tensors.data(), ends.data(), static_cast<int64_t>(ends.size()), tiles};
+  ASSERT_EQ(Launch(all, nullptr), nullptr);
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(together[i].w, alone[i].w) << i;
+    EXPECT_EQ(together[i].m, alone[i].m) << i;
+    EXPECT_EQ(together[i].v, alone[i].v) << i;
+    EXPECT_EQ(together[i].param, alone[i].param) << i;
+  }
+}
+
+// What an element becomes does not depend on where the tensor's part begins.
+TEST(OptimizerTest, PartsAreRoundedAsTheWhole) {
+  const auto rounded = [](int64_t first, int64_t count) {
+    State state(count);
+    for (int64_t e = 0; e < count; ++e) state.w[e] = 1 + static_cast<float>(first + e) / 1e5f;
+    AdamWUpdate update = state.Update();
+    update.scaling = {};
+    update.learning_rate = 0;
+    update.rounding = {true, 1, 2, 3};
+    update.first_element = (int64_t{1} << 35) - 20 + first;
+    EXPECT_EQ(Launch(update, nullptr), nullptr);
+    return state.param;
+  };
+  const std::vector<uint16_t> whole = rounded(0, 64);
+  int64_t nearest = 0;
+  for (int64_t e = 0; e < 64; ++e) nearest += whole[e] == ToBf16(1 + static_cast<float>(e) / 1e5f).bits;
+  EXPECT_LT(nearest, 64);
+  for (int64_t first = 0; first < 24; ++first) {
+    const std::vector<uint16_t> part = rounded(first, 40);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
+  }
+}
+
 TEST(OptimizerTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kElements = (int64_t{1} << 32) + 1000;
   const SparseMemory gradient(kElements * 2), w(kElements * 4), b(kElements * 4);
   ASSERT_TRUE(gradient.good() && w.good() && b.good());
-  // Element 2^32 + 8 * 7 is thread 7's of block 0.
+  // Thread 7's of the last block.
   constexpr int64_t kPlace = (int64_t{1} << 32) + 56;
   gradient.data<uint16_t>()[kPlace] = ToBf16(4.0f).bits;
   SgdUpdate update;
@@ -92,8 +158,8 @@ TEST(OptimizerTest, MoreElementsThan32BitsCount) {
   update.gradient = {gradient.data<void>(), Type::kBf16};
   update.from[0] = update.to[0] = {w.data<void>(), Type::kFp32};
   update.learning_rate = 0.5;
-  const int64_t blocks = BlocksFor(kElements);
-  RunBlock(SgdKernel<float>{update}, 0, blocks, kThreads, 0);
+  const int64_t blocks = BlocksFor(update);
+  RunBlock(SgdKernel<float, Type::kBf16, Type::kFp32>{update}, blocks - 1, blocks, kTileThreads, sizeof(TensorUpdate));
   EXPECT_EQ(w.data<float>()[kPlace], -2);
   EXPECT_EQ(w.data<float>()[56], 0);
 }

@@ -1,0 +1,16 @@
+// What a step that takes a norm is as a launch, for one step or a run of them (cuda_runs.cc). Internal to the CUDA
+// backend.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_GRADIENT_NORM_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_GRADIENT_NORM_H_
+
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/gradient_norm.h"
+
+namespace weft::cuda {
+
+// Checks a SQUARED_NORM. Without its scratch memory.
+absl::StatusOr<SumOfSquares> NormArguments(const Call& call);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_GRADIENT_NORM_H_

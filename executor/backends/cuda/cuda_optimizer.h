@@ -1,0 +1,21 @@
+// What a step of the optimizer is as a launch, for one step or a run of them (cuda_runs.cc). Internal to the CUDA
+// backend.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_OPTIMIZER_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_OPTIMIZER_H_
+
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/optimizer.h"
+
+namespace weft::cuda {
+
+// Checks the step.
+absl::StatusOr<AdamWUpdate> AdamWArguments(const Call& call);
+absl::StatusOr<SgdUpdate> SgdArguments(const Call& call);
+
+// What changes from one optimizer step to the next.
+void SetStep(const StepContext& context, const StepAttributes& attributes, AdamWUpdate& args);
+void SetStep(const StepContext& context, const StepAttributes& attributes, SgdUpdate& args);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_OPTIMIZER_H_

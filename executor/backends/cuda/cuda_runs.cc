@@ -1,0 +1,209 @@
+#include "executor/backends/cuda/cuda_runs.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "executor/backends/cuda/cuda_gradient_norm.h"
+#include "executor/backends/cuda/cuda_optimizer.h"
+#include "executor/backends/cuda/kernels/gradient_norm.h"
+#include "executor/backends/cuda/kernels/tensor_list.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+template <typename T>
+absl::StatusOr<T*> ToDevice(ComputeDevice& device, const std::vector<T>& values) {
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
+  WEFT_ASSIGN_OR_RETURN(void* const memory, device.Allocate(DEVICE, bytes));
+  WEFT_RETURN_IF_ERROR(device.CopyNow(memory, values.data(), bytes));
+  return static_cast<T*>(memory);
+}
+
+// `tiles_of`: how many tiles a number of elements are.
+template <typename T>
+absl::StatusOr<TensorTable<T>> TableOf(ComputeDevice& device, const std::vector<T>& tensors,
+                                       int64_t (*tiles_of)(int64_t elements) = TilesOf) {
+  TensorTable<T> table;
+  std::vector<int64_t> ends;
+  for (const T& tensor : tensors) ends.push_back(table.tiles += tiles_of(tensor.elements));
+  table.count = static_cast<int64_t>(tensors.size());
+  WEFT_ASSIGN_OR_RETURN(table.tensors, ToDevice(device, tensors));
+  WEFT_ASSIGN_OR_RETURN(table.ends, ToDevice(device, ends));
+  return table;
+}
+
+template <typename Args>
+class LaunchRun : public StepRun {
+ public:
+  using SetStepFunction = void (*)(const StepContext& context, const StepAttributes& attributes, Args& args);
+
+  // `set_step`: what changes from one optimizer step to the next; null: nothing.
+  LaunchRun(Resources& resources, absl::Span<const StepOfRun> steps, const Args& args, SetStepFunction set_step)
+      : resources_(resources), first_(*steps[0].step), count_(steps.size()), args_(args), set_step_(set_step) {
+    // Its code is brought to the device now; an error comes up again.
+    LaunchArgs(args_, LoadOnly());
+  }
+
+  absl::Status Run(const StepContext& context) override {
+    if (set_step_ != nullptr) set_step_(context, first_.attributes(), args_);
+    const Outcome outcome = LaunchArgs(args_, resources_.device->NativeStream(context.stream));
+    if (outcome == nullptr) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("step '", first_.name(), "' and ", count_ - 1, " behind it, kernel ",
+                                            Kernel_Name(first_.kernel()), ": ", outcome));
+  }
+
+ private:
+  Resources& resources_;
+  const Step& first_;
+  const size_t count_;
+  Args args_;
+  SetStepFunction set_step_;
+};
+
+template <typename Args>
+std::unique_ptr<StepRun> MakeRun(Resources& resources, absl::Span<const StepOfRun> steps, const Args& args,
+                                 typename LaunchRun<Args>::SetStepFunction set_step = nullptr) {
+  return std::make_unique<LaunchRun<Args>>(resources, steps, args, set_step);
+}
+
+bool SameScaling(const LossScaling& a, const LossScaling& b) { return a.norm == b.norm && a.scale == b.scale; }
+
+bool SameType(const Array& a, const Array& b) { return a.type == b.type && (a.data == nullptr) == (b.data == nullptr); }
+bool SameTypes(const TensorUpdate& a, const TensorUpdate& b) {
+  bool same = SameType(a.gradient, b.gradient) && SameType(a.param, b.param);
+  for (int i = 0; i < 3; ++i) same = same && SameType(a.from[i], b.from[i]) && SameType(a.to[i], b.to[i]);
+  return same;
+}
+
+bool AreAlike(const AdamWUpdate& a, const AdamWUpdate& b) {
+  return SameTypes(a, b) && SameScaling(a.scaling, b.scaling) && a.rounding.given == b.rounding.given &&
+         a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.epsilon == b.epsilon;
+}
+bool AreAlike(const SgdUpdate& a, const SgdUpdate& b) {
+  return SameTypes(a, b) && SameScaling(a.scaling, b.scaling) && a.rounding.given == b.rounding.given &&
+         a.momentum == b.momentum;
+}
+
+// Calls f with each step as a Call.
+absl::Status ForCalls(Resources& resources, absl::Span<const StepOfRun> steps,
+                      absl::FunctionRef<absl::Status(const Call& call)> f) {
+  for (const StepOfRun& step : steps) {
+    StepContext context;
+    context.first_element = step.first_element;
+    context.writes_norm = step.writes_norm;
+    WEFT_RETURN_IF_ERROR(f({*step.step, step.inputs, step.outputs, context, resources}));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Args>
+absl::StatusOr<std::unique_ptr<StepRun>> UpdatesRun(Resources& resources, absl::Span<const StepOfRun> steps,
+                                                    absl::StatusOr<Args> (*arguments)(const Call& call)) {
+  std::vector<TensorUpdate> tensors;
+  std::optional<Args> first;
+  bool alike = true;
+  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(const Args args, arguments(call));
+    if (!first) first = args;
+    alike = alike && AreAlike(args, *first);
+    tensors.push_back(args);
+    return absl::OkStatus();
+  }));
+  if (!alike) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(first->table, TableOf(*resources.device, tensors));
+  return MakeRun<Args>(resources, steps, *first, &SetStep);
+}
+
+absl::StatusOr<std::unique_ptr<StepRun>> NormsRun(Resources& resources, absl::Span<const StepOfRun> steps) {
+  std::vector<SquaredTensor> tensors;
+  SumsOfSquares args;
+  args.exact = steps[0].outputs.size() == 1 && steps[0].outputs[0].dtype == EXACT192;
+  bool alike = true;
+  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(const SumOfSquares one, NormArguments(call));
+    alike = alike && (one.exact_norm != nullptr) == args.exact;
+    void* const norm = args.exact ? static_cast<void*>(one.exact_norm) : one.norm;
+    if (tensors.empty()) args.type = one.x.type;
+    if (args.type != one.x.type) args.type = Type::kNone;
+    tensors.push_back({one.x, one.elements, norm});
+    return absl::OkStatus();
+  }));
+  if (!alike) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(*resources.device, tensors, &NormPiecesOf));
+  // Its own: the stream's scratch is no larger than one step needs.
+  const int64_t bytes = args.table.tiles * static_cast<int64_t>(args.exact ? sizeof(Exact192) : sizeof(double));
+  WEFT_ASSIGN_OR_RETURN(args.scratch, resources.device->Allocate(DEVICE, bytes));
+  return MakeRun(resources, steps, args);
+}
+
+absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Span<const StepOfRun> steps) {
+  std::vector<ListedTensor> tensors;
+  TensorList args;
+  const Kernel kernel = steps[0].step->kernel();
+  args.op = kernel == CAST ? ListOp::kCast : kernel == SCALE ? ListOp::kScale : ListOp::kFill;
+  args.value = steps[0].step->attributes().value();
+  const size_t inputs = kernel == CAST ? 1 : kernel == SCALE ? 2 : 0;
+  bool alike = true;
+  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) {
+    const bool floats =
+        std::all_of(call.in.begin(), call.in.end(), [](const auto& v) { return IsFloating(v.dtype); }) &&
+        std::all_of(call.out.begin(), call.out.end(), [](const auto& v) { return IsFloating(v.dtype); });
+    // What is not as it should be says the step itself.
+    if (!floats || call.in.size() != inputs || call.out.size() != 1 ||
+        (inputs > 0 && Elements(call.in.back()) != Elements(call.out[0]))) {
+      alike = false;
+      return absl::OkStatus();
+    }
+    const double* scale = nullptr;
+    if (kernel == SCALE) {
+      if (call.in[0].dtype != FP64 || Elements(call.in[0]) < 2) {
+        alike = false;
+        return absl::OkStatus();
+      }
+      scale = static_cast<const double*>(call.in[0].data) + 1;
+    }
+    const bool in_double = kernel == FILL || ComputesInDouble(call.in.subspan(kernel == SCALE ? 1 : 0));
+    if (tensors.empty()) {
+      args.scale = scale;
+      args.in_double = in_double;
+      args.type = TypeOf(call.out[0]);
+    }
+    if (TypeOf(call.out[0]) != args.type || (inputs > 0 && TypeOf(call.in.back()) != args.type)) {
+      args.type = Type::kNone;
+    }
+    // A copy of one type is none of ours: it keeps all bits of a NaN.
+    alike = alike && scale == args.scale && in_double == args.in_double && call.attributes().value() == args.value &&
+            (kernel != CAST || call.in[0].dtype != call.out[0].dtype);
+    tensors.push_back({Elements(call.out[0]), inputs > 0 ? ArrayOf(call.in.back()) : Array(), ArrayOf(call.out[0])});
+    return absl::OkStatus();
+  }));
+  if (!alike) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(*resources.device, tensors));
+  return MakeRun(resources, steps, args);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::Span<const StepOfRun> steps) {
+  if (steps.size() < 2) return std::unique_ptr<StepRun>();
+  switch (steps[0].step->kernel()) {
+    case ADAMW:
+      return UpdatesRun<AdamWUpdate>(resources, steps, &AdamWArguments);
+    case SGD_STEP:
+      return UpdatesRun<SgdUpdate>(resources, steps, &SgdArguments);
+    case SQUARED_NORM:
+      return NormsRun(resources, steps);
+    case CAST:
+    case FILL:
+    case SCALE:
+      return ListRun(resources, steps);
+    default:
+      return std::unique_ptr<StepRun>();
+  }
+}
+
+}  // namespace weft::cuda

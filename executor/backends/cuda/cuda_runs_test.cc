@@ -1,0 +1,259 @@
+// Runs of steps as one launch: the bits of the steps one by one, for tensors of all sizes; and which steps are none.
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cuda/cuda_backend.h"
+#include "executor/backends/cuda/emulated_libraries.h"
+#include "executor/device.h"
+#include "gtest/gtest.h"
+
+namespace weft::cuda {
+namespace {
+
+using cpu::Tensor;
+
+// Steps of one kernel with tensors of their own; `norm`, `scale` and `norms` are shared.
+class RunOfSteps {
+ public:
+  explicit RunOfSteps(Kernel kernel) : kernel_(kernel) {}
+
+  struct Own {
+    Step step;
+    std::vector<Tensor> in, out;
+    // {i, j}: output i is input j.
+    std::vector<std::pair<int, int>> in_place;
+    int64_t first_element = 0;
+    bool writes_norm = true;
+  };
+
+  Own& Add() {
+    Own& own = steps_.emplace_back();
+    own.step.set_kernel(kernel_);
+    own.step.set_name(absl::StrCat("step ", steps_.size()));
+    return own;
+  }
+  std::list<Own>& steps() { return steps_; }
+
+  // All tensors behind the steps; as a run, or one by one.
+  std::vector<std::vector<unsigned char>> Results(bool as_run, Tensor* shared_out, const std::vector<Tensor>& shared_in,
+                                                  const StepContext& context) {
+    const std::unique_ptr<ComputeDevice> device = MakeHostDevice();
+    StepContext at = context;
+    at.stream = device->NewStream(ComputeDevice::Priority::kNormal).value();
+    auto backend = MakeBackend(device.get(), EmulatedLibraries(), {});
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    std::list<Own> steps = steps_;
+    std::vector<Tensor> given = shared_in;
+    std::list<std::vector<TensorView>> views;
+    std::vector<StepOfRun> run;
+    for (Own& own : steps) {
+      std::vector<TensorView>& in = views.emplace_back();
+      if (kernel_ == SCALE) in.push_back(given[0].view());
+      for (Tensor& tensor : own.in) in.push_back(tensor.view());
+      if (kernel_ != SCALE) {
+        for (Tensor& tensor : given) in.push_back(tensor.view());
+      }
+      std::vector<TensorView>& out = views.emplace_back();
+      for (Tensor& tensor : own.out) out.push_back(tensor.view());
+      for (const auto& [to, from] : own.in_place) out[to].data = own.in[from].view().data;
+      if (shared_out != nullptr) out.push_back(shared_out->view());
+      run.push_back({&own.step, in, out, own.first_element, own.writes_norm});
+    }
+    if (as_run) {
+      const auto prepared = (*backend)->PrepareRun(run);
+      EXPECT_TRUE(prepared.ok()) << prepared.status();
+      EXPECT_NE(*prepared, nullptr);
+      if (*prepared == nullptr) return {};
+      const absl::Status status = (*prepared)->Run(at);
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      for (const StepOfRun& step : run) {
+        at.first_element = step.first_element;
+        at.writes_norm = step.writes_norm;
+        const absl::Status status = (*backend)->Run(*step.step, step.inputs, step.outputs, at);
+        EXPECT_TRUE(status.ok()) << status;
+      }
+    }
+    std::vector<std::vector<unsigned char>> bytes;
+    for (const Own& own : steps) {
+      for (const auto* side : {&own.in, &own.out}) {
+        for (const Tensor& tensor : *side) bytes.push_back(tensor.bytes());
+      }
+    }
+    if (shared_out != nullptr) bytes.push_back(shared_out->bytes());
+    return bytes;
+  }
+
+  void ExpectSame(const std::vector<Tensor>& shared_in = {}, const Tensor* shared_out = nullptr,
+                  const StepContext& context = {}) {
+    std::vector<std::vector<unsigned char>> results[2];
+    for (const bool as_run : {false, true}) {
+      Tensor out = shared_out != nullptr ? *shared_out : Tensor(FP64, {1});
+      results[as_run] = Results(as_run, shared_out != nullptr ? &out : nullptr, shared_in, context);
+    }
+    EXPECT_TRUE(results[0] == results[1]) << Kernel_Name(kernel_);
+  }
+
+ private:
+  const Kernel kernel_;
+  std::list<Own> steps_;
+};
+
+Tensor Numbers(DType dtype, int64_t n, double scale) {
+  Tensor tensor(dtype, {n});
+  for (int64_t i = 0; i < n; ++i) tensor.Set(i, scale * static_cast<double>((i * 37 + n) % 101 - 50) / 50);
+  return tensor;
+}
+Tensor Positive(DType dtype, int64_t n) {
+  Tensor tensor(dtype, {n});
+  for (int64_t i = 0; i < n; ++i) tensor.Set(i, 0.01 + static_cast<double>((i * 13 + n) % 97) / 97);
+  return tensor;
+}
+
+// Less than a block's share, none at all, more than one tile, whole tiles.
+const std::vector<int64_t> kSizes = {7, 0, 5000, 1, 2048, 768, 0, 4096, 33};
+
+StepContext AtStep() {
+  StepContext context;
+  context.step = 6;
+  context.seed = 99;
+  context.learning_rate = 0.01;
+  return context;
+}
+
+RunOfSteps AdamWSteps(bool stochastic) {
+  RunOfSteps run(ADAMW);
+  uint32_t tensor = 0;
+  for (const int64_t n : kSizes) {
+    auto& own = run.Add();
+    StepAttributes* a = own.step.mutable_attributes();
+    a->set_beta1(0.9);
+    a->set_beta2(0.95);
+    a->set_epsilon(1e-8);
+    a->set_weight_decay(n > 1000 ? 0.1 : 0);
+    if (stochastic) a->set_rounding_site(++tensor);
+    own.first_element = stochastic ? n * 3 : 0;
+    own.in = {Numbers(stochastic ? BF16 : FP32, n, 0.3), Numbers(FP32, n, 1), Numbers(FP32, n, 0.1), Positive(FP32, n)};
+    own.out = {Tensor(FP32, {n}), Tensor(FP32, {n}), Tensor(FP32, {n}), Tensor(BF16, {n})};
+    own.in_place = {{0, 1}, {1, 2}, {2, 3}};
+  }
+  return run;
+}
+
+TEST(CudaRunsTest, AdamW) {
+  Tensor norm(FP64, {2}), scale(FP64, {3});
+  for (int i = 0; i < 2; ++i) norm.Set(i, 0.7);
+  scale.Set(0, 1024);
+  scale.Set(2, 1);
+  for (const bool stochastic : {false, true}) {
+    AdamWSteps(stochastic).ExpectSame({}, nullptr, AtStep());
+    AdamWSteps(stochastic).ExpectSame({norm}, nullptr, AtStep());
+    AdamWSteps(stochastic).ExpectSame({norm, scale}, nullptr, AtStep());
+  }
+  norm.Set(1, 0);
+  AdamWSteps(true).ExpectSame({norm, scale}, nullptr, AtStep());
+}
+
+TEST(CudaRunsTest, Sgd) {
+  for (const bool momentum : {false, true}) {
+    RunOfSteps run(SGD_STEP);
+    for (const int64_t n : kSizes) {
+      auto& own = run.Add();
+      own.step.mutable_attributes()->set_momentum(momentum ? 0.9 : 0);
+      own.step.mutable_attributes()->set_weight_decay(n > 1000 ? 0.1 : 0);
+      own.in = {Numbers(FP16, n, 0.3), Numbers(FP32, n, 1)};
+      if (momentum) own.in.push_back(Numbers(FP32, n, 0.1));
+      for (size_t i = 1; i < own.in.size(); ++i) own.out.emplace_back(FP32, std::vector<int64_t>{n});
+      own.out.emplace_back(FP16, std::vector<int64_t>{n});
+    }
+    run.ExpectSame({}, nullptr, AtStep());
+  }
+}
+
+TEST(CudaRunsTest, Norms) {
+  for (const DType sums : {FP64, EXACT192}) {
+    RunOfSteps run(SQUARED_NORM);
+    int slot = 0;
+    for (const int64_t n : {int64_t{7}, int64_t{0}, int64_t{20000}, int64_t{8192}, int64_t{33}}) {
+      auto& own = run.Add();
+      own.step.mutable_attributes()->set_slot(slot++);
+      own.writes_norm = n != 33;
+      own.in = {Numbers(n % 2 == 0 ? FP32 : BF16, n, 3)};
+    }
+    const Tensor norms(sums, {slot});
+    run.ExpectSame({}, &norms);
+  }
+}
+
+TEST(CudaRunsTest, ScalesCastsAndConstants) {
+  Tensor norm(FP64, {2});
+  norm.Set(1, 0.37);
+  RunOfSteps scales(SCALE), in_place(SCALE), casts(CAST), constants(FILL);
+  for (const int64_t n : kSizes) {
+    auto& scale = scales.Add();
+    scale.in = {Numbers(FP32, n, 1)};
+    scale.out = {Tensor(BF16, {n})};
+    auto& same = in_place.Add();
+    same.in = {Numbers(FP32, n, 1)};
+    same.out = {Tensor(FP32, {n})};
+    same.in_place = {{0, 0}};
+    auto& cast = casts.Add();
+    cast.in = {Numbers(FP32, n, 1)};
+    cast.out = {Tensor(n % 2 == 0 ? BF16 : FP16, {n})};
+    auto& constant = constants.Add();
+    constant.step.mutable_attributes()->set_value(0.1);
+    constant.out = {Tensor(n % 2 == 0 ? BF16 : FP32, {n})};
+  }
+  scales.ExpectSame({norm});
+  in_place.ExpectSame({norm});
+  casts.ExpectSame();
+  constants.ExpectSame();
+}
+
+// Whose bits do not tell them apart from others.
+TEST(CudaRunsTest, NormsOfOneType) {
+  for (const DType type : {FP32, BF16, FP16}) {
+    RunOfSteps run(SQUARED_NORM);
+    int slot = 0;
+    for (const int64_t n : {int64_t{7}, int64_t{70001}, int64_t{8192}, int64_t{16384}}) {
+      auto& own = run.Add();
+      own.step.mutable_attributes()->set_slot(slot++);
+      own.in = {Numbers(type, n, 3)};
+    }
+    const Tensor norms(FP64, {slot});
+    run.ExpectSame({}, &norms);
+  }
+}
+
+TEST(CudaRunsTest, StepsThatAreNotAlikeAreRunOneByOne) {
+  const std::unique_ptr<ComputeDevice> device = MakeHostDevice();
+  auto backend = MakeBackend(device.get(), EmulatedLibraries(), {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  Tensor a = Numbers(FP32, 8, 1), b = Numbers(FP32, 8, 1), x(FP32, {8}), y(FP32, {8}), half(BF16, {8});
+  const std::vector<TensorView> in_a = {a.view()}, in_b = {b.view()}, out_x = {x.view()}, out_y = {y.view()},
+                                out_half = {half.view()};
+  Step cast, zero, one;
+  cast.set_kernel(CAST);
+  zero.set_kernel(FILL);
+  one.set_kernel(FILL);
+  one.mutable_attributes()->set_value(1);
+  const auto is_run = [&](std::vector<StepOfRun> steps) {
+    const auto run = (*backend)->PrepareRun(steps);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() && *run != nullptr;
+  };
+  EXPECT_TRUE(is_run({{&zero, {}, out_x}, {&zero, {}, out_y}}));
+  EXPECT_FALSE(is_run({{&zero, {}, out_x}}));
+  EXPECT_FALSE(is_run({{&zero, {}, out_x}, {&one, {}, out_y}}));
+  // Copies that change no type.
+  EXPECT_FALSE(is_run({{&cast, in_a, out_x}, {&cast, in_b, out_y}}));
+  EXPECT_FALSE(is_run({{&cast, in_a, out_half}, {&cast, in_b, out_y}}));
+}
+
+}  // namespace
+}  // namespace weft::cuda

@@ -1,0 +1,70 @@
+// Weights of fp32 to half precision, to nearest or stochastically: the bits of executor/stochastic_rounding.h.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
+
+#include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/optimizer.h"
+#include "executor/backends/cuda/kernels/random.h"
+
+namespace weft::cuda {
+
+// The 16-bit numbers of eight elements from `element` on; those of eight from a multiple of eight on are one block of
+// the generator.
+WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t tensor, uint64_t element,
+                                   uint32_t (&random)[kBlock]) {
+  const uint64_t block = element >> 3;
+  const auto words = [&](uint64_t at) {
+    return Philox(rounding.key_low, rounding.key_high, static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
+                  tensor, rounding.step);
+  };
+  const PhiloxWords own = words(block);
+  const auto shift = static_cast<int>(element & 7);
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) random[i] = own.word[i / 2] >> (i % 2 * 16) & 0xffff;
+  if (shift == 0) return;
+  // The same in all threads of a tensor. Selects instead of an index: numbers stay in registers.
+  const PhiloxWords next = words(block + 1);
+  uint32_t both[2 * kBlock];
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) {
+    both[i] = random[i];
+    both[kBlock + i] = next.word[i / 2] >> (i % 2 * 16) & 0xffff;
+  }
+#pragma unroll
+  for (int s = 1; s < kBlock; ++s) {
+    if (s != shift) continue;
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) random[i] = both[s + i];
+  }
+}
+
+// Stores up to eight weights of the tensor from a multiple of eight on.
+template <typename C>
+WEFT_DEVICE void StoreParam(const TensorUpdate& tensor, const StochasticRounding& rounding, int64_t first,
+                            int64_t count, const C (&w)[kBlock]) {
+  if (tensor.param.data == nullptr) return;
+  if (!rounding.given) return StoreSome(tensor.param, first, count, true, w);
+  uint32_t random[kBlock];
+  RoundingNumbersOf(rounding, tensor.rounding_tensor, static_cast<uint64_t>(tensor.first_element + first), random);
+  const bool bf16 = tensor.param.type == Type::kBf16;
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) {
+    const auto x = static_cast<float>(w[i]);
+    random[i] = bf16 ? Bf16FromFloatAtRandom(x, random[i]) : Fp16FromFloatAtRandom(x, random[i]);
+  }
+  uint16_t* const to = static_cast<uint16_t*>(tensor.param.data) + first;
+  if (count >= kBlock) {
+    Words words;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) words.word[j] = random[2 * j] | random[2 * j + 1] << 16;
+    return StoreWords(to, words);
+  }
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) {
+    if (i < count) to[i] = static_cast<uint16_t>(random[i]);
+  }
+}
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_

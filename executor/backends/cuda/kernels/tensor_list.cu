@@ -1,0 +1,57 @@
+#include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/tensor_list.h"
+#include "executor/backends/cuda/kernels/tile_walk.h"
+
+namespace weft::cuda {
+namespace {
+
+// The bits of elementwise.cu's kCast, kScale and kFill.
+template <ListOp kOp, typename C, Type S>
+struct ListKernel {
+  static constexpr int kMaxThreads = kTileThreads;
+  TensorList args;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    const auto place = thread.template Shared<ListedTensor>(0, 1);
+    const C factor = static_cast<C>(kOp == ListOp::kScale ? *args.scale : args.value);
+    ForTiles(thread, args.table, ListedTensor(), place, [&](const ListedTensor& tensor, int64_t first, int64_t count) {
+      C x[kBlock];
+      if constexpr (kOp != ListOp::kFill) LoadSome<C, S>(tensor.from, first, count, true, x);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        if constexpr (kOp == ListOp::kFill) x[i] = factor;
+        if constexpr (kOp == ListOp::kScale) x[i] = x[i] * factor;
+      }
+      StoreSome<C, S>(tensor.to, first, count, true, x);
+    });
+  }
+};
+
+template <ListOp kOp>
+Outcome LaunchList(const TensorList& args, void* stream) {
+  const int64_t blocks = TileBlocks(args.table.tiles);
+  const auto launch = [&]<typename C, Type S>() {
+    return LaunchKernel(ListKernel<kOp, C, S>{args}, blocks, kTileThreads, sizeof(ListedTensor), stream);
+  };
+  if (args.in_double) return launch.template operator()<double, Type::kNone>();
+  if (args.type == Type::kFp32) return launch.template operator()<float, Type::kFp32>();
+  if (args.type == Type::kBf16) return launch.template operator()<float, Type::kBf16>();
+  return launch.template operator()<float, Type::kNone>();
+}
+
+}  // namespace
+
+Outcome Launch(const TensorList& args, void* stream) {
+  switch (args.op) {
+    case ListOp::kCast:
+      return LaunchList<ListOp::kCast>(args, stream);
+    case ListOp::kScale:
+      return LaunchList<ListOp::kScale>(args, stream);
+    case ListOp::kFill:
+      return LaunchList<ListOp::kFill>(args, stream);
+  }
+  return "no such operation on a list of tensors";
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,58 @@
+// A block's share of the tiles of a launch (tensor_table.h): neighbours, so that it meets few tensors.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_WALK_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_WALK_H_
+
+#include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/tensor_table.h"
+
+namespace weft::cuda {
+
+inline constexpr int kTileThreads = 256;
+static_assert(kTileThreads * kBlock == kTileElements);
+
+// Enough blocks to fill any device, few enough for what a block does once to count little.
+inline int64_t TileBlocks(int64_t tiles) {
+  constexpr int64_t kMost = 2048;
+  return tiles < kMost ? tiles : kMost;
+}
+
+// The first tensor whose tiles go beyond `tile`.
+template <typename T>
+WEFT_DEVICE int64_t TensorOfTile(const TensorTable<T>& table, int64_t tile) {
+  int64_t low = 0, high = table.count - 1;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (table.ends[middle] > tile) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+// Calls f(tensor, first, count) for every eight elements that the thread has of the launch, `count` of them or more
+// left in the tensor. All threads of the block come here; `shared` has a place for one tensor.
+template <typename Thread, typename T, typename Shared, typename F>
+WEFT_DEVICE void ForTiles(Thread& thread, const TensorTable<T>& table, const T& one, const Shared& shared, F f) {
+  const bool many = table.tensors != nullptr;
+  const int64_t tiles = many ? table.tiles : (one.elements + kTileElements - 1) / kTileElements;
+  int64_t tile = thread.block() * tiles / thread.blocks();
+  const int64_t end = (thread.block() + 1) * tiles / thread.blocks();
+  for (int64_t t = many ? TensorOfTile(table, tile) : 0; tile < end; ++t) {
+    const int64_t begin = many && t > 0 ? table.ends[t - 1] : 0;
+    const int64_t behind = many ? Least(table.ends[t], end) : end;
+    if (thread.index() == 0) shared[0] = many ? table.tensors[t] : one;
+    thread.Sync();
+    for (; tile < behind; ++tile) {
+      const int64_t first = (tile - begin) * kTileElements + thread.index() * kBlock;
+      if (first < shared[0].elements) f(shared[0], first, shared[0].elements - first);
+    }
+    // Nobody reads the place any more.
+    thread.Sync();
+  }
+}
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_WALK_H_
