@@ -104,8 +104,10 @@ struct Forward {
 template <typename C, Type S, int kHeld>
 struct Backward {
   static constexpr int kMaxThreads = kMostThreads;
-  static constexpr int kMinBlocks = S == Type::kNone || kHeld > 2 ? 1 : 2;
+  static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
   static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
+  // Whether there are registers for what is added to, and for the weights until they are used again.
+  static constexpr bool kEarly = kHalves<S> && kHeld == 2;
   NormBackward a;
   bool per_warp;
 
@@ -120,10 +122,8 @@ struct Backward {
       const int64_t count = a.columns - first;
       dy[i].Ask(a.dy, begin + first, count, aligned);
       x[i].Ask(a.x, begin + first, count, aligned);
-      if constexpr (kHalves<S>) gamma[i].Ask(a.gamma, first, count, aligned);
+      if constexpr (kEarly) gamma[i].Ask(a.gamma, first, count, aligned);
     };
-    // What is added to comes with the rest, if there are registers for it.
-    constexpr bool kEarly = kHalves<S> && kHeld == 2;
     const auto ask_old = [&](int i, int64_t first) {
       if (a.accumulate) old[i].Ask(a.dx, begin + first, a.columns - first, aligned);
     };
@@ -139,7 +139,7 @@ struct Backward {
     const auto each = [&](auto f) {
       const auto call = [&](int i, int64_t first) {
         C g[kBlock], z[kBlock], weight[kBlock];
-        if constexpr (!kHalves<S>) gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
+        if constexpr (!kEarly) gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
         dy[i].Get(g);
         x[i].Get(z);
         gamma[i].Get(weight);
