@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/arena_search.h"
+#include "proto/status.h"
 #include "proto/units.h"
 
 namespace weft {
@@ -17,6 +19,9 @@ constexpr int64_t kExactItems = 3000;
 constexpr int64_t kCloseEnough = 100;
 constexpr int64_t kSearchedPairs = 4'000'000;
 constexpr int64_t kSearchRounds = 80;
+// What may be lost without a longer search.
+constexpr int64_t kLeastLoss = int64_t{1} << 20;
+constexpr int64_t kLostPart = 80;
 constexpr int64_t kMaximumBytes = int64_t{1} << 62;
 
 bool Overlap(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
@@ -165,6 +170,14 @@ absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
   }
   best.lower_bound = lower_bound;
   return best;
+}
+
+absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside) {
+  WEFT_ASSIGN_OR_RETURN(Arena best, PlanArena(items));
+  const int64_t loss = std::max(kLeastLoss, (best.lower_bound + beside) / kLostPart);
+  if (best.height - best.lower_bound <= loss || items.size() > kExactItems) return best;
+  Arena arena = SearchArena(items, best.lower_bound, best.lower_bound + loss);
+  return arena.height < best.height ? arena : best;
 }
 
 }  // namespace weft

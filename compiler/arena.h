@@ -46,6 +46,10 @@ struct Arena {
 // if the sum of all bytes exceeds 2^62.
 absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items);
 
+// The same for what a rank holds, `beside` bytes that lie beside it all the time: where more than 1/80 of it all would
+// be lost, and more than 1 MiB, a longer search follows (arena_search.h).
+absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside);
+
 }  // namespace weft
 
 #endif  // WEFT_COMPILER_ARENA_H_

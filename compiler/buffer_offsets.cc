@@ -79,7 +79,7 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
     item_of.push_back(static_cast<int>(items.size()));
     items.push_back(known.dynamic ? DynamicLifetime(known, transient) : Lifetime(known, transient));
   }
-  auto arena = PlanArena(items);
+  auto arena = PlanArenaOfRank(items, base);
   if (!arena.ok()) {
     return t.emitOpError() << "[memory_c2] "
                            << llvm::StringRef(arena.status().message().data(), arena.status().message().size());

@@ -109,13 +109,16 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     }
   }
 
+  // Whether it may be kept: the last gather on the way, or with `replicas` what comes over the axis data.
+  bool MayKeep(ir::GroupAllGatherOp gather) const { return replicas ? IsOverReplicas(gather) : IsWhole(gather); }
+
   std::vector<Candidate> FindCandidates() {
     std::vector<Candidate> candidates;
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
       if (segment.getKind() != ir::SegmentKind::Forward) continue;
       for (mlir::Operation& op : segment.getBody().front()) {
         ir::GroupAllGatherOp gather = GatherOfWeights(&op);
-        if (gather && IsWhole(gather)) candidates.push_back(CandidateOf(segment, gather));
+        if (gather && MayKeep(gather)) candidates.push_back(CandidateOf(segment, gather));
       }
     }
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
@@ -124,7 +127,7 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
       }
       for (mlir::Operation& op : segment.getBody().front()) {
         ir::GroupAllGatherOp gather = GatherOfWeights(&op);
-        if (!gather || !IsWhole(gather)) continue;
+        if (!gather || !MayKeep(gather)) continue;
         const GatherKey key = GatherKey::Of(segment, gather);
         for (Candidate& candidate : candidates) {
           if (candidate.stage != static_cast<int>(segment.getStage())) continue;

@@ -15,6 +15,7 @@
 #include "compiler/plan_choices.h"
 #include "compiler/plan_inputs.h"
 #include "compiler/plan_notes.h"
+#include "compiler/plan_reshard.h"
 #include "compiler/post_validation.h"
 #include "compiler/ways_out.h"
 #include "proto/io.h"
@@ -47,7 +48,10 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, cons
         return absl::ResourceExhaustedError("its states alone do not fit");
       }
     }
-    WEFT_ASSIGN_OR_RETURN(const Program program, Compile(inputs.model, r, p, inputs.cluster, options));
+    Plan least = p;
+    // What is chosen where nothing else fits.
+    if (p.zero().reshard() == Zero::BY_BENEFIT) least.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
+    WEFT_ASSIGN_OR_RETURN(const Program program, Compile(inputs.model, r, least, inputs.cluster, options));
     return host ? PlannedNodeBytes(program, inputs.cluster) : PlannedDeviceBytes(program);
   };
   const std::vector<WayOut> ways =
@@ -81,6 +85,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   } else {
     WEFT_ASSIGN_OR_RETURN(frozen, Freeze(inputs, cost));
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
+    WEFT_RETURN_IF_ERROR(ResolveReshard(inputs, cost, options.evaluation, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation, &layers_per_stage));
   }
   WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
@@ -137,6 +142,7 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, nullptr));
     WEFT_RETURN_IF_ERROR(Freeze(inputs, cost).status());
     WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));
+    WEFT_RETURN_IF_ERROR(ResolveReshard(inputs, cost, false, nullptr));
     WEFT_ASSIGN_OR_RETURN(RankLevel training, LowerTraining(context, inputs, cost));
     training.module->print(stream);
     return stream.str();

@@ -33,6 +33,9 @@ inline ir::GroupAllGatherOp GatherOfWeights(mlir::Operation* op) {
   return gather;
 }
 
+// Whether a gather is over data replicas, as ZeRO 3 has them.
+inline bool IsOverReplicas(ir::GroupAllGatherOp gather) { return gather.getOver().contains("data"); }
+
 }  // namespace weft
 
 #endif  // WEFT_COMPILER_OVERLAP_UTIL_H_

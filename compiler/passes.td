@@ -80,7 +80,8 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
     What weft-shard leaves of every parameter is cut into ranges over `members` data replicas: what the optimizer keeps
     of it (stage 1), its gradient too (2), itself too (3). weft.tensor says so. With stage 3 the parameters of a layer are
     gathered in one collective where the first of them is needed; with stage 2 weft.cut_gradients stands there, whose
-    derivative is the reduce-scatter that stage 3 has. Stage 1 changes nothing of the graph: the end of the step does it
+    derivative is the reduce-scatter that stage 3 has. A tensor that only `kept-layers` read stays with stage 3 as it is
+    with stage 2. Stage 1 changes nothing of the graph: the end of the step does it
     all (weft-synchronize-gradients). Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 
     Precondition: the ops of the graph have `layer` attributes. With members = 1 nothing changes.
@@ -101,6 +102,7 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
     Option<"block", "block", "int64_t", /*default=*/"0", "members, if these are not all replicas; else 0">,
     Option<"replicas", "replicas", "int64_t", /*default=*/"0", "all of them, 0 = not known; for messages">,
     Option<"collective", "collective", "std::string", /*default=*/"\"ring\"", "algorithm of the collectives">,
+    ListOption<"keptLayers", "kept-layers", "int32_t", "with stage 3: layers whose parameters are not cut">,
   ];
 }
 
@@ -205,7 +207,8 @@ def CacheGathered : Pass<"weft-cache-gathered", "::mlir::ModuleOp"> {
     backward repeats becomes a saved value instead, for each microbatch that is under way (`in-flight`, by stage). Which:
     those that together save most time within `bytes` on the rank (compiler/knapsack.h). The time of a gather is its
     attribute `cost` (picoseconds, removed here); without, its bytes. Of a stage with several holders, what all of them
-    choose.
+    choose. With `replicas` only what comes from other data replicas counts (ZeRO 3), as it comes: a part of what z
+    gathers.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-D.
 
@@ -226,6 +229,7 @@ def CacheGathered : Pass<"weft-cache-gathered", "::mlir::ModuleOp"> {
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
     Option<"bytes", "bytes", "int64_t", /*default=*/"0", "most bytes to keep on a rank">,
+    Option<"replicas", "replicas", "bool", /*default=*/"false", "only gathers over the axis data">,
     ListOption<"inFlight", "in-flight", "int32_t", "by stage, microbatches between forward and backward; empty = 1">,
     ListOption<"placement", "placement", "int32_t",
                "pipe rank of each stage, one lane after the other; empty = rank i holds stage i">,
@@ -238,6 +242,10 @@ def PrefetchAllGather : Pass<"weft-prefetch-all-gather", "::mlir::ModuleOp"> {
     Gathers of weights are put in the order in which they are first read, each in front of the reader of the one before
     it, so that at most two gathered weights are there at a time; the first stands at the head of the segment. They are
     no longer blocking, but where nothing is computed in between.
+
+    With `ahead` = n of at least 0 those over the axis data (ZeRO 3) go by themselves: each stands in front of the
+    first reader of the n-th of them before it, those without one at the head of the segment; with 0 each stays where it
+    is needed, and blocks.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-C.
 
@@ -255,6 +263,9 @@ def PrefetchAllGather : Pass<"weft-prefetch-all-gather", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];
+  let options = [
+    Option<"ahead", "ahead", "int32_t", /*default=*/"-1", "gathers over the axis data ahead; -1 = as all others">,
+  ];
 }
 
 def OverlapAllReduce : Pass<"weft-overlap-all-reduce", "::mlir::ModuleOp"> {

@@ -65,18 +65,24 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
                                                    " with it, or use a schedule that flushes"));
   }
   // What asks for collectives in the middle of stages.
-  if (schedule.message_driven && (axes || zero > 1)) {
+  if (schedule.message_driven && !plan.schedule().freeze() && (axes || zero > 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule '", name,
                      "' is message-driven: its ranks choose while they run, but the members of a "
                      "collective must agree; ",
-                     cause, " with it, or use a static schedule"));
+                     cause, " with it, or set plan.schedule.freeze, or use a static schedule"));
   }
-  if (plan.post_validation() && (zero == 1 || zero == 2)) {
+  const bool some = plan.zero().reshard() == Zero::LAYERS || plan.zero().reshard() == Zero::BY_BENEFIT;
+  const bool gathers = zero == 1 || zero == 2 || (zero == 3 && some);
+  if (plan.post_validation() && gathers) {
+    const bool by_layer = plan.zero().stage() == 3;
     return absl::InvalidArgumentError(absl::StrCat(
         "plan.post_validation = true takes back updates of weights that each rank reads as it keeps them, but "
-        "plan.zero.stage = ",
-        zero, " gathers them anew behind the optimizer step; set stage to 0 or 3, or post_validation to false"));
+        "plan.zero.",
+        by_layer ? absl::StrCat("reshard = ", Zero::Reshard_Name(plan.zero().reshard()))
+                 : absl::StrCat("stage = ", zero),
+        " gathers them anew behind the optimizer step; set ",
+        by_layer ? "reshard to AFTER_FORWARD or AFTER_BACKWARD" : "stage to 0 or 3", ", or post_validation to false"));
   }
   return absl::OkStatus();
 }
@@ -104,6 +110,18 @@ absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& reco
     return absl::InvalidArgumentError(absl::StrCat("plan.recompute.layers[", i, "] = ", recompute.layers(i),
                                                    " must be 0 to ", last, ", the layers of model '", model.name(),
                                                    "'; nearest: ", recompute.layers(i) < 0 ? 0 : last));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero) {
+  if (model.ops().empty()) return absl::OkStatus();
+  const int64_t last = model.ops(model.ops_size() - 1).layer();
+  for (int i = 0; i < zero.kept_layers_size(); ++i) {
+    if (zero.kept_layers(i) >= 0 && zero.kept_layers(i) <= last) continue;
+    return absl::InvalidArgumentError(absl::StrCat("plan.zero.kept_layers[", i, "] = ", zero.kept_layers(i),
+                                                   " must be 0 to ", last, ", the layers of model '", model.name(),
+                                                   "'; nearest: ", zero.kept_layers(i) < 0 ? 0 : last));
   }
   return absl::OkStatus();
 }

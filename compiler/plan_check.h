@@ -28,6 +28,8 @@ absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages)
 // Layers that the model does not have.
 absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& recompute);
 
+absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
+
 // `status` of a program's proof; where the common order of its transfers can be why it blocks, with the fields of the
 // plan that say so and what to set instead in front of the cycle.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status);

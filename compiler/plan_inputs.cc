@@ -162,6 +162,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckRecomputeLayers(inputs.model, inputs.plan.recompute()));
+  WEFT_RETURN_IF_ERROR(CheckKeptLayers(inputs.model, inputs.plan.zero()));
   if (inputs.plan.schedule().name().empty()) inputs.plan.mutable_schedule()->set_name("definition");
   WEFT_RETURN_IF_ERROR(ResolveOffload(inputs));
   ResolveDropout(inputs.model, inputs.recipe, notes);

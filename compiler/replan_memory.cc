@@ -143,7 +143,7 @@ class Planner {
       buffers.push_back(b);
       items.push_back(item);
     }
-    WEFT_ASSIGN_OR_RETURN(const Arena arena, PlanArena(items));
+    WEFT_ASSIGN_OR_RETURN(const Arena arena, PlanArenaOfRank(items, base));
     for (size_t i = 0; i < buffers.size(); ++i) t_.mutable_buffers(buffers[i])->set_offset(base + arena.offsets[i]);
     if (place == HOST) {
       t_.set_host_arena_bytes(base + arena.height);

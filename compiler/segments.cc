@@ -1,6 +1,7 @@
 #include "compiler/segments.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -150,9 +151,18 @@ absl::Status OverlapCollectives(mlir::ModuleOp module, const SegmentOptions& opt
     cache.placement = placement;
     WEFT_RETURN_IF_ERROR(RunPass(module, createCacheGathered(cache)));
   }
+  if (options.zero.keep_for_backward) {
+    CacheGatheredOptions keep;
+    keep.bytes = std::numeric_limits<int64_t>::max();
+    keep.replicas = true;
+    keep.placement = placement;
+    WEFT_RETURN_IF_ERROR(RunPass(module, createCacheGathered(keep)));
+  }
   auto asked = [](bool given, bool value) { return !given || value; };
   if (asked(overlap.has_all_gather(), overlap.all_gather())) {
-    WEFT_RETURN_IF_ERROR(RunPass(module, createPrefetchAllGather()));
+    PrefetchAllGatherOptions prefetch;
+    prefetch.ahead = options.zero.prefetch;
+    WEFT_RETURN_IF_ERROR(RunPass(module, createPrefetchAllGather(prefetch)));
   }
   if (asked(overlap.has_all_reduce(), overlap.all_reduce())) {
     WEFT_RETURN_IF_ERROR(RunPass(module, createOverlapAllReduce()));

@@ -32,6 +32,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     }
     if (stage == 0 || members == 1) return;
     cut_.clear();
+    FindKept();
     for (ir::TensorOp tensor : module.getOps<ir::TensorOp>()) {
       if (mlir::failed(Cut(tensor))) return signalPassFailure();
     }
@@ -80,7 +81,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     if (block > 0) tensor.setDataBlock(block.getValue());
     tensor.setStateRangesAttr(CutFurther(tensor.getStateRanges()));
     if (stage >= 2) tensor.setGradRangesAttr(CutFurther(tensor.getGradRanges()));
-    if (stage == 3) {
+    if (stage == 3 && !kept_.contains(tensor.getIndex())) {
       if (!tensor.getPadded()) {
         tensor.setPadded(mlir::cast<mlir::RankedTensorType>(tensor.getType()).getShape());
       }
@@ -89,8 +90,22 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
       return mlir::success();
     }
     tensor.setStateTypeAttr(type);
-    if (stage == 2) tensor.setGradTypeAttr(type);
+    if (stage >= 2) tensor.setGradTypeAttr(type);
     return mlir::success();
+  }
+
+  // Tensors that all layers which read them keep.
+  void FindKept() {
+    kept_.clear();
+    llvm::DenseSet<int64_t> given_up;
+    for (ir::GraphOp graph : getOperation().getOps<ir::GraphOp>()) {
+      for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {
+        auto layer = parameter->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
+        const bool keeps = layer && llvm::is_contained(*keptLayers, static_cast<int32_t>(layer.getInt()));
+        (keeps ? kept_ : given_up).insert(parameter.getTensor());
+      }
+    }
+    for (int64_t tensor : given_up) kept_.erase(tensor);
   }
 
   // One message for all parameters of a layer, where the first of them is needed; backward one for their gradients.
@@ -108,19 +123,26 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
       }
       mlir::OpBuilder builder(&getContext());
       builder.setInsertionPointAfter(parameters.back());
-      llvm::SmallVector<mlir::Value> inputs;
-      llvm::SmallVector<mlir::Type> types;
-      for (ir::ParameterOp parameter : parameters) {
-        inputs.push_back(parameter.getResult());
-        types.push_back(parameter.getType());
+      for (const bool whole : {false, true}) {
+        llvm::SmallVector<mlir::Value> inputs;
+        llvm::SmallVector<mlir::Type> types;
+        for (ir::ParameterOp parameter : parameters) {
+          if (IsWhole(parameter) != whole) continue;
+          inputs.push_back(parameter.getResult());
+          types.push_back(parameter.getType());
+        }
+        if (inputs.empty()) continue;
+        mlir::Operation* made = whole ? Scatter(builder, inputs, types) : Gather(builder, inputs, types);
+        made->setAttr(ir::kLayerAttr, parameters.front()->getAttr(ir::kLayerAttr));
+        made->setAttr(ir::kNameAttr, builder.getStringAttr("layer" + llvm::Twine(layer) + ".zero"));
+        for (auto [input, result] : llvm::zip(inputs, made->getResults())) input.replaceAllUsesExcept(result, made);
       }
-      mlir::Operation* made = stage == 3 ? Gather(builder, inputs, types) : Scatter(builder, inputs, types);
-      made->setAttr(ir::kLayerAttr, parameters.front()->getAttr(ir::kLayerAttr));
-      made->setAttr(ir::kNameAttr, builder.getStringAttr("layer" + llvm::Twine(layer) + ".zero"));
-      for (auto [input, whole] : llvm::zip(inputs, made->getResults())) input.replaceAllUsesExcept(whole, made);
     }
     return mlir::success();
   }
+
+  // Whether compute reads it as the rank has it.
+  bool IsWhole(ir::ParameterOp parameter) const { return stage != 3 || kept_.contains(parameter.getTensor()); }
 
   mlir::Operation* Gather(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> inputs,
                           llvm::ArrayRef<mlir::Type> types) {
@@ -149,6 +171,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
 
   // Indices of tensors.
   llvm::DenseSet<int64_t> cut_;
+  llvm::DenseSet<int64_t> kept_;
 };
 
 }  // namespace

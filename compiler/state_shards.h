@@ -3,6 +3,7 @@
 #define WEFT_COMPILER_STATE_SHARDS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/plan.pb.h"
 
@@ -20,9 +21,16 @@ struct StateShards {
   int64_t block = 0;
   // All of them; 0 = not known.
   int64_t replicas = 0;
+  // Stage 3: layers whose parameters stay whole.
+  std::vector<int32_t> kept_layers = {};
+  // Stage 3: what a forward has gathered waits for its backward.
+  bool keep_for_backward = false;
+  // Stage 3: gathers ahead of the layer that computes; -1 = as all other gathers.
+  int32_t prefetch = -1;
 };
 
-// `plan` must have passed validation.
+// `plan` must have passed validation. BY_BENEFIT is AFTER_FORWARD until it is resolved (choose_reshard.h), NEVER is
+// stage 2: parameters are whole wherever something is computed.
 StateShards StateShardsOf(const Plan& plan);
 
 }  // namespace weft

@@ -25,6 +25,7 @@ ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::stri
   options.block = zero.block;
   options.replicas = zero.replicas;
   options.collective = algorithm;
+  options.keptLayers = zero.kept_layers;
   return options;
 }
 

@@ -69,6 +69,13 @@ Change ZeroStage(int32_t stage) {
   };
 }
 
+// Parameters that are gathered and kept are kept as far as there is room.
+std::optional<Variant> KeepWhatFits(Variant variant) {
+  const Zero::Reshard now = variant.plan.zero().reshard();
+  if (now != Zero::NEVER && now != Zero::AFTER_BACKWARD) return std::nullopt;
+  return With(std::move(variant), "zero.reshard=BY_BENEFIT");
+}
+
 // Master weights and moments in host memory.
 Change OffloadStates(const Cluster& cluster) {
   return [&cluster](Variant variant) -> std::optional<Variant> {
@@ -154,6 +161,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
     // In front: nothing else is as sure to help.
     changes.insert(changes.begin(), {{kKeep, KeepActivations}, {kKeep, KeepStates}, {kKeep, KeepAll}});
   } else {
+    changes.insert(changes.begin(), {kAny, KeepWhatFits});
     for (int64_t part : {4, 16}) changes.push_back({kBuckets, SmallerBuckets(parameters, part)});
   }
   const auto any = [&](Change change) { changes.push_back({kAny, std::move(change)}); };

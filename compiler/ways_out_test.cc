@@ -73,6 +73,21 @@ TEST(FindWaysOut, GivesWhatFits) {
             "(1000 B)");
 }
 
+TEST(FindWaysOut, GivesUpWhatZeroKeeps) {
+  Plan plan = PlanOf(1, 2, "1f1b");
+  plan.mutable_zero()->set_stage(3);
+  plan.mutable_zero()->set_reshard(Zero::NEVER);
+  const auto bytes = [](const Recipe&, const Plan& tried) -> absl::StatusOr<int64_t> {
+    return tried.zero().reshard() == Zero::BY_BENEFIT ? 400 : 900;
+  };
+  auto ways = FindWaysOut(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
+  ASSERT_EQ(ways.size(), 1u);
+  EXPECT_EQ(ways[0].change, "--set zero.reshard=BY_BENEFIT");
+  // Named layers would stay with it.
+  plan.mutable_zero()->set_reshard(Zero::LAYERS);
+  EXPECT_TRUE(FindWaysOut(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes).empty());
+}
+
 TEST(FindWaysOut, TradesReplicasAndJoinsChanges) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "1f1b");

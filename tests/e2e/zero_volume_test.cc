@@ -120,6 +120,48 @@ TEST(ZeroVolumeTest, EveryMicrobatchSendsWhatItsStageDemands) {
   }
 }
 
+// How often parameters are gathered is a choice of its own: for every microbatch twice, once (as
+// FullyShardedDataParallel without reshard_after_forward), or once in a step, as with stage 2.
+TEST(ZeroVolumeTest, ParametersAreGatheredAsOftenAsTheyAreGivenUp) {
+  for (const int64_t d : {2, 4}) {
+    for (const int m : {1, 3}) {
+      const int batch = static_cast<int>(d) * m;
+      const auto three = [&](const std::string& fields) {
+        return Compiled(absl::StrCat("data", d), "zero { stage: 3 " + fields + " }", batch);
+      };
+      const Program forward = three("");
+      const int64_t part = Psi(forward) / d * (d - 1);
+      const int64_t tables = (Elements(forward.tensors(0)) + Elements(forward.tensors(1))) / d * (d - 1);
+      for (const char* prefetch : {"", "prefetch: 0", "prefetch: 1", "prefetch: 2", "prefetch: 100"}) {
+        const Program program = three(prefetch);
+        EXPECT_EQ(Sent(program, program.templates(0))["gather"], m * (2 * part - tables)) << prefetch;
+        EXPECT_EQ(Sent(program, program.templates(0))["scatter"], m * part) << prefetch;
+      }
+      const Program backward = three("reshard: AFTER_BACKWARD");
+      EXPECT_EQ(Sent(backward, backward.templates(0))["gather"], m * part);
+      EXPECT_EQ(Sent(backward, backward.templates(0))["scatter"], m * part);
+      const Program never = three("reshard: NEVER");
+      EXPECT_EQ(Sent(never, never.templates(0))["gather"], part);
+      EXPECT_EQ(Sent(never, never.templates(0))["scatter"], m * part);
+      const Program layers = three("reshard: LAYERS kept_layers: [0, 2]");
+      int64_t kept = 0, kept_tables = 0;
+      for (const Buffer& buffer : layers.templates(0).buffers()) {
+        if (buffer.role() != PARAM) continue;
+        const int64_t elements = Elements(layers.tensors(buffer.tensor()));
+        if (*ElementCount(buffer.shape()) != elements) continue;
+        kept += elements;
+        if (buffer.tensor() < 2) kept_tables += elements;
+      }
+      EXPECT_GT(kept, kept_tables);
+      EXPECT_LT(kept, Psi(layers));
+      EXPECT_EQ(kept_tables / d * (d - 1), tables);
+      const int64_t kept_part = kept / d * (d - 1);
+      EXPECT_EQ(Sent(layers, layers.templates(0))["gather"], kept_part + m * 2 * (part - kept_part));
+      EXPECT_EQ(Sent(layers, layers.templates(0))["scatter"], m * part);
+    }
+  }
+}
+
 // Within groups of G as above; the parts are summed over the D / G ranks that have the same.
 TEST(ZeroVolumeTest, GroupsSumTheirPartsOverTheOtherGroups) {
   const int64_t d = 4, g = 2;

@@ -2,6 +2,7 @@
 // under way, and one where two are.
 // RUN: weft-opt %s --weft-cache-gathered="bytes=128" | FileCheck %s
 // RUN: weft-opt %s --weft-cache-gathered="bytes=128 in-flight=2" | FileCheck %s --check-prefix=TWO
+// RUN: weft-opt %s --weft-cache-gathered="bytes=100000 replicas" | FileCheck %s --check-prefix=REPLICAS
 // RUN: weft-opt %s --weft-cache-gathered | FileCheck %s --check-prefix=NONE
 
 // CHECK-LABEL: weft.segment @stage0.forward
@@ -48,6 +49,12 @@ weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_
   weft.return %a : tensor<4x4xf32>
 }
 
+// Of replicas alone what they send is kept, and gathered over z again.
+// REPLICAS-LABEL: weft.segment @stage0.forward
+// REPLICAS-SAME: -> (<output>)
+// REPLICAS-LABEL: weft.segment @stage1.backward
+// REPLICAS-SAME: (%{{.*}}: tensor<4x4xf32> as <output_grad>, %[[Z:.*]]: tensor<8xf32> as <saved>)
+// REPLICAS-NEXT: weft.group_all_gather(%[[Z]]) over {z = array<i64>}
 // Over two axes: the whole weight is kept, and neither part of it is gathered again.
 // TWO-LABEL: weft.segment @stage1.forward
 // CHECK-LABEL: weft.segment @stage1.forward

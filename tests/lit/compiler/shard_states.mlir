@@ -3,6 +3,7 @@
 // RUN: weft-opt %s --weft-shard-states="stage=1 members=2" | FileCheck %s --check-prefix=ONE
 // RUN: weft-opt %s --weft-shard-states="stage=2 members=2" | FileCheck %s --check-prefix=TWO
 // RUN: weft-opt %s --weft-shard-states="stage=3 members=2 block=2" | FileCheck %s --check-prefix=THREE
+// RUN: weft-opt %s --weft-shard-states="stage=3 members=2 kept-layers=1,2" | FileCheck %s --check-prefix=KEPT
 // RUN: weft-opt %s --weft-shard-states="stage=3" | FileCheck %s --check-prefix=WHOLE
 
 // ONE: weft.tensor @wte index 0 shape [15, 4] : tensor<16x4xbf16> {state_ranges = ["data"], state_type = tensor<32xbf16>, uses = 2 : i32}
@@ -32,6 +33,15 @@
 // THREE-NEXT: %[[BOTH:.*]]:2 = weft.group_all_gather(%[[GAMMA]], %[[W]]) over {data = {block = 2 : i64}} members 2 gather_weights "ring" {blocking, layer = 1 : i32, name = "layer1.zero"} : (tensor<2xbf16>, tensor<4xbf16>) -> (tensor<4xbf16>, tensor<8xbf16>)
 // THREE: weft.rms_norm %{{.*}}, %[[BOTH]]#0
 // THREE: weft.group_all_gather(%[[BOTH]]#1) over {z = array<i64>} members 2
+
+// Layer 1 keeps its parameters, as with stage 2. Layer 2 would keep the table that it shares with layer 0, which does not.
+// KEPT: weft.tensor @wte {{.*}} : tensor<32xbf16> {grad_ranges = ["data"], padded = array<i64: 16, 4>, ranges = ["data"]
+// KEPT: weft.tensor @w {{.*}} : tensor<8xbf16> {grad_ranges = ["z", "data"], grad_type = tensor<4xbf16>, {{.*}}state_type = tensor<4xbf16>}
+// KEPT: weft.graph
+// KEPT: weft.group_all_gather({{.*}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 0 : i32
+// KEPT: %[[BOTH:.*]]:2 = weft.cut_gradients({{.*}}) over {data = array<i64>} members 2 "ring" {layer = 1 : i32, name = "layer1.zero"} : (tensor<4xbf16>, tensor<8xbf16>)
+// KEPT: weft.rms_norm %{{.*}}, %[[BOTH]]#0
+// KEPT: weft.group_all_gather({{.*}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 2 : i32
 
 // WHOLE-NOT: members 1
 // WHOLE-NOT: "data"
