@@ -16,6 +16,8 @@ struct FrozenSchedule {
   // Ranks at the same place of the pipeline computed in another order in another data replica, so that their part of
   // that step is not what `schedule` says.
   bool replicas_differ = false;
+  // The step was of a plan without the collectives that its stages have.
+  bool without_collectives = false;
 };
 
 // Each rank's slots in the order in which the ranks of the first data replica start them when one step of `program` is

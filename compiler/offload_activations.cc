@@ -40,24 +40,43 @@ struct SavedValue {
   int64_t elements = 0;
 };
 
-// Where the values of `saved` go, by their old offset.
+// Where the values of `saved` go.
 struct Split {
-  // New offset of what goes.
-  std::map<int64_t, int64_t> gone;
+  struct Range {
+    int64_t end = 0;
+    // New offset of its first byte.
+    int64_t to = 0;
+  };
+  // What goes, by its old offset.
+  std::map<int64_t, Range> gone;
   int64_t gone_bytes = 0;
   // What goes, in order: neighbours of one dtype are one tensor.
   std::vector<Value> copies;
+
+  // The range that a value at `offset` is of, perhaps one of the microbatches that were saved together; null if it
+  // stays.
+  const Range* Find(int64_t offset, int64_t* begin) const {
+    auto next = gone.upper_bound(offset);
+    if (next == gone.begin() || offset >= std::prev(next)->second.end) return nullptr;
+    *begin = std::prev(next)->first;
+    return &std::prev(next)->second;
+  }
+  bool Goes(int64_t offset) const {
+    int64_t begin = 0;
+    return Find(offset, &begin) != nullptr;
+  }
 };
 
 bool IsMicrobatch(ActionKind kind) {
-  return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;
+  return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT ||
+         kind == FORWARD_BACKWARD;
 }
 
 Split SplitOf(const std::vector<SavedValue>& saved) {
   Split split;
   for (const SavedValue& value : saved) {
     const int64_t bytes = value.elements * DTypeBytes(value.dtype);
-    split.gone[value.offset] = split.gone_bytes;
+    split.gone[value.offset] = {value.offset + bytes, split.gone_bytes};
     Value* last = split.copies.empty() ? nullptr : &split.copies.back();
     if (last != nullptr && last->dtype() == value.dtype &&
         last->offset() + last->shape(0) * DTypeBytes(last->dtype()) == split.gone_bytes) {
@@ -96,23 +115,29 @@ class LayerNames {
 
 bool IsFloating(DType dtype) { return dtype == FP32 || dtype == BF16 || dtype == FP16 || dtype == FP64; }
 
-// What goes of the operand `saved` of a forward: what its first `layers` layers make.
-std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNames& names, int layers) {
+// What goes of the operand `saved` of a forward: what its first `layers` layers make. Where it is half of a pair, the
+// backward has layers too; then those count that save something.
+std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNames& names, int layers, bool pair) {
   std::set<int> all;
   std::map<int, int> maker;  // Of a value: its layer.
   for (const Step& step : forward.steps()) {
     const int layer = names.Of(step.name());
-    if (layer >= 0) all.insert(layer);
-    for (int v : step.outputs()) maker[v] = layer;
+    bool counts = layer >= 0 && !pair;
+    for (int v : step.outputs()) {
+      maker[v] = layer;
+      counts = counts || (layer >= 0 && forward.values(v).operand() == saved);
+    }
+    if (counts) all.insert(layer);
   }
   std::map<int64_t, SavedValue> leaving;
   for (const auto& [v, layer] : maker) {
     const Value& value = forward.values(v);
     const auto found = all.find(layer);
     if (value.operand() != saved || found == all.end() || std::distance(all.begin(), found) >= layers) continue;
-    if (IsFloating(value.dtype())) {
-      leaving[value.offset()] = {value.offset(), value.dtype(), ElementCount(value.shape()).value_or(0)};
-    }
+    if (!IsFloating(value.dtype())) continue;
+    SavedValue& known = leaving[value.offset()];
+    const int64_t elements = ElementCount(value.shape()).value_or(0);
+    if (elements > known.elements) known = {value.offset(), value.dtype(), elements};
   }
   std::vector<SavedValue> list;
   for (const auto& [offset, value] : leaving) list.push_back(value);
@@ -122,7 +147,7 @@ std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNa
 class Rewriter {
  public:
   Rewriter(const ModelGraph& model, int layers, Program* program)
-      : names_(model), layers_(layers), program_(*program), splits_(program->stages()) {}
+      : names_(model), layers_(layers), program_(*program) {}
 
   absl::Status Run() {
     WEFT_RETURN_IF_ERROR(Check());
@@ -137,7 +162,7 @@ class Rewriter {
   // Behind Run; empty if something goes to host memory.
   std::string WhyNothingLeft() const {
     if (!copies_.empty()) return "";
-    if (std::all_of(splits_.begin(), splits_.end(), [](const Split& split) { return split.gone.empty(); })) {
+    if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
       return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
     }
     return absl::StrCat("with schedule '", program_.schedule(),
@@ -149,87 +174,78 @@ class Rewriter {
   // What a segment's operand `saved` has become: indices of its operands now, -1 = it reads none of that.
   struct Operands {
     int kept = -1, gone = -1;
-    int before = -1;
   };
+  // A stage, and how many microbatches a forward of it runs at once.
+  using ForwardKind = std::pair<int, int>;
+  static ForwardKind KindOf(const Action& forward) { return {forward.stage(), std::max(1, forward.width())}; }
 
   absl::Status Check() const {
     if (program_.steps_per_repetition() > 0 || program_.compute_order() != STATIC_ORDER) {
       return Refuse("schedule '", program_.schedule(),
                     "' has no fixed order of forwards and backwards; use one that flushes and is not message-driven");
     }
-    for (const Template& t : program_.templates()) {
-      for (const Action& action : t.body()) {
-        if (action.kind() != FORWARD_BACKWARD && action.width() <= 1) continue;
-        return Refuse("schedule '", program_.schedule(), "' has ",
-                      action.kind() == FORWARD_BACKWARD ? "forwards and backwards that run as one"
-                                                        : "forwards of several microbatches",
-                      "; use another one");
-      }
-    }
     return absl::OkStatus();
   }
 
+  // Forwards that run with a backward are looked at where there are no others.
   void FindSplits() {
-    std::vector<bool> known(splits_.size(), false);
-    for (const Template& t : program_.templates()) {
-      for (const Action& action : t.body()) {
-        const int operand = SavedOperand(t, action);
-        if (action.kind() != FORWARD || operand < 0 || known[action.stage()]) continue;
-        known[action.stage()] = true;
-        splits_[action.stage()] = SplitOf(Leaving(program_.segments(action.segment()), operand, names_, layers_));
+    for (const ActionKind kind : {FORWARD, FORWARD_BACKWARD}) {
+      for (const Template& t : program_.templates()) {
+        for (const Action& action : t.body()) {
+          if (action.kind() != kind || splits_.contains(KindOf(action))) continue;
+          const Segment& segment = program_.segments(action.segment());
+          for (const int operand : SavedOperands(t, action)) {
+            if (segment.operands(operand).access() == READ) continue;
+            splits_[KindOf(action)] = SplitOf(Leaving(segment, operand, names_, layers_, kind == FORWARD_BACKWARD));
+          }
+        }
       }
     }
   }
 
-  // The operand that holds what the stage saved, -1 if there is none.
-  static int SavedOperand(const Template& t, const Action& action) {
-    if (!IsMicrobatch(action.kind())) return -1;
-    for (int o = 0; o < action.operands_size(); ++o) {
-      if (t.buffers(action.operands(o)).class_() == SAVED_ACTIVATION) return o;
+  // The operands that hold what a stage saved: of a forward, of a backward, or of one each.
+  static std::vector<int> SavedOperands(const Template& t, const Action& action) {
+    std::vector<int> operands;
+    for (int o = 0; IsMicrobatch(action.kind()) && o < action.operands_size(); ++o) {
+      if (t.buffers(action.operands(o)).class_() == SAVED_ACTIVATION) operands.push_back(o);
     }
-    return -1;
+    return operands;
   }
 
-  // Moves the segment's values of `saved` to two operands, once; the second is the last.
-  const Operands& SplitSegment(int index, int operand, const Split& split) {
+  // By operand that the segment had: where what goes of it has gone. Operands of which nothing stays become what goes,
+  // all others stay where they are, and what goes of them comes behind all.
+  const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const Split*>& splits) {
     const auto [it, fresh] = segments_.try_emplace(index);
-    Operands& now = it->second;
-    if (!fresh) return now;
-    now.before = operand;
+    if (!fresh) return it->second;
     Segment& segment = *program_.mutable_segments(index);
-    const Segment old = segment;
-    bool keeps = false, goes = false;
-    int64_t kept_bytes = 0;
-    // New offsets of what stays are those of all stages' segments: by order of offset.
-    for (Value& value : *segment.mutable_values()) {
-      if (value.operand() != operand) continue;
-      (split.gone.contains(value.offset()) ? goes : keeps) = true;
-    }
-    kept_bytes = KeptOffset(split, old.operands(operand).bytes());
-    segment.clear_operands();
-    for (int o = 0; o < old.operands_size(); ++o) {
-      if (o == operand && !keeps) continue;
-      if (o == operand) now.kept = segment.operands_size();
-      *segment.add_operands() = old.operands(o);
-    }
-    if (keeps) segment.mutable_operands(now.kept)->set_bytes(kept_bytes);
-    if (goes) {
-      now.gone = segment.operands_size();
-      Operand& added = *segment.add_operands();
-      added.set_name("saved_offloaded");
-      added.set_bytes(split.gone_bytes);
-      added.set_access(old.operands(operand).access());
-    }
-    for (Value& value : *segment.mutable_values()) {
-      if (value.operand() == operand) {
-        const auto gone = split.gone.find(value.offset());
-        value.set_operand(gone == split.gone.end() ? now.kept : now.gone);
-        value.set_offset(gone == split.gone.end() ? KeptOffset(split, value.offset()) : gone->second);
-      } else if (value.operand() > operand && !keeps) {
-        value.set_operand(value.operand() - 1);
+    for (const auto& [operand, split] : splits) {
+      Operands& now = it->second[operand];
+      bool keeps = false, goes = false;
+      for (const Value& value : segment.values()) {
+        if (value.operand() == operand) (split->Goes(value.offset()) ? goes : keeps) = true;
+      }
+      // An operand that nothing reads stays bound.
+      keeps = keeps || !goes;
+      Operand& whole = *segment.mutable_operands(operand);
+      const int64_t kept_bytes = KeptOffset(*split, whole.bytes());
+      now.kept = keeps ? operand : -1;
+      if (goes) {
+        now.gone = keeps ? segment.operands_size() : operand;
+        Operand& added = keeps ? *segment.add_operands() : whole;
+        added.set_name(absl::StrCat("saved_offloaded", operand == splits.begin()->first ? "" : " of the backward"));
+        added.set_bytes(split->gone_bytes);
+        added.set_access(segment.operands(operand).access());
+      }
+      if (keeps) segment.mutable_operands(operand)->set_bytes(kept_bytes);
+      for (Value& value : *segment.mutable_values()) {
+        if (value.operand() != operand) continue;
+        int64_t begin = 0;
+        const Split::Range* gone = split->Find(value.offset(), &begin);
+        value.set_operand(gone == nullptr ? now.kept : now.gone);
+        value.set_offset(gone == nullptr ? KeptOffset(*split, value.offset()) : gone->to + value.offset() - begin);
       }
     }
-    return now;
+    return it->second;
   }
 
   // Where what stays lies: it moves down by what has gone before it.
@@ -237,7 +253,7 @@ class Rewriter {
     int64_t moved = 0;
     for (auto it = split.gone.begin(); it != split.gone.end() && it->first < offset; ++it) {
       const auto next = std::next(it);
-      moved += (next == split.gone.end() ? split.gone_bytes : next->second) - it->second;
+      moved += (next == split.gone.end() ? split.gone_bytes : next->second.to) - it->second.to;
     }
     return offset - moved;
   }
@@ -253,12 +269,10 @@ class Rewriter {
       if (message) continue;
       place_[a] = static_cast<int>(computes.size());
       computes.push_back(a);
-      const int operand = SavedOperand(*t, t->body(a));
-      if (operand < 0) continue;
-      const int stage = t->body(a).stage();
-      if (splits_[stage].gone.empty()) continue;
-      users[t->body(a).operands(operand)].push_back(a);
+      for (const int operand : SavedOperands(*t, t->body(a))) users[t->body(a).operands(operand)].push_back(a);
     }
+    std::erase_if(users, [&](const auto& user) { return SplitOfForward(t->body(user.second[0])).gone.empty(); });
+    SplitActions(users, t);
     next_ = t->body_size() == 0 ? 0 : t->body(t->body_size() - 1).id() + 1;
     behind_.clear();
     forwards_.clear();
@@ -289,10 +303,30 @@ class Rewriter {
     return t->buffers_size() - 1;
   }
 
+  const Split& SplitOfForward(const Action& forward) { return splits_[KindOf(forward)]; }
+
+  // Segments of all who use what goes, and what their operands are now.
+  void SplitActions(const std::map<int, std::vector<int>>& users, const Template* t) {
+    std::map<int, std::map<int, const Split*>> by_action;
+    for (const auto& [buffer, actions] : users) {
+      const Split& split = SplitOfForward(t->body(actions[0]));
+      for (const int a : actions) {
+        for (int o = 0; o < t->body(a).operands_size(); ++o) {
+          if (t->body(a).operands(o) == buffer) by_action[a][o] = &split;
+        }
+      }
+    }
+    operands_.clear();
+    for (const auto& [a, splits] : by_action) {
+      const std::map<int, Operands>& now = SplitSegment(t->body(a).segment(), splits);
+      for (const auto& [o, operands] : now) operands_[{a, t->body(a).operands(o)}] = operands;
+    }
+  }
+
   absl::Status SplitBuffer(int buffer, const std::vector<int>& actions, const std::vector<int>& computes, Template* t) {
     const Action forward = t->body(actions[0]);
-    const Split& split = splits_[forward.stage()];
-    if (forward.kind() != FORWARD || actions.size() < 2) {
+    const Split& split = SplitOfForward(forward);
+    if ((forward.kind() != FORWARD && forward.kind() != FORWARD_BACKWARD) || actions.size() < 2) {
       return Refuse("template '", t->name(), "': buffer '", t->buffers(buffer).name(),
                     "' is not saved by a forward for a backward");
     }
@@ -301,10 +335,7 @@ class Rewriter {
     std::vector<int> readers;
     std::vector<std::pair<int, Operands>> rebind;
     for (int a : actions) {
-      const Action& action = t->body(a);
-      const auto known = segments_.find(action.segment());
-      const int operand = known != segments_.end() ? known->second.before : SavedOperand(*t, action);
-      const Operands& now = SplitSegment(action.segment(), operand, split);
+      const Operands& now = operands_.at({a, buffer});
       if (now.gone >= 0 && a != actions[0]) readers.push_back(a);
       rebind.emplace_back(a, now);
     }
@@ -320,13 +351,11 @@ class Rewriter {
     const bool leaves = !readers.empty() && place_.at(readers[0]) - place > 2;
     if (leaves) in = AddBuffer("saved_fetched", buffer, split.gone_bytes, DEVICE, t);
     for (const auto& [a, now] : rebind) {
+      if (now.gone < 0) continue;
       Action& action = *t->mutable_body(a);
-      const std::vector<int> old(action.operands().begin(), action.operands().end());
-      action.clear_operands();
-      for (int o = 0; o < static_cast<int>(old.size()); ++o) {
-        if (o != now.before || now.kept >= 0) action.add_operands(old[o]);
-      }
-      if (now.gone >= 0) action.add_operands(a == actions[0] ? out : in);
+      // What goes of several operands comes in the order of these.
+      while (action.operands_size() <= now.gone) action.add_operands(-1);
+      action.set_operands(now.gone, a == actions[0] ? out : in);
     }
     Action& last = *t->mutable_body(release);
     t->mutable_buffers(buffer)->set_bytes(keeps ? KeptOffset(split, bytes) : split.gone_bytes);
@@ -369,10 +398,10 @@ class Rewriter {
   Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const Split& split,
                Template* t) {
     const int stage = forward.stage();
-    const auto [segment, fresh] = copies_.try_emplace({kind, stage}, program_.segments_size());
+    const auto [segment, fresh] = copies_.try_emplace({kind, KindOf(forward)}, program_.segments_size());
     if (fresh) {
       BoundSegment bound;
-      bound.segment.set_name(absl::StrCat("stage", stage, ".", verb));
+      bound.segment.set_name(absl::StrCat("stage", stage, ".", verb, forward.width() > 1 ? ".wide" : ""));
       for (const Value& value : split.copies) {
         Step step;
         step.set_name(value.name());
@@ -403,11 +432,13 @@ class Rewriter {
   const LayerNames names_;
   const int layers_;
   Program& program_;
-  // By stage.
-  std::vector<Split> splits_;
-  std::map<int, Operands> segments_;
-  // Segments of copies, by kind and stage.
-  std::map<std::pair<ActionKind, int>, int> copies_;
+  std::map<ForwardKind, Split> splits_;
+  // By segment, then by operand that it had.
+  std::map<int, std::map<int, Operands>> segments_;
+  // Of the template that is rewritten: by action and buffer that it had.
+  std::map<std::pair<int, int>, Operands> operands_;
+  // Segments of copies, by kind and forward.
+  std::map<std::pair<ActionKind, ForwardKind>, int> copies_;
   // Of the template that is rewritten: position of a compute action among these, by index.
   std::map<int, int> place_;
   // Positions of the forwards that save something, and of the first readers.

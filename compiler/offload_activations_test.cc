@@ -159,6 +159,37 @@ TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
   EXPECT_GT(fetches, 4);
 }
 
+// Forwards that run with a backward, and forwards of two microbatches: what goes comes back, all of it, once.
+TEST(OffloadActivations, PairsAndWideForwards) {
+  struct Case {
+    const char* schedule;
+    int pipe;
+    const char* fields;
+    ActionKind kind;
+    int width;
+  };
+  for (const Case& c : {Case{"dualpipev", 2, "", FORWARD_BACKWARD, 1}, Case{"dualpipe", 2, "", FORWARD_BACKWARD, 1},
+                        Case{"chimera", 2, "scaling: FORWARD_DOUBLING", FORWARD, 2}}) {
+    const auto program =
+        CompileCase(absl::StrCat(c.schedule, "' ", c.fields, " definition: '"), c.pipe, "activation_layers: 2");
+    ASSERT_TRUE(program.ok()) << c.schedule << ": " << program.status();
+    int64_t gone = 0, as_asked = 0;
+    for (int t = 0; t < program->templates_size(); ++t) {
+      EXPECT_EQ(Copied(*program, t, OFFLOAD), Copied(*program, t, FETCH)) << c.schedule;
+      gone += Copied(*program, t, OFFLOAD);
+      for (const Action& action : program->templates(t).body()) {
+        as_asked += action.kind() == c.kind && std::max(1, action.width()) == c.width;
+      }
+    }
+    EXPECT_GT(gone, 0) << c.schedule;
+    EXPECT_GT(as_asked, 0) << c.schedule;
+    const Cluster cluster = TestCluster("host { bytes_per_second: 1e12 }");
+    const auto simulation = Simulate(*program, cluster, {});
+    ASSERT_TRUE(simulation.ok()) << c.schedule << ": " << simulation.status();
+    EXPECT_GT(simulation->report.planned_host_bytes(), 0) << c.schedule;
+  }
+}
+
 // Where nothing can leave the device, the user is told why.
 TEST(OffloadActivations, SaysWhyNothingMoves) {
   const std::string host = "host { bytes_per_second: 1e12 }";
@@ -195,7 +226,6 @@ TEST(OffloadActivations, Refusals) {
               HasSubstr("plan.offload.activation_layers = 1 needs cluster.host.bytes_per_second"));
   EXPECT_THAT(error("axonn", 2, "activation_layers: 1"),
               HasSubstr("plan.offload.activation_layers: schedule 'axonn' has no fixed order"));
-  EXPECT_THAT(error("dualpipev", 2, "activation_layers: 1"), HasSubstr("forwards and backwards that run as one"));
   EXPECT_THAT(error("pipedream-2bw", 2, "activation_layers: 1"), HasSubstr("updates the weights without a flush"));
   EXPECT_THAT(error("zb-h2", 2, "activation_layers: 1", "host { bytes_per_second: 1e12 }", "post_validation: true"),
               HasSubstr("does not go with plan.post_validation"));

@@ -10,6 +10,7 @@
 #include "compiler/choose_recompute.h"
 #include "compiler/lower_program.h"
 #include "compiler/post_validation.h"
+#include "compiler/state_shards.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
@@ -25,6 +26,21 @@ absl::Status VerifyForSimulation(const Program& program) {
   verify.allow_unfit = true;
   verify.algorithms = KnownCollectives();
   return VerifyProgram(program, verify);
+}
+
+// Whether stages have collectives, which ranks that choose while running cannot have (rule P6).
+bool HasCollectives(const Plan& plan) {
+  const Mesh& mesh = plan.mesh();
+  return AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || AxisSize(mesh, "z") > 1 || StateShardsOf(plan).stage > 1;
+}
+
+// The plan without them: every rank computes its stages by itself.
+void LeaveOutCollectives(Plan& plan) {
+  for (MeshAxis& axis : *plan.mutable_mesh()->mutable_axes()) {
+    if (axis.name() == "x" || axis.name() == "y" || axis.name() == "z") axis.set_size(1);
+  }
+  plan.clear_sequence_parallel();
+  plan.clear_zero();
 }
 
 // The program of the schedule as it is before plan.schedule.freeze, proven.
@@ -45,6 +61,16 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
     return absl::InvalidArgumentError(absl::StrCat(
         "plan.recompute.", fit ? "mode = FIT" : "interval = 0", " is not for schedule '", inputs.plan.schedule().name(),
         "', which updates the weights without a flush; give ", fit ? "another mode" : "an interval"));
+  }
+  if (inputs.schedule.message_driven && HasCollectives(inputs.plan)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.recompute.", fit ? "mode = FIT" : "interval = 0",
+                     " is chosen before plan.schedule.freeze "
+                     "gives schedule '",
+                     inputs.plan.schedule().name(),
+                     "' an order, and needs one for collectives in stages (mesh axes x, y, z, plan.zero.stage 2 or 3); "
+                     "give ",
+                     fit ? "another mode" : "an interval"));
   }
   PlanInputs tried = inputs;
   if (tried.plan.transfer_placement() == FASTEST) tried.plan.set_transfer_placement(EARLY);
@@ -98,6 +124,8 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
 absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost) {
   if (!inputs.plan.schedule().freeze() || !inputs.schedule.message_driven) return std::optional<FrozenSchedule>();
   PlanInputs simulated = inputs;
+  const bool left_out = HasCollectives(inputs.plan);
+  if (left_out) LeaveOutCollectives(simulated.plan);
   if (simulated.plan.transfer_placement() == FASTEST) simulated.plan.set_transfer_placement(EARLY);
   absl::StatusOr<Program> program = CompileMessageDriven(simulated, cost);
   if (!program.ok() && inputs.plan.transfer_order() != BY_EDGE) {
@@ -106,6 +134,7 @@ absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const S
   }
   if (!program.ok()) return program.status();
   WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *program, inputs.cluster));
+  frozen.without_collectives = left_out;
   inputs.schedule = frozen.schedule;
   PlanSchedule plan;
   plan.set_name(inputs.plan.schedule().name());
@@ -118,8 +147,8 @@ absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const P
                                            const Cluster& cluster) {
   WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {}));
   return absl::StrFormat(
-      "plan.schedule.freeze: the order is that of a simulated step of '%s'%s: %.6g s message-driven, %.6g s static",
-      program.schedule(),
+      "plan.schedule.freeze: the order is that of a simulated step of '%s'%s%s: %.6g s message-driven, %.6g s static",
+      program.schedule(), frozen.without_collectives ? " whose stages have no collectives" : "",
       frozen.replicas_differ ? ", as the first data replica ran it (others ran it differently)" : "",
       frozen.message_driven_seconds, simulation.report.makespan_seconds());
 }

@@ -21,7 +21,8 @@ namespace weft {
 absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes);
 
 // With plan.schedule.freeze, replaces a message-driven schedule by the order of a simulated step of it, as a
-// definition. Ranks that choose while running cannot promise an order of all their messages; where the plan asks for
+// definition. A message-driven step cannot have collectives in its stages: with mesh axes x, y, z and ZeRO 2 or 3 it is
+// simulated without these. Ranks that choose while running cannot promise an order of all their messages; where the plan asks for
 // one, the step is simulated without it. Returns nothing if there is nothing to freeze.
 absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost);
 

@@ -47,6 +47,23 @@ bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
   }
 }
 
+// Of the kernels of a forward.
+bool ReadsMicrobatch(Kernel kernel) {
+  switch (kernel) {
+    case LOAD_TOKENS:
+    case LOAD_TARGETS:
+    case LOAD_TIMESTEPS:
+    case LOAD_NOISY_IMAGE:
+    case LOAD_NOISE:
+    case ATTENTION:
+    case DROPOUT:
+    case DROPOUT_MASK:
+      return true;
+    default:
+      return IsLoss(kernel);
+  }
+}
+
 // Finds out which values of a forward have a row per token.
 class RowAnalysis {
  public:
@@ -187,16 +204,59 @@ absl::StatusOr<int64_t> BytesOf(const Value& value) {
   return *elements * DTypeBytes(value.dtype());
 }
 
-// Bytes of one half of a value that is to be read by halves.
-absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value) {
+bool Crosses(ir::Role role) { return role == ir::Role::Input || role == ir::Role::Output; }
+
+// How far the halves of a value lie from each other where it is read by halves. Within a stage a half may end before
+// the next place, between stages the microbatches of a message follow one another.
+absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value, ir::Role role) {
   WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(value));
   if (bytes % kValueAlignment == 0) return bytes;
+  if (!Crosses(role)) return RoundUp(bytes, kValueAlignment);
   return absl::InvalidArgumentError(absl::StrCat(
       "segment '", segment.name(), "': value '", value.name(), "' has ", bytes,
       " bytes per microbatch; where two microbatches run as one forward, this must be a multiple of ", kValueAlignment,
-      ". Use a sequence length or a number of sequences per microbatch whose product is a multiple of 16 (of images, "
-      "so "
-      "many of them), or a schedule without forward doubling"));
+      ": it crosses between stages in one message. Use a sequence length or a number of sequences per microbatch whose "
+      "product is a multiple of 16 (of images, so many of them), or a schedule without forward doubling"));
+}
+
+// Which steps run once for each microbatch, and which values are there by halves because of that.
+struct Halves {
+  std::vector<bool> steps;
+  std::vector<bool> values;
+};
+
+// A value whose halves lie apart is no wide value, so all steps on it run by halves; what else these touch and cannot
+// be cut at a multiple of 64 bytes lies apart too.
+absl::StatusOr<Halves> FindHalves(const StageSegment& forward, const std::vector<Rows>& rows) {
+  const Segment& segment = forward.segment;
+  Halves halves;
+  std::vector<bool> uneven(segment.values_size(), false);
+  halves.values.resize(segment.values_size(), false);
+  for (int i = 0; i < segment.values_size(); ++i) {
+    const ir::Role role = forward.operands[segment.values(i).operand()].role;
+    if (rows[i] != Rows::kPerToken || !IsWide(role) || Crosses(role)) continue;
+    WEFT_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(segment.values(i)));
+    uneven[i] = bytes % kValueAlignment != 0;
+    // A backward reads its own half.
+    halves.values[i] = uneven[i] && role == ir::Role::Saved;
+  }
+  for (const Step& step : segment.steps()) halves.steps.push_back(RunsByHalves(step, rows));
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int s = 0; s < segment.steps_size(); ++s) {
+      std::vector<int32_t> touched(segment.steps(s).inputs().begin(), segment.steps(s).inputs().end());
+      touched.insert(touched.end(), segment.steps(s).outputs().begin(), segment.steps(s).outputs().end());
+      bool apart = halves.steps[s];
+      for (int32_t value : touched) apart = apart || halves.values[value];
+      changed = changed || apart != halves.steps[s];
+      halves.steps[s] = apart;
+      for (int32_t value : touched) {
+        if (!apart || !uneven[value] || halves.values[value]) continue;
+        halves.values[value] = changed = true;
+      }
+    }
+  }
+  return halves;
 }
 
 absl::Status WidenOperands(StageSegment* segment, bool backward) {
@@ -233,10 +293,11 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   return absl::OkStatus();
 }
 
-// Index of a new value: half `part` of the wide value `index`, whose form before was `before`.
-absl::StatusOr<int32_t> AddHalf(const Segment& before, int index, int part, Segment* segment) {
-  WEFT_ASSIGN_OR_RETURN(int64_t bytes, HalfBytes(before, before.values(index)));
+// Index of a new value: half `part` of the wide value `index`, whose form before was in `forward`.
+absl::StatusOr<int32_t> AddHalf(const StageSegment& forward, int index, int part, Segment* segment) {
+  const Segment& before = forward.segment;
   Value half = before.values(index);
+  WEFT_ASSIGN_OR_RETURN(int64_t bytes, HalfBytes(before, half, forward.operands[half.operand()].role));
   half.set_name(absl::StrCat(half.name(), part == 0 ? " (first microbatch)" : " (second microbatch)"));
   half.set_offset(segment->values(index).offset() + part * bytes);
   *segment->add_values() = half;
@@ -254,6 +315,7 @@ absl::Status CheckForward(const StageSegment& forward) {
 absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
   WEFT_RETURN_IF_ERROR(CheckForward(forward));
   WEFT_ASSIGN_OR_RETURN(std::vector<Rows> rows, RowAnalysis(forward).Run());
+  WEFT_ASSIGN_OR_RETURN(const Halves halves, FindHalves(forward, rows));
   StageSegment wide = forward;
   wide.width = kForwardWidth;
   Segment& segment = wide.segment;
@@ -267,16 +329,19 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
     value->set_offset(value->offset() * kForwardWidth);
     if (rows[i] != Rows::kPerToken) continue;
     if (role == ir::Role::Input || role == ir::Role::Saved) {
-      WEFT_RETURN_IF_ERROR(HalfBytes(forward.segment, forward.segment.values(i)).status());
+      WEFT_RETURN_IF_ERROR(HalfBytes(forward.segment, forward.segment.values(i), role).status());
     }
+    // What lies apart keeps its shape: it is the first half.
+    if (halves.values[i]) continue;
     value->set_shape(0, value->shape(0) * kForwardWidth);
   }
   segment.clear_steps();
   // Where the steps of `forward` have got. Of one that became two on the compute stream, the second; of a collective,
   // both.
   std::vector<std::vector<int32_t>> step_index;
-  for (const Step& from : forward.segment.steps()) {
-    const int copies = RunsByHalves(from, rows) ? kForwardWidth : 1;
+  for (int s = 0; s < forward.segment.steps_size(); ++s) {
+    const Step& from = forward.segment.steps(s);
+    const int copies = halves.steps[s] ? kForwardWidth : 1;
     for (int part = 0; part < copies; ++part) {
       Step step = from;
       step.clear_deps();
@@ -289,10 +354,11 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
         for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
           for (int32_t& value : *values) {
             if (rows[value] != Rows::kPerToken) continue;
-            WEFT_ASSIGN_OR_RETURN(value, AddHalf(forward.segment, value, part, &segment));
+            if (part == 0 && halves.values[value]) continue;
+            WEFT_ASSIGN_OR_RETURN(value, AddHalf(forward, value, part, &segment));
           }
         }
-        if (IsLoss(step.kernel()) || step.kernel() == DROPOUT || step.kernel() == DROPOUT_MASK) {
+        if (ReadsMicrobatch(step.kernel())) {
           step.mutable_attributes()->set_microbatch_offset(part);
         }
       }
@@ -340,7 +406,7 @@ absl::StatusOr<StageSegment> BackwardOfWide(const StageSegment& forward, const S
     }
     int64_t offset = value.offset() * kForwardWidth;
     if (by_halves) {
-      WEFT_ASSIGN_OR_RETURN(int64_t bytes, HalfBytes(backward.segment, value));
+      WEFT_ASSIGN_OR_RETURN(int64_t bytes, HalfBytes(backward.segment, value, operand.role));
       offset += part * bytes;
     }
     value.set_offset(offset);

@@ -127,15 +127,60 @@ TEST(WidenSegment, BackwardReadsItsPart) {
             "segment 'b': value 'x' is not one that 'f' saves");
 }
 
+// 144 bytes of x: its halves lie 192 apart, and what makes it runs for one after the other. So does what makes z, of
+// which x is made though it never leaves the segment; y is made of neither.
+TEST(WidenSegment, HalvesThatDoNotFillTheirPlaceLieApart) {
+  const std::string text =
+      With(With(kForward, R"(offset: 64 dtype: FP32 shape: [ 16, 4 ])", R"(offset: 64 dtype: FP32 shape: [ 12, 3 ])"),
+           R"(steps { name: "copy" kernel: CAST inputs: 0 outputs: 3)",
+           R"(operands { name: "workspace" bytes: 192 access: WRITE }
+              values { name: "z" operand: 4 dtype: INT32 shape: [ 12, 3 ] }
+              steps { name: "load" kernel: LOAD_TOKENS outputs: 5 }
+              steps { name: "copy" kernel: CAST inputs: 5 outputs: 3)");
+  const std::vector<ir::Role> roles = {ir::Role::Input, ir::Role::Output, ir::Role::Saved, ir::Role::Param,
+                                       ir::Role::Workspace};
+  auto wide = WidenForward(Make(ir::SegmentKind::Forward, text, roles));
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  const Segment& segment = wide->segment;
+  ASSERT_EQ(segment.steps_size(), 6);
+  const auto shape_and_offset = [&](int value) {
+    const Value& v = segment.values(value);
+    return std::vector<int64_t>{v.shape(0), v.shape(1), v.offset()};
+  };
+  for (const int part : {0, 1}) {
+    const Step &load = segment.steps(1 + part), &copy = segment.steps(3 + part);
+    EXPECT_EQ(load.name(), "load");
+    EXPECT_EQ(load.attributes().microbatch_offset(), part);
+    EXPECT_EQ(shape_and_offset(load.outputs(0)), (std::vector<int64_t>{12, 3, part * 192}));
+    EXPECT_EQ(copy.name(), "copy");
+    EXPECT_EQ(copy.attributes().microbatch_offset(), 0);
+    EXPECT_EQ(shape_and_offset(copy.inputs(0)), (std::vector<int64_t>{12, 3, part * 192}));
+    EXPECT_EQ(shape_and_offset(copy.outputs(0)), (std::vector<int64_t>{12, 3, 128 + part * 192}));
+  }
+  EXPECT_EQ(segment.steps(5).name(), "y");
+  EXPECT_EQ(shape_and_offset(segment.steps(5).outputs(0)), (std::vector<int64_t>{32, 4, 0}));
+  const std::string reads =
+      With(kBackward, R"(offset: 64 dtype: FP32 shape: [ 16, 4 ])", R"(offset: 64 dtype: FP32 shape: [ 12, 3 ])");
+  const StageSegment forward = Make(ir::SegmentKind::Forward, text, roles);
+  for (const int part : {0, 1}) {
+    auto narrow =
+        BackwardOfWide(forward, Make(ir::SegmentKind::Backward, reads, {ir::Role::Saved, ir::Role::InputGrad}), part);
+    ASSERT_TRUE(narrow.ok()) << narrow.status();
+    EXPECT_EQ(narrow->segment.values(1).offset(), 128 + part * 192);
+  }
+}
+
 TEST(WidenSegment, SaysWhatIsWrong) {
   auto error = [](const std::string& old, const std::string& now) {
     return std::string(WidenForward(Forward(With(kForward, old, now))).status().message());
   };
   EXPECT_EQ(
-      error(R"(offset: 64 dtype: FP32 shape: [ 16, 4 ])", R"(offset: 64 dtype: FP32 shape: [ 12, 3 ])"),
-      "segment 'f': value 'x' has 144 bytes per microbatch; where two microbatches run as one forward, this must be "
-      "a multiple of 64. Use a sequence length or a number of sequences per microbatch whose product is a multiple "
-      "of 16 (of images, so many of them), or a schedule without forward doubling");
+      error(R"(operand: 0 dtype: FP32 shape: [ 16, 4 ])", R"(operand: 0 dtype: FP32 shape: [ 12, 3 ])"),
+      "segment 'f': value 'input' has 144 bytes per microbatch; where two microbatches run as one forward, this must "
+      "be "
+      "a multiple of 64: it crosses between stages in one message. Use a sequence length or a number of sequences per "
+      "microbatch whose product is a multiple of 16 (of images, so many of them), or a schedule without forward "
+      "doubling");
   const std::string advice = ", so two microbatches cannot run at once; use a schedule without forward doubling";
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 0 ] outputs: 1"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);

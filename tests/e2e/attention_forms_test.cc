@@ -99,6 +99,30 @@ TEST_P(AttentionFormsTest, Exact) {
   }
 }
 
+// Rows whose norms, sums and targets fill no multiple of 64 bytes: two microbatches in one forward lie apart.
+TEST_P(AttentionFormsTest, TwoUnevenMicrobatchesAtOnce) {
+  struct Case {
+    const char *mesh, *fields, *recompute;
+    int sequence, microbatch;
+  };
+  for (const Case& c : {Case{"pipe2", "", "mode: NONE", 24, 1}, Case{"pipe2", kMasks, "mode: NONE", 31, 1},
+                        Case{"pipe2", kOps, "mode: SELECTIVE", 12, 1}, Case{"pipe2", "", "mode: FULL", 20, 1},
+                        Case{"x2 pipe2", "", "mode: NONE", 24, 1}, Case{"z2 pipe2", kMasks, "mode: NONE", 20, 2}}) {
+    TinyPlan plan = Base(c.fields);
+    plan.exact = true;
+    plan.mesh = c.mesh;
+    plan.sequence = c.sequence;
+    plan.microbatch = c.microbatch;
+    plan.batch = 8 * c.microbatch;
+    plan.recompute_fields = c.recompute;
+    plan.schedule = "chimera";
+    const Outcome apart = Trained(plan);
+    ASSERT_EQ(apart.losses.size(), 4);
+    plan.schedule_fields = "scaling: FORWARD_DOUBLING";
+    ExpectSame(Trained(plan), apart, plan.Name());
+  }
+}
+
 // Heads over x: the same elements are dropped, sums have another order.
 TEST_P(AttentionFormsTest, TensorParallel) {
   TinyPlan one = Base(kMasks);

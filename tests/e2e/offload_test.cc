@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
@@ -116,6 +117,8 @@ TEST(OffloadTest, ActivationsChangeNoBit) {
     const char* schedule = "1f1b";
     bool recompute = false, exact = false, bf16 = false;
     const char* plan_fields = "";
+    const char* schedule_fields = "";
+    int batch = 8;
   };
   for (const Activations& c :
        {Activations{}, Activations{.pipe = 2}, Activations{.pipe = 2, .schedule = "gpipe"},
@@ -124,13 +127,32 @@ TEST(OffloadTest, ActivationsChangeNoBit) {
         Activations{.pipe = 2, .schedule = "zb-v", .exact = true},
         Activations{.pipe = 2, .schedule = "gpipe", .recompute = true},
         Activations{.pipe = 2, .data = 2, .schedule = "gpipe", .plan_fields = "zero { stage: 3 }"},
-        Activations{.pipe = 4, .schedule = "1f1b"}}) {
+        Activations{.pipe = 4, .schedule = "1f1b"}, Activations{.pipe = 2, .schedule = "dualpipev", .exact = true},
+        Activations{.pipe = 4, .schedule = "dualpipe", .exact = true, .batch = 16},
+        Activations{.pipe = 4,
+                    .layers = 100,
+                    .schedule = "chimera",
+                    .exact = true,
+                    .schedule_fields = "scaling: FORWARD_DOUBLING",
+                    .batch = 16},
+        Activations{.pipe = 2,
+                    .layers = 1,
+                    .schedule = "chimera",
+                    .recompute = true,
+                    .exact = true,
+                    .schedule_fields = "scaling: BACKWARD_HALVING"},
+        Activations{.pipe = 2, .schedule = "axonn", .exact = true, .schedule_fields = "freeze: true"}}) {
     TinyPlan plan{.pipe = c.pipe, .data = c.data, .schedule = c.schedule};
     plan.steps = 4;
     plan.recompute = c.recompute;
     plan.exact = c.exact;
     plan.bf16 = c.bf16;
     plan.plan_fields = c.plan_fields;
+    plan.schedule_fields = c.schedule_fields;
+    plan.batch = c.batch;
+    if (absl::StrContains(c.schedule_fields, "HALVING")) plan.microbatch = 2;
+    plan.tied = absl::string_view(c.schedule).substr(0, 8) != "dualpipe";
+    plan.layers = std::max(4, 2 * c.pipe);
     const auto plain = TrainTiny(plan);
     ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
     for (const char* optimizer : {"", " optimizer: true bucket_elements: 2000"}) {

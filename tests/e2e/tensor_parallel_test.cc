@@ -92,6 +92,9 @@ TEST(TensorParallelTest, PlansTrainLikeOneRank) {
   add("x2 pipe2").schedule_fields = "scaling: FORWARD_DOUBLING";
   plans.back().schedule = "chimera";
   plans.back().plan_fields = "sequence_parallel: true";
+  add("x2 z2 pipe2").schedule_fields = "freeze: true";
+  plans.back().schedule = "axonn";
+  plans.back().exact = true;
   add("x2 y2 z2").dropout = 0;
   add("y2 z2").clip = 0;
   add("x2 y2 z2 data2").exact = true;
@@ -153,18 +156,19 @@ TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
     const char* schedule = "1f1b";
     const char* fields = "";
   };
-  for (const Case& c : {Case{"gpt2", "x4",
-                             "2 heads cannot be cut over axis x of plan.mesh, which has size 4; nearest "
-                             "valid: 2"},
-                        {"gpt2", "z3",
-                         "recipe.microbatch_sequences = 2 must be a multiple of the 3 ranks of mesh axis "
-                         "z, which share a microbatch; nearest valid: 3"},
-                        {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with it, or use a static", "axonn"},
-                        {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 or 1 with it", "axonn", "zero { stage: 3 }"},
-                        {"gpt2", "x2 pipe2",
-                         "mesh axes x, y and z must have size 1 with it, or use a schedule that "
-                         "flushes",
-                         "pipedream"}}) {
+  for (const Case& c :
+       {Case{"gpt2", "x4",
+             "2 heads cannot be cut over axis x of plan.mesh, which has size 4; nearest "
+             "valid: 2"},
+        {"gpt2", "z3",
+         "recipe.microbatch_sequences = 2 must be a multiple of the 3 ranks of mesh axis "
+         "z, which share a microbatch; nearest valid: 3"},
+        {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with it, or set plan.schedule.freeze", "axonn"},
+        {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 or 1 with it", "axonn", "zero { stage: 3 }"},
+        {"gpt2", "x2 pipe2",
+         "mesh axes x, y and z must have size 1 with it, or use a schedule that "
+         "flushes",
+         "pipedream"}}) {
     TinyPlan plan = Plan6(c.mesh);
     plan.family = c.family;
     plan.schedule = c.schedule;

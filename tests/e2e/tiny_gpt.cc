@@ -63,7 +63,8 @@ std::string MeshOf(const TinyPlan& plan) {
 std::string TinyPlan::Name() const {
   return absl::StrCat(family, " ", mesh.empty() ? absl::StrCat("pipe ", pipe, " data ", data) : mesh, " ", schedule,
                       schedule_fields.empty() ? "" : " ", schedule_fields, plan_fields.empty() ? "" : " ", plan_fields,
-                      " batch ", batch, clip == 0.5 ? "" : absl::StrCat(" clip ", clip), tied ? "" : " untied",
+                      " batch ", batch, sequence == 32 ? "" : absl::StrCat(" sequence ", sequence),
+                      clip == 0.5 ? "" : absl::StrCat(" clip ", clip), tied ? "" : " untied",
                       recompute ? " recompute" : "", recompute_fields.empty() ? "" : " recompute ", recompute_fields,
                       precision.empty() ? "" : " ", precision, exact ? " exact" : "", bf16 ? " bf16" : "",
                       fp64 ? " fp64" : "", half.empty() ? "" : " ", half, optimizer == "adamw {}" ? "" : " ",
@@ -75,8 +76,8 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model,
                         ImportHuggingFaceConfig(absl::StrCat(config, plan.layers, "}"), "tiny"));
   WEFT_ASSIGN_OR_RETURN(const Recipe recipe,
-                        Parse<Recipe>(absl::StrCat("sequence_length: 32 global_batch_sequences: ", plan.batch,
-                                                   " microbatch_sequences: ", plan.microbatch,
+                        Parse<Recipe>(absl::StrCat("sequence_length: ", plan.sequence, " global_batch_sequences: ",
+                                                   plan.batch, " microbatch_sequences: ", plan.microbatch,
                                                    " dropout: ", plan.dropout, " seed: 1234 clip_norm: ", plan.clip,
                                                    " steps: ", plan.steps, " lr { ", plan.lr, " } ", plan.optimizer)));
   WEFT_ASSIGN_OR_RETURN(

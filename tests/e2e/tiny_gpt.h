@@ -22,9 +22,10 @@ struct TinyPlan {
   // Steps of the recipe; the learning rate decays over them.
   int steps = 20;
   int layers = 4;
-  // Sequences of the global batch and of a microbatch; at most 32 long each.
+  // Sequences of the global batch and of a microbatch, and how long they are: at most 32.
   int batch = 8;
   int microbatch = 1;
+  int sequence = 32;
   // Axes of the mesh in order, as in "x2 data2 z2", in place of `data` and `pipe`; pipe may be among them.
   std::string mesh = "";
   bool fp64 = false;

@@ -154,7 +154,9 @@ TEST(ZeroOneLossTest, SchedulesTrainLikeOneRank) {
                         {"hanayo", "data2 pipe2", Zero(1) + "gradient_sync: LAZY", "waves: 1"},
                         {"dualpipe", "data2 pipe2", Zero(1), "", false},
                         {"gpipe", "data4 pipe2", Zero(1, 2) + "gradient_sync: EAGER_OPT"},
-                        {"axonn", "data2 pipe2", Zero(1)}}) {
+                        {"axonn", "data2 pipe2", Zero(1)},
+                        {"axonn", "data2 pipe2", Zero(2), "freeze: true"},
+                        {"axonn", "data4 pipe2", Zero(3, 2), "freeze: true", false}}) {
     TinyPlan plan = PlanOf(c.mesh, c.fields, c.schedule);
     plan.schedule_fields = c.schedule_fields;
     plan.tied = c.tied;
@@ -268,7 +270,8 @@ TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
          "ranks of mesh axis "
          "data; nearest valid: 2"},
         {"data6", Zero(2), "for plan.zero; nearest valid: 4 or 8, or plan.zero.group = 2"},
-        {"data2 pipe2", Zero(2), "plan.zero.stage must be 0 or 1 with it, or use a static schedule", "axonn"},
+        {"data2 pipe2", Zero(2),
+         "plan.zero.stage must be 0 or 1 with it, or set plan.schedule.freeze, or use a static schedule", "axonn"},
         {"data2 pipe2", Zero(1), "plan.zero.stage must be 0 with it, or use a schedule that flushes", "pipedream"},
         {"data2 pipe2", Zero(1) + "post_validation: true",
          "plan.zero.stage = 1 gathers them anew behind the optimizer step; set stage to 0 or 3"},
