@@ -192,12 +192,18 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     WEFT_ASSIGN_OR_RETURN(Trace trace, ReadTrace(path));
     traces.push_back(std::move(trace));
   }
+  std::vector<std::string> paths(flags.positional().begin(), flags.positional().end());
+  // What is predicted is off, whichever is named first.
+  if (two && traces[0].origin() == "measured" && traces[1].origin() == "simulated") {
+    std::swap(traces[0], traces[1]);
+    std::swap(paths[0], paths[1]);
+  }
   Program program;
   std::string note;
   if (!program_path.empty()) {
     WEFT_ASSIGN_OR_RETURN(program, LoadProgram(program_path));
     for (size_t i = 0; i < traces.size(); ++i) {
-      WEFT_RETURN_IF_ERROR(Annotate(ValidateTogether(traces[i], program), flags.positional()[i]));
+      WEFT_RETURN_IF_ERROR(Annotate(ValidateTogether(traces[i], program), paths[i]));
     }
   }
 

@@ -23,6 +23,7 @@
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/measured_rate.h"
 #include "simulator/report_text.h"
 #include "simulator/what_if.h"
 
@@ -111,6 +112,12 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(AddWhatIfs(program, cluster, options, request.what_if, &simulation.report));
   progress.Done();
   for (const std::string& note : loaded.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
+  if (options.cost != "unit" && !loaded.runtime) {
+    for (const std::string& note : NotesOnRates(program, cluster.device())) {
+      std::fprintf(stderr, "note: %s\n", note.c_str());
+    }
+  }
   const SimulationReport& report = simulation.report;
   WEFT_RETURN_IF_ERROR(PrintReport(request, report));
   if (request.require_fit && !report.fits()) {

@@ -300,6 +300,28 @@ std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
         family.sizes.push_back({Elementwise(shapes, kernel, extent)});
       }
       family.dtype = DTypeOfWork(family.sizes[0][0]);
+      // Gradients are cleared and added in fp32 whatever the activations are.
+      if ((kernel == FILL || kernel == ADD) && shapes.dtype != FP32) {
+        Shapes of_sums = shapes;
+        of_sums.dtype = FP32;
+        families.push_back(family);
+        family.dtype = FP32;
+        family.sizes.clear();
+        for (const auto& extent : shapes.elementwise) {
+          family.sizes.push_back({Elementwise(of_sums, kernel, extent)});
+        }
+      }
+      // Gradients in bf16 are read as they are.
+      if ((kernel == ADAMW || kernel == SQUARED_NORM) && shapes.dtype == BF16) {
+        families.push_back(family);
+        family.dtype = BF16;
+        for (std::vector<KernelCase>& size : family.sizes) {
+          CaseTensor& gradient = size[0].inputs[0];
+          size[0].bytes -= Bytes(gradient);
+          gradient.dtype = BF16;
+          size[0].bytes += Bytes(gradient);
+        }
+      }
     }
     families.push_back(std::move(family));
   }

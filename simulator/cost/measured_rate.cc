@@ -141,10 +141,10 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
   }
   // Compute capabilities are those of GPUs.
   if (device.compute_capability() > 0 && !slow.empty()) {
-    notes.push_back(absl::StrCat(
-        "attention with dropout or a window (", *slow.begin(), slow.size() > 1 ? ", ..." : "",
-        ") is costed as fused attention; weft's backend cuda runs it on kernels without tensor cores, several times as "
-        "long. weft calibrate --program measures it"));
+    notes.push_back(absl::StrCat("attention with dropout or a window (", *slow.begin(), slow.size() > 1 ? ", ..." : "",
+                                 ") is costed as fused attention; weft's backend cuda runs it on slower kernels of its "
+                                 "own. weft calibrate --program "
+                                 "measures it"));
   }
   return notes;
 }

@@ -1,0 +1,129 @@
+// The programs whose speed is measured on GPUs (tools/gpu-check), and what a calibrated cluster knows of their steps:
+// every kernel that occurs has a case, and a prediction takes for every step what was measured of that step.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "catalog/load_cluster.h"
+#include "compiler/compile.h"
+#include "compiler/load_model.h"
+#include "executor/calibrate_program.h"
+#include "executor/calibrate_rates.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/kernel_key.h"
+#include "simulator/cost/measured_rate.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+struct SpeedRow {
+  std::string name, model;
+  int64_t sequence, microbatch;
+  std::string plan;
+};
+
+void PrintTo(const SpeedRow& row, std::ostream* out) { *out << row.name; }
+
+constexpr char kBf16[] = "precision { compute: BF16 }";
+constexpr char kBf16Gradients[] = "precision { compute: BF16 grads: BF16 }";
+
+std::vector<SpeedRow> SpeedRows() {
+  return {{"gpt2_xl", "gpt2-xl", 1024, 16, kBf16},
+          {"qwen_1_5b", "qwen2.5-1.5b", 1024, 16, kBf16},
+          {"qwen_3b", "qwen2.5-3b", 1024, 8, kBf16},
+          {"qwen_7b", "qwen2.5-7b", 1024, 4, kBf16Gradients},
+          {"llama_8b", "llama-3.1-8b", 8192, 1, absl::StrCat(kBf16Gradients, " recompute { mode: FIT }")}};
+}
+
+template <typename T>
+T Parse(const std::string& text) {
+  T message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+// Of this case and no other; microseconds to milliseconds.
+double Seconds(const KernelCase& kernel) {
+  uint64_t hash = 1469598103934665603u;
+  const auto mix = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
+  mix(kernel.step.kernel());
+  mix(kernel.step.attributes().transpose_a() + 2 * kernel.step.attributes().transpose_b());
+  for (const auto* tensors : {&kernel.inputs, &kernel.outputs}) {
+    for (const CaseTensor& tensor : *tensors) {
+      mix(tensor.dtype);
+      for (const int64_t extent : tensor.shape) mix(static_cast<uint64_t>(extent));
+    }
+  }
+  return 1e-6 * static_cast<double>(2 + (hash >> 40) % 3000);
+}
+
+class SpeedRowRates : public testing::TestWithParam<SpeedRow> {};
+INSTANTIATE_TEST_SUITE_P(Rows, SpeedRowRates, testing::ValuesIn(SpeedRows()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
+  const SpeedRow& row = GetParam();
+  const auto model = LoadModel(row.model);
+  ASSERT_TRUE(model.ok()) << model.status();
+  absl::StatusOr<Cluster> cluster = LoadCluster("dgx-h200");
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  const auto recipe =
+      Parse<Recipe>(absl::StrCat("sequence_length: ", row.sequence, " global_batch_sequences: ", 65536 / row.sequence,
+                                 " microbatch_sequences: ", row.microbatch, " dropout: 0"));
+  const absl::StatusOr<Program> program = Compile(*model, recipe, Parse<Plan>(row.plan), *cluster, {});
+  ASSERT_TRUE(program.ok()) << program.status();
+
+  // As weft calibrate measures a device, with times that are made up.
+  MeasureKernels measure;
+  std::map<std::string, double> seconds;
+  measure.seconds = [](const KernelCase& kernel) -> absl::StatusOr<double> { return Seconds(kernel); };
+  const std::vector<ProgramCase> cases = CasesOf({&*program});
+  for (const ProgramCase& one : cases) seconds[one.key] = Seconds(one.kernel);
+  std::vector<std::string> left_out;
+  Device& device = *cluster->mutable_device();
+  device.clear_kernel_rates();
+  device.clear_peaks();
+  ASSERT_TRUE(MeasureRates(LargeShapes(), measure, &device).ok());
+  const Device by_work = device;
+  ASSERT_TRUE(MeasureCases(cases, measure, &device, &left_out).ok());
+  EXPECT_TRUE(left_out.empty());
+
+  std::set<Kernel> kernels;
+  for (const StepRate& step : RatesOfSteps(*program, device)) {
+    EXPECT_EQ(step.rate.source, RateSource::kSame) << step.key;
+    EXPECT_EQ(step.rate.entry, step.key);
+    kernels.insert(step.kernel);
+  }
+  // Those of a transformer's training step: products, attention, norms, losses, the optimizer.
+  EXPECT_GE(kernels.size(), 15u);
+  for (const Kernel kernel : {MATMUL, ATTENTION, ATTENTION_BACKWARD, CROSS_ENTROPY, ADAMW}) {
+    EXPECT_EQ(kernels.count(kernel), 1u) << Kernel_Name(kernel);
+  }
+  EXPECT_TRUE(NotesOnRates(*program, device).empty());
+  // Another program on that cluster: no kernel of these is without a rate.
+  for (const StepRate& step : RatesOfSteps(*program, by_work)) {
+    EXPECT_EQ(step.rate.source, RateSource::kByWork) << step.key;
+  }
+
+  // So a repetition computes for as long as its steps were measured to take, one after the other.
+  double busy = 0;
+  for (const Action& action : program->templates(0).body()) {
+    if (action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE) continue;
+    const Segment& segment = program->segments(action.segment());
+    for (const Step& step : segment.steps()) {
+      if (step.stream() == COMPUTE) busy += seconds.at(KernelKey(segment, step));
+    }
+  }
+  SimulateOptions options;
+  options.cost = BestCostModel(*cluster);
+  const absl::StatusOr<Simulation> simulation = Simulate(*program, *cluster, options);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_NEAR(simulation->report.per_rank(0).busy_seconds(), busy, 1e-6 * busy);
+}
+
+}  // namespace
+}  // namespace weft
