@@ -114,6 +114,24 @@ grep -q "^resuming after step $stopped from" "$cd_dir/resumed.out" || fail "the 
 "$run" run "$cd_dir/long.weft" --data "$text" --steps $((stopped + 4)) > "$cd_dir/whole.out" || fail "whole"
 diff <(losses "$cd_dir/whole.out" | tail -4) <(losses "$cd_dir/resumed.out") || fail "a resumed run differs"
 
+# A rank over MPI that is stopped by SIGSTOP is given up at its deadline, ten seconds later all is over.
+tools/run_mpi.sh 2 "$run" run "$cd_dir/long.weft" --data "$text" --timeout 2 --fault-report "$cd_dir/stopped.json" \
+  > "$cd_dir/stop.out" 2> "$cd_dir/err" &
+job=$!
+wait_for_step "$cd_dir/stop.out" 3
+victim=$(pgrep -f "$cd_dir/long.weft.*stopped.json" | while read -r pid; do
+  tr '\0' '\n' < "/proc/$pid/environ" 2> /dev/null | grep -q '^OMPI_COMM_WORLD_RANK=1$' && echo "$pid"
+done)
+[[ $(wc -w <<< "$victim") -eq 1 ]] || fail "processes of rank 1: $victim"
+kill -STOP "$victim"
+start=$SECONDS
+wait $job && fail "exit status after SIGSTOP (mpi)"
+(( SECONDS - start < 13 )) || fail "SIGSTOP took $((SECONDS - start)) s (mpi)"
+expect_error "$cd_dir/err" "rank 0, step [0-9]*, action [0-9]* '.*' has waited for rank 1 on '.*' for more than 3 s"
+[[ -s $cd_dir/stopped-0.json ]] || fail "no report after SIGSTOP (mpi)"
+for _ in $(seq 50); do kill -0 "$victim" 2> /dev/null || break; sleep 0.1; done
+kill -0 "$victim" 2> /dev/null && fail "the stopped rank has survived"
+
 # So is SIGUSR1, for launchers that pass on only that.
 "$run" run "$cd_dir/long.weft" --data "$text" > "$cd_dir/int.out" 2> "$cd_dir/err" &
 pid=$!
