@@ -45,16 +45,29 @@ struct Schedule {
   // More than one stage on a rank.
   bool several = false;
 };
-constexpr Schedule kSchedules[] = {
-    {"1f1b", ""},         {"gpipe", ""},           {"zb-h1", ""},
-    {"chimera", ""},      {"zb-v", "", true},      {"interleaved", "virtual_stages: 2", true},
-    {"hanayo", "", true}, {"dualpipev", "", true}, {"looped-bfs", "", true}};
+constexpr Schedule kSchedules[] = {{"1f1b", ""},
+                                   {"gpipe", ""},
+                                   {"zb-h1", ""},
+                                   {"chimera", ""},
+                                   {"zb-v", "", true},
+                                   {"interleaved", "virtual_stages: 2", true},
+                                   {"hanayo", "", true},
+                                   {"dualpipev", "", true},
+                                   {"looped-bfs", "", true},
+                                   {"chimera", "scaling: FORWARD_DOUBLING"},
+                                   {"axonn", "freeze: true"}};
+// Of these, the one with forwards of two microbatches, and the one whose order is that of a simulated step.
+constexpr int kDoubled = 9, kFrozen = 10;
 constexpr const char* kZeros[] = {"",
                                   "zero { stage: 1 }",
                                   "zero { stage: 2 }",
                                   "zero { stage: 3 }",
                                   "zero { stage: 3 group: 2 }",
-                                  "zero { stage: 1 group: 2 }"};
+                                  "zero { stage: 1 group: 2 }",
+                                  "zero { stage: 3 reshard: AFTER_BACKWARD prefetch: 0 }",
+                                  "zero { stage: 3 reshard: LAYERS kept_layers: [1, 3] prefetch: 2 }",
+                                  "zero { stage: 3 reshard: BY_BENEFIT }"};
+constexpr int kInGroups = 4, kAheadByTwo = 7;
 constexpr const char* kRecomputes[] = {"mode: NONE", "mode: FULL", "mode: EVERY every: 2", "mode: INTERVAL interval: 2",
                                        "mode: SELECTIVE"};
 constexpr const char* kAttentions[] = {"", "attention: MATERIALIZED", "attention: MATERIALIZED dropout_masks: true"};
@@ -93,11 +106,15 @@ bool IsPlan(const Choice& c) {
   if (pipe != 2 && schedule.several) return false;
   // Four microbatches of a replica at least.
   if (data == 4 && schedule.name == std::string("dualpipev")) return false;
-  // Their copies need forwards and backwards that are actions of their own.
-  if (c[kOffload] == 2 && schedule.name == std::string("dualpipev")) return false;
+  // Microbatches in pairs, as many as its ranks.
+  if (c[kSchedule] == kDoubled && pipe * data > 4) return false;
+  // An order that is found keeps that of the microbatches by chance only.
+  if (c[kSchedule] == kFrozen && c[kAccumulation] == 0) return false;
   // A group needs replicas beside it.
   if (c[kZero] > 0 && data == 1) return false;
-  if (c[kZero] > 3 && data != 4) return false;
+  if ((c[kZero] == kInGroups || c[kZero] == kInGroups + 1) && data != 4) return false;
+  // What is gathered ahead is not gathered where it is needed.
+  if (c[kZero] == kAheadByTwo && c[kOverlap] == 1) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
   if (c[kOverlap] > 0 && tensor == 1 && c[kZero] < 2) return false;
@@ -153,7 +170,8 @@ UnetPlan UnetPlanOf(const Choice& c) {
 // Convolutions and norms of groups need whole images; groups of replicas cut every vector; the first convolution does
 // not divide by as many ranks.
 bool IsUnetPlan(const Choice& c) {
-  return IsPlan(c) && c[kRows] == 0 && c[kZero] < 4 && !(c[kZero] > 0 && c[kZ] == 1 && kSizes[c[kData]] == 4);
+  return IsPlan(c) && c[kRows] == 0 && c[kZero] < kInGroups && c[kSchedule] < kDoubled &&
+         !(c[kZero] > 0 && c[kZ] == 1 && kSizes[c[kData]] == 4);
 }
 
 // The plainest plan that must have the same bits: one replica, one stage.
