@@ -47,6 +47,8 @@ class Arena {
   ComputeDevice& device() const { return *device_; }
   // What the device has given.
   int64_t bytes(Place place) const { return bytes_[place == HOST]; }
+  // All that it has of the device's memory; null if it has none.
+  std::byte* device_memory() const { return memory_[0]; }
   // In the device's memory: the host reads and writes it by copies (ComputeDevice::CopyNow) only.
   std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST] + buffer.offset(); }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -94,6 +95,10 @@ class Backend {
   // 16 hexadecimal digits of what it chose between ways that may differ in bits (algorithms of libraries): runs of
   // equal digests choose alike. Empty: there was nothing to choose.
   virtual std::string Digest() const { return ""; }
+
+  // What of the program it was made for takes longer than one would think, and why: a line each, for people, known when
+  // the backend has been made.
+  virtual std::vector<std::string> Notes() const { return {}; }
 };
 
 struct DeviceOptions {
@@ -108,6 +113,10 @@ struct BackendOptions {
   // null = it prepares as it goes.
   const Program* program = nullptr;
   int rank = 0;
+  // Memory of the device that nobody uses before the backend has been made, all zero, as it is again then; null = none.
+  // What libraries are to run for the program is run in it once, so that nothing is left for the first step to load.
+  void* idle_memory = nullptr;
+  int64_t idle_bytes = 0;
   // CUDA: how algorithms of matrix products are chosen: "off", "write FILE" or "read FILE".
   std::string tuning = "off";
 };

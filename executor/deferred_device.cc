@@ -266,6 +266,11 @@ absl::StatusOr<std::byte*> DeferredDevice::OnHost(const void* address, int64_t b
   return Find(address, bytes, /*any=*/true);
 }
 
+int DeferredDevice::streams() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(streams_.size());
+}
+
 int64_t DeferredDevice::pending() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return pending_;

@@ -58,6 +58,7 @@ class DeferredDevice : public ComputeDevice {
   // Where the host finds the bytes of an address of the device, within work that is enqueued; any other address is
   // itself.
   absl::StatusOr<std::byte*> OnHost(const void* address, int64_t bytes) const;
+  int streams() const;
   // Work that has not run, records and waits among it.
   int64_t pending() const;
 

@@ -12,6 +12,7 @@
 #include "executor/channels.h"
 #include "executor/figure_steps.h"
 #include "executor/step_waits.h"
+#include "executor/stream_demand.h"
 #include "executor/stream_fold.h"
 #include "executor/tensor_piece.h"
 #include "proto/mesh.h"
@@ -56,14 +57,14 @@ constexpr char kOtherOrder[] = ", sums in the transport's order";
 
 class Preparer {
  public:
-  Preparer(const Program& program, Endpoint& endpoint, const Arena& arena, PreparedProgram& out)
+  Preparer(const Program& program, Endpoint& endpoint, const Arena& arena, const StreamPlan& streams,
+           PreparedProgram& out)
       : program_(program),
         rank_(endpoint.rank()),
         arena_(arena),
         native_(endpoint.native_collectives()),
-        // A rank alone has a stream for each: a stream that waits for a partner would hold up others on it.
-        fold_(&arena.device(),
-              endpoint.ranks_on_device() > 1 ? StreamFold::Budget(arena.device(), endpoint.ranks_on_device()) : 0),
+        fold_(&arena.device(), streams.fold_budget),
+        transfer_streams_(streams.transfer_streams),
         out_(out) {}
 
   absl::Status Run() {
@@ -418,15 +419,15 @@ class Preparer {
     prepared.peer = static_cast<int>(peer);
     prepared.channel = channels_->Channel(peer, key);
     StreamKey stream_key = {3, peer, prepared.sends, key};
-    if (program_.transfer_streams() == SHARED) stream_key = {1, -1, false, {}};
-    if (program_.transfer_streams() == PER_DIRECTION) stream_key = {2, action.direction(), false, {}};
+    if (transfer_streams_ == SHARED) stream_key = {1, -1, false, {}};
+    if (transfer_streams_ == PER_DIRECTION) stream_key = {2, action.direction(), false, {}};
     const int buffer = prepared.sends ? action.sources(0) : action.destinations(0);
     prepared.data = Data(buffer);
     prepared.bytes = t_->buffers(buffer).bytes();
     if (prepared.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
     const auto [found, is_new] = streams_.try_emplace(stream_key, static_cast<int>(out_.streams.size()));
     if (is_new) {
-      const std::string name = TransferStreamName(program_.transfer_streams(), action);
+      const std::string name = TransferStreamName(transfer_streams_, action);
       WEFT_RETURN_IF_ERROR(
           AddStream(StreamType::kTransfers, name, prepared.sends ? StreamUse::kSends : StreamUse::kReceives).status());
     }
@@ -486,6 +487,7 @@ class Preparer {
   const Arena& arena_;
   NativeCollectives* const native_;
   StreamFold fold_;
+  const TransferStreams transfer_streams_;
   PreparedProgram& out_;
   const Template* t_ = nullptr;
   std::unique_ptr<ChannelMap> channels_;
@@ -505,7 +507,8 @@ class Preparer {
 absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, Endpoint& endpoint,
                                                                 const Arena& arena) {
   auto prepared = std::make_unique<PreparedProgram>();
-  WEFT_RETURN_IF_ERROR(Preparer(program, endpoint, arena, *prepared).Run());
+  WEFT_ASSIGN_OR_RETURN(const StreamPlan streams, PlanStreams(program, endpoint, arena.device()));
+  WEFT_RETURN_IF_ERROR(Preparer(program, endpoint, arena, streams, *prepared).Run());
   return prepared;
 }
 

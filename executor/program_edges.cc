@@ -13,6 +13,7 @@ void DescribeTransfer(const PreparedProgram& program, const PreparedAction& acti
   transfer->bytes = action.bytes;
   transfer->peer = action.peer;
   transfer->channel = action.channel;
+  transfer->grouped = action.group >= 0;
   transfer->stream = program.streams[action.steps[0].stream].device_stream;
 }
 

@@ -42,11 +42,17 @@ absl::Status RankRun::Prepare() {
   WEFT_ASSIGN_OR_RETURN(backend_, shared_.backend->make(shared_.device, {.threads = shared_.options.threads_per_rank,
                                                                          .program = &program,
                                                                          .rank = endpoint_.rank(),
+                                                                         // Nothing is in it yet.
+                                                                         .idle_memory = arena_->device_memory(),
+                                                                         .idle_bytes = size.device,
                                                                          .tuning = shared_.options.tuning}));
   if (const std::string digest = backend_->Digest();
       !digest.empty() && endpoint_.rank() == 0 && shared_.options.on_note) {
     shared_.options.on_note(
         absl::StrCat("algorithms of rank 0's matrix products: tuning ", shared_.options.tuning, ", digest ", digest));
+  }
+  if (endpoint_.rank() == 0 && shared_.options.on_note) {
+    for (const std::string& note : backend_->Notes()) shared_.options.on_note(note);
   }
   state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
   if (shared_.manifest != nullptr) {

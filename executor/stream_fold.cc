@@ -24,9 +24,11 @@ StreamFold::StreamFold(ComputeDevice* device, int budget)
   shared_.fill(-1);
 }
 
-int StreamFold::Budget(const ComputeDevice& device, int ranks) {
+int StreamFold::Budget(const ComputeDevice& device, int ranks, int taken) {
   const int queues = device.hardware_queues();
-  return queues <= 0 ? 0 : std::max(1, queues / std::max(1, ranks));
+  if (queues <= 0) return 0;
+  // Ranks that share a device have few as it is.
+  return std::max(1, ranks > 1 ? queues / ranks : queues - taken - kReservedQueues);
 }
 
 absl::StatusOr<int> StreamFold::New(StreamUse use) {

@@ -14,13 +14,17 @@ namespace weft {
 enum class StreamUse { kCompute, kReceives, kSends, kCollectives, kOffload, kFetch };
 inline constexpr int kStreamUses = 6;
 
+// Of the device's own, which nobody counts: comparing clocks, and one to spare.
+inline constexpr int kReservedQueues = 2;
+
 class StreamFold {
  public:
   // `budget`: how many of the device's streams the rank may use; 0 = as many as it wants.
   StreamFold(ComputeDevice* device, int budget);
 
-  // The streams that a rank may use of a device that `ranks` share.
-  static int Budget(const ComputeDevice& device, int ranks);
+  // The streams that a rank may use of a device that `ranks` share, where the transport works on `taken` itself; 0 = as
+  // many as it wants.
+  static int Budget(const ComputeDevice& device, int ranks, int taken);
 
   struct Stream {
     // The device's number.

@@ -53,10 +53,14 @@ TEST(StreamFoldTest, NeverMoreThanTheBudgetAndAlwaysComputeApart) {
 
 TEST(StreamFoldTest, RanksShareTheQueues) {
   const DeferredDevice any(1), some(1, 32);
-  EXPECT_EQ(StreamFold::Budget(any, 8), 0);
-  EXPECT_EQ(StreamFold::Budget(some, 1), 32);
-  EXPECT_EQ(StreamFold::Budget(some, 8), 4);
-  EXPECT_EQ(StreamFold::Budget(some, 64), 1);
+  EXPECT_EQ(StreamFold::Budget(any, 8, 0), 0);
+  EXPECT_EQ(StreamFold::Budget(any, 1, 3), 0);
+  // A rank alone leaves some to the transport and to the device.
+  EXPECT_EQ(StreamFold::Budget(some, 1, 0), 30);
+  EXPECT_EQ(StreamFold::Budget(some, 1, 3), 27);
+  EXPECT_EQ(StreamFold::Budget(some, 1, 40), 1);
+  EXPECT_EQ(StreamFold::Budget(some, 8, 0), 4);
+  EXPECT_EQ(StreamFold::Budget(some, 64, 0), 1);
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ struct Transfer {
   // stream. On an asynchronous device it is then done when both sides have been posted and the bytes' move is enqueued:
   // what is enqueued on the stream afterwards finds it over. -1: memory of the host, done when the bytes have moved.
   int stream = -1;
+  // For Connect: it may be posted in a group with others.
+  bool grouped = true;
 
   // Set by the transport: when both sides were posted (the transport's best knowledge) and when the bytes had moved.
   int64_t start_ns = 0;
@@ -92,6 +94,11 @@ class Endpoint {
   }
   // Ranks of this process on the device, this one among them.
   virtual int ranks_on_device() const { return 1; }
+  // Whether a transfer or collective holds up its stream until the other side is there. Else what is enqueued waits
+  // only for what was enqueued before it, and streams may share a hardware queue of the device in any way.
+  virtual bool holds_streams() const { return false; }
+  // Streams of the device that the transport works on by itself.
+  virtual int own_streams() const { return 0; }
   // Transfers on device streams that this rank will post, in list order, each edge once or more: buffers and
   // connections are made here, none in a step. All ranks call it, after UseDevice; it may exchange messages.
   virtual absl::Status Connect(absl::Span<const Transfer* const> sends, absl::Span<const Transfer* const> receives) {
@@ -148,12 +155,12 @@ struct TransportEntry {
 // All known transports, sorted by name.
 absl::Span<const TransportEntry> Transports();
 
-// By name; "auto" is mpi under an MPI launcher, tcp where another started this process (executor/bootstrap.h), and inproc
-// otherwise. NotFound lists the known names.
+// By name; "auto" is mpi under an MPI launcher, tcp where another started this process (executor/bootstrap.h), and
+// inproc otherwise. NotFound lists the known names.
 absl::StatusOr<const TransportEntry*> FindTransport(absl::string_view name);
 
-// Rank and size that a launcher has given to this process, and its rank among the processes of its node; size 0 if there
-// is none.
+// Rank and size that a launcher has given to this process, and its rank among the processes of its node; size 0 if
+// there is none.
 struct LauncherRank {
   int rank = 0;
   int size = 0;

@@ -92,7 +92,8 @@ class Head {
   static Matrix At(const Part& part, int64_t element, bool transposed) {
     return {cpu::At(part.view, element), StorageOf(part.view), part.stride(), transposed};
   }
-  int64_t StatisticsElement(int64_t row) const { return (sequence_ * g_.sequence + row) * g_.heads + head_; }
+  // Head by head in each sequence (docs/kernels.md).
+  int64_t StatisticsElement(int64_t row) const { return (sequence_ * g_.heads + head_) * g_.sequence + row; }
 
   // c [rows, columns] (+)= a * panels, where the panels were packed with panel_k rows.
   void Multiply(const Matrix& a, int64_t rows, int64_t k, const T* panels, int64_t panel_k, int64_t columns, void* c,

@@ -454,7 +454,7 @@ TEST(Cpu, Attention) {
             for (int64_t h = 0; h < s.heads; ++h) {
               NaiveAttention(in[0], s, causal, scale, p, context, b, h, kept, probability, lse, o);
               for (int64_t i = 0; i < S; ++i) {
-                expected[1][(b * S + i) * s.heads + h] = lse[i];
+                expected[1][(b * s.heads + h) * S + i] = lse[i];
                 for (int64_t k = 0; k < D; ++k) expected[0][(b * S + i) * width + h * D + k] = o[i * D + k];
               }
             }

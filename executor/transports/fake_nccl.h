@@ -24,7 +24,7 @@ class FakeGpu : public DeferredDevice {
     int stream;
   };
 
-  explicit FakeGpu(uint64_t seed) : DeferredDevice(seed) {}
+  explicit FakeGpu(uint64_t seed, int hardware_queues = 0) : DeferredDevice(seed, hardware_queues) {}
   void* NativeStream(int stream) override;
 
   // FakeNccl's own: kernels issued and begun, of all communicators, and multiprocessors that no kernel holds.

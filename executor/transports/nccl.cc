@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,6 +56,11 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     host_->SetTimeout(timeout);
   }
 
+  // Kernels wait for their partners.
+  bool holds_streams() const override { return true; }
+  // The one of first messages.
+  int own_streams() const override { return 1; }
+
   absl::Status UseDevice(ComputeDevice* device) override {
     // Stream 0 of a CUDA device may be CUDA's own default stream, which has no handle: a new one has.
     WEFT_ASSIGN_OR_RETURN(warm_up_stream_, device->NewStream(ComputeDevice::Priority::kHigh));
@@ -74,11 +81,14 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     if (device_ == nullptr) return absl::FailedPreconditionError("transport 'nccl' has no device yet");
     std::vector<NcclGroup> groups;
     std::vector<std::pair<EdgeKey, NcclGroup>> edges;
+    // By stream: the edges on it that groups have.
+    std::map<int, std::set<EdgeKey>> grouped;
     for (const bool send : {true, false}) {
       for (const Transfer* transfer : send ? sends : receives) {
         if (transfer->stream < 0) continue;
         WEFT_RETURN_IF_ERROR(CheckTransfer(*transfer));
         const EdgeKey key = {transfer->peer, transfer->channel, send};
+        if (transfer->grouped) grouped[transfer->stream].insert(key);
         if (edges_.count(key) > 0) continue;
         edges_[key] = {};
         edges.emplace_back(key, GroupOfEdge(key));
@@ -92,8 +102,15 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     for (auto& [key, group] : edges) {
       Edge& edge = edges_[key];
       edge.communicator = communicators_.Find(group);
-      WEFT_ASSIGN_OR_RETURN(edge.stream, device_->NewStream(ComputeDevice::Priority::kHigh));
-      WEFT_ASSIGN_OR_RETURN(edge.event, device_->NewEvent(/*timed=*/false));
+    }
+    // The first of a stream stays on it, whichever that is.
+    for (const auto& [stream, keys] : grouped) {
+      for (const EdgeKey& key : keys) {
+        Edge& edge = edges_[key];
+        if (keys.size() < 2 || edge.stream >= 0) continue;
+        WEFT_ASSIGN_OR_RETURN(edge.stream, device_->NewStream(ComputeDevice::Priority::kHigh));
+        WEFT_ASSIGN_OR_RETURN(edge.event, device_->NewEvent(/*timed=*/false));
+      }
     }
     pending_.reserve(std::max(pending_.capacity(), 2 * edges_.size() + 16));
     return absl::OkStatus();
@@ -217,6 +234,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     bool send;
 
     friend bool operator==(const EdgeKey&, const EdgeKey&) = default;
+    friend auto operator<=>(const EdgeKey&, const EdgeKey&) = default;
     template <typename H>
     friend H AbslHashValue(H state, const EdgeKey& key) {
       return H::combine(std::move(state), key.peer, key.channel, key.send);
@@ -335,6 +353,11 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
         shared |= pending_[j].transfer->stream == own.transfer->stream;
       }
       if (known || !shared) continue;
+      if (own.edge->stream < 0) {
+        return absl::InternalError(absl::StrCat("rank ", rank(), ": channel ", own.transfer->channel,
+                                                own.send ? " to rank " : " from rank ", own.transfer->peer,
+                                                " shares a stream in a group that was not announced"));
+      }
       own.on = own.edge->stream;
       WEFT_RETURN_IF_ERROR(device_->Record(fork_event_, own.transfer->stream));
       WEFT_RETURN_IF_ERROR(device_->Wait(own.on, fork_event_));

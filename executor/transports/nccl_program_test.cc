@@ -34,6 +34,8 @@ struct Outcome {
   std::vector<std::string> memory;
   // Of rank 0.
   std::vector<StepResult> steps;
+  // By rank: of its device.
+  std::vector<int> streams;
 };
 
 using BackendMaker = std::function<std::unique_ptr<Backend>()>;
@@ -59,13 +61,16 @@ absl::Status RunRank(const Program &program, Endpoint *endpoint, ComputeDevice *
   return absl::OkStatus();
 }
 
-// Over NCCL with this seed; 0: over inproc in memory of the host.
-Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend, int64_t repetitions, uint64_t seed) {
+// Over NCCL with this seed, on devices with so many hardware queues (0 = any number); 0: over inproc in memory of the
+// host.
+Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend, int64_t repetitions, uint64_t seed,
+                       int queues = 0) {
   const int ranks = static_cast<int>(MeshRanks(program.mesh()));
   auto hosts = *(*FindTransport("inproc"))->open(ranks);
   FakeNccl::Reset(seed);
   Outcome outcome;
   outcome.memory.resize(ranks);
+  outcome.streams.resize(ranks);
   std::vector<std::vector<StepResult>> steps(ranks);
   std::vector<absl::Status> statuses(ranks);
   std::vector<std::thread> threads;
@@ -76,7 +81,7 @@ Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend,
       std::unique_ptr<Backend> backend = make_backend();
       absl::Status &status = statuses[rank];
       if (seed != 0) {
-        auto gpu = std::make_unique<FakeGpu>(seed * 1000 + rank);
+        auto gpu = std::make_unique<FakeGpu>(seed * 1000 + rank, queues);
         backend = MakeDeferredBackend(gpu.get(), std::move(backend));
         device = std::move(gpu);
         endpoint = MakeNcclEndpoint(FakeNccl::Table(), std::move(endpoint));
@@ -87,6 +92,7 @@ Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend,
                          &steps[rank]);
       }
       if (!status.ok()) endpoint->Abort(status);
+      if (const auto *gpu = dynamic_cast<FakeGpu *>(device.get())) outcome.streams[rank] = gpu->streams();
     });
   }
   for (std::thread &thread : threads) thread.join();
@@ -119,6 +125,31 @@ TEST(NcclProgramTest, Pipelines) {
       }
     }
   }
+}
+
+// No two streams in one hardware queue, where they could wait for each other for ever: edges share streams where that is
+// proven, and only then; else the program is refused.
+TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
+  const TestPipeline pipeline = {.ranks = 4, .limit = 4};
+  const Program program = TestPipelineProgram(pipeline);
+  const BackendMaker adding = [] { return std::make_unique<AddingBackend>(); };
+  // Besides those of the program: that of first messages, and two to spare. In the middle of the pipeline there are four
+  // edges in two directions.
+  for (const auto &[queues, most] : {std::pair(0, 6), std::pair(8, 6), std::pair(7, 4), std::pair(6, 4)}) {
+    for (const uint64_t seed : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << queues << " queues, seed " << seed);
+      const Outcome outcome = RunProgramOver(program, adding, 5, seed, queues);
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      for (const StepResult &step : outcome.steps) EXPECT_EQ(step.loss, TestPipelineLoss(pipeline, 0, step.step));
+      for (const int streams : outcome.streams) {
+        EXPECT_LE(streams, most);
+        if (queues > 0) EXPECT_LE(streams, queues - 2);
+      }
+    }
+  }
+  const Outcome outcome = RunProgramOver(program, adding, 5, 1, 5);
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(outcome.status.message()), testing::HasSubstr("of its 5 hardware queues"));
 }
 
 // NCCL's order of a sum of more than two is its own (rule P10).

@@ -43,6 +43,8 @@ const BackendEntry& Deferred() {
         return std::make_unique<DeferredDevice>(static_cast<uint64_t>(options.ordinal));
       },
       [](ComputeDevice* device, const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        // What libraries are to run is run once in the arena, before anything else is there.
+        if (options.idle_memory == nullptr || options.idle_bytes <= 0) return absl::InternalError("no idle memory");
         WEFT_ASSIGN_OR_RETURN(auto host, cuda::EmulatedBackend().open({}));
         // Streams by the numbers of the other device's, which ranks may share.
         for (int i = 0; i < 64; ++i) WEFT_RETURN_IF_ERROR(host->NewStream(ComputeDevice::Priority::kNormal).status());

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "executor/backends/cuda/idle_memory.h"
 #include "executor/backends/cuda/kernels/types.h"
 #include "executor/backends/cuda/matmul.h"
 
@@ -42,7 +43,7 @@ struct AttentionPointers {
   const void* v = nullptr;
   // Written by the forward, read by the backward.
   void* o = nullptr;
-  // fp32 [batch * sequence, heads]: natural logarithm of the sum of exp of each row of scaled, masked scores.
+  // fp32 [batch, heads, sequence]: natural logarithm of the sum of exp of each row of scaled, masked scores.
   float* statistics = nullptr;
   // The backward's.
   const void* gradient_o = nullptr;
@@ -57,8 +58,11 @@ class FusedAttention {
 
   // Whether it does this shape; the answer never changes.
   virtual bool Has(const AttentionShape& shape, bool backward) = 0;
-  // Announces a shape that it has before the first step: plans are made and memory is allocated here, not in Run.
+  // Announces a shape that it has before the first step: plans are made here, not in a step.
   virtual absl::Status Prepare(const AttentionShape& shape, bool backward) = 0;
+  // After the last Prepare of all that use the library: allocates what plans work in, and runs each once in `memory`,
+  // on the device's default stream.
+  virtual absl::Status Settle(IdleMemory& memory) = 0;
   // Enqueue. Deterministic: the same bits each time.
   virtual absl::Status Forward(const AttentionShape& shape, const AttentionPointers& pointers,
                                const StreamRef& stream) = 0;

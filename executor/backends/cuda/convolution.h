@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "executor/backends/cuda/idle_memory.h"
 #include "executor/backends/cuda/kernels/types.h"
 #include "executor/backends/cuda/matmul.h"
 
@@ -35,8 +36,10 @@ class FusedConvolution {
 
   // Whether it does this part of this shape; the answer never changes.
   virtual bool Has(const ConvolutionShape& shape, ConvolutionPart part) = 0;
-  // Announces a shape that it has before the first step: plans are made and memory is allocated here, not in a step.
+  // Announces a shape that it has before the first step: plans are made here, not in a step.
   virtual absl::Status Prepare(const ConvolutionShape& shape, ConvolutionPart part) = 0;
+  // As FusedAttention::Settle.
+  virtual absl::Status Settle(IdleMemory& memory) = 0;
   // Enqueue. Deterministic: the same bits each time. `bias` may be null.
   virtual absl::Status Forward(const ConvolutionShape& shape, const void* x, const void* weight, const void* bias,
                                void* y, const StreamRef& stream) = 0;

@@ -31,10 +31,8 @@ absl::StatusOr<const CublasLt*> Open() {
   WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulPreferenceDestroy", &lt->MatmulPreferenceDestroy));
   WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulPreferenceSetAttribute", &lt->MatmulPreferenceSetAttribute));
   WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulAlgoGetHeuristic", &lt->MatmulAlgoGetHeuristic));
-  WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulAlgoInit", &lt->MatmulAlgoInit));
   WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulAlgoCheck", &lt->MatmulAlgoCheck));
   WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulAlgoConfigGetAttribute", &lt->MatmulAlgoConfigGetAttribute));
-  WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmulAlgoConfigSetAttribute", &lt->MatmulAlgoConfigSetAttribute));
   WEFT_RETURN_IF_ERROR(library.Load("cublasLtMatmul", &lt->Matmul));
   return lt.release();
 }

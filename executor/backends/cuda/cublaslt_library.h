@@ -32,10 +32,8 @@ struct CublasLt {
   decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy = nullptr;
   decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic = nullptr;
-  decltype(&cublasLtMatmulAlgoInit) MatmulAlgoInit = nullptr;
   decltype(&cublasLtMatmulAlgoCheck) MatmulAlgoCheck = nullptr;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute = nullptr;
-  decltype(&cublasLtMatmulAlgoConfigSetAttribute) MatmulAlgoConfigSetAttribute = nullptr;
   decltype(&cublasLtMatmul) Matmul = nullptr;
 
   // "cuBLASLt, making a layout: CUBLAS_STATUS_INVALID_VALUE".

@@ -53,34 +53,43 @@ class CublasLtMatmul : public Matmul {
   ~CublasLtMatmul() override { lt_->Destroy(handle_); }
 
   absl::Status Prepare(const MatmulShape& shape) override {
-    WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, kAlignment));
-    return workspace_.Reserve(kWorkspaceBytes + way->extra_bytes());
+    // cuBLASLt has no part in it.
+    if (shape.k == 0) return absl::OkStatus();
+    WEFT_ASSIGN_OR_RETURN(Way * way, FindWay(shape, kAlignment));
+    workspace_.Reserve(kWorkspaceBytes + way->extra_bytes());
+    if (!way->prepared) prepared_.push_back(shape);
+    way->prepared = true;
+    return absl::OkStatus();
+  }
+
+  void UseIdleMemory(IdleMemory* memory) override { idle_ = memory; }
+
+  absl::Status Settle() override {
+    WEFT_ASSIGN_OR_RETURN(void* workspace, workspace_.Settle());
+    IdleMemory* const idle = std::exchange(idle_, nullptr);
+    for (const MatmulShape& shape : std::exchange(prepared_, {})) {
+      if (idle == nullptr) continue;
+      idle->Begin();
+      const ProductBytes bytes = BytesOf(shape);
+      MatmulPointers pointers;
+      pointers.a = idle->Take(bytes.a);
+      pointers.b = idle->Take(bytes.b);
+      pointers.y = idle->Take(bytes.y);
+      if (shape.bias != Type::kNone) pointers.bias = idle->Take(bytes.bias);
+      // Of none of the program's steps, then.
+      if (pointers.a == nullptr || pointers.b == nullptr || pointers.y == nullptr) continue;
+      if (shape.bias != Type::kNone && pointers.bias == nullptr) continue;
+      WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, kAlignment));
+      WEFT_RETURN_IF_ERROR(Enqueue(shape, *way, pointers, workspace, /*native_stream=*/nullptr));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Run(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) override {
     if (shape.k == 0) return RunEmpty(shape, pointers, stream);
     WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, AlignmentOf(shape, pointers)));
     WEFT_ASSIGN_OR_RETURN(void* workspace, workspace_.Get(stream.number, kWorkspaceBytes + way->extra_bytes()));
-    char* extra = static_cast<char*>(workspace) + kWorkspaceBytes;
-    MatmulPointers direct = pointers;
-    if (way->product_bytes > 0) direct.y = extra;
-    if (way->bias_bytes > 0) {
-      void* bias = extra + way->product_bytes;
-      AddValues cast;
-      cast.values = {const_cast<void*>(pointers.bias), shape.bias};
-      cast.elements = shape.n;
-      cast.destination = {bias, way->direct.bias};
-      WEFT_RETURN_IF_ERROR(Check(Launch(cast, stream.native)));
-      direct.bias = bias;
-    }
-    WEFT_RETURN_IF_ERROR(way->product->Run(handle_, direct, workspace, kWorkspaceBytes, stream.native));
-    if (way->product_bytes == 0) return absl::OkStatus();
-    AddValues add;
-    add.values = {extra, way->direct.y.type};
-    add.elements = shape.batch * shape.m * shape.n;
-    add.accumulate = shape.accumulate;
-    add.destination = {pointers.y, shape.y.type};
-    return Check(Launch(add, stream.native));
+    return Enqueue(shape, *way, pointers, workspace, stream.native);
   }
 
   std::string Digest() const override { return chosen_.Digest(); }
@@ -92,9 +101,35 @@ class CublasLtMatmul : public Matmul {
     std::unique_ptr<CublasLtProduct> product;
     // Memory behind the workspace, for the product and the bias in those types; 0 = none is needed.
     int64_t product_bytes = 0, bias_bytes = 0;
+    bool prepared = false;
 
     int64_t extra_bytes() const { return product_bytes + bias_bytes; }
   };
+
+  // `workspace` is of kWorkspaceBytes and what the way needs behind them.
+  absl::Status Enqueue(const MatmulShape& shape, const Way& way, const MatmulPointers& pointers, void* workspace,
+                       void* native_stream) {
+    char* extra = static_cast<char*>(workspace) + kWorkspaceBytes;
+    MatmulPointers direct = pointers;
+    if (way.product_bytes > 0) direct.y = extra;
+    if (way.bias_bytes > 0) {
+      void* bias = extra + way.product_bytes;
+      AddValues cast;
+      cast.values = {const_cast<void*>(pointers.bias), shape.bias};
+      cast.elements = shape.n;
+      cast.destination = {bias, way.direct.bias};
+      WEFT_RETURN_IF_ERROR(Check(Launch(cast, native_stream)));
+      direct.bias = bias;
+    }
+    WEFT_RETURN_IF_ERROR(way.product->Run(handle_, direct, workspace, kWorkspaceBytes, native_stream));
+    if (way.product_bytes == 0) return absl::OkStatus();
+    AddValues add;
+    add.values = {extra, way.direct.y.type};
+    add.elements = shape.batch * shape.m * shape.n;
+    add.accumulate = shape.accumulate;
+    add.destination = {pointers.y, shape.y.type};
+    return Check(Launch(add, native_stream));
+  }
 
   static absl::Status Check(Outcome outcome) {
     return outcome == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
@@ -116,7 +151,7 @@ class CublasLtMatmul : public Matmul {
     return device_->Clear(stream.number, pointers.y, shape.m * shape.n * BytesOf(shape.y.type));
   }
 
-  absl::StatusOr<const Way*> FindWay(const MatmulShape& shape, int64_t alignment) {
+  absl::StatusOr<Way*> FindWay(const MatmulShape& shape, int64_t alignment) {
     const std::pair<MatmulShape, int64_t> key(shape, alignment);
     if (const auto found = ways_.find(key); found != ways_.end()) return found->second.get();
     WEFT_ASSIGN_OR_RETURN(std::unique_ptr<Way> way, MakeWay(shape, alignment));
@@ -162,7 +197,8 @@ class CublasLtMatmul : public Matmul {
           return absl::InvalidArgumentError(absl::StrCat(options_.path, ": ", algorithm.status().message()));
         }
         product.set_algorithm(*algorithm);
-        return Remember(key, product, *algorithm);
+        chosen_.Set(key, CublasLtProduct::ToTuned(*algorithm));
+        return absl::OkStatus();
       }
     }
     const bool tune = options_.mode == TuningOptions::Mode::kWrite;
@@ -175,15 +211,16 @@ class CublasLtMatmul : public Matmul {
     }
     if (!tune) {
       product.set_algorithm(algorithms->front());
-      return Remember(key, product, algorithms->front());
+      chosen_.Set(key, CublasLtProduct::ToTuned(algorithms->front()));
+      return absl::OkStatus();
     }
     if (tuner_ == nullptr) {
       WEFT_ASSIGN_OR_RETURN(tuner_, CublasLtTuner::Make(device_));
     }
     WEFT_ASSIGN_OR_RETURN(const CublasLtTuner::Best best,
-                          tuner_->Fastest(shape, product, handle_, *algorithms, kWorkspaceBytes));
+                          tuner_->Fastest(shape, product, handle_, *algorithms, kWorkspaceBytes, idle_));
     product.set_algorithm((*algorithms)[best.index]);
-    WEFT_ASSIGN_OR_RETURN(TunedAlgorithm tuned, product.ToTuned((*algorithms)[best.index]));
+    TunedAlgorithm tuned = CublasLtProduct::ToTuned((*algorithms)[best.index]);
     tuned.nanoseconds = best.nanoseconds;
     chosen_.Set(key, tuned);
     // Without a time it was not measured: there was no memory for it.
@@ -191,12 +228,6 @@ class CublasLtMatmul : public Matmul {
     TuningTable one(table_.device());
     one.Set(key, tuned);
     return one.MergeInto(options_.path);
-  }
-
-  absl::Status Remember(const TuningKey& key, const CublasLtProduct& product, const cublasLtMatmulAlgo_t& algorithm) {
-    WEFT_ASSIGN_OR_RETURN(const TunedAlgorithm tuned, product.ToTuned(algorithm));
-    chosen_.Set(key, tuned);
-    return absl::OkStatus();
   }
 
   const CublasLt* lt_;
@@ -208,6 +239,9 @@ class CublasLtMatmul : public Matmul {
   TuningTable chosen_;
   LibraryWorkspace workspace_;
   std::unique_ptr<CublasLtTuner> tuner_;
+  // Until all is settled: what is to be used, and what was prepared since.
+  IdleMemory* idle_ = nullptr;
+  std::vector<MatmulShape> prepared_;
   std::unordered_map<std::pair<MatmulShape, int64_t>, std::unique_ptr<Way>, KeyHash> ways_;
 };
 

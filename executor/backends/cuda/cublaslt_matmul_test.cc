@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "executor/backends/cuda/counting_device.h"
 #include "executor/backends/cuda/cublaslt_product.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "executor/backends/cuda/fake_cublaslt.h"
@@ -151,6 +153,13 @@ TEST_F(CublasLtMatmulTest, AsksForOrderedSumsAndKnownAlignment) {
   ASSERT_TRUE(matmul->Run(s, {odd, b.data(), nullptr, y.data()}, {}).ok());
   EXPECT_EQ(fake::seen.heuristics, asked + 1);
   EXPECT_EQ(fake::seen.preference.alignment[0], 2u);
+  // So does the address of a bias.
+  MatmulShape biased = Shape(8, 8, 8, Type::kBf16, Type::kBf16);
+  biased.bias = Type::kBf16;
+  ASSERT_TRUE(matmul->Prepare(biased).ok());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(fake::seen.bias) % 32, 16u);
+  ASSERT_TRUE(matmul->Run(biased, {odd, b.data(), b.data(), y.data()}, {}).ok());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(fake::seen.bias) % 4, 2u);
 }
 
 TEST_F(CublasLtMatmulTest, RefusesWhatItDoesNotMultiply) {
@@ -167,6 +176,49 @@ TEST_F(CublasLtMatmulTest, RefusesWhatItDoesNotMultiply) {
   s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
   s.a.stride = 3;
   EXPECT_EQ(matmul->Prepare(s).message(), "cuBLASLt has no algorithm for a product of 4 x 4 by 4 x 4");
+}
+
+// What was prepared has run before the first step, in memory that nobody uses, and nothing is allocated afterwards.
+TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
+  std::mt19937 random(7);
+  CountingDevice device;
+  auto made = MakeCublasLtMatmul(&lt_, &device, kDevice, {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  Matmul& matmul = **made;
+  alignas(256) static std::byte bytes[4096];
+  IdleMemory idle(bytes, sizeof bytes);
+  std::vector<MatmulShape> shapes = {
+      Shape(8, 16, 4, Type::kBf16, Type::kBf16), Shape(3, 5, 7, Type::kFp32, Type::kFp32),
+      // Through other types, with a bias.
+      Shape(6, 10, 4, Type::kBf16, Type::kFp16), Shape(4, 4, 0, Type::kBf16, Type::kBf16)};
+  shapes[2].bias = Type::kBf16;
+  matmul.UseIdleMemory(&idle);
+  fake::seen.launches.clear();
+  for (const MatmulShape& shape : shapes) ASSERT_TRUE(matmul.Prepare(shape).ok());
+  ASSERT_TRUE(matmul.Prepare(shapes[0]).ok());
+  EXPECT_TRUE(fake::seen.launches.empty());
+  EXPECT_EQ(device.allocations(), 0);
+  ASSERT_TRUE(matmul.Settle().ok());
+  // By columns.
+  std::vector<std::pair<int64_t, int64_t>> ran;
+  for (const auto& launch : fake::seen.launches) {
+    ran.emplace_back(launch.columns, launch.rows);
+    for (const void* at : {launch.a, launch.b}) {
+      EXPECT_TRUE(at >= bytes && at < bytes + sizeof bytes);
+    }
+  }
+  EXPECT_EQ(ran, (std::vector<std::pair<int64_t, int64_t>>{{8, 16}, {3, 5}, {6, 10}}));
+  EXPECT_GT(idle.touched(), 0);
+  EXPECT_EQ(device.allocations(), 1);
+  // Not again.
+  ASSERT_TRUE(matmul.Settle().ok());
+  EXPECT_EQ(fake::seen.launches.size(), 3u);
+  Values a(device_.get(), Type::kBf16, 64, random), b(device_.get(), Type::kBf16, 64, random);
+  Values bias(device_.get(), Type::kBf16, 64, random), y(device_.get(), Type::kFp32, 128, random);
+  for (const MatmulShape& shape : {shapes[0], shapes[2]}) {
+    ASSERT_TRUE(matmul.Run(shape, {a.data(), b.data(), bias.data(), y.data()}, {}).ok());
+  }
+  EXPECT_EQ(device.allocations(), 1);
 }
 
 TEST_F(CublasLtMatmulTest, NoColumnsAreNothing) {
@@ -203,7 +255,9 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   const auto table = TuningTable::Read(path);
   ASSERT_TRUE(table.ok()) << table.status();
   ASSERT_EQ(table->size(), 1u);
-  EXPECT_EQ(table->Find({s, 16})->id, fake::kFast);
+  EXPECT_EQ(table->Find({s, 16})->words[0], static_cast<uint64_t>(fake::kFast));
+  // All of it, not only what cuBLASLt has names for.
+  EXPECT_EQ(table->Find({s, 16})->words[7], fake::kMark);
   EXPECT_GT(table->Find({s, 16})->nanoseconds, 0);
   const auto reading = Make({TuningOptions::Mode::kRead, path});
   EXPECT_EQ(run(reading.get()), fake::kFast);
@@ -211,15 +265,26 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   EXPECT_NE(reading->Digest(), off->Digest());
   // A shape that the file does not hold is multiplied as without it.
   EXPECT_TRUE(reading->Prepare(Shape(4, 4, 4, Type::kBf16, Type::kFp32)).ok());
-  // An algorithm that is not one.
-  std::string text = *ReadFile(path);
-  text.replace(text.find("-> id=2"), 7, "-> id=9");
-  ASSERT_TRUE(WriteFileAtomic(path, text).ok());
-  const absl::Status unknown = Make({TuningOptions::Mode::kRead, path})->Prepare(s);
-  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(unknown.message(), path +
-                                   ": cuBLASLt does not run algorithm 9, tile 0, stages 0 for a product of 8 x 4 by 4 "
-                                   "x 16");
+  // Bytes that cuBLASLt does not take: it is asked, and they are not run. So of sums in any order, and of more
+  // workspace than there is.
+  const TunedAlgorithm good = *table->Find({s, 16});
+  for (const auto& [word, value] : std::vector<std::pair<int, uint64_t>>{
+           {0, 9}, {7, 0}, {1, CUBLASLT_REDUCTION_SCHEME_INPLACE}, {2, uint64_t{1} << 40}}) {
+    TunedAlgorithm bad = good;
+    bad.words[word] = value;
+    TuningTable changed(kDevice);
+    changed.Set({s, 16}, bad);
+    ASSERT_TRUE(WriteFileAtomic(path, changed.Text()).ok());
+    const int checks = fake::seen.checks;
+    const size_t launches = fake::seen.launches.size();
+    const absl::Status unknown = Make({TuningOptions::Mode::kRead, path})->Prepare(s);
+    EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(unknown.message(), path +
+                                     ": cuBLASLt does not run the algorithm for a product of 8 x 4 by 4 x 16: tune "
+                                     "again with --tuning='write FILE'");
+    EXPECT_EQ(fake::seen.checks, checks + 1);
+    EXPECT_EQ(fake::seen.launches.size(), launches);
+  }
   fake::slow_microseconds = 0;
   // A file of another device, and none.
   EXPECT_EQ(

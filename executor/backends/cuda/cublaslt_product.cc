@@ -1,5 +1,7 @@
 #include "executor/backends/cuda/cublaslt_product.h"
 
+#include <cstring>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -48,27 +50,25 @@ absl::Status MakeLayout(const CublasLt* lt, const MatrixLayout& matrix, int64_t 
                                                                    &matrix.batch_stride, sizeof matrix.batch_stride));
 }
 
-// One attribute of an algorithm, whose integer types differ.
-struct AlgorithmAttribute {
-  cublasLtMatmulAlgoConfigAttributes_t name;
-  size_t bytes;
-  int64_t TunedAlgorithm::* value;
-};
-constexpr AlgorithmAttribute kAttributes[] = {
-    {CUBLASLT_ALGO_CONFIG_TILE_ID, 4, &TunedAlgorithm::tile},
-    {CUBLASLT_ALGO_CONFIG_STAGES_ID, 4, &TunedAlgorithm::stages},
-    {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4, &TunedAlgorithm::split_k},
-    {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4, &TunedAlgorithm::reduction},
-    {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4, &TunedAlgorithm::swizzle},
-    {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4, &TunedAlgorithm::custom},
-    {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2, &TunedAlgorithm::inner},
-    {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2, &TunedAlgorithm::cluster},
-};
+int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
+
+int64_t Extent(const MatrixLayout& layout, int64_t rows, int64_t columns, int64_t batch) {
+  return ((batch - 1) * layout.batch_stride + (rows - 1) * layout.stride + columns) * BytesOf(layout.type);
+}
 
 // Partial sums in the output's type, or into the output itself, would be rounded on their way.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 }  // namespace
+
+ProductBytes BytesOf(const MatmulShape& s) {
+  ProductBytes bytes;
+  bytes.a = Extent(s.a, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.batch);
+  bytes.b = Extent(s.b, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.batch);
+  bytes.y = Extent(s.y, s.m, s.n, s.batch);
+  if (s.bias != Type::kNone) bytes.bias = s.n * BytesOf(s.bias);
+  return bytes;
+}
 
 bool IsDirectProduct(Type a, Type y) {
   switch (a) {
@@ -86,6 +86,10 @@ bool IsDirectProduct(Type a, Type y) {
 
 absl::StatusOr<std::unique_ptr<CublasLtProduct>> CublasLtProduct::Make(const CublasLt* lt, const MatmulShape& shape,
                                                                        int64_t alignment) {
+  if (shape.batch > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("cuBLASLt multiplies at most ", std::numeric_limits<int32_t>::max(),
+                                                   " pairs of matrices at once; given are ", shape.batch));
+  }
   std::unique_ptr<CublasLtProduct> product(new CublasLtProduct(lt, shape, alignment));
   WEFT_RETURN_IF_ERROR(product->Describe());
   return product;
@@ -118,8 +122,8 @@ absl::Status CublasLtProduct::Describe() {
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
                    lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
-    // Some versions have no algorithm for a bias that is nowhere: an address as aligned as the real ones will be.
-    const void* bias = reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment_) << 8);
+    // Algorithms are chosen by how the address is aligned (cublasLt.h): one that is as the real ones are, and no better.
+    const void* bias = reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment_) * 257);
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
                    lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)));
@@ -168,45 +172,30 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> CublasLtProduct::Heuristics(cu
 
 absl::StatusOr<cublasLtMatmulAlgo_t> CublasLtProduct::FromTuned(cublasLtHandle_t handle, const TunedAlgorithm& tuned,
                                                                 int64_t workspace_bytes) const {
-  const cudaDataType_t input = DataType(shape_.a.type), output = DataType(shape_.y.type);
   cublasLtMatmulAlgo_t algorithm;
-  cublasStatus_t status = lt_->MatmulAlgoInit(handle, ComputeType(shape_), ScaleType(shape_), input, input, output,
-                                              output, static_cast<int>(tuned.id), &algorithm);
-  for (const AlgorithmAttribute& attribute : kAttributes) {
-    const int64_t value = tuned.*attribute.value;
-    const int32_t wide = static_cast<int32_t>(value);
-    const uint16_t narrow = static_cast<uint16_t>(value);
-    if (status != CUBLAS_STATUS_SUCCESS) break;
-    status = lt_->MatmulAlgoConfigSetAttribute(
-        &algorithm, attribute.name, attribute.bytes == 4 ? static_cast<const void*>(&wide) : &narrow, attribute.bytes);
-  }
+  static_assert(sizeof algorithm == sizeof tuned.words);
+  std::memcpy(&algorithm, tuned.words.data(), sizeof algorithm);
   cublasLtMatmulHeuristicResult_t result = {};
+  cublasStatus_t status =
+      lt_->MatmulAlgoCheck(handle, operation_, first_, second_, result_, result_, &algorithm, &result);
+  uint32_t reduction = 0;
+  size_t written = 0;
   if (status == CUBLAS_STATUS_SUCCESS) {
-    status = lt_->MatmulAlgoCheck(handle, operation_, first_, second_, result_, result_, &algorithm, &result);
+    status = lt_->MatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction,
+                                               sizeof reduction, &written);
   }
-  const bool ordered = tuned.reduction == CUBLASLT_REDUCTION_SCHEME_NONE || tuned.reduction == kReductions;
-  if (status != CUBLAS_STATUS_SUCCESS || !ordered || result.workspaceSize > static_cast<size_t>(workspace_bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat("cuBLASLt does not run algorithm ", tuned.id, ", tile ", tuned.tile,
-                                                   ", stages ", tuned.stages, " for ", Name(shape_)));
+  const bool ordered = reduction == CUBLASLT_REDUCTION_SCHEME_NONE || reduction == kReductions;
+  if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS || !ordered ||
+      result.workspaceSize > static_cast<size_t>(workspace_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("cuBLASLt does not run the algorithm for ", Name(shape_),
+                                                   ": tune again with --tuning='write FILE'"));
   }
   return algorithm;
 }
 
-absl::StatusOr<TunedAlgorithm> CublasLtProduct::ToTuned(const cublasLtMatmulAlgo_t& algorithm) const {
-  const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t name, size_t bytes, int64_t* value) {
-    int32_t wide = 0;
-    uint16_t narrow = 0;
-    size_t written = 0;
-    const cublasStatus_t status = lt_->MatmulAlgoConfigGetAttribute(
-        &algorithm, name, bytes == 4 ? static_cast<void*>(&wide) : &narrow, bytes, &written);
-    *value = bytes == 4 ? wide : narrow;
-    return lt_->Error("reading an algorithm", status);
-  };
+TunedAlgorithm CublasLtProduct::ToTuned(const cublasLtMatmulAlgo_t& algorithm) {
   TunedAlgorithm tuned;
-  WEFT_RETURN_IF_ERROR(get(CUBLASLT_ALGO_CONFIG_ID, 4, &tuned.id));
-  for (const AlgorithmAttribute& attribute : kAttributes) {
-    WEFT_RETURN_IF_ERROR(get(attribute.name, attribute.bytes, &(tuned.*attribute.value)));
-  }
+  std::memcpy(tuned.words.data(), &algorithm, sizeof algorithm);
   return tuned;
 }
 

@@ -18,6 +18,12 @@ namespace weft::cuda {
 // Whether cuBLASLt multiplies a and b of this type into a y of that one.
 bool IsDirectProduct(Type a, Type y);
 
+// Bytes from the first element of each matrix to behind its last; 0 = it is not there.
+struct ProductBytes {
+  int64_t a = 0, b = 0, bias = 0, y = 0;
+};
+ProductBytes BytesOf(const MatmulShape& shape);
+
 class CublasLtProduct {
  public:
   // For addresses that are multiples of `alignment`. The shape is direct, its bias none or of y's type, k at least 1.
@@ -32,10 +38,11 @@ class CublasLtProduct {
   absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> Heuristics(cublasLtHandle_t handle, int64_t workspace_bytes,
                                                                int most) const;
 
-  // An algorithm of a tuning file, and back. InvalidArgument if this product does not run it within the workspace.
+  // An algorithm of a tuning file, and back. InvalidArgument if cuBLASLt says that this product does not run it, not
+  // within the workspace, or not with the same bits each time. Whatever the bytes are, it is asked before they are run.
   absl::StatusOr<cublasLtMatmulAlgo_t> FromTuned(cublasLtHandle_t handle, const TunedAlgorithm& tuned,
                                                  int64_t workspace_bytes) const;
-  absl::StatusOr<TunedAlgorithm> ToTuned(const cublasLtMatmulAlgo_t& algorithm) const;
+  static TunedAlgorithm ToTuned(const cublasLtMatmulAlgo_t& algorithm);
 
   void set_algorithm(const cublasLtMatmulAlgo_t& algorithm) { algorithm_ = algorithm; }
   // Enqueues with the algorithm that was set.

@@ -15,11 +15,6 @@ int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp3
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Bytes from the first element to behind the last.
-int64_t Extent(const MatrixLayout& layout, int64_t rows, int64_t columns, int64_t batch) {
-  return ((batch - 1) * layout.batch_stride + (rows - 1) * layout.stride + columns) * BytesOf(layout.type);
-}
-
 // From -1 to 1, by a linear congruential generator (Knuth's MMIX constants).
 std::vector<char> RandomBlock(Type type) {
   std::vector<char> block(kBlock);
@@ -84,19 +79,27 @@ absl::StatusOr<int64_t> CublasLtTuner::Measure(CublasLtProduct& product, cublasL
   return least;
 }
 
+absl::StatusOr<char*> CublasLtTuner::Take(int64_t bytes, IdleMemory* idle) {
+  if (idle != nullptr) {
+    idle->Begin();
+    if (void* const memory = idle->TakeApart(bytes)) return static_cast<char*>(memory);
+  }
+  WEFT_ASSIGN_OR_RETURN(void* const memory, memory_.Get(stream_, bytes));
+  return static_cast<char*>(memory);
+}
+
 absl::StatusOr<CublasLtTuner::Best> CublasLtTuner::Fastest(const MatmulShape& shape, CublasLtProduct& product,
                                                            cublasLtHandle_t handle,
                                                            const std::vector<cublasLtMatmulAlgo_t>& algorithms,
-                                                           int64_t workspace_bytes) {
+                                                           int64_t workspace_bytes, IdleMemory* idle) {
   const MatmulShape& s = shape;
-  const int64_t a_bytes = Aligned(Extent(s.a, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.batch));
-  const int64_t b_bytes = Aligned(Extent(s.b, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.batch));
-  const int64_t y_bytes = Aligned(Extent(s.y, s.m, s.n, s.batch));
-  const int64_t bias_bytes = s.bias == Type::kNone ? 0 : Aligned(s.n * BytesOf(s.bias));
-  const absl::StatusOr<void*> memory = memory_.Get(stream_, workspace_bytes + a_bytes + b_bytes + y_bytes + bias_bytes);
+  const ProductBytes bytes = BytesOf(s);
+  const int64_t a_bytes = Aligned(bytes.a), b_bytes = Aligned(bytes.b);
+  const int64_t y_bytes = Aligned(bytes.y), bias_bytes = Aligned(bytes.bias);
+  const absl::StatusOr<char*> memory = Take(workspace_bytes + a_bytes + b_bytes + y_bytes + bias_bytes, idle);
   if (absl::IsResourceExhausted(memory.status())) return Best();
   WEFT_RETURN_IF_ERROR(memory.status());
-  char* const workspace = static_cast<char*>(*memory);
+  char* const workspace = *memory;
   char* const a = workspace + workspace_bytes;
   char* const b = a + a_bytes;
   char* const y = b + b_bytes;

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/backends/cuda/cublaslt_product.h"
+#include "executor/backends/cuda/idle_memory.h"
 #include "executor/backends/cuda/library_workspace.h"
 #include "executor/backends/cuda/matmul.h"
 #include "executor/device.h"
@@ -21,7 +22,6 @@ inline constexpr int kTunedCandidates = 16;
 
 class CublasLtTuner {
  public:
-  // The device's memory for it grows to what the largest product needs; a run that tunes is for tuning.
   static absl::StatusOr<std::unique_ptr<CublasLtTuner>> Make(ComputeDevice* device);
 
   struct Best {
@@ -30,12 +30,16 @@ class CublasLtTuner {
     int64_t nanoseconds = 0;
   };
   // On random values, which cost the power that real ones do: zeros run faster. An algorithm that fails is left out.
+  // In `idle` where that has room (it may be null), else in memory of the tuner's own, which grows to what the largest
+  // product needs.
   absl::StatusOr<Best> Fastest(const MatmulShape& shape, CublasLtProduct& product, cublasLtHandle_t handle,
-                               const std::vector<cublasLtMatmulAlgo_t>& algorithms, int64_t workspace_bytes);
+                               const std::vector<cublasLtMatmulAlgo_t>& algorithms, int64_t workspace_bytes,
+                               IdleMemory* idle);
 
  private:
   explicit CublasLtTuner(ComputeDevice* device) : device_(device), memory_(device) {}
 
+  absl::StatusOr<char*> Take(int64_t bytes, IdleMemory* idle);
   absl::Status Fill(void* to, int64_t bytes, Type type);
   absl::StatusOr<int64_t> Measure(CublasLtProduct& product, cublasLtHandle_t handle, const MatmulPointers& pointers,
                                   void* workspace, int64_t workspace_bytes);

@@ -66,12 +66,29 @@ const void* Data(const HeadPart& part) {
   return static_cast<const char*>(part.array.data) + part.first_column * ElementBytes(part.array.type);
 }
 
+// Kernels of our own run it, where people expect the library's.
+void NoteSlow(const Call& call, const AttentionProblem& problem, absl::string_view why) {
+  const Type type = problem.q.array.type;
+  if (!call.measuring || (type != Type::kBf16 && type != Type::kFp16)) return;
+  const HeadShape& shape = problem.shape;
+  // As kernels/flash_attention.h says.
+  const bool tensor_cores = shape.width % 8 == 0 && shape.width <= 128;
+  call.resources.notes.insert(absl::StrCat(
+      "attention ", why, " (", shape.heads, " heads of ", shape.width, ", sequences of ", shape.sequence,
+      ") runs on kernels of weft's own, ",
+      tensor_cores ? "on tensor cores: slower than cuDNN's" : "without tensor cores: many times slower than cuDNN's"));
+}
+
 // The library, if it has this; shapes are announced while the program is measured.
 absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProblem& problem, bool backward,
                                            AttentionShape& described) {
   FusedAttention* library = call.resources.libraries.attention.get();
   // Its random numbers are not ours.
-  if (library == nullptr || problem.dropout.threshold != 0 || problem.shape.sequences == 0) return nullptr;
+  if (library == nullptr || problem.shape.sequences == 0) return nullptr;
+  if (problem.dropout.threshold != 0) {
+    NoteSlow(call, problem, "with dropout");
+    return nullptr;
+  }
   if (problem.lse.type != Type::kFp32) return nullptr;
   const Type type = problem.q.array.type;
   for (const HeadPart* part : {&problem.q, &problem.k, &problem.v, &problem.o}) {
@@ -95,12 +112,18 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   described.causal = problem.causal;
   described.window = problem.window;
   described.scale = problem.scale;
-  if (!library->Has(described, backward)) return nullptr;
+  if (!library->Has(described, backward)) {
+    NoteSlow(call, problem, "that cuDNN does not have");
+    return nullptr;
+  }
   if (call.measuring) {
     const absl::Status prepared = library->Prepare(described, backward);
     if (absl::IsResourceExhausted(prepared)) return prepared;
     // It was proposed and does not compile.
-    if (!prepared.ok()) return nullptr;
+    if (!prepared.ok()) {
+      NoteSlow(call, problem, "that cuDNN does not have");
+      return nullptr;
+    }
   }
   return library;
 }

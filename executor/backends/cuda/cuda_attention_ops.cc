@@ -1,5 +1,7 @@
-// Attention as ops of its own: scores, their softmax, and the sum of values. Products are batched over heads in the
-// library, sequence by sequence, where types and places allow it, else kernels of our own.
+// Attention as ops of its own: scores, their softmax, and the sum of values. Products are batched in the library, over
+// sequences or heads, where types and places allow it, else kernels of our own.
+#include <algorithm>
+
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/cuda_heads.h"
 #include "executor/backends/cuda/kernels/attention_ops.h"
@@ -51,15 +53,19 @@ HeadPart Operand(const Call& call, const HeadShape& shape, const TensorView& vie
   return call.attributes().kv_heads() > 0 ? PartOf(view, shape.width) : PartOfQkv(call, view, index);
 }
 
-// One factor of a batch of products: for each of `batch` heads, `step` apart, a matrix whose rows are those of a
+// One factor of products: for each of some heads, `step` apart, and each sequence a matrix whose rows are those of the
 // sequence.
 struct Factor {
   const HeadPart& part;
   int64_t first_head, step;
 
-  MatrixLayout Layout() const { return {part.array.type, part.stride, step * part.head_step}; }
-  void* At(int64_t row) const {
-    return static_cast<char*>(part.array.data) + part.Element(row, first_head) * ElementBytes(part.array.type);
+  MatrixLayout Layout(int64_t batch_stride) const { return {part.array.type, part.stride, batch_stride}; }
+  // Elements from one of the heads, and from one sequence, to the next.
+  int64_t HeadStride() const { return step * part.head_step; }
+  int64_t SequenceStride(const HeadShape& shape) const { return shape.sequence * part.stride; }
+  void* At(int64_t row, int64_t head) const {
+    return static_cast<char*>(part.array.data) +
+           part.Element(row, first_head + head * step) * ElementBytes(part.array.type);
   }
   // The library reads 16 bytes at a time: all that it meets begins at multiples of 64, as whole tensors do.
   bool Aligned() const {
@@ -79,25 +85,37 @@ bool LibraryTakes(const HeadPart& a, const HeadPart& b, const HeadPart& y) {
          Factor{y, 0, 1}.Aligned();
 }
 
-// For every sequence `count` products.
+// For every sequence `count` products, one for each of so many heads: all in one call where one stride leads from each
+// to the next, else in as few as can be, of all sequences or of all heads.
 absl::Status Multiply(const Call& call, const HeadShape& heads, int64_t count, const Batch& batch, const Factor& a,
                       const Factor& b, const Factor& y) {
+  const Factor* const factors[] = {&a, &b, &y};
+  const bool one = heads.sequences == 1 || count == 1 || std::all_of(factors, factors + 3, [&](const Factor* factor) {
+                     return count * factor->HeadStride() == factor->SequenceStride(heads);
+                   });
+  const bool by_sequence = count == 1 || (!one && heads.sequences > count);
+  const auto layout = [&](const Factor& factor) {
+    return factor.Layout(by_sequence ? factor.SequenceStride(heads) : factor.HeadStride());
+  };
   MatmulShape shape;
   shape.m = batch.m;
   shape.n = batch.n;
   shape.k = batch.k;
-  shape.batch = count;
+  shape.batch = one ? heads.sequences * count : by_sequence ? heads.sequences : count;
   shape.transpose_a = batch.transpose_a;
   shape.transpose_b = batch.transpose_b;
-  shape.a = a.Layout();
-  shape.b = b.Layout();
-  shape.y = y.Layout();
+  shape.a = layout(a);
+  shape.b = layout(b);
+  shape.y = layout(y);
   shape.scale = batch.scale;
   Matmul& library = *call.resources.libraries.matmul;
-  if (call.measuring) return library.Prepare(shape);
-  for (int64_t s = 0; s < heads.sequences; ++s) {
-    const int64_t row = s * heads.sequence;
-    WEFT_RETURN_IF_ERROR(library.Run(shape, {a.At(row), b.At(row), nullptr, y.At(row)}, call.stream()));
+  if (shape.batch == 0) return absl::OkStatus();
+  if (call.measuring) return call.Prepare(shape);
+  const int64_t calls = heads.sequences * count / shape.batch;
+  for (int64_t i = 0; i < calls; ++i) {
+    const int64_t row = by_sequence ? 0 : i * heads.sequence, head = by_sequence ? i : 0;
+    WEFT_RETURN_IF_ERROR(
+        library.Run(shape, {a.At(row, head), b.At(row, head), nullptr, y.At(row, head)}, call.stream()));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/cuda_runs.h"
+#include "executor/backends/cuda/kernels/elementwise.h"
+#include "proto/mesh.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -74,12 +76,65 @@ class CudaBackend : public Backend {
   }
 
   std::string Digest() const override { return resources_.libraries.matmul->Digest(); }
+  std::vector<std::string> Notes() const override { return {resources_.notes.begin(), resources_.notes.end()}; }
 
-  // Every step of the program once, without memory: how much scratch they need, and what libraries have to prepare. An
-  // error is left to the step itself, which knows its context; but not one of memory.
-  absl::Status Measure(const Program& program) {
+  // Before the first step: what the rank's steps need is allocated, chosen, compiled and loaded.
+  absl::Status Prepare(const BackendOptions& options) {
+    const Program& program = *options.program;
+    IdleMemory idle(options.idle_memory, options.idle_bytes);
+    Libraries& libraries = resources_.libraries;
+    libraries.matmul->UseIdleMemory(&idle);
+    WEFT_RETURN_IF_ERROR(Measure(program, options.rank));
+    if (program.has_evaluation()) WEFT_RETURN_IF_ERROR(Measure(program.evaluation(), options.rank));
+    WEFT_RETURN_IF_ERROR(resources_.refused);
+    WEFT_RETURN_IF_ERROR(resources_.staging.Settle());
+    WEFT_RETURN_IF_ERROR(resources_.scratch.Settle());
+    WEFT_RETURN_IF_ERROR(libraries.matmul->Settle());
+    if (libraries.attention != nullptr) WEFT_RETURN_IF_ERROR(libraries.attention->Settle(idle));
+    if (libraries.convolution != nullptr) WEFT_RETURN_IF_ERROR(libraries.convolution->Settle(idle));
+    return Clear(idle);
+  }
+
+ private:
+  // As it was, and all that was enqueued is over.
+  absl::Status Clear(const IdleMemory& idle) {
+    if (idle.touched() == 0) return absl::OkStatus();
+    constexpr int64_t kWord = 4;
+    Elementwise zeros;
+    zeros.op = ElementwiseOp::kFill;
+    zeros.out[0] = {idle.data(), Type::kFp32};
+    zeros.elements = idle.touched() / kWord;
+    zeros.value = 0;
+    const Outcome outcome = Launch(zeros, /*stream=*/nullptr);
+    if (outcome != nullptr) return absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
+    const char rest[kWord] = {};
+    return resources_.device->CopyNow(static_cast<std::byte*>(idle.data()) + zeros.elements * kWord, rest,
+                                      idle.touched() % kWord);
+  }
+
+  // By segment: whether the rank runs it. A program without ranks is one of steps only.
+  static std::vector<bool> SegmentsOf(const Program& program, int rank) {
+    std::vector<bool> segments(program.segments_size(), program.templates().empty());
+    const int index = TemplateOfRank(program, rank);
+    if (index < 0) return segments;
+    const Template& t = program.templates(index);
+    for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+      // Of what is no compute action the field is 0: a segment too many costs a little time only.
+      for (const Action& action : *list) {
+        if (action.segment() >= 0 && action.segment() < program.segments_size()) segments[action.segment()] = true;
+      }
+    }
+    return segments;
+  }
+
+  // Every step that the rank runs once, without memory: how much scratch they need, and what libraries have to prepare.
+  // An error is left to the step itself, which knows its context; but not one of memory.
+  absl::Status Measure(const Program& program, int rank) {
     std::vector<TensorView> in, out;
-    for (const Segment& segment : program.segments()) {
+    const std::vector<bool> runs = SegmentsOf(program, rank);
+    for (int i = 0; i < program.segments_size(); ++i) {
+      if (!runs[i]) continue;
+      const Segment& segment = program.segments(i);
       for (const Step& step : segment.steps()) {
         KernelFunction* kernel = FindKernel(step.kernel());
         if (kernel == nullptr) continue;
@@ -94,16 +149,15 @@ class CudaBackend : public Backend {
         views(step.inputs(), in);
         views(step.outputs(), out);
         StepContext context;
-        context.microbatch_sequences = program.recipe().microbatch_sequences();
+        context.microbatch_sequences = std::max<int64_t>(
+            1, program.recipe().microbatch_sequences() / std::max<int64_t>(1, AxisSize(program.mesh(), "z")));
         const absl::Status status = kernel({step, in, out, context, resources_, true});
         if (absl::IsResourceExhausted(status)) return status;
       }
     }
-    WEFT_RETURN_IF_ERROR(resources_.staging.Settle());
-    return resources_.scratch.Settle();
+    return absl::OkStatus();
   }
 
- private:
   Resources resources_;
 };
 
@@ -113,7 +167,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(ComputeDevice* device, Libr
                                                      const BackendOptions& options) {
   if (libraries.matmul == nullptr) return absl::InvalidArgumentError("a CUDA backend without matrix products");
   auto backend = std::make_unique<CudaBackend>(device, std::move(libraries));
-  if (options.program != nullptr) WEFT_RETURN_IF_ERROR(backend->Measure(*options.program));
+  if (options.program != nullptr) WEFT_RETURN_IF_ERROR(backend->Prepare(options));
   return backend;
 }
 

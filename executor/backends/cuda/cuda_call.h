@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,10 @@ struct Resources {
   ScratchMemory scratch;
   Staging staging;
   KeptTables tables;
+  // Of Backend::Notes.
+  std::set<std::string> notes;
+  // The first product that the library refused beforehand.
+  absl::Status refused;
 };
 
 // Finds the Launch of the struct's own header.
@@ -90,6 +96,16 @@ struct Call {
     const absl::Status status = resources.tables.Prepare(key, bytes);
     if (!status.ok()) return status;
     return KeptTables::Table{reinterpret_cast<void*>(uintptr_t{256}), false};
+  }
+
+  // While measuring: announces a product.
+  absl::Status Prepare(const MatmulShape& shape) const {
+    const absl::Status status = resources.libraries.matmul->Prepare(shape);
+    if (!status.ok()) {
+      resources.refused.Update(
+          absl::Status(status.code(), absl::StrCat("step '", step.name(), "': ", status.message())));
+    }
+    return status;
   }
 
   // InvalidArgument that names the step.

@@ -32,7 +32,7 @@ absl::Status MatMul(const Call& call) {
   if (has_bias) shape.bias = TypeOf(call.in[2]);
   shape.accumulate = call.step.accumulate();
   if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
-  if (call.measuring) return call.resources.libraries.matmul->Prepare(shape);
+  if (call.measuring) return call.Prepare(shape);
   return call.resources.libraries.matmul->Run(shape, {a.data, b.data, has_bias ? call.in[2].data : nullptr, y.data},
                                               call.stream());
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cudnn_attention_choice.h"
@@ -34,14 +35,16 @@ absl::Status ForEachSlice(const AttentionShape& shape, const AttentionSlice& sli
   for (int64_t batch = 0; batch < shape.batch; batch += slice.batch) {
     for (int64_t head = 0; head < shape.kv_heads; head += slice.kv_heads) {
       const int64_t row = batch * shape.sequence, q_head = head * group;
-      WEFT_RETURN_IF_ERROR(run({row * shape.q.row_stride + q_head * shape.q.head_stride,
-                                row * shape.k.row_stride + head * shape.k.head_stride,
-                                row * shape.v.row_stride + head * shape.v.head_stride,
-                                row * shape.o.row_stride + q_head * shape.o.head_stride, row * shape.heads + q_head}));
+      WEFT_RETURN_IF_ERROR(run(
+          {row * shape.q.row_stride + q_head * shape.q.head_stride,
+           row * shape.k.row_stride + head * shape.k.head_stride, row * shape.v.row_stride + head * shape.v.head_stride,
+           row * shape.o.row_stride + q_head * shape.o.head_stride, (batch * shape.heads + q_head) * shape.sequence}));
     }
   }
   return absl::OkStatus();
 }
+
+using Arguments = absl::InlinedVector<CudnnArgument, 16>;
 
 class CudnnAttention : public FusedAttention {
  public:
@@ -57,49 +60,35 @@ class CudnnAttention : public FusedAttention {
     return Compile(entry, entry.choice == nullptr ? 0 : SumsBytes(shape, entry.choice->slice));
   }
 
+  absl::Status Settle(IdleMemory& memory) override {
+    WEFT_ASSIGN_OR_RETURN(void* const workspace, session_->workspace().Settle());
+    for (const auto& entry : forward_) {
+      if (!entry->plan.has_value() || std::exchange(entry->settled, true)) continue;
+      const std::optional<AttentionPointers> pointers = Take(entry->shape, /*backward=*/false, memory);
+      if (pointers.has_value()) WEFT_RETURN_IF_ERROR(Run(*entry, *pointers, workspace, StreamRef{}));
+    }
+    for (const auto& entry : backward_) {
+      if (!entry->plan.has_value() || std::exchange(entry->settled, true)) continue;
+      const std::optional<AttentionPointers> pointers = Take(entry->shape, /*backward=*/true, memory);
+      if (pointers.has_value()) WEFT_RETURN_IF_ERROR(Run(*entry, *pointers, workspace, StreamRef{}));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Forward(const AttentionShape& shape, const AttentionPointers& p, const StreamRef& stream) override {
     Entry<AttentionForwardChoice>& entry = FindForward(shape);
     if (!entry.plan.has_value()) WEFT_RETURN_IF_ERROR(Prepare(shape, false));
-    const AttentionForwardGraph& call = entry.choice->call;
-    const float scale = static_cast<float>(shape.scale), masked = Masked();
     WEFT_ASSIGN_OR_RETURN(void* workspace, session_->workspace().Get(stream.number, entry.plan->workspace_bytes));
-    return ForEachSlice(shape, entry.choice->slice, [&](const Offsets& at) {
-      std::vector<CudnnArgument> arguments = {{call.q, At(p.q, at.q)},
-                                              {call.k, At(p.k, at.k)},
-                                              {call.v, At(p.v, at.v)},
-                                              {call.o, At(p.o, at.o)},
-                                              {call.lse, p.statistics + at.statistics},
-                                              {call.scale, &scale}};
-      if (shape.causal) arguments.push_back({call.masked, &masked});
-      return session_->Run(*entry.plan, arguments, workspace, stream);
-    });
+    return Run(entry, p, workspace, stream);
   }
 
   absl::Status Backward(const AttentionShape& shape, const AttentionPointers& p, const StreamRef& stream) override {
     Entry<AttentionBackwardChoice>& entry = FindBackward(shape);
     if (!entry.plan.has_value()) WEFT_RETURN_IF_ERROR(Prepare(shape, true));
-    const AttentionBackwardGraph& call = entry.choice->call;
-    const float scale = static_cast<float>(shape.scale), masked = Masked(), one = 1;
-    const int64_t plan_bytes = Aligned(entry.plan->workspace_bytes);
     WEFT_ASSIGN_OR_RETURN(void* workspace,
-                          session_->workspace().Get(stream.number, plan_bytes + SumsBytes(shape, entry.choice->slice)));
-    const void* sums = static_cast<std::byte*>(workspace) + plan_bytes;
-    return ForEachSlice(shape, entry.choice->slice, [&](const Offsets& at) {
-      std::vector<CudnnArgument> arguments = {{call.q, At(p.q, at.q)},
-                                              {call.k, At(p.k, at.k)},
-                                              {call.v, At(p.v, at.v)},
-                                              {call.o, At(p.o, at.o)},
-                                              {call.lse, p.statistics + at.statistics},
-                                              {call.d_o, At(p.gradient_o, at.o)},
-                                              {call.dq, At(p.gradient_q, at.q)},
-                                              {call.dk, At(p.gradient_k, at.k)},
-                                              {call.dv, At(p.gradient_v, at.v)},
-                                              {call.sums, sums},
-                                              {call.scale, &scale},
-                                              {call.one, &one}};
-      if (shape.causal) arguments.push_back({call.masked, &masked});
-      return session_->Run(*entry.plan, arguments, workspace, stream);
-    });
+                          session_->workspace().Get(stream.number, Aligned(entry.plan->workspace_bytes) +
+                                                                       SumsBytes(shape, entry.choice->slice)));
+    return Run(entry, p, workspace, stream);
   }
 
  private:
@@ -109,6 +98,10 @@ class CudnnAttention : public FusedAttention {
     // Null: cuDNN does not do it.
     std::unique_ptr<Choice> choice;
     std::optional<CudnnPlan> plan;
+    // Run once, if there was memory for it.
+    bool settled = false;
+    // What the graph's Numbers are: they stay where they are.
+    float scale = 1, masked = 0, window = 0, one = 1;
   };
 
   // Programs have few shapes: a handful of entries, asked one after the other.
@@ -121,6 +114,8 @@ class CudnnAttention : public FusedAttention {
     absl::StatusOr<std::unique_ptr<Choice>> choice = make();
     entries.push_back(std::make_unique<Entry<Choice>>());
     entries.back()->shape = shape;
+    entries.back()->scale = static_cast<float>(shape.scale);
+    entries.back()->window = static_cast<float>(shape.window);
     if (choice.ok()) entries.back()->choice = *std::move(choice);
     return *entries.back();
   }
@@ -137,15 +132,83 @@ class CudnnAttention : public FusedAttention {
   absl::Status Compile(Entry<Choice>& entry, int64_t more_bytes) {
     if (entry.plan.has_value()) return absl::OkStatus();
     if (entry.choice == nullptr) return absl::InternalError("a shape of attention that cuDNN does not have");
-    auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target());
+    auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
+                              kAttentionWorkspaceLimit);
     if (!plan.ok()) {
       // From now on it is said not to have it: kernels of our own take the place of none that compiles.
       entry.choice = nullptr;
       return plan.status();
     }
-    WEFT_RETURN_IF_ERROR(session_->workspace().Reserve(Aligned(plan->workspace_bytes) + more_bytes));
+    session_->workspace().Reserve(Aligned(plan->workspace_bytes) + more_bytes);
     entry.plan = *std::move(plan);
+    entry.masked = Masked();
     return absl::OkStatus();
+  }
+
+  absl::Status Run(Entry<AttentionForwardChoice>& entry, const AttentionPointers& p, void* workspace,
+                   const StreamRef& stream) {
+    const AttentionForwardGraph& call = entry.choice->call;
+    return ForEachSlice(entry.shape, entry.choice->slice, [&](const Offsets& at) {
+      Arguments arguments = {{call.q, At(p.q, at.q)},
+                             {call.k, At(p.k, at.k)},
+                             {call.v, At(p.v, at.v)},
+                             {call.o, At(p.o, at.o)},
+                             {call.lse, p.statistics + at.statistics},
+                             {call.scale, &entry.scale}};
+      if (call.masked != 0) arguments.push_back({call.masked, &entry.masked});
+      if (call.window != 0) arguments.push_back({call.window, &entry.window});
+      return session_->Run(*entry.plan, arguments, workspace, stream);
+    });
+  }
+
+  absl::Status Run(Entry<AttentionBackwardChoice>& entry, const AttentionPointers& p, void* workspace,
+                   const StreamRef& stream) {
+    const AttentionBackwardGraph& call = entry.choice->call;
+    const void* sums = static_cast<std::byte*>(workspace) + Aligned(entry.plan->workspace_bytes);
+    return ForEachSlice(entry.shape, entry.choice->slice, [&](const Offsets& at) {
+      Arguments arguments = {{call.q, At(p.q, at.q)},
+                             {call.k, At(p.k, at.k)},
+                             {call.v, At(p.v, at.v)},
+                             {call.o, At(p.o, at.o)},
+                             {call.lse, p.statistics + at.statistics},
+                             {call.d_o, At(p.gradient_o, at.o)},
+                             {call.dq, At(p.gradient_q, at.q)},
+                             {call.dk, At(p.gradient_k, at.k)},
+                             {call.dv, At(p.gradient_v, at.v)},
+                             {call.sums, sums},
+                             {call.scale, &entry.scale},
+                             {call.one, &entry.one}};
+      if (call.masked != 0) arguments.push_back({call.masked, &entry.masked});
+      if (call.window != 0) arguments.push_back({call.window, &entry.window});
+      return session_->Run(*entry.plan, arguments, workspace, stream);
+    });
+  }
+
+  // Memory for all tensors of a shape; none if there is not so much.
+  static std::optional<AttentionPointers> Take(const AttentionShape& shape, bool backward, IdleMemory& memory) {
+    memory.Begin();
+    const auto take = [&](int64_t heads, const HeadLayout& layout) {
+      // Of two bytes each.
+      return memory.Take(2 * ((shape.batch * shape.sequence - 1) * layout.row_stride +
+                              (heads - 1) * layout.head_stride + shape.head_size));
+    };
+    AttentionPointers p;
+    p.q = take(shape.heads, shape.q);
+    p.k = take(shape.kv_heads, shape.k);
+    p.v = take(shape.kv_heads, shape.v);
+    p.o = take(shape.heads, shape.o);
+    p.statistics = static_cast<float*>(
+        memory.Take(shape.batch * shape.heads * shape.sequence * static_cast<int64_t>(sizeof(float))));
+    bool all = p.q != nullptr && p.k != nullptr && p.v != nullptr && p.o != nullptr && p.statistics != nullptr;
+    if (backward) {
+      p.gradient_o = take(shape.heads, shape.o);
+      p.gradient_q = take(shape.heads, shape.q);
+      p.gradient_k = take(shape.kv_heads, shape.k);
+      p.gradient_v = take(shape.kv_heads, shape.v);
+      all = all && p.gradient_o != nullptr && p.gradient_q != nullptr && p.gradient_k != nullptr &&
+            p.gradient_v != nullptr;
+    }
+    return all ? std::optional<AttentionPointers>(p) : std::nullopt;
   }
 
   // A float for each row and head of q.

@@ -48,7 +48,7 @@ std::string UnsupportedAttention(const AttentionShape& shape) {
   if (shape.type != Type::kBf16 && shape.type != Type::kFp16) {
     return "values that are neither bf16 nor fp16: its kernels multiply those only";
   }
-  if (shape.window > 0) return absl::StrCat("a window of ", shape.window, " keys");
+  if (shape.window > 0 && !shape.causal) return absl::StrCat("a window of ", shape.window, " keys and no causal mask");
   if (shape.head_size <= 0 || shape.head_size % kVector != 0 || shape.head_size > kMostHeadSize) {
     return absl::StrCat("heads of ", shape.head_size, " columns: its kernels take multiples of ", kVector, " up to ",
                         kMostHeadSize);

@@ -30,6 +30,11 @@ AttentionShape Shape(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_
   return shape;
 }
 
+AttentionShape Windowed(AttentionShape shape, int64_t window) {
+  shape.window = window;
+  return shape;
+}
+
 struct Model {
   const char* name;
   AttentionShape shape;
@@ -51,6 +56,9 @@ std::vector<Model> Models() {
       {"Qwen2.5 3B, 4096", Shape(2, 4096, 16, 2, 128, false)},
       {"Qwen2.5 7B", Shape(4, 1024, 28, 4, 128, false)},
       {"Qwen2.5 7B, 4096", Shape(1, 4096, 28, 4, 128, false)},
+      {"Mistral 7B", Windowed(Shape(1, 8192, 32, 8, 128, false), 4096)},
+      {"Mistral 7B, 1024 of 2048", Windowed(Shape(2, 2048, 32, 8, 128, false), 1024)},
+      {"GPT-2 with a window", Windowed(Shape(4, 1024, 12, 12, 64, true), 128)},
   };
 }
 
@@ -93,13 +101,16 @@ TEST_F(CudnnAttentionTest, HasForwardAndDeterministicBackwardOfEveryModel) {
       typed.type = type;
       const auto forward = ChooseAttentionForward(cudnn_, typed, target());
       ASSERT_TRUE(forward.ok()) << forward.status();
-      EXPECT_EQ((*forward)->call.graph.operations(), 14);
+      // A window is a mask of five operations more.
+      const int64_t window = HasWindow(shape) ? 5 : 0;
+      EXPECT_EQ((*forward)->call.graph.operations(), 14 + window);
+      EXPECT_EQ((*forward)->call.window != 0, HasWindow(shape));
       EXPECT_TRUE((*forward)->engine.deterministic());
       EXPECT_EQ((*forward)->slice.batch, shape.batch);
       const auto backward = ChooseAttentionBackward(cudnn_, typed, target());
       ASSERT_TRUE(backward.ok()) << backward.status();
       // Gradients of shared heads are added up: two operations more.
-      EXPECT_EQ((*backward)->call.graph.operations(), shape.heads == shape.kv_heads ? 21 : 23);
+      EXPECT_EQ((*backward)->call.graph.operations(), (shape.heads == shape.kv_heads ? 21 : 23) + window);
       EXPECT_TRUE((*backward)->engine.deterministic());
       EXPECT_LE((*backward)->engine.workspace_bytes, kAttentionWorkspaceLimit);
       // What a Hopper GPU gives a block at most.
@@ -129,7 +140,7 @@ TEST_F(CudnnAttentionTest, BackwardBeyondTheLimitTakesSomeHeadsAtATime) {
 
 // All but loading the kernel into a device, which the stand-in for the driver refuses.
 TEST_F(CudnnAttentionTest, KernelsAreGeneratedAndCompiled) {
-  for (const auto& [name, shape] : {Models()[0], Models()[6]}) {
+  for (const auto& [name, shape] : {Models()[0], Models()[6], Models()[14]}) {
     SCOPED_TRACE(name);
     auto forward = ChooseAttentionForward(cudnn_, shape, target());
     ASSERT_TRUE(forward.ok()) << forward.status();
@@ -239,7 +250,9 @@ TEST(UnsupportedAttention, SaysWhy) {
   EXPECT_EQ(UnsupportedAttention(wrong), "values that are neither bf16 nor fp16: its kernels multiply those only");
   wrong = right;
   wrong.window = 128;
-  EXPECT_EQ(UnsupportedAttention(wrong), "a window of 128 keys");
+  EXPECT_EQ(UnsupportedAttention(wrong), "");
+  wrong.causal = false;
+  EXPECT_EQ(UnsupportedAttention(wrong), "a window of 128 keys and no causal mask");
   wrong = right;
   wrong.head_size = 36;
   EXPECT_EQ(UnsupportedAttention(wrong), "heads of 36 columns: its kernels take multiples of 8 up to 256");
@@ -255,6 +268,25 @@ TEST(UnsupportedAttention, SaysWhy) {
   wrong = right;
   wrong.sequence = int64_t{1} << 40;
   EXPECT_EQ(UnsupportedAttention(wrong), "2 sequences of 1099511627776 rows and 8 heads");
+}
+
+TEST(CheckCudnnVersion, TakesWhatIsKnownToBeRight) {
+  for (const int64_t version : {90800, 90902, 91002, 91900}) EXPECT_TRUE(CheckCudnnVersion(version, "/lib/x").ok());
+  for (const int64_t version : {90701, 91000, 91001, 100000}) {
+    EXPECT_EQ(CheckCudnnVersion(version, "/lib/x").code(), absl::StatusCode::kFailedPrecondition) << version;
+  }
+  EXPECT_EQ(
+      CheckCudnnVersion(91001, "/lib/x").message(),
+      "backend cuda: cuDNN in /lib/x is of version 9.10.1; needed is 9.8.0 or newer, before 10, and neither 9.10.0 "
+      "nor 9.10.1");
+}
+
+// One that holds all keys is none.
+TEST(HasWindow, OnlyWhereSomeKeyIsOutOfIt) {
+  AttentionShape shape = Shape(2, 256, 8, 4, 64, false);
+  EXPECT_FALSE(HasWindow(shape));
+  EXPECT_TRUE(HasWindow(Windowed(shape, 255)));
+  EXPECT_FALSE(HasWindow(Windowed(shape, 256)));
 }
 
 TEST(AttentionSlices, FallEvenly) {

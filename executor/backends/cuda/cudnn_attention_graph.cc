@@ -20,7 +20,8 @@ struct Shapes {
         k(Heads(g, shape.k)),
         v(Heads(g, shape.v)),
         o(Heads(h, shape.o)),
-        lse({{b, h, s, 1}, {s * shape.heads, 1, shape.heads, 1}}),
+        // Head by head, as cuDNN documents its statistics: a slice has all heads, or one sequence.
+        lse({{b, h, s, 1}, {s * shape.heads, s, 1, 1}}),
         scores(CudnnShape::Dense(b, h, s, s)),
         rows(CudnnShape::Dense(b, h, s, 1)),
         wide(CudnnShape::Dense(b, h, s, d)) {}
@@ -51,19 +52,52 @@ CudnnGraph::Tensor Mask(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Te
   return result;
 }
 
+// Of those, with `masked` where the key comes before the query's window: column index + window > row index keeps. What
+// cuDNN knows as the left bound of a band.
+CudnnGraph::Tensor LeaveWindow(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Tensor scores,
+                               CudnnGraph::Tensor masked, CudnnGraph::Tensor window) {
+  const CudnnGraph::Tensor row = graph.Virtual("row of the band", CUDNN_DATA_INT32, all);
+  const CudnnGraph::Tensor column = graph.Virtual("column of the band", CUDNN_DATA_INT32, all);
+  const CudnnGraph::Tensor last = graph.Virtual("column and window", kFloat, all);
+  const CudnnGraph::Tensor seen = graph.Virtual("within the band", CUDNN_DATA_BOOLEAN, all);
+  const CudnnGraph::Tensor result = graph.Virtual("scores of the band", kFloat, all);
+  graph.Index(2, scores, row);
+  graph.Index(3, scores, column);
+  graph.Pointwise(CUDNN_POINTWISE_ADD, kFloat, column, window, last);
+  graph.Pointwise(CUDNN_POINTWISE_CMP_GT, CUDNN_DATA_BOOLEAN, last, row, seen);
+  graph.Select(scores, masked, seen, result);
+  return result;
+}
+
+// All masks of the shape. `masked` and `window` are made where they are needed.
+CudnnGraph::Tensor Masks(CudnnGraph& graph, const AttentionShape& shape, const CudnnShape& all,
+                         CudnnGraph::Tensor scores, CudnnGraph::Tensor* masked, CudnnGraph::Tensor* window) {
+  if (!shape.causal) return scores;
+  *masked = graph.Number("masked", kFloat);
+  scores = Mask(graph, all, scores, *masked);
+  if (!HasWindow(shape)) return scores;
+  *window = graph.Number("window", kFloat);
+  return LeaveWindow(graph, all, scores, *masked, *window);
+}
+
 std::string Name(const char* direction, const AttentionShape& shape, const Shapes& shapes) {
   return absl::StrCat("attention ", direction, " of ", shapes.b, " x ", shapes.s, " rows, ", shapes.h, " heads of ",
-                      shapes.d, " (", shapes.g, " of k and v)", shape.causal ? ", causal" : "");
+                      shapes.d, " (", shapes.g, " of k and v)", shape.causal ? ", causal" : "",
+                      HasWindow(shape) ? absl::StrCat(", window ", shape.window) : "");
 }
 
 }  // namespace
 
 cudnnDataType_t CudnnType(Type type) { return type == Type::kFp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
 
+bool HasWindow(const AttentionShape& shape) {
+  return shape.causal && shape.window > 0 && shape.window < shape.sequence;
+}
+
 AttentionForwardGraph MakeAttentionForwardGraph(const Cudnn* cudnn, const AttentionShape& shape,
                                                 const AttentionSlice& slice) {
   const Shapes shapes(shape, slice);
-  AttentionForwardGraph made{CudnnGraph(cudnn, Name("forward", shape, shapes)), 0, 0, 0, 0, 0, 0, 0};
+  AttentionForwardGraph made{CudnnGraph(cudnn, Name("forward", shape, shapes)), 0, 0, 0, 0, 0, 0, 0, 0};
   CudnnGraph& graph = made.graph;
   const CudnnShape &all = shapes.scores, &per_row = shapes.rows;
   made.q = graph.InMemory("q", shapes.type, shapes.q);
@@ -78,11 +112,7 @@ AttentionForwardGraph MakeAttentionForwardGraph(const Cudnn* cudnn, const Attent
   const CudnnGraph::Tensor scaled = graph.Virtual("scores", kFloat, all);
   graph.Matmul(made.q, made.k, product);
   graph.Pointwise(CUDNN_POINTWISE_MUL, kFloat, product, made.scale, scaled);
-  CudnnGraph::Tensor scores = scaled;
-  if (shape.causal) {
-    made.masked = graph.Number("masked", kFloat);
-    scores = Mask(graph, all, scaled, made.masked);
-  }
+  const CudnnGraph::Tensor scores = Masks(graph, shape, all, scaled, &made.masked, &made.window);
   // softmax, and lse = largest + log of the sum
   const CudnnGraph::Tensor largest = graph.Virtual("largest", kFloat, per_row);
   const CudnnGraph::Tensor less = graph.Virtual("scores less largest", kFloat, all);
@@ -106,7 +136,7 @@ AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const Atte
                                                   const AttentionSlice& slice) {
   const Shapes shapes(shape, slice);
   AttentionBackwardGraph made{
-      CudnnGraph(cudnn, Name("backward", shape, shapes)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+      CudnnGraph(cudnn, Name("backward", shape, shapes)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   CudnnGraph& graph = made.graph;
   const CudnnShape &all = shapes.scores, &per_row = shapes.rows;
   made.q = graph.InMemory("q", shapes.type, shapes.q);
@@ -136,11 +166,7 @@ AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const Atte
   graph.Matmul(made.q, made.k, qk);
   graph.Pointwise(CUDNN_POINTWISE_MUL, kFloat, qk, made.scale, scaled);
   graph.Pointwise(CUDNN_POINTWISE_SUB, kFloat, scaled, made.lse, less);
-  CudnnGraph::Tensor scores = less;
-  if (shape.causal) {
-    made.masked = graph.Number("masked", kFloat);
-    scores = Mask(graph, all, less, made.masked);
-  }
+  const CudnnGraph::Tensor scores = Masks(graph, shape, all, less, &made.masked, &made.window);
   const CudnnGraph::Tensor probabilities = graph.Virtual("probabilities", kFloat, all);
   graph.Pointwise(CUDNN_POINTWISE_EXP, kFloat, scores, probabilities);
 

@@ -20,10 +20,14 @@ struct AttentionSlice {
   int64_t kv_heads = 0;
 };
 
-// o and lse of q, k, v. `scale`, and `masked` where there is a causal mask (else 0), are floats on the host.
+// Whether some keys before a query's own are out of its window.
+bool HasWindow(const AttentionShape& shape);
+
+// o and lse of q, k, v. `scale`, and `masked` where there is a causal mask and `window` where there is one (else 0),
+// are floats on the host.
 struct AttentionForwardGraph {
   CudnnGraph graph;
-  CudnnGraph::Tensor q, k, v, o, lse, scale, masked;
+  CudnnGraph::Tensor q, k, v, o, lse, scale, masked, window;
 };
 AttentionForwardGraph MakeAttentionForwardGraph(const Cudnn* cudnn, const AttentionShape& shape,
                                                 const AttentionSlice& slice);
@@ -32,7 +36,7 @@ AttentionForwardGraph MakeAttentionForwardGraph(const Cudnn* cudnn, const Attent
 // row and head of the slice, `one` is 1.
 struct AttentionBackwardGraph {
   CudnnGraph graph;
-  CudnnGraph::Tensor q, k, v, o, lse, d_o, dq, dk, dv, scale, one, sums, masked;
+  CudnnGraph::Tensor q, k, v, o, lse, d_o, dq, dk, dv, scale, one, sums, masked, window;
 };
 AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const AttentionShape& shape,
                                                   const AttentionSlice& slice);

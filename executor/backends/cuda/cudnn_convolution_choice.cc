@@ -48,10 +48,14 @@ ConvolutionGraph MakeConvolutionGraph(const Cudnn* cudnn, const ConvolutionShape
       0, 0, 0};
   const cudnnDataType_t type = DataType(shape.type);
   made.x = made.graph.InMemory("x", type, Images(shape.samples, shape.channels, shape.height, shape.width));
-  made.weight = made.graph.InMemory("weight", type, CudnnShape::Dense(shape.outputs, shape.channels, side, side));
+  made.weight = made.graph.InMemory("weight", type, Images(shape.outputs, shape.channels, side, side));
   made.y = made.graph.InMemory("y", type, Images(shape.samples, shape.outputs, shape.out_height(), shape.out_width()));
   made.graph.Convolve(kKinds[index], {side / 2, shape.stride}, made.x, made.weight, made.y, accumulate ? 1.0f : 0.0f);
   return made;
+}
+
+int64_t WeightBytes(const ConvolutionShape& shape) {
+  return shape.outputs * shape.channels * shape.kernel_size * shape.kernel_size * (shape.type == Type::kFp32 ? 4 : 2);
 }
 
 std::string UnsupportedConvolution(const ConvolutionShape& shape) {

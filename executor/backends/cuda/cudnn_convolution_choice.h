@@ -16,7 +16,9 @@ namespace weft::cuda {
 // Of workspace for one call.
 inline constexpr int64_t kConvolutionWorkspaceLimit = int64_t{256} << 20;
 
-// x and y are images with their channels last, the weight as it is published; cuDNN turns it as its kernels need it.
+// x and y are images with their channels last, and so is the weight: [outputs, kernel_size, kernel_size, channels],
+// which all of cuDNN's kernels for tensor cores take. As it is published the channels come before the places, which is
+// the same only where there is one place.
 struct ConvolutionGraph {
   CudnnGraph graph;
   CudnnGraph::Tensor x, weight, y;
@@ -24,6 +26,10 @@ struct ConvolutionGraph {
 // What is made is added to what is there if `accumulate`.
 ConvolutionGraph MakeConvolutionGraph(const Cudnn* cudnn, const ConvolutionShape& shape, ConvolutionPart part,
                                       bool accumulate);
+
+// Bytes of the weight; whether it lies otherwise in memory than it is published.
+int64_t WeightBytes(const ConvolutionShape& shape);
+inline bool IsWeightTurned(const ConvolutionShape& shape) { return shape.kernel_size > 1 && shape.channels > 1; }
 
 // Why cuDNN is not asked for this shape; empty if it is.
 std::string UnsupportedConvolution(const ConvolutionShape& shape);

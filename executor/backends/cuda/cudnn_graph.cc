@@ -334,41 +334,49 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& t
   WEFT_RETURN_IF_ERROR(made.plan.Finalise());
   WEFT_RETURN_IF_ERROR(
       Get(made.plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, &made.workspace_bytes));
-  if (made.workspace_bytes > engine.workspace_bytes) {
-    return absl::InternalError(absl::StrCat(made.plan.what(), " needs ", made.workspace_bytes,
-                                            " bytes of workspace; its engine named ", engine.workspace_bytes));
-  }
   return made;
 }
 
-absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others,
-                                        const CudnnTarget& target) {
-  absl::StatusOr<CudnnPlan> plan = MakeCudnnPlan(std::move(engine), target);
-  for (CudnnEngine& other : others) {
-    if (plan.ok()) break;
-    plan = MakeCudnnPlan(std::move(other), target);
+absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others, const CudnnTarget& target,
+                                        int64_t workspace_limit) {
+  others.insert(others.begin(), std::move(engine));
+  absl::Status refused;
+  for (CudnnEngine& each : others) {
+    absl::StatusOr<CudnnPlan> plan = MakeCudnnPlan(std::move(each), target);
+    if (plan.ok() && plan->workspace_bytes <= workspace_limit) return plan;
+    refused = plan.ok() ? absl::UnimplementedError(absl::StrCat(plan->plan.what(), " needs ", plan->workspace_bytes,
+                                                                " bytes of workspace; the limit is ", workspace_limit))
+                        : plan.status();
   }
-  return plan;
+  return refused;
 }
 
-absl::Status RunCudnnPlan(const CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
+absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace) {
+  // More than the microbatches in flight of any program.
+  constexpr size_t kMostPacks = 4096;
   const Cudnn* cudnn = plan.plan.cudnn();
-  std::vector<int64_t> ids;
-  std::vector<void*> data;
-  for (const CudnnArgument& argument : arguments) {
-    ids.push_back(argument.tensor);
-    data.push_back(const_cast<void*>(argument.data));
+  std::vector<const void*> data;
+  data.reserve(arguments.size() + 1);
+  for (const CudnnArgument& argument : arguments) data.push_back(argument.data);
+  data.push_back(workspace);
+  auto found = plan.packs.find(data);
+  if (found == plan.packs.end()) {
+    if (plan.packs.size() >= kMostPacks) plan.packs.clear();
+    std::vector<int64_t> ids;
+    for (const CudnnArgument& argument : arguments) ids.push_back(argument.tensor);
+    const int64_t count = static_cast<int64_t>(ids.size());
+    WEFT_ASSIGN_OR_RETURN(CudnnDescriptor pack, CudnnDescriptor::Make(cudnn, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+                                                                      absl::StrCat("the data of ", plan.plan.what())));
+    WEFT_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids.data()));
+    WEFT_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, data.data()));
+    WEFT_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace));
+    WEFT_RETURN_IF_ERROR(pack.Finalise());
+    found = plan.packs.emplace(std::move(data), std::move(pack)).first;
   }
-  const int64_t count = static_cast<int64_t>(ids.size());
-  WEFT_ASSIGN_OR_RETURN(CudnnDescriptor pack, CudnnDescriptor::Make(cudnn, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
-                                                                    absl::StrCat("the data of ", plan.plan.what())));
-  WEFT_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids.data()));
-  WEFT_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, data.data()));
-  WEFT_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace));
-  WEFT_RETURN_IF_ERROR(pack.Finalise());
-  return cudnn->Error(absl::StrCat("running ", plan.plan.what()),
-                      cudnn->BackendExecute(handle, plan.plan.get(), pack.get()));
+  const cudnnStatus_t status = cudnn->BackendExecute(handle, plan.plan.get(), found->second.get());
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  return cudnn->Error(absl::StrCat("running ", plan.plan.what()), status);
 }
 
 }  // namespace weft::cuda

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -56,7 +57,11 @@ struct CudnnEngine {
 struct CudnnPlan {
   CudnnDescriptor config;
   CudnnDescriptor plan;
+  // What it really needs, which heuristics may have named otherwise.
   int64_t workspace_bytes = 0;
+  // The data of earlier runs as cuDNN is told of it, by their addresses and that of the workspace: in a program they
+  // come again in every step.
+  absl::flat_hash_map<std::vector<const void*>, CudnnDescriptor> packs;
 };
 
 // Operations are added in the order of the data; the first error of any is what Finish returns.
@@ -128,18 +133,20 @@ absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, 
 
 // Compiles the engine's kernels for the target, which takes up to a second.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& target);
-// The same of the first that compiles, `engine` or one of the others: heuristics propose some that do not. The error is
-// that of the last.
-absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others, const CudnnTarget& target);
+// The same of the first that compiles and needs at most `workspace_limit` bytes, `engine` or one of the others:
+// heuristics propose some that do not. The error is that of the last.
+absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others, const CudnnTarget& target,
+                                        int64_t workspace_limit);
 
-// One tensor's data: device memory, or the host's for a Number.
+// One tensor's data: device memory, or the host's for a Number, which is read when the plan is run.
 struct CudnnArgument {
   CudnnGraph::Tensor tensor;
   const void* data;
 };
 
-// Enqueues the plan on the handle's stream.
-absl::Status RunCudnnPlan(const CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
+// Enqueues the plan on the handle's stream. All runs of a plan name the same tensors in the same order; a Number stays
+// where it is while the plan is in use.
+absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace);
 
 }  // namespace weft::cuda

@@ -75,9 +75,12 @@ absl::Status Cudnn::Error(absl::string_view doing, cudnnStatus_t status) const {
 
 absl::Status CheckCudnnVersion(int64_t version, absl::string_view path) {
   constexpr int64_t kOldest = 90800, kNewer = 100000;
-  if (version >= kOldest && version < kNewer) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("backend cuda: cuDNN in ", path, " is of version ",
-                                                    Version(version), "; needed is 9.8.0 or newer, before 10"));
+  // Whose attention NVIDIA's own frontend refuses, "due to known bugs".
+  const bool wrong = version == 91000 || version == 91001;
+  if (version >= kOldest && version < kNewer && !wrong) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("backend cuda: cuDNN in ", path, " is of version ", Version(version),
+                   "; needed is 9.8.0 or newer, before 10, and neither 9.10.0 nor 9.10.1"));
 }
 
 absl::StatusOr<const Cudnn*> OpenCudnn() {

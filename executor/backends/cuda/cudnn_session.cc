@@ -20,10 +20,14 @@ CudnnSession::~CudnnSession() {
   if (handle_ != nullptr) cudnn_->Destroy(handle_);
 }
 
-absl::Status CudnnSession::Run(const CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
+absl::Status CudnnSession::Run(CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
                                const StreamRef& stream) {
-  WEFT_RETURN_IF_ERROR(
-      cudnn_->Error("choosing a stream", cudnn_->SetStream(handle_, static_cast<cudaStream_t>(stream.native))));
+  if (!has_stream_ || stream.native != stream_) {
+    WEFT_RETURN_IF_ERROR(
+        cudnn_->Error("choosing a stream", cudnn_->SetStream(handle_, static_cast<cudaStream_t>(stream.native))));
+    stream_ = stream.native;
+    has_stream_ = true;
+  }
   return RunCudnnPlan(plan, handle_, arguments, workspace);
 }
 

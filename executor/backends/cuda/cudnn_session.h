@@ -28,7 +28,7 @@ class CudnnSession {
   LibraryWorkspace& workspace() { return workspace_; }
 
   // Enqueues the plan.
-  absl::Status Run(const CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
+  absl::Status Run(CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
                    const StreamRef& stream);
 
  private:
@@ -36,6 +36,9 @@ class CudnnSession {
 
   const Cudnn* cudnn_;
   cudnnHandle_t handle_ = nullptr;
+  // What the handle enqueues on.
+  void* stream_ = nullptr;
+  bool has_stream_ = false;
   LibraryWorkspace workspace_;
 };
 

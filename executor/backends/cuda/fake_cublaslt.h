@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "executor/backends/cuda/cublaslt_library.h"
 #include "executor/float_bits.h"
@@ -36,14 +37,25 @@ struct Preference {
 // What the last calls were given.
 struct Seen {
   Preference preference;
+  // Where an algorithm was asked for.
+  const void* bias = nullptr;
   int heuristics = 0;
+  int checks = 0;
   int64_t algorithm = -1;
+  // Of products, in turn: what they read and wrote, by columns.
+  struct Launch {
+    const void *a, *b, *d;
+    int64_t rows, columns;
+  };
+  std::vector<Launch> launches;
 };
 inline Seen seen;
 // How long all but one take.
 inline int slow_microseconds = 0;
 // The one that runs fast, and how many there are.
 inline constexpr int kFast = 2, kAlgorithms = 5;
+// Ends what makes an algorithm up.
+inline constexpr uint64_t kMark = 0xa190;
 
 inline double Load(const void* data, cudaDataType_t type, int64_t i) {
   switch (type) {
@@ -201,6 +213,7 @@ inline CublasLt Table() {
                                  cublasLtMatmulPreference_t preference, int most,
                                  cublasLtMatmulHeuristicResult_t* results, int* count) {
     seen.preference = As<Preference>(preference);
+    seen.bias = As<Operation>(operation).bias;
     ++seen.heuristics;
     *count = 0;
     if (!Takes(As<Operation>(operation), As<Layout>(a), As<Layout>(b), As<Layout>(c), As<Layout>(d))) {
@@ -209,35 +222,26 @@ inline CublasLt Table() {
     for (; *count < most && *count < kAlgorithms; ++*count) {
       results[*count] = {};
       results[*count].algo.data[0] = static_cast<uint64_t>(*count);
+      results[*count].algo.data[7] = kMark;
       results[*count].state = CUBLAS_STATUS_SUCCESS;
     }
     return CUBLAS_STATUS_SUCCESS;
   };
-  lt.MatmulAlgoInit = [](cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t,
-                         cudaDataType_t, cudaDataType_t, int id, cublasLtMatmulAlgo_t* algorithm) {
-    *algorithm = {};
-    algorithm->data[0] = static_cast<uint64_t>(id);
-    return id < kAlgorithms ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-  };
+  // An algorithm is its number, the scheme of its sums, its workspace, and a mark of its own, without which it is none.
   lt.MatmulAlgoCheck = [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                          cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,
+                          cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algorithm,
                           cublasLtMatmulHeuristicResult_t* result) {
-    result->workspaceSize = 0;
+    ++seen.checks;
+    if (algorithm->data[0] >= kAlgorithms || algorithm->data[7] != kMark) return CUBLAS_STATUS_INVALID_VALUE;
+    result->workspaceSize = algorithm->data[2];
+    result->state = CUBLAS_STATUS_SUCCESS;
     return CUBLAS_STATUS_SUCCESS;
   };
-  // The id alone makes an algorithm up; the others are kept as they are, four bits each.
   lt.MatmulAlgoConfigGetAttribute = [](const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name,
                                        void* value, size_t bytes, size_t* written) {
-    const uint64_t kept = name == CUBLASLT_ALGO_CONFIG_ID ? algorithm->data[0] : algorithm->data[1] >> 4 * name & 15;
-    std::memcpy(value, &kept, bytes);
+    if (name != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || bytes != 4) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(value, &algorithm->data[1], bytes);
     *written = bytes;
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  lt.MatmulAlgoConfigSetAttribute = [](cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name,
-                                       const void* value, size_t bytes) {
-    uint64_t kept = 0;
-    std::memcpy(&kept, value, bytes);
-    algorithm->data[1] |= (kept & 15) << 4 * name;
     return CUBLAS_STATUS_SUCCESS;
   };
   lt.Matmul = [](cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
@@ -246,6 +250,7 @@ inline CublasLt Table() {
                  void* workspace, size_t workspace_bytes, cudaStream_t) {
     const Operation& o = As<Operation>(operation);
     seen.algorithm = static_cast<int64_t>(algorithm->data[0]);
+    seen.launches.push_back({a, b, d, As<Layout>(ld).rows, As<Layout>(ld).columns});
     if (c != d || !Takes(o, As<Layout>(la), As<Layout>(lb), As<Layout>(lc), As<Layout>(ld))) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }

@@ -35,6 +35,7 @@ class KernelAttention : public FusedAttention {
     calls_->attention.push_back(shape);
     return absl::OkStatus();
   }
+  absl::Status Settle(IdleMemory& memory) override { return absl::OkStatus(); }
   absl::Status Forward(const AttentionShape& shape, const AttentionPointers& p, const StreamRef& stream) override {
     Count(shape);
     return StatusOf(Launch(AttentionForward{ProblemOf(shape, p)}, stream.native));
@@ -85,6 +86,7 @@ class KernelConvolution : public FusedConvolution {
     calls_->convolution.push_back(shape);
     return absl::OkStatus();
   }
+  absl::Status Settle(IdleMemory& memory) override { return absl::OkStatus(); }
   absl::Status Forward(const ConvolutionShape& shape, const void* x, const void* weight, const void* bias, void* y,
                        const StreamRef& stream) override {
     return StatusOf(

@@ -14,15 +14,11 @@ absl::StatusOr<LibraryWorkspace::Block> LibraryWorkspace::Allocate(int64_t bytes
   return block;
 }
 
-absl::Status LibraryWorkspace::Reserve(int64_t bytes) {
-  if (bytes <= reserved_) return absl::OkStatus();
-  // Twice what small ones were, so that many growing sizes leave little behind.
-  constexpr int64_t kSmall = int64_t{64} << 20;
-  reserved_ = std::max(bytes, std::min(2 * reserved_, kSmall));
-  // Streams that have run have theirs; they get larger ones when they ask.
-  if (!blocks_.empty()) return absl::OkStatus();
-  WEFT_ASSIGN_OR_RETURN(spare_, Allocate(reserved_));
-  return absl::OkStatus();
+absl::StatusOr<void*> LibraryWorkspace::Settle() {
+  if (spare_.bytes < reserved_) {
+    WEFT_ASSIGN_OR_RETURN(spare_, Allocate(reserved_));
+  }
+  return spare_.data;
 }
 
 absl::StatusOr<void*> LibraryWorkspace::Get(int stream, int64_t bytes) {

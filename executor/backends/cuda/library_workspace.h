@@ -3,6 +3,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -16,9 +17,11 @@ class LibraryWorkspace {
  public:
   explicit LibraryWorkspace(ComputeDevice* device) : device_(device) {}
 
-  // Every block that is handed out from now on has at least so many bytes. The first stream's is allocated here; a
-  // larger one later replaces it, which the device keeps all the same: reserve the most first where that is known.
-  absl::Status Reserve(int64_t bytes);
+  // Every block that is allocated from now on has at least so many bytes.
+  void Reserve(int64_t bytes) { reserved_ = std::max(reserved_, bytes); }
+  // When all has been reserved: allocates a block, once, which the first stream that asks gets. Null if nothing was
+  // reserved; whoever asks may work in it until a stream has it.
+  absl::StatusOr<void*> Settle();
   // The stream's own, aligned to 256 bytes; allocated here for all streams but the first that asks.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
 

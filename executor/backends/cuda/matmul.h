@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "executor/backends/cuda/idle_memory.h"
 #include "executor/backends/cuda/kernels/types.h"
 
 namespace weft::cuda {
@@ -56,8 +57,13 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
 
-  // Announces a shape before the first step: algorithms are chosen and memory is allocated here, not in Run.
+  // Before the first Prepare: memory that may be used until Settle returns.
+  virtual void UseIdleMemory([[maybe_unused]] IdleMemory* memory) {}
+  // Announces a shape before the first step: algorithms are chosen here, not in Run.
   virtual absl::Status Prepare(const MatmulShape& shape) = 0;
+  // After the last Prepare: allocates what products work in, and runs each once in the idle memory, if that was given.
+  // What it enqueues there is on the device's default stream.
+  virtual absl::Status Settle() { return absl::OkStatus(); }
   // Enqueues. The same shape gives the same bits each time. InvalidArgument: types that it does not multiply.
   virtual absl::Status Run(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) = 0;
   // As Backend::Digest, of the algorithms taken so far.

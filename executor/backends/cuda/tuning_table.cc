@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/crc32c.h"
 #include "proto/io.h"
 #include "proto/status.h"
 
@@ -29,7 +30,8 @@ namespace {
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr absl::string_view kMagic = "weft-tuning ";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
+constexpr absl::string_view kCrc = " crc=";
 
 struct TypeName {
   Type type;
@@ -156,24 +158,27 @@ absl::Status ParseKey(Fields& fields, TuningKey* key) {
 
 absl::Status ParseAlgorithm(Fields& fields, TunedAlgorithm* algorithm) {
   WEFT_RETURN_IF_ERROR(fields.Word("->"));
-  WEFT_RETURN_IF_ERROR(fields.Integer("id", 0, kMost, &algorithm->id));
-  WEFT_RETURN_IF_ERROR(fields.Integer("tile", 0, kMost, &algorithm->tile));
-  WEFT_RETURN_IF_ERROR(fields.Integer("stages", 0, kMost, &algorithm->stages));
-  WEFT_RETURN_IF_ERROR(fields.Integer("split_k", -kMost, kMost, &algorithm->split_k));
-  WEFT_RETURN_IF_ERROR(fields.Integer("reduction", 0, kMost, &algorithm->reduction));
-  WEFT_RETURN_IF_ERROR(fields.Integer("swizzle", 0, kMost, &algorithm->swizzle));
-  WEFT_RETURN_IF_ERROR(fields.Integer("custom", 0, kMost, &algorithm->custom));
-  WEFT_RETURN_IF_ERROR(fields.Integer("inner", 0, kMost, &algorithm->inner));
-  WEFT_RETURN_IF_ERROR(fields.Integer("cluster", 0, kMost, &algorithm->cluster));
+  WEFT_ASSIGN_OR_RETURN(const absl::string_view digits, fields.Next("algorithm"));
+  constexpr size_t kDigits = 16;
+  bool good = digits.size() == algorithm->words.size() * kDigits;
+  for (size_t i = 0; good && i < digits.size(); ++i) {
+    const size_t digit = absl::string_view("0123456789abcdef").find(digits[i]);
+    good = digit != absl::string_view::npos;
+    uint64_t& word = algorithm->words[i / kDigits];
+    word = word << 4 | (good ? digit : 0);
+  }
+  if (!good) return fields.Error("algorithm is '", digits, "'; it is written with 128 of the digits 0 to 9 and a to f");
   WEFT_RETURN_IF_ERROR(fields.Integer("nanoseconds", 0, std::numeric_limits<int64_t>::max(), &algorithm->nanoseconds));
   return fields.rest().empty() ? absl::OkStatus() : fields.Error("'", fields.rest(), "' stands behind the last field");
 }
 
-std::string AlgorithmText(const TunedAlgorithm& a) {
-  return absl::StrCat("id=", a.id, " tile=", a.tile, " stages=", a.stages, " split_k=", a.split_k,
-                      " reduction=", a.reduction, " swizzle=", a.swizzle, " custom=", a.custom, " inner=", a.inner,
-                      " cluster=", a.cluster);
+std::string AlgorithmText(const TunedAlgorithm& algorithm) {
+  std::string text = "algorithm=";
+  for (const uint64_t word : algorithm.words) absl::StrAppend(&text, absl::Hex(word, absl::kZeroPad16));
+  return text;
 }
+
+std::string CrcText(absl::string_view line) { return absl::StrCat(absl::Hex(Crc32c(line), absl::kZeroPad8)); }
 
 std::string DeviceText(const TuningDevice& device) {
   return absl::StrCat("for architecture=", device.architecture, " multiprocessors=", device.multiprocessors,
@@ -233,11 +238,17 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
   for (size_t i = 2; i < lines.size(); ++i) {
     // The last line ends with a newline.
     if (lines[i].empty() && i + 1 == lines.size()) break;
-    Fields fields(lines[i], where(i));
+    const size_t end = lines[i].rfind(kCrc);
+    Fields fields(lines[i].substr(0, end), where(i));
     TuningKey key;
     TunedAlgorithm algorithm;
     WEFT_RETURN_IF_ERROR(ParseKey(fields, &key));
     WEFT_RETURN_IF_ERROR(ParseAlgorithm(fields, &algorithm));
+    // Where all fields are ones that there could be: nobody has changed them since.
+    const absl::string_view crc = end == absl::string_view::npos ? "" : lines[i].substr(end + kCrc.size());
+    if (const std::string right = CrcText(lines[i].substr(0, end)); crc != right) {
+      return fields.Error("crc is '", crc, "' where that of the line is ", right, ": it was changed or is damaged");
+    }
     if (!table.entries_.emplace(KeyText(key), algorithm).second) {
       return fields.Error("the same product stands in an earlier line");
     }
@@ -267,7 +278,9 @@ void TuningTable::Set(const TuningKey& key, const TunedAlgorithm& algorithm) { e
 std::string TuningTable::Text() const {
   std::string text = absl::StrCat(kMagic, kVersion, "\n", DeviceText(device_), "\n");
   for (const auto& [key, algorithm] : entries_) {
-    absl::StrAppend(&text, key, " -> ", AlgorithmText(algorithm), " nanoseconds=", algorithm.nanoseconds, "\n");
+    const std::string line =
+        absl::StrCat(key, " -> ", AlgorithmText(algorithm), " nanoseconds=", algorithm.nanoseconds);
+    absl::StrAppend(&text, line, kCrc, CrcText(line), "\n");
   }
   return text;
 }

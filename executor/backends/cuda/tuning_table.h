@@ -1,16 +1,18 @@
 // Which algorithms a device's matrix products take: what --tuning=write measures and --tuning=read uses. A text file,
 // so that it can be read, kept and compared:
 //
-//   weft-tuning 1
+//   weft-tuning 2
 //   for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200
 //   matmul m=4096 n=2304 k=768 batch=1 transpose_a=0 transpose_b=0 a=bf16:768:0 b=bf16:2304:0 y=bf16:2304:0 bias=bf16
-//     accumulate=0 scale=1 alignment=16 -> id=66 tile=20 stages=35 split_k=1 reduction=0 swizzle=0 custom=0 inner=0
-//     cluster=2 nanoseconds=31744
+//     accumulate=0 scale=1 alignment=16 -> algorithm=00000000000000420000002300000014... nanoseconds=31744 crc=9f3c0a11
 //
-// (one line each). Types and strides are those of MatrixLayout.
+// (one line each). Types and strides are those of MatrixLayout. The algorithm is what cuBLASLt gave, a
+// cublasLtMatmulAlgo_t of eight words, which may be kept and used with the same version of the library ("can be
+// trivially serialized and later restored", cublasLt.h); crc is the CRC-32C of the line before " crc=".
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_TUNING_TABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_TUNING_TABLE_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,9 +31,9 @@ struct TuningKey {
   int64_t alignment = 16;
 };
 
-// An algorithm of cuBLASLt by the attributes that make it up (cublasLtMatmulAlgoConfigAttributes_t), and what it took.
+// An algorithm as cuBLASLt describes it to itself, and what it took.
 struct TunedAlgorithm {
-  int64_t id = 0, tile = 0, stages = 0, split_k = 1, reduction = 0, swizzle = 0, custom = 0, inner = 0, cluster = 0;
+  std::array<uint64_t, 8> words = {};
   int64_t nanoseconds = 0;
 
   bool operator==(const TunedAlgorithm&) const = default;

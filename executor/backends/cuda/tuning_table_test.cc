@@ -1,5 +1,6 @@
 #include "executor/backends/cuda/tuning_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "proto/crc32c.h"
 #include "proto/io.h"
 
 namespace weft::cuda {
@@ -29,12 +32,9 @@ TuningKey Key(int64_t m) {
   return key;
 }
 
-TunedAlgorithm Algorithm(int64_t id) {
+TunedAlgorithm Algorithm(uint64_t id) {
   TunedAlgorithm algorithm;
-  algorithm.id = id;
-  algorithm.tile = 20;
-  algorithm.stages = 35;
-  algorithm.cluster = 2;
+  algorithm.words = {id, 0x2300000014, 0, 0xfedcba9876543210, 5, 6, 7, 0xffffffffffffffff};
   algorithm.nanoseconds = 31744;
   return algorithm;
 }
@@ -47,16 +47,27 @@ TuningTable Table() {
 }
 
 constexpr char kText[] =
-    "weft-tuning 1\n"
+    "weft-tuning 2\n"
     "for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200\n"
     "matmul m=4096 n=2304 k=768 batch=1 transpose_a=0 transpose_b=1 a=bf16:768:0 b=bf16:768:0 y=fp32:2304:0 bias=fp32 "
-    "accumulate=0 scale=0.10000000000000001 alignment=16 -> id=66 tile=20 stages=35 split_k=1 reduction=0 swizzle=0 "
-    "custom=0 inner=0 cluster=2 nanoseconds=31744\n";
+    "accumulate=0 scale=0.10000000000000001 alignment=16 -> algorithm="
+    "00000000000000420000002300000014"
+    "0000000000000000fedcba9876543210"
+    "00000000000000050000000000000006"
+    "0000000000000007ffffffffffffffff nanoseconds=31744 crc=";
+
+// The text with the right sum behind its one entry.
+std::string WithCrc(const std::string& text) {
+  return absl::StrCat(
+      text,
+      absl::Hex(Crc32c(text.substr(text.find("matmul"), text.rfind(" crc=") - text.find("matmul"))), absl::kZeroPad8),
+      "\n");
+}
 
 TEST(TuningTable, IsReadAsItIsWritten) {
   TuningTable one(kDevice);
   one.Set(Key(4096), Algorithm(66));
-  EXPECT_EQ(one.Text(), kText);
+  EXPECT_EQ(one.Text(), WithCrc(kText));
   const auto read = TuningTable::Parse(Table().Text(), "t");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->Text(), Table().Text());
@@ -76,13 +87,14 @@ TEST(TuningTable, TheDigestTellsChoicesApartAndNotTimes) {
   slower.Set(Key(4096), algorithm);
   EXPECT_EQ(slower.Digest(), Table().Digest());
   EXPECT_EQ(slower.Digest().size(), 16u);
-  algorithm.stages += 1;
+  algorithm.words[7] ^= 1;
   slower.Set(Key(4096), algorithm);
   EXPECT_NE(slower.Digest(), Table().Digest());
 }
 
 TEST(TuningTable, ErrorsNameFileLineAndField) {
-  const std::string text = kText;
+  const std::string text = WithCrc(kText);
+  ASSERT_TRUE(TuningTable::Parse(text, "tune.txt").ok());
   const auto error = [&](const std::string& from, const std::string& to) {
     std::string changed = text;
     const size_t at = changed.find(from);
@@ -93,8 +105,8 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
     return std::string(table.status().message());
   };
   EXPECT_EQ(TuningTable::Parse("", "tune.txt").status().message(),
-            "tune.txt is no tuning file: its first line is not 'weft-tuning 1'");
-  EXPECT_EQ(error("weft-tuning 1", "weft-tuning 2"), "tune.txt, line 1: version 2; this program reads version 1");
+            "tune.txt is no tuning file: its first line is not 'weft-tuning 2'");
+  EXPECT_EQ(error("weft-tuning 2", "weft-tuning 1"), "tune.txt, line 1: version 1; this program reads version 2");
   EXPECT_EQ(error("multiprocessors=132", "sms=132"),
             "tune.txt, line 2: 'multiprocessors=' is expected where 'sms=132' stands");
   EXPECT_EQ(error(" device=NVIDIA H200", ""), "tune.txt, line 2: 'device=' and a name are expected where '' stands");
@@ -111,9 +123,17 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
             "tune.txt, line 3: bias is of type 'int8'; allowed: none, fp64, fp32, bf16, fp16");
   EXPECT_EQ(error("scale=0.10000000000000001", "scale=nan"),
             "tune.txt, line 3: scale is 'nan'; allowed are finite numbers");
-  EXPECT_EQ(error("-> id", "=> id"), "tune.txt, line 3: '->' is expected where '=>' stands");
+  EXPECT_EQ(error("-> algorithm", "=> algorithm"), "tune.txt, line 3: '->' is expected where '=>' stands");
+  // Bytes that are not what was written, though they could be an algorithm.
+  EXPECT_THAT(error("algorithm=00", "algorithm=01"),
+              testing::MatchesRegex("tune.txt, line 3: crc is '........' where that of the line is ........: it was "
+                                    "changed or is damaged"));
+  EXPECT_THAT(error(" crc=", " crc=0"), testing::HasSubstr("line 3: crc is '0"));
+  EXPECT_THAT(error("algorithm=00", "algorithm=0"),
+              testing::HasSubstr("it is written with 128 of the digits 0 to 9 and a to f"));
+  EXPECT_THAT(error("algorithm=00", "algorithm=0G"), testing::HasSubstr("it is written with 128 of the digits"));
   EXPECT_EQ(error("=31744", "=31744 more=1"), "tune.txt, line 3: 'more=1' stands behind the last field");
-  EXPECT_EQ(error("nanoseconds=31744\n", "nanoseconds=31744\n" + text.substr(text.find("matmul"))),
+  EXPECT_EQ(error("matmul", text.substr(text.find("matmul")) + "matmul"),
             "tune.txt, line 4: the same product stands in an earlier line");
   EXPECT_EQ(error("matmul", "\nmatmul"), "tune.txt, line 3: 'matmul' is expected where '' stands");
 }
@@ -150,7 +170,7 @@ TEST(TuningTable, MergesLoseNothing) {
   TuningTable anew(kDevice);
   anew.Set(Key(1000), Algorithm(99));
   ASSERT_TRUE(anew.MergeInto(path).ok());
-  EXPECT_EQ(TuningTable::Read(path)->Find(Key(1000))->id, 99);
+  EXPECT_EQ(TuningTable::Read(path)->Find(Key(1000))->words[0], 99u);
   // A file that is something else stays as it is.
   ASSERT_TRUE(WriteFileAtomic(path, "notes\n").ok());
   EXPECT_EQ(anew.MergeInto(path).code(), absl::StatusCode::kInvalidArgument);

@@ -107,7 +107,7 @@ struct Place {
     return HeadRows(part, sequence * a.shape.sequence, of_head);
   }
   WEFT_DEVICE int64_t StatisticOf(int64_t query, int64_t of_head) const {
-    return (sequence * a.shape.sequence + query) * a.shape.heads + of_head;
+    return (sequence * a.shape.heads + of_head) * a.shape.sequence + query;
   }
   WEFT_DEVICE bool Sees(int64_t query, int64_t key) const {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;

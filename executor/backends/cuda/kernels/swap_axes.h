@@ -1,0 +1,18 @@
+// The two inner axes of a tensor exchanged: weights of convolutions on their way to and from cuDNN.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// y[o, j, i] = x[o, i, j] for x [outer, rows, columns]. x and y are stored alike and do not overlap.
+struct SwapAxes {
+  Array x, y;
+  int64_t outer = 0, rows = 0, columns = 0;
+};
+Outcome Launch(const SwapAxes& swap, void* stream);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
