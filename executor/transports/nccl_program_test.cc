@@ -182,7 +182,7 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
   options.schedules = true;
   const BackendMaker cpu = [] { return MakeCpuBackend(1); };
   int shared = 0, refused = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Program program = RandomProgram(seed, options);
     int most = 0, least = 0;
@@ -208,9 +208,8 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
     EXPECT_TRUE(outcome.memory == RunProgramOver(program, cpu, 4, 0).memory);
     if (HasFailure()) return;
   }
-  EXPECT_GT(shared, 5);
-  RecordProperty("shared", shared);
-  RecordProperty("refused", refused);
+  EXPECT_GT(shared, 3);
+  EXPECT_GT(refused, 3);
 }
 
 }  // namespace
