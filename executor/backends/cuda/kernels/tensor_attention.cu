@@ -271,6 +271,21 @@ bool Takes(const AttentionProblem& a, std::initializer_list<HeadPart> more) {
   return takes;
 }
 
+// What a block may have of a multiprocessor's shared memory: on GPUs of workstations (compute capabilities 8.6, 8.9 and
+// 12.0) less than on those of data centers.
+int64_t MostSharedBytes() {
+#ifdef __CUDACC__
+  int device = 0, bytes = 0;
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess) {
+    return bytes;
+  }
+  // It comes up again with the launch, and is not to be found later.
+  cudaGetLastError();
+#endif
+  return int64_t{163} * 1024;
+}
+
 template <typename Kernel>
 Outcome LaunchTiles(const Kernel& kernel, const HeadShape& shape, int64_t heads, void* stream) {
   const int64_t blocks = shape.sequences * heads * CeilDivide(shape.sequence, kTile);
@@ -299,6 +314,8 @@ Outcome Launch(const AttentionGradient& args, void* stream) {
   if (!Takes(args.problem, {args.d_o, args.dq, args.dk, args.dv})) return LaunchPlain(args, stream);
   const HeadShape& shape = args.problem.shape;
   return WithHeads(args.problem, [&]<Type S, int D>() {
+    // That of keys has the most.
+    if (KeyGradient<S, D>::kSharedBytes > MostSharedBytes()) return LaunchPlain(args, stream);
     const Outcome outcome = LaunchTiles(QueryGradient<S, D>{args}, shape, shape.heads, stream);
     if (outcome != nullptr) return outcome;
     return LaunchTiles(KeyGradient<S, D>{args}, shape, shape.kv_heads, stream);
