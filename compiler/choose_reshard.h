@@ -46,8 +46,7 @@ struct ReshardDecision {
 // - AFTER_FORWARD and AFTER_BACKWARD, and once NEVER;
 // - with at most kMostExhaustive layers every set of kept ones, so the choice is exact;
 // - with more, sets that grow: of what computation still waits for, on each rank those layers that save most of it
-// within
-//   the memory left (knapsack.h), until it waits for nothing, no more fits, or kMostRounds sets were tried.
+//   within the memory left (knapsack.h), until it waits for nothing, no more fits, or kMostRounds sets were tried.
 inline constexpr int kMostExhaustive = 4;
 inline constexpr int kMostRounds = 6;
 absl::StatusOr<ReshardDecision> ChooseReshard(const Zero& asked, int64_t capacity, const TryReshard& attempt);

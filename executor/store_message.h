@@ -42,6 +42,8 @@ std::string EncodeStoreRequest(const StoreRequest& request);
 absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes);
 // Of kFail. Never Ok; texts are cut at kMostFailureText.
 inline constexpr size_t kMostFailureText = 4096;
+// The value of the reply where its own rank is to say it; else the reply is the failure that came before.
+inline constexpr char kSayIt[] = "say it";
 std::string EncodeFailure(const absl::Status& status);
 absl::Status DecodeFailure(absl::string_view value);
 std::string EncodeStoreReply(const absl::Status& status, absl::string_view value);
