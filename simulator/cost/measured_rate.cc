@@ -75,10 +75,6 @@ MeasuredRate Near(const KernelKeyParts& wanted, const Step& step, const Device& 
   return result;
 }
 
-bool HasOptions(const std::string& key, absl::string_view option) {
-  return absl::StrContains(key, absl::StrCat(" ", std::string(option)));
-}
-
 }  // namespace
 
 MeasuredRate FindMeasuredRate(const Step& step, const Segment* segment, const Device& device) {
@@ -128,7 +124,7 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
     const bool fused = step.kernel == ATTENTION || step.kernel == ATTENTION_BACKWARD;
     // Rates by work are of plain causal attention.
     const bool own = fused && step.rate.source != RateSource::kSame && step.rate.source != RateSource::kNear;
-    if (own && (HasOptions(step.key, "dropout") || HasOptions(step.key, "window"))) slow.insert(step.key);
+    if (own && absl::StrContains(step.key, " dropout")) slow.insert(step.key);
   }
   if (!device.kernel_rates().empty() && !unmeasured.empty()) {
     notes.push_back(
@@ -141,10 +137,9 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
   }
   // Compute capabilities are those of GPUs.
   if (device.compute_capability() > 0 && !slow.empty()) {
-    notes.push_back(absl::StrCat("attention with dropout or a window (", *slow.begin(), slow.size() > 1 ? ", ..." : "",
+    notes.push_back(absl::StrCat("attention with dropout (", *slow.begin(), slow.size() > 1 ? ", ..." : "",
                                  ") is costed as fused attention; weft's backend cuda runs it on slower kernels of its "
-                                 "own. weft calibrate --program "
-                                 "measures it"));
+                                 "own. weft calibrate --program measures it"));
   }
   return notes;
 }
