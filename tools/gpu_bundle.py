@@ -12,6 +12,7 @@ from gpu_checks import (BF16_GRADIENTS, BINARIES, FP32, GPT2_CURVE, PLANS, SMALL
                         pack, run, say)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+ARCHS = ("sm_80", "sm_90a", "sm_100")
 # Of the packed bundle and its scripts.
 MOST_BYTES = 60_000_000
 
@@ -49,18 +50,35 @@ def check_size(directory):
 
 
 def build(directory, archs):
-    directory.mkdir(parents=True, exist_ok=True)
-    staging = directory / "unpacked"
-    shutil.rmtree(staging, ignore_errors=True)
+    for arch in archs.split(","):
+        if arch not in ARCHS:
+            raise Failure(f"--archs {archs}: '{arch}' is unknown; known: {' '.join(ARCHS)}")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"--build {directory}: it must be a folder, or one that can be made ({error.strerror})") from error
+    # All but the bundle is made in a folder of its own: what else lies there is not touched. Always of one name, as it is
+    # in the link's flags.
+    own = directory.resolve() / "gpu-check.part"
+    shutil.rmtree(own, ignore_errors=True)
+    try:
+        build_within(own, directory, archs)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    say(f"gpu-check: {directory} has {check_size(directory)} bytes: python3 {directory}/gpu-check --bundle {directory}")
+
+
+def build_within(own, directory, archs):
+    staging = own / "unpacked"
     (staging / "bin").mkdir(parents=True)
     (staging / "programs").mkdir()
     targets = ["//cli:weft-run"] + [t for group in BINARIES.values() for t in group]
     say(f"gpu-check: building {len(targets)} targets for {archs}, optimized")
     # The compiler only makes the programs: it need not be fast.
     bazel("build", "//cli:weft")
-    weft = directory.resolve() / "weft"
+    weft = own / "weft"
     shutil.copy(pathlib.Path(bazel("info", "bazel-bin").strip()) / "cli/weft", weft)
-    archives = static_libraries(directory.resolve() / "static")
+    archives = static_libraries(own / "static")
     flags = ["-c", "opt", f"--define=cuda_archs={archs}", "--linkopt=-static-libgcc", f"--linkopt=-L{archives}"]
     bazel("build", *flags, *targets)
     binaries = pathlib.Path(bazel("info", "-c", "opt", "bazel-bin").strip())
@@ -80,10 +98,6 @@ def build(directory, archs):
          directory / "bundle.tar.xz")
     for script in ("gpu-check", "gpu_checks.py"):
         shutil.copy(ROOT / "tools" / script, directory / script)
-    for path in (staging, archives):
-        shutil.rmtree(path)
-    weft.unlink()
-    say(f"gpu-check: {directory} has {check_size(directory)} bytes: python3 {directory}/gpu-check --bundle {directory}")
 
 
 def speed_settings(name):
@@ -114,6 +128,8 @@ def make_programs(weft, programs, only=None):
 
 def cpu_curve(path):
     """What GPT2_CURVE loses on the CPU backend: tests/gpu/gpt2_124m_cpu.json. Takes about an hour of two cores."""
+    if not path.parent.is_dir():
+        raise Failure(f"--cpu-curve {path}: the folder {path.parent} does not exist")
     bazel("build", "-c", "opt", "//cli:weft", "//cli:weft-run")
     weft = pathlib.Path(bazel("info", "-c", "opt", "bazel-bin").strip()) / "cli/weft"
     directory = path.parent
@@ -131,10 +147,13 @@ def predictions(folder, bundle_directory):
     """Of every trace in the folder: what is predicted with the calibrated cluster, and what that is off by."""
     packed = folder / "files.tar.xz"
     if packed.exists():
-        with lzma.open(packed) as content, tarfile.open(fileobj=content) as tar:
-            for member in tar:
-                if member.isfile() and "/" not in member.name and not (folder / member.name).exists():
-                    tar.extract(member, folder)
+        try:
+            with lzma.open(packed) as content, tarfile.open(fileobj=content) as tar:
+                for member in tar:
+                    if member.isfile() and "/" not in member.name and not (folder / member.name).exists():
+                        tar.extract(member, folder)
+        except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
+            raise Failure(f"{packed} cannot be unpacked: {error}; was it copied whole?") from error
     cluster = folder / "calibrated.textproto"
     traces = sorted(folder.glob("*.trace"))
     if not traces:

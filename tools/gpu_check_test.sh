@@ -14,6 +14,33 @@ grep -q '^loopback: .*zb-v' list || fail "no group loopback"
 gpu_check --bundle /nowhere
 [ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' err || fail "a bundle that is not there"
 
+# ---- What cannot be: one line, and nothing of the user's is gone. BAZEL: nothing may be built here.
+refused() {  # STATUS TEXT ARGUMENTS...
+  local status=$1 text=$2
+  shift 2
+  BAZEL=false gpu_check "$@" > /dev/null
+  [ $? -eq "$status" ] && [ "$(grep -c '^gpu-check: ' err)" -eq 1 ] && ! grep -q Traceback err && grep -qF -- "$text" err \
+    || fail "$*: not status $status and: $text"
+}
+mkdir -p empty/bin broken odd/static odd/unpacked odd/weft
+touch file odd/static/mine odd/unpacked/mine odd/weft/mine
+echo xx > broken/bundle.tar.xz
+refused 1 "--build file: it must be a folder, or one that can be made (File exists)" --build file
+refused 1 "--build file/x: it must be a folder, or one that can be made (Not a directory)" --build file/x
+refused 1 "--archs sm_90: 'sm_90' is unknown; known: sm_80 sm_90a sm_100" --build odd --archs sm_90
+[ "$(find odd | wc -l)" -eq 7 ] || fail "a refused --build leaves the folder as it was"
+BAZEL=false gpu_check --build odd
+[ $? -eq 1 ] && [ "$(find odd -name mine | wc -l)" -eq 3 ] && [ "$(find odd | wc -l)" -eq 7 ] \
+  || fail "a build that fails leaves the folder as it was"
+refused 1 "--cpu-curve $PWD/none/x.json: the folder $PWD/none does not exist" --cpu-curve none/x.json
+refused 1 "file" --bundle empty --out file
+refused 1 "nowhere" --bundle empty --out o --before nowhere
+refused 1 "bundle.tar.xz cannot be unpacked" --bundle broken --only kernels
+cp broken/bundle.tar.xz broken/files.tar.xz
+refused 1 "files.tar.xz cannot be unpacked" --predictions broken
+refused 2 "argument --gpus: 0 is given, at least 1 is allowed" --bundle empty --gpus 0
+refused 2 "argument --seconds: nan is given, at least 1 is allowed" --bundle empty --seconds nan
+
 # ---- A machine that is made up.
 mkdir -p path
 printf '#!/bin/sh\necho "NVIDIA H200, 580.1, 143771 MiB"\n' > path/nvidia-smi

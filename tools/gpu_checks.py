@@ -122,13 +122,16 @@ class Bundle:
             return
         part = self.directory.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
-        with lzma.open(packed) as content, tarfile.open(fileobj=content) as tar:
-            for member in tar:
-                if member.isdir():
-                    continue
-                if not member.isfile() or ".." in member.name.split("/") or member.name.startswith("/"):
-                    raise Failure(f"{packed} holds {member.name}, which is no file of a bundle")
-                tar.extract(member, part)
+        try:
+            with lzma.open(packed) as content, tarfile.open(fileobj=content) as tar:
+                for member in tar:
+                    if member.isdir():
+                        continue
+                    if not member.isfile() or ".." in member.name.split("/") or member.name.startswith("/"):
+                        raise Failure(f"{packed} holds {member.name}, which is no file of a bundle")
+                    tar.extract(member, part)
+        except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
+            raise Failure(f"{packed} cannot be unpacked: {error}; was it copied whole?") from error
         part.rename(self.directory)
 
     def binary(self, name):
