@@ -96,6 +96,12 @@ absl::Status Validate(const Runtime& runtime) {
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.launch_seconds", runtime.host().launch_seconds()));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.microbatch_seconds", runtime.host().microbatch_seconds()));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.step_seconds", runtime.host().step_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.host.transfer_seconds", runtime.host().transfer_seconds()));
+  WEFT_RETURN_IF_ERROR(
+      CheckSeconds("runtime.host_transport.latency_seconds", runtime.host_transport().latency_seconds()));
+  if (const double rate = runtime.host_transport().bytes_per_second(); !(rate == 0 || (rate >= 1 && rate <= 1e15))) {
+    return BadField("runtime.host_transport.bytes_per_second", rate, "0, or at least 1 and at most 1e15");
+  }
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.tensor_pieces", runtime.tensor_pieces(), 0, 64));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.member_seconds", runtime.member_seconds()));
   const RuntimeMemory& memory = runtime.memory();

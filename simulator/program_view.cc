@@ -137,7 +137,9 @@ class TemplateBuilder {
     view_.actions[index].tails = 1;
     CountSteps(index, 1);
     if (IsCollective(action.kind())) {
-      Entry& entry = AddEntry(index, CollectiveStream(program_.mesh(), template_, action.group(), action.purpose()));
+      StreamKey key = CollectiveStream(program_.mesh(), template_, action.group(), action.purpose());
+      if (options_.communicators_by_stage && action.purpose() == GRADIENT_SYNC) key.stage = action.stage();
+      Entry& entry = AddEntry(index, key);
       WEFT_ASSIGN_OR_RETURN(entry.runs, AddActionRun(action));
       return absl::OkStatus();
     }

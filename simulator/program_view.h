@@ -204,6 +204,8 @@ struct ProgramViewOptions {
   bool join_steps = true;
   // With the actions that are done again where a norm was too large (rule P15); off, without them.
   bool exceeded = false;
+  // Sums of gradients have a communicator for each stage, as some frameworks do, instead of one for all (rule P3).
+  bool communicators_by_stage = false;
   // Kind of each rank's device, as `StepUse::device` says; empty = all alike, kind 0.
   std::vector<int32_t> device_of_rank = {};
   // As ProgramView has it.

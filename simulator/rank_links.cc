@@ -46,6 +46,7 @@ struct ChannelShape {
 // A collective stream of a view.
 struct StreamShape {
   Purpose purpose = PURPOSE_UNSPECIFIED;
+  int32_t stage = -1;
   const GroupForm* form = nullptr;
   // Alike for groups of one form.
   int32_t form_number = -1;
@@ -104,7 +105,7 @@ class Linker {
         StreamShape& shape = streams.emplace_back();
         if (stream.key.kind != StreamClass::kCollective) continue;
         const auto number = forms_.try_emplace(stream.key.group, static_cast<int32_t>(forms_.size())).first;
-        shape = {stream.key.purpose, &number->first, number->second};
+        shape = {stream.key.purpose, stream.key.stage, &number->first, number->second};
       }
     }
   }
@@ -159,15 +160,17 @@ class Linker {
     // A group is known by its lowest member and the coordinates that it takes on each axis; its members are looked at
     // only the first time.
     const int64_t lowest = LowestMember(rank, *shape.form);
-    const auto [at, inserted] = communicator_of_.try_emplace({shape.purpose, lowest, shape.form_number}, -1);
+    const auto [at, inserted] =
+        communicator_of_.try_emplace({shape.purpose, shape.stage, lowest, shape.form_number}, -1);
     if (inserted) {
       // Templates with other pins may spell the same group in another way.
-      const auto [found, is_new] = communicator_of_members_.try_emplace(
-          {shape.purpose, Members(lowest, *shape.form)}, static_cast<int32_t>(links_.communicators.size()));
+      const auto [found, is_new] =
+          communicator_of_members_.try_emplace({shape.purpose, shape.stage, Members(lowest, *shape.form)},
+                                               static_cast<int32_t>(links_.communicators.size()));
       if (is_new) {
         CommunicatorLink& communicator = links_.communicators.emplace_back();
         communicator.form = *shape.form;
-        communicator.members = found->first.second;
+        communicator.members = std::get<2>(found->first);
         communicator.needed = static_cast<int64_t>(communicator.members.size());
       }
       at->second = found->second;
@@ -231,9 +234,9 @@ class Linker {
   std::vector<std::vector<ChannelShape>> channel_shapes_;
   std::vector<std::vector<StreamShape>> stream_shapes_;
   std::map<GroupForm, int32_t> forms_;
-  // By purpose, lowest member and number of the form; and by purpose and members.
-  absl::flat_hash_map<std::tuple<int, int64_t, int32_t>, int32_t> communicator_of_;
-  absl::flat_hash_map<std::pair<int, std::vector<int64_t>>, int32_t> communicator_of_members_;
+  // By purpose, stage, lowest member and number of the form; and by purpose, stage and members.
+  absl::flat_hash_map<std::tuple<int, int32_t, int64_t, int32_t>, int32_t> communicator_of_;
+  absl::flat_hash_map<std::tuple<int, int32_t, std::vector<int64_t>>, int32_t> communicator_of_members_;
   RankLinks links_;
 };
 

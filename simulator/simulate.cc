@@ -23,6 +23,7 @@
 #include "simulator/program_view.h"
 #include "simulator/rank_links.h"
 #include "simulator/runtime/as_run_by.h"
+#include "simulator/runtime/host_transport.h"
 #include "simulator/runtime/runtime_memory.h"
 #include "simulator/runtime/runtime_network.h"
 #include "simulator/runtime/runtime_steps.h"
@@ -104,7 +105,8 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   const std::vector<int32_t> widths = SegmentWidths(program);
   const std::vector<int> first_compute = FirstComputeSteps(program);
   const Runtime plain;
-  RuntimeSteps steps(program, options.runtime == nullptr ? plain : *options.runtime, cost->cost);
+  const Runtime& runtime = options.runtime == nullptr ? plain : *options.runtime;
+  RuntimeSteps steps(program, runtime, cost->cost);
   const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
   const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const Cluster& own_cluster = clusters[use.device];
@@ -115,25 +117,27 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
     for (; wide.collectives < kLoads; ++wide.collectives) {
       Time& time = times[wide.collectives];
       time = times[0];
-      if (wide.collectives > 0 && !(computes && CollectivesTakePart(own_cluster.device()))) continue;
+      if (wide.collectives > 0 && !(computes && steps.LoadMatters(own_cluster.device()))) continue;
       WEFT_ASSIGN_OR_RETURN(
           time, steps.Cost(use.segment, use.step, use.kind, use.step - first_compute[use.segment], own_cluster, wide));
     }
     return times;
   };
-  WEFT_ASSIGN_OR_RETURN(const ProgramView view, BuildProgramView(program, costs,
-                                                                 {.join_steps = !slots_limit,
-                                                                  .exceeded = options.exceeded,
-                                                                  .device_of_rank = devices.kind_of_rank,
-                                                                  .speed_of_rank = devices.speed_of_rank}));
+  WEFT_ASSIGN_OR_RETURN(const ProgramView view,
+                        BuildProgramView(program, costs,
+                                         {.join_steps = !slots_limit,
+                                          .exceeded = options.exceeded,
+                                          .communicators_by_stage = runtime.communicators_by_stage(),
+                                          .device_of_rank = devices.kind_of_rank,
+                                          .speed_of_rank = devices.speed_of_rank}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
   if (options.explain) {
     if (absl::Status status = CheckTraceSize(view, 1); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat("to explain a run takes a trace of it; ", status.message()));
     }
   }
-  const std::unique_ptr<NetworkModel> network = NetworkUnder(options.runtime == nullptr ? plain : *options.runtime,
-                                                             program, network_entry->make(program.mesh(), cluster));
+  const std::unique_ptr<NetworkModel> network = ThroughHosts(
+      runtime, program, cluster, NetworkUnder(runtime, program, network_entry->make(program.mesh(), cluster)));
 
   WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
   std::optional<RankLinks> folded;

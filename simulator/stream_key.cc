@@ -121,6 +121,7 @@ std::string StreamName(const Mesh& mesh, const StreamKey& key) {
         parts.push_back(PartName(mesh.axes(static_cast<int>(i)).name(), key.group[i]));
       }
       parts.push_back(absl::AsciiStrToLower(Purpose_Name(key.purpose)));
+      if (key.stage >= 0) parts.push_back(absl::StrCat("s", key.stage));
       break;
   }
   return absl::StrJoin(parts, " ");

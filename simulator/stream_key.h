@@ -45,6 +45,8 @@ struct StreamKey {
   // Of collectives: two groups have the same form iff they have the same members, for every rank of the template.
   GroupForm group;
   Purpose purpose = PURPOSE_UNSPECIFIED;
+  // Where every stage has communicators of its own, which; -1 = for all.
+  int32_t stage = -1;
 
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };

@@ -3,6 +3,7 @@
 #include "simulator/runtime/hidden_collectives.h"
 #include "simulator/runtime/late_gathers.h"
 #include "simulator/runtime/split_collectives.h"
+#include "simulator/runtime/staged_sums.h"
 #include "simulator/runtime/tensor_pieces.h"
 #include "simulator/runtime/whole_layers.h"
 
@@ -23,7 +24,7 @@ void UseOneCopyStream(Program* program) {
 std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
-      !runtime.recomputes_whole_layers()) {
+      !runtime.recomputes_whole_layers() && !runtime.has_host_transport()) {
     return std::nullopt;
   }
   Program as_run = program;
@@ -31,6 +32,7 @@ std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (runtime.sums_under_backward()) HideGradientSums(&as_run);
   if (runtime.gathers_under_forward()) HideWeightGathers(&as_run);
   if (runtime.gathers_within_block()) DelayGathers(&as_run);
+  if (runtime.has_host_transport()) StageGradientSums(&as_run);
   if (runtime.one_copy_stream()) UseOneCopyStream(&as_run);
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
   CutTensorCollectives(runtime.tensor_pieces(), &as_run);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "proto/status.h"
+#include "simulator/cost/device_load.h"
 #include "simulator/cost/step_shapes.h"
 
 namespace weft {
@@ -68,6 +69,10 @@ absl::StatusOr<double> RuntimeSteps::HostShare(int segment, ActionKind kind, con
   }
   if (device > 0) found->second = std::max(1.0, launches * runtime_.host().launch_seconds() / device);
   return found->second;
+}
+
+bool RuntimeSteps::LoadMatters(const Device& device) const {
+  return !runtime_.has_host_transport() && CollectivesTakePart(device);
 }
 
 absl::StatusOr<Time> RuntimeSteps::Cost(int segment, int step, ActionKind kind, int index, const Cluster& cluster,

@@ -27,6 +27,10 @@ class RuntimeSteps {
   RuntimeSteps(const Program& program, const Runtime& runtime, StepCostFn* cost)
       : program_(program), runtime_(runtime), cost_(cost) {}
 
+  // Collectives under way make computation on such a device longer. Those that go through host memory take nothing of
+  // it.
+  bool LoadMatters(const Device& device) const;
+
   // Of step `step` of segment `segment` as StepCostFn says, the index-th on the compute stream.
   absl::StatusOr<Time> Cost(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
                             const CostOptions& options);

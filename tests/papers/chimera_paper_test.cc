@@ -31,9 +31,8 @@ const ModelGraph& Gpt2() {
   return model;
 }
 
-constexpr char kPlan[] = "attention: MATERIALIZED dropout_masks: true collective: 'halving-doubling' ";
+constexpr char kPlan[] = "attention: MATERIALIZED dropout_masks: true ";
 
-// The catalog's: nothing is fitted to the paper (docs/seed_papers.md).
 Cluster PizDaint() {
   absl::StatusOr<Cluster> cluster = CatalogCluster("piz-daint");
   EXPECT_TRUE(cluster.ok()) << cluster.status();
@@ -51,6 +50,8 @@ PipelineJob BertJob(int64_t ranks, int64_t batch) {
           .batch = batch,
           .cluster = PizDaint(),
           .plan = kPlan,
+          // Its one fitted figure is fitted to BertBaselines() (docs/seed_papers.md).
+          .runtime = "pytorch-gloo",
           .activation_factor = kActivationFactor,
           // The authors pack gradients into one buffer to sum them (github.com/Shigangli/Chimera, pipeline.py).
           .gradient_factor = 2};
@@ -94,10 +95,12 @@ void CompareAtThePapersChoices(const PipelineJob& job, const PipelineChoice& chi
   const double base = Throughput(job, chimera);
   std::printf("the paper's configurations; Chimera %.1f sequences/s\n", base);
   for (const Baseline& baseline : baselines) {
+    // Sums during the schedule are Chimera's own (sec. 3.2); GEMS has two stages on a rank too.
     const auto run = RunPipeline(job, {.schedule = baseline.schedule,
                                        .depth = baseline.depth,
                                        .microbatch = baseline.microbatch,
-                                       .recompute = baseline.recompute});
+                                       .recompute = baseline.recompute,
+                                       .sync = "LAZY"});
     ASSERT_TRUE(run.ok()) << run.status();
     const double error = Row(baseline.name, base, *run, baseline.paper);
     EXPECT_LT(std::abs(error), baseline.allowed) << baseline.name;
@@ -129,11 +132,11 @@ void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, cons
 
 const std::vector<Baseline>& BertBaselines() {
   static const auto& rows = *new std::vector<Baseline>{
-      {"gpipe", "GPipe", 1.32, 4, 4, true, 0.17},
+      {"gpipe", "GPipe", 1.32, 4, 4, true},
       {"1f1b", "DAPPLE", 1.19, 4, 4},
       {"gems", "GEMS", 2.41, 4, 32},
-      {"pipedream", "PipeDream", 1.94, 8, 12, false, 0.3},
-      {"pipedream-2bw", "2BW", 1.17, 4, 16, true},
+      {"pipedream", "PipeDream", 1.94, 8, 12, false, 0.11},
+      {"pipedream-2bw", "2BW", 1.17, 4, 16, true, 0.11},
   };
   return rows;
 }
@@ -187,9 +190,9 @@ TEST(ChimeraPaper, EagerSync) {
     const double lazy = Throughput(job, choice);
     std::printf("Bert-48, %lld nodes: eager-sync-opt %.3f of eager-sync (paper on 64: 1.09), %.3f of none\n",
                 static_cast<long long>(ranks), opt / eager, opt / lazy);
-    EXPECT_GT(opt, 1.05 * lazy);
-    // An eager all-reduce of a middle stage costs too little here.
-    EXPECT_GT(opt, 0.9 * eager);
+    EXPECT_GT(opt, 1.01 * lazy);
+    // Copying the gradients of a middle stage to the host holds up the last backwards.
+    EXPECT_GT(opt, 1.01 * eager);
   }
 }
 
@@ -200,7 +203,7 @@ TEST(ChimeraPaper, Gpt2On2048Nodes) {
       {"gpipe", "GPipe", 1.42, 8, 1, true},
       {"1f1b", "DAPPLE", 1.38, 8, 1, true},
       {"gems", "GEMS", 2.34, 8, 2, false, 0.35},
-      {"pipedream", "PipeDream", 2.01, 8, 1, true, 0.2},
+      {"pipedream", "PipeDream", 2.01, 8, 2, true},
       {"pipedream-2bw", "2BW", 1.16, 16, 1, true, 0.25},
   };
   const PipelineJob job = Gpt2Job(2048, 2048);

@@ -65,6 +65,7 @@ absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineCh
   run.allow_oom = true;
   run.cost = "tiles";
   run.network = job.network;
+  run.runtime = job.runtime;
   WEFT_ASSIGN_OR_RETURN(const SimulatedRun simulated, RunOn(job.model, run, job.cluster));
   const SimulationReport& report = simulated.simulation.report;
   made.sequences_per_second = report.tokens_per_second() / static_cast<double>(job.sequence_length);

@@ -24,6 +24,8 @@ struct PipelineJob {
   // More of the plan, as text.
   std::string plan = {};
   std::string network = "analytic";
+  // In the catalog, or a file; empty = weft's own executor.
+  std::string runtime = {};
   // Bytes that the paper's framework keeps of activations, relative to weft's.
   double activation_factor = 1;
   // The same of gradients.

@@ -1,0 +1,75 @@
+#include "simulator/runtime/host_transport.h"
+
+#include "gtest/gtest.h"
+#include "proto/io.h"
+
+namespace weft {
+namespace {
+
+// A transfer takes a ns for each byte, a collective 10 us.
+class FakeNetwork : public NetworkModel {
+ public:
+  absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t bytes) const override {
+    return TransferTime{Time{1000 * bytes}, Time{3}};
+  }
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall&, const GroupForm&,
+                                          absl::Span<const int64_t>) const override {
+    return TransferTime{Time{10'000'000}, Time{7}};
+  }
+};
+
+struct Asked {
+  Runtime runtime;
+  Program program;
+  Cluster cluster;
+  CollectiveCall call = {.kind = CollectiveKind::kAllReduce, .parts = {{1000, 4}}};
+
+  explicit Asked(const std::string& text) {
+    EXPECT_TRUE(ParseMessage(text, "test", &runtime).ok());
+    EXPECT_TRUE(ParseMessage("host { bytes_per_second: 2e9 }", "test", &cluster).ok());
+    EXPECT_TRUE(ParseMessage(R"(templates { body { id: 0 kind: ALL_REDUCE purpose: GRADIENT_SYNC stage: 0 }
+                                            body { id: 1 kind: ALL_REDUCE purpose: GRADIENT_SYNC stage: 3 } })",
+                             "test", &program)
+                    .ok());
+    call.algorithm = *FindCollective("ring");
+  }
+
+  std::unique_ptr<NetworkModel> Network() const {
+    return ThroughHosts(runtime, program, cluster, std::make_unique<FakeNetwork>());
+  }
+  int64_t Collective() const { return Network()->Collective(call, {}, std::vector<int64_t>{0, 1, 2, 3})->occupancy.ps; }
+};
+
+TEST(HostTransport, TransfersAreCopiedAndMovedByAThread) {
+  // 1000 bytes: 2 us by the thread, 2 x 0.5 us copied, 5 us of latency.
+  const Asked asked("host_transport { bytes_per_second: 5e8 latency_seconds: 5e-6 }");
+  EXPECT_EQ(asked.Network()->Transfer(0, 1, 1000)->occupancy, Time{8'000'000});
+  EXPECT_EQ(asked.Network()->Transfer(0, 1, 1000)->latency, Time{3});
+  // A network that is slower than the thread.
+  EXPECT_EQ(Asked("host_transport { bytes_per_second: 1e12 }").Network()->Transfer(0, 1, 1000)->occupancy,
+            Time{2'000'000});
+}
+
+TEST(HostTransport, CollectivesWaitForTheThreadAndEachRound) {
+  // Of four members a ring sends 6 x 1000 bytes in 6 rounds.
+  EXPECT_EQ(Asked("host_transport { bytes_per_second: 1e8 latency_seconds: 1e-6 }").Collective(), 66'000'000);
+  EXPECT_EQ(Asked("host_transport { bytes_per_second: 1e12 }").Collective(), 10'000'000);
+}
+
+TEST(HostTransport, SumsOfSeveralStagesShareTheNetwork) {
+  EXPECT_EQ(Asked("host_transport { } communicators_by_stage: true").Collective(), 20'000'000);
+  // Not the thread.
+  EXPECT_EQ(Asked("host_transport { bytes_per_second: 1e8 } communicators_by_stage: true").Collective(), 60'000'000);
+}
+
+TEST(HostTransport, RefusesWithoutAHostLinkAndIsTheNetworkIfNothingIsAsked) {
+  Asked asked("name: 'gloo' host_transport { }");
+  asked.cluster.Clear();
+  const auto status = asked.Network()->Transfer(0, 1, 1000).status();
+  EXPECT_NE(std::string(status.message()).find("cluster.host.bytes_per_second"), std::string::npos) << status;
+  EXPECT_EQ(Asked("host { transfer_seconds: 1e-6 }").Network()->Transfer(0, 1, 1000)->occupancy, Time{2'000'000});
+  EXPECT_EQ(Asked("name: 'plain'").Network()->Transfer(0, 1, 1000)->occupancy, Time{1'000'000});
+}
+
+}  // namespace
+}  // namespace weft

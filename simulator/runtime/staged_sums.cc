@@ -1,0 +1,113 @@
+#include "simulator/runtime/staged_sums.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace weft {
+namespace {
+
+bool IsSum(const Action& action) {
+  return action.purpose() == GRADIENT_SYNC && (action.kind() == ALL_REDUCE || action.kind() == REDUCE_SCATTER);
+}
+
+bool Computes(const Action& action) {
+  switch (action.kind()) {
+    case SEND:
+    case RECV:
+    case ALL_REDUCE:
+    case ALL_GATHER:
+    case REDUCE_SCATTER:
+    case FETCH:
+    case OFFLOAD:
+      return false;
+    default:
+      return true;
+  }
+}
+
+class Stager {
+ public:
+  Stager(Program* program, Template* t) : program_(program), t_(t) {
+    for (const auto* list : {&t->prologue(), &t->body(), &t->epilogue()}) {
+      for (const Action& action : *list) next_id_ = std::max(next_id_, action.id() + 1);
+    }
+  }
+
+  void Stage() {
+    google::protobuf::RepeatedPtrField<Action> staged;
+    // Copies to the host that the next action that computes waits for.
+    std::vector<int32_t> blocking;
+    for (Action& action : *t_->mutable_body()) {
+      if (!IsSum(action)) {
+        if (Computes(action)) {
+          for (const int32_t copy : blocking) action.add_deps()->set_action(copy);
+          blocking.clear();
+        }
+        *staged.Add() = std::move(action);
+        continue;
+      }
+      Action out = CopyAction(action, OFFLOAD, action.sources());
+      *out.mutable_deps() = action.deps();
+      Action back = CopyAction(action, FETCH, action.destinations());
+      back.add_deps()->set_action(action.id());
+      *back.mutable_releases() = action.releases();
+      action.clear_releases();
+      action.clear_deps();
+      action.add_deps()->set_action(out.id());
+      blocking.push_back(out.id());
+      behind_[action.id()] = back.id();
+      *staged.Add() = std::move(out);
+      *staged.Add() = std::move(action);
+      *staged.Add() = std::move(back);
+    }
+    t_->mutable_body()->Swap(&staged);
+    for (auto* list : {t_->mutable_prologue(), t_->mutable_body(), t_->mutable_epilogue()}) {
+      for (Action& action : *list) {
+        for (Dependency& dep : *action.mutable_deps()) {
+          const auto found = behind_.find(dep.action());
+          if (found != behind_.end() && found->second != action.id()) dep.set_action(found->second);
+        }
+      }
+    }
+  }
+
+ private:
+  Action CopyAction(const Action& sum, ActionKind kind, const google::protobuf::RepeatedField<int32_t>& buffers) {
+    int64_t bytes = 0;
+    for (const int32_t buffer : buffers) bytes += t_->buffers(buffer).bytes();
+    Action copy;
+    copy.set_id(next_id_++);
+    copy.set_kind(kind);
+    copy.set_stage(sum.stage());
+    copy.set_step(sum.step());
+    copy.set_name(absl::StrCat(sum.name(), kind == OFFLOAD ? " to host" : " from host"));
+    copy.set_segment(program_->segments_size());
+    Segment& segment = *program_->add_segments();
+    segment.set_name(copy.name());
+    Step& step = *segment.add_steps();
+    step.set_name(copy.name());
+    step.set_kernel(CAST);
+    step.set_stream(kind == OFFLOAD ? D2H : H2D);
+    step.mutable_work()->set_bytes(bytes);
+    return copy;
+  }
+
+  Program* program_;
+  Template* t_;
+  int32_t next_id_ = 0;
+  // By sum, the copy back.
+  std::map<int32_t, int32_t> behind_;
+};
+
+}  // namespace
+
+void StageGradientSums(Program* program) {
+  for (Template& t : *program->mutable_templates()) Stager(program, &t).Stage();
+}
+
+}  // namespace weft
