@@ -11,7 +11,6 @@
 #include "compiler/load_model.h"
 #include "proto/io.h"
 #include "proto/status.h"
-#include "proto/validate_runtime.h"
 
 namespace weft {
 namespace {
@@ -58,11 +57,6 @@ absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& 
   WEFT_RETURN_IF_ERROR(ParseMessage(run.recipe, "recipe", &recipe));
   Plan plan;
   WEFT_RETURN_IF_ERROR(ParseMessage(run.plan, "plan", &plan));
-  Runtime runtime;
-  if (!run.runtime.empty()) {
-    WEFT_ASSIGN_OR_RETURN(runtime, LoadRuntime(run.runtime));
-    plan = PlanUnder(runtime, plan);
-  }
   CompileOptions options;
   options.allow_oom = run.allow_oom;
   options.evaluation = false;
@@ -73,7 +67,11 @@ absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& 
   simulate.trace = run.trace;
   simulate.cost = run.cost;
   simulate.network = run.network;
-  if (!run.runtime.empty()) simulate.runtime = &runtime;
+  Runtime runtime;
+  if (!run.runtime.empty()) {
+    WEFT_ASSIGN_OR_RETURN(runtime, LoadRuntime(run.runtime));
+    simulate.runtime = &runtime;
+  }
   WEFT_ASSIGN_OR_RETURN(made.simulation, Simulate(made.program, cluster, simulate));
   return made;
 }
