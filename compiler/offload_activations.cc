@@ -140,7 +140,12 @@ std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNa
     if (elements > known.elements) known = {value.offset(), value.dtype(), elements};
   }
   std::vector<SavedValue> list;
-  for (const auto& [offset, value] : leaving) list.push_back(value);
+  for (const auto& [offset, value] : leaving) {
+    // The second half of one that is whole elsewhere: of two microbatches some steps make both, others each.
+    const bool within =
+        !list.empty() && offset < list.back().offset + list.back().elements * DTypeBytes(list.back().dtype);
+    if (!within) list.push_back(value);
+  }
   return list;
 }
 
