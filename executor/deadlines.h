@@ -64,6 +64,8 @@ class Deadlines {
     return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
   }
   void FirstIsOver() { generous_.store(false, std::memory_order_relaxed); }
+  // Of a rank with a generous first repetition: it is not over.
+  bool in_first() const { return generous_.load(std::memory_order_relaxed); }
 
   // The run was asked to stop: it waits for others no longer than this for the end of the step.
   void Hurry(std::chrono::nanoseconds patience) {

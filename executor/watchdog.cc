@@ -86,9 +86,14 @@ void Watchdog::Follow(size_t index, int64_t now) {
       state.step_ns = now;
     }
   }
+  if (watched.deadlines->in_first()) {
+    state.runs_ahead = true;
+    state.longest_step_ns = state.step_ns = 0;
+  }
   // A save may take as long as it takes.
   if (phase == RunPhase::kEnding) state.begun_ns = now;
   if (options_.stop == nullptr || !options_.stop->load(std::memory_order_relaxed)) return;
+  if (phase == RunPhase::kStepping && state.runs_ahead && state.longest_step_ns == 0) return;
   const int64_t patience = state.longest_step_ns == 0
                                ? options_.first_patience.count()
                                : std::max(options_.least_patience.count(), 3 * state.longest_step_ns);

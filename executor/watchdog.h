@@ -4,7 +4,8 @@
 // A run that is asked to stop does so after the step in progress. One in which nothing moves any more has no end of it:
 // a rank that waits for others gives up after three times the longest step so far, at least least_patience, or after
 // first_patience where no step has ended; its action's deadline says which (Deadlines::Hurry). What waits outside of
-// actions, and before the first step, the watchdog ends.
+// actions, and before the first step, the watchdog ends. A device's steps are not seen before the host, two steps
+// ahead, waits for it: until then its ranks keep their own deadlines.
 #ifndef WEFT_EXECUTOR_WATCHDOG_H_
 #define WEFT_EXECUTOR_WATCHDOG_H_
 
@@ -67,6 +68,8 @@ class Watchdog {
     int64_t step = -1, step_ns = 0;
     // 0 = no step has ended.
     int64_t longest_step_ns = 0;
+    // What begins is enqueued on a device, steps ahead of what it does.
+    bool runs_ahead = false;
     // When the stop was seen, 0 = it was not.
     int64_t stop_ns = 0;
   };

@@ -158,6 +158,40 @@ TEST(WatchdogTest, AStopWaitsForASlowStep) {
   watchdog.Returned(1);
 }
 
+// The host has enqueued two steps when the device is in the first: what begins says nothing of how long they take.
+TEST(WatchdogTest, AStopWaitsForADeviceThatIsBehind) {
+  Ranks ranks(std::chrono::seconds(300));
+  std::atomic<bool> stop{false};
+  ranks.options.stop = &stop;
+  ranks.options.least_patience = ranks.options.first_patience = milliseconds(1);
+  ranks.deadlines[0] =
+      std::make_unique<Deadlines>(ranks.program, 0, std::chrono::seconds(300), PredictedTimes(), /*generous=*/true);
+  ranks.watched[0].deadlines = ranks.deadlines[0].get();
+  ranks.deadlines[0]->Enter(RunPhase::kStepping);
+  ranks.deadlines[1]->Enter(RunPhase::kEnding);
+  Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+  const auto begin = [&](int step) {
+    ranks.flights[0].Begin(0, step);
+    ranks.flights[0].End(0);
+    std::this_thread::sleep_for(milliseconds(250));
+  };
+  begin(0);
+  begin(1);
+  stop = true;
+  std::this_thread::sleep_for(milliseconds(2500));
+  EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
+  EXPECT_FALSE(ranks.deadlines[0]->hurried());
+  // From then on the host waits for the device before it enqueues a step.
+  ranks.deadlines[0]->FirstIsOver();
+  begin(2);
+  EXPECT_FALSE(ranks.deadlines[0]->hurried());
+  begin(3);
+  EXPECT_TRUE(ranks.deadlines[0]->hurried());
+  EXPECT_GE(ranks.deadlines[0]->OfWaiting(), milliseconds(3 * 100));
+  watchdog.Returned(0);
+  watchdog.Returned(1);
+}
+
 TEST(WatchdogTest, RanksThatReturnAreLeftAlone) {
   Ranks ranks(milliseconds(20));
   {
