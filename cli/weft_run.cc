@@ -22,6 +22,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "cli/calibrate.h"
 #include "cli/flags.h"
 #include "cli/launch.h"
@@ -190,17 +192,23 @@ void Declare(Flags& flags, RunFlags& f) {
   flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
 }
 
-absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
+absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text, int64_t ranks) {
   InjectedFailure failure;
-  char tail[8] = "";
-  const int fields =
-      std::sscanf(text.c_str(), "%d:%ld:%d:%7s", &failure.rank, &failure.repetition, &failure.action, tail);
-  failure.kill = std::string(tail) == "kill";
-  failure.stall = std::string(tail) == "stall";
-  failure.flip = std::string(tail) == "flip";
-  if (fields < 3 || (fields == 4 && !failure.kill && !failure.stall && !failure.flip)) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
+  const absl::string_view how = parts.size() == 4 ? parts[3] : absl::string_view();
+  failure.kill = how == "kill";
+  failure.stall = how == "stall";
+  failure.flip = how == "flip";
+  if (parts.size() < 3 || parts.size() > 4 || !absl::SimpleAtoi(parts[0], &failure.rank) ||
+      !absl::SimpleAtoi(parts[1], &failure.repetition) || !absl::SimpleAtoi(parts[2], &failure.action) ||
+      failure.repetition < 0 || failure.action < 0 ||
+      (parts.size() == 4 && !failure.kill && !failure.stall && !failure.flip)) {
     return UsageError(
         absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill|:stall|:flip]"));
+  }
+  if (failure.rank < 0 || failure.rank >= ranks) {
+    return UsageError(
+        absl::StrCat("--inject-failure=", Quoted(text), ": rank ", failure.rank, ": allowed: 0 to ", ranks - 1));
   }
   return failure;
 }
@@ -361,7 +369,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     _exit(ExitStatusOf(reason));
   };
   if (!f.fail_at.empty()) {
-    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
+    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at, MeshRanks(program.mesh())));
   }
   if (first) {
     options.on_warning = [](const std::string& warning) { std::fprintf(stderr, "weft run: %s\n", warning.c_str()); };

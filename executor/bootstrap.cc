@@ -32,7 +32,7 @@ class Variables {
       missing_.push_back(name);
     } else if (!absl::SimpleAtoi(*text, &value) || value < low || value > high) {
       wrong_.push_back(absl::StrCat(name, "='", *text, "' is no ", meaning, " from ", low, " to ", high));
-      value = low;
+      value = 0;
     }
     return value;
   }

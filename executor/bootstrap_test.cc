@@ -12,7 +12,9 @@
 namespace weft {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Map = std::map<std::string, std::string>;
 
 Environment Of(Map variables) {
@@ -81,6 +83,9 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
   variables["RANK"] = "8";
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, Of(variables)).status().message()),
               HasSubstr("RANK=8 must be below WORLD_SIZE=8"));
+  variables["WORLD_SIZE"] = "0";
+  EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, Of(variables)).status().message()),
+              AllOf(HasSubstr("WORLD_SIZE='0' is no number of processes"), Not(HasSubstr("must be below"))));
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kMpi, Of(Torchrun())).status().message()),
               HasSubstr("no MPI launcher has started this process"));
 }

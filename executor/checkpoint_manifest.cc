@@ -3,14 +3,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "executor/checkpoint.h"
 #include "executor/checkpoint_pieces.h"
@@ -112,11 +114,21 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
   // More steps continue the same run.
   if (wanted.steps() > manifest.recipe().steps()) wanted.set_steps(manifest.recipe().steps());
   if (!differencer.Compare(manifest.recipe(), wanted)) {
-    absl::StripTrailingAsciiWhitespace(&differences);
+    std::vector<std::string> fields;
+    for (absl::string_view line : absl::StrSplit(differences, '\n', absl::SkipEmpty())) {
+      // "FIELD: VALUE" of what only one of them sets; the other has the default.
+      if (absl::ConsumePrefix(&line, "deleted: ")) {
+        fields.push_back(absl::StrCat("recipe.", line, " -> default"));
+      } else if (absl::ConsumePrefix(&line, "added: ")) {
+        const std::pair<absl::string_view, absl::string_view> field = absl::StrSplit(line, absl::MaxSplits(": ", 1));
+        fields.push_back(absl::StrCat("recipe.", field.first, ": default -> ", field.second));
+      } else {
+        absl::ConsumePrefix(&line, "modified: ");
+        fields.push_back(absl::StrCat("recipe.", line));
+      }
+    }
     return absl::FailedPreconditionError(absl::StrCat(
-        checkpoint, ": its recipe is not the program's (checkpoint -> program): ",
-        absl::StrReplaceAll(
-            differences, {{"\n", "; "}, {"modified: ", "recipe."}, {"added: ", "recipe."}, {"deleted: ", "recipe."}})));
+        checkpoint, ": its recipe is not the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
   }
   return absl::OkStatus();
 }

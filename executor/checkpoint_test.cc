@@ -543,6 +543,9 @@ TEST(CheckpointTest, AnotherModelOrRecipeIsNamedByField) {
   EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->mutable_lr()->set_peak(0.25); }),
               HasSubstr("recipe.lr.peak: 0.5 -> 0.25"));
   EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->set_seed(8); }), HasSubstr("recipe.seed: 7 -> 8"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->set_seed(0); }), HasSubstr("recipe.seed: 7 -> default"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->set_weight_rounding(STOCHASTIC); }),
+              HasSubstr("recipe.weight_rounding: default -> STOCHASTIC"));
   EXPECT_THAT(check([](Program& p) { p.mutable_tensors(1)->set_shape(0, 6); }), HasSubstr("'h.0.bias' [5]"));
   EXPECT_THAT(check([](Program& p) { p.mutable_tensors()->RemoveLast(); }), HasSubstr("has 2 tensors, the program 1"));
 }

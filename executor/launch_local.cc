@@ -38,6 +38,8 @@ constexpr int64_t kAfterRequest = 5 * kSecond / 2;
 constexpr std::chrono::milliseconds kAttempt(300);
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int kMostRanks = 1024;
+// Exit status of a rank that has noticed the death of another (docs/faults.md).
+constexpr int kAnotherDied = 4;
 // Of notes (transports/tcp.cc), per rank.
 constexpr size_t kNoteBytes = 16;
 
@@ -166,7 +168,14 @@ class Launcher {
       if (code == 0) continue;
       // What ends with a status of its own has said why, or knows that another does.
       if (!killed && !asked_) said_ = true;
-      if (first_ != 0) continue;
+      if (first_ != 0) {
+        // Who has noticed a death may be seen to end before the one that died.
+        if (first_ == kAnotherDied && killed && !asked_ && WTERMSIG(status) != SIGTERM &&
+            WTERMSIG(status) != passed_on_) {
+          first_ = code;
+        }
+        continue;
+      }
       first_ = code;
       // That of a signal which was passed on surprises nobody.
       if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unmet_rank_ = rank;

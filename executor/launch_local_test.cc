@@ -70,6 +70,12 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return 4;
   }
+  if (how == "rank 1 is killed after it is told of") {
+    signal(SIGTERM, SIG_IGN);
+    if (rank != 1) return 4;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    raise(SIGKILL);
+  }
   if (how == "stubborn") {
     signal(SIGTERM, SIG_IGN);
     if (rank == 1) return 3;
@@ -147,6 +153,13 @@ TEST(LaunchLocalTest, ADeathOfWhichNobodyTellsIsTold) {
 
 TEST(LaunchLocalTest, ADeathOfWhichAnotherRankTellsIsNot) {
   const Outcome outcome = Launch("rank 1 is killed and told of");
+  EXPECT_EQ(outcome.status, 128 + SIGKILL);
+  EXPECT_TRUE(outcome.messages.empty());
+  EXPECT_LT(outcome.seconds, 5);
+}
+
+TEST(LaunchLocalTest, TheStatusIsThatOfTheDeathAlsoIfItIsSeenLater) {
+  const Outcome outcome = Launch("rank 1 is killed after it is told of");
   EXPECT_EQ(outcome.status, 128 + SIGKILL);
   EXPECT_TRUE(outcome.messages.empty());
   EXPECT_LT(outcome.seconds, 5);

@@ -391,12 +391,14 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(Socket listener,
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Listen(const std::string& host, int port,
                                                                  const StoreOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, ResolveHost(host, port));
-  absl::Status first;
-  for (const SocketAddress& address : addresses) {
-    absl::StatusOr<Socket> listener = ListenOn(address);
-    if (listener.ok()) return Start(*std::move(listener), options);
-    first.Update(listener.status());
+  const absl::StatusOr<std::vector<SocketAddress>> addresses = ResolveHost(host, port);
+  absl::Status first = addresses.status();
+  if (addresses.ok()) {
+    for (const SocketAddress& address : *addresses) {
+      absl::StatusOr<Socket> listener = ListenOn(address);
+      if (listener.ok()) return Start(*std::move(listener), options);
+      first.Update(listener.status());
+    }
   }
   return absl::FailedPreconditionError(absl::StrCat("rank 0 serves the rendezvous store at MASTER_ADDR=", host,
                                                     ", MASTER_PORT=", port, ": ", std::string(first.message())));

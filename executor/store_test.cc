@@ -83,6 +83,8 @@ TEST(StoreTest, ServesOneAddressOnly) {
   EXPECT_THAT(
       std::string(StoreServer::Listen("192.0.2.1", 29500, Options(1)).status().message()),
       HasSubstr("MASTER_ADDR=192.0.2.1, MASTER_PORT=29500: cannot listen on 192.0.2.1:29500: it is no address"));
+  EXPECT_THAT(std::string(StoreServer::Listen("no host of this name", 29500, Options(1)).status().message()),
+              HasSubstr("MASTER_ADDR=no host of this name, MASTER_PORT=29500: cannot find host"));
 }
 
 TEST(StoreTest, ClientsMayComeBeforeTheServer) {

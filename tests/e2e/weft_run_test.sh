@@ -59,6 +59,16 @@ assert any(a["kind"] == "SEND" and a["peer"] is not None and a["communicator"] f
 PY
   done
 }
+for wrong in 4:0:0 -1:0:0; do
+  "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure "$wrong" > /dev/null 2> "$cd_dir/err"
+  [[ $? -eq 2 ]] || fail "exit status of a failure of no rank"
+  expect_error "$cd_dir/err" "rank ${wrong%%:*}: allowed: 0 to 3"
+done
+for wrong in 9223372036854775808:0:0 0:-1:0 0:0 0:0:0:0:0; do
+  "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure "$wrong" > /dev/null 2> "$cd_dir/err"
+  [[ $? -eq 2 ]] || fail "exit status of what is no failure"
+  expect_error "$cd_dir/err" "--inject-failure='$wrong': expected RANK:STEP:ACTION"
+done
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 --fault-report "$cd_dir/a.json" > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 5 ]] || fail "exit status after a failure (inproc)"
 expect_error "$cd_dir/err" "rank 3, step 2, action 4 '.*': injected failure; what the ranks did last is in .*/a-\*.json"
