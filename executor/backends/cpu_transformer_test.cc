@@ -226,7 +226,7 @@ TEST(CpuTransformer, GroupedAttentionWithWindows) {
                 }
                 total += weights[key] = std::exp(0.3 * score);
               }
-              expected[1][row * heads + h] = std::log(total);
+              expected[1][(row / sequence * heads + h) * sequence + query] = std::log(total);
               for (int64_t i = 0; i < width; ++i) {
                 double sum = 0;
                 for (int64_t key = from; key <= query; ++key) {
