@@ -91,6 +91,11 @@ absl::Status ValidateAndResolve(Recipe* recipe) {
   WEFT_RETURN_IF_ERROR(ResolveLearningRate(recipe->mutable_lr()));
   if (!recipe->has_clip_norm()) recipe->set_clip_norm(1.0);
   WEFT_RETURN_IF_ERROR(CheckNotNegative("recipe.clip_norm", recipe->clip_norm()));
+  if (!WeightRounding_IsValid(recipe->weight_rounding())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recipe.weight_rounding = ", static_cast<int>(recipe->weight_rounding()),
+                     " is unknown; allowed: NEAREST or STOCHASTIC"));
+  }
   return recipe->has_dropout() ? CheckProbability("recipe.dropout", recipe->dropout()) : absl::OkStatus();
 }
 

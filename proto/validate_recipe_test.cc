@@ -75,6 +75,8 @@ TEST(ValidateRecipe, RefusesEveryBadField) {
       {"lr.min", "lr { min: 1e-5 }", "has no effect with recipe.lr.decay = 'constant'"},
       {"clip_norm", "clip_norm: -1", "recipe.clip_norm = -1"},
       {"clip_norm", "clip_norm: nan", "recipe.clip_norm = nan"},
+      {"weight_rounding", "weight_rounding: 7",
+       "recipe.weight_rounding = 7 is unknown; allowed: NEAREST or STOCHASTIC"},
       {"dropout", "dropout: 1", "recipe.dropout = 1 must be at least 0 and less than 1"},
   };
   CheckTable<Recipe>(Parse<Recipe>(kRecipe), table, {"seed"}, [](Recipe* r) { return ValidateAndResolve(r); });
