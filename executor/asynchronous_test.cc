@@ -24,12 +24,7 @@ using ::testing::HasSubstr;
 constexpr RanksOn kDevices[] = {RanksOn::kSharedDevice, RanksOn::kOwnDevices};
 
 TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 20;
-  options.max_elements = 64;
-  options.schedules = true;
+  RandomProgramOptions options = RunnablePrograms();
   options.collectives = true;
   RanksOptions run;
   run.interpreter.timeout = std::chrono::seconds(20);

@@ -83,12 +83,7 @@ std::vector<std::string> RunTimed(const Program& program, bool one_slot, bool da
 }
 
 TEST(RandomPrograms, EndTheSameForAnyTiming) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 20;
-  options.max_elements = 64;
-  options.schedules = true;
+  RandomProgramOptions options = RunnablePrograms();
   options.collectives = true;
   int dynamic = 0, filled = 0;
   for (uint64_t seed = 0; seed < 250; ++seed) {

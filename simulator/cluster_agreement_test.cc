@@ -58,13 +58,12 @@ std::string Named(Wear wear) {
 }
 
 Program ProgramOf(uint64_t seed) {
-  RandomProgramOptions options;
-  options.max_pipe = 3;
-  options.max_data = 3;
-  options.events = 10;
-  options.schedules = seed % 2 == 0;
-  options.collectives = seed % 4 < 2;
-  options.max_ranks = 8;
+  const RandomProgramOptions options = {.max_pipe = 3,
+                                        .max_data = 3,
+                                        .events = 10,
+                                        .schedules = seed % 2 == 0,
+                                        .collectives = seed % 4 < 2,
+                                        .max_ranks = 8};
   return RandomProgram(seed, options);
 }
 

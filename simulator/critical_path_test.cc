@@ -214,11 +214,7 @@ TEST(CriticalPath, OfRandomProgramsIsContiguousAndReal) {
 }
 
 TEST(CriticalPath, OfProgramsOfSchedules) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 20;
-  options.schedules = true;
+  const RandomProgramOptions options = {.max_pipe = 4, .max_data = 2, .events = 20, .schedules = true};
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     TracedRun run;

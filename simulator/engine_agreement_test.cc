@@ -67,11 +67,7 @@ TEST(EngineAgreement, RandomEnginePrograms) {
 }
 
 TEST(EngineAgreement, ProgramsOfSchedules) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 18;
-  options.schedules = true;
+  const RandomProgramOptions options = {.max_pipe = 4, .max_data = 2, .events = 18, .schedules = true};
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Compare(RandomProgram(seed, options), seed);
@@ -80,12 +76,7 @@ TEST(EngineAgreement, ProgramsOfSchedules) {
 }
 
 TEST(EngineAgreement, ProgramsWithCollectives) {
-  RandomProgramOptions options;
-  options.max_pipe = 2;
-  options.max_data = 2;
-  options.events = 12;
-  options.collectives = true;
-  options.max_ranks = 8;
+  RandomProgramOptions options = {.max_pipe = 2, .max_data = 2, .events = 12, .collectives = true, .max_ranks = 8};
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     options.schedules = seed % 16 < 8;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "simulator/engine.h"
+#include "simulator/hash_below.h"
 #include "simulator/network/network_model.h"
 #include "simulator/test_programs.h"
 
@@ -19,15 +19,6 @@ namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
-
-int64_t Mix(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound) {
-  uint64_t hash = seed + 1;
-  for (const int64_t value : values) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 29;
-  }
-  return static_cast<int64_t>(hash % static_cast<uint64_t>(bound));
-}
 
 // Times by a hash, or one time for all.
 class TestNetwork : public NetworkModel {
@@ -37,34 +28,19 @@ class TestNetwork : public NetworkModel {
 
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
     if (seed_ == 0) return fixed_;
-    return TransferTime{{Mix(seed_, {source, destination, bytes}, 5)}, {Mix(seed_, {bytes}, 3)}};
+    return TransferTime{{HashBelow(seed_, {source, destination, bytes}, 5)}, {HashBelow(seed_, {bytes}, 3)}};
   }
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     if (seed_ == 0) return fixed_;
     const int64_t group = members.front() + 100 * members.back();
-    return TransferTime{{Mix(seed_, {group, call.parts[0].elements}, 30)}, {Mix(seed_, {group}, 3)}};
+    return TransferTime{{HashBelow(seed_, {group, call.parts[0].elements}, 30)}, {HashBelow(seed_, {group}, 3)}};
   }
 
  private:
   uint64_t seed_ = 0;
   TransferTime fixed_;
 };
-
-// Two ranks that run one segment.
-Program MakeProgram(const std::vector<std::string>& steps) {
-  Program program;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(R"pb(
-                                                              mesh { axes { name: "x" size: 2 } }
-                                                              segments { values { dtype: FP32 shape: 8 } }
-                                                              templates { body { kind: FORWARD } }
-                                                            )pb",
-                                                            &program));
-  for (const std::string& step : steps) {
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(step, program.mutable_segments(0)->add_steps())) << step;
-  }
-  return program;
-}
 
 std::string Sum(const std::string& purpose, const std::string& rest) {
   return "stream: COLLECTIVE kernel: GROUP_ALL_REDUCE inputs: 0 outputs: 0 "
@@ -91,7 +67,7 @@ std::map<int, std::pair<int64_t, int64_t>> Times(const EngineResult& result) {
 using Interval = std::pair<int64_t, int64_t>;
 
 TEST(EngineLoad, WhatIsLeftIsConverted) {
-  const Program program = MakeProgram({"", Sum("TENSOR", "deps: 0"), "", ""});
+  const Program program = OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), "", ""});
   for (const bool join_steps : {false, true}) {
     const EngineResult result = RunSteps(program, {Time{100}, Time{200}, Time{400}}, {{50}, {7}}, join_steps);
     auto times = Times(result);
@@ -108,7 +84,7 @@ TEST(EngineLoad, WhatIsLeftIsConverted) {
 
 TEST(EngineLoad, LoadsBeginAndEndWithinOneRun) {
   // The collective outlasts two steps and a part of the third.
-  const Program program = MakeProgram({"", Sum("TENSOR", "deps: 0"), "", "", "", ""});
+  const Program program = OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), "", "", "", ""});
   for (const bool join_steps : {false, true}) {
     const EngineResult result = RunSteps(program, {Time{10}, Time{13}, Time{20}}, {{30}, {0}}, join_steps);
     auto times = Times(result);
@@ -123,7 +99,7 @@ TEST(EngineLoad, LoadsBeginAndEndWithinOneRun) {
 
 TEST(EngineLoad, TwoCollectivesAreTheMost) {
   // Three communicators at once, from 10 on.
-  const Program program = MakeProgram(
+  const Program program = OneSegmentProgram(
       {"", Sum("TENSOR", "deps: 0"), Sum("GATHER_WEIGHTS", "deps: 0"), Sum("SCATTER_GRADIENTS", "deps: 0"), ""});
   for (const bool join_steps : {false, true}) {
     const EngineResult result = RunSteps(program, {Time{10}, Time{20}, Time{40}}, {{1000}, {0}}, join_steps);
@@ -133,7 +109,8 @@ TEST(EngineLoad, TwoCollectivesAreTheMost) {
 
 TEST(EngineLoad, AnEndAndAStartAtOneInstantAreNoChange) {
   // The second collective begins when the first ends; so does the step that waits for the first.
-  const Program program = MakeProgram({"", Sum("TENSOR", "deps: 0"), Sum("GATHER_WEIGHTS", "deps: 1"), "", "deps: 1"});
+  const Program program =
+      OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), Sum("GATHER_WEIGHTS", "deps: 1"), "", "deps: 1"});
   for (const bool join_steps : {false, true}) {
     const EngineResult result = RunSteps(program, {Time{7}, Time{9}, Time{30}}, {{9}, {0}}, join_steps);
     auto times = Times(result);
@@ -145,12 +122,12 @@ TEST(EngineLoad, AnEndAndAStartAtOneInstantAreNoChange) {
 }
 
 TEST(EngineLoad, CollectivesWithoutDurationAreNoLoad) {
-  const Program program = MakeProgram({"", Sum("TENSOR", "deps: 0"), ""});
+  const Program program = OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), ""});
   EXPECT_EQ(RunSteps(program, {Time{7}, Time{9}, Time{30}}, {{0}, {5}}, true).makespan.ps, 14);
 }
 
 TEST(EngineLoad, CostsThatFallAreRefused) {
-  const Program program = MakeProgram({"name: 'odd'"});
+  const Program program = OneSegmentProgram({"name: 'odd'"});
   for (const LoadTimes costs : {LoadTimes{Time{2}, Time{1}, Time{3}}, LoadTimes{Time{0}, Time{1}, Time{1}}}) {
     const auto view = BuildProgramView(program, [&](const StepUse&) -> absl::StatusOr<LoadTimes> { return costs; }, {});
     EXPECT_EQ(view.status().code(), absl::StatusCode::kInternal);
@@ -159,7 +136,7 @@ TEST(EngineLoad, CostsThatFallAreRefused) {
 }
 
 TEST(EngineLoad, TimeBeyondTheLimitIsRefused) {
-  const Program program = MakeProgram({"", Sum("TENSOR", "deps: 0"), "", ""});
+  const Program program = OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), "", ""});
   const auto view = BuildProgramView(program,
                                      [&](const StepUse&) -> absl::StatusOr<LoadTimes> {
                                        return LoadTimes{Time{1}, Time{int64_t{1} << 62}, Time{int64_t{1} << 62}};
@@ -173,10 +150,10 @@ TEST(EngineLoad, TimeBeyondTheLimitIsRefused) {
 // ---- Random programs.
 
 LoadTimes RandomCosts(uint64_t seed, const StepUse& use, bool copy) {
-  const int64_t cost = Mix(seed, {use.segment, use.step, use.kind}, 12);
+  const int64_t cost = HashBelow(seed, {use.segment, use.step, use.kind}, 12);
   if (cost == 0 || copy) return {Time{cost}, Time{cost}, Time{cost}};
-  const int64_t one = cost + Mix(seed, {1, use.segment, use.step}, 6);
-  return {Time{cost}, Time{one}, Time{one + Mix(seed, {2, use.segment, use.step}, 9)}};
+  const int64_t one = cost + HashBelow(seed, {1, use.segment, use.step}, 6);
+  return {Time{cost}, Time{one}, Time{one + HashBelow(seed, {2, use.segment, use.step}, 9)}};
 }
 
 class RandomRun {
@@ -293,7 +270,7 @@ TEST(EngineLoad, SpeedsScaleCosts) {
     constexpr int64_t kSpeeds[] = {1'000'000, 700'000, 1'300'000};
     ProgramViewOptions devices, speeds = {.join_steps = seed % 2 == 0};
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      devices.device_of_rank.push_back(static_cast<int32_t>(Mix(seed, {rank}, 3)));
+      devices.device_of_rank.push_back(static_cast<int32_t>(HashBelow(seed, {rank}, 3)));
       speeds.speed_of_rank.push_back(kSpeeds[devices.device_of_rank.back()]);
     }
     const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {

@@ -1,7 +1,6 @@
 #include "simulator/engine_oracle.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <tuple>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "simulator/hash_below.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program_view.h"
 
@@ -16,15 +16,6 @@ namespace weft {
 namespace {
 
 constexpr int kLinks = 4;
-
-int64_t Mix(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound) {
-  uint64_t hash = seed;
-  for (const int64_t value : values) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 29;
-  }
-  return static_cast<int64_t>(hash % static_cast<uint64_t>(bound));
-}
 
 // The same durations behind the engine's interface.
 class TableNetwork : public NetworkModel {
@@ -129,21 +120,22 @@ NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options) {
   NaiveDurations durations;
   durations.step = [=](const NaiveStepCall& call) {
     const int32_t device = options.device_of_rank.empty() ? 0 : options.device_of_rank[call.rank];
-    const int64_t cost = Mix(seed, {1, call.segment, call.step, call.kind, device}, 6);
+    const int64_t cost = HashBelow(seed, {1, call.segment, call.step, call.kind, device}, 6);
     // Some steps are not slowed, some by the first collective alone.
     int64_t more = 0;
-    for (int load = 1; load <= call.load; ++load) more += Mix(seed, {6, call.segment, call.step, device, load}, 4);
+    for (int load = 1; load <= call.load; ++load)
+      more += HashBelow(seed, {6, call.segment, call.step, device, load}, 4);
     return options.load && cost > 0 ? cost + more : cost;
   };
   const auto time = [=](int64_t occupancy, int64_t latency, int64_t what) {
     if (!options.flows) return NaiveTime{occupancy, latency};
     NaiveTime time = {0, latency};
-    for (int64_t i = Mix(seed, {7, what}, 4); i > 0; --i) {
+    for (int64_t i = HashBelow(seed, {7, what}, 4); i > 0; --i) {
       NaivePhase& phase = time.phases.emplace_back();
-      phase.fixed = Mix(seed, {8, what, i}, 3);
-      phase.bytes = std::max<int64_t>(0, Mix(seed, {9, what, i}, 8) - 2);
+      phase.fixed = HashBelow(seed, {8, what, i}, 3);
+      phase.bytes = std::max<int64_t>(0, HashBelow(seed, {9, what, i}, 8) - 2);
       for (int link = 0; link < kLinks; ++link) {
-        const int64_t load = Mix(seed, {10, what, i, link}, 5) - 2;
+        const int64_t load = HashBelow(seed, {10, what, i, link}, 5) - 2;
         if (load > 0) phase.loads[link] = load;
       }
       if (phase.loads.empty()) phase.loads[static_cast<int>(what % kLinks)] = 1;
@@ -151,18 +143,20 @@ NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options) {
     return time;
   };
   durations.transfer = [=](int64_t source, int64_t destination, int64_t bytes) {
-    return time(Mix(seed, {2, source, destination, bytes}, 5), Mix(seed, {3, source, destination, bytes}, 3),
-                Mix(seed, {11, source, destination, bytes}, 1 << 20));
+    return time(HashBelow(seed, {2, source, destination, bytes}, 5),
+                HashBelow(seed, {3, source, destination, bytes}, 3),
+                HashBelow(seed, {11, source, destination, bytes}, 1 << 20));
   };
   durations.collective = [=](const NaiveCollective& c) {
     const int64_t group = c.members.front() + 100 * c.members.back() + 10000 * static_cast<int64_t>(c.members.size());
     const int64_t algorithm = static_cast<int64_t>(c.algorithm.size());
-    return time(Mix(seed, {4, group, c.kind, algorithm, c.source_bytes.front()}, 7), Mix(seed, {5, group}, 3),
-                Mix(seed, {12, group, c.kind, algorithm, c.source_bytes.front()}, 1 << 20));
+    return time(HashBelow(seed, {4, group, c.kind, algorithm, c.source_bytes.front()}, 7),
+                HashBelow(seed, {5, group}, 3),
+                HashBelow(seed, {12, group, c.kind, algorithm, c.source_bytes.front()}, 1 << 20));
   };
   // A byte or two in a picosecond, some of them shared unevenly.
   for (int link = 0; options.flows && link < kLinks; ++link) {
-    durations.capacities.push_back((1 + Mix(seed, {13, link}, 5)) * 500'000'000'000);
+    durations.capacities.push_back((1 + HashBelow(seed, {13, link}, 5)) * 500'000'000'000);
   }
   return durations;
 }

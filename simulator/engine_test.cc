@@ -64,6 +64,16 @@ void ExpectAgreementWithSlots(const Program& program, const NaiveDurations& dura
                    .join_steps = false});
 }
 
+// For any order that is chosen, what lives has a place.
+void ExpectPlaceForAll(const Program& program, const NaiveDurations& durations) {
+  const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
+    const int t = TemplateOfRank(program, static_cast<int64_t>(rank));
+    EXPECT_LE(engine->ranks[rank].live_peak, program.templates(t).device_arena_bytes());
+  }
+}
+
 TEST(EngineAgainstOracle, RandomEnginePrograms) {
   int dynamic = 0, grouped = 0, collectives = 0, detached = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
@@ -109,10 +119,7 @@ TEST(EngineAgainstOracle, RandomEnginePrograms) {
 
 // Programs that the verifier accepts.
 TEST(EngineAgainstOracle, VerifiablePrograms) {
-  RandomProgramOptions options;
-  options.max_pipe = 3;
-  options.max_data = 2;
-  options.events = 16;
+  const RandomProgramOptions options = {.max_pipe = 3, .max_data = 2, .events = 16};
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Program program = RandomProgram(seed, options);
@@ -124,11 +131,7 @@ TEST(EngineAgainstOracle, VerifiablePrograms) {
 
 // With all that pipeline schedules bring. Every feature must be in enough of them to be tested.
 TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 20;
-  options.schedules = true;
+  const RandomProgramOptions options = {.max_pipe = 4, .max_data = 2, .events = 20, .schedules = true};
   std::map<std::string, int> seen;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -153,13 +156,7 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
     seen["offloads"] += offloads;
     const NaiveDurations durations = RandomDurations(seed);
     ExpectAgreementWithSlots(program, durations, seed);
-    // For any order that is chosen, what lives has a place.
-    const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
-      const int t = TemplateOfRank(program, static_cast<int64_t>(rank));
-      EXPECT_LE(engine->ranks[rank].live_peak, program.templates(t).device_arena_bytes());
-    }
+    ExpectPlaceForAll(program, durations);
     if (HasFailure()) return;
   }
   EXPECT_EQ(seen.size(), 11u);
@@ -168,12 +165,7 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
 
 // With collectives in segments, on all axes.
 TEST(EngineAgainstOracle, VerifiableProgramsWithCollectives) {
-  RandomProgramOptions options;
-  options.max_pipe = 2;
-  options.max_data = 2;
-  options.events = 12;
-  options.collectives = true;
-  options.max_ranks = 8;
+  RandomProgramOptions options = {.max_pipe = 2, .max_data = 2, .events = 12, .collectives = true, .max_ranks = 8};
   int steps = 0, detached = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -189,12 +181,7 @@ TEST(EngineAgainstOracle, VerifiableProgramsWithCollectives) {
                      .devices_per_node = 4,
                      .slots = 1 + static_cast<int>(seed % 2),
                      .join_steps = false});
-    const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    for (size_t rank = 0; rank < engine->ranks.size(); ++rank) {
-      const int t = TemplateOfRank(program, static_cast<int64_t>(rank));
-      EXPECT_LE(engine->ranks[rank].live_peak, program.templates(t).device_arena_bytes());
-    }
+    ExpectPlaceForAll(program, durations);
     if (HasFailure()) return;
   }
   EXPECT_GT(steps, 60);

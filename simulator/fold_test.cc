@@ -4,26 +4,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "gtest/gtest.h"
+#include "proto/mesh.h"
 #include "simulator/engine.h"
+#include "simulator/hash_below.h"
 #include "simulator/test_programs.h"
 
 namespace weft {
 namespace {
-
-int64_t Mix(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound) {
-  uint64_t hash = seed + 1;
-  for (const int64_t value : values) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 29;
-  }
-  return static_cast<int64_t>(hash % static_cast<uint64_t>(bound));
-}
 
 // What is not like the rest.
 enum class Machine { kAlike, kOneSlowRank, kOneSlowLink, kTwoKinds, kNoTwoAlike };
@@ -31,7 +26,7 @@ enum class Machine { kAlike, kOneSlowRank, kOneSlowLink, kTwoKinds, kNoTwoAlike 
 // By rank, a number: alike where links and devices are.
 std::vector<int32_t> RankKinds(Machine machine, int64_t ranks, uint64_t seed) {
   std::vector<int32_t> kinds(ranks, 0);
-  const int64_t chosen = Mix(seed, {7}, ranks);
+  const int64_t chosen = HashBelow(seed, {7}, ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     switch (machine) {
       case Machine::kAlike:
@@ -57,14 +52,15 @@ class KindNetwork : public NetworkModel {
 
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
     const int64_t a = kinds_[source], b = kinds_[destination];
-    return TransferTime{{Mix(seed_, {a, b, bytes}, 5)}, {Mix(seed_, {2, a, b}, 3)}};
+    return TransferTime{{HashBelow(seed_, {a, b, bytes}, 5)}, {HashBelow(seed_, {2, a, b}, 3)}};
   }
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     int64_t slowest = 0;
     for (const int64_t member : members) slowest = std::max<int64_t>(slowest, kinds_[member]);
     const int64_t size = static_cast<int64_t>(members.size());
-    return TransferTime{{Mix(seed_, {3, slowest, size, call.parts[0].elements}, 9)}, {Mix(seed_, {slowest, size}, 3)}};
+    return TransferTime{{HashBelow(seed_, {3, slowest, size, call.parts[0].elements}, 9)},
+                        {HashBelow(seed_, {slowest, size}, 3)}};
   }
 
  private:
@@ -104,8 +100,8 @@ void SetAxis(Program& program, const std::string& name, int64_t size) {
 ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<int32_t>& devices, bool speeds = false) {
   const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const bool copy = program.segments(use.segment).steps(use.step).stream() != COMPUTE;
-    const int64_t cost = Mix(seed, {use.segment, use.step, use.kind}, 6) * (1 + use.device);
-    const int64_t more = copy || cost == 0 ? 0 : Mix(seed, {use.segment, use.step}, 4);
+    const int64_t cost = HashBelow(seed, {use.segment, use.step, use.kind}, 6) * (1 + use.device);
+    const int64_t more = copy || cost == 0 ? 0 : HashBelow(seed, {use.segment, use.step}, 4);
     return LoadTimes{Time{cost}, Time{cost + more}, Time{cost + 2 * more}};
   };
   ProgramViewOptions options;
@@ -118,46 +114,76 @@ ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<in
   return *std::move(view);
 }
 
-TEST(Fold, RandomProgramsOnRandomMachines) {
-  // By machine: programs that were folded, and ranks that this left out.
+// A program on a machine, both by the seed.
+struct Sample {
+  explicit Sample(uint64_t seed) : machine(static_cast<Machine>(seed % 5)) {
+    program = RandomEngineProgram(seed);
+    constexpr int64_t kSizes[] = {1, 2, 4, 8};
+    SetAxis(program, "x", kSizes[HashBelow(seed, {1}, 4)]);
+    kinds = RankKinds(machine, MeshRanks(program.mesh()), seed);
+    const std::vector<int32_t> alike(kinds.size(), 0);
+    links = machine == Machine::kOneSlowRank ? alike : kinds;
+    view = MakeView(program, seed, machine == Machine::kOneSlowLink ? alike : kinds, /*speeds=*/seed % 2 == 1);
+  }
+
+  Machine machine;
+  Program program;
+  // Of ranks, and of their links.
+  std::vector<int32_t> kinds, links;
+  ProgramView view;
+};
+
+// What is to be seen of samples together.
+struct Counts {
+  // By machine: programs that were folded.
   std::map<Machine, int> folded;
-  int64_t left_out = 0, all_ranks = 0;
+  // Those that folding left out, and all.
+  int64_t left_out = 0, ranks = 0;
+};
+
+// Samples are the same whole and folded, with and without an end at the first steady repetition. `also` is called for
+// each run of one that was folded, with what came of it whole.
+template <typename Network>
+Counts CompareSamples(
+    absl::FunctionRef<void(uint64_t seed, const Sample& sample, const RankLinks& all, const RankLinks& fold,
+                           const EngineOptions& options, const EngineResult& whole)>
+        also) {
+  Counts counts;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Program program = RandomEngineProgram(seed);
-    constexpr int64_t kSizes[] = {1, 2, 4, 8};
-    SetAxis(program, "x", kSizes[Mix(seed, {1}, 4)]);
-    int64_t ranks = 1;
-    for (const MeshAxis& axis : program.mesh().axes()) ranks *= axis.size();
-    const Machine machine = static_cast<Machine>(seed % 5);
-    const std::vector<int32_t> kinds = RankKinds(machine, ranks, seed);
-    const ProgramView view =
-        MakeView(program, seed, machine == Machine::kOneSlowLink ? std::vector<int32_t>(ranks, 0) : kinds, seed % 2);
-    const KindNetwork network(seed, machine == Machine::kOneSlowRank ? std::vector<int32_t>(ranks, 0) : kinds);
-    const auto all = LinkRanks(view);
-    ASSERT_TRUE(all.ok()) << all.status();
-    const std::optional<RankLinks> fold = FoldRanks(view, network, *all);
-    all_ranks += ranks;
+    const Sample sample(seed);
+    const Network network(seed, sample.links);
+    const auto all = LinkRanks(sample.view);
+    EXPECT_TRUE(all.ok()) << all.status();
+    if (!all.ok()) break;
+    const std::optional<RankLinks> fold = FoldRanks(sample.view, network, *all);
+    counts.ranks += static_cast<int64_t>(all->ranks.size());
     if (!fold) continue;
-    ++folded[machine];
-    left_out += ranks - static_cast<int64_t>(fold->ranks.size());
-    EngineOptions options = {.repetitions = 1 + static_cast<int>(seed % 3), .trace = true};
-    for (const bool steady : {false, true}) {
-      if (steady) options = {.repetitions = 16, .trace = false, .stop_when_steady = true};
-      const auto one = RunEngine(view, *all, network, options);
-      const auto other = RunEngine(view, *fold, network, options);
-      ASSERT_TRUE(one.ok()) << one.status();
-      ASSERT_TRUE(other.ok()) << other.status();
-      ExpectSame(*one, *other);
+    ++counts.folded[sample.machine];
+    counts.left_out += static_cast<int64_t>(all->ranks.size() - fold->ranks.size());
+    for (const EngineOptions& options : {EngineOptions{.repetitions = 1 + static_cast<int>(seed % 3), .trace = true},
+                                         EngineOptions{.repetitions = 16, .trace = false, .stop_when_steady = true}}) {
+      const auto whole = RunEngine(sample.view, *all, network, options);
+      const auto folded = RunEngine(sample.view, *fold, network, options);
+      EXPECT_TRUE(whole.ok()) << whole.status();
+      EXPECT_TRUE(folded.ok()) << folded.status();
+      if (!whole.ok() || !folded.ok()) return counts;
+      ExpectSame(*whole, *folded);
+      also(seed, sample, *all, *fold, options, *whole);
     }
-    if (HasFailure()) return;
+    if (testing::Test::HasFailure()) break;
   }
-  EXPECT_GT(folded[Machine::kAlike], 40);
-  EXPECT_GT(folded[Machine::kOneSlowRank], 20);
-  EXPECT_GT(folded[Machine::kOneSlowLink], 20);
-  EXPECT_GT(folded[Machine::kTwoKinds], 20);
-  EXPECT_EQ(folded[Machine::kNoTwoAlike], 0);
-  EXPECT_GT(left_out * 4, all_ranks);
+  return counts;
+}
+
+TEST(Fold, RandomProgramsOnRandomMachines) {
+  Counts counts = CompareSamples<KindNetwork>([](auto&&...) {});
+  EXPECT_GT(counts.folded[Machine::kAlike], 40);
+  EXPECT_GT(counts.folded[Machine::kOneSlowRank], 20);
+  EXPECT_GT(counts.folded[Machine::kOneSlowLink], 20);
+  EXPECT_GT(counts.folded[Machine::kTwoKinds], 20);
+  EXPECT_EQ(counts.folded[Machine::kNoTwoAlike], 0);
+  EXPECT_GT(counts.left_out * 4, counts.ranks);
 }
 
 // 3 stages x 4 replicas x 2, each stage's gradients summed over its replicas.
@@ -168,17 +194,7 @@ Program ReplicatedProgram() {
     axis->set_name(name);
     axis->set_size(size);
   }
-  for (Template& t : *program.mutable_templates()) {
-    Action& action = *t.add_body();
-    action.set_id(1000);
-    action.set_kind(ALL_REDUCE);
-    action.add_deps()->set_action(t.body(t.body_size() - 2).id());
-    action.add_sources(0);
-    action.add_destinations(0);
-    action.mutable_group()->add_axes()->set_axis("data");
-    action.set_purpose(GRADIENT_SYNC);
-    action.set_algorithm("ring");
-  }
+  AddGradientSync(program);
   return program;
 }
 
@@ -229,10 +245,11 @@ class SharedNetwork : public KindNetwork {
   SharedNetwork(uint64_t seed, const std::vector<int32_t>& kinds)
       : KindNetwork(seed, kinds), ranks_(static_cast<int32_t>(kinds.size())) {
     for (const int32_t kind : kinds) {
-      const int64_t capacity = 100'000'000'000 + Mix(seed, {5, kind}, 4) * 77'777'777'777;
+      const int64_t capacity = 100'000'000'000 + HashBelow(seed, {5, kind}, 4) * 77'777'777'777;
       capacities_.insert(capacities_.end(), 2, capacity);
     }
-    for (int core = 0; core < 2; ++core) capacities_.push_back(200'000'000'000 + Mix(seed, {6}, 3) * 333'333'333'333);
+    for (int core = 0; core < 2; ++core)
+      capacities_.push_back(200'000'000'000 + HashBelow(seed, {6}, 3) * 333'333'333'333);
   }
   absl::Span<const int64_t> LinkCapacities() const override { return capacities_; }
 
@@ -271,53 +288,26 @@ class SharedNetwork : public KindNetwork {
 // The same to the picosecond: one flow stands for all that are alike, on links of their own and on those that they
 // share.
 TEST(Fold, RandomProgramsOnSharedLinks) {
-  std::map<Machine, int> folded;
-  int64_t left_out = 0, all_ranks = 0, shared = 0, matters = 0;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Program program = RandomEngineProgram(seed);
-    constexpr int64_t kSizes[] = {1, 2, 4, 8};
-    SetAxis(program, "x", kSizes[Mix(seed, {1}, 4)]);
-    int64_t ranks = 1;
-    for (const MeshAxis& axis : program.mesh().axes()) ranks *= axis.size();
-    const Machine machine = static_cast<Machine>(seed % 5);
-    const std::vector<int32_t> kinds = RankKinds(machine, ranks, seed);
-    const std::vector<int32_t> alike(ranks, 0);
-    const ProgramView view = MakeView(program, seed, machine == Machine::kOneSlowLink ? alike : kinds, seed % 2);
-    const SharedNetwork network(seed, machine == Machine::kOneSlowRank ? alike : kinds);
-    const auto all = LinkRanks(view);
-    ASSERT_TRUE(all.ok()) << all.status();
-    const std::optional<RankLinks> fold = FoldRanks(view, network, *all);
-    all_ranks += ranks;
-    if (!fold) continue;
-    ++folded[machine];
-    left_out += ranks - static_cast<int64_t>(fold->ranks.size());
-    for (const auto& flows : fold->flows.of_channel) {
+  int64_t shared = 0, matters = 0;
+  Counts counts = CompareSamples<SharedNetwork>([&](uint64_t seed, const Sample& sample, const RankLinks& all,
+                                                    const RankLinks& fold, const EngineOptions& options,
+                                                    const EngineResult& whole) {
+    for (const auto& flows : fold.flows.of_channel) {
       for (const auto& [bytes, flow] : flows) {
         for (const auto& [link, load] : flow.phases[0].loads) shared += load > 2;
       }
     }
-    EngineOptions options = {.repetitions = 1 + static_cast<int>(seed % 3), .trace = true};
-    for (const bool steady : {false, true}) {
-      if (steady) options = {.repetitions = 16, .trace = false, .stop_when_steady = true};
-      const auto one = RunEngine(view, *all, network, options);
-      const auto other = RunEngine(view, *fold, network, options);
-      ASSERT_TRUE(one.ok()) << one.status();
-      ASSERT_TRUE(other.ok()) << other.status();
-      ExpectSame(*one, *other);
-      const auto alone = RunEngine(view, *all, KindNetwork(seed, kinds), options);
-      ASSERT_TRUE(alone.ok()) << alone.status();
-      matters += alone->makespan != one->makespan;
-    }
-    if (HasFailure()) return;
-  }
-  EXPECT_GT(folded[Machine::kAlike], 40);
-  EXPECT_GT(folded[Machine::kOneSlowRank], 15);
-  EXPECT_GT(folded[Machine::kOneSlowLink], 15);
-  EXPECT_GT(folded[Machine::kTwoKinds], 15);
-  EXPECT_EQ(folded[Machine::kNoTwoAlike], 0);
-  EXPECT_GT(left_out * 5, all_ranks);
-  EXPECT_GT(shared, 100);
+    const auto alone = RunEngine(sample.view, all, KindNetwork(seed, sample.kinds), options);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    matters += alone->makespan != whole.makespan;
+  });
+  EXPECT_GT(counts.folded[Machine::kAlike], 40);
+  EXPECT_GT(counts.folded[Machine::kOneSlowRank], 15);
+  EXPECT_GT(counts.folded[Machine::kOneSlowLink], 15);
+  EXPECT_GT(counts.folded[Machine::kTwoKinds], 15);
+  EXPECT_EQ(counts.folded[Machine::kNoTwoAlike], 0);
+  EXPECT_GT(counts.left_out * 5, counts.ranks);
+  EXPECT_GT(shared, 200);
   EXPECT_GT(matters, 100);
 }
 

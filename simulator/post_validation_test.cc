@@ -60,10 +60,7 @@ int LeaveOut(uint64_t seed, Program* program) {
 }
 
 TEST(PostValidation, EngineIsTheOracleWithAndWithoutWhatIsLeftOut) {
-  RandomProgramOptions options;
-  options.max_pipe = 3;
-  options.max_data = 2;
-  options.events = 16;
+  const RandomProgramOptions options = {.max_pipe = 3, .max_data = 2, .events = 16};
   int left_out = 0;
   for (uint64_t seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

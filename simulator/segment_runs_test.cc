@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "simulator/program_view.h"
+#include "simulator/test_programs.h"
 
 namespace weft {
 namespace {
@@ -14,21 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Steps as text; every compute step takes 10 ps.
-Program MakeProgram(const std::vector<std::string>& steps) {
-  Program program;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(R"pb(
-                                                              mesh { axes { name: "x" size: 2 } }
-                                                              segments { values { dtype: FP32 shape: 8 } }
-                                                              templates { body { kind: FORWARD } }
-                                                            )pb",
-                                                            &program));
-  for (const std::string& step : steps) {
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(step, program.mutable_segments(0)->add_steps())) << step;
-  }
-  return program;
-}
-
+// Every compute step takes 10 ps.
 absl::StatusOr<ProgramView> View(const Program& program, bool join_steps = true) {
   return BuildProgramView(program, [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{10}; },
                           {.join_steps = join_steps});
@@ -56,7 +42,7 @@ std::vector<std::vector<int>> Runs(const TemplateView& t, StreamClass kind) {
 
 TEST(SegmentRuns, StepsBetweenTwoCollectivesAreOneRun) {
   const Program program =
-      MakeProgram({"", "", Sum("deps: 1"), "deps: 2", "", "", Sum("deps: 5"), Sum(""), "deps: 6 deps: 7"});
+      OneSegmentProgram({"", "", Sum("deps: 1"), "deps: 2", "", "", Sum("deps: 5"), Sum(""), "deps: 6 deps: 7"});
   const auto view = View(program);
   ASSERT_TRUE(view.ok()) << view.status();
   const TemplateView& t = view->templates[0];
@@ -72,18 +58,18 @@ TEST(SegmentRuns, StepsBetweenTwoCollectivesAreOneRun) {
 
 TEST(SegmentRuns, TheEndOfAnActionIsToldByAsFewStreamsAsPossible) {
   // What comes last waits for the collective: it alone tells.
-  const Program waiting = MakeProgram({"", Sum("deps: 0"), "deps: 1"});
+  const Program waiting = OneSegmentProgram({"", Sum("deps: 0"), "deps: 1"});
   const auto one = View(waiting);
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->templates[0].actions[0].tails, 1);
   EXPECT_TRUE(one->templates[0].actions[0].tail_objects.empty());
   // Nobody waits for the second collective: both streams tell.
-  const Program open = MakeProgram({"", Sum("deps: 0"), "deps: 1", Sum("deps: 0")});
+  const Program open = OneSegmentProgram({"", Sum("deps: 0"), "deps: 1", Sum("deps: 0")});
   const auto two = View(open);
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ(two->templates[0].actions[0].tails, 2);
   // A detached one does not count, and is waited for by name.
-  Program detached = MakeProgram({"", Sum("deps: 0 detached: true"), ""});
+  Program detached = OneSegmentProgram({"", Sum("deps: 0 detached: true"), ""});
   Action* next = detached.mutable_templates(0)->add_body();
   next->set_id(1);
   next->set_kind(FORWARD);
@@ -108,7 +94,7 @@ TEST(SegmentRuns, TheEndOfAnActionIsToldByAsFewStreamsAsPossible) {
 
 TEST(SegmentRuns, WhatNoVerifiedProgramHoldsIsRefused) {
   const auto message = [](const std::vector<std::string>& steps) {
-    return std::string(View(MakeProgram(steps)).status().message());
+    return std::string(View(OneSegmentProgram(steps)).status().message());
   };
   EXPECT_THAT(message({"deps: 0"}), HasSubstr("dep 0 is not an earlier step"));
   EXPECT_THAT(message({"stream: 17"}), HasSubstr("unknown stream 17"));

@@ -81,6 +81,24 @@ Program TestProgram(uint64_t seed) {
   return program;
 }
 
+// The simulation with folding, which without it is the same but for how many ranks are simulated.
+absl::StatusOr<Simulation> ExpectSameUnfolded(const Program& program, const Cluster& cluster,
+                                              const std::string& network) {
+  SimulateOptions options = {.network = network, .trace = true};
+  const auto with = Simulate(program, cluster, options);
+  options.fold = false;
+  const auto without = Simulate(program, cluster, options);
+  EXPECT_EQ(with.status(), without.status());
+  if (!with.ok() || !without.ok()) return with;
+  SimulationReport one = with->report, other = without->report;
+  EXPECT_EQ(other.simulated_ranks(), other.ranks());
+  one.clear_simulated_ranks();
+  other.clear_simulated_ranks();
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(one, other));
+  EXPECT_EQ(with->trace->SerializeAsString(), without->trace->SerializeAsString());
+  return with;
+}
+
 TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
   // By variant: simulations of which some ranks were left out.
   std::map<std::string, int> folded;
@@ -91,19 +109,9 @@ TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
       for (uint64_t seed = 0; seed < 12; ++seed) {
         SCOPED_TRACE(testing::Message() << name << ", network " << network.name << ", seed " << seed);
         const Program program = TestProgram(seed);
-        SimulateOptions options = {.network = std::string(network.name), .trace = true};
-        const auto with = Simulate(program, cluster, options);
-        options.fold = false;
-        const auto without = Simulate(program, cluster, options);
-        ASSERT_EQ(with.status(), without.status());
-        if (!with.ok()) continue;
-        SimulationReport one = with->report, other = without->report;
-        EXPECT_EQ(other.simulated_ranks(), other.ranks());
-        folded[name] += one.simulated_ranks() < one.ranks();
-        one.clear_simulated_ranks();
-        other.clear_simulated_ranks();
-        EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(one, other));
-        EXPECT_EQ(with->trace->SerializeAsString(), without->trace->SerializeAsString());
+        const auto simulation = ExpectSameUnfolded(program, cluster, std::string(network.name));
+        if (!simulation.ok()) continue;
+        folded[name] += simulation->report.simulated_ranks() < simulation->report.ranks();
         if (HasFailure()) return;
       }
     }
@@ -113,6 +121,20 @@ TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
     if (name == "shared hosts") continue;
     EXPECT_GT(folded[name], 0) << name;
   }
+}
+
+// A sum of elements over x behind the steps of a segment that has no values yet.
+void AddSumOverX(Segment& segment, int64_t elements) {
+  segment.add_values()->set_dtype(BF16);
+  segment.mutable_values(0)->add_shape(elements);
+  Step& sum = *segment.add_steps();
+  sum.set_stream(COLLECTIVE);
+  sum.set_kernel(GROUP_ALL_REDUCE);
+  sum.add_inputs(0);
+  sum.add_outputs(0);
+  sum.mutable_collective()->mutable_group()->add_axes()->set_axis("x");
+  sum.mutable_collective()->set_purpose(TENSOR);
+  sum.mutable_collective()->set_algorithm("ring");
 }
 
 // 4 stages x 8 replicas x 4, with the two innermost axes in the order given: transfers between stages, gradients summed
@@ -130,28 +152,9 @@ Program TrainingProgram(const std::vector<std::string>& axes) {
     Work& work = *segment.mutable_steps(0)->mutable_work();
     work.set_dtype(BF16);
     work.set_flops(3'000'000'000);
-    segment.add_values()->set_dtype(BF16);
-    segment.mutable_values(0)->add_shape(1'000'003);
-    Step& sum = *segment.add_steps();
-    sum.set_stream(COLLECTIVE);
-    sum.set_kernel(GROUP_ALL_REDUCE);
-    sum.add_inputs(0);
-    sum.add_outputs(0);
-    sum.mutable_collective()->mutable_group()->add_axes()->set_axis("x");
-    sum.mutable_collective()->set_purpose(TENSOR);
-    sum.mutable_collective()->set_algorithm("ring");
+    AddSumOverX(segment, 1'000'003);
   }
-  for (Template& t : *program.mutable_templates()) {
-    Action& action = *t.add_body();
-    action.set_id(1000);
-    action.set_kind(ALL_REDUCE);
-    action.add_deps()->set_action(t.body(t.body_size() - 2).id());
-    action.add_sources(0);
-    action.add_destinations(0);
-    action.mutable_group()->add_axes()->set_axis("data");
-    action.set_purpose(GRADIENT_SYNC);
-    action.set_algorithm("ring");
-  }
+  AddGradientSync(program);
   return program;
 }
 
@@ -185,21 +188,11 @@ TEST(SimulateFolded, FlowsOnEveryFabric) {
         Cluster cluster = BaseCluster();
         cluster.set_nodes(32);
         ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(fabric_text + "\n" + wear_text, &cluster));
-        SimulateOptions options = {.network = "flow", .trace = true};
-        const auto with = Simulate(program, cluster, options);
-        ASSERT_TRUE(with.ok()) << with.status();
-        options.fold = false;
-        const auto without = Simulate(program, cluster, options);
-        ASSERT_TRUE(without.ok()) << without.status();
-        SimulationReport one = with->report, other = without->report;
-        EXPECT_EQ(other.simulated_ranks(), other.ranks());
+        const auto simulation = ExpectSameUnfolded(program, cluster, "flow");
+        ASSERT_TRUE(simulation.ok()) << simulation.status();
         if (wear == "alike") {
-          EXPECT_LE(one.simulated_ranks(), one.ranks() / 2);
+          EXPECT_LE(simulation->report.simulated_ranks(), simulation->report.ranks() / 2);
         }
-        one.clear_simulated_ranks();
-        other.clear_simulated_ranks();
-        EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(one, other));
-        EXPECT_EQ(with->trace->SerializeAsString(), without->trace->SerializeAsString());
       }
     }
   }
@@ -256,16 +249,7 @@ TEST(SimulateFolded, SlowedByCollectives) {
   program.mutable_mesh()->mutable_axes(0)->set_size(2);
   program.mutable_templates(0)->clear_pins();
   Segment& segment = *program.mutable_segments(0);
-  segment.add_values()->set_dtype(BF16);
-  segment.mutable_values(0)->add_shape(int64_t{1} << 40);
-  Step& sum = *segment.add_steps();
-  sum.set_stream(COLLECTIVE);
-  sum.set_kernel(GROUP_ALL_REDUCE);
-  sum.add_inputs(0);
-  sum.add_outputs(0);
-  sum.mutable_collective()->mutable_group()->add_axes()->set_axis("x");
-  sum.mutable_collective()->set_purpose(TENSOR);
-  sum.mutable_collective()->set_algorithm("ring");
+  AddSumOverX(segment, int64_t{1} << 40);
   Step& work = *segment.mutable_steps(0);
   work.mutable_work()->set_dtype(BF16);
   work.mutable_work()->set_flops(100'000'000'000'000);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
@@ -456,6 +457,30 @@ Program GPipeProgram(int ranks, int microbatches, int64_t bytes) {
       }
     }
   }
+  return program;
+}
+
+void AddGradientSync(Program& program) {
+  for (Template& t : *program.mutable_templates()) {
+    Action& action = *t.add_body();
+    action.set_id(1000);
+    action.set_kind(ALL_REDUCE);
+    AddDependency(action, t.body(t.body_size() - 2).id(), 0);
+    action.add_sources(0);
+    action.add_destinations(0);
+    action.mutable_group()->add_axes()->set_axis("data");
+    action.set_purpose(GRADIENT_SYNC);
+    action.set_algorithm("ring");
+  }
+}
+
+Program OneSegmentProgram(const std::vector<std::string>& steps) {
+  Program program = Parse<Program>(R"pb(
+    mesh { axes { name: "x" size: 2 } }
+    segments { values { dtype: FP32 shape: 8 } }
+    templates { body { kind: FORWARD } }
+  )pb");
+  for (const std::string& step : steps) *program.mutable_segments(0)->add_steps() = Parse<Step>(step);
   return program;
 }
 

@@ -29,13 +29,12 @@ struct Case {
 };
 
 Case CaseOf(uint64_t seed) {
-  RandomProgramOptions options;
-  options.max_pipe = 3;
-  options.max_data = 3;
-  options.events = 12;
-  options.schedules = seed % 2 == 0;
-  options.collectives = seed % 4 < 2;
-  options.max_ranks = 8;
+  const RandomProgramOptions options = {.max_pipe = 3,
+                                        .max_data = 3,
+                                        .events = 12,
+                                        .schedules = seed % 2 == 0,
+                                        .collectives = seed % 4 < 2,
+                                        .max_ranks = 8};
   Case made;
   made.program = RandomProgram(seed, options);
   made.cluster = RandomCluster(seed, MeshRanks(made.program.mesh()), Wear::kSymmetric, /*load=*/false);

@@ -270,6 +270,10 @@ void Generator::Fill(ListKind list, int events) {
 
 }  // namespace random_program
 
+RandomProgramOptions RunnablePrograms() {
+  return {.max_pipe = 4, .max_data = 2, .events = 20, .max_elements = 64, .schedules = true};
+}
+
 Program RandomProgram(uint64_t seed, const RandomProgramOptions& options) {
   return random_program::Generator(seed, options).Run();
 }

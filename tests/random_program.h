@@ -38,6 +38,9 @@ struct RandomProgramOptions {
   int max_ranks = 16;
 };
 
+// Of programs that run fast, some with all that schedules bring; without collectives.
+RandomProgramOptions RunnablePrograms();
+
 // The same program for the same seed and options on every machine.
 Program RandomProgram(uint64_t seed, const RandomProgramOptions& options = {});
 

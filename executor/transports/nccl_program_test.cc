@@ -145,16 +145,10 @@ bool SumsInOurOrder(const Program &program) {
 }
 
 TEST(NcclProgramTest, RandomPrograms) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 20;
-  options.max_elements = 64;
-  options.schedules = true;
   int ran = 0, compared = 0;
   for (uint64_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Program program = RandomProgram(seed, options);
+    const Program program = RandomProgram(seed, RunnablePrograms());
     const BackendMaker cpu = [] { return MakeCpuBackend(1); };
     const Outcome expected = RunProgramOver(program, cpu, 4, 0);
     ASSERT_TRUE(expected.status.ok()) << expected.status;
@@ -171,20 +165,14 @@ TEST(NcclProgramTest, RandomPrograms) {
   EXPECT_GT(compared, 40);
 }
 
-// No two streams in one hardware queue, where they could wait for each other for ever: with one queue too few edges share
-// streams where that is proven, and the results are the same; else the program is refused.
+// No two streams in one hardware queue, where they could wait for each other for ever: with one queue too few edges
+// share streams where that is proven, and the results are the same; else the program is refused.
 TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
-  RandomProgramOptions options;
-  options.max_pipe = 4;
-  options.max_data = 2;
-  options.events = 20;
-  options.max_elements = 64;
-  options.schedules = true;
   const BackendMaker cpu = [] { return MakeCpuBackend(1); };
   int shared = 0, refused = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Program program = RandomProgram(seed, options);
+    const Program program = RandomProgram(seed, RunnablePrograms());
     int most = 0, least = 0;
     for (int rank = 0; rank < MeshRanks(program.mesh()); ++rank) {
       most = std::max(most, DemandOf(program, rank, program.transfer_streams()).total());

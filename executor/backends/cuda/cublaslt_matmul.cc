@@ -10,6 +10,7 @@
 #include "executor/backends/cuda/cublaslt_product.h"
 #include "executor/backends/cuda/cublaslt_tuner.h"
 #include "executor/backends/cuda/kernels/sum_parts.h"
+#include "executor/backends/cuda/library_bytes.h"
 #include "executor/backends/cuda/library_workspace.h"
 #include "proto/status.h"
 
@@ -20,10 +21,6 @@ namespace {
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 // What vector loads need, and what values in the arena always have.
 constexpr int64_t kAlignment = 16;
-
-int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
-
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 struct KeyHash {
   size_t operator()(const std::pair<MatmulShape, int64_t>& key) const {

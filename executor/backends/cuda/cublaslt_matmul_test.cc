@@ -15,6 +15,7 @@
 #include "executor/backends/cuda/cublaslt_product.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "executor/backends/cuda/fake_cublaslt.h"
+#include "executor/backends/cuda/library_bytes.h"
 #include "executor/shared_library.h"
 #include "proto/io.h"
 
@@ -29,7 +30,6 @@ cudaDataType_t DataType(Type type) {
          : type == Type::kBf16 ? CUDA_R_16BF
                                : CUDA_R_16F;
 }
-int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
 
 // Aligned memory of random values.
 class Values {

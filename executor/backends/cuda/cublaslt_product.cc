@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "executor/backends/cuda/library_bytes.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -49,8 +50,6 @@ absl::Status MakeLayout(const CublasLt* lt, const MatrixLayout& matrix, int64_t 
   return lt->Error("making a layout", lt->MatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                                                    &matrix.batch_stride, sizeof matrix.batch_stride));
 }
-
-int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
 
 int64_t Extent(const MatrixLayout& layout, int64_t rows, int64_t columns, int64_t batch) {
   return ((batch - 1) * layout.batch_stride + (rows - 1) * layout.stride + columns) * BytesOf(layout.type);
@@ -122,7 +121,7 @@ absl::Status CublasLtProduct::Describe() {
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
                    lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
-    // Algorithms are chosen by how the address is aligned (cublasLt.h): one that is as the real ones are, and no better.
+    // Algorithms are chosen by how the address is aligned (cublasLt.h): this one is as the real ones are, no better.
     const void* bias = reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment_) * 257);
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",

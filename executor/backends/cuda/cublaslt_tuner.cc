@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "executor/backends/cuda/library_bytes.h"
 #include "executor/float_bits.h"
 #include "proto/status.h"
 
@@ -10,10 +11,6 @@ namespace weft::cuda {
 namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 20;
-
-int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
-
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // From -1 to 1, by a linear congruential generator (Knuth's MMIX constants).
 std::vector<char> RandomBlock(Type type) {

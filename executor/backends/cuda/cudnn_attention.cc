@@ -11,14 +11,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cudnn_attention_choice.h"
+#include "executor/backends/cuda/library_bytes.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
 namespace {
-
-constexpr int64_t kAlignment = 256;
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Bytes `elements` further, for elements of two bytes.
 const void* At(const void* data, int64_t elements) { return static_cast<const std::byte*>(data) + 2 * elements; }

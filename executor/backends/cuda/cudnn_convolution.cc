@@ -9,12 +9,11 @@
 #include "executor/backends/cuda/cudnn_convolution_choice.h"
 #include "executor/backends/cuda/kernels/broadcast.h"
 #include "executor/backends/cuda/kernels/swap_axes.h"
+#include "executor/backends/cuda/library_bytes.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
 namespace {
-
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 class CudnnConvolution : public FusedConvolution {
  public:

@@ -1,0 +1,19 @@
+// Sizes of what is given to cuBLASLt and cuDNN.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_BYTES_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_BYTES_H_
+
+#include <cstdint>
+
+#include "executor/backends/cuda/kernels/types.h"
+
+namespace weft::cuda {
+
+// Of an element of a floating-point type.
+inline int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
+
+// Up to the next multiple of 256, as the libraries' workspaces are aligned.
+inline int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_BYTES_H_
