@@ -89,8 +89,18 @@ absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model) {
   return layers;
 }
 
+FourDCounts FourDCountsOfProgram() { return {.gathers = 2, .outputs = 2, .gradients = 2}; }
+
+std::vector<FourDLayer> FourDLayersOfProgram(std::vector<FourDLayer> layers) {
+  if (!layers.empty()) layers.pop_back();
+  for (FourDLayer& layer : layers) {
+    if (layer.transposed) std::swap(layer.inputs, layer.outputs);
+  }
+  return layers;
+}
+
 double FourDLayerSeconds(const FourDLayer& layer, const FourDGrid& grid, double rows, double element_bytes,
-                         const FourDBandwidths& bandwidths) {
+                         const FourDBandwidths& bandwidths, const FourDCounts& counts) {
   int64_t x = grid.x, y = grid.y;
   double bandwidth_x = bandwidths.x, bandwidth_y = bandwidths.y;
   if (layer.transposed) {
@@ -103,14 +113,17 @@ double FourDLayerSeconds(const FourDLayer& layer, const FourDGrid& grid, double 
   const double output = 2 * RingPart(y) * element_bytes * rows * n / (gz * gx);
   const double input = 2 * RingPart(x) * element_bytes * rows * k / (gz * gy);
   const double gradient = 2 * RingPart(grid.data) * element_bytes * k * n / (gx * gy * gz);
-  return 2 * Seconds(gathered, bandwidths.z) + Seconds(output, bandwidth_y) + Seconds(input, bandwidth_x) +
-         Seconds(gradient, bandwidths.data);
+  return Seconds((counts.gathers + counts.scatters) * gathered, bandwidths.z) +
+         Seconds(counts.outputs * output, bandwidth_y) + Seconds(counts.inputs * input, bandwidth_x) +
+         Seconds(counts.gradients * gradient, bandwidths.data);
 }
 
 double FourDSeconds(const std::vector<FourDLayer>& layers, const FourDGrid& grid, double rows, double element_bytes,
-                    const FourDBandwidths& bandwidths) {
+                    const FourDBandwidths& bandwidths, const FourDCounts& counts) {
   double seconds = 0;
-  for (const FourDLayer& layer : layers) seconds += FourDLayerSeconds(layer, grid, rows, element_bytes, bandwidths);
+  for (const FourDLayer& layer : layers) {
+    seconds += FourDLayerSeconds(layer, grid, rows, element_bytes, bandwidths, counts);
+  }
   return seconds;
 }
 

@@ -8,6 +8,9 @@
 //   all-reduce of O over y         2 e (Y-1)/Y mn / (ZX) / B_y        all-reduce of dI over x       2 e (X-1)/X mk /
 //   (ZY) / B_x all-reduce of dW over data     2 e (D-1)/D kn / (XYZ) / B_data
 // A transposed layer swaps x and y; a model is the sum of its layers (equation 9).
+//
+// The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks by another count, which
+// is FourDCountsOfProgram() of FourDLayersOfProgram(): docs/seed_papers.md has both.
 #ifndef WEFT_SIMULATOR_FOUR_D_MODEL_H_
 #define WEFT_SIMULATOR_FOUR_D_MODEL_H_
 
@@ -47,6 +50,19 @@ struct FourDLayer {
   friend bool operator==(const FourDLayer&, const FourDLayer&) = default;
 };
 
+// How often a layer has each of the collectives in a step. By default as equation 9 has them.
+struct FourDCounts {
+  double gathers = 1;
+  double scatters = 1;
+  double outputs = 1;
+  double inputs = 1;
+  double gradients = 1;
+};
+
+// With layers that are computed again: their gathers and sums of outputs come twice. Gradients of replicas are summed
+// in fp32, twice the bytes of an element.
+FourDCounts FourDCountsOfProgram();
+
 // Equation 10: `inside` between the devices of a node as long as an axis stays within it; else what a node has towards
 // another, `between`, divided by the groups of the axis that cross its border at the same time.
 FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_per_node, double inside,
@@ -61,11 +77,15 @@ FourDBandwidths PlacementAgnosticBandwidths(double bytes_per_second);
 // different numbers.
 absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model);
 
+// As the authors' program counts them: of a transposed layer it takes the inputs for outputs, so of the last product of
+// a block h x 4h instead of 4h x h, and it leaves out the last layer, the head.
+std::vector<FourDLayer> FourDLayersOfProgram(std::vector<FourDLayer> layers);
+
 // Equation 9. `rows` are those of one replica, so of the batch divided by `data`.
 double FourDLayerSeconds(const FourDLayer& layer, const FourDGrid& grid, double rows, double element_bytes,
-                         const FourDBandwidths& bandwidths);
+                         const FourDBandwidths& bandwidths, const FourDCounts& counts = {});
 double FourDSeconds(const std::vector<FourDLayer>& layers, const FourDGrid& grid, double rows, double element_bytes,
-                    const FourDBandwidths& bandwidths);
+                    const FourDBandwidths& bandwidths, const FourDCounts& counts = {});
 
 }  // namespace weft
 

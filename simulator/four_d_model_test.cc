@@ -65,6 +65,37 @@ TEST(FourDModel, LayerByHand) {
   EXPECT_DOUBLE_EQ(FourDSeconds({layer, {6, 10, true}}, {2, 2, 2, 2}, 8, 2, rates), straight + transposed);
 }
 
+TEST(FourDModel, CountsOfTheProgram) {
+  const FourDBandwidths one = PlacementAgnosticBandwidths(1);
+  const FourDCounts counts = FourDCountsOfProgram();
+  // Two gathers and a scatter; sums of outputs twice, of inputs once; gradients in twice the bytes.
+  EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {1, 1, 4, 1}, 8, 2, one, counts), 2 * 3 * 45.0);
+  EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {1, 2, 1, 1}, 8, 2, one, counts), 2 * 2 * 80.0);
+  EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {2, 1, 1, 1}, 8, 2, one, counts), 2 * 48.0);
+  EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {1, 1, 1, 2}, 8, 2, one, counts), 2 * 2 * 60.0);
+  // A block and the head; of what is transposed inputs and outputs change places.
+  const std::vector<FourDLayer> block = {{8, 24}, {8, 8, true}, {8, 32}, {32, 8, true}, {8, 50}};
+  const std::vector<FourDLayer> expected = {{8, 24}, {8, 8, true}, {8, 32}, {8, 32, true}};
+  EXPECT_EQ(FourDLayersOfProgram(block), expected);
+  EXPECT_TRUE(FourDLayersOfProgram({}).empty());
+}
+
+// The program's time of a block of GPT-20B, written out anew for each axis: what straight layers sum over y (3h and
+// 4h), transposed ones over x (h and, by the program, 4h), twice; the gradients of inputs, of h each, once.
+TEST(FourDModel, BlockOfTheProgram) {
+  const double h = 7168, m = 65536, e = 2;
+  const std::vector<FourDLayer> block = {
+      {7168, 3 * 7168}, {7168, 7168, true}, {7168, 4 * 7168}, {4 * 7168, 7168, true}, {7168, 50257}};
+  const auto seconds = [&](const FourDGrid& grid) {
+    return FourDSeconds(FourDLayersOfProgram(block), grid, m, e, PlacementAgnosticBandwidths(1),
+                        FourDCountsOfProgram());
+  };
+  EXPECT_DOUBLE_EQ(seconds({1, 2, 1, 1}), (2 * 7 + 2) * h * m * e);
+  EXPECT_DOUBLE_EQ(seconds({2, 1, 1, 1}), (2 * 5 + 2) * h * m * e);
+  EXPECT_DOUBLE_EQ(seconds({1, 1, 2, 1}), 3 * 12 * h * h / 2 * e);
+  EXPECT_DOUBLE_EQ(seconds({1, 1, 1, 2}), 2 * 12 * h * h * e);
+}
+
 TEST(FourDModel, LayersOfAGraphAlternate) {
   ModelGraph graph;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

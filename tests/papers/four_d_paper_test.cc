@@ -1,10 +1,12 @@
 // Singh et al. 2023 (arXiv:2305.13525), sec. V-C and figure 7: all grids of GPT-20B on 32 A100 of Perlmutter, ranked by
-// the paper's communication model (simulator/four_d_model.h) and by time, here simulated with compute, overlap passes
-// and shared links; and table III, hardware flop/s utilisation of 5B to 80B parameters on 64 to 1024 GPUs.
-// docs/seed_papers.md has the tables. By default the first grids of both rankings; with --full all.
+// the paper's communication model, as it is printed and as its authors' program counts (simulator/four_d_model.h), and
+// by time, here simulated with compute, overlap passes and shared links; and table III, hardware flop/s utilisation of
+// 5B to 80B parameters on 64 to 1024 GPUs. docs/seed_papers.md has the tables. By default the first grids of both
+// rankings; with --full all.
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,12 +26,18 @@ constexpr int64_t kSequence = 2048;
 
 std::string Text(const FourDGrid& grid) { return absl::StrCat(grid.x, "x", grid.y, "x", grid.z, "x", grid.data); }
 
+// Seconds of the communication model.
+struct Estimate {
+  double aware = 0;
+  double agnostic = 0;
+};
+
 struct GridRun {
   FourDGrid grid;
   double seconds = 0;
   double hfu = 0;
-  double aware = 0;
-  double agnostic = 0;
+  // Equation 9, and the authors' program.
+  Estimate printed, program;
   int64_t microbatch = 0;
   bool fits = false;
 };
@@ -91,13 +99,21 @@ class Ranking {
   const Cluster& cluster() const { return cluster_; }
 
   void Rank(int64_t batch, GridRun& run) const {
-    const double rows = static_cast<double>(batch / run.grid.data * kSequence);
-    run.aware = FourDSeconds(layers_, run.grid, rows, kElement, *PlacementAwareBandwidths(run.grid, cluster_));
-    run.agnostic = FourDSeconds(layers_, run.grid, rows, kElement,
-                                PlacementAgnosticBandwidths(cluster_.inter_node().bytes_per_second()));
+    run.printed = Estimated(layers_, {}, batch, run.grid);
+    run.program = Estimated(FourDLayersOfProgram(layers_), FourDCountsOfProgram(), batch, run.grid);
   }
 
  private:
+  Estimate Estimated(const std::vector<FourDLayer>& layers, const FourDCounts& counts, int64_t batch,
+                     const FourDGrid& grid) const {
+    const double rows = static_cast<double>(batch / grid.data * kSequence);
+    const auto seconds = [&](const FourDBandwidths& bandwidths) {
+      return FourDSeconds(layers, grid, rows, kElement, bandwidths, counts);
+    };
+    return {.aware = seconds(*PlacementAwareBandwidths(grid, cluster_)),
+            .agnostic = seconds(PlacementAgnosticBandwidths(cluster_.inter_node().bytes_per_second()))};
+  }
+
   ModelGraph model_;
   Cluster cluster_;
   std::vector<FourDLayer> layers_;
@@ -125,26 +141,77 @@ int Found(const std::vector<GridRun>& ranked, const std::vector<GridRun>& best) 
   return found;
 }
 
-// Figure 7. The batch is not stated; sec. IV has 32k tokens on 16 GPUs: as many per GPU, and twice as many.
+// What a ranking is worth against times.
+struct Verdict {
+  // Of the five fastest among its first five; the place that it gives the fastest; how much slower its first is.
+  int found = 0;
+  int place = 0;
+  double loss = 0;
+};
+
+template <typename Key>
+Verdict Judged(const std::vector<GridRun>& runs, Key key) {
+  const std::vector<GridRun> best = Sorted(runs, [](const GridRun& run) { return run.seconds; });
+  const std::vector<GridRun> ranked = Sorted(runs, key);
+  return {.found = Found(ranked, best),
+          .place = Place(ranked, best[0].grid),
+          .loss = ranked[0].seconds / best[0].seconds - 1};
+}
+
+double PrintedAware(const GridRun& run) { return run.printed.aware; }
+double PrintedAgnostic(const GridRun& run) { return run.printed.agnostic; }
+double ProgramAware(const GridRun& run) { return run.program.aware; }
+double ProgramAgnostic(const GridRun& run) { return run.program.agnostic; }
+
+// Grids of GPT-20B on 32 GPUs whose states can fit, with their estimates.
+std::vector<GridRun> Candidates(const Ranking& ranking, int64_t batch) {
+  std::vector<GridRun> candidates;
+  for (const FourDGrid& grid : Grids(32, 56, batch)) {
+    // 16 bytes of states per parameter alone are more than a device has.
+    if (grid.x * grid.y * grid.z < 16) continue;
+    GridRun run;
+    run.grid = grid;
+    ranking.Rank(batch, run);
+    candidates.push_back(run);
+  }
+  return candidates;
+}
+
+// The batch is not stated. What is: the first by the placement-aware model is twelfth by the agnostic one, which the
+// models alone decide. As many tokens per GPU as in sec. IV, 32 sequences, come nearest.
+TEST(FourDPaper, BatchOfFigure7) {
+  const Ranking ranking("axonn-gpt-20b", "perlmutter");
+  struct Row {
+    int64_t batch;
+    int printed, program;
+  };
+  for (const Row& row : {Row{16, 7, 17}, Row{32, 14, 11}, Row{64, 6, 3}, Row{128, 4, 1}, Row{2048, 2, 1}}) {
+    const std::vector<GridRun> runs = Candidates(ranking, row.batch);
+    const auto place = [&](auto aware, auto agnostic) {
+      return Place(Sorted(runs, agnostic), Sorted(runs, aware)[0].grid);
+    };
+    EXPECT_EQ(place(PrintedAware, PrintedAgnostic), row.printed) << row.batch;
+    EXPECT_EQ(place(ProgramAware, ProgramAgnostic), row.program) << row.batch;
+  }
+}
+
+// Figure 7.
 TEST(FourDPaper, RankingOfGrids) {
   const Ranking ranking("axonn-gpt-20b", "perlmutter");
   for (const std::string network : {"analytic", "flow"}) {
-    for (const int64_t batch : full ? std::vector<int64_t>{32, 64} : std::vector<int64_t>{64}) {
+    for (const int64_t batch : full ? std::vector<int64_t>{32, 64} : std::vector<int64_t>{32}) {
       if (!full && network == "analytic") continue;
-      std::vector<GridRun> candidates;
-      for (const FourDGrid& grid : Grids(32, 56, batch)) {
-        // 16 bytes of states per parameter alone are more than a device has.
-        if (grid.x * grid.y * grid.z < 16) continue;
-        GridRun run;
-        run.grid = grid;
-        ranking.Rank(batch, run);
-        candidates.push_back(run);
-      }
+      std::vector<GridRun> candidates = Candidates(ranking, batch);
       if (!full) {
-        const auto aware = Sorted(candidates, [](const GridRun& run) { return run.aware; });
-        const auto agnostic = Sorted(candidates, [](const GridRun& run) { return run.agnostic; });
-        std::erase_if(candidates,
-                      [&](const GridRun& run) { return Place(aware, run.grid) > 6 && Place(agnostic, run.grid) > 6; });
+        const auto first = [&](auto key, const FourDGrid& grid) { return Place(Sorted(candidates, key), grid) <= 6; };
+        std::vector<GridRun> firsts;
+        for (const GridRun& run : candidates) {
+          if (first(PrintedAware, run.grid) || first(PrintedAgnostic, run.grid) || first(ProgramAware, run.grid) ||
+              first(ProgramAgnostic, run.grid)) {
+            firsts.push_back(run);
+          }
+        }
+        candidates = firsts;
       }
       std::vector<GridRun> runs;
       for (const GridRun& candidate : candidates) {
@@ -154,25 +221,33 @@ TEST(FourDPaper, RankingOfGrids) {
         if (run.fits) runs.push_back(run);
       }
       ASSERT_GE(runs.size(), 6);
-      const auto best = Sorted(runs, [](const GridRun& run) { return run.seconds; });
-      const auto aware = Sorted(runs, [](const GridRun& run) { return run.aware; });
-      const auto agnostic = Sorted(runs, [](const GridRun& run) { return run.agnostic; });
-      std::printf(
-          "%s, %lld sequences, %zu grids that fit: aware finds %d of the five best, the best at place %d; "
-          "agnostic %d, at place %d (paper: 4, 1; 2, 12)\n",
-          network.c_str(), static_cast<long long>(batch), runs.size(), Found(aware, best), Place(aware, best[0].grid),
-          Found(agnostic, best), Place(agnostic, best[0].grid));
-      for (size_t i = 0; i < 12 && i < best.size(); ++i) {
-        std::printf("  %-10s %.3f s, aware %d (%.3f s), agnostic %d (%.3f s)\n", Text(best[i].grid).c_str(),
-                    best[i].seconds, Place(aware, best[i].grid), best[i].aware, Place(agnostic, best[i].grid),
-                    best[i].agnostic);
+      const Verdict printed[] = {Judged(runs, PrintedAware), Judged(runs, PrintedAgnostic)};
+      const Verdict program[] = {Judged(runs, ProgramAware), Judged(runs, ProgramAgnostic)};
+      std::printf("%s, %lld sequences, %zu grids that fit (paper: aware 4, 1; agnostic 2, 12)\n", network.c_str(),
+                  static_cast<long long>(batch), runs.size());
+      for (const auto& [name, verdicts] : {std::pair("printed", printed), std::pair("program", program)}) {
+        for (int agnostic : {0, 1}) {
+          const Verdict& verdict = verdicts[agnostic];
+          std::printf(
+              "  as %s, %s: %d of the five best, the best at place %d, its first %.1f %% slower than the best\n", name,
+              agnostic ? "agnostic" : "aware", verdict.found, verdict.place, 100 * verdict.loss);
+        }
       }
-      // On shared links. Which is the best is a matter of a few percent, and so of the batch, which the paper does not
-      // state.
-      if (network == "flow") {
-        EXPECT_LE(Place(aware, best[0].grid), 2);
-        EXPECT_GE(Found(aware, best), 3);
-        EXPECT_GT(Place(agnostic, best[0].grid), 1);
+      const auto best = Sorted(runs, [](const GridRun& run) { return run.seconds; });
+      for (const GridRun& run : best) {
+        std::printf("  %-10s %.3f s, printed: aware %d, agnostic %d; program: aware %d, agnostic %d\n",
+                    Text(run.grid).c_str(), run.seconds, Place(Sorted(runs, PrintedAware), run.grid),
+                    Place(Sorted(runs, PrintedAgnostic), run.grid), Place(Sorted(runs, ProgramAware), run.grid),
+                    Place(Sorted(runs, ProgramAgnostic), run.grid));
+      }
+      // On shared links. The first of the aware one is the fastest but for a percent, which is less than runs repeat.
+      if (network == "flow" && batch == 32) {
+        EXPECT_LE(printed[0].loss, 0.01);
+        EXPECT_GE(printed[0].found, 3);
+        EXPECT_GT(printed[1].place, 1);
+        EXPECT_LE(program[0].loss, 0.01);
+        EXPECT_GE(program[0].found, 4);
+        EXPECT_LE(program[1].found, 2);
       }
     }
   }
@@ -203,7 +278,7 @@ TEST(FourDPaper, Utilisation) {
       ranking.Rank(kBatch, run);
       candidates.push_back(run);
     }
-    candidates = Sorted(candidates, [](const GridRun& run) { return run.aware; });
+    candidates = Sorted(candidates, PrintedAware);
     GridRun best;
     int tried = 0;
     for (const GridRun& candidate : candidates) {
