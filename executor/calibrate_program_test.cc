@@ -34,13 +34,6 @@ Program TestProgram() {
           steps {
             kernel: MATMUL
             inputs: 0
-            inputs: 1
-            outputs: 2
-            work { flops: 1024 bytes: 900 dtype: FP32 }
-          }
-          steps {
-            kernel: MATMUL
-            inputs: 0
             inputs: 2
             outputs: 1
             accumulate: true
@@ -64,6 +57,8 @@ Program TestProgram() {
         }
       )pb",
       &program));
+  Segment& segment = *program.mutable_segments(0);
+  *segment.add_steps() = segment.steps(0);
   return program;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/channels.h"
 #include "executor/figure_steps.h"
+#include "executor/prepared_order.h"
 #include "executor/step_waits.h"
 #include "executor/stream_demand.h"
 #include "executor/stream_fold.h"
@@ -132,7 +133,8 @@ class Preparer {
       if (!detached_awaited_[i]) continue;
       for (const int step : out_.actions[i].last_detached) out_.actions[i].steps[step].awaited = true;
     }
-    if (out_.backward_queue >= 0) OrderQueues();
+    GroupTransfers(out_);
+    if (out_.backward_queue >= 0) OrderQueues(out_);
     if (arena_.device().asynchronous()) {
       for (const int copies : {1, 2}) {
         const auto& steps = out_.streams[copies].steps;
@@ -370,36 +372,6 @@ class Preparer {
     return out_.streams[backwards ? out_.backward_queue : stream].steps[list];
   }
 
-  // Rule P6: what is in both queues starts when all backwards before it have ended, and backwards after it when it has.
-  // Forwards are in its own queue here.
-  void OrderQueues() {
-    for (int list = 0; list < 3; ++list) {
-      std::vector<StreamStep>& forwards = out_.streams[0].steps[list];
-      std::vector<StreamStep>& backwards = out_.streams[out_.backward_queue].steps[list];
-      if (forwards.empty() || backwards.empty()) continue;
-      const auto in_both = [&](const StreamStep& step) { return out_.actions[step.action].action->kind() != FORWARD; };
-      size_t b = 0;
-      for (StreamStep& step : forwards) {
-        if (!step.first || !in_both(step)) continue;
-        while (b < backwards.size() && backwards[b].action < step.action) ++b;
-        step.other_position = static_cast<int>(b);
-      }
-      // Behind the last of them in the list: what the first backwards of the next repetition wait for.
-      size_t behind = forwards.size();
-      while (behind > 0 && !in_both(forwards[behind - 1])) --behind;
-      if (behind == 0) continue;
-      size_t f = 0, after = 0;
-      for (StreamStep& step : backwards) {
-        if (!step.first) continue;
-        for (; f < forwards.size() && forwards[f].action < step.action; ++f) {
-          if (in_both(forwards[f])) after = f + 1;
-        }
-        step.other_position = static_cast<int>(after > 0 ? after : behind);
-        step.other_repetition = after > 0 ? 0 : -1;
-      }
-    }
-  }
-
   absl::Status PrepareCommunication(int index) {
     PreparedAction& prepared = out_.actions[index];
     PreparedStep& step = prepared.steps.emplace_back();
@@ -407,7 +379,6 @@ class Preparer {
     WEFT_RETURN_IF_ERROR(IsTransfer(*prepared.action) ? PrepareTransfer(prepared, step)
                                                       : PrepareCollectiveAction(*prepared.action, step));
     out_.streams[step.stream].steps[prepared.list].push_back({.action = index, .step = 0, .first = true, .last = true});
-    if (IsTransfer(*prepared.action)) AddToGroup(index, step.stream);
     return absl::OkStatus();
   }
 
@@ -455,33 +426,6 @@ class Preparer {
     return absl::OkStatus();
   }
 
-  // Rule P4: neighbours in the list with the same number. The first of a group learns of it with the second.
-  void AddToGroup(int index, int stream) {
-    PreparedAction& own = out_.actions[index];
-    PreparedAction* before = index > 0 ? &out_.actions[index - 1] : nullptr;
-    const int before_stream = std::exchange(last_transfer_stream_, stream);
-    if (before == nullptr || own.action->transfer_group() == 0 || !IsTransfer(*before->action) ||
-        before->list != own.list || before->action->transfer_group() != own.action->transfer_group()) {
-      return;
-    }
-    if (before->group < 0) {
-      before->group = static_cast<int>(out_.groups.size());
-      out_.groups.emplace_back().list = own.list;
-      AddMember(before->group, index - 1, before_stream);
-    }
-    own.group = before->group;
-    AddMember(own.group, index, stream);
-  }
-
-  void AddMember(int group, int action, int stream) {
-    PreparedGroup& target = out_.groups[group];
-    target.actions.push_back(action);
-    target.stream_of.push_back(stream);
-    if (std::find(target.streams.begin(), target.streams.end(), stream) == target.streams.end()) {
-      target.streams.push_back(stream);
-    }
-  }
-
   const Program& program_;
   const int rank_;
   const Arena& arena_;
@@ -499,7 +443,6 @@ class Preparer {
   absl::flat_hash_map<const Step*, int> stream_of_step_;
   // By action: whether one waits for its detached steps.
   std::vector<bool> detached_awaited_;
-  int last_transfer_stream_ = -1;
 };
 
 }  // namespace

@@ -43,6 +43,26 @@ void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
   });
 }
 
+// Each row of in[0] with the first `read` rows of as many columns that in[1] has for its sample, of `stride`.
+template <typename F>
+absl::Status WithSampleVectors(const Call& call, int64_t read, int64_t stride, F f) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.out[0])));
+  const TensorView& y = call.out[0];
+  const int64_t n = Columns(y), sequence = call.attributes().sequence();
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, Rows(y), n, [&](int64_t row, int thread) {
+      T* buffer = call.workspace.thread[thread].Get<T>((read + 2) * n);
+      const T* x = Read(call, call.in[0], row * n, n, buffer);
+      const T* e = Read(call, call.in[1], row / sequence * stride * n, read * n, buffer + n);
+      T* result = Target(y, row * n, false, buffer + (read + 1) * n);
+      f(x, e, n, result);
+      Write(call, y, row * n, n, false, result);
+    });
+  });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Silu(const Call& call) {
@@ -164,21 +184,8 @@ absl::Status UpsampleBackward(const Call& call) {
 }
 
 absl::Status AddPerSample(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.out[0])));
-  const TensorView& y = call.out[0];
-  const int64_t n = Columns(y), sequence = call.attributes().sequence();
-  WithComputeType(call.in, [&]<typename T>() {
-    ForRows(call, Rows(y), n, [&](int64_t row, int thread) {
-      T* buffer = call.workspace.thread[thread].Get<T>(3 * n);
-      const T* x = Read(call, call.in[0], row * n, n, buffer);
-      const T* e = Read(call, call.in[1], row / sequence * n, n, buffer + n);
-      T* sum = Target(y, row * n, false, buffer + 2 * n);
-      GetLoops<T>(call).add(x, e, n, sum);
-      Write(call, y, row * n, n, false, sum);
-    });
-  });
-  return absl::OkStatus();
+  return WithSampleVectors(
+      call, 1, 1, [&]<typename T>(const T* x, const T* e, int64_t n, T* sum) { GetLoops<T>(call).add(x, e, n, sum); });
 }
 
 absl::Status SumPerSample(const Call& call) {
@@ -200,39 +207,15 @@ absl::Status SumPerSample(const Call& call) {
 }
 
 absl::Status ScaleShift(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.out[0])));
-  const TensorView& y = call.out[0];
-  const int64_t n = Columns(y), sequence = call.attributes().sequence();
-  WithComputeType(call.in, [&]<typename T>() {
-    ForRows(call, Rows(y), n, [&](int64_t row, int thread) {
-      T* buffer = call.workspace.thread[thread].Get<T>(4 * n);
-      const T* x = Read(call, call.in[0], row * n, n, buffer);
-      const T* e = Read(call, call.in[1], row / sequence * 2 * n, 2 * n, buffer + n);
-      T* result = Target(y, row * n, false, buffer + 3 * n);
-      for (int64_t c = 0; c < n; ++c) result[c] = x[c] * (1 + e[c]) + e[n + c];
-      Write(call, y, row * n, n, false, result);
-    });
+  return WithSampleVectors(call, 2, 2, []<typename T>(const T* x, const T* e, int64_t n, T* y) {
+    for (int64_t c = 0; c < n; ++c) y[c] = x[c] * (1 + e[c]) + e[n + c];
   });
-  return absl::OkStatus();
 }
 
 absl::Status ScaleShiftBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.out[0])));
-  const TensorView& dx = call.out[0];
-  const int64_t n = Columns(dx), sequence = call.attributes().sequence();
-  WithComputeType(call.in, [&]<typename T>() {
-    ForRows(call, Rows(dx), n, [&](int64_t row, int thread) {
-      T* buffer = call.workspace.thread[thread].Get<T>(3 * n);
-      const T* dy = Read(call, call.in[0], row * n, n, buffer);
-      const T* e = Read(call, call.in[1], row / sequence * 2 * n, n, buffer + n);
-      T* result = Target(dx, row * n, false, buffer + 2 * n);
-      for (int64_t c = 0; c < n; ++c) result[c] = dy[c] * (1 + e[c]);
-      Write(call, dx, row * n, n, false, result);
-    });
+  return WithSampleVectors(call, 1, 2, []<typename T>(const T* dy, const T* e, int64_t n, T* dx) {
+    for (int64_t c = 0; c < n; ++c) dx[c] = dy[c] * (1 + e[c]);
   });
-  return absl::OkStatus();
 }
 
 absl::Status ScaleShiftBackwardSample(const Call& call) {

@@ -4,14 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "executor/deferred_device.h"
 #include "executor/device.h"
 #include "executor/transport.h"
-#include "executor/transports/transport_conformance.h"
+#include "executor/transports/conformance_job.h"
 #include "gtest/gtest.h"
 
 namespace weft {
@@ -32,22 +31,7 @@ inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoin
     ASSERT_TRUE(made.ok()) << made.status();
     under_test[rank] = *std::move(made);
   }
-  for (const ConformanceCase& test : ConformanceCases()) {
-    if (test.name == "big messages" && !big) continue;
-    std::vector<absl::Status> results(ranks);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        results[rank] = test.run(*under_test[rank]);
-        // The others need not wait for its messages.
-        if (!results[rank].ok()) endpoints[rank]->Abort(results[rank]);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (int rank = 0; rank < ranks; ++rank) {
-      ASSERT_TRUE(results[rank].ok()) << test.name << ", rank " << rank << " of " << ranks << ": " << results[rank];
-    }
-  }
+  ExpectConforms(endpoints, under_test, big);
 }
 
 }  // namespace weft

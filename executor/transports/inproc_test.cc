@@ -4,7 +4,7 @@
 
 #include "executor/control.h"
 #include "executor/transport.h"
-#include "executor/transports/transport_conformance.h"
+#include "executor/transports/conformance_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,37 +21,12 @@ std::vector<std::unique_ptr<Endpoint>> Open(int ranks) {
 
 TEST(InprocTest, Conforms) {
   for (int ranks : {2, 3, 5}) {
-    const auto endpoints = Open(ranks);
-    std::deque<ConformanceRank> under_test;
-    for (const auto& endpoint : endpoints) under_test.emplace_back(endpoint.get());
-    for (const ConformanceCase& test : ConformanceCases()) {
-      if (ranks == 5 && test.name == "big messages") continue;
-      std::vector<absl::Status> results(ranks);
-      std::vector<std::thread> threads;
-      for (int rank = 0; rank < ranks; ++rank) {
-        threads.emplace_back([&, rank] { results[rank] = test.run(under_test[rank]); });
-      }
-      for (std::thread& thread : threads) thread.join();
-      for (int rank = 0; rank < ranks; ++rank) {
-        EXPECT_TRUE(results[rank].ok()) << test.name << ", rank " << rank << " of " << ranks << ": " << results[rank];
-      }
-    }
+    ExpectConforms(Open(ranks), /*big=*/ranks < 5);
   }
 }
 
 TEST(InprocTest, OneOfRacingAbortsWins) {
-  for (int round = 0; round < 50; ++round) {
-    const auto endpoints = Open(4);
-    std::vector<absl::Status> results(4);
-    bool won[4] = {};
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < 4; ++rank) {
-      threads.emplace_back([&, rank] { results[rank] = RacingAbortsConform(*endpoints[rank], &won[rank]); });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(won[0] + won[1] + won[2] + won[3], 1);
-  }
+  for (int round = 0; round < 50; ++round) ExpectOneOfRacingAbortsWins(Open(4));
 }
 
 // Buffers are freed as soon as a rank learns of an abort, while its partner may be in the middle of a copy. Large ones

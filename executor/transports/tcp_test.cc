@@ -8,9 +8,9 @@
 
 #include "executor/control.h"
 #include "executor/transport.h"
+#include "executor/transports/conformance_job.h"
 #include "executor/transports/tcp_frame.h"
 #include "executor/transports/tcp_mesh.h"
-#include "executor/transports/transport_conformance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -55,29 +55,12 @@ std::vector<std::unique_ptr<Endpoint>> Open(int ranks) {
 
 TEST(TcpTest, Conforms) {
   for (int ranks : {2, 3, 5}) {
-    const auto endpoints = Open(ranks);
-    std::deque<ConformanceRank> under_test;
-    for (const auto& endpoint : endpoints) under_test.emplace_back(endpoint.get());
-    for (const ConformanceCase& test : ConformanceCases()) {
-      if (ranks == 5 && test.name == "big messages") continue;
-      std::vector<absl::Status> results(ranks);
-      InThreads(ranks, [&](int rank) { results[rank] = test.run(under_test[rank]); });
-      for (int rank = 0; rank < ranks; ++rank) {
-        EXPECT_TRUE(results[rank].ok()) << test.name << ", rank " << rank << " of " << ranks << ": " << results[rank];
-      }
-    }
+    ExpectConforms(Open(ranks), /*big=*/ranks < 5);
   }
 }
 
 TEST(TcpTest, OneOfRacingAbortsWins) {
-  for (int round = 0; round < 30; ++round) {
-    const auto endpoints = Open(4);
-    std::vector<absl::Status> results(4);
-    bool won[4] = {};
-    InThreads(4, [&](int rank) { results[rank] = RacingAbortsConform(*endpoints[rank], &won[rank]); });
-    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(won[0] + won[1] + won[2] + won[3], 1);
-  }
+  for (int round = 0; round < 30; ++round) ExpectOneOfRacingAbortsWins(Open(4));
 }
 
 // As inproc_test: buffers are freed as soon as a rank learns of an abort.

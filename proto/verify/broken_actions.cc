@@ -3,17 +3,10 @@
 #include <vector>
 
 #include "proto/verify/broken_corpus.h"
+#include "proto/verify/broken_edits.h"
 #include "proto/verify/tiny_program.h"
 
 namespace weft {
-namespace {
-
-void Release(Program* p, int t, const char* action, const char* buffer) {
-  FindAction(p, t, action)->add_releases(FindBuffer(*p, t, buffer));
-}
-
-}  // namespace
-
 std::vector<Broken> BrokenActions() {
   return {
       // P1: actions and their dependencies.

@@ -22,19 +22,22 @@ struct Broken {
 
 // P1, P2, P4: actions, segments, transfers.
 std::vector<Broken> BrokenActions();
-// P7 to P13: memory, ranks, gradients, the whole.
+// P7, P8: memory, ranks.
+std::vector<Broken> BrokenMemory();
+// P9 to P13: gradients, the end of a step, the whole.
 std::vector<Broken> BrokenTraining();
 // P13: the evaluation program.
 std::vector<Broken> BrokenEvaluation();
-// What schedules bring: halves, pairs, width, replicas, dynamic order, transfer streams and groups, skip edges.
+// What schedules bring: halves, pairs, width, dynamic order, transfer streams and groups, skip edges.
 std::vector<Broken> BrokenSchedules();
+// Several replicas of the stages on one pipeline.
+std::vector<Broken> BrokenReplicas();
 // What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.
 std::vector<Broken> BrokenSplit();
 // Steps on parts of tensors.
 std::vector<Broken> BrokenElements();
 // What offload brings: copies between host and device.
 std::vector<Broken> BrokenHost();
-
 // Loss scaling.
 std::vector<Broken> BrokenLossScale();
 

@@ -16,14 +16,11 @@ namespace weft {
 namespace {
 
 std::vector<Broken> Corpus() {
-  std::vector<Broken> corpus = BrokenActions();
-  for (Broken& broken : BrokenTraining()) corpus.push_back(std::move(broken));
-  for (Broken& broken : BrokenSchedules()) corpus.push_back(std::move(broken));
-  for (Broken& broken : BrokenEvaluation()) corpus.push_back(std::move(broken));
-  for (Broken& broken : BrokenSplit()) corpus.push_back(std::move(broken));
-  for (Broken& broken : BrokenLossScale()) corpus.push_back(std::move(broken));
-  for (Broken& broken : BrokenElements()) corpus.push_back(std::move(broken));
-  for (Broken& broken : BrokenHost()) corpus.push_back(std::move(broken));
+  std::vector<Broken> corpus;
+  for (const auto& part : {BrokenActions, BrokenMemory, BrokenTraining, BrokenSchedules, BrokenReplicas,
+                           BrokenEvaluation, BrokenSplit, BrokenLossScale, BrokenElements, BrokenHost}) {
+    for (Broken& broken : part()) corpus.push_back(std::move(broken));
+  }
   return corpus;
 }
 

@@ -3,18 +3,11 @@
 #include <vector>
 
 #include "proto/verify/broken_corpus.h"
+#include "proto/verify/broken_edits.h"
 #include "proto/verify/tiny_program.h"
 
 namespace weft {
 namespace {
-
-void Release(Program* p, int t, const char* action, const char* buffer) {
-  FindAction(p, t, action)->add_releases(FindBuffer(*p, t, buffer));
-}
-
-void ForBoth(Program* p, const std::function<void(int)>& edit) {
-  for (int t = 0; t < p->templates_size(); ++t) edit(t);
-}
 
 // A copy of a transient buffer at bytes of its own; returns its index.
 int CopyBuffer(Program* p, int t, const char* buffer) {
@@ -37,115 +30,6 @@ void Repeat(Program* p, const char* segment, const char* step) {
 
 std::vector<Broken> BrokenTraining() {
   return {
-      // P7: memory.
-      {"P7.class",
-       "no_class",
-       [](Program* p) { MutableBuffer(p, 0, "y0")->set_class_(BUFFER_CLASS_UNSPECIFIED); },
-       {"'y0'"}},
-      {"P7.alignment", "offset", [](Program* p) { MutableBuffer(p, 0, "y0")->set_offset(100); }, {"'y0'", "100"}},
-      {"P7.arena",
-       "beyond_the_end",
-       [](Program* p) { p->mutable_templates(0)->set_device_arena_bytes(p->templates(0).device_arena_bytes() - 256); },
-       {"'pipe0'", "'dy1'"}},
-      {"P7.arena",
-       "overflowing_offset",
-       [](Program* p) { MutableBuffer(p, 0, "y0")->set_offset((std::numeric_limits<int64_t>::max() >> 8) << 8); },
-       {"'y0'"}},
-      {"P7.shape",
-       "bytes_of_shape",
-       [](Program* p) { MutableBuffer(p, 0, "y0")->set_shape(0, 5); },
-       {"'y0'", "64 bytes"}},
-      {"P7.role", "use_out_of_range", [](Program* p) { MutableBuffer(p, 0, "dwte")->set_use(2); }, {"'dwte'", "use 2"}},
-      {"P7.role",
-       "dtype_of_precision",
-       [](Program* p) { p->mutable_precision()->set_grads(BF16); },
-       {"'dwte'", "fp32", "precision.grads is bf16"}},
-      {"P7.role",
-       "twice",
-       [](Program* p) { MutableBuffer(p, 1, "norms")->set_role(LOCAL_NORMS); },
-       {"'norms'", "'local norms'"}},
-      {"P7.race",
-       "read_before_receive",
-       [](Program* p) { RemoveDep(p, 1, "F0", "recv F0"); },
-       {"'recv F0'", "'F0'", "'x0'"}},
-      {"P7.race",
-       "overwritten_while_sent",
-       [](Program* p) { RemoveDep(p, 0, "F0", "send F0"); },
-       {"'send F0'", "'F0' of the next repetition", "'y0'"}},
-      {"P7.race",
-       "optimizer_before_tied_sync",
-       [](Program* p) { RemoveDep(p, 0, "norm", "tied sync"); },
-       {"'gradient sync'", "'norm'", "'dwte'"}},
-      {"P7.undefined",
-       "read_before_written",
-       [](Program* p) {
-         RemoveAction(p, 1, "recv F0");
-         RemoveAction(p, 0, "send F0");
-         Release(p, 0, "F0", "y0");
-       },
-       {"'F0'", "'x0'"}},
-      {"P7.undefined",
-       "partly_written",
-       [](Program* p) {
-         // The saved values lack the targets, which the backward reads.
-         Segment& f = *FindSegment(p, "F1");
-         StepAttributes a = FindStep(p, "F1", "loss")->attributes();
-         f.mutable_steps()->DeleteSubrange(2, 2);
-         f.mutable_operands()->DeleteSubrange(5, 1);
-         while (f.values(f.values_size() - 1).operand() == 5) f.mutable_values()->RemoveLast();
-         for (const char* n : {"F0", "F1"}) FindAction(p, 1, n)->mutable_operands()->RemoveLast();
-       },
-       {"'B0'", "'saved0'"}},
-      {"P7.release", "never", [](Program* p) { FindAction(p, 0, "send F0")->clear_releases(); }, {"'y0'", "'F0'"}},
-      {"P7.release", "twice", [](Program* p) { Release(p, 0, "F0", "y0"); }, {"'F0'", "'send F0'", "'y0'"}},
-      {"P7.release", "persistent", [](Program* p) { Release(p, 0, "F0", "wte"); }, {"'F0'", "'wte'"}},
-      {"P7.use_after_release",
-       "released_by_forward",
-       [](Program* p) {
-         FindAction(p, 1, "B0")->clear_releases();
-         for (const char* b : {"saved0", "workspace0"}) Release(p, 1, "B0", b);
-         Release(p, 1, "F0", "x0");
-       },
-       {"'B0'", "'F0'", "'x0'"}},
-      {"P7.overlap",
-       "unordered_reuse",
-       [](Program* p) { MutableBuffer(p, 1, "dx1")->set_offset(MutableBuffer(p, 1, "dx0")->offset()); },
-       {"'dx0'", "'dx1'", "'B1'", "'send B0'"}},
-      {"P7.overlap",
-       "with_persistent",
-       [](Program* p) { MutableBuffer(p, 1, "dx1")->set_offset(MutableBuffer(p, 1, "wte")->offset()); },
-       {"'dx1'", "'wte'", "persistent"}},
-
-      // P8: ranks.
-      {"P8.pins",
-       "beyond_axis",
-       [](Program* p) { p->mutable_templates(1)->mutable_pins(0)->set_index(2); },
-       {"'pipe1'"}},
-      {"P8.templates",
-       "two_match",
-       [](Program* p) {
-         *p->add_templates() = p->templates(0);
-         p->mutable_templates(2)->set_name("third");
-       },
-       {"pipe=0", "'pipe0'", "'third'"}},
-      {"P8.templates", "none_matches", [](Program* p) { p->mutable_mesh()->mutable_axes(1)->set_size(3); }, {"pipe=2"}},
-      {"P8.peer",
-       "itself",
-       [](Program* p) { FindAction(p, 0, "send F0")->mutable_peer()->mutable_at(0)->set_index(0); },
-       {"'send F0'", "itself"}},
-      {"P8.peer",
-       "unpinned_axis",
-       [](Program* p) { FindAction(p, 0, "send F0")->mutable_peer()->mutable_at(0)->set_axis("data"); },
-       {"'send F0'", "data"}},
-      {"P8.group",
-       "without_itself",
-       [](Program* p) { FindAction(p, 0, "tied sync")->mutable_group()->mutable_axes(0)->add_indices(1); },
-       {"'tied sync'", "pipe=0"}},
-      {"P8.group",
-       "part_of_unpinned_axis",
-       [](Program* p) { FindAction(p, 0, "gradient sync")->mutable_group()->mutable_axes(0)->add_indices(1); },
-       {"'gradient sync'", "data"}},
-
       // P9: gradients.
       {"P9.batch",
        "batch_size",
@@ -165,7 +49,7 @@ std::vector<Broken> BrokenTraining() {
       {"P9.sync",
        "missing_gradient_sync",
        [](Program* p) {
-         ForBoth(p, [&](int t) {
+         ForEachTemplate(p, [&](int t) {
            RemoveAction(p, t, "gradient sync");
            AddDep(p, t, "tied sync", "B1");
          });
@@ -174,7 +58,8 @@ std::vector<Broken> BrokenTraining() {
       {"P9.sync",
        "synchronised_twice",
        [](Program* p) {
-         ForBoth(p, [&](int t) { FindAction(p, t, "tied sync")->mutable_group()->add_axes()->set_axis("data"); });
+         ForEachTemplate(p,
+                         [&](int t) { FindAction(p, t, "tied sync")->mutable_group()->add_axes()->set_axis("data"); });
        },
        {"'tied sync'", "'wte'", "over data, which it is summed over already"}},
       {"P9.gradient",
@@ -184,7 +69,7 @@ std::vector<Broken> BrokenTraining() {
       {"P9.gradient",
        "missing_tied_sync",
        [](Program* p) {
-         ForBoth(p, [&](int t) {
+         ForEachTemplate(p, [&](int t) {
            RemoveAction(p, t, "tied sync");
            AddDep(p, t, "norm", "gradient sync");
          });
@@ -228,7 +113,7 @@ std::vector<Broken> BrokenTraining() {
       {"P9.order",
        "descending_microbatches",
        [](Program* p) {
-         ForBoth(p, [&](int t) {
+         ForEachTemplate(p, [&](int t) {
            for (Action& a : *p->mutable_templates(t)->mutable_body()) {
              const bool per = a.kind() == FORWARD || a.kind() == BACKWARD || a.kind() == SEND || a.kind() == RECV;
              if (per) a.set_microbatch(1 - a.microbatch());
@@ -256,7 +141,7 @@ std::vector<Broken> BrokenTraining() {
       {"P11.update",
        "never_updated",
        [](Program* p) {
-         ForBoth(p, [&](int t) {
+         ForEachTemplate(p, [&](int t) {
            RemoveAction(p, t, "optimizer");
            AddDep(p, t, "loss sync", "loss sync", 1);
          });
@@ -277,13 +162,14 @@ std::vector<Broken> BrokenTraining() {
       {"P11.loss",
        "over_data_only",
        [](Program* p) {
-         ForBoth(p, [&](int t) { FindAction(p, t, "loss sync")->mutable_group()->mutable_axes()->RemoveLast(); });
+         ForEachTemplate(p,
+                         [&](int t) { FindAction(p, t, "loss sync")->mutable_group()->mutable_axes()->RemoveLast(); });
        },
        {"'loss sync'", "part of the mesh"}},
       {"P11.loss",
        "over_one_axis_twice",
        [](Program* p) {
-         ForBoth(p, [&](int t) {
+         ForEachTemplate(p, [&](int t) {
            Action* second = FindAction(p, t, "norm sync");
            second->set_sources(0, FindBuffer(*p, t, "losses"));
            second->set_destinations(0, FindBuffer(*p, t, "losses"));
@@ -333,7 +219,7 @@ std::vector<Broken> BrokenTraining() {
       {"P11.clip",
        "no_scaling",
        [](Program* p) {
-         ForBoth(p, [&](int t) {
+         ForEachTemplate(p, [&](int t) {
            RemoveAction(p, t, "clip");
            AddDep(p, t, "optimizer", "norm sync");
          });

@@ -1,0 +1,53 @@
+// Jobs of a few ranks without training, for tests of checkpoints and of weight files.
+#ifndef WEFT_EXECUTOR_CHECKPOINT_JOB_H_
+#define WEFT_EXECUTOR_CHECKPOINT_JOB_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "executor/arena.h"
+#include "executor/state.h"
+#include "executor/transport.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Two tensors, the first padded from 3 to 4 rows. With pipe = 2 each stage holds one of them, and `tied` puts a copy of
+// the first on both. Weights in bf16 have an fp32 master.
+Program CheckpointProgram(int data, int pipe, bool bf16 = false, bool tied = false);
+
+// The same tensors cut over x, z and data: blocks of rows, ranges of those, and an optimizer that is shared by
+// replicas; or by pairs of neighbouring ones.
+Program CutCheckpointProgram(int64_t x, int64_t z, int64_t data, int64_t shard_group = 0);
+
+// The ranks of a program, with memory each.
+struct CheckpointJob {
+  explicit CheckpointJob(Program p);
+
+  absl::Status Save(const std::string& directory, int64_t step, int64_t keep = 2);
+  absl::Status Load(const std::string& checkpoint);
+
+  // Element e of part p of tensor t becomes a number that bf16 cannot hold.
+  void Fill(int64_t seed);
+  static TensorData Expected(int tensor, StatePart part, int64_t seed);
+  void ExpectFilled(int64_t seed);
+
+  // What the state's rank holds of a whole FP32 tensor.
+  std::vector<std::byte> PieceOf(const RankState* state, int tensor, StatePart part, const TensorData& whole) const;
+
+  Program program;
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  std::vector<std::unique_ptr<Arena>> arenas;
+  std::vector<std::unique_ptr<RankState>> states;
+};
+
+// An empty path of the test's.
+std::string FreshDirectory(const std::string& name);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_CHECKPOINT_JOB_H_

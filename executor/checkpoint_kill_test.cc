@@ -1,0 +1,127 @@
+// A job that is killed while it saves leaves a checkpoint that can be loaded.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint.h"
+#include "executor/checkpoint_job.h"
+#include "gtest/gtest.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A child that saves without end is killed within three times what one save takes here, so that kills hit every part of
+// it.
+void KillAtAnyMoment(int64_t save_us, std::mt19937& random, absl::FunctionRef<void()> save) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    save();
+    _exit(4);
+  }
+  usleep(500 + random() % (3 * save_us + 1000));
+  kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
+}
+
+// Of a save of `fill` as `step`, by the clock.
+int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t step, int64_t keep) {
+  CheckpointJob job(CheckpointProgram(1, 2));
+  job.Fill(fill);
+  const int64_t start = MonotonicNanoseconds();
+  EXPECT_TRUE(job.Save(directory, step, keep).ok());
+  return (MonotonicNanoseconds() - start) / 1000 + 1;
+}
+
+TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
+  const int moments = 50;
+  const uint32_t seed = 20241;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937 random(seed);
+  const std::string directory = FreshDirectory("kill");
+  int64_t last = 0, interrupted = 0;
+  const int64_t save_us = MicrosecondsOfASave(directory, 1, 1, /*keep=*/2);
+  fs::remove_all(directory);
+  fs::create_directory(directory);
+  for (int moment = 0; moment < moments; ++moment) {
+    KillAtAnyMoment(save_us, random, [&] {
+      CheckpointJob job(CheckpointProgram(1, 2));
+      for (int64_t step = last + 1;; ++step) {
+        job.Fill(step);
+        if (!job.Save(directory, step).ok()) _exit(3);
+      }
+    });
+    if (HasFatalFailure()) return;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      interrupted += entry.path().filename().string().rfind(".tmp-", 0) == 0;
+    }
+    const auto found = FindCheckpoint(directory);
+    ASSERT_TRUE(found.ok()) << found.status();
+    if (!found->has_value()) {
+      ASSERT_EQ(last, 0) << "a checkpoint was lost";
+      continue;
+    }
+    CheckpointJob reader(CheckpointProgram(1, 1));
+    const absl::Status loaded = reader.Load(**found);
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    const int64_t step = ReadManifest(**found)->step();
+    ASSERT_GE(step, last) << "a newer checkpoint was lost";
+    reader.ExpectFilled(step);
+    last = step;
+  }
+  EXPECT_GT(last, 0);
+  // The test means something only if some of the kills hit a save.
+  EXPECT_GT(interrupted, 0);
+}
+
+// The same when saves go over an existing step and, in between, `latest` is set back.
+TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
+  const int moments = 40;
+  const uint32_t seed = 20242;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937 random(seed);
+  const std::string directory = FreshDirectory("kill_replace");
+  int64_t last = 1, progress = 0;
+  const int64_t save_us = MicrosecondsOfASave(directory, last, 7, /*keep=*/1);
+  for (int moment = 0; moment < moments; ++moment) {
+    KillAtAnyMoment(save_us, random, [&] {
+      CheckpointJob job(CheckpointProgram(1, 2));
+      // Steps 7, 7, 6, 7, 7, 6...: over what is there, with --keep 1; 6 after 7 is a run that was rolled back.
+      for (int64_t fill = last + 1;; ++fill) {
+        job.Fill(fill);
+        if (!job.Save(directory, fill % 3 == 0 ? 6 : 7, 1).ok()) _exit(3);
+      }
+    });
+    if (HasFatalFailure()) return;
+    const auto found = FindCheckpoint(directory);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_TRUE(found->has_value()) << "the checkpoint was lost";
+    CheckpointJob reader(CheckpointProgram(1, 1));
+    const absl::Status loaded = reader.Load(**found);
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    // The first element of the first tensor is the number it was filled with.
+    float first = 0;
+    std::memcpy(&first, reader.states[0]->Read(0, StatePart::kWeight)->bytes.data(), sizeof(first));
+    const int64_t fill = static_cast<int64_t>(first);
+    ASSERT_GE(fill, last) << "a newer checkpoint was lost";
+    reader.ExpectFilled(fill);
+    progress += fill - last;
+    last = fill;
+  }
+  EXPECT_GT(progress, 0);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,38 @@
+// What broken programs of several files are made with.
+#ifndef WEFT_PROTO_VERIFY_BROKEN_EDITS_H_
+#define WEFT_PROTO_VERIFY_BROKEN_EDITS_H_
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "proto/program.pb.h"
+#include "proto/verify/schedule_program.h"
+#include "proto/verify/tiny_program.h"
+
+namespace weft {
+
+inline void Release(Program* p, int t, const char* action, const char* buffer) {
+  FindAction(p, t, action)->add_releases(FindBuffer(*p, t, buffer));
+}
+
+inline void ForEachTemplate(Program* p, const std::function<void(int)>& edit) {
+  for (int t = 0; t < p->templates_size(); ++t) edit(t);
+}
+
+inline int SegmentIndex(const Program& p, const std::string& name) {
+  const auto it = std::find_if(p.segments().begin(), p.segments().end(),
+                               [&](const Segment& segment) { return segment.name() == name; });
+  return static_cast<int>(it - p.segments().begin());
+}
+
+// Three stages.
+inline ScheduleSpec OneRank() { return {{"F0.0 F1.0 F2.0 B2.0 B1.0 B0.0"}, {{0, 0, 0}}, {0}}; }
+
+inline std::function<Program()> Of(ScheduleSpec (*spec)()) {
+  return [spec] { return ScheduleProgram(spec()); };
+}
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_VERIFY_BROKEN_EDITS_H_
