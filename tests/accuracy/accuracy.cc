@@ -9,8 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
 #include "tests/accuracy/family.h"
 #include "tests/accuracy/statistics.h"
 
@@ -34,6 +32,7 @@ double BytesOfGigabyte(absl::string_view family) {
 std::optional<double> MeasuredSeconds(const Measurement& run) {
   if (run.seconds) return run.seconds;
   const auto& batch = run.plan.global_batch;
+  if (run.samples_per_second && batch) return static_cast<double>(*batch) / *run.samples_per_second;
   const auto& sequence = run.model.sequence;
   if (!run.tokens_per_second_per_gpu || !batch || !sequence || !run.machine.gpus) return std::nullopt;
   return static_cast<double>(*batch) * static_cast<double>(*sequence) /
@@ -62,6 +61,8 @@ void AddFamilies(absl::Span<const Measurement> runs, AccuracyReport* report) {
   std::map<std::string, int64_t> measured;
   for (const Measurement& run : runs) measured[run.family] += MeasuredSeconds(run).has_value() ? 1 : 0;
   for (const std::string& name : InOrder(runs, &Measurement::family)) {
+    // Of runs that could not be read that far.
+    if (name.empty()) continue;
     std::vector<double> all, halves[2], errors;
     for (const RowAccuracy& row : report->rows()) {
       if (row.family() != name || row.measured_seconds() == 0) continue;
@@ -141,25 +142,17 @@ void AddVerdicts(absl::Span<const Measurement> runs, AccuracyReport* report) {
   }
 }
 
-absl::Status AddRanking(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets, AccuracyReport* report) {
+void AddRanking(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets, AccuracyReport* report) {
   std::map<std::string, const Measurement*> by_id;
-  std::vector<std::string> known;
-  for (const Measurement& run : runs) {
-    by_id[run.id] = &run;
-    known.push_back(run.id);
-  }
+  for (const Measurement& run : runs) by_id[run.id] = &run;
   std::map<std::string, const RowAccuracy*> rows;
   for (const RowAccuracy& row : report->rows()) rows[row.id()] = &row;
   for (const RankingSet& set : sets) {
     std::vector<double> measured, predicted;
     for (size_t i = 0; i < set.ids.size(); ++i) {
       const auto run = by_id.find(set.ids[i]);
-      if (run == by_id.end()) {
-        const std::string nearest = Nearest(set.ids[i], known);
-        return absl::InvalidArgumentError(
-            absl::StrCat("ranking set ", Quoted(set.group), ": run ", Quoted(set.ids[i]), " is not in the data",
-                         nearest.empty() ? "" : absl::StrCat("; nearest: '", nearest, "'")));
-      }
+      // A set may name runs that the data has no more.
+      if (run == by_id.end()) continue;
       const auto row = rows.find(set.ids[i]);
       if (row == rows.end() || !(row->second->predicted_seconds() > 0)) continue;
       const Measurement& of = *run->second;
@@ -179,13 +172,12 @@ absl::Status AddRanking(absl::Span<const Measurement> runs, absl::Span<const Ran
     made.set_tau(agreement.tau);
     made.set_regret(agreement.regret);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<AccuracyReport> Compare(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets,
-                                       const PredictFn& predict) {
+AccuracyReport Compare(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets,
+                       const PredictFn& predict) {
   AccuracyReport report;
   report.set_schema_version(1);
   for (const Measurement& run : runs) {
@@ -211,6 +203,7 @@ absl::StatusOr<AccuracyReport> Compare(absl::Span<const Measurement> runs, absl:
     row.set_exposed_communication_seconds(prediction->exposed_communication);
     row.set_idle_seconds(prediction->idle);
     for (const std::string& assumption : prediction->assumptions) row.add_assumptions(assumption);
+    if (!seconds && run.states_flops) row.add_assumptions("only flops are stated, which sources count differently");
     if (seconds) {
       row.set_measured_seconds(*seconds);
       row.set_error(prediction->seconds / *seconds - 1);
@@ -224,7 +217,7 @@ absl::StatusOr<AccuracyReport> Compare(absl::Span<const Measurement> runs, absl:
   AddFamilies(runs, &report);
   AddTiers(&report);
   AddMemory(runs, &report);
-  WEFT_RETURN_IF_ERROR(AddRanking(runs, sets, &report));
+  AddRanking(runs, sets, &report);
   return report;
 }
 

@@ -24,10 +24,9 @@ struct RunPrediction {
 };
 using PredictFn = std::function<absl::StatusOr<RunPrediction>(const Measurement&)>;
 
-// Predicts every run that states a time, a memory or a verdict, in the order of `runs`, and compares. InvalidArgument
-// if a set names a run that is not in `runs`.
-absl::StatusOr<AccuracyReport> Compare(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets,
-                                       const PredictFn& predict);
+// Predicts every run, in the order of `runs`, and compares. Runs that a set names and `runs` has not are left out of
+// it, as are those that cannot be predicted.
+AccuracyReport Compare(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets, const PredictFn& predict);
 
 }  // namespace weft
 

@@ -34,8 +34,8 @@ constexpr Family kFamilies[] = {
     {"NVIDIA DGXC", "A", "megatron-core", false},
     {"NVIDIA NeMo", "B", "megatron-core", false},
     {"SimuMax", "A", "megatron-core-blocking", false},
-    {"Single published", "C", "megatron-core", false},
-    {"Small", "B", "llm.c", false},
+    {"Single published", "C", "megatron-core", false, true},
+    {"Small", "B", "llm.c", false, true},
     {"Zero Bubble", "A", "megatron-2022", false},
     {"nanotron", "B", "nanotron", true},
     {"stas00", "B", "transformers", true},
@@ -43,7 +43,60 @@ constexpr Family kFamilies[] = {
     {"vTrain", "A", "megatron-deepspeed", false},
 };
 
-constexpr Family kOther = {"", "", "megatron-core", false};
+constexpr Family kOther = {"", "", "megatron-core", false, true};
+
+// Words of names of frameworks, and the runtime that comes nearest. The first that is found.
+constexpr struct {
+  absl::string_view word, runtime;
+} kFrameworks[] = {
+    {"megatron-deepspeed", "megatron-deepspeed"},
+    {"gpt-neox", "megatron-deepspeed"},
+    {"zero", "deepspeed"},
+    {"deepspeed", "deepspeed"},
+    {"torchtitan", "torchtitan"},
+    {"nanotron", "nanotron"},
+    {"foundry", "llm-foundry"},
+    {"composer", "llm-foundry"},
+    {"internevo", "internevo"},
+    {"internlm", "internevo"},
+    {"fms", "fms-fsdp"},
+    {"llm.c", "llm.c"},
+    {"megascale", "megascale"},
+    {"axonn", "axonn"},
+    {"aleph alpha", "aleph-alpha"},
+    {"megatron-core", "megatron-core"},
+    {"megatron core", "megatron-core"},
+    {"megatron-bridge", "megatron-core"},
+    {"nemo", "megatron-core"},
+    {"transformer engine", "megatron-core"},
+    {"megatron", "megatron"},
+    {"transformers", "transformers"},
+    {"hugging", "transformers"},
+    {"accelerate", "transformers"},
+    {"axolotl", "transformers"},
+    {"llama-factory", "transformers"},
+    {"trl", "transformers"},
+    {"fsdp", "torchtitan"},
+    {"pytorch", "torchtitan"},
+};
+
+// Releases of Megatron-LM are of the years of the devices that they ran on.
+absl::string_view MegatronOn(absl::string_view gpu) {
+  const std::string name = absl::AsciiStrToUpper(gpu);
+  if (absl::StrContains(name, "V100") || absl::StrContains(name, "P100")) return "megatron-2020";
+  if (absl::StrContains(name, "A100") || absl::StrContains(name, "A800")) return "megatron-2022";
+  return "megatron-core";
+}
+
+// Empty if no framework is named.
+std::string RuntimeNamedBy(absl::string_view text, absl::string_view gpu) {
+  const std::string words = absl::AsciiStrToLower(text.substr(0, 400));
+  for (const auto& framework : kFrameworks) {
+    if (!absl::StrContains(words, framework.word)) continue;
+    return std::string(framework.runtime == "megatron" ? MegatronOn(gpu) : framework.runtime);
+  }
+  return "";
+}
 
 bool Says(const Measurement& run, const char* name, absl::string_view value) {
   const auto found = run.extra.find(name);
@@ -64,8 +117,17 @@ const Family& FamilyOf(absl::string_view family) {
   return kOther;
 }
 
-std::string RuntimeOf(const Measurement& run) {
-  std::string name(FamilyOf(run.family).runtime);
+std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumptions) {
+  const Family& family = FamilyOf(run.family);
+  std::string name(family.runtime);
+  if (family.mixed) {
+    const auto stated = run.extra.find("framework");
+    std::string named = stated == run.extra.end() ? "" : RuntimeNamedBy(stated->second, run.machine.gpu);
+    // What a known family calls itself says nothing of a row.
+    if (named.empty() && family.name.empty()) named = RuntimeNamedBy(run.family, run.machine.gpu);
+    if (!named.empty()) name = named;
+    if (!named.empty() || family.name.empty()) assumptions->push_back(absl::StrCat("as ", name, " runs it"));
+  }
   if (Mentions(run, "framework", "zero-3") || (run.plan.zero_stage == 3 && name == "axonn")) name = "deepspeed";
   // What these are beside is DeepSpeed of their time.
   if (run.plan.zero_stage == 3 && (name == "megatron-2020" || name == "megatron-deepspeed-2021"))

@@ -7,6 +7,7 @@
 #define WEFT_TESTS_ACCURACY_FAMILY_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "tests/accuracy/measurement.h"
@@ -22,14 +23,17 @@ struct Family {
   absl::string_view runtime;
   // Its gigabytes are what the allocator reserved, not what was allocated.
   bool reserved = false;
+  // Its runs are by one framework and another.
+  bool mixed = false;
 };
 
 // A family that is not listed has tier "" and the runtime that is common today.
 const Family& FamilyOf(absl::string_view family);
 
 // The runtime of the catalog that ran a row: its family's, or a variant of that which the row names: another framework,
-// a compiler, 8-bit products, a kernel that is not used.
-std::string RuntimeOf(const Measurement& run);
+// a compiler, 8-bit products, a kernel that is not used. Of a family that is not known here, that of the framework
+// which the row or its family names; what was assumed is appended to `assumptions`.
+std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumptions);
 
 }  // namespace weft
 

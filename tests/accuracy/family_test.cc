@@ -1,5 +1,8 @@
 #include "tests/accuracy/family.h"
 
+#include <string>
+#include <vector>
+
 #include "catalog/load_runtime.h"
 #include "gtest/gtest.h"
 
@@ -10,6 +13,11 @@ Measurement Row(const std::string& family) {
   Measurement run;
   run.family = family;
   return run;
+}
+
+std::string Named(const Measurement& run) {
+  std::vector<std::string> assumptions;
+  return RuntimeOf(run, &assumptions);
 }
 
 TEST(Family, IsFoundByHowItsNameBegins) {
@@ -50,42 +58,70 @@ TEST(Family, EveryRuntimeIsInTheCatalog) {
                              "torchtitan",
                              "vTrain",
                              "unknown"}) {
-    const absl::StatusOr<Runtime> runtime = LoadRuntime(RuntimeOf(Row(family)));
+    const absl::StatusOr<Runtime> runtime = LoadRuntime(Named(Row(family)));
     EXPECT_TRUE(runtime.ok()) << family << ": " << runtime.status();
   }
 }
 
 TEST(Family, ARowMayNameAVariant) {
   Measurement run = Row("torchtitan");
-  EXPECT_EQ(RuntimeOf(run), "torchtitan");
+  EXPECT_EQ(Named(run), "torchtitan");
   run.extra["torch_compile"] = "true";
-  EXPECT_EQ(RuntimeOf(run), "torchtitan-compile");
+  EXPECT_EQ(Named(run), "torchtitan-compile");
   run.plan.precision = "fp8 linear + bf16";
-  EXPECT_EQ(RuntimeOf(run), "torchtitan-compile-fp8");
+  EXPECT_EQ(Named(run), "torchtitan-compile-fp8");
   run.extra.clear();
-  EXPECT_EQ(RuntimeOf(run), "torchtitan-compile-fp8");
+  EXPECT_EQ(Named(run), "torchtitan-compile-fp8");
   run = Row("Aleph Alpha layouts");
   run.extra["fused_rmsnorm"] = "false";
-  EXPECT_EQ(RuntimeOf(run), "aleph-alpha-plain-norm");
+  EXPECT_EQ(Named(run), "aleph-alpha-plain-norm");
   run = Row("AxoNN-4D");
   run.extra["framework"] = "DeepSpeed ZeRO-3";
-  EXPECT_EQ(RuntimeOf(run), "deepspeed");
+  EXPECT_EQ(Named(run), "deepspeed");
   run = Row("Megatron-LM SC21");
-  EXPECT_EQ(RuntimeOf(run), "megatron-2020");
+  EXPECT_EQ(Named(run), "megatron-2020");
   run.plan.zero_stage = 3;
-  EXPECT_EQ(RuntimeOf(run), "deepspeed-2021");
+  EXPECT_EQ(Named(run), "deepspeed-2021");
   run = Row("BigScience V100");
   run.extra["framework"] = "DeepSpeed";
-  EXPECT_EQ(RuntimeOf(run), "bloom");
+  EXPECT_EQ(Named(run), "bloom");
   run.plan.zero_stage = 3;
-  EXPECT_EQ(RuntimeOf(run), "deepspeed-2021");
+  EXPECT_EQ(Named(run), "deepspeed-2021");
   run = Row("BigScience V100");
   run.extra["framework"] = "Megatron";
-  EXPECT_EQ(RuntimeOf(run), "megatron-2020");
+  EXPECT_EQ(Named(run), "megatron-2020");
   run = Row("MegaScale");
-  EXPECT_EQ(RuntimeOf(run), "megatron-2023");
+  EXPECT_EQ(Named(run), "megatron-2023");
   run.extra["framework"] = "MegaScale";
-  EXPECT_EQ(RuntimeOf(run), "megascale");
+  EXPECT_EQ(Named(run), "megascale");
+}
+
+TEST(Family, AStrangerIsKnownByItsFramework) {
+  const auto by = [](const char* family, const char* framework, const char* gpu) {
+    Measurement run = Row(family);
+    run.machine.gpu = gpu;
+    if (*framework != 0) run.extra["framework"] = framework;
+    std::vector<std::string> assumptions;
+    const std::string runtime = RuntimeOf(run, &assumptions);
+    EXPECT_TRUE(LoadRuntime(runtime).ok()) << runtime;
+    // It is said, unless the family is known.
+    EXPECT_EQ(assumptions.size(), runtime == "llm.c" ? 0u : 1u) << runtime;
+    return runtime;
+  };
+  EXPECT_EQ(by("A lab", "", "H100"), "megatron-core");
+  EXPECT_EQ(by("A lab", "torchtitan", "H100"), "torchtitan");
+  EXPECT_EQ(by("A lab", "PyTorch FSDP", "H100"), "torchtitan");
+  EXPECT_EQ(by("A lab", "DeepSpeed ZeRO-3", "H100"), "deepspeed");
+  EXPECT_EQ(by("A lab", "GPT-NeoX (Megatron-DeepSpeed)", "A100"), "megatron-deepspeed");
+  EXPECT_EQ(by("A lab", "Megatron-LM", "V100-32GB"), "megatron-2020");
+  EXPECT_EQ(by("A lab", "Megatron-LM", "A100-80GB"), "megatron-2022");
+  EXPECT_EQ(by("A lab", "Megatron-LM", "H100"), "megatron-core");
+  EXPECT_EQ(by("A lab", "Megatron-Core", "A100"), "megatron-core");
+  EXPECT_EQ(by("Runs with Hugging Face Accelerate", "", "A100"), "transformers");
+  // A collection of runs by many says which ran one in the row only.
+  EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "", "A100"), "llm.c");
+  EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "Composer", "A100"), "llm-foundry");
+  EXPECT_EQ(by("Single published runs (OPT, NeoX)", "Megatron-DeepSpeed", "A100"), "megatron-deepspeed");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/suggest.h"
 
 namespace weft {
 namespace {
@@ -29,30 +30,58 @@ struct DeviceName {
 // The first that matches.
 const std::vector<DeviceName>& DeviceNames() {
   static const auto* names = new std::vector<DeviceName>{
-      {{"GB300"}, ""},
-      {{"B300"}, ""},
+      {{"GB300"}, "gb300-nvl72", 1400},
+      {{"B300"}, "dgx-b300", 1100},
       {{"GB200"}, "gb200-nvl72", 1200},
       {{"B200"}, "dgx-b200", 1000},
+      // An H100 beside an Arm processor, with more memory and links of its own.
+      {{"GH200"}, ""},
       {{"H200"}, "dgx-h200", 700},
       {{"H800"}, "hgx-h800", 700},
+      {{"H100", "PCIE"}, ""},
       {{"H100"}, "dgx-h100", 700},
       {{"A800"}, "hgx-a800", 400},
       {{"A100", "PERLMUTTER"}, "perlmutter", 400},
+      {{"A100", "LONESTAR"}, "lonestar6", 250},
+      {{"A100", "PCIE", "40GB"}, "lonestar6", 250},
+      {{"A100", "PCIE"}, "local-a100-nvlink-pairs", 300},
       {{"A100", "40GB"}, "dgx-a100-40g", 400},
       {{"A100"}, "dgx-a100-80g", 400},
       {{"V100", "DGX-2"}, "dgx2-v100"},
       {{"V100", "SUMMIT"}, "summit"},
+      {{"V100", "PCIE"}, ""},
       {{"V100"}, "jean-zay-v100"},
+      {{"MI300X"}, "mi300x", 750},
       {{"MI250X"}, "frontier"},
       {{"P100"}, "piz-daint"},
   };
   return *names;
 }
 
-bool IsNamed(const DeviceName& device, absl::string_view gpu) {
-  const std::string name = absl::AsciiStrToUpper(gpu);
-  return std::all_of(device.words.begin(), device.words.end(),
-                     [&](absl::string_view word) { return absl::StrContains(name, word); });
+// "H100 NVL" is a pair of cards, "NVLink" and "NVL72" are not.
+bool IsPairOfCards(absl::string_view name) {
+  const size_t found = name.find("NVL");
+  return found != absl::string_view::npos && (found + 3 == name.size() || !absl::ascii_isalnum(name[found + 3]));
+}
+
+bool HasNvlink(absl::string_view link) {
+  const std::string words = absl::AsciiStrToUpper(link);
+  return absl::StrContains(words, "NVLINK") || absl::StrContains(words, "NVSWITCH");
+}
+
+// Null if none is known.
+const DeviceName* FindDevice(const Measurement::Machine& machine) {
+  std::string name = absl::AsciiStrToUpper(machine.gpu.substr(0, 400));
+  const std::string link = absl::AsciiStrToUpper(machine.intra_node_link.substr(0, 400));
+  // The link may be what says that it is a card, unless the name says the opposite.
+  const bool card = absl::StrContains(link, "PCIE") && !HasNvlink(link) && !absl::StrContains(name, "SXM");
+  if (card || IsPairOfCards(name)) absl::StrAppend(&name, " PCIE");
+  for (const DeviceName& device : DeviceNames()) {
+    const bool named = std::all_of(device.words.begin(), device.words.end(),
+                                   [&](absl::string_view word) { return absl::StrContains(name, word); });
+    if (named) return &device;
+  }
+  return nullptr;
 }
 
 std::optional<double> FirstNumber(const std::string& text, const char* pattern) {
@@ -65,27 +94,31 @@ std::optional<double> FirstNumber(const std::string& text, const char* pattern) 
   return number;
 }
 
+bool IsPerDevice(absl::string_view words) {
+  return absl::StrContains(words, "per GPU") || absl::StrContains(words, "/GPU");
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> CatalogMachineOf(absl::string_view gpu) {
-  for (const DeviceName& device : DeviceNames()) {
-    if (!IsNamed(device, gpu)) continue;
-    if (!device.machine.empty()) return std::string(device.machine);
-    break;
-  }
-  return absl::NotFoundError(absl::StrCat("the catalog has no device like '", gpu.substr(0, 80), "'"));
+absl::StatusOr<std::string> CatalogMachineOf(const Measurement::Machine& machine) {
+  const DeviceName* device = FindDevice(machine);
+  if (device != nullptr && !device->machine.empty()) return std::string(device->machine);
+  return absl::NotFoundError(absl::StrCat(
+      "the catalog has no device like '", machine.gpu.substr(0, 80), "'",
+      absl::StrContains(absl::AsciiStrToUpper(machine.intra_node_link.substr(0, 400)), "PCIE") ? " on PCIe" : ""));
 }
 
 Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
   // Long or odd texts are not for std::regex, which recurses.
   const std::string words(text.substr(0, 200));
   double rate = 0;
-  if (const auto terabits = FirstNumber(words, R"(([0-9.]+) Tb/s)")) rate = *terabits * 1e12 / 8;
-  if (const auto gigabits = FirstNumber(words, R"(([0-9.]+) Gb/s)")) rate = *gigabits * 1e9 / 8;
+  if (const auto terabits = FirstNumber(words, R"(([0-9.]+) ?Tb(?:/s|ps|it/s))")) rate = *terabits * 1e12 / 8;
+  if (const auto gigabits = FirstNumber(words, R"(([0-9.]+) ?Gb(?:/s|ps|it/s|E))")) rate = *gigabits * 1e9 / 8;
   if (rate == 0 && absl::StrContains(words, "NDR")) rate = 50e9;
   if (rate == 0 && absl::StrContains(words, "HDR")) rate = 25e9;
   if (rate == 0 && absl::StrContains(words, "EDR")) rate = 12.5e9;
-  if (const auto gigabytes = FirstNumber(words, R"(([0-9.]+) GB/s)"); rate == 0 && gigabytes) {
+  if (const auto gigabytes = FirstNumber(words, R"(([0-9.]+) ?GB(?:/s|ps))"); rate == 0 && gigabytes) {
+    if (IsPerDevice(words)) return {std::clamp<int64_t>(gpus_per_node, 1, 1024), *gigabytes * 1e9};
     return {1, *gigabytes * 1e9};
   }
   // What was measured over all interfaces of a node, from the least to the most, goes before what they promise.
@@ -94,10 +127,15 @@ Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
     return {1, 0.5 * (*least + most.value_or(*least)) * 1e9 / 8, /*reached=*/true};
   }
   if (!(rate > 0)) return {};
-  const std::optional<double> cards = FirstNumber(words, R"(([0-9]+)x)");
+  const std::optional<double> cards = FirstNumber(words, R"(([0-9]+) ?x)");
   if (cards && *cards <= 64) return {static_cast<int64_t>(*cards), rate};
   const int64_t devices = std::clamp<int64_t>(gpus_per_node, 1, 1024);
-  if (absl::StrContains(words, "per GPU")) return {devices, rate};
+  if (IsPerDevice(words)) return {devices, rate};
+  // A card of InfiniBand; a rate of less is not that of one.
+  constexpr double kSlowestCard = 10e9;
+  const bool card = absl::StrContains(words, "InfiniBand") || absl::StrContains(words, "NDR") ||
+                    absl::StrContains(words, "HDR") || absl::StrContains(words, "EDR");
+  if (card && !absl::StrContains(words, "per node") && rate >= kSlowestCard && rate <= 100e9) return {0, rate};
   // A rate per node, with a card for each device.
   return {devices, rate / static_cast<double>(devices)};
 }
@@ -123,14 +161,28 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     cluster.mutable_node_links()->clear_bridge();
   }
   if (cluster.fabric().kind() == TORUS && cluster.nodes() != base.nodes()) cluster.clear_fabric();
+  if (!absl::StrContains(absl::AsciiStrToUpper(run.machine.gpu), "PAIR") &&
+      !absl::StrContains(absl::AsciiStrToUpper(run.machine.intra_node_link), "PAIR") &&
+      cluster.intra_node().kind() == PCIE && cluster.node_links().direct_size() > 0) {
+    cluster.mutable_node_links()->clear_direct();
+    assumptions->push_back("no bridges between cards");
+  }
   const Interfaces stated = ParseInterfaces(run.machine.inter_node_link, per_node);
+  // As many interfaces per device as the catalog's machine has.
+  const int64_t scaled =
+      std::max<int64_t>(1, base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node()));
   if (stated.bytes_per_second > 0) {
-    cluster.set_nics_per_node(stated.per_node);
+    cluster.set_nics_per_node(stated.per_node > 0 ? stated.per_node : scaled);
+    if (stated.per_node == 0 && cluster.nodes() > 1) {
+      assumptions->push_back(absl::StrFormat("%d interfaces per node, as %s has", scaled, base.name()));
+    }
     cluster.mutable_inter_node()->set_bytes_per_second(stated.bytes_per_second * (stated.reached ? 1 : kWireFraction));
+  } else if (cluster.nodes() > 1 && !(base.inter_node().bytes_per_second() > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster.inter_node_link = ", Quoted(run.machine.inter_node_link.substr(0, 80)),
+                     " states no rate, and ", base.name(), " is one node"));
   } else if (cluster.nodes() > 1) {
-    // As many interfaces per device as the catalog's machine has.
-    const int64_t scaled = base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node());
-    cluster.set_nics_per_node(std::max<int64_t>(1, scaled));
+    cluster.set_nics_per_node(scaled);
     assumptions->push_back(absl::StrFormat("%d interfaces of %.3g GB/s per node, as %s has", cluster.nics_per_node(),
                                            base.inter_node().bytes_per_second() / 1e9, base.name()));
   }
@@ -143,9 +195,8 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
       cluster.mutable_device()->set_memory_bytes(static_cast<int64_t>(bytes));
   }
   // A device that may draw less runs at a lower clock: power goes with clock x voltage^2, and voltage with the clock.
-  const auto name = std::find_if(DeviceNames().begin(), DeviceNames().end(),
-                                 [&](const DeviceName& device) { return IsNamed(device, run.machine.gpu); });
-  if (const auto watts = FirstNumber(gpu, R"(([0-9]+) ?W)"); watts && name != DeviceNames().end() && name->watts > 0) {
+  const DeviceName* name = FindDevice(run.machine);
+  if (const auto watts = FirstNumber(gpu, R"(([0-9]+) ?W)"); watts && name != nullptr && name->watts > 0) {
     const double clock = std::cbrt(std::min(1.0, *watts / name->watts));
     for (Peak& peak : *cluster.mutable_device()->mutable_peaks())
       peak.set_flops_per_second(peak.flops_per_second() * clock);

@@ -14,12 +14,12 @@
 namespace weft {
 
 // Name in the catalog: "A100-SXM4-40GB (Perlmutter)" is "perlmutter", "H800-SXM-80GB" is "hgx-h800". NotFound if the
-// catalog has no such device.
-absl::StatusOr<std::string> CatalogMachineOf(absl::string_view gpu);
+// catalog has no such device. Cards in slots are other machines than modules with NVLink.
+absl::StatusOr<std::string> CatalogMachineOf(const Measurement::Machine& machine);
 
 // Interfaces of a node as sources word them: "8x200 Gb/s HDR InfiniBand per node", "400 Gb/s RDMA per GPU",
 // "12.5 GB/s", "Omni-Path (measured all-reduce 23-55 Gb/s)". Bytes per second of one interface as specified, or as
-// `reached`; 0 = it is not stated.
+// `reached`; 0 = it is not stated. Of "HDR InfiniBand" it is not stated how many a node has: `per_node` is 0.
 struct Interfaces {
   int64_t per_node = 0;
   double bytes_per_second = 0;

@@ -13,7 +13,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(CatalogMachine, NamesOfDevices) {
-  const auto machine = [](const char* gpu) { return CatalogMachineOf(gpu).value_or("none"); };
+  const auto machine = [](const char* gpu, const char* link = "") {
+    Measurement::Machine stated;
+    stated.gpu = gpu;
+    stated.intra_node_link = link;
+    return CatalogMachineOf(stated).value_or("none");
+  };
   EXPECT_EQ(machine("A100-SXM4-80GB"), "dgx-a100-80g");
   EXPECT_EQ(machine("A100 (8 per node)"), "dgx-a100-80g");
   EXPECT_EQ(machine("A100-40GB"), "dgx-a100-40g");
@@ -26,9 +31,24 @@ TEST(CatalogMachine, NamesOfDevices) {
   EXPECT_EQ(machine("V100-16GB (Summit)"), "summit");
   EXPECT_EQ(machine("MI250X GCD (Frontier)"), "frontier");
   // Known by name, but not in the catalog: nothing like it is taken instead.
-  EXPECT_EQ(machine("GB300 (NVL72)"), "none");
   EXPECT_EQ(machine("see note"), "none");
-  EXPECT_THAT(std::string(CatalogMachineOf("TPU v4").status().message()), HasSubstr("'TPU v4'"));
+  EXPECT_EQ(machine("GH200-96GB"), "none");
+  EXPECT_EQ(machine("GB300 (NVL72)"), "gb300-nvl72");
+  EXPECT_EQ(machine("B300"), "dgx-b300");
+  EXPECT_EQ(machine("MI300X"), "mi300x");
+  EXPECT_EQ(machine("MI300A"), "none");
+  // Cards are not modules.
+  EXPECT_EQ(machine("A100-PCIe-80GB"), "local-a100-nvlink-pairs");
+  EXPECT_EQ(machine("A100-80GB", "PCIe 4.0"), "local-a100-nvlink-pairs");
+  EXPECT_EQ(machine("A100-SXM4-80GB", "NVLink/PCIe"), "dgx-a100-80g");
+  EXPECT_EQ(machine("A100-40GB (Lonestar6)", "PCIe/no full NVLink (3 GPUs per node)"), "lonestar6");
+  EXPECT_EQ(machine("H100 PCIe 80GB"), "none");
+  EXPECT_EQ(machine("H100-NVL-94GB"), "none");
+  EXPECT_EQ(machine("H100 NVLink"), "dgx-h100");
+  EXPECT_EQ(machine("V100-PCIe-16GB"), "none");
+  Measurement::Machine tpu;
+  tpu.gpu = "TPU v4";
+  EXPECT_THAT(std::string(CatalogMachineOf(tpu).status().message()), HasSubstr("'TPU v4'"));
 }
 
 TEST(Interfaces, AsSourcesWordThem) {
@@ -45,6 +65,14 @@ TEST(Interfaces, AsSourcesWordThem) {
   expect("2 Tb/s RoCE per node", 8, 31.25e9);
   expect("400 Gb/s RDMA per GPU", 8, 50e9);
   expect("12.5 GB/s (peak, per the paper)", 1, 12.5e9);
+  expect("8 x 200 Gbps", 8, 25e9);
+  expect("3.2 Tbps EFA", 8, 50e9);
+  expect("25 GB/s per GPU", 8, 25e9);
+  expect("InfiniBand NDR, 400Gb/s/GPU", 8, 50e9);
+  // One card of how many.
+  expect("NDR InfiniBand", 0, 50e9);
+  expect("InfiniBand EDR 100Gbps", 0, 12.5e9);
+  expect("800 Gb/s InfiniBand per node", 8, 12.5e9);
   // What was measured, as it is.
   expect("Omni-Path (nominal 400 Gb/s per node; measured all-reduce 20-60 Gb/s)", 1, 5e9);
   EXPECT_TRUE(ParseInterfaces("Omni-Path (measured all-reduce 20-60 Gb/s)", 4).reached);
@@ -98,6 +126,22 @@ TEST(Machine, TakesWhatTheRunStates) {
   EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), 0.9 * 12.5e9);
   EXPECT_EQ(cluster->device().memory_bytes(), int64_t{96} << 30);
   EXPECT_DOUBLE_EQ(cluster->device().memory_bytes_per_second(), 2.4e12);
+  // One node's machine has no network to fall back on; bridges between cards are where they are told of.
+  Cluster cards = Base();
+  cards.mutable_inter_node()->Clear();
+  cards.mutable_intra_node()->set_kind(PCIE);
+  cards.set_devices_per_node(4);
+  run.machine.inter_node_link = "Ethernet";
+  EXPECT_THAT(std::string(MachineOf(run, cards, &assumptions).status().message()),
+              HasSubstr("cluster.inter_node_link = 'Ethernet' states no rate"));
+  run.machine.inter_node_link = "HDR";
+  assumptions.clear();
+  EXPECT_EQ(MachineOf(run, cards, &assumptions)->nics_per_node(), 8);
+  EXPECT_THAT(assumptions, testing::Contains("8 interfaces per node, as base has"));
+  run.machine.gpus = 4;
+  EXPECT_EQ(MachineOf(run, cards, &assumptions)->node_links().direct_size(), 0);
+  run.machine.intra_node_link = "NVLink pairs";
+  EXPECT_EQ(MachineOf(run, cards, &assumptions)->node_links().direct_size(), 1);
   // One node with free places.
   run.machine.gpus = 2;
   EXPECT_EQ(MachineOf(run, Base(), &assumptions)->devices_per_node(), 2);

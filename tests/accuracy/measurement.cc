@@ -32,8 +32,8 @@ std::string Given(const JsonValue& value) {
 // The members of one object, each taken once by name.
 class Fields {
  public:
-  // `where` begins errors: "file.json: run 'x': plan".
-  Fields(const JsonValue& object, std::string where) : object_(object), where_(std::move(where)) {}
+  // `path` of the object in its run: "plan", empty for the run itself.
+  Fields(const JsonValue& object, std::string path) : object_(object), path_(std::move(path)) {}
 
   absl::Status Text(const char* name, std::string* target, bool required = false) {
     const JsonValue* value = Take(name);
@@ -83,30 +83,37 @@ class Fields {
   void Ignore(std::initializer_list<const char*> names) {
     for (const char* name : names) Take(name);
   }
-  // Members that nobody took: a slip of a known name is an error, others are listed.
-  absl::Status Rest(absl::string_view path, std::vector<std::string>* unread) {
+  // Members that nobody took are listed. One that looks like a slip of a name that is absent is an error.
+  absl::Status Rest(std::vector<std::string>* unread, bool slips = true) {
+    std::vector<std::string> absent;
+    for (const std::string& name : known_) {
+      const JsonValue* value = object_.Find(name);
+      if (value == nullptr || value->kind == JsonValue::Kind::kNull) absent.push_back(name);
+    }
     for (size_t i = 0; i < object_.names.size(); ++i) {
       const std::string& name = object_.names[i];
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-      if (const std::string nearest = Nearest(name, known_); !nearest.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat(where_, ": unknown field ", Quoted(name), " in line ",
+      if (const std::string nearest = Nearest(name, absent); slips && !nearest.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("unknown field ", Quoted(Path(name)), " in line ",
                                                        object_.elements[i].line, "; nearest: '", nearest,
                                                        "'; known: ", absl::StrJoin(known_, ", ")));
       }
-      const std::string full = absl::StrCat(path, path.empty() ? "" : ".", name);
+      const std::string full = Path(name);
       if (std::find(unread->begin(), unread->end(), full) == unread->end()) unread->push_back(full);
     }
     return absl::OkStatus();
   }
   absl::Status Bad(absl::string_view name, const JsonValue& value, absl::string_view allowed) const {
     return absl::InvalidArgumentError(
-        absl::StrCat(where_, ": ", name, " = ", Given(value), " in line ", value.line, "; allowed: ", allowed));
+        absl::StrCat(Path(name), " = ", Given(value), " in line ", value.line, "; allowed: ", allowed));
   }
   absl::Status Missing(absl::string_view name, absl::string_view allowed) const {
-    return absl::InvalidArgumentError(absl::StrCat(where_, ": ", name, " is missing; it must be ", allowed));
+    return absl::InvalidArgumentError(absl::StrCat(Path(name), " is missing; it must be ", allowed));
   }
 
  private:
+  std::string Path(absl::string_view name) const { return absl::StrCat(path_, path_.empty() ? "" : ".", name); }
+
   // Null stands for absent.
   const JsonValue* Take(const char* name) {
     known_.emplace_back(name);
@@ -115,50 +122,45 @@ class Fields {
   }
 
   const JsonValue& object_;
-  std::string where_;
+  std::string path_;
   std::vector<std::string> known_;
 };
 
 class RunReader {
  public:
-  RunReader(const JsonValue& object, std::string where, std::vector<std::string>* unread)
-      : object_(object), where_(std::move(where)), unread_(unread) {}
+  RunReader(const JsonValue& object, Measurement* run, std::vector<std::string>* unread)
+      : object_(object), run_(*run), unread_(unread) {}
 
-  absl::StatusOr<Measurement> Read() {
-    Fields fields(object_, where_);
+  absl::Status Read() {
+    Fields fields(object_, "");
     WEFT_RETURN_IF_ERROR(fields.Text("id", &run_.id, true));
-    where_ = absl::StrCat(where_, " ", Quoted(run_.id));
-    Fields named(object_, where_);
-    named.Ignore({"id", "confidence", "flops_convention", "tags", "measured_extra", "relative"});
-    WEFT_RETURN_IF_ERROR(named.Text("family", &run_.family, true));
-    WEFT_RETURN_IF_ERROR(named.Text("source", &run_.source, true));
-    WEFT_RETURN_IF_ERROR(named.Text("group", &run_.group));
-    WEFT_RETURN_IF_ERROR(named.Text("notes", &run_.notes));
+    fields.Ignore({"confidence", "flops_convention", "tags", "measured_extra", "relative"});
+    WEFT_RETURN_IF_ERROR(fields.Text("family", &run_.family, true));
+    WEFT_RETURN_IF_ERROR(fields.Text("source", &run_.source, true));
+    WEFT_RETURN_IF_ERROR(fields.Text("group", &run_.group));
+    WEFT_RETURN_IF_ERROR(fields.Text("notes", &run_.notes));
     std::optional<bool> core;
-    WEFT_RETURN_IF_ERROR(named.Truth("core", &core));
+    WEFT_RETURN_IF_ERROR(fields.Truth("core", &core));
     run_.core = core.value_or(false);
     constexpr auto kObject = JsonValue::Kind::kObject;
-    WEFT_ASSIGN_OR_RETURN(const JsonValue* model, named.Nested("model", kObject, true));
-    WEFT_ASSIGN_OR_RETURN(const JsonValue* cluster, named.Nested("cluster", kObject, true));
-    WEFT_ASSIGN_OR_RETURN(const JsonValue* plan, named.Nested("plan", kObject, true));
-    WEFT_ASSIGN_OR_RETURN(const JsonValue* measured, named.Nested("measured", kObject, true));
-    WEFT_ASSIGN_OR_RETURN(const JsonValue* derived, named.Nested("derived", kObject, false));
-    WEFT_ASSIGN_OR_RETURN(const JsonValue* extra, named.Nested("plan_extra", kObject, false));
-    WEFT_RETURN_IF_ERROR(named.Rest("", unread_));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* model, fields.Nested("model", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* cluster, fields.Nested("cluster", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* plan, fields.Nested("plan", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* measured, fields.Nested("measured", kObject, true));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* derived, fields.Nested("derived", kObject, false));
+    WEFT_ASSIGN_OR_RETURN(const JsonValue* extra, fields.Nested("plan_extra", kObject, false));
+    WEFT_RETURN_IF_ERROR(fields.Rest(unread_));
     WEFT_RETURN_IF_ERROR(ReadModel(*model));
     WEFT_RETURN_IF_ERROR(ReadMachine(*cluster));
     WEFT_RETURN_IF_ERROR(ReadPlan(*plan));
     WEFT_RETURN_IF_ERROR(ReadMeasured(*measured));
     if (derived != nullptr) WEFT_RETURN_IF_ERROR(ReadDerived(*derived));
-    if (extra != nullptr) WEFT_RETURN_IF_ERROR(ReadExtra(*extra));
-    return std::move(run_);
+    return extra != nullptr ? ReadExtra(*extra) : absl::OkStatus();
   }
 
  private:
-  std::string At(absl::string_view part) const { return absl::StrCat(where_, ": ", part); }
-
   absl::Status ReadModel(const JsonValue& object) {
-    Fields f(object, At("model"));
+    Fields f(object, "model");
     Measurement::Model& model = run_.model;
     f.Ignore({"moe"});
     WEFT_RETURN_IF_ERROR(f.Number("params_b", &model.billions));
@@ -170,22 +172,22 @@ class RunReader {
     WEFT_RETURN_IF_ERROR(f.Count("ffn_hidden", &model.ffn_hidden));
     WEFT_RETURN_IF_ERROR(f.Count("vocab", &model.vocabulary));
     WEFT_RETURN_IF_ERROR(f.Count("seq_len", &model.sequence));
-    return f.Rest("model", unread_);
+    return f.Rest(unread_);
   }
 
   absl::Status ReadMachine(const JsonValue& object) {
-    Fields f(object, At("cluster"));
+    Fields f(object, "cluster");
     Measurement::Machine& machine = run_.machine;
     WEFT_RETURN_IF_ERROR(f.Text("gpu", &machine.gpu, true));
     WEFT_RETURN_IF_ERROR(f.Count("gpus", &machine.gpus));
     WEFT_RETURN_IF_ERROR(f.Count("gpus_per_node", &machine.gpus_per_node));
     WEFT_RETURN_IF_ERROR(f.Text("intra_node_link", &machine.intra_node_link));
     WEFT_RETURN_IF_ERROR(f.Text("inter_node_link", &machine.inter_node_link));
-    return f.Rest("cluster", unread_);
+    return f.Rest(unread_);
   }
 
   absl::Status ReadPlan(const JsonValue& object) {
-    Fields f(object, At("plan"));
+    Fields f(object, "plan");
     Measurement::Plan& plan = run_.plan;
     WEFT_RETURN_IF_ERROR(f.Count("tp", &plan.tp));
     WEFT_RETURN_IF_ERROR(f.Count("pp", &plan.pp));
@@ -201,21 +203,26 @@ class RunReader {
     WEFT_RETURN_IF_ERROR(f.Text("recompute", &plan.recompute));
     WEFT_RETURN_IF_ERROR(f.Text("precision", &plan.precision));
     WEFT_RETURN_IF_ERROR(f.Text("offload", &plan.offload));
-    return f.Rest("plan", unread_);
+    return f.Rest(unread_);
   }
 
   absl::Status ReadMeasured(const JsonValue& object) {
-    Fields f(object, At("measured"));
-    f.Ignore({"tflops_per_gpu", "mfu", "hfu", "samples_per_s"});
+    Fields f(object, "measured");
+    for (const char* rate : {"tflops_per_gpu", "mfu", "hfu"}) {
+      std::optional<double> printed;
+      WEFT_RETURN_IF_ERROR(f.Number(rate, &printed, true));
+      run_.states_flops |= printed.has_value();
+    }
+    WEFT_RETURN_IF_ERROR(f.Number("samples_per_s", &run_.samples_per_second));
     WEFT_RETURN_IF_ERROR(f.Number("iteration_s", &run_.seconds));
     WEFT_RETURN_IF_ERROR(f.Number("tokens_per_s_per_gpu", &run_.tokens_per_second_per_gpu));
     WEFT_RETURN_IF_ERROR(f.Number("peak_memory_gb", &run_.peak_memory_gb));
     WEFT_RETURN_IF_ERROR(f.Truth("oom", &run_.out_of_memory));
-    return f.Rest("measured", unread_);
+    return f.Rest(unread_, /*slips=*/false);
   }
 
   absl::Status ReadDerived(const JsonValue& object) {
-    Fields f(object, At("derived"));
+    Fields f(object, "derived");
     f.Ignore({"model_tflops_per_gpu_uniform", "model_util_vs_bf16_peak", "iteration_from"});
     std::optional<double> seconds, tokens, rounding;
     WEFT_RETURN_IF_ERROR(f.Number("iteration_s", &seconds));
@@ -224,7 +231,7 @@ class RunReader {
     if (!run_.seconds) run_.seconds = seconds;
     if (!run_.tokens_per_second_per_gpu) run_.tokens_per_second_per_gpu = tokens;
     run_.rounding = rounding.value_or(0);
-    return f.Rest("derived", unread_);
+    return f.Rest(unread_, /*slips=*/false);
   }
 
   absl::Status ReadExtra(const JsonValue& object) {
@@ -232,7 +239,7 @@ class RunReader {
       const JsonValue& value = object.elements[i];
       if (value.kind == JsonValue::Kind::kNull) continue;
       if (value.is_object() || value.is_array()) {
-        return Fields(object, At("plan_extra")).Bad(object.names[i], value, "a string, a number, true or false");
+        return Fields(object, "plan_extra").Bad(object.names[i], value, "a string, a number, true or false");
       }
       run_.extra[object.names[i]] =
           value.kind == JsonValue::Kind::kBool ? (value.boolean ? "true" : "false") : value.text;
@@ -241,41 +248,36 @@ class RunReader {
   }
 
   const JsonValue& object_;
-  std::string where_;
+  Measurement& run_;
   std::vector<std::string>* unread_;
-  Measurement run_;
 };
 
 absl::StatusOr<JsonValue> ParseList(absl::string_view json, absl::string_view source, absl::string_view what) {
   WEFT_ASSIGN_OR_RETURN(JsonValue list, ParseJson(json, source));
-  if (!list.is_array()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, " holds ", JsonKindName(list.kind), ", not a list of ", what));
-  }
-  for (size_t i = 0; i < list.elements.size(); ++i) {
-    const JsonValue& entry = list.elements[i];
-    if (entry.is_object()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(source, ": ", what, "[", i, "] in line ", entry.line, " is ",
-                                                   JsonKindName(entry.kind), "; it must be an object"));
-  }
-  return list;
+  if (list.is_array()) return list;
+  return absl::InvalidArgumentError(absl::StrCat(source, " holds ", JsonKindName(list.kind), ", not a list of ", what));
 }
 
-absl::StatusOr<RankingSet> ReadRankingSet(const JsonValue& object, std::string where) {
-  RankingSet set;
-  WEFT_RETURN_IF_ERROR(Fields(object, where).Text("group", &set.group, true));
-  Fields f(object, absl::StrCat(where, " ", Quoted(set.group)));
-  f.Ignore(
-      {"group", "strict", "gpus", "seq_len", "global_batch", "precision", "n", "n_oom", "best_over_worst", "oom_ids"});
-  WEFT_RETURN_IF_ERROR(f.Text("metric", &set.metric, true));
+absl::Status CheckObject(const JsonValue& entry) {
+  if (entry.is_object()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("line ", entry.line, " holds ", JsonKindName(entry.kind), "; it must be an object"));
+}
+
+absl::Status ReadRankingSet(const JsonValue& object, RankingSet* set) {
+  WEFT_RETURN_IF_ERROR(CheckObject(object));
+  Fields f(object, "");
+  WEFT_RETURN_IF_ERROR(f.Text("group", &set->group, true));
+  f.Ignore({"strict", "gpus", "seq_len", "global_batch", "precision", "n", "n_oom", "best_over_worst", "oom_ids"});
+  WEFT_RETURN_IF_ERROR(f.Text("metric", &set->metric, true));
   WEFT_ASSIGN_OR_RETURN(const JsonValue* ids, f.Nested("ids_best_to_worst", JsonValue::Kind::kArray, true));
   WEFT_ASSIGN_OR_RETURN(const JsonValue* values, f.Nested("values", JsonValue::Kind::kArray, true));
   std::vector<std::string> unread;
-  WEFT_RETURN_IF_ERROR(f.Rest("", &unread));
+  WEFT_RETURN_IF_ERROR(f.Rest(&unread));
   if (ids->elements.size() != values->elements.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(where, " ", Quoted(set.group), ": values has ",
-                                                   values->elements.size(), " entries; it must have as many as ",
-                                                   "ids_best_to_worst, ", ids->elements.size()));
+    return absl::InvalidArgumentError(absl::StrCat("values has ", values->elements.size(),
+                                                   " entries; it must have as many as ids_best_to_worst, ",
+                                                   ids->elements.size()));
   }
   std::set<std::string> seen;
   for (size_t i = 0; i < ids->elements.size(); ++i) {
@@ -287,10 +289,10 @@ absl::StatusOr<RankingSet> ReadRankingSet(const JsonValue& object, std::string w
     if (!value || !(*value > 0) || *value > kMostNumber) {
       return f.Bad(absl::StrCat("values[", i, "]"), values->elements[i], "a number above 0 to 1e18");
     }
-    set.ids.push_back(id.text);
-    set.values.push_back(*value);
+    set->ids.push_back(id.text);
+    set->values.push_back(*value);
   }
-  return set;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -300,13 +302,20 @@ absl::StatusOr<Measurements> ParseMeasurements(absl::string_view json, absl::str
   Measurements measurements;
   std::set<std::string> ids;
   for (size_t i = 0; i < list.elements.size(); ++i) {
-    WEFT_ASSIGN_OR_RETURN(
-        Measurement run,
-        RunReader(list.elements[i], absl::StrCat(source, ": runs[", i, "]"), &measurements.unread).Read());
-    if (!ids.insert(run.id).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(source, ": runs[", i, "] ", Quoted(run.id), ": id is that of an earlier run"));
+    const std::string place = absl::StrCat("runs[", i, "]");
+    Measurement run;
+    absl::Status status = CheckObject(list.elements[i]);
+    if (status.ok()) status = RunReader(list.elements[i], &run, &measurements.unread).Read();
+    if (run.id.empty()) run.id = place;
+    if (status.ok() && ids.count(run.id) > 0) status = absl::InvalidArgumentError("its id is that of an earlier run");
+    if (!status.ok()) {
+      Measurement refused;
+      refused.id = ids.count(run.id) > 0 ? absl::StrCat(run.id, " (", place, ")") : run.id;
+      refused.family = run.family;
+      refused.unreadable = std::string(status.message());
+      run = std::move(refused);
     }
+    ids.insert(run.id);
     measurements.runs.push_back(std::move(run));
   }
   return measurements;
@@ -316,7 +325,13 @@ absl::StatusOr<std::vector<RankingSet>> ParseRankingSets(absl::string_view json,
   WEFT_ASSIGN_OR_RETURN(const JsonValue list, ParseList(json, source, "sets"));
   std::vector<RankingSet> sets;
   for (size_t i = 0; i < list.elements.size(); ++i) {
-    WEFT_ASSIGN_OR_RETURN(RankingSet set, ReadRankingSet(list.elements[i], absl::StrCat(source, ": sets[", i, "]")));
+    RankingSet set;
+    if (const absl::Status status = ReadRankingSet(list.elements[i], &set); !status.ok()) {
+      const std::string group = set.group.empty() ? absl::StrCat("sets[", i, "]") : set.group;
+      set = RankingSet();
+      set.group = group;
+      set.unreadable = std::string(status.message());
+    }
     sets.push_back(std::move(set));
   }
   return sets;

@@ -1,7 +1,8 @@
 // Published measurements as files: runs (JSON, a list of objects) and sets of runs whose order was measured.
 //
-// README.md has the fields. What a source does not state is null or absent. Every error is one line that names the
-// file, the run by its id, the field, what was given and what is allowed.
+// README.md has the fields. What a source does not state is null or absent. A file that is no list is an error; a run
+// or set that cannot be read is kept with a line that names the field, what was given and what is allowed, so that the
+// others can be.
 #ifndef WEFT_TESTS_ACCURACY_MEASUREMENT_H_
 #define WEFT_TESTS_ACCURACY_MEASUREMENT_H_
 
@@ -36,6 +37,8 @@ struct Measurement {
     std::string schedule, recompute, precision, offload;
   };
   std::string id, family, source, group, notes;
+  // Why the run cannot be read; then only `id` and `family` hold. Empty if it can.
+  std::string unreadable;
   // Of a subset in which no large sweep dominates.
   bool core = false;
   Model model;
@@ -47,6 +50,10 @@ struct Measurement {
   // Of one optimizer step: printed, or worked out from what is printed.
   std::optional<double> seconds;
   std::optional<double> tokens_per_second_per_gpu;
+  // Sequences, of all devices.
+  std::optional<double> samples_per_second;
+  // It prints flops per second or a utilisation, which sources count in different ways.
+  bool states_flops = false;
   // Half of the last printed digit, relative.
   double rounding = 0;
   std::optional<double> peak_memory_gb;
@@ -55,6 +62,8 @@ struct Measurement {
 
 struct RankingSet {
   std::string group;
+  // As of a run; then only `group` holds.
+  std::string unreadable;
   // Higher is better, as in "tokens_per_s_per_gpu".
   std::string metric;
   // Best first, with what was measured.
@@ -68,7 +77,7 @@ struct Measurements {
   std::vector<std::string> unread;
 };
 
-// `source` begins every error.
+// `source` begins an error.
 absl::StatusOr<Measurements> ParseMeasurements(absl::string_view json, absl::string_view source);
 absl::StatusOr<std::vector<RankingSet>> ParseRankingSets(absl::string_view json, absl::string_view source);
 

@@ -28,9 +28,11 @@ std::string Error(const std::string& from, const std::string& to) {
   const std::string text = absl::StrReplaceAll(kRun, {{from, to}});
   EXPECT_NE(text, kRun) << from;
   const auto read = ParseMeasurements(text, "f.json");
-  EXPECT_FALSE(read.ok()) << to;
-  EXPECT_EQ(std::string(read.status().message()).find('\n'), std::string::npos);
-  return std::string(read.status().message());
+  EXPECT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->runs.size(), 1u);
+  EXPECT_NE(read->runs[0].unreadable, "") << to;
+  EXPECT_EQ(read->runs[0].unreadable.find('\n'), std::string::npos);
+  return read->runs[0].unreadable;
 }
 
 TEST(Measurements, ReadsARun) {
@@ -69,26 +71,65 @@ TEST(Measurements, PrintedTimeGoesFirst) {
 
 TEST(Measurements, RefusesByRunAndField) {
   EXPECT_EQ(Error("\"layers\": 4", "\"layers\": 4.5"),
-            "f.json: runs[0] 'r1': model: layers = 4.5 in line 2; allowed: a whole number from 1 to 2^40, or null");
-  EXPECT_THAT(Error("\"heads\": 2, \"kv", "\"heads\": 0, \"kv"), HasSubstr("model: heads = 0"));
-  EXPECT_THAT(Error("\"tp\": 2", "\"tp\": \"2\""), HasSubstr("'r1': plan: tp = '2'"));
+            "model.layers = 4.5 in line 2; allowed: a whole number from 1 to 2^40, or null");
+  EXPECT_THAT(Error("\"heads\": 2, \"kv", "\"heads\": 0, \"kv"), HasSubstr("model.heads = 0"));
+  EXPECT_THAT(Error("\"tp\": 2", "\"tp\": \"2\""), HasSubstr("plan.tp = '2'"));
   EXPECT_THAT(Error("\"zero_stage\": 0", "\"zero_stage\": -1"), HasSubstr("zero_stage = -1"));
   EXPECT_THAT(Error("\"sequence_parallel\": false", "\"sequence_parallel\": 0"), HasSubstr("sequence_parallel = 0"));
-  EXPECT_THAT(Error("\"gpu\": \"A100-80GB\"", "\"gpu\": null"), HasSubstr("'r1': cluster: gpu is missing"));
-  EXPECT_THAT(Error("\"iteration_s\": 1.5", "\"iteration_s\": -1.5"), HasSubstr("derived: iteration_s = -1.5"));
+  EXPECT_THAT(Error("\"gpu\": \"A100-80GB\"", "\"gpu\": null"), HasSubstr("cluster.gpu is missing"));
+  EXPECT_THAT(Error("\"iteration_s\": 1.5", "\"iteration_s\": -1.5"), HasSubstr("derived.iteration_s = -1.5"));
   EXPECT_THAT(Error("\"iteration_s\": 1.5", "\"iteration_s\": 1e999"), HasSubstr("iteration_s = 1e999"));
-  EXPECT_THAT(Error("\"oom\": false", "\"oom\": \"no\""), HasSubstr("measured: oom = 'no'"));
-  EXPECT_THAT(Error("\"n\": 3", "\"n\": [3]"), HasSubstr("plan_extra: n = an array"));
-  EXPECT_THAT(Error("\"id\": \"r1\"", "\"id\": \"\""), HasSubstr("runs[0]: id = ''"));
+  EXPECT_THAT(Error("\"oom\": false", "\"oom\": \"no\""), HasSubstr("measured.oom = 'no'"));
+  EXPECT_THAT(Error("\"n\": 3", "\"n\": [3]"), HasSubstr("plan_extra.n = an array"));
+  EXPECT_THAT(Error("\"id\": \"r1\"", "\"id\": \"\""), HasSubstr("id = ''"));
   EXPECT_THAT(Error("\"plan\": {", "\"plan\": 3, \"x\": {"), HasSubstr("plan = 3"));
   EXPECT_THAT(Error("\"family\": \"f\", ", ""), HasSubstr("family is missing"));
   // A slip is not passed over.
   EXPECT_THAT(Error("\"micro_batch\"", "\"micro_bacth\""), HasSubstr("nearest: 'micro_batch'"));
   EXPECT_THAT(std::string(ParseMeasurements("{}", "f").status().message()), HasSubstr("not a list of runs"));
-  EXPECT_THAT(std::string(ParseMeasurements("[3]", "f").status().message()),
-              HasSubstr("runs[0] in line 1 is a number"));
-  const std::string twice = absl::StrReplaceAll(kRun, {{"}}]", "}},"}}) + (kRun + 1);
-  EXPECT_THAT(std::string(ParseMeasurements(twice, "f").status().message()), HasSubstr("id is that of an earlier run"));
+}
+
+TEST(Measurements, OneRunThatCannotBeReadLeavesTheOthers) {
+  const std::string second =
+      absl::StrReplaceAll(std::string(kRun + 1), {{"\"r1\"", "\"r2\""}, {"\"tp\": 2", "\"tp\": true"}});
+  const std::string three = absl::StrCat("[3,\n{},\n", absl::StrReplaceAll(std::string(kRun + 1), {{"}}]", "}},"}}),
+                                         absl::StrReplaceAll(second, {{"}}]", "}},"}}), kRun + 1);
+  const auto read = ParseMeasurements(three, "f");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->runs.size(), 5u);
+  EXPECT_EQ(read->runs[0].id, "runs[0]");
+  EXPECT_EQ(read->runs[0].unreadable, "line 1 holds a number; it must be an object");
+  EXPECT_EQ(read->runs[1].id, "runs[1]");
+  EXPECT_THAT(read->runs[1].unreadable, HasSubstr("id is missing"));
+  EXPECT_EQ(read->runs[2].unreadable, "");
+  EXPECT_EQ(read->runs[3].id, "r2");
+  EXPECT_EQ(read->runs[3].family, "f");
+  EXPECT_THAT(read->runs[3].unreadable, HasSubstr("plan.tp = true"));
+  EXPECT_FALSE(read->runs[3].seconds);
+  // Ids stay apart.
+  EXPECT_EQ(read->runs[4].id, "r1 (runs[4])");
+  EXPECT_EQ(read->runs[4].unreadable, "its id is that of an earlier run");
+}
+
+TEST(Measurements, ASlipIsOfANameThatIsAbsent) {
+  const auto unread = [](const char* from, const char* to) {
+    const auto read = ParseMeasurements(absl::StrReplaceAll(kRun, {{from, to}}), "f");
+    EXPECT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->runs[0].unreadable, "");
+    return read->unread;
+  };
+  EXPECT_THAT(unread("\"micro_batch\": 1", "\"micro_batches\": 8, \"micro_batch\": 1"),
+              ElementsAre("plan.micro_batches"));
+  // Much may be measured besides.
+  EXPECT_THAT(unread("\"mfu\": 0.5", "\"tokens_per_s\": 5"), ElementsAre("measured.tokens_per_s"));
+}
+
+TEST(Measurements, OtherRates) {
+  const auto read = ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"mfu\": 0.5", "\"samples_per_s\": 5"}}), "f");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->runs[0].samples_per_second, 5);
+  EXPECT_FALSE(read->runs[0].states_flops);
+  EXPECT_TRUE(ParseMeasurements(kRun, "f")->runs[0].states_flops);
 }
 
 TEST(Measurements, OtherMembersAreListed) {
@@ -107,9 +148,13 @@ TEST(RankingSets, ReadAndRefused) {
   const auto error = [](const char* ids, const char* values) {
     const std::string text =
         absl::StrCat(R"([{"group": "g", "metric": "mfu", "ids_best_to_worst": )", ids, ", \"values\": ", values, "}]");
-    return std::string(ParseRankingSets(text, "r").status().message());
+    const auto sets = ParseRankingSets(text, "r");
+    EXPECT_TRUE(sets.ok()) << sets.status();
+    EXPECT_EQ((*sets)[0].group, "g");
+    EXPECT_TRUE((*sets)[0].ids.empty());
+    return (*sets)[0].unreadable;
   };
-  EXPECT_THAT(error("[\"a\"]", "[]"), HasSubstr("sets[0] 'g': values has 0 entries"));
+  EXPECT_THAT(error("[\"a\"]", "[]"), HasSubstr("values has 0 entries"));
   EXPECT_THAT(error("[\"a\", \"a\"]", "[1, 1]"), HasSubstr("ids_best_to_worst[1] = 'a'"));
   EXPECT_THAT(error("[\"a\"]", "[0]"), HasSubstr("values[0] = 0"));
   EXPECT_THAT(error("3", "[]"), HasSubstr("ids_best_to_worst = 3"));

@@ -94,14 +94,15 @@ int64_t Shorten(RunPlan* plan, CompiledRun* made) {
 
 absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines& machines, const Runtimes& runtimes,
                                        bool whole) {
+  if (!stated.unreadable.empty()) return absl::InvalidArgumentError(stated.unreadable);
   CompiledRun made;
   Measurement run = stated;
   CompleteSizes(&run, &made.assumptions);
-  made.runtime = runtimes.at(RuntimeOf(run));
+  made.runtime = runtimes.at(RuntimeOf(run, &made.assumptions));
   SetSwitches(run, runtimes, &made.runtime);
   WEFT_ASSIGN_OR_RETURN(RunPlan plan, PlanOf(run, made.runtime, &made.assumptions));
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model, ModelOf(run, made.runtime, &made.assumptions));
-  WEFT_ASSIGN_OR_RETURN(made.machine, CatalogMachineOf(run.machine.gpu));
+  WEFT_ASSIGN_OR_RETURN(made.machine, CatalogMachineOf(run.machine));
   const auto base = machines.find(made.machine);
   if (base == machines.end()) return absl::NotFoundError(absl::StrCat("the catalog has no '", made.machine, "'"));
   WEFT_ASSIGN_OR_RETURN(made.cluster, MachineOf(run, base->second, &made.assumptions));

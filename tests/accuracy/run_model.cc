@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -25,21 +26,54 @@ absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_
   return absl::InvalidArgumentError(absl::StrCat("model.", name, " is not stated"));
 }
 
-absl::Status CheckKind(absl::string_view kind) {
+enum class Architecture { kGpt, kLlama, kBert };
+
+absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, std::vector<std::string>* assumptions) {
   constexpr struct {
     absl::string_view word, reason;
   } kRefused[] = {
       {"moe", "weft has no experts"},
+      {"mixtral", "weft has no experts"},
+      {"expert", "weft has no experts"},
       {"microbench", "it is the time of one layer, not of a training step"},
-      {"bert", "it is a BERT, whose sizes the sources do not state"},
+      {"encoder-decoder", "weft has no decoder that reads an encoder"},
+  };
+  // Architectures that differ from these in sizes and small change only.
+  constexpr struct {
+    absl::string_view word;
+    Architecture architecture;
+  } kLike[] = {
+      {"llama", Architecture::kLlama}, {"qwen", Architecture::kLlama}, {"mistral", Architecture::kLlama},
+      {"gpt", Architecture::kGpt},     {"mpt", Architecture::kGpt},    {"opt", Architecture::kGpt},
+      {"bloom", Architecture::kGpt},   {"neox", Architecture::kGpt},   {"nemotron", Architecture::kGpt},
+  };
+  const std::string words = absl::AsciiStrToLower(kind.substr(0, 200));
+  const auto refuse = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("model.kind is '", kind.substr(0, 80), "'", why));
   };
   for (const auto& refused : kRefused) {
-    if (!absl::StrContains(kind, refused.word)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("model.kind is '", kind.substr(0, 80), "': ", refused.reason));
+    if (absl::StrContains(words, refused.word)) return refuse(absl::StrCat(": ", refused.reason));
   }
-  if (absl::StartsWith(kind, "dense-gpt") || absl::StartsWith(kind, "dense-llama")) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.kind is '", kind.substr(0, 80), "'; known: dense-gpt, dense-llama"));
+  if (absl::StartsWith(words, "dense-gpt")) return Architecture::kGpt;
+  if (absl::StartsWith(words, "dense-llama")) return Architecture::kLlama;
+  if (words == "bert" || absl::StartsWith(words, "dense-bert") || absl::StartsWith(words, "bert ")) {
+    return Architecture::kBert;
+  }
+  for (const auto& like : kLike) {
+    if (!absl::StartsWith(words, like.word) && !absl::StartsWith(words, absl::StrCat("dense-", like.word))) continue;
+    assumptions->push_back(
+        absl::StrCat("'", kind.substr(0, 40), "' as a ", like.architecture == Architecture::kGpt ? "GPT" : "Llama"));
+    return like.architecture;
+  }
+  return refuse("; known: dense-gpt, dense-llama, bert");
+}
+
+std::string BertConfig(const Sizes& s, double dropout) {
+  return absl::StrFormat(
+      R"({"model_type": "bert", "vocab_size": %d, "hidden_size": %d, "num_hidden_layers": %d,
+          "num_attention_heads": %d, "max_position_embeddings": %d, "intermediate_size": %d, "type_vocab_size": 2,
+          "hidden_dropout_prob": %s, "attention_probs_dropout_prob": %s})",
+      s.vocabulary, s.width, s.layers, s.heads, s.sequence, s.inner, JsonNumber(dropout), JsonNumber(dropout));
 }
 
 std::string Gpt2Config(const Sizes& s, double dropout) {
@@ -117,7 +151,10 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
   Measurement::Model& model = run->model;
   constexpr int64_t kWidest = int64_t{1} << 20;
-  if (!absl::StartsWith(model.kind, "dense-gpt") || !model.hidden || *model.hidden > kWidest) return;
+  // Widths between are a Llama's own choice.
+  const std::string kind = absl::AsciiStrToLower(model.kind.substr(0, 200));
+  const bool four_times = absl::StartsWith(kind, "dense-gpt") || kind == "bert" || absl::StartsWith(kind, "dense-bert");
+  if (!four_times || !model.hidden || *model.hidden > kWidest) return;
   const int64_t width = *model.hidden;
   const auto assume = [&](std::optional<int64_t>* size, int64_t value, absl::string_view name) {
     *size = value;
@@ -150,7 +187,7 @@ int64_t CumulativeStep(const Measurement& run) {
 absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions) {
   const Measurement::Model& model = run.model;
-  WEFT_RETURN_IF_ERROR(CheckKind(model.kind));
+  WEFT_ASSIGN_OR_RETURN(const Architecture architecture, ArchitectureOf(model.kind, assumptions));
   Sizes s;
   WEFT_ASSIGN_OR_RETURN(s.layers, Stated(model.layers, "layers"));
   WEFT_ASSIGN_OR_RETURN(s.width, Stated(model.hidden, "hidden"));
@@ -159,13 +196,18 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtim
   s.sequence = model.sequence.value_or(kUsualSequence);
   if (!model.sequence) assumptions->push_back(absl::StrCat("sequences of ", kUsualSequence));
   s.kv_heads = model.kv_heads.value_or(s.heads);
-  const bool llama = absl::StartsWith(model.kind, "dense-llama");
-  // Vocabularies of GPT-2 as Megatron pads it, and of Llama.
-  s.vocabulary = model.vocabulary.value_or(llama ? 32000 : 51200);
+  constexpr int64_t kMostLayers = 1000;
+  if (s.layers > kMostLayers) {
+    return absl::InvalidArgumentError(absl::StrCat("model.layers = ", s.layers, "; allowed here: 1 to ", kMostLayers));
+  }
+  const bool llama = architecture == Architecture::kLlama;
+  // Vocabularies of GPT-2 as Megatron pads it, of Llama, and of BERT as Megatron pads it.
+  s.vocabulary = model.vocabulary.value_or(llama ? 32000 : architecture == Architecture::kBert ? 30592 : 51200);
   if (!model.vocabulary) assumptions->push_back(absl::StrCat("a vocabulary of ", s.vocabulary));
   if (llama) {
     return ImportHuggingFaceConfig(LlamaConfig(s, absl::StrContains(model.kind, "tied")), run.id);
   }
+  if (architecture == Architecture::kBert) return ImportHuggingFaceConfig(BertConfig(s, runtime.dropout()), run.id);
   const int64_t step = CumulativeStep(run);
   const bool parallel = absl::StrContains(model.kind, "parallel block") || step >= 2;
   if (absl::StrContains(model.kind, "sliding window") || step >= 3) {
@@ -173,7 +215,7 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtim
     assumptions->push_back(absl::StrCat("attention to ", s.window, " tokens"));
   }
   if (s.kv_heads == s.heads && !parallel) return ImportHuggingFaceConfig(Gpt2Config(s, runtime.dropout()), run.id);
-  if (s.heads % s.kv_heads != 0 || s.width % s.heads != 0 || s.width / s.heads % 2 != 0 || s.layers > 10000) {
+  if (s.heads % s.kv_heads != 0 || s.width % s.heads != 0 || s.width / s.heads % 2 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.heads = ", s.heads, " does not fit kv_heads = ", s.kv_heads, " and hidden = ", s.width));
   }

@@ -57,6 +57,25 @@ TEST(RunModel, SizesBecomeParameters) {
   EXPECT_EQ(parameters(grouped), 3 * (3 * d * d + 2 * d * f + 4 * d) + 2 * v * d + 2 * d);
 }
 
+TEST(RunModel, OtherArchitecturesAreThoseOfAGptALlamaOrABert) {
+  std::vector<std::string> assumptions;
+  const auto name = [&](const char* kind) {
+    const auto graph = ModelOf(MakeRun(kind), Runtime(), &assumptions);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return Parameters(graph.value_or(ModelGraph()));
+  };
+  EXPECT_EQ(name("dense-qwen (GQA)"), name("dense-llama"));
+  EXPECT_EQ(name("Mistral"), name("Dense-Llama"));
+  EXPECT_EQ(name("OPT"), name("dense-gpt"));
+  EXPECT_THAT(assumptions, ElementsAre("'dense-qwen (GQA)' as a Llama", "'Mistral' as a Llama", "'OPT' as a GPT"));
+  // As a GPT, and a second embedding, its norm, and a head with a product and a norm of its own.
+  EXPECT_GT(name("bert"), name("dense-gpt"));
+  EXPECT_EQ(name("dense-bert"), name("bert"));
+  Measurement deep = MakeRun("dense-llama");
+  deep.model.layers = 1001;
+  EXPECT_THAT(std::string(ModelOf(deep, Runtime(), &assumptions).status().message()), HasSubstr("model.layers = 1001"));
+}
+
 TEST(RunModel, StepsOfAnAblation) {
   Measurement run = MakeRun("dense-gpt");
   std::vector<std::string> assumptions;
@@ -110,7 +129,8 @@ TEST(RunModel, MissingSizesAreNamedAndVocabulariesAssumed) {
   EXPECT_EQ(std::string(ModelOf(run, Runtime(), &assumptions).status().message()), "model.heads is not stated");
   run.model.heads = 3;
   EXPECT_THAT(std::string(ModelOf(run, Runtime(), &assumptions).status().message()), HasSubstr("heads"));
-  for (const char* kind : {"moe", "moe-mla", "bert", "microbench-one-layer (dense-gpt)", "mamba"}) {
+  for (const char* kind :
+       {"moe", "moe-mla", "t5", "gpt-moe", "encoder-decoder", "dense", "microbench-one-layer (dense-gpt)", "mamba"}) {
     EXPECT_THAT(std::string(ModelOf(MakeRun(kind), Runtime(), &assumptions).status().message()),
                 HasSubstr(std::string("model.kind is '") + kind));
   }

@@ -1,6 +1,7 @@
 #include "tests/accuracy/run_plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -21,6 +22,58 @@ absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_
 
 absl::Status Inexpressible(absl::string_view field, absl::string_view given, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is '", given.substr(0, 80), "': ", why));
+}
+
+// What sources call a schedule of weft: their name begins with `word`.
+struct ScheduleName {
+  absl::string_view word, schedule;
+  // Stages per rank where a row does not state them; 0: the schedule takes no such figure.
+  int64_t chunks = 0;
+};
+
+// Null if none is meant.
+const ScheduleName* FindScheduleName(absl::string_view name) {
+  static constexpr ScheduleName kNames[] = {
+      {"none", "1f1b"},
+      {"1f1b", "1f1b"},
+      {"dapple", "1f1b"},
+      {"pipedream-flush", "1f1b"},
+      {"interleaved-zb", "interleaved-zb", 2},
+      {"interleaved", "interleaved", 2},
+      {"vpp", "interleaved", 2},
+      {"gpipe", "gpipe"},
+      {"afab", "gpipe"},
+      {"all-forward-all-backward", "gpipe"},
+      {"zero-bubble zb-1p", "zb-h1"},
+      {"zero-bubble zb-2p", "zb-h2"},
+      {"zero-bubble zb-v", "zb-v", 2},
+      {"zb-1p", "zb-h1"},
+      {"zb-2p", "zb-h2"},
+      {"zb-h1", "zb-h1"},
+      {"zb-h2", "zb-h2"},
+      {"zb-v", "zb-v", 2},
+      {"v-half", "v-half", 2},
+      {"v-min", "v-min", 2},
+      {"looped-bfs", "looped-bfs", 2},
+      {"breadth-first", "looped-bfs", 2},
+      {"message-driven", "axonn"},
+      {"chimera-wave", "chimera-wave"},
+      {"chimera", "chimera"},
+      {"hanayo", "hanayo"},
+      {"gems", "gems"},
+      {"eager-1f1b", "eager-1f1b"},
+  };
+  if (name.empty()) return &kNames[1];
+  for (const ScheduleName& known : kNames) {
+    if (absl::StartsWith(name, known.word)) return &known;
+  }
+  return nullptr;
+}
+
+bool IsOne(absl::string_view gpu, std::initializer_list<absl::string_view> devices) {
+  const std::string name = absl::AsciiStrToUpper(gpu);
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](absl::string_view device) { return absl::StrContains(name, device); });
 }
 
 class PlanBuilder {
@@ -85,9 +138,19 @@ class PlanBuilder {
   }
 
   absl::Status Batch() {
-    WEFT_ASSIGN_OR_RETURN(const int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
-    int64_t micro = run_.plan.micro_batch.value_or(1);
+    WEFT_ASSIGN_OR_RETURN(int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
+    constexpr int64_t kMostBatch = int64_t{1} << 40;
+    const int64_t micro = run_.plan.micro_batch.value_or(1);
     if (!run_.plan.micro_batch) Assume("microbatches of one sequence");
+    // A batch that was worked out from tokens; less than that, another batch is another run.
+    constexpr int64_t kNear = 100;
+    if (micro <= batch / dp_ && batch <= kMostBatch) {
+      const int64_t round = micro * dp_, nearest = std::max<int64_t>(1, (batch + round / 2) / round) * round;
+      if (nearest != batch && std::abs(nearest - batch) <= batch / kNear) {
+        Assume(absl::StrCat("a batch of ", nearest, ", which ", dp_, " replicas can share"));
+        batch = nearest;
+      }
+    }
     made_.recipe.set_sequence_length(run_.model.sequence.value_or(kUsualSequence));
     made_.recipe.set_global_batch_sequences(batch);
     made_.recipe.set_microbatch_sequences(micro);
@@ -98,39 +161,31 @@ class PlanBuilder {
     const Measurement::Plan& plan = run_.plan;
     if (!run_.model.layers) return absl::InvalidArgumentError("model.layers is not stated");
     const int64_t blocks = *run_.model.layers;
-    const std::string& name = plan.schedule;
+    const std::string name = absl::AsciiStrToLower(plan.schedule.substr(0, 200));
     int64_t per_rank = plan.vpp.value_or(1);
-    std::string schedule = "1f1b";
-    if (absl::StartsWith(name, "interleaved-1f1b") || (per_rank > 1 && (name.empty() || name == "1f1b"))) {
-      schedule = "interleaved";
-      if (!plan.vpp || per_rank == 1) {
-        const int64_t units = blocks % pp_ == 0 ? blocks : blocks + 2;
-        if (absl::StrContains(name, "1 layer per chunk") && units % pp_ == 0) {
-          per_rank = units / pp_;
-        } else {
-          per_rank = 2;
-          Assume("two virtual stages per rank");
-        }
-      }
-    } else if (absl::StrContains(name, "ZB-1p")) {
-      schedule = "zb-h1";
-    } else if (absl::StrContains(name, "ZB-2p")) {
-      schedule = "zb-h2";
-    } else if (absl::StartsWith(name, "message-driven")) {
-      schedule = "axonn";
-    } else if (absl::StartsWith(name, "chimera") || absl::StartsWith(name, "hanayo")) {
-      schedule = name.substr(0, name.find(' '));
-    } else if (!name.empty() && name != "none" && !absl::StartsWith(name, "1f1b")) {
-      return Inexpressible("plan.schedule", name, "weft has no schedule of this name");
-    } else if (name.empty() && pp_ > 1) {
-      Assume("schedule 1f1b");
+    const ScheduleName* found = FindScheduleName(name);
+    if (found == nullptr && pp_ > 1) {
+      return Inexpressible("plan.schedule", plan.schedule, "weft has no schedule of this name");
     }
+    std::string schedule(found == nullptr ? "1f1b" : found->schedule);
+    if (schedule == "1f1b" && per_rank > 1) schedule = "interleaved";
+    const bool chunked = schedule == "interleaved" || (found != nullptr && found->chunks > 0);
+    if (chunked && per_rank == 1) {
+      const int64_t units = blocks % pp_ == 0 ? blocks : blocks + 2;
+      if (absl::StrContains(name, "1 layer per chunk") && units % pp_ == 0) {
+        per_rank = units / pp_;
+      } else {
+        per_rank = 2;
+        if (pp_ > 1) Assume("two virtual stages per rank");
+      }
+    }
+    if (name.empty() && schedule == "1f1b" && pp_ > 1) Assume("schedule 1f1b");
     if (pp_ == 1) {
       schedule = "1f1b";
       per_rank = 1;
     }
     made_.plan.mutable_schedule()->set_name(schedule);
-    if (schedule == "interleaved") made_.plan.mutable_schedule()->set_virtual_stages(static_cast<int32_t>(per_rank));
+    if (chunked && pp_ > 1) made_.plan.mutable_schedule()->set_virtual_stages(static_cast<int32_t>(per_rank));
     const int64_t stages = pp_ * per_rank;
     constexpr int64_t kMostBlocks = 10000;
     if (blocks > kMostBlocks || stages > blocks + 2) {
@@ -151,18 +206,32 @@ class PlanBuilder {
 
   absl::Status Precisions() {
     const std::string given = absl::AsciiStrToLower(run_.plan.precision);
-    if (absl::StrContains(given, "fp8")) {
+    const bool old = IsOne(run_.machine.gpu, {"V100", "P100"});
+    const auto says = [&](absl::string_view word) { return absl::StrContains(given, word); };
+    const bool eight = says("fp8") || says("float8");
+    const bool brain = says("bf16") || says("bfloat16");
+    const bool sixteen = !brain && (says("fp16") || says("float16") || says("half"));
+    if (says("fp4") || says("float4")) {
+      return Inexpressible("plan.precision", run_.plan.precision, "weft has no products in 4 bits");
+    }
+    if (eight) {
+      if (old || IsOne(run_.machine.gpu, {"A100", "A800", "MI250"})) {
+        return Inexpressible("plan.precision", run_.plan.precision,
+                             absl::StrCat(run_.machine.gpu.substr(0, 80), " has no products in 8 bits"));
+      }
       if (!absl::EndsWith(runtime_.name(), "-fp8")) {
         return Inexpressible("plan.precision", run_.plan.precision,
                              absl::StrCat("runtime ", runtime_.name(), " has no products in 8 bits"));
       }
       Assume("products in 8 bits, all else in bf16");
     }
-    const std::string gpu = absl::AsciiStrToUpper(run_.machine.gpu);
-    const bool old = absl::StrContains(gpu, "V100") || absl::StrContains(gpu, "P100");
+    if (!given.empty() && !eight && !brain && !sixteen && !says("mixed") && !says("amp")) {
+      return Inexpressible("plan.precision", run_.plan.precision, "known are bf16, fp16 and fp8");
+    }
     Precision& precision = *made_.plan.mutable_precision();
-    const bool half = absl::StrContains(given, "fp16") || (given.empty() && (old || precision.compute() == FP16));
-    if (given.empty()) Assume(half ? "fp16" : "bf16");
+    const bool stated = eight || brain || sixteen;
+    const bool half = sixteen || (!stated && (old || precision.compute() == FP16));
+    if (!stated) Assume(half ? "fp16" : "bf16");
     const DType compute = half ? FP16 : BF16;
     precision.set_compute(compute);
     precision.set_params(compute);
@@ -186,25 +255,32 @@ class PlanBuilder {
   }
 
   absl::Status Recomputes() {
-    const std::string& given = run_.plan.recompute;
+    const std::string given = absl::AsciiStrToLower(run_.plan.recompute.substr(0, 200));
     // What the runtime calls selective.
     const Recompute selective = made_.plan.recompute();
     made_.plan.clear_recompute();
     Recompute& recompute = *made_.plan.mutable_recompute();
-    if (given == "none") return absl::OkStatus();
+    if (given == "none" || given == "no" || given == "false" || given == "off") return absl::OkStatus();
+    const bool some = absl::StrContains(given, "half") || absl::StrContains(given, " of ") ||
+                      std::any_of(given.begin(), given.end(), [](char c) { return absl::ascii_isdigit(c); });
     if (given.empty()) {
       made_.recompute_unknown = true;
-    } else if (absl::StartsWith(given, "full")) {
+    } else if (absl::StartsWith(given, "full") && !some) {
       recompute.set_mode(Recompute::FULL);
+    } else if (given == "yes" || given == "true" || given == "on" || given == "uniform" ||
+               absl::EndsWith(given, " checkpointing")) {
+      recompute.set_mode(Recompute::FULL);
+      Assume("every layer recomputed");
     } else if (absl::StrContains(given, "selective") && selective.mode() != Recompute::NONE) {
       recompute = selective;
     } else if (absl::StrContains(given, "per op")) {
       Assume("operators recomputed one by one cost nothing");
-    } else if (given == "selective" || absl::StrContains(given, "attention core")) {
+    } else if (given == "selective" || absl::StrContains(given, "attention core") ||
+               absl::StrContains(given, "core attention") || absl::StrContains(given, "core_attn")) {
       // A fused kernel computes scores again by itself.
       if (made_.plan.attention() == MATERIALIZED) recompute.set_mode(Recompute::SELECTIVE);
     } else {
-      return Inexpressible("plan.recompute", given, "weft has no such choice");
+      return Inexpressible("plan.recompute", run_.plan.recompute, "weft has no such choice");
     }
     return absl::OkStatus();
   }

@@ -78,6 +78,22 @@ TEST(RunPlan, MeshBatchAndPrecision) {
             BF16);
 }
 
+TEST(RunPlan, ABatchThatIsAlmostShared) {
+  const auto batch = [](int64_t stated) {
+    return Make([&](Measurement* r) {
+             r->plan.global_batch = stated;
+             r->plan.dp = 2;
+             r->plan.micro_batch = 4;
+           })
+        .recipe.global_batch_sequences();
+  };
+  EXPECT_EQ(batch(1538), 1536);
+  EXPECT_EQ(batch(1536), 1536);
+  // The compiler refuses it.
+  EXPECT_EQ(batch(36), 36);
+  EXPECT_EQ(batch(4), 4);
+}
+
 TEST(RunPlan, Schedules) {
   const auto schedule = [](const char* name, std::optional<int64_t> vpp = std::nullopt) {
     return Make([&](Measurement* r) {
@@ -93,6 +109,13 @@ TEST(RunPlan, Schedules) {
   EXPECT_EQ(schedule("zero-bubble ZB-1p").name(), "zb-h1");
   EXPECT_EQ(schedule("zero-bubble ZB-2p").name(), "zb-h2");
   EXPECT_EQ(schedule("chimera (forward doubling)").name(), "chimera");
+  EXPECT_EQ(schedule("GPipe").name(), "gpipe");
+  EXPECT_EQ(schedule("PipeDream-flush").name(), "1f1b");
+  EXPECT_EQ(schedule("Interleaved 1F1B", 2).virtual_stages(), 2);
+  EXPECT_EQ(schedule("zero-bubble ZB-V").name(), "zb-v");
+  EXPECT_EQ(schedule("zero-bubble ZB-V").virtual_stages(), 2);
+  EXPECT_EQ(schedule("gems").virtual_stages(), 0);
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "PipeDream-2BW"; }), HasSubstr("'PipeDream-2BW'"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "DualPipe"; }), HasSubstr("plan.schedule is 'DualPipe'"));
   // 22 layers, embedding and head are 24: three to a rank, one to a chunk.
   const RunPlan chunks = Make([](Measurement* r) {
@@ -160,8 +183,40 @@ TEST(RunPlan, TheRuntimeDecidesWhatTheRowDoesNot) {
   EXPECT_EQ(old.recipe.dropout(), 0.1);
   EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "bf16"; }, "megatron-2020").plan.precision().grads(), FP32);
   EXPECT_EQ(Make([](Measurement*) {}, "internevo").plan.precision().grads(), BF16);
-  EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "fp8"; }, "megatron-core-fp8").plan.precision().compute(),
-            BF16);
+  const auto eight = [](Measurement* r) {
+    r->plan.precision = "fp8";
+    r->machine.gpu = "H100";
+  };
+  EXPECT_EQ(Make(eight, "megatron-core-fp8").plan.precision().compute(), BF16);
+}
+
+TEST(RunPlan, WordsForPrecisionAndRecompute) {
+  const auto computes = [](const char* words, const char* gpu = "A100") {
+    return Make([&](Measurement* r) {
+             r->plan.precision = words;
+             r->machine.gpu = gpu;
+           })
+        .plan.precision()
+        .compute();
+  };
+  EXPECT_EQ(computes("bfloat16"), BF16);
+  EXPECT_EQ(computes("Float16"), FP16);
+  EXPECT_EQ(computes("amp"), BF16);
+  EXPECT_EQ(computes("mixed", "V100"), FP16);
+  // Nothing else is taken for 16 bits.
+  for (const char* words : {"fp32", "tf32", "int8"}) {
+    EXPECT_THAT(Reason([&](Measurement* r) { r->plan.precision = words; }), HasSubstr("known are bf16, fp16 and fp8"));
+  }
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "nvfp4"; }), HasSubstr("4 bits"));
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8"; }), HasSubstr("A100 has no products in 8 bits"));
+  const auto recomputes = [](const char* words) {
+    return Make([&](Measurement* r) { r->plan.recompute = words; }).plan.recompute().mode();
+  };
+  EXPECT_EQ(recomputes("Full"), Recompute::FULL);
+  EXPECT_EQ(recomputes("gradient checkpointing"), Recompute::FULL);
+  EXPECT_EQ(recomputes("off"), Recompute::NONE);
+  // Part of the layers is not all of them.
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "full (40 of 80 layers)"; }), HasSubstr("40 of 80"));
 }
 
 TEST(RunPlan, ShardingAndOffload) {
@@ -183,7 +238,11 @@ TEST(RunPlan, ShardingAndOffload) {
 TEST(RunPlan, ReasonsWhyNot) {
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.cp = 2; }), HasSubstr("plan.cp = 2"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.ep = 8; }), HasSubstr("plan.ep = 8"));
-  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8 (hybrid)"; }), HasSubstr("8 bits"));
+  EXPECT_THAT(Reason([](Measurement* r) {
+                r->plan.precision = "fp8 (hybrid)";
+                r->machine.gpu = "H100";
+              }),
+              HasSubstr("runtime megatron-core has no products in 8 bits"));
   EXPECT_EQ(Reason([](Measurement* r) { r->plan.tp.reset(); }), "plan.tp is not stated");
   EXPECT_EQ(Reason([](Measurement* r) { r->plan.global_batch.reset(); }), "plan.global_batch is not stated");
   EXPECT_THAT(Reason([](Measurement* r) { r->machine.gpus = 17; }), HasSubstr("do not make up the 17 devices"));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -171,6 +172,23 @@ absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines,
   return Print(text);
 }
 
+// What of the files has no part in the report.
+void Note(const Measurements& data, const std::vector<RankingSet>& sets) {
+  const auto note = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", Printable(text).c_str()); };
+  if (!data.unread.empty()) note(absl::StrCat("fields that are not read: ", absl::StrJoin(data.unread, ", ")));
+  std::set<std::string> known;
+  for (const Measurement& run : data.runs) known.insert(run.id);
+  for (const RankingSet& set : sets) {
+    if (!set.unreadable.empty()) note(absl::StrCat("ranking set ", Quoted(set.group), ": ", set.unreadable));
+    std::vector<std::string> missing;
+    for (const std::string& id : set.ids) {
+      if (known.count(id) == 0) missing.push_back(id);
+    }
+    if (missing.empty()) continue;
+    note(absl::StrCat("ranking set ", Quoted(set.group), ": not in the data: ", absl::StrJoin(missing, ", ")));
+  }
+}
+
 absl::Status Run(const Settings& settings) {
   WEFT_ASSIGN_OR_RETURN(const std::string json, ReadFile(settings.data));
   WEFT_ASSIGN_OR_RETURN(Measurements data, ParseMeasurements(json, settings.data));
@@ -194,12 +212,9 @@ absl::Status Run(const Settings& settings) {
   if (!settings.fit.empty()) return Fit(data.runs, machines, runtimes, settings);
 
   const std::vector<absl::StatusOr<RunPrediction>> predictions = PredictAll(data.runs, machines, runtimes, settings);
-  WEFT_ASSIGN_OR_RETURN(const AccuracyReport report, Compare(data.runs, sets, [&](const Measurement& run) {
-                          return predictions[&run - data.runs.data()];
-                        }));
-  if (!data.unread.empty()) {
-    std::fprintf(stderr, "note: fields that are not read: %s\n", Printable(absl::StrJoin(data.unread, ", ")).c_str());
-  }
+  const AccuracyReport report =
+      Compare(data.runs, sets, [&](const Measurement& run) { return predictions[&run - data.runs.data()]; });
+  Note(data, sets);
   if (settings.format == "json") {
     WEFT_ASSIGN_OR_RETURN(const std::string text, MessageToJson(report));
     return Print(text);

@@ -23,10 +23,22 @@ for row in report["rows"]:
     assert abs(math.log(row["predicted_seconds"] / row["measured_seconds"])) < 0.7, row
 PY
 
-echo '[{"id": "x", "family": "f"}]' > "$TEST_TMPDIR/bad.json"
+# A run that cannot be read is refused by name; the others, and the sets, are none the worse.
+python3 - $here/published.json "$TEST_TMPDIR" <<'PY' || fail "writing runs"
+import json, sys
+runs = [run for run in json.load(open(sys.argv[1])) if run["id"] == "mlm2020-a100-1b"]
+json.dump(runs + [{"id": "x", "family": "f"}], open(sys.argv[2] + "/odd.json", "w"))
+sets = [{"group": "g", "metric": "m", "ids_best_to_worst": ["mlm2020-a100-1b", "gone"], "values": [2, 1]}, {"group": "h"}]
+json.dump(sets, open(sys.argv[2] + "/sets.json", "w"))
+PY
+"$tool" --data="$TEST_TMPDIR/odd.json" --ranking="$TEST_TMPDIR/sets.json" > "$out" 2> "$out.err" || fail "$(cat "$out.err")"
+grep -q "1 rows predicted, 1 cannot" "$out" && grep -q "source is missing; it must be a string  x" "$out" || fail "$(cat "$out")"
+grep -q "ranking set 'g': not in the data: gone" "$out.err" || fail "$(cat "$out.err")"
+grep -q "ranking set 'h': metric is missing" "$out.err" || fail "$(cat "$out.err")"
+echo '{"id": "x"}' > "$TEST_TMPDIR/bad.json"
 "$tool" --data="$TEST_TMPDIR/bad.json" > "$out" 2> "$out.err"
 [[ $? == 1 ]] || fail "a bad file must exit with 1"
-grep -q "bad.json: runs\[0\] 'x': source is missing" "$out.err" || fail "$(cat "$out.err")"
+grep -q "bad.json holds an object, not a list of runs" "$out.err" || fail "$(cat "$out.err")"
 [[ $(wc -l < "$out.err") == 1 ]] || fail "an error is one line"
 "$tool" > /dev/null 2>&1
 [[ $? == 2 ]] || fail "usage"
