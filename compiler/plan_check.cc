@@ -72,18 +72,6 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
                      "collective must agree; ",
                      cause, " with it, or set plan.schedule.freeze, or use a static schedule"));
   }
-  const bool some = plan.zero().reshard() == Zero::LAYERS || plan.zero().reshard() == Zero::BY_BENEFIT;
-  const bool gathers = zero == 1 || zero == 2 || (zero == 3 && some);
-  if (plan.post_validation() && gathers) {
-    const bool by_layer = plan.zero().stage() == 3;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan.post_validation = true takes back updates of weights that each rank reads as it keeps them, but "
-        "plan.zero.",
-        by_layer ? absl::StrCat("reshard = ", Zero::Reshard_Name(plan.zero().reshard()))
-                 : absl::StrCat("stage = ", zero),
-        " gathers them anew behind the optimizer step; set ",
-        by_layer ? "reshard to AFTER_FORWARD or AFTER_BACKWARD" : "stage to 0 or 3", ", or post_validation to false"));
-  }
   return absl::OkStatus();
 }
 

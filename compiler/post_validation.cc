@@ -67,14 +67,16 @@ class TemplateRewriter {
       const Action& action = t_.body(a);
       if (action.kind() == OPTIMIZER_STEP && ++optimizers) optimizer_ = a;
       if (action.kind() == SCALE_GRADIENTS && ++clips) clip_ = a;
+      bool weights = false;
       for (int b : action.destinations()) {
         const BufferRole role = t_.buffers(b).role();
         if (role == NORMS) norm_syncs_.push_back(action.id());
-        if (KeptRole(role) != NO_ROLE) {
-          return Refuse(
-              Text(absl::StrCat("gathers weights behind the optimizer step (plan.zero) in '", action.name(), "'")));
-        }
+        weights = weights || KeptRole(role) != NO_ROLE;
       }
+      if (weights && action.kind() != ALL_GATHER) {
+        return Refuse(Text(absl::StrCat("writes weights in '", action.name(), "'")));
+      }
+      if (weights) gathers_.push_back(a);
     }
     if (optimizers != 1 || clips > 1 || norm_syncs_.empty()) {
       return Refuse(Text("has no single optimizer step with a norm (a rank without weights)"));
@@ -135,14 +137,17 @@ class TemplateRewriter {
       validate_ = PartOf(whole, operands, name("validate"), is_norm);
     }
     clear_ = PartOf(whole, operands, name("clear_gradients"), clears);
-    if (validate_.segment.steps().empty() || clear_.segment.steps().empty()) {
-      return Refuse(Text("has no norm, or no gradient to make zero, on this rank"));
-    }
+    if (validate_.segment.steps().empty()) return Refuse(Text("has no norm on this rank"));
     BoundSegment step = PartOf(whole, operands, whole.name(), [&](const Step& s) { return !is_norm(s) && !clears(s); });
-    for (int b : step.operands) {
-      if (t_.buffers(b).persistent()) continue;
-      return Refuse(Text(absl::StrCat("steps its optimizer with ", t_.buffers(b).name())));
+    if (clip_ >= 0) {
+      for (int b : step.operands) MakeLasting(b);
     }
+    // Under exact accumulation parts of gradients are left, if any; what clears them has a step.
+    for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
+      const int b = step.operands[o];
+      if (step.segment.operands(o).access() == READ && t_.buffers(b).role() == NO_ROLE) AddZero(t_, b, &clear_);
+    }
+    if (clear_.segment.steps().empty()) return Refuse(Text("has no gradient to make zero on this rank"));
     settle_ = clear_;
     settle_.segment.set_name(name("settle"));
     for (int b = 0; b < t_.buffers_size(); ++b) {
@@ -166,16 +171,33 @@ class TemplateRewriter {
     return absl::OkStatus();
   }
 
-  // A buffer for what the optimizer is about to change. It lies behind what the evaluation program uses too.
-  void Keep(int b) {
+  // Behind what the evaluation program uses too.
+  void PlaceAtEnd(Buffer* buffer) {
     constexpr int64_t kAlignment = 256;
     const int64_t end = std::max(t_.device_arena_bytes(), evaluation_bytes_);
+    buffer->set_offset((end + kAlignment - 1) / kAlignment * kAlignment);
+    t_.set_device_arena_bytes(buffer->offset() + buffer->bytes());
+  }
+
+  // What the optimizer reads and writes (with ZeRO 1 parts of gradients and of weights) is there for it once more.
+  void MakeLasting(int b) {
+    Buffer* buffer = t_.mutable_buffers(b);
+    if (buffer->persistent()) return;
+    buffer->set_persistent(true);
+    PlaceAtEnd(buffer);
+    for (Action& action : *t_.mutable_body()) {
+      auto* releases = action.mutable_releases();
+      releases->erase(std::remove(releases->begin(), releases->end(), b), releases->end());
+    }
+  }
+
+  // A buffer for what the optimizer is about to change.
+  void Keep(int b) {
     Buffer kept = t_.buffers(b);
     kept.set_name(absl::StrCat("kept ", kept.name()));
     kept.set_class_(OPTIMIZER);
     kept.set_role(KeptRole(kept.role()));
-    kept.set_offset((end + kAlignment - 1) / kAlignment * kAlignment);
-    t_.set_device_arena_bytes(kept.offset() + kept.bytes());
+    PlaceAtEnd(&kept);
     *t_.add_buffers() = std::move(kept);
     AddCopy(t_, b, t_.buffers_size() - 1, &keep_);
     AddCopy(t_, t_.buffers_size() - 1, b, &restore_);
@@ -216,8 +238,17 @@ class TemplateRewriter {
       const auto twin = twin_.find(on);
       if (twin != twin_.end() && (!guess || dep.distance() > 0)) deps[{twin->second, dep.distance()}] |= dep.detached();
       if (on == Id(optimizer_) && dep.distance() > 0 && !guess) deps[{clear_id_, dep.distance() - 1}] |= false;
+      AddGatherAgain(dep, guess, &deps);
     }
     return deps;
+  }
+
+  // Who waits for weights of the repetition before waits for those that are gathered again.
+  void AddGatherAgain(const Dependency& dep, bool guess, Deps* deps) const {
+    const auto again = gathered_again_.find(dep.action());
+    if (again != gathered_again_.end() && dep.distance() > 0 && !guess) {
+      (*deps)[{again->second, dep.distance() - 1}] |= false;
+    }
   }
 
   Action Conditional(Action action, absl::string_view suffix) {
@@ -227,6 +258,16 @@ class TemplateRewriter {
     action.clear_releases();
     absl::StrAppend(action.mutable_name(), suffix);
     return action;
+  }
+
+  // The weights of an update that is done again. `list` ends with the update.
+  void GatherAgain(int validate, bool body, std::vector<Action>* list) {
+    const int stepped = list->back().id();
+    for (int a : gathers_) {
+      list->push_back(Conditional(t_.body(a), " again"));
+      SetDeps({{{validate, 0}, false}, {{stepped, 0}, false}}, &list->back());
+      if (body) gathered_again_[t_.body(a).id()] = list->back().id();
+    }
   }
 
   void MakeBody() {
@@ -243,6 +284,9 @@ class TemplateRewriter {
     }
     const int guess = static_cast<int>(list.size());
     for (int sync : norm_syncs_) all[{sync, 1}] = false;
+    if (clip_ >= 0) {
+      for (int a : gathers_) all[{Id(a), 1}] = false;
+    }
     SetDeps(all, &validate);
     const int validate_id = validate.id();
     list.push_back(std::move(validate));
@@ -252,6 +296,7 @@ class TemplateRewriter {
       list.push_back(Conditional(t_.body(clip_), " again"));
       list.push_back(Conditional(t_.body(optimizer_), " again"));
       const int stepped = list.back().id();
+      GatherAgain(validate_id, true, &list);
       list.push_back(std::move(clear));
       for (int i = 0; i < guess; ++i) {
         const Action original = list[i];
@@ -265,6 +310,7 @@ class TemplateRewriter {
           const auto twin = twin_.find(dep.action());
           const int on = dep.distance() == 0 && twin != twin_.end() ? twin->second : dep.action();
           deps[{on, dep.distance()}] |= dep.detached();
+          AddGatherAgain(dep, false, &deps);
         }
         SetDeps(deps, &again);
         list.push_back(std::move(again));
@@ -293,12 +339,17 @@ class TemplateRewriter {
     Action validate = Compute(VALIDATE, "validate last", validate_, validate_segment_);
     Deps deps;
     for (int sync : norm_syncs_) deps[{sync, 0}] = false;
+    if (clip_ >= 0) {
+      for (int a : gathers_) deps[{Id(a), 0}] = false;
+    }
     SetDeps(deps, &validate);
+    const int validate_id = validate.id();
     epilogue_.push_back(std::move(validate));
     if (clip_ >= 0) {
       epilogue_.push_back(Conditional(Compute(RESTORE_STATE, "restore last", restore_, restore_segment_), ""));
       epilogue_.push_back(Conditional(t_.body(clip_), " again"));
       epilogue_.push_back(Conditional(t_.body(optimizer_), " again"));
+      GatherAgain(validate_id, false, &epilogue_);
     }
     epilogue_.push_back(Compute(CLEAR_GRADIENTS, "clear last", settle_, settle_segment_));
   }
@@ -329,6 +380,8 @@ class TemplateRewriter {
   Template& t_;
   // Indices in the body; clip -1 without clipping.
   int optimizer_ = -1, clip_ = -1;
+  // All-gathers of weights behind the optimizer (ZeRO 1 and 2).
+  std::vector<int> gathers_;
   // Ids.
   std::vector<int> norm_syncs_;
   BoundSegment validate_, keep_, restore_, clear_, settle_;
@@ -336,6 +389,8 @@ class TemplateRewriter {
   int next_ = 0, clear_id_ = -1;
   // Of an action of the guess, by id: the same if the norm was too large. Empty without clipping.
   std::map<int, int> twin_;
+  // Of an all-gather of weights, by id: that of the repair in the same list.
+  std::map<int, int> gathered_again_;
   std::vector<Action> body_, epilogue_;
 };
 

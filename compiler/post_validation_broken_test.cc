@@ -249,6 +249,111 @@ TEST(PostValidationBroken, GathersOfWeightsWaitForTheWayBack) {
   }
 }
 
+// What is gathered behind the optimizer is gathered again of what takes its place.
+TEST(PostValidationBroken, WeightsAreGatheredAgain) {
+  const Program good = CompileOrDie({.schedule = "1f1b",
+                                     .pipe = 2,
+                                     .microbatches = 8,
+                                     .evaluation = true,
+                                     .data = 2,
+                                     .plan_fields = "zero { stage: 1 }"});
+  ASSERT_EQ(VerifyProgram(good, {}), absl::OkStatus());
+  const auto find = [](Template* t, ActionKind kind, bool if_exceeded) -> Action* {
+    for (Action& action : *t->mutable_body()) {
+      if (action.kind() == kind && action.if_exceeded() == if_exceeded) return &action;
+    }
+    ADD_FAILURE() << ActionKind_Name(kind);
+    return t->mutable_body(0);
+  };
+  const auto drop_dep = [](Action* action, int on, int distance) {
+    auto* deps = action->mutable_deps();
+    int dropped = 0;
+    for (int i = 0; i < deps->size(); ++i) {
+      if (deps->Get(i).action() != on || deps->Get(i).distance() != distance) continue;
+      deps->DeleteSubrange(i--, 1);
+      ++dropped;
+    }
+    EXPECT_GT(dropped, 0);
+  };
+  // Of an ALL_GATHER: who of these waits for that of the repetition before.
+  const auto reader = [](Template* t, const Action& gather, bool if_exceeded) -> Action* {
+    bool behind = false;
+    for (Action& action : *t->mutable_body()) {
+      behind = behind || action.kind() == CLEAR_GRADIENTS;
+      if (!behind || action.if_exceeded() != if_exceeded) continue;
+      for (const Dependency& dep : action.deps()) {
+        if (dep.action() == gather.id() && dep.distance() == 1) return &action;
+      }
+    }
+    return nullptr;
+  };
+  struct Broken {
+    const char* what;
+    const char* rule;
+    std::function<void(Template*)> change;
+  };
+  const std::vector<Broken> cases = {
+      {"not at all", "P15.gather",
+       [&](Template* t) {
+         for (auto* list : {t->mutable_body(), t->mutable_epilogue()}) {
+           for (int i = 0; i < list->size(); ++i) {
+             if (list->Get(i).kind() != ALL_GATHER || !list->Get(i).if_exceeded()) continue;
+             const int id = list->Get(i).id();
+             list->DeleteSubrange(i--, 1);
+             for (Action& action : *list) {
+               for (Dependency& dep : *action.mutable_deps()) {
+                 if (dep.action() == id) dep.set_action(find(t, VALIDATE, false)->id());
+               }
+             }
+           }
+         }
+       }},
+      {"at the end of a run not", "P15.gather",
+       [&](Template* t) {
+         auto* list = t->mutable_epilogue();
+         for (int i = 0; i < list->size(); ++i) {
+           if (list->Get(i).kind() == ALL_GATHER) list->DeleteSubrange(i--, 1);
+         }
+       }},
+      {"whatever the verdict", "P15.lists", [&](Template* t) { find(t, ALL_GATHER, true)->set_if_exceeded(false); }},
+      {"before the update", "P15.gather",
+       [&](Template* t) { drop_dep(find(t, ALL_GATHER, true), find(t, OPTIMIZER_STEP, true)->id(), 0); }},
+      {"before the verdict", "P15.gather",
+       [&](Template* t) { drop_dep(find(t, ALL_GATHER, true), find(t, VALIDATE, false)->id(), 0); }},
+      {"to another place", "P15.gather",
+       [&](Template* t) {
+         Action* again = find(t, ALL_GATHER, true);
+         again->mutable_destinations()->SwapElements(0, again->destinations_size() - 1);
+         again->mutable_sources()->SwapElements(0, again->sources_size() - 1);
+       }},
+      {"while they are sent", "P15.gather",
+       [&](Template* t) { drop_dep(find(t, VALIDATE, false), find(t, ALL_GATHER, false)->id(), 1); }},
+      {"and what is done again reads those before", "P15.gather",
+       [&](Template* t) {
+         Action* again = reader(t, *find(t, ALL_GATHER, false), true);
+         ASSERT_NE(again, nullptr);
+         drop_dep(again, find(t, ALL_GATHER, true)->id(), 0);
+       }},
+      {"of parts that do not last", "P15.kept",
+       [&](Template* t) {
+         Action* update = find(t, OPTIMIZER_STEP, false);
+         for (const int b : update->operands()) {
+           if (t->buffers(b).role() != NO_ROLE) continue;
+           t->mutable_buffers(b)->set_persistent(false);
+           update->add_releases(b);
+           return;
+         }
+         FAIL();
+       }},
+  };
+  for (const Broken& broken : cases) {
+    Program program = good;
+    broken.change(program.mutable_templates(0));
+    EXPECT_THAT(std::string(VerifyProgram(program, {}).message()), HasSubstr(absl::StrCat("[", broken.rule)))
+        << broken.what;
+  }
+}
+
 // A new action of the body in front of another one. Ids ascend in steps of one.
 Action* Insert(Template* t, int at) {
   const int id = t->body(at).id();

@@ -90,11 +90,50 @@ TEST(PostValidation, MemoryGrowsByWhatIsKept) {
   }
 }
 
+// What the optimizer makes parts of is kept, and what it works with is there once more: its parts of gradients and, of
+// half precision, of weights. Nothing of the whole weights is kept.
+TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
+  for (const char* zero : {"zero { stage: 1 }", "zero { stage: 2 }"}) {
+    for (const bool half : {false, true}) {
+      const std::string fields = absl::StrCat(zero, half ? " precision { compute: BF16 }" : "");
+      const Case c{.schedule = "1f1b", .pipe = 2, .microbatches = 8, .data = 2, .plan_fields = fields};
+      const Program program = CompileOrDie(c);
+      for (const Template& t : program.templates()) {
+        int64_t kept = 0, states = 0, lasting = 0;
+        for (const Buffer& buffer : t.buffers()) {
+          const BufferRole role = buffer.role();
+          if (role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2) kept += buffer.bytes();
+          if (role == MASTER || role == MOMENT1 || role == MOMENT2) states += buffer.bytes();
+        }
+        EXPECT_EQ(kept, states) << fields;
+        int gathers = 0, gathered_again = 0;
+        for (const Action& action : t.body()) {
+          for (int b : action.operands()) {
+            const bool update = action.kind() == OPTIMIZER_STEP && !action.if_exceeded();
+            if (!update || t.buffers(b).role() != NO_ROLE) continue;
+            EXPECT_TRUE(t.buffers(b).persistent());
+            lasting += t.buffers(b).bytes();
+          }
+          if (action.kind() != ALL_GATHER) continue;
+          ++(action.if_exceeded() ? gathered_again : gathers);
+        }
+        // fp32 each of master and moments; of parts of gradients (stage 1), and of weights in half precision.
+        const int64_t elements = states / 12;
+        EXPECT_EQ(lasting, (zero[14] == '1' ? 4 * elements : 0) + (half ? 2 * elements : 0)) << fields;
+        EXPECT_GT(gathers, 0);
+        EXPECT_EQ(gathered_again, gathers);
+      }
+    }
+  }
+}
+
 // The oracle, where verdicts are all right and where all are wrong, with costs at random.
 TEST(PostValidation, EngineIsTheNaiveSimulator) {
-  for (const char* schedule : {"zb-h2", "zb-v"}) {
+  for (const auto& [schedule, zero] : {std::pair("zb-h2", ""), {"zb-v", ""}, {"zb-h2", "zero { stage: 1 }"}}) {
     for (int seed = 1; seed <= 2; ++seed) {
-      const Program program = CompileOrDie({.schedule = schedule, .pipe = 2, .microbatches = 3, .layers = 4});
+      const int data = zero[0] == 0 ? 1 : 2;
+      const Program program = CompileOrDie(
+          {.schedule = schedule, .pipe = 2, .microbatches = 3 * data, .layers = 4, .data = data, .plan_fields = zero});
       for (const bool exceeded : {false, true}) {
         SimulateOptions options;
         options.cost = "unit";

@@ -36,7 +36,10 @@ void MakePlain(const PostValidationLists& lists, bool again, Template* t) {
       if (end != lists.body.validate) continue;
       *list.back().mutable_deps() = lists.optimizer->deps();
       for (const Dependency& dep : end->deps()) {
-        if (dep.distance() == 0) continue;
+        const bool gather = std::any_of(lists.gathers.begin(), lists.gathers.end(),
+                                        [&](const Action* action) { return action->id() == dep.action(); });
+        // Of the update before it: plainly, what changes their sources waits for them itself.
+        if (dep.distance() == 0 || gather) continue;
         *list.back().add_deps() = dep;
         list.back().mutable_deps()->rbegin()->set_distance(dep.distance() - 1);
       }

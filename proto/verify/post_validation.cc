@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/units.h"
+#include "proto/verify/post_validation_gathers.h"
 #include "proto/verify/post_validation_lists.h"
 
 namespace weft::verify {
@@ -61,6 +62,7 @@ class TemplateCheck {
       if (findings_->empty()) CheckClear(*repair, repair == &lists_.epilogue);
     }
     if (findings_->empty() && clips_) CheckKept();
+    if (findings_->empty() && clips_) CheckGathersAgain(t_, lists_, findings_);
     if (findings_->empty()) CheckWaits();
     if (findings_->empty()) CheckGradients();
   }
@@ -167,6 +169,14 @@ class TemplateCheck {
     }
   }
 
+  // What the update reads and nothing else names: with ZeRO 1, its part of a gradient.
+  bool IsGradientPart(int buffer) const {
+    const auto& operands = lists_.optimizer->operands();
+    const auto found = std::find(operands.begin(), operands.end(), buffer);
+    return t_.buffers(buffer).role() == NO_ROLE && found != operands.end() &&
+           SegmentOf(*lists_.optimizer).operands(static_cast<int>(found - operands.begin())).access() == READ;
+  }
+
   // What the action makes zero; reports anything else that it does.
   std::set<int> Zeroed(const Action& clear, bool norms) {
     std::set<int> buffers;
@@ -174,11 +184,12 @@ class TemplateCheck {
     for (const Step& step : SegmentOf(clear).steps()) {
       const bool whole = step.kernel() == FILL && step.attributes().value() == 0 && IsWhole(clear, step.outputs(0));
       if (whole) {
-        const BufferRole role = Bound(clear, step.outputs(0)).role();
-        if (!IsGrad(role) && !(norms && role == NORMS)) {
+        const int buffer = clear.operands(SegmentOf(clear).values(step.outputs(0)).operand());
+        const BufferRole role = t_.buffers(buffer).role();
+        if (!IsGrad(role) && !(norms && role == NORMS) && !IsGradientPart(buffer)) {
           Bad("P15.clear", clear, "step '", step.name(), "' makes more zero than it is for");
         }
-        buffers.insert(clear.operands(SegmentOf(clear).values(step.outputs(0)).operand()));
+        buffers.insert(buffer);
       } else {
         Bad("P15.clear", clear, "step '", step.name(), "' does not make a whole buffer zero");
       }
@@ -249,7 +260,8 @@ class TemplateCheck {
     for (const auto* list : {&t_.body(), &t_.epilogue()}) {
       for (const Action& action : *list) {
         if (action.kind() == KEEP_STATE || action.kind() == RESTORE_STATE) continue;
-        if (action.kind() != OPTIMIZER_STEP) CheckLeavesState(action);
+        // What gathers weights is done again (P15.gather).
+        if (action.kind() != OPTIMIZER_STEP && !GathersWeights(t_, action)) CheckLeavesState(action);
         for (const auto* buffers : {&action.operands(), &action.sources(), &action.destinations()}) {
           for (int b : *buffers) {
             if (IsKept(t_.buffers(b).role())) Bad("P15.kept", action, "uses ", DescribeBuffer(t_, b));
@@ -259,12 +271,11 @@ class TemplateCheck {
     }
   }
 
-  // What the optimizer makes of the weights on other ranks would have to be taken back too.
   void CheckLeavesState(const Action& action) {
     const auto check = [&](int b) {
       const BufferRole role = t_.buffers(b).role();
       if (role == PARAM || KeptRole(role) != NO_ROLE) {
-        Bad("P15.kept", action, "writes ", DescribeBuffer(t_, b), "; only OPTIMIZER_STEP may");
+        Bad("P15.kept", action, "writes ", DescribeBuffer(t_, b), "; only OPTIMIZER_STEP and what gathers of it may");
       }
     };
     for (int b : action.destinations()) check(b);
@@ -421,6 +432,9 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
     SplitLists(t, Clips(*index.program), &lists);
     for (const Action* action : lists.guess) part[action] = 1;
     for (const Action* action : lists.again) part[action] = 2;
+    for (const Repair* repair : {&lists.body, &lists.epilogue}) {
+      for (const Action* action : repair->gathers) part[action] = 3;
+    }
   }
   for (const Rendezvous& members : matching.rendezvous) {
     for (const RoleAction& member : members) {

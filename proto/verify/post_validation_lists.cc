@@ -1,5 +1,7 @@
 #include "proto/verify/post_validation_lists.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "proto/verify/index.h"
 
@@ -27,12 +29,20 @@ std::string TakeRepair(const Actions& list, bool clips, int* next, Repair* repai
     if (bad.empty()) bad = Take(list, RESTORE_STATE, true, next, &repair->restore);
     if (bad.empty()) bad = Take(list, SCALE_GRADIENTS, true, next, &repair->scale);
     if (bad.empty()) bad = Take(list, OPTIMIZER_STEP, true, next, &repair->optimizer);
+    while (bad.empty() && *next < list.size() && list[*next].kind() == ALL_GATHER && list[*next].if_exceeded()) {
+      repair->gathers.push_back(&list[(*next)++]);
+    }
   }
   if (bad.empty()) bad = Take(list, CLEAR_GRADIENTS, false, next, &repair->clear);
   return bad;
 }
 
 }  // namespace
+
+bool GathersWeights(const Template& t, const Action& action) {
+  return action.kind() == ALL_GATHER && std::any_of(action.destinations().begin(), action.destinations().end(),
+                                                    [&](int b) { return t.buffers(b).role() == PARAM; });
+}
 
 bool Clips(const Program& program) { return !program.recipe().has_clip_norm() || program.recipe().clip_norm() > 0; }
 
@@ -54,6 +64,7 @@ std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists
       return absl::StrCat(Describe(action), " does not belong into the rest of the body");
     }
     lists->rest.push_back(&action);
+    if (GathersWeights(t, action)) lists->gathers.push_back(&action);
     if (kind == KEEP_STATE && (!clips || lists->keep != nullptr || lists->optimizer != nullptr)) {
       return absl::StrCat(Describe(action), ": with clipping there is one KEEP_STATE, before the OPTIMIZER_STEP");
     }

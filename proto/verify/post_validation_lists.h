@@ -15,6 +15,8 @@ struct Repair {
   const Action* restore = nullptr;
   const Action* scale = nullptr;
   const Action* optimizer = nullptr;
+  // Twins of PostValidationLists::gathers, in its order.
+  std::vector<const Action*> gathers;
   const Action* clear = nullptr;
 };
 
@@ -27,10 +29,15 @@ struct PostValidationLists {
   std::vector<const Action*> rest;
   const Action* keep = nullptr;
   const Action* optimizer = nullptr;
+  // Of the rest: ALL_GATHERs that bring weights together behind the optimizer (ZeRO).
+  std::vector<const Action*> gathers;
   Repair epilogue;
 };
 
 bool Clips(const Program& program);
+
+// Whether it is an ALL_GATHER into weights.
+bool GathersWeights(const Template& t, const Action& action);
 
 // Empty and `lists` filled, or what is wrong.
 std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists);

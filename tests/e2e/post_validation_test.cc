@@ -132,6 +132,42 @@ TEST(PostValidationTest, CollectivesOfSegments) {
   ExpectNoBitChanges(zero, kSteps, kSteps);
 }
 
+// Weights are gathered behind the optimizer, and once more of an update that is taken back.
+TEST(PostValidationTest, WeightsGatheredOfUpdates) {
+  struct Cut {
+    const char *mesh, *schedule, *fields;
+    bool exact = false, bf16 = false;
+    int microbatch = 1;
+  };
+  for (const Cut& c :
+       {Cut{"data2 pipe2", "zb-h2", "zero { stage: 1 }"}, Cut{"data2 pipe2", "1f1b", "zero { stage: 2 }"},
+        Cut{"data2 pipe2", "zb-v", "zero { stage: 1 } gradient_bucket_bytes: 2000", true},
+        Cut{"data2 pipe2", "zb-h2", "zero { stage: 1 }", false, true},
+        Cut{"data2 pipe2", "zb-h1", "zero { stage: 2 }", true, true},
+        Cut{"data4", "gpipe", "zero { stage: 1 group: 2 }"}, Cut{"pipe2 data2", "chimera", "zero { stage: 1 }", true},
+        Cut{"z2 data2 pipe2", "zb-h2", "zero { stage: 1 }", true, true, 2},
+        Cut{"data2 pipe2", "zb-v", "zero { stage: 3 reshard: LAYERS kept_layers: [1, 3] }", true},
+        Cut{"data2 pipe2", "1f1b", "zero { stage: 3 reshard: BY_BENEFIT }"}}) {
+    SCOPED_TRACE(absl::StrCat(c.mesh, " ", c.schedule, " ", c.fields));
+    TinyPlan plan = PlanOf(c.schedule, 2, 2);
+    plan.mesh = c.mesh;
+    plan.plan_fields = c.fields;
+    plan.exact = c.exact;
+    plan.bf16 = c.bf16;
+    plan.microbatch = c.microbatch;
+    // The middle of their norms.
+    plan.clip = 1.74;
+    ExpectNoBitChanges(plan, 2, kSteps - 2);
+    // And exact sums are those of replicas that keep everything.
+    if (!c.exact || std::string(c.fields).find("stage: 3") != std::string::npos) continue;
+    TinyPlan whole = Validated(plan);
+    whole.plan_fields = "post_validation: true";
+    const auto kept = TrainTiny(whole), shared = TrainTiny(Validated(plan));
+    ASSERT_TRUE(kept.ok() && shared.ok()) << kept.status() << shared.status();
+    ExpectSame(*shared, *kept, "without ZeRO");
+  }
+}
+
 TEST(PostValidationTest, TransfersThatShareStreamsOrGroups) {
   for (const char* fields : {"transfer_order: BY_DIRECTION transfer_placement: DEFERRED", "group_transfers: true",
                              "transfer_placement: FASTEST", "step_barrier: true", "receive_buffers: 3"}) {

@@ -167,14 +167,5 @@ INSTANTIATE_TEST_SUITE_P(Gpt2, Settings,
                                          Setting{"axes { name: 'data' size: 4 } axes { name: 'pipe' size: 2 }", 4,
                                                  2e10}));
 
-TEST(ZeroReshardTest, WhatGathersBehindTheOptimizerIsRefusedWhereUpdatesMayBeTakenBack) {
-  TinyPlan plan{.schedule = "zb-h2", .layers = 4, .mesh = "data2 pipe2"};
-  plan.plan_fields = "post_validation: true zero { stage: 3 reshard: BY_BENEFIT }";
-  const auto program = CompileTiny(plan);
-  EXPECT_NE(std::string(program.status().message()).find("plan.zero.reshard = BY_BENEFIT gathers them anew"),
-            std::string::npos)
-      << program.status();
-}
-
 }  // namespace
 }  // namespace weft
