@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,15 +18,14 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "cli/calibrate.h"
 #include "cli/flags.h"
 #include "cli/launch.h"
 #include "cli/predict.h"
+#include "cli/run_flags.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
 #include "executor/announce_failure.h"
@@ -108,111 +106,6 @@ std::string SkippedLine(const RunReport& report) {
                       "plan.loss_scale.initial\n");
 }
 
-struct RunFlags {
-  std::string data, eval_data, token_type, report, trace;
-  std::string backend = "auto", transport = "auto", bootstrap = "auto", format = "text";
-  std::string tuning = "off";
-  std::vector<std::string> lib_path;
-  int64_t eval_every = 0, eval_batches = 16, threads = 1, slots = 0, steps = 0, checkpoint_every = 0, keep = 2;
-  int64_t trace_steps = 4;
-  double timeout = 300;
-  std::string checkpoint, weights, save_weights;
-  bool resume = false;
-  int64_t resume_step = 0;
-  std::string fail_at, fault_report, predicted, cluster;
-  int64_t check_replicas = 0;
-};
-
-// "auto" and the names of a registry.
-template <typename Entries>
-std::vector<std::string> Choices(const Entries& entries) {
-  std::vector<std::string> names = {"auto"};
-  for (const auto& entry : entries) names.emplace_back(entry.name);
-  return names;
-}
-
-void Declare(Flags& flags, RunFlags& f) {
-  flags.String(
-      "data", "FILE",
-      "training data: a token file, a Megatron .bin/.idx pair, or text as bytes; an image file for a model of images",
-      &f.data);
-  flags.String("token-type", "TYPE", "uint16 or uint32 for raw token files without a header", &f.token_type);
-  flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
-  flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
-  flags.Int("eval-batches", "N", "at most N global batches per evaluation", &f.eval_batches, 1, INT64_MAX);
-  flags.Choice("backend", Choices(Backends()), "what runs the kernels", &f.backend);
-  flags.Choice("transport", Choices(Transports()),
-               "how ranks talk: threads of one process (inproc; loopback on a GPU), or processes", &f.transport);
-  flags.Choice("bootstrap", {"auto", "local", "env", "mpi"},
-               "what starts the processes: weft-run on this node, a launcher that sets RANK and WORLD_SIZE, or MPI's",
-               &f.bootstrap);
-  flags.Repeated("lib-path", "DIR", "where the libraries of CUDA and MPI are looked for first", &f.lib_path);
-  flags.String("tuning", "off|write FILE|read FILE",
-               "algorithms of matrix products on a GPU: the library's first choice; measured once for each shape, and "
-               "kept in FILE; those of FILE",
-               &f.tuning);
-  flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
-  flags.Int("slots", "N", "ranks of a process that compute at a time; 0 = cores / threads", &f.slots, 0, 4096);
-  flags.Int("steps", "N", "run until N optimizer steps are done; 0 = the recipe's", &f.steps, 0, INT64_MAX);
-  flags.String("checkpoint", "DIR", "save the state here", &f.checkpoint);
-  flags.Int("checkpoint-every", "N", "save after every N steps; 0 = only at the end", &f.checkpoint_every, 0,
-            INT64_MAX);
-  flags.Int("keep", "N", "checkpoints to keep", &f.keep, 1, 1000000);
-  flags.Bool("resume", "continue from the newest checkpoint", &f.resume);
-  flags.Int("resume-step", "N", "continue from the checkpoint after N steps instead of the newest", &f.resume_step, 0,
-            INT64_MAX);
-  flags.String("weights", "FILE", "start from these weights (safetensors)", &f.weights);
-  flags.String("save-weights", "FILE", "write the final weights (safetensors, F32)", &f.save_weights);
-  flags.String("trace", "FILE",
-               "write the measured trace: for trace viewers too if the name ends in .json, else binary; "
-               "`weft report` reads both",
-               &f.trace);
-  flags.Int("trace-steps", "N", "steps to trace", &f.trace_steps, 1, 1000000);
-  flags.Choice("format", {"text", "json"}, "what is printed", &f.format);
-  flags.String("report", "FILE", "also write the report as JSON", &f.report);
-  flags.Custom("timeout", "SECONDS",
-               "an action that takes longer ends the run, and longer than 20 times what is predicted for it", "300",
-               [&f](const std::string& text) -> absl::Status {
-                 if (absl::SimpleAtod(text, &f.timeout) && f.timeout > 0 && f.timeout <= 1e6) return absl::OkStatus();
-                 return absl::InvalidArgumentError("expected seconds above 0 and at most 1000000");
-               });
-  flags.String(
-      "cluster", "NAME|FILE",
-      "the machine that actions are predicted on, for their deadlines; 'none' = --timeout alone. Default: that "
-      "of the program, if the catalog has it",
-      &f.cluster);
-  flags.String("predicted", "TRACE", "deadlines are from this trace of `weft simulate --trace`", &f.predicted);
-  flags.String("fault-report", "FILE",
-               "where a run that fails writes what each rank did last, its number before the extension; 'none' = "
-               "nowhere. Default: weft-fault.json with the checkpoints, else beside the trace, else here",
-               &f.fault_report);
-  flags.Int("check-replicas", "N", "compare the replicas of all weights after every N steps; 0 = never",
-            &f.check_replicas, 0, INT64_MAX);
-  flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall|:flip]", "for tests of failures", &f.fail_at);
-  flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
-}
-
-absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text, int64_t ranks) {
-  InjectedFailure failure;
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
-  const absl::string_view how = parts.size() == 4 ? parts[3] : absl::string_view();
-  failure.kill = how == "kill";
-  failure.stall = how == "stall";
-  failure.flip = how == "flip";
-  if (parts.size() < 3 || parts.size() > 4 || !absl::SimpleAtoi(parts[0], &failure.rank) ||
-      !absl::SimpleAtoi(parts[1], &failure.repetition) || !absl::SimpleAtoi(parts[2], &failure.action) ||
-      failure.repetition < 0 || failure.action < 0 ||
-      (parts.size() == 4 && !failure.kill && !failure.stall && !failure.flip)) {
-    return UsageError(
-        absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill|:stall|:flip]"));
-  }
-  if (failure.rank < 0 || failure.rank >= ranks) {
-    return UsageError(
-        absl::StrCat("--inject-failure=", Quoted(text), ": rank ", failure.rank, ": allowed: 0 to ", ranks - 1));
-  }
-  return failure;
-}
-
 // The program file, proven: what is in it may be used without a check.
 absl::StatusOr<Program> LoadProgram(const std::string& path) {
   WEFT_ASSIGN_OR_RETURN(Program program, ReadProgram(path));
@@ -268,26 +161,10 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const 
 absl::Status RunMain(absl::Span<const std::string> args) {
   Flags flags("weft run", "PROGRAM [flags]", "Trains: runs a compiled program on this machine, or under mpirun.");
   RunFlags f;
-  Declare(flags, f);
+  DeclareRunFlags(flags, f);
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
-  if (f.data.empty()) {
-    return UsageError("--data FILE is required: a text file, say (docs/data.md has the formats); see weft run --help");
-  }
-  if (!f.eval_data.empty() && f.eval_every == 0) return UsageError("--eval-data needs --eval-every N");
-  if (f.eval_data.empty() && f.eval_every > 0) return UsageError("--eval-every needs --eval-data FILE");
-  if (f.checkpoint.empty() &&
-      (f.resume || flags.Given("resume-step") || f.checkpoint_every > 0 || flags.Given("keep"))) {
-    return UsageError("--resume, --resume-step, --checkpoint-every and --keep need --checkpoint DIR");
-  }
-  f.resume |= flags.Given("resume-step");
-  if (f.resume && !f.weights.empty()) {
-    return UsageError(
-        "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
-  }
-  if (!f.cluster.empty() && !f.predicted.empty()) {
-    return UsageError("--cluster and --predicted: deadlines are from the one or the other; give one of them");
-  }
+  WEFT_RETURN_IF_ERROR(CheckRunFlags(flags, f));
   WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
   has_store = f.transport == "tcp";
   SetLibraryPath(f.lib_path);

@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/status.h"
+#include "proto/suggest.h"
 
 namespace weft {
 namespace {
@@ -185,6 +187,33 @@ bool StandsForAll(absl::string_view host) {
   return host == "0.0.0.0" || host == "0" || host == "::" || host == "*";
 }
 
+// Of a name in the DNS: RFC 1035, sec. 2.3.4, as text.
+constexpr size_t kMostHost = 253;
+
+// What makes it no address or name at all; empty if nothing does.
+std::string NoAddress(absl::string_view host) {
+  if (host.size() > kMostHost) {
+    return absl::StrCat("MASTER_ADDR=", Quoted(host), " has ", host.size(), " characters; allowed: at most ",
+                        kMostHost);
+  }
+  for (const char c : host) {
+    if (absl::ascii_isspace(c) || absl::ascii_iscntrl(c) || c == '/' || c == ',') {
+      return absl::StrCat("MASTER_ADDR=", Quoted(host), " is no address and no name of a machine; allowed: one, as in ",
+                          "10.0.0.1, ::1 or node-1");
+    }
+  }
+  // "10.0.0.1:29500", "[::1]:29500": with more colons and no brackets it is an IPv6 address.
+  const size_t colon = host.rfind(':');
+  if (colon == absl::string_view::npos) return "";
+  const absl::string_view before = host.substr(0, colon), port = host.substr(colon + 1);
+  const bool one = before.find(':') == absl::string_view::npos;
+  const bool brackets = before.size() > 2 && before.front() == '[' && before.back() == ']';
+  if (!one && !brackets) return "";
+  return absl::StrCat("MASTER_ADDR=", Quoted(host),
+                      " holds a port, which is MASTER_PORT's to say; nearest valid: ", "MASTER_ADDR=", before,
+                      port.empty() ? "" : absl::StrCat(" MASTER_PORT=", port));
+}
+
 }  // namespace
 
 absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment) {
@@ -207,6 +236,7 @@ absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& e
   }
   rendezvous.stop = StopFlag();
   rendezvous.host = variables.Text("MASTER_ADDR");
+  if (std::string reason = NoAddress(rendezvous.host); !reason.empty()) variables.Wrong(std::move(reason));
   if (StandsForAll(rendezvous.host)) {
     variables.Wrong(absl::StrCat("MASTER_ADDR='", rendezvous.host,
                                  "' stands for all addresses of a machine; allowed: one of rank 0's machine that the "

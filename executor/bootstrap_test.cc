@@ -146,7 +146,21 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
         std::string(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message()),
         HasSubstr(absl::StrCat("MASTER_ADDR='", all, "' stands for all addresses of a machine; allowed: one of")));
   }
-  for (const char* one : {"::1", "[::1]", "127.0.0.1", "node-3.cluster"}) {
+  const auto wrong = [](const std::string& host) {
+    Map variables = Torchrun();
+    variables["MASTER_ADDR"] = host;
+    return std::string(FindRendezvous(Bootstrap::kEnv, Of(variables)).status().message());
+  };
+  EXPECT_EQ(wrong("10.0.0.1:29500"),
+            "MASTER_ADDR='10.0.0.1:29500' holds a port, which is MASTER_PORT's to say; nearest valid: "
+            "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500");
+  EXPECT_THAT(wrong("[::1]:80"), HasSubstr("nearest valid: MASTER_ADDR=[::1] MASTER_PORT=80"));
+  EXPECT_THAT(wrong("node-1:"), HasSubstr("nearest valid: MASTER_ADDR=node-1"));
+  EXPECT_THAT(wrong(std::string(254, 'n')), HasSubstr("…' has 254 characters; allowed: at most 253"));
+  for (const char* none : {"node 1", "a\nb", "http://node-1", "node-1,node-2"}) {
+    EXPECT_THAT(wrong(none), HasSubstr("is no address and no name of a machine")) << none;
+  }
+  for (const char* one : {"fe80::1%eth0", "::1", "[::1]", "127.0.0.1", "node-3.cluster"}) {
     Map variables = Torchrun();
     variables["MASTER_ADDR"] = one;
     EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, Of(variables))->host, one);

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "executor/checkpoint_branch.h"
 #include "executor/checkpoint_folder.h"
 #include "executor/checkpoint_manifest.h"
 #include "executor/checkpoint_pieces.h"
@@ -39,16 +40,6 @@ std::string OldFolderName(int64_t step) { return ".old-" + FolderName(step); }
 
 absl::Status Failed(const std::string& path, absl::string_view what) {
   return absl::UnknownError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
-}
-
-// Makes names in a folder durable.
-absl::Status SyncFolder(const std::string& path) {
-  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return Failed(path, "cannot open");
-  const bool synced = fsync(folder) == 0;
-  const absl::Status status = synced ? absl::OkStatus() : Failed(path, "cannot sync");
-  close(folder);
-  return status;
 }
 
 absl::Status RemoveAll(const std::string& path) {
@@ -221,6 +212,7 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
   }
   WEFT_RETURN_IF_ERROR(WriteFileAtomic(temporary + "/" + kManifestName, MessageToText(manifest)));
   WEFT_RETURN_IF_ERROR(SyncFolder(temporary));
+  if (options.follows >= 0) WEFT_RETURN_IF_ERROR(SetAsideBeyond(options.directory, options.follows));
   const std::string folder = options.directory + "/" + FolderName(step);
   // The same step may be there: from a run that ended before it updated `latest`, or that was rolled back. `latest` may
   // name it, so it goes only when the new one is in its place.

@@ -29,8 +29,11 @@ namespace weft {
 
 struct CheckpointOptions {
   std::string directory;
-  // So many are kept; at least 1. The one just saved is always among them; of the others those of higher steps, left by
-  // a run that was rolled back, go before the oldest.
+  // The step that this run has saved last, or went on from; -1 = it began anew. Checkpoints beyond it are of a run that
+  // was left: with this save they go to a folder of their own (checkpoint_branch.h).
+  int64_t follows = -1;
+  // So many are kept; at least 1. The one just saved is always among them; of the others those of higher steps go
+  // before the oldest.
   int64_t keep = 2;
   // Of the training data.
   DataIdentity data = {};

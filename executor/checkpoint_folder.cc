@@ -58,6 +58,16 @@ bool IsWholeFolder(const std::string& folder) {
   return fs::exists(folder + "/" + kManifestName, error);
 }
 
+absl::Status SyncFolder(const std::string& path) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return absl::UnknownError(absl::StrCat(path, ": cannot open: ", std::strerror(errno)));
+  const bool synced = fsync(folder) == 0;
+  const absl::Status status =
+      synced ? absl::OkStatus() : absl::UnknownError(absl::StrCat(path, ": cannot sync: ", std::strerror(errno)));
+  close(folder);
+  return status;
+}
+
 absl::Status CheckFile(const std::string& path, const CheckpointFile& file) {
   const int opened = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (opened < 0) return absl::DataLossError(absl::StrCat(path, ": cannot open: ", std::strerror(errno)));

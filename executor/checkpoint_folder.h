@@ -22,6 +22,9 @@ absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory);
 // Whether it was written to its end.
 bool IsWholeFolder(const std::string& folder);
 
+// Makes names in it durable.
+absl::Status SyncFolder(const std::string& path);
+
 // A whole file against what the manifest says of it.
 absl::Status CheckFile(const std::string& path, const CheckpointFile& file);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "proto/crc32c.h"
 #include "proto/mesh.h"
 #include "proto/program_file.h"
 
@@ -58,6 +59,16 @@ absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, cons
     times.assign(longest.begin(), longest.end());
   }
   return result;
+}
+
+std::string PredictedTimes::Digest() const {
+  if (longest_ == 0) return "nothing";
+  std::string text;
+  for (const auto& of_template : times_) {
+    for (const auto& [action, ns] : of_template) absl::StrAppend(&text, action, ":", ns, " ");
+    text += '/';
+  }
+  return absl::StrCat("times with checksum ", absl::Hex(Crc32c(text), absl::kZeroPad8));
 }
 
 int64_t PredictedTimes::Of(int template_index, int32_t action) const {

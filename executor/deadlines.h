@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ class PredictedTimes {
 
   // 0 if it is not in the trace.
   int64_t Of(int template_index, int32_t action) const;
+  // Equal digests, equal times; "nothing" if none is there.
+  std::string Digest() const;
   // Of all actions.
   int64_t Longest() const { return longest_; }
 

@@ -65,6 +65,11 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   EXPECT_EQ(predicted->Of(0, 5), 0);
   EXPECT_EQ(predicted->Of(1, 0), 0);
   EXPECT_EQ(predicted->Of(7, 0), 0);
+  Trace other = Predicted(program);
+  other.mutable_ranks(0)->mutable_events(3)->set_finish_ps(2000000001000);
+  EXPECT_EQ(predicted->Digest(), PredictedTimes::Make(program, Predicted(program))->Digest());
+  EXPECT_NE(predicted->Digest(), PredictedTimes::Make(program, other)->Digest());
+  EXPECT_EQ(PredictedTimes().Digest(), "nothing");
   // In list order: prologue, body, epilogue.
   Deadlines deadlines(program, 0, seconds(3), *predicted, /*generous=*/false);
   EXPECT_EQ(deadlines.Of(0), seconds(3));

@@ -79,6 +79,9 @@ JobFacts RankRun::Facts() const {
   return {
       {"the program's checksum", absl::StrFormat("%08x", ProgramCrc(shared_.program))},
       {"--data", data(&shared_.data)},
+      {"--timeout", absl::StrCat(std::chrono::duration<double>(options.timeout).count(), " s")},
+      {"what is predicted for actions (--cluster, --predicted)",
+       options.predicted == nullptr ? std::string("nothing") : options.predicted->Digest()},
       {"--backend", std::string(shared_.backend->name)},
       {"the last step (--steps)", absl::StrCat(shared_.last_step)},
       {"the step to go on from (--resume)", absl::StrCat(shared_.manifest != nullptr ? shared_.manifest->step() : 0)},
@@ -182,6 +185,7 @@ absl::Status RankRun::Train() {
       const int64_t start = MonotonicNanoseconds();
       CheckpointOptions checkpoint = options.checkpoint;
       checkpoint.data = shared_.data.identity();
+      checkpoint.follows = saved;
       WEFT_RETURN_IF_ERROR(SaveCheckpoint(checkpoint, shared_.program, step, *state_, endpoint_));
       saved = step;
       result_.checkpoint_seconds += 1e-9 * (MonotonicNanoseconds() - start);

@@ -11,8 +11,10 @@
 #include "executor/backend.h"
 #include "executor/bootstrap.h"
 #include "executor/channels.h"
+#include "executor/checkpoint_branch.h"
 #include "executor/compute_slots.h"
 #include "executor/fault_guard.h"
+#include "executor/injected_failure.h"
 #include "executor/rank_run.h"
 #include "executor/replica_check.h"
 #include "executor/safetensors.h"
@@ -246,12 +248,19 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     if (options.on_note && found.has_value()) {
       options.on_note(absl::StrCat("resuming after step ", manifest.step(), " from ", *found));
       for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
+      WEFT_ASSIGN_OR_RETURN(const std::string left, NoteOnBranch(options.checkpoint.directory, manifest.step()));
+      if (!left.empty()) options.on_note(left);
     }
     if (options.on_warning && options.resume && !found.has_value()) {
       options.on_warning(absl::StrCat(options.checkpoint.directory, " has no checkpoint: starting at step 0"));
     }
   } else if (options.resume) {
     return absl::InvalidArgumentError("--resume needs --checkpoint DIR");
+  }
+  if (options.failure.has_value()) {
+    const int64_t steps = shared.last_step - (shared.manifest != nullptr ? manifest.step() : 0);
+    WEFT_RETURN_IF_ERROR(
+        CheckInjectedFailure(program, *options.failure, steps / StepsPerRepetition(program), options.check_replicas));
   }
   if (options.resume && !options.weights.empty()) {
     return absl::InvalidArgumentError(

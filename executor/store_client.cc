@@ -107,13 +107,15 @@ absl::Status StoreClient::Fail(const absl::Status& status) {
   // Whatever the caller was waiting for: this is still to be told.
   const Until until(MonotonicNanoseconds() + int64_t{5000} * kMillisecond);
   WEFT_RETURN_IF_ERROR(Send({.operation = StoreOperation::kFail, .value = EncodeFailure(status)}, until));
-  for (;;) {
-    const absl::StatusOr<std::string> reply = Receive(until);
-    if (reply.ok() && *reply == kSayIt) return absl::OkStatus();
-    if (ReportedElsewhere(reply.status()) || MonotonicNanoseconds() > until.deadline_ns) return reply.status();
-    // The reply to what was under way has crossed this on its way; a connection that is lost has no more of them.
-    if (absl::IsUnavailable(reply.status()) || absl::IsInvalidArgument(reply.status())) return reply.status();
+  absl::StatusOr<std::string> reply = Receive(until);
+  // The reply to what was under way has crossed this on its way: one, as requests are made one after the other. Of a
+  // connection that is lost there are no more.
+  const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedElsewhere(reply.status());
+  if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
+  if (reply.ok() && *reply != kSayIt) {
+    return absl::InternalError(absl::StrCat(server_, " does not answer a failure as it should"));
   }
+  return reply.status();
 }
 
 absl::Status StoreClient::Check() {

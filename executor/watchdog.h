@@ -40,7 +40,8 @@ struct WatchdogOptions {
   // Becomes true when the run is asked to stop; null: it never is.
   const std::atomic<bool>* stop = nullptr;
   std::chrono::nanoseconds least_patience = std::chrono::seconds(5);
-  std::chrono::nanoseconds first_patience = std::chrono::seconds(8);
+  // A first forward on a CPU takes a while, and what ranks of other processes do is not seen.
+  std::chrono::nanoseconds first_patience = std::chrono::seconds(60);
   // Each called at most once per rank, on the watchdog's thread, while the rank's own is stuck.
   std::function<void(int rank, const absl::Status& reason)> report;
   // The process cannot end in order any more. Null: nothing is given up.

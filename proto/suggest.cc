@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -31,14 +32,20 @@ int EditDistance(absl::string_view a, absl::string_view b) {
 }
 
 std::string Nearest(absl::string_view name, absl::Span<const std::string> candidates) {
+  // Letters that are the beginning of a name rather than a slip.
+  constexpr size_t kBegun = 3;
   std::string best;
+  bool best_begun = false;
   int best_distance = 0;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate);
-    // Half of the letters wrong is another word, not a slip.
-    if (2 * distance > static_cast<int>(std::max(name.size(), candidate.size()))) continue;
-    if (best.empty() || distance < best_distance) {
+    // Of a name that is not finished all letters are right, however many are missing. Half of the letters wrong is
+    // another word, not a slip.
+    const bool begun = name.size() >= kBegun && absl::StartsWithIgnoreCase(candidate, name);
+    if (!begun && 2 * distance > static_cast<int>(std::max(name.size(), candidate.size()))) continue;
+    if (best.empty() || begun > best_begun || (begun == best_begun && distance < best_distance)) {
       best = candidate;
+      best_begun = begun;
       best_distance = distance;
     }
   }

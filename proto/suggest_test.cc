@@ -24,6 +24,12 @@ TEST(Nearest, FirstOfTheBestOrNothing) {
   EXPECT_EQ(Nearest("chimera", names), "");
   EXPECT_EQ(Nearest("", names), "");
   EXPECT_EQ(Nearest("x", {}), "");
+  // A name that is not finished.
+  const std::vector<std::string> clusters = {"dgx-h100", "dgx-a100-40g", "DGX-A100-80g-old", "selene"};
+  EXPECT_EQ(Nearest("dgx-a100", clusters), "dgx-a100-40g");
+  EXPECT_EQ(Nearest("dgx-a100-80", clusters), "DGX-A100-80g-old");
+  EXPECT_EQ(Nearest("dgx-a1O0", clusters), "dgx-h100");
+  EXPECT_EQ(Nearest("dg", clusters), "");
   EXPECT_EQ(NameHelp("gipe", names), "; nearest: 'gpipe'; known: 1f1b, gpipe, 1f2b");
   EXPECT_EQ(NameHelp("chimera", names), "; known: 1f1b, gpipe, 1f2b");
 }

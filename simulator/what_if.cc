@@ -193,7 +193,7 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
     if (change.name == "latency" && options.network == "nccl") {
       return absl::InvalidArgumentError(
           absl::StrCat(change.text, ": the network nccl takes the latencies of links between devices from NCCL's own ",
-                       "table, not from the cluster; nearest: --network=analytic or flow"));
+                       "table, not from the cluster; nearest valid: --network=analytic"));
     }
     const bool network = entry->network && options.network != "none";
     const bool device = entry->device && options.cost != "unit";

@@ -135,6 +135,26 @@ grep -q 'kernels gpu_backend_test: not started: it may take 240 s, 20 s are left
 "$real" "$check" --bundle bundle --only kernels 2> err & pid=$!
 for _ in $(seq 100); do pgrep -P $pid > /dev/null && break; sleep 0.1; done
 kill $pid; wait $pid; [ $? -eq 143 ] || fail "the exit status of what is cut off"
+# Time that ends in the middle of a check: it is none that failed, and what it started is gone.
+sed "s/^SECONDS = {.*/SECONDS = {\"kernels\": 1,/" "$(dirname "$check")/gpu_checks.py" > hurried.py
+mkdir -p hurried && cp "$check" hurried/gpu-check && mv hurried.py hurried/gpu_checks.py
+"$real" hurried/gpu-check --bundle bundle --out cut --only kernels --seconds 3 2> err || fail "what is cut off has not failed"
+grep -q '"check": "gpu_backend_test".*"result": "not run", "error": "cut off after [23] s' cut/results.jsonl || fail "cut off"
+grep -q '1 checks had no time: the same command again goes on with them' err || fail "what is left to do"
+# A kill leaves half a line, and nothing that runs.
+"$real" "$check" --bundle bundle --out cut --only kernels 2> err & pid=$!
+for _ in $(seq 100); do started=$(pgrep -P $pid -f gpu_backend_test) && break; sleep 0.1; done
+kill -KILL $pid; wait $pid 2> /dev/null
+for _ in $(seq 50); do kill -0 "$started" 2> /dev/null || break; sleep 0.1; done
+kill -0 "$started" 2> /dev/null && fail "a check outlives a kill"
+printf '{"cut' >> cut/results.jsonl
+gpu_check --bundle bundle --out cut --only bandwidth || fail "after a kill"
+grep -q '^{"group": "bandwidth"' cut/results.jsonl || fail "half a line has taken the next one with it"
+# A bundle that cannot be written to. (Root can.)
+cp -r bundle fixed && rm -rf fixed/out fixed/unpacked-* && chmod a-w fixed
+gpu_check --bundle fixed --out o2 --only bandwidth || fail "a bundle that cannot be written to"
+[ -w fixed ] || [ "$(ls -d o2/unpacked-* | wc -l)" -eq 1 ] || fail "it is not unpacked beside the results"
+chmod u+w fixed
 cp -r bundle fresh && rm -rf fresh/out fresh/unpacked-*
 gpu_check --bundle fresh --out fresh/o --before "$results" --only bandwidth || fail "--before"
 grep -q 'bandwidth kernel_bandwidth: done before' err || fail "results of an earlier machine"

@@ -1,4 +1,5 @@
 """What gpu-check runs on a machine with a GPU: the bundle, its checks, and what they share. Needs nothing but Python."""
+import ctypes
 import hashlib
 import json
 import lzma
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 
 GROUP_SECONDS = 480
 PEAK_BF16 = 989.4e12
@@ -64,11 +66,37 @@ class Failure(Exception):
     pass
 
 
+class CutOff(Failure):
+    """What was left of the time was less than it may take."""
+
+
+class Clock:
+    """When the check that is running has to be over, and how long it has at most."""
+    end = float("inf")
+    most = float("inf")
+
+    @classmethod
+    def start(cls, seconds):
+        cls.end = time.monotonic() + seconds
+        cls.most = seconds
+
+
+def die_with_parent():
+    """Of a process that begins: what is killed leaves nothing on the GPU behind."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def run(command, seconds, **more):
     """Its standard output; Failure with the end of its output if it fails or takes longer. What it started ends too."""
+    left = Clock.end - time.monotonic()
+    late = Failure if left >= seconds else CutOff
+    seconds = min(seconds, left)
+    if seconds <= 0:
+        raise CutOff(f"cut off: the {Clock.most:.0f} s that were left are over")
     try:
         process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   errors="replace", start_new_session=True, **more)
+                                   errors="replace", start_new_session=True, preexec_fn=die_with_parent, **more)
     except OSError as error:
         raise Failure(str(error)) from error
     try:
@@ -76,7 +104,8 @@ def run(command, seconds, **more):
     except subprocess.TimeoutExpired as error:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
-        raise Failure(f"took longer than {seconds:.0f} s: {(out + err)[-1000:].strip()}") from error
+        what = "took longer than" if late is Failure else "cut off after"
+        raise late(f"{what} {seconds:.0f} s: {(out + err)[-1000:].strip()}") from error
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         raise
@@ -108,7 +137,8 @@ class Bundle:
         self.known = {}
         if packed.exists():
             self.digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
-            self.directory = directory / f"unpacked-{self.digest}"
+            # Beside the bundle, which results need not be.
+            self.directory = (directory if os.access(directory, os.W_OK) else out) / f"unpacked-{self.digest}"
             self.unpack(packed)
         else:
             digest = hashlib.sha256()
@@ -280,8 +310,10 @@ def check_offload(bundle):
 
 
 def check_sanitizer(bundle):
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not os.path.exists(tool):
+    folders = [os.environ.get("CUDA_HOME", ""), *sorted(map(str, pathlib.Path("/usr/local").glob("cuda*")))]
+    tools = [shutil.which("compute-sanitizer")] + [f"{folder}/bin/compute-sanitizer" for folder in folders if folder]
+    tool = next((tool for tool in tools if tool and os.path.exists(tool)), None)
+    if tool is None:
         return {"not_run": "compute-sanitizer is not installed"}
     run([tool, "--error-exitcode=9", bundle.binary("weft-run"), "run", bundle.directory / "programs/one-rank.weft",
          "--data", bundle.directory / "tokens.bin", "--backend=cuda", "--steps=1"], GROUP_SECONDS)
@@ -330,15 +362,26 @@ def name_python():
             say(f"gpu-check: python3: {error}")
 
 
+def name_caches(out):
+    """What is compiled on the way is kept beside the results, wherever else nothing can be written."""
+    for name in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ.setdefault(name, str(out / "cache" / name.split("_", maxsplit=1)[0].lower()))
+
+
 def library_folders():
     """Where weft-run looks (docs/gpu.md), as far as a script can tell."""
     folders = [pathlib.Path(f) for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f]
     folders.append(pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "lib64")
     python = shutil.which("python3")
     roots = [pathlib.Path(os.environ[v]) for v in ("VIRTUAL_ENV", "CONDA_PREFIX") if v in os.environ]
-    roots += [pathlib.Path(python).parent.parent] if python else []
-    for root in roots + [pathlib.Path.home() / ".local"]:
-        folders += root.glob("lib/python3*/site-packages/nvidia/*/lib")
+    roots += [pathlib.Path(python).parent.parent, pathlib.Path("/usr/local")] if python else []
+    if "HOME" in os.environ:
+        home = pathlib.Path(os.environ["HOME"])
+        roots.append(home / ".local")
+        folders += (home / ".cache/weft_cuda").glob("nvidia/*/lib")
+    for root in roots:
+        for packages in ("site-packages", "dist-packages"):
+            folders += root.glob(f"lib/python3*/{packages}/nvidia/*/lib")
     return folders
 
 

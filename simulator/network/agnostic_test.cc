@@ -22,9 +22,10 @@ class AgnosticTest : public ::testing::Test {
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &cluster_)) << text;
     network_ = (*FindNetworkModel("agnostic"))->make(mesh_, cluster_);
   }
-  absl::StatusOr<TransferTime> Ring(CollectiveKind kind, int64_t elements, const std::vector<int64_t>& members) {
+  absl::StatusOr<TransferTime> Ring(CollectiveKind kind, int64_t elements, const std::vector<int64_t>& members,
+                                    const std::string& algorithm = "ring") {
     const CollectiveCall call = {
-        .kind = kind, .algorithm = *FindCollective("ring"), .parts = {{.elements = elements, .element_bytes = 4}}};
+        .kind = kind, .algorithm = *FindCollective(algorithm), .parts = {{.elements = elements, .element_bytes = 4}}};
     return network_->Collective(call, {AxisPart{.kind = AxisPart::kAll, .size = 0, .listed = {}}}, members);
   }
 
@@ -51,6 +52,22 @@ TEST_F(AgnosticTest, OneNodeHasOnlyWhatIsInside) {
   Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 latency_seconds: 1e-6 }");
   EXPECT_EQ(network_->Transfer(0, 1, 4'000'000)->occupancy.ps, 4'000'000);
   EXPECT_EQ(network_->Transfer(0, 1, 4'000'000)->latency.ps, 1'000'000);
+}
+
+TEST_F(AgnosticTest, ASwitchSumsOnOneNodeOnly) {
+  const auto why = [&] {
+    return std::string(Ring(CollectiveKind::kAllReduce, 8, {0, 1}, "switch").status().message());
+  };
+  Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 }");
+  EXPECT_THAT(why(), HasSubstr("cluster.node_links.switch_reduces = false must be true"));
+  Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 } node_links { switch_reduces: true }");
+  EXPECT_EQ(why(), "");
+  // Ranks 0 and 1 share a node, but this network does not know of nodes.
+  Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 inter_node { bytes_per_second: 1e10 })");
+  EXPECT_THAT(why(), HasSubstr("switch_reduces = false"));
+  cluster_.mutable_node_links()->set_switch_reduces(true);
+  EXPECT_THAT(why(), HasSubstr("with cluster.nodes = 2: switches of nodes sum, and network 'agnostic' does not know "
+                               "which ranks share a node; nearest valid: --network=analytic"));
 }
 
 TEST_F(AgnosticTest, MissingFiguresAreNamed) {

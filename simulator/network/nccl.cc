@@ -16,6 +16,7 @@
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placed_links.h"
+#include "simulator/network/switch_reduces.h"
 
 namespace weft {
 namespace {
@@ -51,6 +52,10 @@ class NcclNetwork : public NetworkModel {
     if (members.size() < 2) return TransferTime{};
     // Whether the ranks are placed at all.
     WEFT_RETURN_IF_ERROR(links_.Path(members[0], members[1]).status());
+    // NCCL chooses by itself, but what cannot be is not asked for.
+    if (call.algorithm != nullptr && call.algorithm->in_switch()) {
+      WEFT_RETURN_IF_ERROR(CheckSwitchReduces(cluster(), PlacedGroup(links_, nullptr, members).nodes() == 1));
+    }
     double bytes = 0;
     for (const CollectivePart& part : call.parts) {
       bytes += static_cast<double>(part.elements) * static_cast<double>(part.element_bytes);

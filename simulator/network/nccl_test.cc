@@ -72,6 +72,20 @@ TEST_F(NcclNetworkTest, TakesNcclsTimeWhateverTheProgramNames) {
   }
 }
 
+// A program that names the switch says what its cluster has to be.
+TEST_F(NcclNetworkTest, ASwitchThatDoesNotSumIsNotAskedFor) {
+  Make({{"x", 8}, {"data", 2}});
+  EXPECT_THAT(std::string(AllReduce(0, 1 << 20, "switch").status().message()),
+              HasSubstr("cluster.node_links.switch_reduces = false must be true for collective 'switch'"));
+  cluster_.mutable_device()->set_compute_capability(90);
+  cluster_.mutable_node_links()->set_switch_reduces(true);
+  Make({{"x", 8}, {"data", 2}});
+  const auto named = AllReduce(0, 1 << 30, "switch"), ring = AllReduce(0, 1 << 30, "ring");
+  ASSERT_TRUE(named.ok() && ring.ok()) << named.status() << ring.status();
+  EXPECT_EQ(named->occupancy, ring->occupancy);
+  EXPECT_THAT(std::string(AllReduce(1, 1 << 20, "switch").status().message()), HasSubstr("a group over several nodes"));
+}
+
 TEST_F(NcclNetworkTest, GroupsOfANodeShareItsInterfaces) {
   // Eight groups with a device on every node, for eight interfaces, then for two.
   Make({{"x", 8}, {"data", 16}});

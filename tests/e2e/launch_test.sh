@@ -186,6 +186,7 @@ for case in "2|rank 2: .*missing.txt: |run $dir/p3.weft --data $dir/missing.txt"
   "2|rank 2: --threads='0': allowed|${good[*]} --threads 0" \
   "1|rank 1: .*backend cuda: |${good[*]} --backend=cuda" \
   "2|the launcher started 3 processes, the program has 2 ranks|run $dir/p2.weft --data $text" \
+  "1|rank 1 was started otherwise than rank 0: --timeout is 20 s there and 300 s|${good[*]} --timeout 20" \
   "1|rank 1 was started otherwise than rank 0: the last step (--steps) is 2 there and 6|${good[*]} --steps 2"; do
   IFS='|' read -r bad pattern words <<< "$case"
   start=$SECONDS

@@ -69,6 +69,16 @@ for wrong in 9223372036854775808:0:0 0:-1:0 0:0 0:0:0:0:0; do
   [[ $? -eq 2 ]] || fail "exit status of what is no failure"
   expect_error "$cd_dir/err" "--inject-failure='$wrong': expected RANK:STEP:ACTION"
 done
+# One that cannot come about is no run that survives it.
+while read -r wrong pattern; do
+  "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure "$wrong" > /dev/null 2> "$cd_dir/err"
+  [[ $? -eq 1 ]] || fail "exit status of a failure that cannot come about: $wrong"
+  expect_error "$cd_dir/err" "--inject-failure: $pattern"
+done << 'EOF'
+3:2:99999 action 99999: rank 3 has none of that number .*; nearest valid: [0-9]
+3:6:4 step 6: this run has 6, counted from 0; nearest valid: 5
+1:3:0:flip a flipped bit is looked for with --check-replicas N only
+EOF
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 --fault-report "$cd_dir/a.json" > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 5 ]] || fail "exit status after a failure (inproc)"
 expect_error "$cd_dir/err" "rank 3, step 2, action 4 '.*': injected failure; what the ranks did last is in .*/a-\*.json"
@@ -199,6 +209,10 @@ refused 1 "has no checkpoint of step 5; there are those of 2, 4, 6; nearest vali
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 5
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 4 > "$cd_dir/out" || fail "--resume-step"
 grep -q '^resuming after step 4 from .*step-00000004$' "$cd_dir/out" || fail "the step that is resumed from"
+grep -q '^checkpoints after 6 steps are of the run that is left here: they go to .*/abandoned-1 when this one saves$' \
+  "$cd_dir/out" || fail "the run that is left is not named"
+[[ -s $cd_dir/damaged/step-00000006/manifest.textproto && -e $cd_dir/damaged/abandoned-1/step-00000006 ]] ||
+  fail "the run that is left is mixed with this one"
 diff <(losses "$cd_dir/p2.out" | tail -2) <(losses "$cd_dir/out") || fail "a run resumed from an older checkpoint differs"
 
 # A resume that finds nothing says so, beside the results.

@@ -88,7 +88,9 @@ absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
   int lowest_priority = 0;
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange, &lowest_priority, &highest_priority_);
   LoadSums();
-  return absl::OkStatus();
+  // Now, as nothing can hold it up: with an older moment to fall back on, later ones need not be waited for.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return FreshReference().status();
 }
 
 CudaDevice::~CudaDevice() {

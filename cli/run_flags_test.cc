@@ -1,0 +1,89 @@
+#include "cli/run_flags.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What the command line is refused for; empty if it is not.
+std::string Error(std::vector<std::string> args, RunFlags* f) {
+  Flags flags("weft run", "PROGRAM [flags]", "Trains.");
+  DeclareRunFlags(flags, *f);
+  args.push_back("program.weft");
+  absl::Status status = flags.Parse(args, 1, 1);
+  if (status.ok()) status = CheckRunFlags(flags, *f);
+  EXPECT_TRUE(status.ok() || IsUsageError(status)) << status;
+  return std::string(status.message());
+}
+std::string Error(const std::vector<std::string>& args) {
+  RunFlags f;
+  return Error(args, &f);
+}
+
+TEST(RunFlags, TimeoutsAreSeconds) {
+  RunFlags f;
+  EXPECT_EQ(Error({"--data=d", "--timeout=0.000001"}, &f), "");
+  EXPECT_EQ(f.timeout, 1e-6);
+  EXPECT_EQ(Error({"--data=d", "--timeout=1e6"}, &f), "");
+  for (const char* less : {"1e-9", "0", "-3", "-inf"}) {
+    EXPECT_THAT(Error({"--data=d", std::string("--timeout=") + less}),
+                HasSubstr("allowed: 0.000001 to 1000000 seconds, nearest valid: 0.000001"));
+  }
+  for (const char* more : {"1000001", "inf", "1e400"}) {
+    EXPECT_THAT(Error({"--data=d", std::string("--timeout=") + more}), HasSubstr("nearest valid: 1000000"));
+  }
+  for (const char* none : {"soon", "", "nan"}) {
+    EXPECT_THAT(Error({"--data=d", std::string("--timeout=") + none}), HasSubstr("expected seconds from 0.000001"));
+  }
+}
+
+TEST(RunFlags, ANumberOfStepsIsAskedForByName) {
+  RunFlags f;
+  EXPECT_EQ(Error({"--data=d", "--checkpoint=c", "--resume-step=0"}, &f), "");
+  EXPECT_EQ(f.resume_step, 0);
+  EXPECT_TRUE(f.resume);
+  for (const char* wrong : {"-1", "two", "1.5"}) {
+    EXPECT_THAT(Error({"--data=d", "--checkpoint=c", std::string("--resume-step=") + wrong}),
+                HasSubstr("expected the number of steps of a checkpoint, from 0"));
+  }
+  // Not given is the newest, not that of step 0.
+  Flags flags("weft run", "PROGRAM [flags]", "Trains.");
+  DeclareRunFlags(flags, f);
+  EXPECT_THAT(flags.Help(), HasSubstr("after N steps instead of the newest\n"));
+}
+
+TEST(RunFlags, WhatNeedsAnother) {
+  EXPECT_THAT(Error({}), HasSubstr("--data FILE is required"));
+  EXPECT_EQ(Error({"--data=d", "--eval-data=e"}), "--eval-data needs --eval-every N");
+  EXPECT_EQ(Error({"--data=d", "--eval-every=2"}), "--eval-every needs --eval-data FILE");
+  for (const char* flag : {"--resume", "--resume-step=3", "--checkpoint-every=3", "--keep=3"}) {
+    EXPECT_THAT(Error({"--data=d", flag}), HasSubstr("need --checkpoint DIR")) << flag;
+  }
+  EXPECT_THAT(Error({"--data=d", "--checkpoint=c", "--resume", "--weights=w"}), HasSubstr("give one of them"));
+  EXPECT_THAT(Error({"--data=d", "--cluster=c", "--predicted=p"}), HasSubstr("give one of them"));
+}
+
+TEST(RunFlags, Failures) {
+  const auto failure = ParseFailure("1:2:3:kill", 2);
+  ASSERT_TRUE(failure.ok());
+  EXPECT_EQ(failure->rank, 1);
+  EXPECT_EQ(failure->repetition, 2);
+  EXPECT_EQ(failure->action, 3);
+  EXPECT_TRUE(failure->kill);
+  EXPECT_FALSE(failure->stall || failure->flip);
+  for (const char* wrong : {"", "1:2", "1:2:3:4:5", "1:2:3:die", "x:2:3", "1:-2:3", "1:2:-3", "1:2:9999999999"}) {
+    EXPECT_THAT(std::string(ParseFailure(wrong, 2).status().message()),
+                HasSubstr("expected RANK:STEP:ACTION[:kill|:stall|:flip]"))
+        << wrong;
+  }
+  EXPECT_THAT(std::string(ParseFailure("2:0:0", 2).status().message()), HasSubstr("rank 2: allowed: 0 to 1"));
+}
+
+}  // namespace
+}  // namespace weft
