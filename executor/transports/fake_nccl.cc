@@ -2,193 +2,25 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/sum_parts.h"
-#include "proto/units.h"
+#include "executor/transports/fake_nccl_kernels.h"
 
 namespace weft {
 namespace {
 
-enum class OpKind { kSend, kRecv, kAllReduce, kAllGather, kReduceScatter };
-
-int64_t TypeBytes(int type) { return type == kNcclFloat64 ? 8 : type == kNcclFloat32 ? 4 : type == kNcclUint8 ? 1 : 2; }
-
-DType TypeOf(int type) {
-  return type == kNcclFloat64 ? FP64 : type == kNcclFloat32 ? FP32 : type == kNcclBfloat16 ? BF16 : FP16;
-}
-
-struct Comm;
-struct Kernel;
-
-struct Op {
-  OpKind kind;
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  int64_t count = 0;
-  int type = kNcclUint8;
-  int peer = -1;
-  // Among those that it may match: sends to or receives from the peer, or collectives of the communicator.
-  size_t number = 0;
-  Kernel* kernel = nullptr;
-  bool done = false;
-};
-
-// What a group issues to one communicator.
-struct Kernel {
-  Comm* comm = nullptr;
-  FakeGpu* gpu = nullptr;
-  int stream = -1;
-  int64_t number_of_comm = 0;
-  int64_t number_of_gpu = 0;
-  bool begun = false;
-  std::vector<std::unique_ptr<Op>> ops;
-};
-
-struct Clique {
-  std::vector<Comm*> members;
-  int joined = 0;
-};
-
-struct Comm {
-  std::string name;
-  Clique* clique = nullptr;
-  int rank = 0;
-  std::thread::id thread;
-  std::map<std::pair<bool, int>, std::vector<Op*>> messages;
-  std::vector<Op*> collectives;
-  int64_t issued = 0;
-  int64_t finished = 0;
-  std::vector<Kernel*> launches;
-  int polls_left = 0;
-  int ctas = 0;
-  int error = kNcclSuccess;
-  bool finalized = false;
-  bool dead = false;
-};
-
-struct Issue {
-  Comm* comm;
-  FakeGpu::Handle* on;
-  std::unique_ptr<Op> op;
-};
-
-struct World {
-  std::mutex mutex;
-  std::mt19937_64 random;
-  uint64_t ids = 0;
-  bool in_order = false;
-  std::map<uint64_t, std::unique_ptr<Clique>> cliques;
-  std::vector<std::unique_ptr<Comm>> comms;
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  std::vector<std::string> violations;
-  std::vector<std::string> made;
-};
-
-World& TheWorld() {
-  static World* world = new World;
-  return *world;
-}
+using namespace fake_nccl;  // NOLINT: its other half.
 
 thread_local int group_depth = 0;
 thread_local std::vector<Issue> group_issues;
-
-// The lock is held in all of these.
-
-void Violation(const std::string& text) { TheWorld().violations.push_back(text); }
-
-int Refuse(const Comm& comm, const std::string& text) {
-  Violation(absl::StrCat(comm.name, ", member ", comm.rank, ": ", text));
-  return kNcclInvalidUsage;
-}
-
-Op* Partner(const Op& op) {
-  const Comm& own = *op.kernel->comm;
-  Comm* other = own.clique->members[op.peer];
-  const auto found = other->messages.find({op.kind != OpKind::kSend, own.rank});
-  return found == other->messages.end() || found->second.size() <= op.number ? nullptr : found->second[op.number];
-}
-
-void MoveMessage(Op& op) {
-  Op* partner = Partner(op);
-  if (partner == nullptr || !partner->kernel->begun) return;
-  Op &send = op.kind == OpKind::kSend ? op : *partner, &recv = op.kind == OpKind::kSend ? *partner : op;
-  if (send.count != recv.count || send.type != recv.type) {
-    Refuse(*op.kernel->comm, absl::StrCat("a send of ", send.count, " meets a receive of ", recv.count));
-    op.kernel->comm->error = partner->kernel->comm->error = kNcclInvalidUsage;
-    return;
-  }
-  if (send.count > 0) std::memcpy(recv.to, send.from, send.count * TypeBytes(send.type));
-  send.done = recv.done = true;
-}
-
-void RunCollective(Op& op) {
-  const Clique& clique = *op.kernel->comm->clique;
-  const size_t members = clique.members.size();
-  std::vector<Op*> ops;
-  for (Comm* member : clique.members) {
-    if (member->collectives.size() <= op.number) return;
-    Op* other = member->collectives[op.number];
-    if (!other->kernel->begun) return;
-    if (other->kind != op.kind || other->count != op.count || other->type != op.type) {
-      Refuse(*op.kernel->comm, "members call different collectives");
-      op.kernel->comm->error = member->error = kNcclInvalidUsage;
-      return;
-    }
-    ops.push_back(other);
-  }
-  const int64_t size = TypeBytes(op.type);
-  // All sources are read before anything is written: they may be the destinations.
-  std::vector<std::byte> whole;
-  if (op.kind == OpKind::kAllGather) {
-    for (const Op* other : ops) whole.insert(whole.end(), other->from, other->from + op.count * size);
-  } else {
-    const int64_t chunks = static_cast<int64_t>(members);
-    const int64_t total = op.kind == OpKind::kAllReduce ? op.count : op.count * chunks;
-    whole.resize(total * size);
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const int64_t begin = total * chunk / chunks, end = total * (chunk + 1) / chunks;
-      // As a ring would: the chunk starts behind its owner and ends with it. That is no order of ours.
-      std::vector<const void*> parts;
-      for (int64_t k = 1; k <= chunks; ++k) parts.push_back(ops[(chunk + k + 1) % chunks]->from + begin * size);
-      if (end > begin) SumParts(TypeOf(op.type), end - begin, parts, whole.data() + begin * size);
-    }
-  }
-  for (size_t i = 0; i < members; ++i) {
-    const bool share = op.kind == OpKind::kReduceScatter;
-    const int64_t bytes = share ? op.count * size : static_cast<int64_t>(whole.size());
-    if (bytes > 0) std::memcpy(ops[i]->to, whole.data() + (share ? bytes * static_cast<int64_t>(i) : 0), bytes);
-    ops[i]->done = true;
-  }
-}
-
-// Whether the kernel, which its stream has come to, is over.
-bool Advance(Kernel& kernel) {
-  std::lock_guard<std::mutex> lock(TheWorld().mutex);
-  if (!kernel.begun) {
-    if (TheWorld().in_order && kernel.number_of_gpu != kernel.gpu->begun) return false;
-    if (kernel.comm->ctas > kernel.gpu->free_multiprocessors && !kernel.comm->dead) return false;
-    if (kernel.number_of_comm != kernel.comm->finished && !kernel.comm->dead) return false;
-    kernel.begun = true;
-    ++kernel.gpu->begun;
-    kernel.gpu->free_multiprocessors -= kernel.comm->ctas;
-  }
-  bool over = true;
-  for (const std::unique_ptr<Op>& op : kernel.ops) {
-    if (!op->done) (op->peer >= 0 ? MoveMessage : RunCollective)(*op);
-    over &= op->done;
-  }
-  return over || kernel.comm->dead;
-}
+thread_local std::vector<Comm*> group_aborts;
 
 // Without the lock.
-int Launch(Kernel* kernel) {
+int Launch(NcclKernel* kernel) {
   const absl::Status status = kernel->gpu->EnqueueWhen(
       kernel->stream, [kernel] { return Advance(*kernel); },
       [kernel] {
@@ -209,19 +41,19 @@ int CheckCall(Comm* comm) {
 int Flush() {
   World& world = TheWorld();
   std::vector<Issue> issues = std::exchange(group_issues, {});
-  std::vector<Kernel*> launches;
+  std::vector<NcclKernel*> launches;
   bool under_way = false;
   {
     std::lock_guard<std::mutex> lock(world.mutex);
-    std::vector<Kernel*> kernels;
+    std::vector<NcclKernel*> kernels;
     for (Issue& issue : issues) {
       Comm* comm = issue.comm;
-      auto kernel = std::find_if(kernels.begin(), kernels.end(), [&](Kernel* k) { return k->comm == comm; });
+      auto kernel = std::find_if(kernels.begin(), kernels.end(), [&](NcclKernel* k) { return k->comm == comm; });
       if (kernel == kernels.end()) {
         if (comm->clique->joined < static_cast<int>(comm->clique->members.size()) || comm->polls_left > 0) {
           return Refuse(*comm, "a call while one is in progress");
         }
-        world.kernels.push_back(std::make_unique<Kernel>());
+        world.kernels.push_back(std::make_unique<NcclKernel>());
         kernel = kernels.insert(kernels.end(), world.kernels.back().get());
         (*kernel)->comm = comm;
         (*kernel)->gpu = issue.on->gpu;
@@ -239,7 +71,7 @@ int Flush() {
       list.push_back(op);
       (*kernel)->ops.push_back(std::move(issue.op));
     }
-    for (Kernel* kernel : kernels) {
+    for (NcclKernel* kernel : kernels) {
       // The first makes connections; later ones are under way now and then.
       Comm* comm = kernel->comm;
       if (kernel->number_of_comm == 0 || world.random() % 8 == 0) {
@@ -251,7 +83,7 @@ int Flush() {
       }
     }
   }
-  for (Kernel* kernel : launches) {
+  for (NcclKernel* kernel : launches) {
     if (const int result = Launch(kernel); result != kNcclSuccess) return result;
   }
   return under_way ? kNcclInProgress : kNcclSuccess;
@@ -330,7 +162,7 @@ int CommInit(NcclComm* out, int ranks, NcclId id, int rank, NcclConfig* config) 
 
 int AsyncError(NcclComm handle, int* error) {
   auto* comm = static_cast<Comm*>(handle);
-  std::vector<Kernel*> launches;
+  std::vector<NcclKernel*> launches;
   {
     std::lock_guard<std::mutex> lock(TheWorld().mutex);
     if (const int result = CheckCall(comm); result != kNcclSuccess) return result;
@@ -348,7 +180,7 @@ int AsyncError(NcclComm handle, int* error) {
     }
     *error = waits ? kNcclInProgress : kNcclSuccess;
   }
-  for (Kernel* kernel : launches) {
+  for (NcclKernel* kernel : launches) {
     if (const int result = Launch(kernel); result != kNcclSuccess) return result;
   }
   return kNcclSuccess;
@@ -371,11 +203,29 @@ int Destroy(NcclComm handle) {
   return kNcclSuccess;
 }
 
+// Memory of these communicators is given back, which waits for all kernels of the device: those of other communicators
+// that wait for a partner among them.
+int Reclaim(const std::vector<Comm*>& comms) {
+  std::lock_guard<std::mutex> lock(TheWorld().mutex);
+  for (const Comm* comm : comms) {
+    for (const auto& other : TheWorld().comms) {
+      if (other->thread != comm->thread || other->dead || other->finished == other->issued) continue;
+      return Refuse(*comm, absl::StrCat("is ended while kernels of ", other->name, " run: it may wait for ever"));
+    }
+  }
+  return kNcclSuccess;
+}
+
 int AbortComm(NcclComm handle) {
   auto* comm = static_cast<Comm*>(handle);
-  std::lock_guard<std::mutex> lock(TheWorld().mutex);
-  if (comm->dead) return Refuse(*comm, "aborted after the end");
-  comm->dead = true;
+  {
+    std::lock_guard<std::mutex> lock(TheWorld().mutex);
+    if (comm->dead) return Refuse(*comm, "aborted after the end");
+    // Its kernels end from now on.
+    comm->dead = true;
+  }
+  if (group_depth == 0) return Reclaim({comm});
+  group_aborts.push_back(comm);
   return kNcclSuccess;
 }
 
@@ -394,7 +244,8 @@ int GroupStart() {
 
 int GroupEnd() {
   if (--group_depth > 0) return kNcclSuccess;
-  return Flush();
+  const int result = Flush(), reclaimed = Reclaim(std::exchange(group_aborts, {}));
+  return reclaimed == kNcclSuccess ? result : reclaimed;
 }
 
 int Send(const void* data, size_t count, int type, int peer, NcclComm comm, NcclStream stream) {

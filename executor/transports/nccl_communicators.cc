@@ -233,6 +233,7 @@ void NcclCommunicators::Finish(std::chrono::nanoseconds limit) {
     const int result = nccl_.comm_finalize(made_[i].comm);
     failed[i] = result != kNcclSuccess && result != kNcclInProgress;
   }
+  std::vector<NcclComm> late;
   for (size_t i = 0; i < made_.size(); ++i) {
     int state = kNcclInProgress;
     while (!failed[i] && state == kNcclInProgress) {
@@ -240,20 +241,34 @@ void NcclCommunicators::Finish(std::chrono::nanoseconds limit) {
       if (state == kNcclInProgress && MonotonicNanoseconds() > deadline) failed[i] = true;
       if (!failed[i] && state == kNcclInProgress) std::this_thread::sleep_for(kPause);
     }
-    if (failed[i] || state != kNcclSuccess) {
-      nccl_.comm_abort(made_[i].comm);
-    } else {
-      nccl_.comm_destroy(made_[i].comm);
-    }
+    failed[i] = failed[i] || state != kNcclSuccess;
+    if (failed[i]) late.push_back(made_[i].comm);
+  }
+  // Those that run still, before the memory of any is given back.
+  AbortTogether(late);
+  for (size_t i = 0; i < made_.size(); ++i) {
+    if (!failed[i]) nccl_.comm_destroy(made_[i].comm);
   }
   made_.clear();
   index_.clear();
 }
 
 void NcclCommunicators::Abort() {
-  for (const Made& made : made_) nccl_.comm_abort(made.comm);
+  std::vector<NcclComm> all;
+  for (const Made& made : made_) all.push_back(made.comm);
+  AbortTogether(all);
   made_.clear();
   index_.clear();
+}
+
+// One after the other would wait for ever: each gives its memory back, which waits for all that the device runs, and
+// kernels of the next are still waiting for their partners. In a group (NCCL 2.22 and later) all are told first, and
+// the group's end waits, whether they block or not.
+void NcclCommunicators::AbortTogether(const std::vector<NcclComm>& comms) {
+  if (comms.empty()) return;
+  nccl_.group_start();
+  for (const NcclComm comm : comms) nccl_.comm_abort(comm);
+  nccl_.group_end();
 }
 
 }  // namespace weft

@@ -82,6 +82,7 @@ class NcclCommunicators {
   // The first member makes an id and gives it to the others.
   absl::StatusOr<NcclId> ShareId(const NcclGroup& group, int self);
   absl::Status WaitFor(const Transfer& transfer, const NcclGroup& group, int64_t deadline_ns);
+  void AbortTogether(const std::vector<NcclComm>& comms);
   absl::Status Error(const Made& made, absl::string_view what, int result) const;
 
   const NcclTable& nccl_;
