@@ -14,8 +14,7 @@ namespace weft {
 // bytes of each are compared, so that hostile names stay cheap.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// The candidate with the smallest distance (the first of several), of those that begin so if there are any; empty if
-// none is close enough to be a slip.
+// The candidate with the smallest distance (the first of several); empty if none is close enough to be a slip.
 std::string Nearest(absl::string_view name, absl::Span<const std::string> candidates);
 
 // What to append to "unknown schedule '1fib'": "; nearest: '1f1b'; known: 1f1b, gpipe". Names keep their order.
