@@ -1,6 +1,6 @@
 // Two functions of glibc that Debian 12's libstdc++.a and libgcc_eh.a call and older systems lack, so that weft-run
-// needs GLIBC_2.34 and no more. They are hidden: the libraries that weft-run opens go on using those of their own
-// system.
+// and the programs of tools/gpu-check need GLIBC_2.34 and no more. They are hidden: the libraries that these open go on
+// using those of their own system.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@ import json
 import lzma
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import sys
@@ -23,6 +24,7 @@ def bazel(*arguments):
 
 
 # Libraries that every machine with a C library has. Everything else is linked statically.
+NEWEST_GLIBC = (2, 34)
 COMMON_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
 
 
@@ -40,6 +42,11 @@ def check_portable(binary):
     if needed - COMMON_LIBRARIES:
         raise Failure(f"{binary.name} needs {' '.join(sorted(needed - COMMON_LIBRARIES))}, which the machine with the GPU "
                       "may not have")
+    for line in run(["objdump", "-T", binary], 60).splitlines():
+        version = re.search(r"\(GLIBC_(\d+)\.(\d+)\)\s+(\S+)", line)
+        if version and (int(version[1]), int(version[2])) > NEWEST_GLIBC:
+            raise Failure(f"{binary.name} needs {version[3]} of glibc {version[1]}.{version[2]}; the machine with the GPU may "
+                          f"have {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} (cli/glibc_compat.cc)")
 
 
 def check_size(directory):
