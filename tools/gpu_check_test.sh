@@ -59,7 +59,24 @@ export PATH=$PWD/path:$PATH
 gpu_check() { "$real" "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
 mkdir -p raw/bin raw/programs bundle
-printf '#!/bin/sh\necho "no libnccl.so.2: looked in /usr/lib"\nexit 1\n' > raw/bin/nccl_gpu_test
+cat > raw/bin/nccl_gpu_test <<'S'
+#!/bin/sh
+[ "$1" = --gtest_brief=1 ] && cat <<'T'
+Running main() from gmock_main.cc
+[ RUN      ] Nccl.Opens
+a.cc:27: Failure
+Value of: opened.ok()
+  Actual: false
+Expected: true
+no libnccl.so.2: looked in /usr/lib
+[  FAILED  ] Nccl.Opens (0 ms)
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] Nccl.Opens
+
+ 1 FAILED TEST
+T
+exit 1
+S
 printf '#!/bin/sh\necho "{\\"kernel\\": \\"ADD\\", \\"terabytes_per_second\\": 3.7}"\n' > raw/bin/kernel_bandwidth
 printf '#!/bin/sh\nsleep 60\n' > raw/bin/gpu_backend_test
 # A step of 65,536 tokens takes a second; of the first ones, which are not counted, ten.
@@ -90,8 +107,10 @@ gpu_check --bundle bundle --only unheard
 # ---- Failures are written down, name what lacks, and run again; what has passed does not.
 gpu_check --bundle bundle --only nccl && fail "a check that fails must show in the exit status"
 results=bundle/out/results.jsonl
-grep -q '"check": "nccl_gpu_test".*"result": "failed", "error": "exit status 1: no libnccl.so.2: looked in /usr/lib' "$results" \
+grep -q '"check": "nccl_gpu_test".*"result": "failed", "error": "exit status 1: .*no libnccl.so.2: looked in /usr/lib' "$results" \
   || fail "no line of the failed check"
+grep -q '^gpu-check: nccl nccl_gpu_test: failed in 0 s no libnccl.so.2: looked in /usr/lib; .*failed: Nccl.Opens$' err \
+  || fail "a failure is told in one line"
 grep -q '"check": "zb-v".*"result": "not run"' "$results" || fail "what needs several GPUs is not run"
 grep -q '"machine": "NVIDIA H200, 580.1, 143771 MiB"' "$results" || fail "the machine"
 for again in "" "" --again; do gpu_check --bundle bundle --only bandwidth $again || fail "a check that passes"; done

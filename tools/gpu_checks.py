@@ -5,6 +5,7 @@ import json
 import lzma
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,20 @@ SMALL = ["recipe.sequence_length=256", "recipe.global_batch_sequences=16", "reci
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
+
+
+# Lines of GoogleTest that say nothing about what is wrong.
+NOISE = re.compile(
+    r"\[[ =-]|Value of:|Actual:|Expected|Google Test trace|Failed$|.*: Failure$|\d+ FAILED TEST|exit status \d+:$")
+
+
+def brief(text, most=400):
+    """In one line what went wrong, then which tests have failed."""
+    lines = [line.strip() for line in re.sub(r"Running main\(\) from \S+", "", text).splitlines()]
+    failed = [line[12:].strip().split(" (")[0] for line in lines
+              if line.startswith("[  FAILED  ]") and "listed below" not in line]
+    kept = [line for line in dict.fromkeys(lines) if line and not NOISE.match(line)]
+    return "; ".join(kept + [f"failed: {name}" for name in dict.fromkeys(failed) if name])[:most]
 
 
 class Failure(Exception):
@@ -186,7 +201,7 @@ class Bundle:
 
 def check_binary(name):
     def check(bundle):
-        out = run([bundle.binary(name)], GROUP_SECONDS)
+        out = run([bundle.binary(name), "--gtest_brief=1"], GROUP_SECONDS)
         return {"last_line": out.strip().splitlines()[-1] if out.strip() else ""}
     return check
 
