@@ -1,5 +1,6 @@
 #include "simulator/runtime/as_run_by.h"
 
+#include "simulator/runtime/gate_sums.h"
 #include "simulator/runtime/hidden_collectives.h"
 #include "simulator/runtime/late_gathers.h"
 #include "simulator/runtime/split_collectives.h"
@@ -24,7 +25,7 @@ void UseOneCopyStream(Program* program) {
 std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
-      !runtime.recomputes_whole_layers() && !runtime.has_host_transport()) {
+      !runtime.recomputes_whole_layers() && !runtime.has_host_transport() && !runtime.gate_sums_apart()) {
     return std::nullopt;
   }
   Program as_run = program;
@@ -35,6 +36,7 @@ std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (runtime.has_host_transport()) StageGradientSums(&as_run);
   if (runtime.one_copy_stream()) UseOneCopyStream(&as_run);
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
+  if (runtime.gate_sums_apart()) TakeGateSumsApart(&as_run);
   CutTensorCollectives(runtime.tensor_pieces(), &as_run);
   return as_run;
 }

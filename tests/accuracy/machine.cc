@@ -75,7 +75,7 @@ const DeviceName* FindDevice(const Measurement::Machine& machine) {
   const std::string link = absl::AsciiStrToUpper(machine.intra_node_link.substr(0, 400));
   // The link may be what says that it is a card, unless the name says the opposite.
   const bool card = absl::StrContains(link, "PCIE") && !HasNvlink(link) && !absl::StrContains(name, "SXM");
-  if (card || IsPairOfCards(name)) absl::StrAppend(&name, " PCIE");
+  if (card || IsPairOfCards(name) || absl::StrContains(link, "PAIR")) absl::StrAppend(&name, " PCIE");
   for (const DeviceName& device : DeviceNames()) {
     const bool named = std::all_of(device.words.begin(), device.words.end(),
                                    [&](absl::string_view word) { return absl::StrContains(name, word); });
@@ -137,7 +137,7 @@ Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
                     absl::StrContains(words, "HDR") || absl::StrContains(words, "EDR");
   if (card && !absl::StrContains(words, "per node") && rate >= kSlowestCard && rate <= 100e9) return {0, rate};
   // A rate per node, with a card for each device.
-  return {devices, rate / static_cast<double>(devices)};
+  return {devices, rate / static_cast<double>(devices), false, !absl::StrContains(words, "per node")};
 }
 
 absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, std::vector<std::string>* assumptions) {
@@ -173,6 +173,9 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
       std::max<int64_t>(1, base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node()));
   if (stated.bytes_per_second > 0) {
     cluster.set_nics_per_node(stated.per_node > 0 ? stated.per_node : scaled);
+    if (stated.guessed && cluster.nodes() > 1) {
+      assumptions->push_back(absl::StrFormat("%.3g GB/s per node", stated.bytes_per_second * per_node / 1e9));
+    }
     if (stated.per_node == 0 && cluster.nodes() > 1) {
       assumptions->push_back(absl::StrFormat("%d interfaces per node, as %s has", scaled, base.name()));
     }

@@ -24,6 +24,8 @@ struct Interfaces {
   int64_t per_node = 0;
   double bytes_per_second = 0;
   bool reached = false;
+  // Whether the rate is that of a node is not stated.
+  bool guessed = false;
 };
 Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node);
 

@@ -41,6 +41,7 @@ TEST(CatalogMachine, NamesOfDevices) {
   EXPECT_EQ(machine("A100-PCIe-80GB"), "local-a100-nvlink-pairs");
   EXPECT_EQ(machine("A100-80GB", "PCIe 4.0"), "local-a100-nvlink-pairs");
   EXPECT_EQ(machine("A100-SXM4-80GB", "NVLink/PCIe"), "dgx-a100-80g");
+  EXPECT_EQ(machine("A100-80GB", "NVLink pairs"), "local-a100-nvlink-pairs");
   EXPECT_EQ(machine("A100-40GB (Lonestar6)", "PCIe/no full NVLink (3 GPUs per node)"), "lonestar6");
   EXPECT_EQ(machine("H100 PCIe 80GB"), "none");
   EXPECT_EQ(machine("H100-NVL-94GB"), "none");
@@ -66,6 +67,9 @@ TEST(Interfaces, AsSourcesWordThem) {
   expect("400 Gb/s RDMA per GPU", 8, 50e9);
   expect("12.5 GB/s (peak, per the paper)", 1, 12.5e9);
   expect("8 x 200 Gbps", 8, 25e9);
+  expect("100GbE", 8, 12.5e9 / 8);
+  EXPECT_TRUE(ParseInterfaces("100GbE", 8).guessed);
+  EXPECT_FALSE(ParseInterfaces("1600 Gb/s RoCE per node", 8).guessed);
   expect("3.2 Tbps EFA", 8, 50e9);
   expect("25 GB/s per GPU", 8, 25e9);
   expect("InfiniBand NDR, 400Gb/s/GPU", 8, 50e9);

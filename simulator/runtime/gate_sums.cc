@@ -1,0 +1,68 @@
+#include "simulator/runtime/gate_sums.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace weft {
+namespace {
+
+// The last step before `before` that makes the value; -1 = it is made elsewhere.
+int MakerOf(const Segment& segment, int32_t value, int before) {
+  for (int i = before - 1; i >= 0; --i) {
+    const auto& outputs = segment.steps(i).outputs();
+    if (std::find(outputs.begin(), outputs.end(), value) != outputs.end()) return i;
+  }
+  return -1;
+}
+
+// The step that made the gradient of a gated unit's half which `product` reads; -1 = it reads none.
+int GateBehind(const Segment& segment, int product) {
+  if (product < 0 || segment.steps(product).kernel() != MATMUL || segment.steps(product).inputs_size() == 0) return -1;
+  const int maker = MakerOf(segment, segment.steps(product).inputs(0), product);
+  return maker >= 0 && segment.steps(maker).kernel() == SWIGLU_BACKWARD ? maker : -1;
+}
+
+bool SumsAGate(const Segment& segment, int index) {
+  const Step& sum = segment.steps(index);
+  if (sum.stream() != COLLECTIVE || sum.kernel() != GROUP_ALL_REDUCE || sum.collective().purpose() != TENSOR ||
+      sum.inputs_size() != 1) {
+    return false;
+  }
+  const int add = MakerOf(segment, sum.inputs(0), index);
+  if (add < 0 || segment.steps(add).kernel() != ADD || segment.steps(add).inputs_size() != 2) return false;
+  const int first = GateBehind(segment, MakerOf(segment, segment.steps(add).inputs(0), add));
+  const int second = GateBehind(segment, MakerOf(segment, segment.steps(add).inputs(1), add));
+  return first >= 0 && first == second;
+}
+
+void Repeat(const std::vector<bool>& twice, Segment* segment) {
+  Segment made;
+  // By step as it was: the last of those that it became.
+  std::vector<int> last;
+  for (int i = 0; i < segment->steps_size(); ++i) {
+    Step* step = made.add_steps();
+    *step = segment->steps(i);
+    for (int& dep : *step->mutable_deps()) dep = last[dep];
+    if (twice[i]) {
+      Step again = *step;
+      again.clear_deps();
+      again.add_deps(made.steps_size() - 1);
+      *made.add_steps() = std::move(again);
+    }
+    last.push_back(made.steps_size() - 1);
+  }
+  segment->mutable_steps()->Swap(made.mutable_steps());
+}
+
+}  // namespace
+
+void TakeGateSumsApart(Program* program) {
+  for (Segment& segment : *program->mutable_segments()) {
+    std::vector<bool> twice;
+    for (int i = 0; i < segment.steps_size(); ++i) twice.push_back(SumsAGate(segment, i));
+    if (std::find(twice.begin(), twice.end(), true) != twice.end()) Repeat(twice, &segment);
+  }
+}
+
+}  // namespace weft
