@@ -16,6 +16,7 @@
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/units_text.h"
+#include "simulator/cost/cost_model.h"
 
 namespace weft {
 namespace {
@@ -33,7 +34,7 @@ std::string Written(const Program& program, const std::string& path) {
 
 absl::Status CompileCommand(absl::Span<const std::string> args) {
   InputFlags input;
-  std::string output, emit = "program";
+  std::string output, emit = "program", cost;
   bool allow_oom = false;
   Flags flags("weft compile", "--model=M --cluster=C [--recipe=R] [--plan=P] -o PROGRAM [flags]",
               "Lowers a model and a plan into a program: an ordered list of actions for every rank, proven complete,\n"
@@ -42,6 +43,11 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   flags.String("output", "FILE", "the program file; with --emit=graph|rank instead of standard output", &output);
   flags.Short('o', "output");
   flags.Choice("emit", {"graph", "rank", "program"}, "the IR before planning, or the planned lists, as text", &emit);
+  flags.Choice(
+      "cost", {"roofline", "tiles"},
+      "the durations by which the compiler chooses, where stages, orders or what is kept depend on them [tiles "
+      "if the cluster has figures for it, else roofline]",
+      &cost);
   flags.Bool("allow-oom", "mark a program that does not fit instead of refusing it; it can be simulated, not run",
              &allow_oom);
   flags.Example(
@@ -54,12 +60,16 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   Progress progress;
   WEFT_ASSIGN_OR_RETURN(const Inputs inputs, LoadInputs(input, &progress));
   progress.Step(absl::StrCat("compiling ", inputs.model.name()));
+  // As weft simulate does.
+  if (cost.empty()) cost = BestCostModel(inputs.cluster);
   if (emit != "program") {
-    WEFT_ASSIGN_OR_RETURN(const std::string ir, EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit));
+    WEFT_ASSIGN_OR_RETURN(const std::string ir,
+                          EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost));
     return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
   }
   std::vector<std::string> notes;
   CompileOptions options;
+  options.cost = cost;
   options.allow_oom = allow_oom;
   options.notes = &notes;
   WEFT_ASSIGN_OR_RETURN(const Program program,

@@ -11,6 +11,20 @@ expect 0 '^tiny.weft: .* for 8 ranks, 4 stages, 4 microbatches, schedule 1f1b' \
   compile "${tiny[@]}" --set pp=4 --set dp=2 -o tiny.weft
 "$WEFT" compile "${tiny[@]}" --set pp=4 --set dp=2 -o again.weft 2>/dev/null >&2
 cmp -s tiny.weft again.weft || fail "the same input gave other bytes"
+# What the compiler chooses by: as weft simulate does, tiles on this machine, unless told otherwise.
+choose=(--model=gpt2-tiny --set seq=64 --set gbs=8 --set pp=2 --set transfer_placement=FASTEST)
+for cost in tiles roofline; do
+  "$WEFT" compile "${choose[@]}" --cluster=dgx-a100-80g --cost=$cost -o $cost.weft 2>$cost.notes >/dev/null || fail "--cost=$cost"
+done
+"$WEFT" compile "${choose[@]}" --cluster=dgx-a100-80g -o best.weft 2>best.notes >/dev/null
+grep -q 'FASTEST' best.notes || fail "no note on what FASTEST chose: $(cat best.notes)"
+cmp -s best.notes tiles.notes || fail "weft compile does not choose by tiles where the cluster has them"
+cmp -s best.notes roofline.notes && fail "--cost=roofline chooses by the same durations as tiles"
+"$WEFT" simulate "${choose[@]}" --cluster=dgx-a100-80g --cost=roofline 2>&1 >/dev/null | grep FASTEST | cmp -s - <(grep FASTEST roofline.notes) ||
+  fail "weft simulate --cost=roofline compiles by another cost model"
+expect 0 'weft\.program' compile "${tiny[@]}" --set pp=2 --emit=rank --cost=roofline
+expect 2 "--cost='unit': allowed: roofline, tiles" compile "${tiny[@]}" --cost=unit -o x.weft
+expect 2 "--cost='tile': .*nearest valid: tiles" compile "${tiny[@]}" --cost=tile -o x.weft
 expect 0 'weft\.' compile "${tiny[@]}" --emit=graph
 expect 0 'weft\.program' compile "${tiny[@]}" --set pp=2 --emit=rank
 expect 0 '^$' compile "${tiny[@]}" --emit=graph -o graph.mlir

@@ -63,6 +63,9 @@ absl::StatusOr<Loaded> LoadOrCompile(const SimulateRequest& request, Progress* p
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
   if (loaded.runtime) inputs.plan = PlanUnder(*loaded.runtime, inputs.plan);
   CompileOptions compile;
+  // `unit` is of a schedule alone; the compiler goes by the machine then too.
+  const std::string& cost = request.options.cost;
+  compile.cost = cost.empty() || cost == "unit" ? BestCostModel(inputs.cluster) : cost;
   // What does not fit is part of the report.
   compile.allow_oom = true;
   compile.notes = &loaded.notes;

@@ -100,8 +100,9 @@ class CollectiveCosts {
 
 StepCost WithCollectives(StepCost compute, const Mesh& mesh, const Cluster& cluster) {
   auto collectives = std::make_shared<CollectiveCosts>(mesh, cluster);
-  return [compute = std::move(compute), collectives](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
-    return step.stream() == COLLECTIVE ? collectives->Cost(step) : compute(step, kind);
+  return [compute = std::move(compute), collectives](const Segment& segment, const Step& step,
+                                                     ActionKind kind) -> absl::StatusOr<int64_t> {
+    return step.stream() == COLLECTIVE ? collectives->Cost(step) : compute(segment, step, kind);
   };
 }
 

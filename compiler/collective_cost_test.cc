@@ -38,7 +38,7 @@ Step Collective(Kernel kernel, const char* axis, int64_t bytes) {
 }
 
 int64_t CostOf(const StepCost& cost, const Step& step) {
-  const absl::StatusOr<int64_t> ps = cost(step, FORWARD);
+  const absl::StatusOr<int64_t> ps = cost({}, step, FORWARD);
   EXPECT_TRUE(ps.ok()) << ps.status();
   return ps.value_or(-1);
 }
@@ -46,7 +46,8 @@ int64_t CostOf(const StepCost& cost, const Step& step) {
 TEST(CollectiveCost, RingsInsideANodeAndBetweenNodes) {
   const Mesh mesh = MeshOf({{"x", 4}, {"z", 4}});
   const Cluster cluster = SmallCluster();
-  const StepCost cost = WithCollectives([](const Step&, ActionKind) { return int64_t{7}; }, mesh, cluster);
+  const StepCost cost =
+      WithCollectives([](const Segment&, const Step&, ActionKind) { return int64_t{7}; }, mesh, cluster);
   EXPECT_EQ(CostOf(cost, Step()), 7);
   // 4 MB are summed: in and out 8 MB. 2 * 3/4 * 4 MB at 10 GB/s are 600 us.
   EXPECT_EQ(CostOf(cost, Collective(GROUP_ALL_REDUCE, "x", 8'000'000)), 600'000'000);
@@ -60,7 +61,8 @@ TEST(CollectiveCost, RingsInsideANodeAndBetweenNodes) {
 TEST(CollectiveCost, GroupsOfBlocksAndLists) {
   const Mesh mesh = MeshOf({{"data", 8}});
   const Cluster cluster = SmallCluster();
-  const StepCost cost = WithCollectives([](const Step&, ActionKind) { return int64_t{0}; }, mesh, cluster);
+  const StepCost cost =
+      WithCollectives([](const Segment&, const Step&, ActionKind) { return int64_t{0}; }, mesh, cluster);
   Step block = Collective(GROUP_ALL_GATHER, "data", 3'000'000);
   block.mutable_collective()->mutable_group()->mutable_axes(0)->set_block(2);
   EXPECT_EQ(CostOf(cost, block), 100'000'000);  // Half of 2 MB at 10 GB/s.
@@ -73,12 +75,13 @@ TEST(CollectiveCost, ErrorsOfTheNetwork) {
   const Mesh mesh = MeshOf({{"x", 4}});
   Cluster cluster = SmallCluster();
   cluster.mutable_intra_node()->clear_bytes_per_second();
-  const StepCost cost = WithCollectives([](const Step&, ActionKind) { return int64_t{0}; }, mesh, cluster);
-  EXPECT_EQ(cost(Collective(GROUP_ALL_REDUCE, "x", 80), FORWARD).status().code(),
+  const StepCost cost =
+      WithCollectives([](const Segment&, const Step&, ActionKind) { return int64_t{0}; }, mesh, cluster);
+  EXPECT_EQ(cost({}, Collective(GROUP_ALL_REDUCE, "x", 80), FORWARD).status().code(),
             absl::StatusCode::kFailedPrecondition);
   Step unknown = Collective(GROUP_ALL_REDUCE, "x", 80);
   unknown.mutable_collective()->set_algorithm("rind");
-  EXPECT_EQ(cost(unknown, FORWARD).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(cost({}, unknown, FORWARD).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

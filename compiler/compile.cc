@@ -41,6 +41,7 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, cons
   const auto parameters = static_cast<int64_t>(std::min(elements, 0x1p60));
   const auto planned = [&](const Recipe& r, const Plan& p) -> absl::StatusOr<int64_t> {
     CompileOptions options;
+    options.cost = inputs.cost;
     options.ways_out = false;
     if (!host) {
       WEFT_ASSIGN_OR_RETURN(const PlanInputs resolved, ResolveInputs(inputs.model, r, p, inputs.cluster, nullptr));
@@ -71,6 +72,7 @@ int64_t PlannedDeviceBytes(const Program& program) {
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                 const CompileOptions& options) {
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, options.notes));
+  inputs.cost = options.cost;
   WEFT_ASSIGN_OR_RETURN(StepCost cost, CostsOf(inputs));
   WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, options.notes));
   Program program;
@@ -105,21 +107,23 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   verify.algorithms = KnownCollectives();
   WEFT_RETURN_IF_ERROR(WithTransferOrder(inputs.plan, VerifyProgram(program, verify)));
   if (frozen && options.notes != nullptr) {
-    WEFT_ASSIGN_OR_RETURN(std::string note, NoteOfFreezing(*frozen, program, inputs.cluster));
+    WEFT_ASSIGN_OR_RETURN(std::string note, NoteOfFreezing(*frozen, program, inputs));
     options.notes->push_back(std::move(note));
   }
   return program;
 }
 
 absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
-                                   const Cluster& cluster, absl::string_view level) {
+                                   const Cluster& cluster, absl::string_view level, const std::string& cost_model) {
   if (level == "program") {
     CompileOptions options;
     options.allow_oom = true;
+    options.cost = cost_model;
     WEFT_ASSIGN_OR_RETURN(Program program, Compile(model, recipe, plan, cluster, options));
     return MessageToText(program);
   }
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, nullptr));
+  inputs.cost = cost_model;
   if (inputs.asynchronous && level == "rank") {
     return absl::InvalidArgumentError(absl::StrCat("schedule '", inputs.plan.schedule().name(),
                                                    "' updates the weights without a flush; its programs have no rank "

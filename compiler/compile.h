@@ -24,6 +24,10 @@ namespace weft {
 struct CompileOptions {
   // A program that does not fit the device is marked (`does_not_fit`) instead of refused.
   bool allow_oom = false;
+  // The cost model of the durations by which stages are balanced, slots ordered, gathered weights kept and plans
+  // simulated where the plan asks for a choice: "roofline" or "tiles". What a program is simulated with later is not
+  // bound to it.
+  std::string cost = "roofline";
   // Also compile the evaluation program.
   bool evaluation = true;
   // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs up to kMostTries
@@ -41,7 +45,8 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
 
 // The IR as text: `level` is "graph" (the model), "rank" (the planned lists of actions) or "program" (the message).
 absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
-                                   const Cluster& cluster, absl::string_view level);
+                                   const Cluster& cluster, absl::string_view level,
+                                   const std::string& cost = "roofline");
 
 // Bytes that a rank needs on its device: the highest arena of program and evaluation, without the device's reserve.
 int64_t PlannedDeviceBytes(const Program& program);

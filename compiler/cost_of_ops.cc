@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/group_of.h"
 #include "compiler/training.h"
+#include "llvm/ADT/STLExtras.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -99,14 +100,38 @@ Step MakeStep(mlir::Operation* op) {
   return step;
 }
 
-absl::StatusOr<int64_t> NominalStepCost(const Step& step, ActionKind) {
+Segment SegmentOfOp(mlir::Operation* op) {
+  Segment segment;
+  Step* step = segment.add_steps();
+  *step = MakeStep(op);
+  const auto add = [&segment](mlir::Value of) {
+    const auto type = mlir::cast<mlir::RankedTensorType>(of.getType());
+    Value* value = segment.add_values();
+    value->set_dtype(DTypeOfType(type.getElementType()));
+    value->mutable_shape()->Add(type.getShape().begin(), type.getShape().end());
+    return segment.values_size() - 1;
+  };
+  auto kernel = mlir::cast<ir::KernelInterface>(op);
+  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+    if (kernel.isStepInput(index)) step->add_inputs(add(operand));
+  }
+  for (mlir::Value result : op->getResults()) step->add_outputs(add(result));
+  return segment;
+}
+
+absl::StatusOr<int64_t> NominalStepCost(const Segment&, const Step& step, ActionKind) {
   return std::max(step.work().flops() / 100, step.work().bytes());
+}
+
+absl::StatusOr<int64_t> CostOfOp(mlir::Operation* op, ActionKind kind, const StepCost& cost) {
+  const Segment alone = SegmentOfOp(op);
+  return cost(alone, alone.steps(0), kind);
 }
 
 absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost) {
   GraphCosts costs;
   auto add = [&](mlir::Operation* op, int64_t layer, ActionKind kind) -> absl::Status {
-    WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(MakeStep(op), kind));
+    WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, CostOfOp(op, kind, cost));
     costs.layers[layer] = ir::SaturatingAdd(costs.layers[layer], std::max<int64_t>(0, picoseconds));
     auto interface = mlir::cast<ir::CostInterface>(op);
     costs.flops = ir::SaturatingAdd(costs.flops, interface.modelFlops());

@@ -20,8 +20,14 @@ Kernel KernelOf(mlir::Operation* op);
 // be a kernel op.
 Step MakeStep(mlir::Operation* op);
 
+// `op` by itself: a segment of the one step that it becomes, with inputs and outputs of the op's types.
+Segment SegmentOfOp(mlir::Operation* op);
+
 // Picoseconds at 100 Tflop/s and 1 TB/s, the larger of the two: for when nothing is known about the device.
-absl::StatusOr<int64_t> NominalStepCost(const Step& step, ActionKind kind);
+absl::StatusOr<int64_t> NominalStepCost(const Segment& segment, const Step& step, ActionKind kind);
+
+// What `cost` says of the step that `op` becomes.
+absl::StatusOr<int64_t> CostOfOp(mlir::Operation* op, ActionKind kind, const StepCost& cost);
 
 // One microbatch of a graph: cost of each layer 0, 1, ..., forward plus backward without recompute, and the model flops
 // of all.

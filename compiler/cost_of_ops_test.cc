@@ -113,7 +113,7 @@ TEST_F(CostOfOps, BackwardCountsTwiceTheProducts) {
     %w = weft.parameter 1 {layer = 1 : i32} : tensor<4x4xf32>
     %0 = weft.matmul %x, %w {layer = 1 : i32} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>)");
   ASSERT_TRUE(graph);
-  auto flops = CostsOfGraph(graph, [](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
+  auto flops = CostsOfGraph(graph, [](const Segment&, const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
     return kind == BACKWARD ? step.work().flops() : 1;
   });
   ASSERT_TRUE(flops.ok()) << flops.status();

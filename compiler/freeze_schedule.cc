@@ -27,8 +27,8 @@ std::unordered_map<int32_t, Slot> SlotsById(const Template& t) {
 }  // namespace
 
 absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
-                                         const Cluster& cluster) {
-  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {.trace = true}));
+                                         const Cluster& cluster, const std::string& cost) {
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {.cost = cost, .trace = true}));
   FrozenSchedule frozen;
   frozen.message_driven_seconds = simulation.report.makespan_seconds();
   frozen.schedule = {.stages = schedule.stages,

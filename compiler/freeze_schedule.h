@@ -2,6 +2,8 @@
 #ifndef WEFT_COMPILER_FREEZE_SCHEDULE_H_
 #define WEFT_COMPILER_FREEZE_SCHEDULE_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
@@ -21,10 +23,10 @@ struct FrozenSchedule {
 };
 
 // Each rank's slots in the order in which the ranks of the first data replica start them when one step of `program` is
-// simulated on `cluster`; ranks of all replicas have one list, so the others get it too. `program` is `schedule`'s,
-// message-driven, and has passed VerifyProgram. The result has passed CheckSchedule.
+// simulated on `cluster` with cost model `cost`; ranks of all replicas have one list, so the others get it too.
+// `program` is `schedule`'s, message-driven, and has passed VerifyProgram. The result has passed CheckSchedule.
 absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
-                                         const Cluster& cluster);
+                                         const Cluster& cluster, const std::string& cost = "roofline");
 
 }  // namespace weft
 

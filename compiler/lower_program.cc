@@ -114,9 +114,14 @@ absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInp
 }  // namespace
 
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
-  WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel("roofline"));
-  auto compute = [model, &cluster = inputs.cluster](const Step& step, ActionKind kind) -> absl::StatusOr<int64_t> {
-    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, {}, kind, 0, cluster, {}));
+  WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel(inputs.cost));
+  if (model->name == "unit") {
+    return absl::InvalidArgumentError(
+        "cost model 'unit' is of schedules, not of machines: a compiler cannot choose by it; allowed: roofline, tiles");
+  }
+  auto compute = [model, &cluster = inputs.cluster](const Segment& segment, const Step& step,
+                                                    ActionKind kind) -> absl::StatusOr<int64_t> {
+    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, ShapesOf(segment, step), kind, 0, cluster, {}));
     return time.ps;
   };
   return WithCollectives(compute, inputs.plan.mesh(), inputs.cluster);

@@ -18,7 +18,8 @@
 
 namespace weft {
 
-// What a step costs in picoseconds, by the cluster's figures. `inputs` must outlive it.
+// What a step costs in picoseconds, by `inputs.cost` and the cluster's figures. `inputs` must outlive it. NotFound of a
+// cost model that is not known; InvalidArgument of "unit", which has no durations of steps.
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs);
 
 // A context for one compilation.

@@ -67,7 +67,7 @@ absl::StatusOr<Side> MakeSide(const StageSegment& segment, ActionKind kind, cons
   Side side;
   side.segment = &segment.segment;
   for (const Step& step : segment.segment.steps()) {
-    WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(step, kind));
+    WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(segment.segment, step, kind));
     // A step without work still is one.
     side.costs.push_back(std::max<int64_t>(1, picoseconds));
     side.total = ir::SaturatingAdd(side.total, side.costs.back());

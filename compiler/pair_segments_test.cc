@@ -38,7 +38,7 @@ StageSegment Make(ir::SegmentKind kind, const std::string& name, const std::vect
   return s;
 }
 
-absl::StatusOr<int64_t> Flops(const Step& step, ActionKind) { return step.work().flops(); }
+absl::StatusOr<int64_t> Flops(const Segment&, const Step& step, ActionKind) { return step.work().flops(); }
 
 std::string Order(const StageSegment& merged) {
   std::string order;

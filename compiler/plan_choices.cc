@@ -133,7 +133,7 @@ absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const S
     program = CompileMessageDriven(simulated, cost);
   }
   if (!program.ok()) return program.status();
-  WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *program, inputs.cluster));
+  WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *program, inputs.cluster, inputs.cost));
   frozen.without_collectives = left_out;
   inputs.schedule = frozen.schedule;
   PlanSchedule plan;
@@ -144,8 +144,8 @@ absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const S
 }
 
 absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const Program& program,
-                                           const Cluster& cluster) {
-  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {}));
+                                           const PlanInputs& inputs) {
+  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, inputs.cluster, {.cost = inputs.cost}));
   return absl::StrFormat(
       "plan.schedule.freeze: the order is that of a simulated step of '%s'%s%s: %.6g s message-driven, %.6g s static",
       program.schedule(), frozen.without_collectives ? " whose stages have no collectives" : "",
@@ -182,7 +182,7 @@ absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vect
       times.push_back(absl::StrCat(choice.name, " is refused"));
       continue;
     }
-    WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, inputs.cluster, {}));
+    WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, inputs.cluster, {.cost = inputs.cost}));
     const double seconds = simulation.report.iteration_seconds();
     times.push_back(absl::StrFormat("%s %.6g s", choice.name, seconds));
     if (fastest == nullptr || seconds < best) {

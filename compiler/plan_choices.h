@@ -22,13 +22,13 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
 
 // With plan.schedule.freeze, replaces a message-driven schedule by the order of a simulated step of it, as a
 // definition. A message-driven step cannot have collectives in its stages: with mesh axes x, y, z and ZeRO 2 or 3 it is
-// simulated without these. Ranks that choose while running cannot promise an order of all their messages; where the plan asks for
-// one, the step is simulated without it. Returns nothing if there is nothing to freeze.
+// simulated without these. Ranks that choose while running cannot promise an order of all their messages; where the
+// plan asks for one, the step is simulated without it. Returns nothing if there is nothing to freeze.
 absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost);
 
 // What `program`, proven, gained or lost by having been frozen.
 absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const Program& program,
-                                           const Cluster& cluster);
+                                           const PlanInputs& inputs);
 
 // Replaces FASTEST by whichever placement and grouping of transfers simulates fastest; those that the verifier refuses
 // do not count. Ties go to the first: early, then without groups.

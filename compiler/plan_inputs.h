@@ -23,6 +23,8 @@ struct PlanInputs {
   Recipe recipe;
   Plan plan;
   Cluster cluster;
+  // The cost model of the durations by which the compiler chooses.
+  std::string cost = "roofline";
   int32_t microbatches = 1;
   // Stages, lanes and placement are as with the costs of this plan, the order of slots need not be.
   PipelineSchedule schedule = {};

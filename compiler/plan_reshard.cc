@@ -90,10 +90,11 @@ absl::Status AddAlone(const Program& program, const StepCost& cost, std::map<int
   for (const Template& t : program.templates()) {
     for (const Action& action : t.body()) {
       if (action.operands().empty()) continue;
-      for (const Step& step : program.segments(action.segment()).steps()) {
+      const Segment& segment = program.segments(action.segment());
+      for (const Step& step : segment.steps()) {
         const std::optional<int32_t> layer = LayerOf(step);
         if (!layer) continue;
-        WEFT_ASSIGN_OR_RETURN(const int64_t picoseconds, cost(step, action.kind()));
+        WEFT_ASSIGN_OR_RETURN(const int64_t picoseconds, cost(segment, step, action.kind()));
         int64_t& exposed = layers[*layer].exposed;
         exposed = std::min(exposed, std::numeric_limits<int64_t>::max() - picoseconds) + picoseconds;
       }
@@ -102,9 +103,9 @@ absl::Status AddAlone(const Program& program, const StepCost& cost, std::map<int
   return absl::OkStatus();
 }
 
-absl::StatusOr<ReshardTrial> TrialOf(const Program& program, const Cluster& cluster, const StepCost& cost) {
+absl::StatusOr<ReshardTrial> TrialOf(const Program& program, const PlanInputs& inputs, const StepCost& cost) {
   ReshardTrial trial;
-  trial.fits = DeviceMemoryFits(program, cluster);
+  trial.fits = DeviceMemoryFits(program, inputs.cluster);
   trial.bytes.resize(AxisSize(program.mesh(), "pipe"));
   for (const Program* p : {&program, &program.evaluation()}) {
     for (const Template& t : p->templates()) {
@@ -113,7 +114,8 @@ absl::StatusOr<ReshardTrial> TrialOf(const Program& program, const Cluster& clus
     }
   }
   SimulateOptions options;
-  WEFT_ASSIGN_OR_RETURN(const Simulation timed, Simulate(program, cluster, options));
+  options.cost = inputs.cost;
+  WEFT_ASSIGN_OR_RETURN(const Simulation timed, Simulate(program, inputs.cluster, options));
   trial.seconds = timed.report.iteration_seconds();
   std::map<int32_t, GatheredLayer> layers;
   for (const Template& t : program.templates()) {
@@ -133,7 +135,7 @@ absl::StatusOr<ReshardTrial> TrialOf(const Program& program, const Cluster& clus
   }
   if (layers.empty()) return trial;
   options.trace = true;
-  const absl::StatusOr<Simulation> traced = Simulate(program, cluster, options);
+  const absl::StatusOr<Simulation> traced = Simulate(program, inputs.cluster, options);
   if (traced.ok() && traced->trace) {
     for (const RankTrace& rank : traced->trace->ranks()) AddExposed(program, rank, layers);
   } else if (traced.status().code() == absl::StatusCode::kResourceExhausted) {
@@ -167,7 +169,7 @@ absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evalu
     verify.allow_unfit = true;
     verify.algorithms = KnownCollectives();
     WEFT_RETURN_IF_ERROR(VerifyProgram(program, verify));
-    return TrialOf(program, tried.cluster, cost);
+    return TrialOf(program, tried, cost);
   };
   const Device& device = inputs.cluster.device();
   // A device without a figure has room for everything.

@@ -113,7 +113,7 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
     for (mlir::Operation& op : segment.getBody().front()) {
       auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
       if (!layer || !mlir::isa<ir::KernelInterface>(op)) continue;
-      WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(MakeStep(&op), is_forward ? FORWARD : BACKWARD));
+      WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, CostOfOp(&op, is_forward ? FORWARD : BACKWARD, cost));
       auto part = op.getAttrOfType<mlir::StringAttr>(ir::kPartAttr);
       const bool again = by_position && part && part.getValue() == "recompute";
       int64_t& sum = (again ? measured.recompute.layers : measured.layers)[layer.getInt()];
@@ -132,7 +132,7 @@ absl::Status SetGatherCosts(mlir::ModuleOp module, const StepCost& cost) {
     if (segment.getKind() != ir::SegmentKind::Forward) continue;
     for (mlir::Operation& op : segment.getBody().front()) {
       if (!GatherOfWeights(&op)) continue;
-      WEFT_ASSIGN_OR_RETURN(const int64_t picoseconds, cost(MakeStep(&op), BACKWARD));
+      WEFT_ASSIGN_OR_RETURN(const int64_t picoseconds, CostOfOp(&op, BACKWARD, cost));
       op.setAttr(kCostAttr, builder.getI64IntegerAttr(picoseconds));
     }
   }

@@ -135,9 +135,8 @@ struct SegmentSet {
   std::vector<int32_t> layers_per_stage;
 };
 
-// Cost of a step (its work, kernel, attributes and collective are set, not its operands) in a forward or backward
-// action, in picoseconds.
-using StepCost = std::function<absl::StatusOr<int64_t>(const Step& step, ActionKind kind)>;
+// Cost of a step in a forward or backward action, in picoseconds. Its inputs and outputs are values of `segment`.
+using StepCost = std::function<absl::StatusOr<int64_t>(const Segment& segment, const Step& step, ActionKind kind)>;
 
 struct SegmentOptions {
   Precision precision;

@@ -129,14 +129,16 @@ TEST(Segments, BalanceKnowsWhatIsComputedAgain) {
     for (int layer : c.layers) options.recompute.add_layers(layer);
     options.recompute.set_every(c.every);
     options.accumulation = c.accumulation;
-    options.cost = [](const Step& step, ActionKind) -> absl::StatusOr<int64_t> {
+    options.cost = [](const Segment&, const Step& step, ActionKind) -> absl::StatusOr<int64_t> {
       return step.kernel() == EXACT_ACCUMULATE ? step.work().bytes() : step.work().flops();
     };
     auto slowest = [&](const SegmentSet& set) {
       std::vector<int64_t> stages(set.stages.size(), 0);
       for (const StageSegment& segment : set.segments) {
         if (segment.kind != ir::SegmentKind::Forward && segment.kind != ir::SegmentKind::Backward) continue;
-        for (const Step& step : segment.segment.steps()) stages[segment.stage] += *options.cost(step, FORWARD);
+        for (const Step& step : segment.segment.steps()) {
+          stages[segment.stage] += *options.cost(segment.segment, step, FORWARD);
+        }
       }
       return *std::max_element(stages.begin(), stages.end());
     };
@@ -215,9 +217,11 @@ TEST(Segments, PartitionIsAsAskedOrByCost) {
   EXPECT_EQ(Compile(SmallRecipe(), options).layers_per_stage, (std::vector<int32_t>{5, 1}));
   options.layers_per_stage.clear();
   // Only the head costs anything.
-  options.cost = [](const Step& step, ActionKind) -> absl::StatusOr<int64_t> { return step.name() == "lm_head"; };
+  options.cost = [](const Segment&, const Step& step, ActionKind) -> absl::StatusOr<int64_t> {
+    return step.name() == "lm_head";
+  };
   EXPECT_EQ(Compile(SmallRecipe(), options).layers_per_stage, (std::vector<int32_t>{1, 5}));
-  options.cost = [](const Step&, ActionKind) -> absl::StatusOr<int64_t> {
+  options.cost = [](const Segment&, const Step&, ActionKind) -> absl::StatusOr<int64_t> {
     return absl::FailedPreconditionError("no peak");
   };
   EXPECT_EQ(Error(Graph(), SmallRecipe(), options), "no peak");

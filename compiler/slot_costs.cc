@@ -82,7 +82,7 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
       const Step& step = segment.segment.steps(i);
       // What runs beside computation takes no time of the slot.
       if (step.stream() == COLLECTIVE && !Blocks(segment.segment, i)) continue;
-      WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(step, sum == &forward ? FORWARD : BACKWARD));
+      WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(segment.segment, step, sum == &forward ? FORWARD : BACKWARD));
       *sum += static_cast<double>(ps);
     }
   }
