@@ -42,8 +42,14 @@ class Copier {
   void Copy() {
     int end = 0;
     for (int begin = 0; begin < forward_.steps_size(); begin = end) {
+      end = begin + 1;
+      if (GathersWeights(forward_.steps(begin))) continue;
       const absl::string_view layer = LayerOf(forward_.steps(begin).name());
-      for (end = begin; end < forward_.steps_size() && LayerOf(forward_.steps(end).name()) == layer;) ++end;
+      // Gathers for the next layer stand among the steps of this one.
+      while (end < forward_.steps_size() &&
+             (GathersWeights(forward_.steps(end)) || LayerOf(forward_.steps(end).name()) == layer)) {
+        ++end;
+      }
       if (!layer.empty()) Complete(begin, end);
     }
     if (!joining_.empty()) Join(joining_, &backward_);
@@ -78,8 +84,11 @@ class Copier {
           copy.after.push_back(found->second);
         } else if (Again(dep) >= 0) {
           copy.step.add_deps(Again(dep));
+          // A gather that the layer's backward asks for when it begins comes behind what is computed again.
+          last = std::max(last, Again(dep));
         }
       }
+      copy.behind = last;
       for (int32_t& value : *copy.step.mutable_inputs()) value = CopyOfValue(value);
       for (int32_t& value : *copy.step.mutable_outputs()) value = CopyOfValue(value);
       copies[i] = static_cast<int>(joining_.size());

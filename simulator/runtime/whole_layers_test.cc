@@ -29,10 +29,9 @@ constexpr char kActions[] = R"(templates { body { id: 0 kind: FORWARD segment: 0
                                            body { id: 2 kind: BACKWARD segment: 1 } })";
 
 // The backward after all.
-Segment Whole(const std::string& backward) {
+Segment Whole(const std::string& backward, const std::string& forward = kForward) {
   Program program;
-  const absl::Status read =
-      ParseMessage(std::string(kForward) + " segments {" + backward + "} " + kActions, "test", &program);
+  const absl::Status read = ParseMessage(forward + " segments {" + backward + "} " + kActions, "test", &program);
   EXPECT_TRUE(read.ok()) << read;
   RecomputeWholeLayers(&program);
   return program.segments(1);
@@ -71,6 +70,40 @@ TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
   EXPECT_EQ(s.steps(6).inputs(0), s.steps(6).inputs(1));
   EXPECT_EQ(s.values(s.steps(6).outputs(0)).offset(), 0);
   EXPECT_EQ(s.values_size(), 3);
+}
+
+// With docs/overlap.md's prefetch the gathers of the next product stand among the steps before it, here that of layer 1
+// before layer 0's last product; and where they block, the backward's gather behind what is computed again.
+TEST(RecomputeWholeLayers, AmongGathersForWhatComesNext) {
+  constexpr char kPrefetched[] = R"(segments {
+    operands { name: "x" bytes: 64 }
+    values { dtype: BF16 shape: 4 shape: 8 }
+    steps { name: "h.0.gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "wte" kernel: EMBEDDING }
+    steps { name: "h.0.down.gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "h.0.up" kernel: MATMUL deps: 0 }
+    steps { name: "h.1.gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "h.0.down" kernel: MATMUL deps: 2 }
+    steps { name: "h.0.down.sum" kernel: GROUP_ALL_REDUCE stream: COLLECTIVE deps: 5 }
+    steps { name: "h.1.norm" kernel: LAYER_NORM }
+    steps { name: "h.1.down" kernel: MATMUL deps: 4 } })";
+  for (const bool blocking : {false, true}) {
+    const std::string gather =
+        "steps { name: 'h.0.down.gather' kernel: GROUP_ALL_GATHER stream: COLLECTIVE collective { purpose: "
+        "GATHER_WEIGHTS } } ";
+    const std::string up = "steps { name: 'h.0.up' kernel: MATMUL } ";
+    const Segment s = Whole("values { dtype: FP32 } " + (blocking ? up + gather : gather + up) +
+                                "steps { name: 'h.0.down.dx' kernel: MATMUL deps: " + (blocking ? "1" : "0") + " }",
+                            kPrefetched);
+    const std::vector<std::string> first = blocking ? std::vector<std::string>{"h.0.up", "h.0.down.gather"}
+                                                    : std::vector<std::string>{"h.0.down.gather", "h.0.up"};
+    EXPECT_EQ(Names(s), (std::vector<std::string>{first[0], first[1], "h.0.down", "h.0.down.sum", "h.0.down.dx"}));
+    // The product waits for its weights.
+    ASSERT_EQ(s.steps(2).deps_size(), 1);
+    EXPECT_EQ(s.steps(2).deps(0), blocking ? 1 : 0);
+    ASSERT_EQ(s.steps(3).deps_size(), 1);
+    EXPECT_EQ(s.steps(3).deps(0), 2);
+  }
 }
 
 TEST(RecomputeWholeLayers, PartsOfLayersAndWholeOnesStay) {
