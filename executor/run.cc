@@ -13,6 +13,7 @@
 #include "executor/channels.h"
 #include "executor/checkpoint_branch.h"
 #include "executor/compute_slots.h"
+#include "executor/end_guard.h"
 #include "executor/fault_guard.h"
 #include "executor/injected_failure.h"
 #include "executor/rank_run.h"
@@ -34,6 +35,9 @@ namespace {
 constexpr char kInRun[] = "weft/failed_in_run";
 constexpr char kInStep[] = "weft/failed_in_step";
 constexpr int kMostThreads = 256;
+// After a failure, until the device has given up what it runs: with the five seconds that the watchdog gives ranks, all
+// is over within ten.
+constexpr std::chrono::seconds kForTakingDown(4);
 // About 1 GiB.
 constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
 
@@ -104,7 +108,8 @@ absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repet
       most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
 }
 
-absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std::unique_ptr<Endpoint>>& endpoints) {
+absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std::unique_ptr<Endpoint>>& endpoints,
+                                   EndGuard& end) {
   const RunOptions& options = shared.options;
   const int64_t epoch_ns = MonotonicNanoseconds();
   std::unique_ptr<ComputeSlots> slots;
@@ -167,10 +172,13 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
     options.on_warning(absl::StrCat("no fault report: ", status.message()));
   }
   // The failure that came first, if it was in this process.
-  for (const auto& run : runs) {
-    if (!run->status().ok() && !ReportedElsewhere(run->status())) return run->status();
+  for (const bool elsewhere : {false, true}) {
+    for (const auto& run : runs) {
+      if (run->status().ok() || ReportedElsewhere(run->status()) != elsewhere) continue;
+      end.Failed(run->status(), /*told=*/!elsewhere);
+      return run->status();
+    }
   }
-  for (const auto& run : runs) WEFT_RETURN_IF_ERROR(run->status());
   RunResult result = runs[0]->TakeResult();
   for (size_t i = 1; i < runs.size(); ++i) {
     result.report.set_allocated_bytes(
@@ -210,6 +218,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   if (shared.backend == nullptr) {
     WEFT_ASSIGN_OR_RETURN(shared.backend, FindBackend("cpu"));
   }
+  EndGuard end(options.on_stuck, kForTakingDown);
   // It outlives all that is in its memory.
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<ComputeDevice> device, shared.backend->open(options.device));
   shared.device = device.get();
@@ -290,7 +299,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     status.SetPayload(kInRun, absl::Cord("1"));
     return status;
   }
-  WEFT_ASSIGN_OR_RETURN(RunResult result, RunRanks(shared, endpoints));
+  WEFT_ASSIGN_OR_RETURN(RunResult result, RunRanks(shared, endpoints, end));
   RunReport& report = result.report;
   report.set_schema_version(1);
   report.set_program(program.name());
