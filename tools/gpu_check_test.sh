@@ -77,7 +77,11 @@ no libnccl.so.2: looked in /usr/lib
 T
 exit 1
 S
-printf '#!/bin/sh\necho "{\\"kernel\\": \\"ADD\\", \\"terabytes_per_second\\": 3.7}"\n' > raw/bin/kernel_bandwidth
+cat > raw/bin/kernel_bandwidth <<S
+#!/bin/sh
+echo "\$CUDA_HOME" > "$TEST_TMPDIR/home"
+echo '{"kernel": "ADD", "terabytes_per_second": 3.7}'
+S
 printf '#!/bin/sh\nsleep 60\n' > raw/bin/gpu_backend_test
 # A step of 65,536 tokens takes a second; of the first ones, which are not counted, ten.
 cat > raw/bin/weft-run <<'S'
@@ -169,6 +173,11 @@ kill -0 "$started" 2> /dev/null && fail "a check outlives a kill"
 printf '{"cut' >> cut/results.jsonl
 gpu_check --bundle bundle --out cut --only bandwidth || fail "after a kill"
 grep -q '^{"group": "bandwidth"' cut/results.jsonl || fail "half a line has taken the next one with it"
+# A toolkit that is nowhere in particular, on a machine that has none in the usual place.
+mkdir -p elsewhere/bin elsewhere/lib64 && printf '#!/bin/sh\n' > elsewhere/bin/nvcc && chmod +x elsewhere/bin/nvcc
+sed 's,/usr/local/cuda/lib64,/nowhere,' "$(dirname "$check")/gpu_checks.py" > hurried/gpu_checks.py
+PATH=$PWD/elsewhere/bin:$PATH "$real" hurried/gpu-check --bundle bundle --out cut --only bandwidth --again 2> err || fail "nvcc"
+[ "$(cat home)" = "$(readlink -f elsewhere)" ] || fail "the toolkit of nvcc: $(cat home)"
 # A bundle that cannot be written to. (Root can.)
 cp -r bundle fixed && rm -rf fixed/out fixed/unpacked-* && chmod a-w fixed
 gpu_check --bundle fixed --out o2 --only bandwidth || fail "a bundle that cannot be written to"

@@ -377,6 +377,19 @@ def name_python():
             say(f"gpu-check: python3: {error}")
 
 
+def name_cuda():
+    """A toolkit that is not where weft-run looks by itself: that of nvcc, or the newest below /usr/local or /opt."""
+    if "CUDA_HOME" in os.environ or pathlib.Path("/usr/local/cuda/lib64").is_dir():
+        return
+    nvcc = shutil.which("nvcc")
+    homes = [pathlib.Path(nvcc).resolve().parent.parent] if nvcc else []
+    for root in ("/usr/local", "/opt", "/opt/nvidia"):
+        homes += sorted(pathlib.Path(root).glob("cuda-13*"), reverse=True)
+    home = next((home for home in homes if (home / "lib64").is_dir()), None)
+    if home is not None:
+        os.environ["CUDA_HOME"] = str(home)
+
+
 def name_caches(out):
     """What is compiled on the way is kept beside the results, wherever else nothing can be written."""
     for name in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
