@@ -48,6 +48,17 @@ absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, 
   return program;
 }
 
+// Where the host's memory is behind NVLink, what does not fit is kept there: NVIDIA's recipes offload activations layer
+// by layer beside computation (Megatron-Bridge, "CPU Offloading"; --activation_offload_layers of its performance
+// scripts).
+bool HostHolds(const Program& program, const Cluster& cluster) {
+  if (cluster.host().kind() != NVLINK || cluster.devices_per_node() < 1) return false;
+  int64_t planned = 0;
+  for (const Template& t : program.templates()) planned = std::max(planned, t.device_arena_bytes());
+  const int64_t usable = cluster.device().memory_bytes() - cluster.device().reserved_bytes();
+  return planned - usable <= cluster.host_memory_bytes() / cluster.devices_per_node();
+}
+
 // What the run says of its runtime's switches.
 void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runtime) {
   // MegaScale's table 3 adds one thing after another to Megatron-LM.
@@ -115,11 +126,14 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
   if (plan.recompute_unknown) {
     const bool fits = !made.program.does_not_fit();
-    if (!fits) {
+    const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, made.cluster);
+    if (!fits && !held) {
       plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
       WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
     }
-    made.assumptions.push_back(fits ? "no recompute, which fits" : "as many layers recomputed as must be to fit");
+    made.assumptions.push_back(fits   ? "no recompute, which fits"
+                               : held ? "activations that do not fit in the host's memory"
+                                      : "as many layers recomputed as must be to fit");
   }
   if (longer > 0) {
     plan.recipe.set_global_batch_sequences(longer);

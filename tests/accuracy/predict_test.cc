@@ -1,6 +1,8 @@
 #include "tests/accuracy/predict.h"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -126,6 +128,28 @@ TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
   const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(made->assumptions, Contains("states cut over 2 of 6 replicas"));
+}
+
+TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
+  const Known known = Load();
+  Measurement run = SmallRun();
+  run.plan.recompute.clear();
+  // 34 bytes for each of 2^24 elements of a layer, cut in two, of four layers and two microbatches: 2 GB.
+  run.model.sequence = 1024;
+  run.plan.micro_batch = 32;
+  run.plan.global_batch = 256;
+  const auto assumed = [&](const char* gpu) {
+    run.machine.gpu = gpu;
+    const absl::StatusOr<CompiledRun> compiled = CompileRun(run, known.machines, known.runtimes, true);
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    return compiled.ok() ? compiled->assumptions : std::vector<std::string>();
+  };
+  EXPECT_THAT(assumed("GB200"), Contains("no recompute, which fits"));
+  EXPECT_THAT(assumed("GB200 with 3 GB"), Contains("activations that do not fit in the host's memory"));
+  EXPECT_THAT(assumed("B200 with 3 GB"), Contains("as many layers recomputed as must be to fit"));
+  // Where a run says that it offloads nothing, it does not.
+  run.plan.offload = "none";
+  EXPECT_THAT(assumed("GB200 with 3 GB"), Contains("as many layers recomputed as must be to fit"));
 }
 
 }  // namespace
