@@ -29,10 +29,11 @@ std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
     return std::nullopt;
   }
   Program as_run = program;
+  // Layers end behind the gathers that they wait for, wherever those are moved.
+  if (runtime.gathers_within_block()) DelayGathers(&as_run);
   if (runtime.recomputes_whole_layers()) RecomputeWholeLayers(&as_run);
   if (runtime.sums_under_backward()) HideGradientSums(&as_run);
   if (runtime.gathers_under_forward()) HideWeightGathers(&as_run);
-  if (runtime.gathers_within_block()) DelayGathers(&as_run);
   if (runtime.has_host_transport()) StageGradientSums(&as_run);
   if (runtime.one_copy_stream()) UseOneCopyStream(&as_run);
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);

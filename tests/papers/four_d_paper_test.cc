@@ -5,6 +5,7 @@
 // rankings; with --full all.
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,17 @@ std::vector<FourDGrid> Grids(int64_t ranks, int64_t heads, int64_t batch) {
   return grids;
 }
 
+// What activation checkpointing of PyTorch does, and so the paper's runs: a layer is computed again to its end, with
+// its last product and the sum behind it. (The catalog's `axonn` is the framework of 2021.)
+std::string Checkpointing() {
+  static const std::string path = [] {
+    const std::string file = testing::TempDir() + "/checkpointing.textproto";
+    std::ofstream(file) << "name: 'checkpointing' source: 'torch/utils/checkpoint.py' recomputes_whole_layers: true";
+    return file;
+  }();
+  return path;
+}
+
 // With the four passes of sec. IV on: gathered weights are kept for the backward in what memory is left.
 GridRun Simulated(const ModelGraph& model, const Cluster& cluster, const FourDGrid& grid, int64_t batch,
                   int64_t microbatch, const std::string& network) {
@@ -65,6 +77,7 @@ GridRun Simulated(const ModelGraph& model, const Cluster& cluster, const FourDGr
   run.allow_oom = true;
   run.cost = "tiles";
   run.network = network;
+  run.runtime = Checkpointing();
   GridRun made;
   made.grid = grid;
   made.microbatch = microbatch;
@@ -240,13 +253,15 @@ TEST(FourDPaper, RankingOfGrids) {
                     Place(Sorted(runs, PrintedAgnostic), run.grid), Place(Sorted(runs, ProgramAware), run.grid),
                     Place(Sorted(runs, ProgramAgnostic), run.grid));
       }
-      // On shared links. The first of the aware one is the fastest but for a percent, which is less than runs repeat.
+      // On shared links. By the authors' count all that figure 7 says; by the printed one a grid of the aware one's
+      // five is slower than others, and one more of the agnostic one's is not.
       if (network == "flow" && batch == 32) {
-        EXPECT_LE(printed[0].loss, 0.01);
+        EXPECT_EQ(printed[0].place, 1);
         EXPECT_GE(printed[0].found, 3);
         EXPECT_GT(printed[1].place, 1);
-        EXPECT_LE(program[0].loss, 0.01);
+        EXPECT_EQ(program[0].place, 1);
         EXPECT_GE(program[0].found, 4);
+        EXPECT_GT(program[1].place, 1);
         EXPECT_LE(program[1].found, 2);
       }
     }
