@@ -136,8 +136,8 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
       return absl::Status(status.code(), absl::StrCat("to explain a run takes a trace of it; ", status.message()));
     }
   }
-  const std::unique_ptr<NetworkModel> network = ThroughHosts(
-      runtime, program, cluster, NetworkUnder(runtime, program, network_entry->make(program.mesh(), cluster)));
+  const std::unique_ptr<NetworkModel> network =
+      ThroughHosts(runtime, program, NetworkUnder(runtime, program, network_entry->make(program.mesh(), cluster)));
 
   WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
   std::optional<RankLinks> folded;

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <set>
 #include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "absl/container/flat_hash_map.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -27,9 +27,8 @@ int64_t SumsOfARank(const Program& program) {
 
 class HostTransportNetwork : public NetworkModel {
  public:
-  HostTransportNetwork(const Runtime& runtime, const Program& program, const Cluster& cluster,
-                       std::unique_ptr<NetworkModel> network)
-      : runtime_(runtime), cluster_(cluster), network_(std::move(network)) {
+  HostTransportNetwork(const Runtime& runtime, const Program& program, std::unique_ptr<NetworkModel> network)
+      : runtime_(runtime), network_(std::move(network)) {
     if (runtime.communicators_by_stage() && network_->LinkCapacities().empty()) sums_ = SumsOfARank(program);
   }
 
@@ -37,16 +36,14 @@ class HostTransportNetwork : public NetworkModel {
 
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
     WEFT_ASSIGN_OR_RETURN(TransferTime time, network_->Transfer(source, destination, bytes));
-    WEFT_ASSIGN_OR_RETURN(const Time more, MoreOfTransfer(bytes, time));
-    time.occupancy.ps += more.ps;
+    time.occupancy.ps += MoreOfTransfer(bytes, time).ps;
     return time;
   }
 
   absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const override {
     WEFT_ASSIGN_OR_RETURN(const TransferTime time, network_->Transfer(source, destination, bytes));
-    WEFT_ASSIGN_OR_RETURN(const Time more, MoreOfTransfer(bytes, time));
     WEFT_ASSIGN_OR_RETURN(Flow flow, network_->TransferFlow(source, destination, bytes));
-    return Behind(more, std::move(flow));
+    return Behind(MoreOfTransfer(bytes, time), std::move(flow));
   }
 
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
@@ -70,17 +67,11 @@ class HostTransportNetwork : public NetworkModel {
   }
 
   // What they take longer than `time`.
-  absl::StatusOr<Time> MoreOfTransfer(int64_t bytes, const TransferTime& time) const {
+  Time MoreOfTransfer(int64_t bytes, const TransferTime& time) const {
     double more = runtime_.host().transfer_seconds();
     if (runtime_.has_host_transport() && bytes > 0) {
-      const double link = cluster_.host().bytes_per_second();
-      if (!(link > 0)) {
-        return absl::FailedPreconditionError(absl::StrCat("cluster.host.bytes_per_second must be positive: runtime '",
-                                                          runtime_.name(),
-                                                          "' sends through host memory (runtime.host_transport)"));
-      }
       more += OverThread(static_cast<double>(bytes), ToSeconds(time.occupancy)) +
-              runtime_.host_transport().latency_seconds() + 2 * static_cast<double>(bytes) / link;
+              runtime_.host_transport().latency_seconds();
     }
     return FromSeconds(more);
   }
@@ -104,17 +95,50 @@ class HostTransportNetwork : public NetworkModel {
   }
 
   const Runtime& runtime_;
-  const Cluster& cluster_;
   int64_t sums_ = 1;
   std::unique_ptr<NetworkModel> network_;
 };
 
 }  // namespace
 
-std::unique_ptr<NetworkModel> ThroughHosts(const Runtime& runtime, const Program& program, const Cluster& cluster,
+std::unique_ptr<NetworkModel> ThroughHosts(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network) {
   if (!runtime.has_host_transport() && !(runtime.host().transfer_seconds() > 0)) return network;
-  return std::make_unique<HostTransportNetwork>(runtime, program, cluster, std::move(network));
+  return std::make_unique<HostTransportNetwork>(runtime, program, std::move(network));
+}
+
+std::map<int32_t, int64_t> MessageBytesOfSegments(const Program& program) {
+  std::map<int32_t, int64_t> most;
+  for (const Template& t : program.templates()) {
+    // By id, of compute actions their index in the body, of receives their bytes.
+    absl::flat_hash_map<int32_t, int> computes;
+    absl::flat_hash_map<int32_t, int64_t> received;
+    std::vector<int64_t> bytes(t.body_size());
+    for (int i = 0; i < t.body_size(); ++i) {
+      const Action& action = t.body(i);
+      if (action.kind() == RECV) {
+        received[action.id()] = t.buffers(action.destinations(0)).bytes();
+      } else if (action.kind() == SEND) {
+        for (const Dependency& dep : action.deps()) {
+          if (const auto maker = computes.find(dep.action()); dep.distance() == 0 && maker != computes.end()) {
+            bytes[maker->second] += t.buffers(action.sources(0)).bytes();
+          }
+        }
+      } else if (action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT) {
+        computes[action.id()] = i;
+        for (const Dependency& dep : action.deps()) {
+          if (const auto found = received.find(dep.action()); dep.distance() == 0 && found != received.end()) {
+            bytes[i] += found->second;
+          }
+        }
+      }
+    }
+    for (const auto& [id, index] : computes) {
+      int64_t& of_segment = most[t.body(index).segment()];
+      of_segment = std::max(of_segment, bytes[index]);
+    }
+  }
+  return most;
 }
 
 }  // namespace weft

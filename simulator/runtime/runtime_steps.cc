@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "proto/status.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/step_shapes.h"
@@ -71,6 +73,18 @@ absl::StatusOr<double> RuntimeSteps::HostShare(int segment, ActionKind kind, con
   return found->second;
 }
 
+absl::StatusOr<double> RuntimeSteps::CopySeconds(int segment, const Cluster& cluster) const {
+  const auto found = message_bytes_.find(segment);
+  if (found == message_bytes_.end() || found->second == 0) return 0.0;
+  const double link = cluster.host().bytes_per_second();
+  if (!(link > 0)) {
+    return absl::FailedPreconditionError(absl::StrCat("cluster.host.bytes_per_second must be positive: runtime '",
+                                                      runtime_.name(),
+                                                      "' sends through host memory (runtime.host_transport)"));
+  }
+  return static_cast<double>(found->second) / link;
+}
+
 bool RuntimeSteps::LoadMatters(const Device& device) const {
   return !runtime_.has_host_transport() && CollectivesTakePart(device);
 }
@@ -93,9 +107,11 @@ absl::StatusOr<Time> RuntimeSteps::Cost(int segment, int step, ActionKind kind, 
   switch (kind) {
     case FORWARD:
     case BACKWARD:
-    case BACKWARD_INPUT:
-      wait = runtime_.host().microbatch_seconds();
+    case BACKWARD_INPUT: {
+      WEFT_ASSIGN_OR_RETURN(wait, CopySeconds(segment, cluster));
+      wait += runtime_.host().microbatch_seconds();
       break;
+    }
     case FORWARD_BACKWARD:
       wait = 2 * runtime_.host().microbatch_seconds();
       break;

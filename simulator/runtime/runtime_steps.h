@@ -6,9 +6,13 @@
 //             L x launch_seconds: each of its steps max(cost, cost x L x launch_seconds / D). The host runs ahead, so a
 //             single short kernel between long ones costs nothing.
 //   waits     microbatch_seconds before the first step of each forward and backward, step_seconds of an optimizer step
+//   copies    with host_transport: of what a forward or backward receives and sends, bytes / host link, since the
+//   threads
+//             that copy to and from the host do so on the stream of the computation
 #ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_
 
+#include <cstdint>
 #include <map>
 #include <tuple>
 
@@ -18,6 +22,7 @@
 #include "proto/runtime.pb.h"
 #include "proto/units.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/runtime/host_transport.h"
 
 namespace weft {
 
@@ -25,25 +30,31 @@ class RuntimeSteps {
  public:
   // All three must outlive this.
   RuntimeSteps(const Program& program, const Runtime& runtime, StepCostFn* cost)
-      : program_(program), runtime_(runtime), cost_(cost) {}
+      : program_(program), runtime_(runtime), cost_(cost) {
+    if (runtime.has_host_transport()) message_bytes_ = MessageBytesOfSegments(program);
+  }
 
   // Collectives under way make computation on such a device longer. Those that go through host memory take nothing of
   // it.
   bool LoadMatters(const Device& device) const;
 
-  // Of step `step` of segment `segment` as StepCostFn says, the index-th on the compute stream.
+  // Of step `step` of segment `segment` as StepCostFn says, the index-th on the compute stream. Refuses where copies
+  // are needed and the cluster has no host link.
   absl::StatusOr<Time> Cost(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
                             const CostOptions& options);
 
  private:
   absl::StatusOr<Time> OnDevice(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
                                 const CostOptions& options) const;
+  // Of messages from and to the host.
+  absl::StatusOr<double> CopySeconds(int segment, const Cluster& cluster) const;
   // Host time of the segment over device time, at least 1.
   absl::StatusOr<double> HostShare(int segment, ActionKind kind, const Cluster& cluster, const CostOptions& options);
 
   const Program& program_;
   const Runtime& runtime_;
   StepCostFn* cost_;
+  std::map<int32_t, int64_t> message_bytes_;
   // By segment, kind and the cluster that its device is of.
   std::map<std::tuple<int, ActionKind, const Cluster*>, double> host_shares_;
 };

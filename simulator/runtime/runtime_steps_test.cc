@@ -92,5 +92,21 @@ TEST(RuntimeSteps, WaitsStandBeforeTheFirstStep) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, GRAD_NORM, cluster), 1100);
 }
 
+TEST(RuntimeSteps, MessagesThroughTheHostAreCopiedOnTheStreamOfTheComputation) {
+  Program program = TwoKernels();
+  *program.add_templates() = Read<Template>(R"(buffers { bytes: 300 }
+      body { id: 0 kind: RECV destinations: 0 } body { id: 1 kind: FORWARD segment: 0 deps { action: 0 } })");
+  Cluster cluster = Machine();
+  cluster.mutable_host()->set_bytes_per_second(1e6);
+  const Runtime runtime = Read<Runtime>("name: 'gloo' host_transport { }");
+  RuntimeSteps steps(program, runtime, Roofline());
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1400);
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1100);
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, OPTIMIZER_STEP, cluster), 1100);
+  cluster.clear_host();
+  const absl::Status status = steps.Cost(0, 0, FORWARD, 0, cluster, {}).status();
+  EXPECT_NE(std::string(status.message()).find("cluster.host.bytes_per_second"), std::string::npos) << status;
+}
+
 }  // namespace
 }  // namespace weft

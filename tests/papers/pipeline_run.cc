@@ -1,6 +1,7 @@
 #include "tests/papers/pipeline_run.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,14 @@ std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
   ++layers.front();
   ++layers.back();
   return layers;
+}
+
+// All of a stage is computed again, as the authors of the Chimera paper have it (github.com/Shigangli/Chimera,
+// pipeline.py, call_backward): also the loss, which FULL leaves out.
+std::string RecomputeAll(const ModelGraph& model) {
+  std::vector<int64_t> layers(model.ops(model.ops_size() - 1).layer() + 1);
+  std::iota(layers.begin(), layers.end(), 0);
+  return absl::StrCat(" recompute { mode: LAYERS layers: [", absl::StrJoin(layers, ","), "] }");
 }
 
 double BytesOfClass(const SimulationReport& report, const std::string& name) {
@@ -57,7 +66,7 @@ absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineCh
   run.plan =
       absl::StrCat("mesh { axes { name: 'pipe' size: ", choice.depth, " } axes { name: 'data' size: ", made.width,
                    " } } schedule { name: '", choice.schedule, "' ", choice.parameters,
-                   " } gradient_sync: ", choice.sync, choice.recompute ? " recompute { mode: FULL } " : " ", job.plan);
+                   " } gradient_sync: ", choice.sync, choice.recompute ? RecomputeAll(job.model) : "", " ", job.plan);
   if (choice.parameters.find("waves") == std::string::npos && stages_per_rank == 1) {
     absl::StrAppend(&run.plan, " partition { layers_per_stage: [",
                     absl::StrJoin(EvenLayers(job.model, choice.depth), ","), "] }");
