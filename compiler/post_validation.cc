@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/guess.h"
 #include "compiler/segment_part.h"
+#include "proto/units.h"
 
 namespace weft {
 namespace {
@@ -28,6 +29,8 @@ BufferRole KeptRole(BufferRole role) {
       return KEPT_MOMENT1;
     case MOMENT2:
       return KEPT_MOMENT2;
+    case LOSS_SCALE:
+      return LOSS_SCALE;
     default:
       return NO_ROLE;
   }
@@ -44,7 +47,7 @@ class TemplateRewriter {
     if (absl::Status status = MakeSegments(); !status.ok()) return status;
     next_ = t_.body(t_.body_size() - 1).id() + 1;
     for (int a = 0; a < t_.body_size(); ++a) {
-      if (in_guess_[a] && clip_ >= 0) twin_[t_.body(a).id()] = next_++;
+      if (in_guess_[a] && repairs_) twin_[t_.body(a).id()] = next_++;
     }
     MakeBody();
     MakeEpilogue();
@@ -78,6 +81,10 @@ class TemplateRewriter {
       }
       if (weights) gathers_.push_back(a);
     }
+    for (const Segment& segment : program_.segments()) {
+      for (const Step& step : segment.steps()) dynamic_ = dynamic_ || step.kernel() == UPDATE_LOSS_SCALE;
+    }
+    repairs_ = dynamic_ || program_.recipe().clip_norm() > 0;
     if (optimizers != 1 || clips > 1 || norm_syncs_.empty()) {
       return Refuse(Text("has no single optimizer step with a norm (a rank without weights)"));
     }
@@ -139,7 +146,7 @@ class TemplateRewriter {
     clear_ = PartOf(whole, operands, name("clear_gradients"), clears);
     if (validate_.segment.steps().empty()) return Refuse(Text("has no norm on this rank"));
     BoundSegment step = PartOf(whole, operands, whole.name(), [&](const Step& s) { return !is_norm(s) && !clears(s); });
-    if (clip_ >= 0) {
+    if (repairs_) {
       for (int b : step.operands) MakeLasting(b);
     }
     // Under exact accumulation parts of gradients are left, if any; what clears them has a step.
@@ -153,12 +160,13 @@ class TemplateRewriter {
     for (int b = 0; b < t_.buffers_size(); ++b) {
       if (t_.buffers(b).role() == NORMS) AddZero(t_, b, &settle_);
     }
-    if (clip_ >= 0) {
+    if (repairs_) {
       keep_.segment.set_name(name("keep_state"));
       restore_.segment.set_name(name("restore_state"));
       for (int o = 0; o < step.segment.operands_size(); ++o) {
         if (step.segment.operands(o).access() == READ_WRITE) Keep(step.operands[o]);
       }
+      if (clip_ < 0) AssumeFactor();
       keep_segment_ = AddSegment(keep_);
       restore_segment_ = AddSegment(restore_);
     }
@@ -197,10 +205,51 @@ class TemplateRewriter {
     kept.set_name(absl::StrCat("kept ", kept.name()));
     kept.set_class_(OPTIMIZER);
     kept.set_role(KeptRole(kept.role()));
+    if (kept.role() == LOSS_SCALE) kept.set_version(1);
     PlaceAtEnd(&kept);
     *t_.add_buffers() = std::move(kept);
+    // The verdict is on the step before, with its scale.
+    if (t_.buffers(b).role() == LOSS_SCALE) {
+      std::replace(validate_.operands.begin(), validate_.operands.end(), b, t_.buffers_size() - 1);
+    }
     AddCopy(t_, b, t_.buffers_size() - 1, &keep_);
     AddCopy(t_, t_.buffers_size() - 1, b, &restore_);
+  }
+
+  // Of a scaled loss the update reads its factor: of a norm that is not known, that of no gradient at all.
+  void AssumeFactor() {
+    Buffer& nothing = *t_.add_buffers();
+    nothing.set_name("norm of nothing");
+    nothing.set_class_(COMMUNICATION);
+    nothing.set_dtype(FP64);
+    nothing.add_shape(1);
+    nothing.set_bytes(DTypeBytes(FP64));
+    nothing.set_persistent(true);
+    PlaceAtEnd(&nothing);
+    const Segment& verdict = validate_.segment;
+    Step step = verdict.steps(0);
+    step.set_name("factor if nothing is to be clipped");
+    const auto bind = [&](int value, int buffer) {
+      Value own = verdict.values(value);
+      own.set_name(t_.buffers(buffer).name());
+      own.set_dtype(t_.buffers(buffer).dtype());
+      *own.mutable_shape() = t_.buffers(buffer).shape();
+      return AddValue(t_, buffer, std::move(own), &keep_);
+    };
+    for (int& value : *step.mutable_inputs()) {
+      int buffer = validate_.operands[verdict.values(value).operand()];
+      if (t_.buffers(buffer).role() == NORMS) buffer = t_.buffers_size() - 1;
+      for (int b = 0; b < t_.buffers_size(); ++b) {
+        if (t_.buffers(buffer).role() == LOSS_SCALE && t_.buffers(b).role() == LOSS_SCALE &&
+            t_.buffers(b).version() == 0) {
+          buffer = b;
+        }
+      }
+      value = bind(value, buffer);
+    }
+    for (int& value : *step.mutable_outputs()) value = bind(value, validate_.operands[verdict.values(value).operand()]);
+    *keep_.segment.add_steps() = std::move(step);
+    SetAccess(t_, &keep_);
   }
 
   int Id(int action) const { return action < 0 ? -1 : t_.body(action).id(); }
@@ -284,16 +333,16 @@ class TemplateRewriter {
     }
     const int guess = static_cast<int>(list.size());
     for (int sync : norm_syncs_) all[{sync, 1}] = false;
-    if (clip_ >= 0) {
+    if (repairs_) {
       for (int a : gathers_) all[{Id(a), 1}] = false;
     }
     SetDeps(all, &validate);
     const int validate_id = validate.id();
     list.push_back(std::move(validate));
-    if (clip_ >= 0) {
+    if (repairs_) {
       Action restore = Compute(RESTORE_STATE, "restore", restore_, restore_segment_);
       list.push_back(Conditional(std::move(restore), ""));
-      list.push_back(Conditional(t_.body(clip_), " again"));
+      if (clip_ >= 0) list.push_back(Conditional(t_.body(clip_), " again"));
       list.push_back(Conditional(t_.body(optimizer_), " again"));
       const int stepped = list.back().id();
       GatherAgain(validate_id, true, &list);
@@ -320,7 +369,7 @@ class TemplateRewriter {
     }
     for (int a = 0; a < t_.body_size(); ++a) {
       if (in_guess_[a] || a == clip_) continue;
-      if (a == optimizer_ && clip_ >= 0) list.push_back(Compute(KEEP_STATE, "keep", keep_, keep_segment_));
+      if (a == optimizer_ && repairs_) list.push_back(Compute(KEEP_STATE, "keep", keep_, keep_segment_));
       list.push_back(t_.body(a));
       Deps deps = NewDeps(t_.body(a), false);
       if (a == optimizer_) {
@@ -339,15 +388,15 @@ class TemplateRewriter {
     Action validate = Compute(VALIDATE, "validate last", validate_, validate_segment_);
     Deps deps;
     for (int sync : norm_syncs_) deps[{sync, 0}] = false;
-    if (clip_ >= 0) {
+    if (repairs_) {
       for (int a : gathers_) deps[{Id(a), 0}] = false;
     }
     SetDeps(deps, &validate);
     const int validate_id = validate.id();
     epilogue_.push_back(std::move(validate));
-    if (clip_ >= 0) {
+    if (repairs_) {
       epilogue_.push_back(Conditional(Compute(RESTORE_STATE, "restore last", restore_, restore_segment_), ""));
-      epilogue_.push_back(Conditional(t_.body(clip_), " again"));
+      if (clip_ >= 0) epilogue_.push_back(Conditional(t_.body(clip_), " again"));
       epilogue_.push_back(Conditional(t_.body(optimizer_), " again"));
       GatherAgain(validate_id, false, &epilogue_);
     }
@@ -378,8 +427,10 @@ class TemplateRewriter {
   const int64_t evaluation_bytes_;
   Program& program_;
   Template& t_;
-  // Indices in the body; clip -1 without clipping.
+  // Indices in the body; clip -1 without an action that clips.
   int optimizer_ = -1, clip_ = -1;
+  // Whether the loss scale changes by itself; whether updates may be taken back.
+  bool dynamic_ = false, repairs_ = false;
   // All-gathers of weights behind the optimizer (ZeRO 1 and 2).
   std::vector<int> gathers_;
   // Ids.

@@ -354,6 +354,59 @@ TEST(PostValidationBroken, WeightsAreGatheredAgain) {
   }
 }
 
+// The verdict is with the scale of the step that it judges, the guess with that of no gradient.
+TEST(PostValidationBroken, LossScalesAreThoseOfTheStep) {
+  const Program good =
+      CompileOrDie({.schedule = "zb-h1", .pipe = 2, .microbatches = 4, .plan_fields = "precision { compute: FP16 }"});
+  ASSERT_EQ(VerifyProgram(good, {}), absl::OkStatus());
+  const auto use = [](Program* p, ActionKind kind, int from_version) {
+    Template* t = p->mutable_templates(0);
+    for (auto* list : {t->mutable_body(), t->mutable_epilogue()}) {
+      for (Action& action : *list) {
+        if (action.kind() != kind) continue;
+        for (int& b : *action.mutable_operands()) {
+          if (t->buffers(b).role() != LOSS_SCALE || t->buffers(b).version() != from_version) continue;
+          for (int other = 0; other < t->buffers_size(); ++other) {
+            if (t->buffers(other).role() != LOSS_SCALE || other == b) continue;
+            b = other;
+            break;
+          }
+        }
+      }
+    }
+  };
+  struct Broken {
+    const char* what;
+    const char* rule;
+    std::function<void(Program*)> change;
+  };
+  const std::vector<Broken> cases = {
+      {"the verdict is with the scale of the next step", "P15.scale", [&](Program* p) { use(p, VALIDATE, 1); }},
+      {"the update changes the kept scale", "P15.kept", [&](Program* p) { use(p, OPTIMIZER_STEP, 0); }},
+      {"the guess is clipped at another norm", "P15.scale",
+       [](Program* p) {
+         for (const Action& action : p->templates(0).body()) {
+           if (action.kind() != KEEP_STATE) continue;
+           for (Step& step : *p->mutable_segments(action.segment())->mutable_steps()) {
+             if (step.kernel() == NORM_TOTAL) step.mutable_attributes()->set_clip_norm(7);
+           }
+         }
+       }},
+      {"a third copy of the scale", "P7.role",
+       [](Program* p) {
+         for (Buffer& buffer : *p->mutable_templates(0)->mutable_buffers()) {
+           if (buffer.role() == LOSS_SCALE && buffer.version() == 1) buffer.set_version(2);
+         }
+       }},
+  };
+  for (const Broken& broken : cases) {
+    Program program = good;
+    broken.change(&program);
+    EXPECT_THAT(std::string(VerifyProgram(program, {}).message()), HasSubstr(absl::StrCat("[", broken.rule)))
+        << broken.what;
+  }
+}
+
 // A new action of the body in front of another one. Ids ascend in steps of one.
 Action* Insert(Template* t, int at) {
   const int id = t->body(at).id();

@@ -42,7 +42,8 @@ inline Cluster TestCluster(int64_t memory = 1000000000) {
   Cluster cluster = Parse<Cluster>(R"(
     name: "test" nodes: 1 devices_per_node: 8
     device { name: "d" memory_bytes_per_second: 1e12 reserved_bytes: 1000
-             peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e13 } }
+             peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e13 }
+             peaks { dtype: FP16 flops_per_second: 1e13 } }
     intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } )");
   cluster.mutable_device()->set_memory_bytes(memory);
   return cluster;

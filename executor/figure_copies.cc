@@ -61,7 +61,7 @@ absl::Status FigureCopies::Enqueue(uint8_t which, int action, int64_t repetition
     WEFT_RETURN_IF_ERROR(copy(slot.figures.norm.data(), from.norm.data(), from.norm.size() * sizeof(double)));
     WEFT_RETURN_IF_ERROR(copy(slot.figures.norms.data, from.norms.data, BytesOf(from.norms)));
   }
-  if (which & kLossScaleFigure) {
+  if (which & (kLossScaleFigure | kVerdictFigure) && from.loss_scale != nullptr) {
     WEFT_RETURN_IF_ERROR(copy(slot.figures.loss_scale, from.loss_scale, sizeof(double)));
   }
   const int event = slot.events[__builtin_ctz(which)];

@@ -19,14 +19,14 @@ class Marker {
     const Buffer* losses = MarkLast(LOSSES, kLossFigure);
     if (losses == nullptr) losses = MarkLast(LOCAL_LOSSES, kLossFigure);
     if (losses != nullptr) figures.losses = Doubles(*losses);
-    const Buffer* scale = MarkLast(LOSS_SCALE, kLossScaleFigure);
-    if (scale != nullptr) figures.loss_scale = reinterpret_cast<const double*>(arena_.Data(*scale));
     for (const Segment& segment : program_.segments()) {
       for (const Step& step : segment.steps()) {
         if (step.kernel() == NORM_TOTAL) out_.fixed_loss_scale = step.attributes().loss_scale();
       }
     }
     if (program_.post_validation()) return MarkVerdicts();
+    const Buffer* scale = MarkLast(LOSS_SCALE, kLossScaleFigure);
+    if (scale != nullptr) figures.loss_scale = reinterpret_cast<const double*>(arena_.Data(*scale));
     if (const Buffer* norm = MarkLast(NORM, kNormFigure)) {
       figures.norm = Doubles(*norm);
     } else if (const Buffer* norms = MarkLast(NORMS, kNormFigure)) {
@@ -88,6 +88,11 @@ class Marker {
         prepared.steps[step].figures |= kVerdictFigure;
         out_.figures.norm = Doubles(buffer);
         marked = true;
+      }
+      // That of the step that is judged.
+      for (const int b : prepared.action->operands()) {
+        const Buffer& buffer = out_.rank_template->buffers(b);
+        if (buffer.role() == LOSS_SCALE) out_.figures.loss_scale = Doubles(buffer).data();
       }
       if (!marked) {
         return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": action ", prepared.action->id(), " '",

@@ -126,7 +126,7 @@ const Buffer* RankState::Find(int tensor, StatePart part) const { return FindBuf
 
 std::byte* RankState::LossScaleData() const {
   for (const Buffer& buffer : template_->buffers()) {
-    if (buffer.role() == LOSS_SCALE) return arena_->Data(buffer);
+    if (buffer.role() == LOSS_SCALE && buffer.version() == 0) return arena_->Data(buffer);
   }
   return nullptr;
 }
@@ -140,10 +140,13 @@ absl::StatusOr<std::optional<LossScaleState>> RankState::LossScale() const {
 }
 
 absl::Status RankState::SetLossScale(const LossScaleState& state) {
-  std::byte* to = LossScaleData();
-  if (to == nullptr) return absl::OkStatus();
   const double data[3] = {state.scale, static_cast<double>(state.steady), static_cast<double>(state.skipped)};
-  return arena_->device().CopyNow(to, data, sizeof(data));
+  // Also the one that is kept (rule P15).
+  for (const Buffer& buffer : template_->buffers()) {
+    if (buffer.role() != LOSS_SCALE) continue;
+    WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), data, sizeof(data)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RankState::ResetLossScale() { return SetLossScale({.scale = FirstLossScale(program_)}); }

@@ -43,7 +43,7 @@ std::string StepResults::Where(const PreparedAction& action, int64_t repetition)
 
 absl::Status StepResults::Take(uint8_t which, const PreparedAction& action, int64_t repetition,
                                const Figures& figures) {
-  if (which & kVerdictFigure) return Judge(repetition, figures.norm[0], figures.norm[1]);
+  if (which & kVerdictFigure) return Judge(repetition, figures);
   StepResult* results = &results_[repetition * steps_per_repetition_];
   if (which & kLossFigure) {
     for (int64_t u = 0; u < steps_per_repetition_; ++u) {
@@ -75,18 +75,27 @@ void StepResults::Over(int64_t repetition, int64_t end_ns) {
   ReportValidated();
 }
 
-absl::Status StepResults::Judge(int64_t repetition, double norm, double factor) {
+absl::Status StepResults::Judge(int64_t repetition, const Figures& figures) {
+  const double norm = figures.norm[0];
+  // A dynamic loss scale was too large: nothing may be updated.
+  const bool skipped = figures.loss_scale != nullptr && !std::isfinite(norm);
   // The repetition before this one may have been judged by an epilogue.
   const int64_t judged = list_ == kBodyList ? repetition : static_cast<int64_t>(results_.size());
   if (judged > validated_) {
     validated_ = judged;
-    results_[judged - 1].norm = norm;
-    if (check_finite_ && !std::isfinite(norm)) {
+    StepResult& result = results_[judged - 1];
+    result.norm = skipped ? 0 : norm;
+    result.skipped = skipped;
+    if (figures.loss_scale != nullptr) result.loss_scale = *figures.loss_scale;
+    if (check_finite_ && !skipped && !std::isfinite(norm)) {
       return absl::OutOfRangeError(absl::StrCat("rank ", rank_, ", step ", StepOf(repetition) - 1,
                                                 ": the gradient norm is not finite (", norm, ")"));
     }
   }
-  verdicts_[repetition - first_repetition_] = factor < 1 ? Verdict::kWrong : Verdict::kRight;
+  const double scale = figures.loss_scale != nullptr ? *figures.loss_scale : prepared_.fixed_loss_scale;
+  // What the update should have multiplied gradients with is NORM[1]; what it took is 1 / S.
+  const bool wrong = skipped || figures.norm[1] < (scale > 0 ? 1 / scale : 1);
+  verdicts_[repetition - first_repetition_] = wrong ? Verdict::kWrong : Verdict::kRight;
   ReportValidated();
   return absl::OkStatus();
 }

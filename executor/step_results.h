@@ -47,7 +47,7 @@ class StepResults {
   const std::vector<StepResult>& all() const { return results_; }
 
  private:
-  absl::Status Judge(int64_t repetition, double norm, double factor);
+  absl::Status Judge(int64_t repetition, const Figures& figures);
   // Steps are reported in order, when they are over and validated.
   void ReportValidated();
   absl::Status CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what,

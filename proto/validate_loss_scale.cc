@@ -48,12 +48,6 @@ absl::Status ResolveLossScale(Plan* plan) {
     plan->clear_loss_scale();
     return absl::OkStatus();
   }
-  if (plan->post_validation()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan.post_validation = true takes optimizer steps before the norm tells of an overflow; it does not go with "
-        "loss scaling: leave out ",
-        given.fixed() != 0 ? "plan.loss_scale" : "it, or compute in BF16 or FP32"));
-  }
   if (given.fixed() != 0) return absl::OkStatus();
   LossScale& scale = *plan->mutable_loss_scale();
   if (scale.initial() == 0) scale.set_initial(kFirstLossScale);

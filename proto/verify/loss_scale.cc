@@ -172,6 +172,15 @@ bool IsScaled(const Program& program) {
   return false;
 }
 
+bool IsDynamicallyScaled(const Program& program) {
+  for (const Segment& segment : program.segments()) {
+    for (const Step& step : segment.steps()) {
+      if (step.kernel() == NORM_TOTAL && ScaleInput(step) >= 0) return true;
+    }
+  }
+  return false;
+}
+
 void CheckLossScale(const Index& index, Findings* findings) { LossScaleCheck(index, findings).Run(); }
 
 }  // namespace weft::verify

@@ -11,6 +11,9 @@ namespace weft::verify {
 // Whether gradients are those of the loss times something: some NORM_TOTAL says so.
 bool IsScaled(const Program& program);
 
+// Whether the factor is in the buffer LOSS_SCALE: some NORM_TOTAL reads it.
+bool IsDynamicallyScaled(const Program& program);
+
 // Of a training program.
 void CheckLossScale(const Index& index, Findings* findings);
 

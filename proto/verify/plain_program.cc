@@ -69,6 +69,20 @@ void MakePlain(const PostValidationLists& lists, bool again, Template* t) {
   }
 }
 
+// The scale that is kept for the verdict is that of the same step: plainly, LOSS_SCALE itself.
+void UseLiveScale(Template* t) {
+  int live = -1, kept = -1;
+  for (int b = 0; b < t->buffers_size(); ++b) {
+    if (t->buffers(b).role() == LOSS_SCALE) (t->buffers(b).version() == 0 ? live : kept) = b;
+  }
+  if (live < 0 || kept < 0) return;
+  t->mutable_buffers(kept)->set_role(NO_ROLE);
+  t->mutable_buffers(kept)->set_version(0);
+  for (Action& action : *t->mutable_body()) {
+    for (int& b : *action.mutable_operands()) b = b == kept ? live : b;
+  }
+}
+
 }  // namespace
 
 Program PlainProgram(const Program& program, bool again) {
@@ -77,8 +91,9 @@ Program PlainProgram(const Program& program, bool again) {
   plain.clear_evaluation();
   for (int i = 0; i < program.templates_size(); ++i) {
     PostValidationLists lists;
-    SplitLists(program.templates(i), Clips(program), &lists);
+    SplitLists(program, program.templates(i), &lists);
     MakePlain(lists, again, plain.mutable_templates(i));
+    UseLiveScale(plain.mutable_templates(i));
   }
   return plain;
 }

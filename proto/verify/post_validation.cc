@@ -9,6 +9,7 @@
 #include "proto/units.h"
 #include "proto/verify/post_validation_gathers.h"
 #include "proto/verify/post_validation_lists.h"
+#include "proto/verify/post_validation_scale.h"
 
 namespace weft::verify {
 namespace {
@@ -33,11 +34,16 @@ BufferRole KeptRole(BufferRole role) {
       return KEPT_MOMENT1;
     case MOMENT2:
       return KEPT_MOMENT2;
+    case LOSS_SCALE:
+      return LOSS_SCALE;
     default:
       return NO_ROLE;
   }
 }
-bool IsKept(BufferRole role) { return role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2; }
+bool IsKept(const Buffer& buffer) {
+  const BufferRole role = buffer.role();
+  return role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2 || IsKeptScale(buffer);
+}
 
 // (action, distance)
 std::set<std::pair<int, int>> DepsOf(const Action& action) {
@@ -49,8 +55,8 @@ std::set<std::pair<int, int>> DepsOf(const Action& action) {
 class TemplateCheck {
  public:
   TemplateCheck(const Program& program, const Template& t, Findings* findings)
-      : program_(program), t_(t), clips_(Clips(program)), findings_(findings) {
-    SplitLists(t, clips_, &lists_);
+      : program_(program), t_(t), repairs_(Repairs(program)), findings_(findings) {
+    SplitLists(program, t, &lists_);
   }
 
   void Run() {
@@ -61,8 +67,9 @@ class TemplateCheck {
       if (findings_->empty()) CheckVerdict(*repair, repair == &lists_.body);
       if (findings_->empty()) CheckClear(*repair, repair == &lists_.epilogue);
     }
-    if (findings_->empty() && clips_) CheckKept();
-    if (findings_->empty() && clips_) CheckGathersAgain(t_, lists_, findings_);
+    if (findings_->empty() && repairs_) CheckKept();
+    if (findings_->empty() && repairs_) CheckGathersAgain(t_, lists_, findings_);
+    if (findings_->empty()) CheckAssumedFactor(program_, t_, lists_, findings_);
     if (findings_->empty()) CheckWaits();
     if (findings_->empty()) CheckGradients();
   }
@@ -90,7 +97,7 @@ class TemplateCheck {
   }
 
   void CheckTwins() {
-    if (lists_.again.size() != (clips_ ? lists_.guess.size() : 0)) {
+    if (lists_.again.size() != (repairs_ ? lists_.guess.size() : 0)) {
       findings_->Add("P15.again", "template '", t_.name(), "' guesses ", lists_.guess.size(), " actions and has ",
                      lists_.again.size(), " to do again");
       return;
@@ -213,6 +220,8 @@ class TemplateCheck {
     if (!OnCompute(action)) return copies;
     const Segment& segment = SegmentOf(action);
     for (const Step& step : segment.steps()) {
+      // P15.scale
+      if (step.kernel() == NORM_TOTAL && action.kind() == KEEP_STATE) continue;
       const bool copy = step.kernel() == CAST && IsWhole(action, step.inputs(0)) && IsWhole(action, step.outputs(0)) &&
                         segment.values(step.inputs(0)).dtype() == segment.values(step.outputs(0)).dtype();
       const auto bound = [&](int value) { return action.operands(segment.values(value).operand()); };
@@ -238,7 +247,7 @@ class TemplateCheck {
     std::set<std::pair<int, int>> back;
     for (const auto& [from, to] : kept) {
       const Buffer &a = t_.buffers(from), &b = t_.buffers(to);
-      if (!IsKept(b.role()) || b.role() != KeptRole(a.role()) || a.tensor() != b.tensor()) {
+      if (!IsKept(b) || IsKept(a) || b.role() != KeptRole(a.role()) || a.tensor() != b.tensor()) {
         Bad("P15.kept", *lists_.keep, "copies ", DescribeBuffer(t_, from), " to ", DescribeBuffer(t_, to),
             ", whose role or tensor is not for that");
       }
@@ -254,6 +263,7 @@ class TemplateCheck {
         Bad("P15.kept", *repair->restore, "must copy back all that ", Describe(*lists_.keep), " copied");
       }
       CheckSame("P15.kept", *repair->optimizer, *lists_.optimizer);
+      if (repair->scale == nullptr) continue;
       CheckSame("P15.kept", *repair->scale, *lists_.body.scale);
       OnCompute(*repair->scale);
     }
@@ -264,7 +274,8 @@ class TemplateCheck {
         if (action.kind() != OPTIMIZER_STEP && !GathersWeights(t_, action)) CheckLeavesState(action);
         for (const auto* buffers : {&action.operands(), &action.sources(), &action.destinations()}) {
           for (int b : *buffers) {
-            if (IsKept(t_.buffers(b).role())) Bad("P15.kept", action, "uses ", DescribeBuffer(t_, b));
+            const bool verdict = action.kind() == VALIDATE && IsKeptScale(t_.buffers(b));
+            if (IsKept(t_.buffers(b)) && !verdict) Bad("P15.kept", action, "uses ", DescribeBuffer(t_, b));
           }
         }
       }
@@ -383,7 +394,7 @@ class TemplateCheck {
 
   const Program& program_;
   const Template& t_;
-  const bool clips_;
+  const bool repairs_;
   Findings* findings_;
   PostValidationLists lists_;
   std::set<int> guess_;
@@ -404,7 +415,7 @@ void CheckPostValidationForm(const Program& program, Findings* findings) {
     }
     for (const Template& t : program.templates()) {
       PostValidationLists lists;
-      const std::string bad = SplitLists(t, Clips(program), &lists);
+      const std::string bad = SplitLists(program, t, &lists);
       if (!bad.empty()) findings->Add("P15.lists", "template '", t.name(), "': ", bad);
     }
     return;
@@ -429,7 +440,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
   std::map<const Action*, int> part;
   for (const Template& t : index.program->templates()) {
     PostValidationLists lists;
-    SplitLists(t, Clips(*index.program), &lists);
+    SplitLists(*index.program, t, &lists);
     for (const Action* action : lists.guess) part[action] = 1;
     for (const Action* action : lists.again) part[action] = 2;
     for (const Repair* repair : {&lists.body, &lists.epilogue}) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/verify/index.h"
+#include "proto/verify/loss_scale.h"
 
 namespace weft::verify {
 namespace {
@@ -23,11 +24,11 @@ std::string Take(const Actions& list, ActionKind kind, bool if_exceeded, int* ne
   return "";
 }
 
-std::string TakeRepair(const Actions& list, bool clips, int* next, Repair* repair) {
+std::string TakeRepair(const Program& program, const Actions& list, int* next, Repair* repair) {
   std::string bad = Take(list, VALIDATE, false, next, &repair->validate);
-  if (clips) {
+  if (Repairs(program)) {
     if (bad.empty()) bad = Take(list, RESTORE_STATE, true, next, &repair->restore);
-    if (bad.empty()) bad = Take(list, SCALE_GRADIENTS, true, next, &repair->scale);
+    if (bad.empty() && ClipsByAction(program)) bad = Take(list, SCALE_GRADIENTS, true, next, &repair->scale);
     if (bad.empty()) bad = Take(list, OPTIMIZER_STEP, true, next, &repair->optimizer);
     while (bad.empty() && *next < list.size() && list[*next].kind() == ALL_GATHER && list[*next].if_exceeded()) {
       repair->gathers.push_back(&list[(*next)++]);
@@ -46,7 +47,12 @@ bool GathersWeights(const Template& t, const Action& action) {
 
 bool Clips(const Program& program) { return !program.recipe().has_clip_norm() || program.recipe().clip_norm() > 0; }
 
-std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists) {
+bool Repairs(const Program& program) { return Clips(program) || IsDynamicallyScaled(program); }
+
+bool ClipsByAction(const Program& program) { return Clips(program) && !IsScaled(program); }
+
+std::string SplitLists(const Program& program, const Template& t, PostValidationLists* lists) {
+  const bool repairs = Repairs(program);
   if (t.prologue_size() > 0) return "it has a prologue";
   int next = 0;
   for (; next < t.body_size() && !t.body(next).if_exceeded(); ++next) {
@@ -54,7 +60,7 @@ std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists
     if (kind != FORWARD && !IsTransfer(kind)) break;
     lists->guess.push_back(&t.body(next));
   }
-  if (std::string bad = TakeRepair(t.body(), clips, &next, &lists->body); !bad.empty()) return bad;
+  if (std::string bad = TakeRepair(program, t.body(), &next, &lists->body); !bad.empty()) return bad;
   for (; next < t.body_size() && t.body(next).if_exceeded(); ++next) lists->again.push_back(&t.body(next));
   for (; next < t.body_size(); ++next) {
     const Action& action = t.body(next);
@@ -65,8 +71,9 @@ std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists
     }
     lists->rest.push_back(&action);
     if (GathersWeights(t, action)) lists->gathers.push_back(&action);
-    if (kind == KEEP_STATE && (!clips || lists->keep != nullptr || lists->optimizer != nullptr)) {
-      return absl::StrCat(Describe(action), ": with clipping there is one KEEP_STATE, before the OPTIMIZER_STEP");
+    if (kind == KEEP_STATE && (!repairs || lists->keep != nullptr || lists->optimizer != nullptr)) {
+      return absl::StrCat(Describe(action),
+                          ": where updates may be taken back there is one KEEP_STATE, before the OPTIMIZER_STEP");
     }
     if (kind == KEEP_STATE) lists->keep = &action;
     if (kind != OPTIMIZER_STEP) continue;
@@ -74,9 +81,9 @@ std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists
     lists->optimizer = &action;
   }
   if (lists->optimizer == nullptr) return "the rest of its body has no OPTIMIZER_STEP";
-  if (clips && lists->keep == nullptr) return "the rest of its body has no KEEP_STATE";
+  if (repairs && lists->keep == nullptr) return "the rest of its body has no KEEP_STATE";
   next = 0;
-  if (std::string bad = TakeRepair(t.epilogue(), clips, &next, &lists->epilogue); !bad.empty()) {
+  if (std::string bad = TakeRepair(program, t.epilogue(), &next, &lists->epilogue); !bad.empty()) {
     return absl::StrCat("epilogue: ", bad);
   }
   if (next < t.epilogue_size()) return absl::StrCat("epilogue: ", Describe(t.epilogue(next)), " is one too many");

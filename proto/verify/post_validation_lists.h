@@ -35,12 +35,16 @@ struct PostValidationLists {
 };
 
 bool Clips(const Program& program);
+// Whether updates may be taken back: gradients are clipped, or a dynamic loss scale may have been too large.
+bool Repairs(const Program& program);
+// Whether gradients are clipped by a SCALE_GRADIENTS; of a scaled loss the optimizer's kernels do it.
+bool ClipsByAction(const Program& program);
 
 // Whether it is an ALL_GATHER into weights.
 bool GathersWeights(const Template& t, const Action& action);
 
 // Empty and `lists` filled, or what is wrong.
-std::string SplitLists(const Template& t, bool clips, PostValidationLists* lists);
+std::string SplitLists(const Program& program, const Template& t, PostValidationLists* lists);
 
 }  // namespace weft::verify
 

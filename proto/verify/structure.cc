@@ -188,7 +188,8 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
   const bool of_tensor = BelongsToTensor(buffer.role());
   const bool of_use = buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR;
   if (!of_tensor && buffer.tensor() != 0) return bad("belongs to no tensor, but tensor is ", buffer.tensor());
-  const int versions = IsAsynchronous(program) && buffer.role() == PARAM ? program.microbatches() : 1;
+  const bool kept = program.post_validation() && buffer.role() == LOSS_SCALE;
+  const int versions = IsAsynchronous(program) && buffer.role() == PARAM ? program.microbatches() : kept ? 2 : 1;
   if (buffer.version() < 0 || buffer.version() >= versions) {
     return bad("has version ", buffer.version(), ", must be in [0, ", versions,
                "); PARAM of asynchronous programs has");

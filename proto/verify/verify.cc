@@ -33,7 +33,6 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
   const verify::ListOrders order = verify::CheckDeadlock(index, matching, findings);
   if (!findings->empty()) return;
   if (program.post_validation()) {
-    if (verify::IsScaled(program)) findings->Add("P11.scale", "a program with post_validation has no loss scaling");
     verify::CheckPostValidation(index, matching, findings);
     for (const bool again : {false, true}) {
       if (!findings->empty() || (again && !verify::HasAgain(program))) return;

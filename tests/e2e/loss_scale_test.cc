@@ -300,16 +300,5 @@ TEST(LossScaleTest, AFixedScaleThatOverflowsStopsTheRun) {
   EXPECT_THAT(std::string(Train(plan).status().message()), HasSubstr("the gradient norm is not finite"));
 }
 
-TEST(LossScaleTest, Refusals) {
-  TinyPlan plan{.plan_fields = "loss_scale { fixed: 8 } post_validation: true"};
-  EXPECT_THAT(std::string(CompileTiny(plan).status().message()), HasSubstr("plan.post_validation = true"));
-  TinyPlan asynchronous{
-      .pipe = 2, .schedule = "pipedream-2bw", .clip = 0, .tied = false, .plan_fields = "loss_scale { fixed: 8 }"};
-  EXPECT_THAT(std::string(CompileTiny(asynchronous).status().message()), HasSubstr("leave out plan.loss_scale"));
-  asynchronous.plan_fields = "";
-  asynchronous.half = "fp16";
-  EXPECT_THAT(std::string(CompileTiny(asynchronous).status().message()), HasSubstr("no loss scaling"));
-}
-
 }  // namespace
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
@@ -166,6 +167,85 @@ TEST(PostValidationTest, WeightsGatheredOfUpdates) {
     ASSERT_TRUE(kept.ok() && shared.ok()) << kept.status() << shared.status();
     ExpectSame(*shared, *kept, "without ZeRO");
   }
+}
+
+std::string Figures(const RunStep& step) {
+  return absl::StrFormat("step %d loss %.17g norm %.17g scale %.17g%s", step.step(), step.loss(), step.grad_norm(),
+                         step.loss_scale(), step.skipped() ? " skipped" : "");
+}
+
+// All that a run with a loss scale says of its steps, and the weights that it ends with.
+void ExpectSameSteps(const TinyPlan& plan, RunOptions options, int* skipped) {
+  const auto plain = Train(plan, options), validated = Train(Validated(plan), options);
+  ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
+  ASSERT_TRUE(validated.ok()) << plan.Name() << ": " << validated.status();
+  ASSERT_EQ(validated->report.steps_size(), plain->report.steps_size());
+  for (int i = 0; i < plain->report.steps_size(); ++i) {
+    EXPECT_EQ(Figures(validated->report.steps(i)), Figures(plain->report.steps(i))) << plan.Name();
+    *skipped += plain->report.steps(i).skipped();
+  }
+  ExpectSame(OutcomeOf(*validated), OutcomeOf(*plain), plan.Name());
+}
+
+// An overflow that is found late undoes the update, and the scale is what it would have been: halved where the gradient
+// was not finite, doubled where enough steps in a row were.
+TEST(PostValidationTest, LossScales) {
+  struct Scaled {
+    const char *mesh, *schedule, *half, *fields;
+    double clip = 0;
+    bool exact = false;
+  };
+  int skipped = 0;
+  for (const Scaled& c :
+       {Scaled{"pipe2", "zb-h2", "fp16 grads", "loss_scale { initial: 1e9 growth_interval: 2 }"},
+        Scaled{"pipe2", "zb-v", "fp16 grads", "loss_scale { initial: 1e9 growth_interval: 1 }", 0.6},
+        Scaled{"data2 pipe2", "1f1b", "fp16", "loss_scale { initial: 1e12 growth_interval: 2 } zero { stage: 1 }", 0.6},
+        Scaled{"data2 pipe2", "zb-h2", "fp16 grads", "loss_scale { initial: 1e9 growth_interval: 1 } zero { stage: 2 }",
+               0.6, true},
+        Scaled{"x2 pipe2", "zb-h2", "fp16 grads", "loss_scale { initial: 1e9 growth_interval: 2 }", 0.6},
+        Scaled{"pipe2", "zb-h2", "fp16", "loss_scale { fixed: 1000 }", 0.6},
+        Scaled{"pipe2", "zb-h2", "fp16", "loss_scale { fixed: 1000 }"},
+        Scaled{"data2 pipe2", "zb-v", "", "loss_scale { fixed: 0.3 } zero { stage: 1 }", 0.6},
+        Scaled{"pipe2", "gpipe", "", "loss_scale { fixed: 1024 }", 1e-3}}) {
+    SCOPED_TRACE(absl::StrCat(c.mesh, " ", c.schedule, " ", c.half, " ", c.fields));
+    TinyPlan plan = PlanOf(c.schedule, 2, 2);
+    plan.mesh = c.mesh;
+    plan.half = c.half;
+    plan.plan_fields = c.fields;
+    plan.clip = c.clip;
+    plan.exact = c.exact;
+    ExpectSameSteps(plan, {}, &skipped);
+  }
+  EXPECT_GT(skipped, 5);
+}
+
+// Between steps the scale is that of the step to come, for a checkpoint and for a run that goes on from it.
+TEST(PostValidationTest, LossScalesAreSaved) {
+  TinyPlan plan = PlanOf("zb-h2", 2, 1);
+  plan.half = "fp16 grads";
+  plan.plan_fields = "loss_scale { initial: 1e9 growth_interval: 1 }";
+  int skipped = 0;
+  RunOptions saving;
+  saving.checkpoint_every = 3;
+  saving.steps = 5;
+  for (const bool resume : {false, true}) {
+    SCOPED_TRACE(resume);
+    saving.resume = resume;
+    if (resume) saving.steps = 0;
+    // The second run of each pair goes on from what the first has saved.
+    saving.checkpoint.directory = ::testing::TempDir() + "/post_validated_scale";
+    if (!resume) std::filesystem::remove_all(saving.checkpoint.directory);
+    const auto run = Train(Validated(plan), saving);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const auto plain = Train(plan);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    const int first = resume ? 5 : 0;
+    for (int i = 0; i < run->report.steps_size(); ++i) {
+      EXPECT_EQ(Figures(run->report.steps(i)), Figures(plain->report.steps(first + i)));
+      skipped += run->report.steps(i).skipped();
+    }
+  }
+  EXPECT_GT(skipped, 0);
 }
 
 TEST(PostValidationTest, TransfersThatShareStreamsOrGroups) {
