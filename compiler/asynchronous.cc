@@ -82,9 +82,10 @@ absl::Status CheckAsked(const Recipe& recipe, const Plan& plan, const std::strin
                                recipe.has_clip_norm() ? recipe.clip_norm() : 1.0,
                                " cannot be done; set recipe.clip_norm=0"));
   }
-  if (plan.loss_scale().fixed() > 0 || plan.loss_scale().growth_interval() > 0) {
+  if (plan.loss_scale().growth_interval() > 0) {
     return refuse(
-        "no step is skipped and no norm taken, so there is no loss scaling; leave out plan.loss_scale, and "
+        "no norm is taken that would tell a dynamic loss scale of an overflow; set plan.loss_scale.fixed (1024, say), "
+        "or "
         "compute in BF16 or FP32");
   }
   if (plan.accumulation() == EXACT) {

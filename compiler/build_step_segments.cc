@@ -74,6 +74,7 @@ class StepSegments {
   mlir::ArrayAttr CountedOnce(int32_t tensor);
   mlir::RankedTensorType Vector(int64_t size) { return mlir::RankedTensorType::get({size}, builder_.getF64Type()); }
   mlir::Value NormTotal(SegmentBuilder& segment);
+  mlir::Value FactorWithoutNorm(SegmentBuilder& segment);
   mlir::Value LossScale(SegmentBuilder& segment) {
     return segment.Argument(segment.Role(ir::Role::LossScale), Vector(3));
   }
@@ -144,6 +145,16 @@ mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
   return total;
 }
 
+// Where no norm is taken (rule P14): of no gradient at all, which undoes a fixed scale.
+mlir::Value StepSegments::FactorWithoutNorm(SegmentBuilder& segment) {
+  mlir::OpBuilder& ops = segment.builder();
+  mlir::Value nothing =
+      segment.Named(ops.create<ir::FillOp>(segment.loc(), Vector(1), llvm::APFloat(0.0)), "norm of nothing");
+  auto total = ops.create<ir::NormTotalOp>(segment.loc(), Vector(2), nothing, mlir::Value(), ops.getF64FloatAttr(0),
+                                           ops.getF64FloatAttr(training_.loss_scale));
+  return segment.Named(total, "factor");
+}
+
 void StepSegments::UpdateLossScale(SegmentBuilder& segment, mlir::Value norm) {
   mlir::OpBuilder& ops = segment.builder();
   auto update = ops.create<ir::UpdateLossScaleOp>(segment.loc(), Vector(3), norm, LossScale(segment),
@@ -173,6 +184,7 @@ void StepSegments::OptimizerStep() {
   mlir::Value norm;
   llvm::SmallVector<mlir::Value> scaling;
   if ((training_.clip_norm == 0 || training_.scaled()) && !training_.asynchronous) norm = NormTotal(segment);
+  if (training_.scaled() && training_.asynchronous) norm = FactorWithoutNorm(segment);
   if (training_.scaled()) scaling.push_back(norm);
   if (training_.dynamic()) scaling.push_back(LossScale(segment));
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {

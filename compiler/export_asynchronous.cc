@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/arena.h"
 #include "compiler/asynchronous.h"
+#include "compiler/asynchronous_sums.h"
+#include "compiler/role_kinds.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/units.h"
@@ -28,7 +30,7 @@ namespace {
 using ir::Role;
 
 // What happens to a microbatch on a rank.
-enum class Event { kReceiveInput, kForward, kSendOutput, kReceiveGradient, kBackward, kSendGradient };
+enum class Event { kReceiveInput, kForward, kSendOutput, kReceiveGradient, kBackward, kSendGradient, kGatherWeights };
 
 int ModuloOf(int x, int size) { return (x % size + size) % size; }
 
@@ -37,47 +39,6 @@ int RingSize(int microbatches, int needed) {
   int size = std::min(needed, microbatches);
   while (microbatches % size != 0) ++size;
   return size;
-}
-
-BufferRole RoleOf(Role role) {
-  switch (role) {
-    case Role::Param:
-      return PARAM;
-    case Role::Master:
-      return MASTER;
-    case Role::Grad:
-      return GRAD;
-    case Role::Moment1:
-      return MOMENT1;
-    case Role::Moment2:
-      return MOMENT2;
-    case Role::LocalLosses:
-      return LOCAL_LOSSES;
-    default:
-      return NO_ROLE;
-  }
-}
-
-BufferClass ClassOf(Role role) {
-  switch (role) {
-    case Role::Input:
-    case Role::Output:
-    case Role::OutputGrad:
-    case Role::InputGrad:
-      return IN_FLIGHT_ACTIVATION;
-    case Role::Saved:
-      return SAVED_ACTIVATION;
-    case Role::Param:
-      return PARAMETER;
-    case Role::Grad:
-      return GRADIENT;
-    case Role::LocalLosses:
-      return COMMUNICATION;
-    case Role::Workspace:
-      return WORKSPACE;
-    default:
-      return OPTIMIZER;
-  }
 }
 
 class RankExporter {
@@ -97,6 +58,7 @@ class RankExporter {
     versions_ = made.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious
                     ? 2
                     : RingSize(n_, made.schedule.asynchrony->versions[rank]);
+    gathered_ = GatheredWeights(Optimizer(), Forward(), Backward());
   }
 
   absl::StatusOr<Template> Export() {
@@ -152,19 +114,22 @@ class RankExporter {
         buffers_.try_emplace({operand.role, operand.tensor, operand.use, slot}, out_.buffers_size());
     if (!fresh) return it->second;
     Buffer& buffer = *out_.add_buffers();
-    buffer.set_class_(ClassOf(operand.role));
+    buffer.set_class_(static_cast<BufferClass>(BufferClassOf(operand.role)));
     buffer.set_bytes(operand.bytes);
     buffer.set_dtype(operand.dtype);
     for (const int64_t extent : operand.shape) buffer.add_shape(extent);
     buffer.set_persistent(true);
-    buffer.set_role(RoleOf(operand.role));
+    buffer.set_role(BufferRoleOf(operand.role));
     buffer.set_name(std::string(ir::stringifyRole(operand.role)));
     if (buffer.role() == NO_ROLE) {
       absl::StrAppend(buffer.mutable_name(), " s", rank_, " place ", slot);
+      if (operand.tensor >= 0) absl::StrAppend(buffer.mutable_name(), " ", segments_.tensors[operand.tensor].name());
     } else if (buffer.role() != LOCAL_LOSSES) {
       absl::StrAppend(buffer.mutable_name(), " ", segments_.tensors[operand.tensor].name());
       buffer.set_tensor(operand.tensor);
       buffer.set_use(operand.role == Role::Grad ? operand.use : 0);
+      const Shard& shard = ShardOf(segments_.shards[operand.tensor], operand.role);
+      if (shard.ByteSizeLong() > 0) *buffer.mutable_shard() = shard;
     }
     if (operand.role == Role::Param) {
       buffer.set_version(slot);
@@ -251,6 +216,10 @@ class RankExporter {
     Bind(Forward(), x, VersionOf(x), action);
     if (rank_ > 0) Wait(action, prologue, Event::kReceiveInput, x);
     if (rank_ + 1 < ranks_) Wait(action, prologue, Event::kSendOutput, x - rings_[Role::Output]);
+    // The first of a step is the first to read what an update has left.
+    if (!prologue && !gathered_.empty() && x % made_.microbatches_per_step == 0) {
+      Wait(action, prologue, Event::kGatherWeights, UpdateBefore(x));
+    }
     Note(Event::kForward, x, prologue, action);
     if (rank_ + 1 < ranks_) AddTransfer(prologue, Event::kSendOutput, x);
   }
@@ -267,32 +236,56 @@ class RankExporter {
     if ((x + 1) % made_.microbatches_per_step == 0) AddUpdate(x);
   }
 
+  // The microbatch behind whose backward the weights that forward x uses are made.
+  int UpdateBefore(int x) const {
+    const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
+    return previous ? x - x % made_.microbatches_per_step - made_.microbatches_per_step - 1 : x - ahead_ - 1;
+  }
+
+  // Behind the last backward of the update.
+  Action& AddCollective(ActionKind kind, Purpose purpose, absl::string_view name, const Group& group) {
+    Action& action = Add(false, kind, absl::StrCat(name, " s", rank_));
+    action.set_purpose(purpose);
+    action.set_algorithm(plan_.collective());
+    *action.mutable_group() = group;
+    return action;
+  }
+
   void AddUpdate(int x) {
-    int synced = -1;
-    if (AxisSize(plan_.mesh(), "data") > 1) {
-      Action& sync = Add(false, ALL_REDUCE, absl::StrCat("gradient sync s", rank_));
-      sync.set_purpose(GRADIENT_SYNC);
-      sync.set_algorithm(plan_.collective());
-      sync.mutable_group()->add_axes()->set_axis("data");
-      for (const SegmentOperand& operand : Optimizer().operands) {
-        if (operand.role != Role::Grad) continue;
-        const int buffer = BufferOf(operand, 0, 0);
-        sync.add_sources(buffer);
-        sync.add_destinations(buffer);
-      }
-      Wait(sync, false, Event::kBackward, x);
-      synced = sync.id();
+    std::vector<int> sums;
+    for (const GradientSum& sum : GradientSumsBefore(Optimizer(), segments_, plan_)) {
+      Action& action = AddCollective(sum.kind, GRADIENT_SYNC, sum.name, sum.group);
+      for (const SegmentOperand* operand : sum.from) action.add_sources(BufferOf(*operand, 0, 0));
+      for (const SegmentOperand* operand : sum.to) action.add_destinations(BufferOf(*operand, 0, 0));
+      Wait(action, false, Event::kBackward, x);
+      if (sum.after_previous) action.add_deps()->set_action(sums.back());
+      sums.push_back(action.id());
     }
+    const int version = VersionWrittenBehind(x);
     Action& action = Add(false, OPTIMIZER_STEP, absl::StrCat("optimizer s", rank_));
     action.set_step(x / made_.microbatches_per_step);
-    Bind(Optimizer(), 0, VersionWrittenBehind(x), action);
-    if (synced >= 0) action.add_deps()->set_action(synced);
+    Bind(Optimizer(), 0, version, action);
+    for (int id : sums) action.add_deps()->set_action(id);
+    if (gathered_.empty()) return;
+    const int updated = action.id();
+    // It reads what this update is about to change.
+    Wait(action, false, Event::kGatherWeights, x - made_.microbatches_per_step);
+    Action& gather = AddCollective(ALL_GATHER, GATHER_WEIGHTS, "gather weights", GroupOfSharers(plan_));
+    for (const auto& [part, param] : gathered_) {
+      gather.add_sources(BufferOf(*part, 0, 0));
+      gather.add_destinations(BufferOf(*param, 0, version));
+    }
+    gather.add_deps()->set_action(updated);
+    Note(Event::kGatherWeights, x, false, gather);
   }
 
   void WritePrologue() {
     // All copies are there, also of those that the prologue does not read.
     for (const SegmentOperand& operand : Optimizer().operands) {
       for (int v = 0; operand.role == Role::Param && v < versions_; ++v) BufferOf(operand, 0, v);
+    }
+    for (const auto& [part, param] : gathered_) {
+      for (int v = 0; v < versions_; ++v) BufferOf(*param, 0, v);
     }
     for (int x = 0; x < std::max(ahead_, ahead_below_); ++x) {
       if (x < ahead_below_) AddTransfer(true, Event::kReceiveInput, x);
@@ -324,7 +317,10 @@ class RankExporter {
     Action& sync = Add(false, ALL_REDUCE, "loss sync");
     sync.set_purpose(LOSS_SYNC);
     sync.set_algorithm(plan_.collective());
-    for (const MeshAxis& axis : plan_.mesh().axes()) sync.mutable_group()->add_axes()->set_axis(axis.name());
+    // On x and y all ranks have the same.
+    for (const MeshAxis& axis : plan_.mesh().axes()) {
+      if (axis.name() != "x" && axis.name() != "y") sync.mutable_group()->add_axes()->set_axis(axis.name());
+    }
     sync.mutable_group();
     sync.add_sources(local);
     sync.add_destinations(sum);
@@ -400,6 +396,8 @@ class RankExporter {
   // Forwards before the first backward of a list; and of the rank below, which sends so many in the prologue.
   int ahead_ = 0, ahead_below_ = 0;
   int versions_ = 1;
+  // Empty where every replica updates whole weights.
+  std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> gathered_;
   // Sizes of the rings, by what is in them.
   std::map<Role, int> rings_;
   Template out_;
@@ -445,6 +443,7 @@ absl::StatusOr<Program> ExportAsynchronous(const AsynchronousPlan& asynchronous,
   for (const StageSegment& segment : segments.segments) *out.add_segments() = segment.segment;
   for (int rank = 0; rank < static_cast<int>(asynchronous.schedule.order.size()); ++rank) {
     WEFT_ASSIGN_OR_RETURN(*out.add_templates(), RankExporter(asynchronous, segments, plan, rank).Export());
+    ChainCompute(out, out.mutable_templates(rank));
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/group_of.h"
 #include "compiler/rank_util.h"
+#include "compiler/role_kinds.h"
 #include "compiler/training.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "proto/status.h"
@@ -17,37 +18,6 @@ namespace weft {
 namespace {
 
 absl::string_view View(llvm::StringRef text) { return absl::string_view(text.data(), text.size()); }
-
-BufferRole RoleOf(ir::Role role) {
-  switch (role) {
-    case ir::Role::Param:
-      return PARAM;
-    case ir::Role::Master:
-      return MASTER;
-    case ir::Role::Grad:
-      return GRAD;
-    case ir::Role::GradAccumulator:
-      return GRAD_ACCUMULATOR;
-    case ir::Role::Moment1:
-      return MOMENT1;
-    case ir::Role::Moment2:
-      return MOMENT2;
-    case ir::Role::LocalLosses:
-      return LOCAL_LOSSES;
-    case ir::Role::Losses:
-      return LOSSES;
-    case ir::Role::LocalNorms:
-      return LOCAL_NORMS;
-    case ir::Role::Norms:
-      return NORMS;
-    case ir::Role::Norm:
-      return NORM;
-    case ir::Role::LossScale:
-      return LOSS_SCALE;
-    default:
-      return NO_ROLE;
-  }
-}
 
 // Exports one template.
 class TemplateExporter {
@@ -134,18 +104,13 @@ class TemplateExporter {
     }
     Buffer& buffer = AddBuffer(op.getBuffer(), std::move(name), op.getOffset().value_or(0));
     buffer.set_persistent(true);
-    buffer.set_role(RoleOf(role.getRole()));
+    buffer.set_role(BufferRoleOf(role.getRole()));
     buffer.set_tensor(std::max(0, role.getTensor()));
     if (role.getTensor() >= 0 && role.getTensor() < static_cast<int>(segments_.shards.size())) {
       const Shard& shard = ShardOf(segments_.shards[role.getTensor()], role.getRole());
       if (shard.ByteSizeLong() > 0) *buffer.mutable_shard() = shard;
     }
     if (role.getRole() != ir::Role::Deferred) buffer.set_use(role.getUse());
-  }
-
-  static const Shard& ShardOf(const TensorShards& shards, ir::Role role) {
-    if (role == ir::Role::Param) return shards.param;
-    return role == ir::Role::Grad || role == ir::Role::GradAccumulator ? shards.grad : shards.state;
   }
 
   // The action behind an operand (none: the op itself), and whether its detached steps are meant too.

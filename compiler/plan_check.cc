@@ -36,15 +36,13 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
 }
 
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
-                                 const PipelineSchedule& schedule, bool asynchronous) {
+                                 const PipelineSchedule& schedule) {
   const Mesh& mesh = plan.mesh();
   const int64_t z = AxisSize(mesh, "z");
   const bool axes = AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || z > 1;
   const int32_t zero = StateShardsOf(plan).stage;
   if (!axes && zero == 0) return absl::OkStatus();
-  const absl::string_view cause = axes                        ? "mesh axes x, y and z must have size 1"
-                                  : asynchronous || zero == 1 ? "plan.zero.stage must be 0"
-                                                              : "plan.zero.stage must be 0 or 1";
+  const absl::string_view cause = axes ? "mesh axes x, y and z must have size 1" : "plan.zero.stage must be 0 or 1";
   if (model.image_size() > 0 && plan.sequence_parallel() && AxisSize(mesh, "x") > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "plan.sequence_parallel must be false for model '", model.name(),
@@ -60,10 +58,6 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
         below + z));
   }
   const absl::string_view name = plan.schedule().name();
-  if (asynchronous) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule '", name, "' updates the weights without a flush; ", cause,
-                                                   " with it, or use a schedule that flushes"));
-  }
   // What asks for collectives in the middle of stages.
   if (schedule.message_driven && !plan.schedule().freeze() && (axes || zero > 1)) {
     return absl::InvalidArgumentError(

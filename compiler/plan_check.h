@@ -20,7 +20,7 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
 
 // What the tensor axes x, y and z and ZeRO 3 ask of the model, of the recipe and of the schedule.
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
-                                 const PipelineSchedule& schedule, bool asynchronous);
+                                 const PipelineSchedule& schedule);
 
 // More stages than the model has layers.
 absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages);

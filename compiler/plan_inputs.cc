@@ -157,8 +157,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   }
   WEFT_RETURN_IF_ERROR(check_pairs(inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckFreeze(schedule, inputs.schedule));
-  WEFT_RETURN_IF_ERROR(
-      CheckTensorParallel(inputs.model, inputs.plan, inputs.recipe, inputs.schedule, inputs.asynchronous.has_value()));
+  WEFT_RETURN_IF_ERROR(CheckTensorParallel(inputs.model, inputs.plan, inputs.recipe, inputs.schedule));
   WEFT_RETURN_IF_ERROR(CheckLayersPerStage(inputs.plan, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckStages(inputs.model, ranks, inputs.schedule.stages));
   WEFT_RETURN_IF_ERROR(CheckRecomputeLayers(inputs.model, inputs.plan.recompute()));

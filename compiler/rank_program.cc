@@ -1,55 +1,18 @@
 #include "compiler/rank_program.h"
 
+#include "compiler/role_kinds.h"
 #include "compiler/training.h"
 #include "mlir/IR/Builders.h"
 
 namespace weft {
 namespace {
 
-ir::BufferClass ClassOf(ir::Role role) {
-  switch (role) {
-    case ir::Role::Input:
-    case ir::Role::Output:
-    case ir::Role::OutputGrad:
-    case ir::Role::InputGrad:
-      return ir::BufferClass::InFlightActivation;
-    case ir::Role::Saved:
-      return ir::BufferClass::SavedActivation;
-    case ir::Role::SavedGrad:
-      return ir::BufferClass::SavedGradient;
-    case ir::Role::Param:
-      return ir::BufferClass::Parameter;
-    case ir::Role::Grad:
-    case ir::Role::GradAccumulator:
-      return ir::BufferClass::Gradient;
-    case ir::Role::Master:
-    case ir::Role::Moment1:
-    case ir::Role::Moment2:
-      return ir::BufferClass::Optimizer;
-    case ir::Role::LocalLosses:
-    case ir::Role::Losses:
-    case ir::Role::LocalNorms:
-    case ir::Role::Norms:
-    case ir::Role::Norm:
-    case ir::Role::GradPart:
-    case ir::Role::GradAccumulatorPart:
-    case ir::Role::ParamPart:
-      return ir::BufferClass::Communication;
-    case ir::Role::LossScale:
-      return ir::BufferClass::Optimizer;
-    case ir::Role::Workspace:
-    case ir::Role::Deferred:
-      return ir::BufferClass::Workspace;
-  }
-  return ir::BufferClass::Workspace;
-}
-
 ir::OperandAttr MakeOperand(const SegmentOperand& operand, mlir::MLIRContext* context) {
   mlir::Type content;
   if (mlir::Type element = TypeOfDType(context, operand.dtype)) {
     content = mlir::RankedTensorType::get(operand.shape, element);
   }
-  auto type = ir::BufferType::get(context, ClassOf(operand.role), operand.bytes, content);
+  auto type = ir::BufferType::get(context, BufferClassOf(operand.role), operand.bytes, content);
   auto role = ir::RoleAttr::get(context, operand.role, operand.tensor, operand.use);
   return ir::OperandAttr::get(context, role, static_cast<ir::Access>(operand.access), type, operand.half,
                               operand.detached);

@@ -173,20 +173,6 @@ absl::Status OverlapCollectives(mlir::ModuleOp module, const SegmentOptions& opt
   return absl::OkStatus();
 }
 
-// Lists of asynchronous programs go by what the compute stream orders.
-absl::Status RefuseCollectives(const SegmentSet& set) {
-  for (const StageSegment& segment : set.segments) {
-    for (const Step& step : segment.segment.steps()) {
-      if (step.stream() != COLLECTIVE) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "segment '", segment.segment.name(), "', step '", step.name(),
-          "' is a collective; schedules that never flush (rule P14) run stages without: leave the axes x, y "
-          "and z of plan.mesh at 1, or use a schedule that flushes"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
@@ -260,7 +246,6 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   WEFT_RETURN_IF_ERROR(OverlapCollectives(module, options, placement, cost));
 
   WEFT_ASSIGN_OR_RETURN(SegmentSet set, ExportSegments(module));
-  if (options.steps_per_repetition > 0) WEFT_RETURN_IF_ERROR(RefuseCollectives(set));
   for (size_t stage = 0; options.split_backward && !options.evaluation && stage < set.stages.size(); ++stage) {
     if (set.stages[stage].backward_weight >= 0) continue;
     return absl::InvalidArgumentError(

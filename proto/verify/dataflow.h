@@ -31,6 +31,8 @@ struct BufferState {
   // MASTER and moments in host memory: bytes that were fetched, and taken back, in this repetition.
   RangeSet fetched, returned;
   int version = 0;  // Of an asynchronous program, PARAM and MASTER: updates of the run that are in it.
+  // MASTER of an asynchronous program: no PARAM has its last update yet.
+  bool unpublished = false;
 };
 
 class Dataflow {
@@ -213,6 +215,8 @@ class Dataflow {
   // Of a buffer of weights: the new ones, or nothing known if they are not updated. Nothing if it is another buffer.
   std::optional<Symbol> WeightsIn(int role, int b) const;
   void Reduce(const Rendezvous& members);
+  // New weights of an asynchronous program have come to a PARAM.
+  void Publish(const RoleAction& member, int b, const Symbol& weights);
   void Deliver(const RoleAction& member, int i, const Symbol& result);
   // Each rank gathers from, or gets of what is scattered, all elements of its part of the tensor, in order.
   void CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, const Symbol& symbol);

@@ -41,6 +41,7 @@ std::optional<Symbol> Dataflow::WeightsIn(int role, int b) const {
   Symbol symbol = Of(Symbol::kWeights);
   symbol.tensor = buffer.tensor();
   symbol.ranges = RangeCuts(*index_.program, buffer.shard());
+  symbol.version = state_[role][b].version;
   return symbol.InBuffer(0, static_cast<int>(DTypeBytes(buffer.dtype())));
 }
 
@@ -73,14 +74,25 @@ void Dataflow::Deliver(const RoleAction& member, int i, const Symbol& result) {
   if (buffer.role() == PARAM || buffer.role() == MASTER) {
     const bool fits = result.kind == Symbol::kWeights && buffer.role() == PARAM && result.tensor == buffer.tensor() &&
                       result.ranges == RangeCuts(*index_.program, buffer.shard());
-    if (!fits || IsAsynchronous(*index_.program)) {
-      Bad(fits ? "P14.version" : "P11.update", member, "writes ", DescribeBuffer(*TemplateOf(member.role).t, b),
+    if (!fits) {
+      Bad("P11.update", member, "writes ", DescribeBuffer(*TemplateOf(member.role).t, b),
           ", which is not its updated weights gathered");
     }
     Updated(member, b, 0, buffer.bytes());
+    if (fits && IsAsynchronous(*index_.program)) Publish(member, b, result);
     return;
   }
   SetWhole(member.role, b, result);
+}
+
+void Dataflow::Publish(const RoleAction& member, int b, const Symbol& weights) {
+  state_[member.role][b].version = weights.version;
+  const Template& t = *TemplateOf(member.role).t;
+  for (int m = 0; m < t.buffers_size(); ++m) {
+    if (t.buffers(m).role() != MASTER || t.buffers(m).tensor() != weights.tensor) continue;
+    BufferState& master = state_[member.role][m];
+    if (master.version == weights.version) master.unpublished = false;
+  }
 }
 
 void Dataflow::CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, const Symbol& symbol) {

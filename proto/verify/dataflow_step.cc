@@ -225,7 +225,11 @@ std::string Dataflow::NormsFault(const Symbol& norms) const {
 }
 
 Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& norms) {
-  if (const std::string fault = NormsFault(norms); !fault.empty()) Bad("P11.norm", at, "the global norm ", fault);
+  // Without a flush no norm is taken: the factor is that of no gradient at all (P14).
+  const bool nothing = IsAsynchronous(*index_.program) && norms.kind == Symbol::kZero;
+  if (const std::string fault = nothing ? "" : NormsFault(norms); !fault.empty()) {
+    Bad("P11.norm", at, "the global norm ", fault);
+  }
   if (step.attributes().clip_norm() != clip_) {
     Bad("P11.clip", at, "clips at ", step.attributes().clip_norm(), ", the recipe says ", clip_);
   }
@@ -308,7 +312,10 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
         DescribeBuffer(*TemplateOf(at.role).t, target.buffer), ", whose rounding_site is ", tensor + 1);
   }
   if (!target.fetched) Updated(at, target.buffer, target.begin, target.begin + EndOf(new_weight) - new_weight.offset());
-  if (IsAsynchronous(*index_.program)) UpdateVersion(at, action, step, target, gradient);
+  if (IsAsynchronous(*index_.program)) {
+    UpdateVersion(at, action, step, target, gradient);
+    result.version = state_[at.role][target.buffer].version;
+  }
   if (step.outputs_size() > states) {
     const Value& copy = segment.values(step.outputs(states));
     const int p = action.operands(copy.operand());
@@ -321,7 +328,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
           DescribeBuffer(*TemplateOf(at.role).t, p));
     }
     Updated(at, p, copy.offset(), EndOf(copy));
-    state_[at.role][p].version = state_[at.role][target.buffer].version;
+    if (IsAsynchronous(*index_.program)) Publish(at, p, result);
   }
   return result;
 }
@@ -337,10 +344,12 @@ void Dataflow::UpdateVersion(const RoleAction& at, const Action& action, const S
         "; an asynchronous program updates whole tensors on the device");
     return;
   }
-  if (buffer.role() != MASTER || step.outputs_size() == OptimizerStates(step)) {
-    Bad("P14.version", at, "step '", step.name(), "' must update MASTER and write the new weights to a PARAM");
+  if (buffer.role() != MASTER || master.unpublished) {
+    Bad("P14.version", at, "step '", step.name(), "' must update MASTER, ",
+        master.unpublished ? "whose update before has come to no PARAM" : "and write the new weights to a PARAM");
     return;
   }
+  master.unpublished = true;
   if (master.version != now || (gradient.kind == Symbol::kGradient && gradient.parts[0].step != now)) {
     Bad("P14.step", at, "is of optimizer step ", now, ", but ", TensorName(buffer.tensor()), " has had ",
         master.version, " updates and the gradient is of step ",
@@ -372,6 +381,9 @@ void Dataflow::CheckEnd(int role) {
       bad("P11.host", "not all of ", DescribeBuffer(t, b), " is fetched, updated and taken back in a step");
     } else if (training_ && !state.updated.empty()) {
       bad("P11.update", "a part of ", DescribeBuffer(t, b), " is not updated in a step");
+    }
+    if (state.unpublished) {
+      bad("P14.version", "the last update of ", DescribeBuffer(t, b), " comes to no PARAM");
     }
     if (IsGrad(what) && state.needs_zero && Whole(role, b).kind != Symbol::kZero) {
       bad("P9.zero", DescribeBuffer(t, b), " is added to before it is written, but is not zero at the end of a step");

@@ -57,6 +57,7 @@ struct Symbol {
   // kWeights: the new ones of a tensor, and which ranges of it.
   int tensor = 0;
   Cuts ranges;
+  int version = 0;  // Of an asynchronous program: how many updates they have seen.
   // kGradient, kWeights: which elements of the tensor, or of the rank's part of it, these are. In a buffer: byte b is
   // of element (b + shift) / item. Of a step's value: it begins with this element.
   int64_t element = 0;

@@ -271,13 +271,8 @@ TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
          "data; nearest valid: 2"},
         {"data6", Zero(2), "for plan.zero; nearest valid: 4 or 8, or plan.zero.group = 2"},
         {"data2 pipe2", Zero(2),
-         "plan.zero.stage must be 0 or 1 with it, or set plan.schedule.freeze, or use a static schedule", "axonn"},
-        {"data2 pipe2", Zero(1), "plan.zero.stage must be 0 with it, or use a schedule that flushes", "pipedream"}}) {
+         "plan.zero.stage must be 0 or 1 with it, or set plan.schedule.freeze, or use a static schedule", "axonn"}}) {
     TinyPlan plan = PlanOf(c.mesh, c.fields, c.schedule);
-    if (plan.schedule == "pipedream") {
-      plan.clip = 0;
-      plan.batch = 4;
-    }
     if (plan.mesh == "data3" || plan.mesh == "data6") plan.batch = 12;
     if (plan.mesh == "data14") plan.batch = 28;
     const absl::StatusOr<Program> program = CompileTiny(plan);
