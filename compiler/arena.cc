@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,9 +20,13 @@ constexpr int64_t kExactItems = 3000;
 constexpr int64_t kCloseEnough = 100;
 constexpr int64_t kSearchedPairs = 4'000'000;
 constexpr int64_t kSearchRounds = 80;
-// What may be lost without a longer search.
+// What may be lost without a longer search; it is tried from the first to the last of these parts, twice as many each
+// time, with so many seeds.
 constexpr int64_t kLeastLoss = int64_t{1} << 20;
-constexpr int64_t kLostPart = 80;
+constexpr int64_t kFirstLostPart = 32;
+constexpr int64_t kLastLostPart = 1024;
+constexpr int kMostFailed = 2;
+constexpr uint32_t kSeeds = 24;
 constexpr int64_t kMaximumBytes = int64_t{1} << 62;
 
 bool Overlap(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
@@ -174,10 +179,24 @@ absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
 
 absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside) {
   WEFT_ASSIGN_OR_RETURN(Arena best, PlanArena(items));
-  const int64_t loss = std::max(kLeastLoss, (best.lower_bound + beside) / kLostPart);
-  if (best.height - best.lower_bound <= loss || items.size() > kExactItems) return best;
-  Arena arena = SearchArena(items, best.lower_bound, best.lower_bound + loss);
-  return arena.height < best.height ? arena : best;
+  const int64_t all = best.lower_bound > kMaximumBytes - beside ? kMaximumBytes : best.lower_bound + beside;
+  const std::vector<int64_t> greedy = best.offsets, nowhere(items.size(), kMaximumBytes);
+  int failed = 0;
+  for (int64_t part = kFirstLostPart; part <= kLastLostPart; part *= 2) {
+    const int64_t enough = best.lower_bound + std::max(kLeastLoss, all / part);
+    std::optional<std::vector<int64_t>> offsets;
+    for (uint32_t seed = 1; seed <= kSeeds && best.height > enough && !offsets; ++seed) {
+      offsets = FitArena(items, enough, seed % 3 == 0 ? best.offsets : seed % 3 == 1 ? greedy : nowhere, seed);
+    }
+    if (offsets) {
+      const int64_t lower_bound = best.lower_bound;
+      best = Measure(*std::move(offsets), items);
+      best.lower_bound = lower_bound;
+    } else if (best.height > enough && ++failed == kMostFailed) {
+      break;
+    }
+  }
+  return best;
 }
 
 }  // namespace weft

@@ -46,8 +46,8 @@ struct Arena {
 // if the sum of all bytes exceeds 2^62.
 absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items);
 
-// The same for what a rank holds, `beside` bytes that lie beside it all the time: where more than 1/80 of it all would
-// be lost, and more than 1 MiB, a longer search follows (arena_search.h).
+// The same for what a rank holds, `beside` >= 0 bytes that lie beside it all the time: while more than 1/1024 of it all
+// is lost, and more than 1 MiB, a longer search follows (arena_search.h), which may fail for some of it.
 absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside);
 
 }  // namespace weft

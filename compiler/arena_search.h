@@ -1,24 +1,29 @@
-// A longer search for a low arena (compiler/arena.h), for those few whose bytes are worth it: it looks for an order of
-// the large items in which first fit leaves no gap that none of them can use, and puts the small ones between them.
+// A longer search for a low arena (compiler/arena.h), for those few whose bytes are worth it: whether the items can lie
+// below a given height.
+//
+//   height ----------        D finds no place: it takes that of C, which has been in the way the fewest times,
+//   | B |     D              and C looks for another one. Each time that an item finds none its weight grows, so that
+//   | A | C |                those which are hard to place are put aside more and more rarely.
 #ifndef WEFT_COMPILER_ARENA_SEARCH_H_
 #define WEFT_COMPILER_ARENA_SEARCH_H_
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "compiler/arena.h"
 
 namespace weft {
 
-// The lowest arena that is found; its height is at most `enough`, or all the time is used up: some tenths of a second.
-// `lower_bound` is the most bytes live at one time. Items are as PlanArena has checked them.
+// Offsets, one per item, with which none reaches above `height`; nothing if none were found in the steps allowed, some
+// milliseconds: what is found at all is mostly found soon, so that another seed or start helps more than patience. `start` is where the items lie at first, disjoint while they live; those that reach above
+// `height` look for another place. Items are as PlanArena has checked them. Always the same for the same arguments.
 //
-// Large items, of 1/32 of the bound at least, are placed by first fit in an order that changes by one move at a time.
-// What is made small is not the height but the sum of what reaches above the bytes that large items need at one time:
-// it falls with every item that finds a lower place, where the height falls with the last one only. Worse orders are
-// accepted up to a threshold that falls to zero (Dueck and Scheuer 1990, J. Comput. Phys. 90, threshold accepting).
-// Small items follow where they fit, in two orders. Always the same for the same items.
-Arena SearchArena(absl::Span<const ArenaItem> items, int64_t lower_bound, int64_t enough);
+// The method is the ejection search of Nagata and Braysy 2009, Oper. Res. Lett. 37 (there for routes of vehicles): what
+// is put aside is the set of least weight, and only places beside another item or at an end are looked at.
+std::optional<std::vector<int64_t>> FitArena(absl::Span<const ArenaItem> items, int64_t height,
+                                             std::vector<int64_t> start, uint32_t seed);
 
 }  // namespace weft
 

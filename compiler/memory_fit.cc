@@ -102,7 +102,11 @@ struct Tightest {
 int64_t RoomOf(const Template& t, const Device& device) {
   // What is not known is enough.
   if (device.memory_bytes() <= 0) return std::numeric_limits<int64_t>::max();
-  return device.memory_bytes() - device.reserved_bytes() - t.device_arena_bytes();
+  // Of hostile sizes as little as int64 holds.
+  const int64_t beside = device.memory_bytes() - device.reserved_bytes();
+  return beside < 0
+             ? std::max(beside, std::numeric_limits<int64_t>::min() + t.device_arena_bytes()) - t.device_arena_bytes()
+             : beside - t.device_arena_bytes();
 }
 
 Tightest TightestDevice(const Program& program, const Cluster& cluster) {
