@@ -146,7 +146,8 @@ class HappensBefore {
         const std::string stream = absl::StrCat(
             action.kind(), action.peer().at_size() > 0 ? absl::StrCat(action.peer().at(0).index()) : std::string());
         if (const auto before = last_on.find(stream); before != last_on.end()) {
-          next_[before->second + 1].push_back(Start(r, a));
+          // Compute and sends are finished at their end, receives later.
+          next_[before->second + (action.kind() == RECV ? 1 : 2)].push_back(Start(r, a));
         }
         last_on[stream] = Start(r, a);
         for (const Dependency& dep : action.deps()) {
