@@ -23,7 +23,7 @@ class EndGuard {
   ~EndGuard();
 
   // The run has failed, all its ranks are back; what it ran on is taken down from here on. `told`: this process is to
-  // say why. At most once.
+  // say why; one that is not has twice the patience. At most once.
   void Failed(const absl::Status& reason, bool told);
 
  private:

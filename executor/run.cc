@@ -175,7 +175,8 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   for (const bool elsewhere : {false, true}) {
     for (const auto& run : runs) {
       if (run->status().ok() || ReportedElsewhere(run->status()) != elsewhere) continue;
-      end.Failed(run->status(), /*told=*/!elsewhere);
+      // A host gives nothing back that could be stuck; what lingers is the transport, until the others know.
+      if (shared.device->asynchronous()) end.Failed(run->status(), /*told=*/!elsewhere);
       return run->status();
     }
   }
