@@ -89,6 +89,14 @@ std::vector<Case> Cases() {
     validated.clip = clip;
     cases.push_back({absl::StrCat("post_validation_", cases.size()), validated});
   }
+  validated.data = 2;
+  validated.batch = 16;
+  validated.clip = 1.7;
+  validated.plan_fields = "post_validation: true zero { stage: 1 }";
+  cases.push_back({"post_validation_zero_1", validated});
+  validated.half = "fp16 grads";
+  validated.plan_fields = "post_validation: true zero { stage: 1 } loss_scale { initial: 1e9 growth_interval: 1 }";
+  cases.push_back({"post_validation_half_precision", validated});
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
     TinyPlan plan = Plan(schedule, 2);
     plan.clip = 0;
@@ -96,6 +104,15 @@ std::vector<Case> Cases() {
     // PipeDream steps after every microbatch.
     if (std::string(schedule) == "pipedream") plan.batch = 1;
     cases.push_back({absl::StrCat("asynchronous_", cases.size()), plan});
+    // Weights that are gathered behind an update.
+    plan.data = 2;
+    plan.batch *= 2;
+    plan.plan_fields = "zero { stage: 1 } loss_scale { fixed: 1000 }";
+    cases.push_back({absl::StrCat("asynchronous_zero_", cases.size()), plan});
+    plan.mesh = "x2 pipe2 z2";
+    plan.microbatch = 2;
+    plan.plan_fields = "";
+    cases.push_back({absl::StrCat("asynchronous_x2_z2_", cases.size()), plan});
   }
   TinyPlan deep = Plan("1f1b", 1);
   deep.mesh = "z2 pipe2";
