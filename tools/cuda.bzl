@@ -1,6 +1,12 @@
 """cuda_library: .cu files compiled by nvcc into an archive that C++ rules can depend on.
 
 `--define=cuda_archs=sm_90a` (a list with commas) compiles for fewer architectures, for quick builds.
+
+In the sources of `fused` a product and a sum may become one instruction with one rounding. Which products do is the
+compiler's choice, and may be another one in another place of the same kernel; elsewhere every operation is rounded, as
+C++ says and as the host's emulation does it.
+
+Output group `resources`: what ptxas says that each kernel takes, a file for each source.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
@@ -28,13 +34,18 @@ def _cuda_library_impl(ctx):
     deps = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
     context = deps.compilation_context
     objects = []
+    logs = []
     for src in ctx.files.srcs:
         out = ctx.actions.declare_file("_cuda/%s/%s.o" % (ctx.label.name, src.basename))
+        log = ctx.actions.declare_file("_cuda/%s/%s.resources.txt" % (ctx.label.name, src.basename))
         args = ctx.actions.args()
         args.add_all(["-c", "-std=c++20", "-Werror", "all-warnings", "-Xcompiler=-fPIC,-Wall"])
         args.add_all(["-ccbin=" + toolchain.compiler_executable, "-diag-suppress=20012"])
         args.add_all(["-O0", "-lineinfo"] if ctx.var["COMPILATION_MODE"] == "dbg" else ["-O3"])
         args.add_all(_arch_flags(ctx) + ctx.attr.copts)
+        if src.basename not in ctx.attr.fused:
+            args.add("-fmad=false")
+        args.add("-Xptxas=-v")
         args.add_all(context.defines, before_each = "-D")
         args.add("-I.")
         args.add_all(context.quote_includes, before_each = "-I")
@@ -42,16 +53,17 @@ def _cuda_library_impl(ctx):
         args.add_all(context.system_includes, before_each = "-isystem")
         args.add(src)
         args.add("-o", out)
-        ctx.actions.run(
-            executable = CUDA_HOME + "/bin/nvcc",
-            arguments = [args],
+        ctx.actions.run_shell(
+            command = 'log="$1"; shift; "$@" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }',
+            arguments = [log.path, CUDA_HOME + "/bin/nvcc", args],
             inputs = depset([src] + ctx.files.hdrs, transitive = [context.headers]),
-            outputs = [out],
+            outputs = [out, log],
             env = {"PATH": "/usr/bin:/bin"},
             mnemonic = "CudaCompile",
             progress_message = "Compiling %s with nvcc" % src.short_path,
         )
         objects.append(out)
+        logs.append(log)
     archive = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
     args = ctx.actions.args()
     args.add("rcsD", archive)
@@ -75,6 +87,7 @@ def _cuda_library_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([archive])),
+        OutputGroupInfo(resources = depset(logs)),
         cc_common.merge_cc_infos(cc_infos = [CcInfo(compilation_context = own, linking_context = linking), deps]),
     ]
 
@@ -85,6 +98,7 @@ _cuda_library = rule(
         "hdrs": attr.label_list(allow_files = True),
         "deps": attr.label_list(providers = [CcInfo]),
         "copts": attr.string_list(),
+        "fused": attr.string_list(),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],

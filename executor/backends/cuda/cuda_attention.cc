@@ -67,12 +67,10 @@ const void* Data(const HeadPart& part) {
 }
 
 // Kernels of our own run it, where people expect the library's.
-void NoteSlow(const Call& call, const AttentionProblem& problem, absl::string_view why) {
+void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cores, absl::string_view why) {
   const Type type = problem.q.array.type;
   if (!call.measuring || (type != Type::kBf16 && type != Type::kFp16)) return;
   const HeadShape& shape = problem.shape;
-  // As kernels/flash_attention.h says.
-  const bool tensor_cores = shape.width % 8 == 0 && shape.width <= 128;
   call.resources.notes.insert(absl::StrCat(
       "attention ", why, " (", shape.heads, " heads of ", shape.width, ", sequences of ", shape.sequence,
       ") runs on kernels of weft's own, ",
@@ -80,13 +78,14 @@ void NoteSlow(const Call& call, const AttentionProblem& problem, absl::string_vi
 }
 
 // The library, if it has this; shapes are announced while the program is measured.
+// `tensor_cores`: whether kernels of our own would use them.
 absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProblem& problem, bool backward,
-                                           AttentionShape& described) {
+                                           bool tensor_cores, AttentionShape& described) {
   FusedAttention* library = call.resources.libraries.attention.get();
   // Its random numbers are not ours.
   if (library == nullptr || problem.shape.sequences == 0) return nullptr;
   if (problem.dropout.threshold != 0) {
-    NoteSlow(call, problem, "with dropout");
+    NoteSlow(call, problem, tensor_cores, "with dropout");
     return nullptr;
   }
   if (problem.lse.type != Type::kFp32) return nullptr;
@@ -113,7 +112,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   described.window = problem.window;
   described.scale = problem.scale;
   if (!library->Has(described, backward)) {
-    NoteSlow(call, problem, "that cuDNN does not have");
+    NoteSlow(call, problem, tensor_cores, "that cuDNN does not have");
     return nullptr;
   }
   if (call.measuring) {
@@ -121,7 +120,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
     if (absl::IsResourceExhausted(prepared)) return prepared;
     // It was proposed and does not compile.
     if (!prepared.ok()) {
-      NoteSlow(call, problem, "that cuDNN does not have");
+      NoteSlow(call, problem, tensor_cores, "that cuDNN does not have");
       return nullptr;
     }
   }
@@ -146,8 +145,9 @@ absl::Status Attention(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in));
   const AttentionProblem problem = ProblemOf(call, call.in, call.out[0], call.out[1]);
   AttentionShape shape;
-  WEFT_ASSIGN_OR_RETURN(FusedAttention* const library, LibraryFor(call, problem, false, shape));
-  if (library == nullptr) return call.Launch(AttentionForward{problem});
+  const AttentionForward own = {problem};
+  WEFT_ASSIGN_OR_RETURN(FusedAttention* const library, LibraryFor(call, problem, false, OnTensorCores(own), shape));
+  if (library == nullptr) return call.Launch(own);
   if (call.measuring) return absl::OkStatus();
   return library->Forward(shape, PointersOf(problem), call.stream());
 }
@@ -165,7 +165,8 @@ absl::Status AttentionBackward(const Call& call) {
     *gradients[i] = parts == 3 ? PartOf(call.out[i], args.problem.shape.width) : PartOfQkv(call, call.out[0], i);
   }
   AttentionShape shape;
-  WEFT_ASSIGN_OR_RETURN(FusedAttention* const library, LibraryFor(call, args.problem, true, shape));
+  WEFT_ASSIGN_OR_RETURN(FusedAttention* const library,
+                        LibraryFor(call, args.problem, true, OnTensorCores(args), shape));
   if (library == nullptr) return call.Launch(args);
   if (call.measuring) return absl::OkStatus();
   AttentionPointers pointers = PointersOf(args.problem);

@@ -45,6 +45,13 @@ WEFT_DEVICE void Store(const Array& array, int64_t i, C x) {
   }
 }
 
+// Two numbers as a word of halves.
+template <Type S, typename C>
+WEFT_DEVICE uint32_t HalvesOf(C low, C high) {
+  if constexpr (S == Type::kBf16) return ToBf16(low).bits | uint32_t{ToBf16(high).bits} << 16;
+  return ToFp16(low).bits | uint32_t{ToFp16(high).bits} << 16;
+}
+
 namespace access {
 
 template <typename C>
@@ -129,14 +136,14 @@ WEFT_DEVICE void StoreBlock(const Array& array, int64_t first, const C (&x)[kBlo
     case Type::kBf16: {
       Words w;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) w.word[j] = ToBf16(x[2 * j]).bits | uint32_t{ToBf16(x[2 * j + 1]).bits} << 16;
+      for (int j = 0; j < 4; ++j) w.word[j] = HalvesOf<Type::kBf16>(x[2 * j], x[2 * j + 1]);
       StoreWords(static_cast<uint16_t*>(array.data) + first, w);
       break;
     }
     default: {
       Words w;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) w.word[j] = ToFp16(x[2 * j]).bits | uint32_t{ToFp16(x[2 * j + 1]).bits} << 16;
+      for (int j = 0; j < 4; ++j) w.word[j] = HalvesOf<Type::kFp16>(x[2 * j], x[2 * j + 1]);
       StoreWords(static_cast<uint16_t*>(array.data) + first, w);
     }
   }
@@ -169,6 +176,21 @@ WEFT_DEVICE void WriteSome(const Array& array, int64_t first, int64_t count, boo
 #pragma unroll
   for (int i = 0; i < kBlock; ++i) sum[i] += x[i];
   StoreSome<C, S>(array, first, count, aligned, sum);
+}
+
+// What is read of an element of this type when x has been stored there.
+template <typename C>
+WEFT_DEVICE C AsStored(Type type, C x) {
+  switch (type) {
+    case Type::kFp64:
+      return x;
+    case Type::kFp32:
+      return static_cast<C>(static_cast<float>(x));
+    case Type::kBf16:
+      return static_cast<C>(ToFloat(ToBf16(x)));
+    default:
+      return static_cast<C>(ToFloat(ToFp16(x)));
+  }
 }
 
 // Calls f.template operator()<C, S>() on the host, for arrays of these types; null ones do not count.

@@ -59,13 +59,13 @@ WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows
     if (rows >= 0) {
       const auto tile = thread.template Shared<Words>(int64_t{4} * rows, kTile * kPitch / 4);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) tile[((2 * thread.lane() + i) * kPitch) / 4 + e] = words[i];
+      for (int i = 0; i < 2; ++i) tile.Put(((2 * thread.lane() + i) * kPitch) / 4 + e, words[i]);
     }
     if (turned >= 0) {
       const auto tile = thread.template Shared<uint32_t>(int64_t{4} * turned, Layout<D>::kTurnedWords);
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
-        tile[(e * kBlock + i) * kTurnedPitch + thread.lane()] = Half(words[0], i) | Half(words[1], i) << 16;
+        tile.Put((e * kBlock + i) * kTurnedPitch + thread.lane(), Half(words[0], i) | Half(words[1], i) << 16);
       }
     }
   }

@@ -11,12 +11,12 @@ namespace weft::cuda {
 template <typename V, typename Thread, typename Merge>
 WEFT_DEVICE V BlockFold(Thread& thread, int64_t first_byte, V value, Merge merge) {
   const auto shared = thread.template Shared<V>(first_byte, thread.count());
-  shared[thread.index()] = value;
+  shared.Put(thread.index(), value);
   for (int width = thread.count() / 2; width > 0; width /= 2) {
     thread.Sync();
     if (thread.index() < width) {
       value = merge(value, shared[thread.index() + width]);
-      shared[thread.index()] = value;
+      shared.Put(thread.index(), value);
     }
   }
   thread.Sync();

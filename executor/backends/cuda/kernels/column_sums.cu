@@ -89,7 +89,7 @@ struct SumChunks {
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
         // Neighbouring lanes in neighbouring banks.
-        shared[thread.warp() * kTile + i * kWarp + thread.lane()] = which == 0 ? plain[i] : products[i];
+        shared.Put(thread.warp() * kTile + i * kWarp + thread.lane(), which == 0 ? plain[i] : products[i]);
       }
       thread.Sync();
       const int of_tile = thread.index();
@@ -133,7 +133,7 @@ struct AddChunks {
       for (int k = 0; k < kTogether; ++k) sum += part[k];
     }
     const auto shared = thread.template Shared<C>(0, kThreads);
-    shared[thread.index()] = sum;
+    shared.Put(thread.index(), sum);
     thread.Sync();
     if (thread.warp() != 0 || column >= a.columns) return;
     for (int warp = 1; warp < kWarps; ++warp) sum += shared[warp * kWarp + thread.lane()];

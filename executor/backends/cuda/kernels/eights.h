@@ -44,6 +44,17 @@ struct Eight {
     }
   }
 
+  // As elements of `array` become where they are stored.
+  WEFT_DEVICE void Set(const Array& /*array*/, const C (&x)[kBlock]) {
+    if constexpr (S == Type::kFp32) {
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) words[i / 4].word[i % 4] = BitsOfFloat(static_cast<float>(x[i]));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[0].word[i] = HalvesOf<S>(x[2 * i], x[2 * i + 1]);
+    }
+  }
+
   // Lets the compiler forget that it has converted this before: it would rather keep eight numbers than four words.
   WEFT_DEVICE void Pack() {
 #pragma unroll
@@ -64,6 +75,10 @@ struct Eight<C, Type::kNone> {
   WEFT_DEVICE void Get(C (&y)[kBlock]) const {
 #pragma unroll
     for (int i = 0; i < kBlock; ++i) y[i] = x[i];
+  }
+  WEFT_DEVICE void Set(const Array& array, const C (&y)[kBlock]) {
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) x[i] = AsStored(array.type, y[i]);
   }
   WEFT_DEVICE void Pack() {}
 };

@@ -23,10 +23,10 @@ WEFT_DEVICE C TanhGate(C x) {
   return Sigmoid(C(2) * C(0.79788456080286535588) * (x + C(0.044715) * x * x * x));
 }
 
-// Beyond 64 the derivatives of gelu are 0 or 1; the bound keeps powers of x finite.
+// Beyond 64 the derivatives of gelu are 0 or 1; the bound keeps powers of x finite. NaN stays.
 template <typename C>
 WEFT_DEVICE C Bounded(C x) {
-  return Largest(C(-64), Least(C(64), x));
+  return x > C(64) ? C(64) : x < C(-64) ? C(-64) : x;
 }
 
 // What one element becomes: x and y as in ElementwiseOp.

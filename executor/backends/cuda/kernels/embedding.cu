@@ -138,7 +138,7 @@ struct PlaceRows {
 #pragma unroll
     for (int which = 0; which < 3; ++which) {
       const int32_t own = before[which], up_to = WarpSumUpTo(thread, own);
-      if (thread.lane() == kWarp - 1) sums[which * thread.warps() + thread.warp()] = up_to;
+      if (thread.lane() == kWarp - 1) sums.Put(which * thread.warps() + thread.warp(), up_to);
       before[which] = up_to - own;
     }
     thread.Sync();
@@ -146,10 +146,10 @@ struct PlaceRows {
       int32_t sum = 0;
       for (int warp = 0; warp < thread.warps(); ++warp) {
         const int32_t own = sums[thread.index() * thread.warps() + warp];
-        sums[thread.index() * thread.warps() + warp] = sum;
+        sums.Put(thread.index() * thread.warps() + warp, sum);
         sum += own;
       }
-      sums[3 * thread.warps() + thread.index()] = thread.AtomicAdd(index.totals + thread.index(), sum);
+      sums.Put(3 * thread.warps() + thread.index(), thread.AtomicAdd(index.totals + thread.index(), sum));
     }
     thread.Sync();
 #pragma unroll
@@ -269,7 +269,7 @@ struct AddOften {
     }
     const auto shared = thread.template Shared<C>(0, kWarps * kWarp * kBlock);
 #pragma unroll
-    for (int j = 0; j < kBlock; ++j) shared[(thread.warp() * kBlock + j) * kWarp + thread.lane()] = sum[j];
+    for (int j = 0; j < kBlock; ++j) shared.Put((thread.warp() * kBlock + j) * kWarp + thread.lane(), sum[j]);
     thread.Sync();
     if (thread.warp() != 0 || count <= 0) return;
     for (int warp = 1; warp < kWarps; ++warp) {

@@ -49,7 +49,7 @@ class Machine {
                     const void* kernel);
   void WaitForBlock(Site site);
   const uint64_t* Exchange(uint64_t bits, Site site);
-  void* SharedBytes(int64_t first, int64_t bytes);
+  void* SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier);
   // As printf. Nothing that has to be destroyed may be on the stack of the caller: it is not gone back to.
   [[noreturn]] __attribute__((format(printf, 2, 3))) void Fail(const char* format, ...);
 
@@ -83,6 +83,9 @@ class Machine {
   std::vector<ThreadState> states_;
   std::vector<WarpState> warps_;
   std::vector<uint64_t> shared_;
+  // Of four bytes each, and the number of barriers so far, which never starts again: what was before is nobody's.
+  std::vector<SharedUse> uses_;
+  uint32_t barrier_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
   // Not started yet are those from here on, in the order of turns.
   int next_ = 0;
@@ -151,6 +154,7 @@ bool Machine::RunBlock() {
   warps_.assign(threads_ / kWarp, {});
   shared_.assign(shared_.size(), ~uint64_t{0});
   next_ = at_barrier_ = done_ = 0;
+  ++barrier_;
   while (done_ < threads_) {
     // First all are started, then the ready ones go on in turns.
     while (next_ < threads_ && !failed_) workers_[IdleWorker()]->fiber->Resume();
@@ -185,6 +189,7 @@ cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, vo
   failed_ = false;
   // Exactly as long as asked for, so that nothing that lies behind is taken for shared memory.
   shared_.assign((shared_bytes + 7) / 8, 0);
+  uses_.assign(2 * shared_.size(), {});
   for (int64_t i = 0; i < blocks && !failed_; ++i) {
     block_ = reversed ? blocks - 1 - i : i;
     RunBlock();
@@ -219,6 +224,7 @@ void Machine::WaitForBlock(Site site) {
   }
   if (++at_barrier_ < threads_) return Pause(State::kAtBarrier, site);
   at_barrier_ = 0;
+  ++barrier_;
   for (ThreadState& thread : states_) thread.state = State::kReady;
 }
 
@@ -246,11 +252,13 @@ const uint64_t* Machine::Exchange(uint64_t bits, Site site) {
   return warp.exchanged;
 }
 
-void* Machine::SharedBytes(int64_t first, int64_t bytes) {
+void* Machine::SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier) {
   if (first < 0 || bytes < 0 || first > shared_bytes_ - bytes) {
     Fail("shared memory out of range: bytes %lld to %lld of %lld", static_cast<long long>(first),
          static_cast<long long>(first + bytes), static_cast<long long>(shared_bytes_));
   }
+  uses = uses_.data() + first / 4;
+  barrier = &barrier_;
   return reinterpret_cast<char*>(shared_.data()) + first;
 }
 
@@ -282,7 +290,9 @@ const uint64_t* Thread::ExchangeAll(uint64_t bits, const char* file, int line) {
   return ThisThread().Exchange(bits, {file, line});
 }
 
-void* Thread::SharedBytes(int64_t first, int64_t bytes) { return ThisThread().SharedBytes(first, bytes); }
+void* Thread::SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier) {
+  return ThisThread().SharedBytes(first, bytes, uses, barrier);
+}
 
 cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void* kernel, Thread& thread),
                   const void* kernel) {

@@ -4,7 +4,9 @@
 //
 // Found and reported as the outcome of the launch: threads that wait at different barriers, or at a barrier that
 // others never come to; lanes of a warp that shuffle without the others; shared memory out of range or not aligned;
-// accesses of 16 bytes that are not aligned. Shared memory is filled with a pattern that is NaN in every type.
+// two threads at one place of shared memory, of which one writes, without a barrier of the block between them, whatever
+// the order of turns and even in one warp, whose lanes have not kept in step since Volta; accesses of 16 bytes that are
+// not aligned. Shared memory is filled with a pattern that is NaN in every type.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 
@@ -23,14 +25,65 @@ inline void CheckAlignment(const void* p, int64_t alignment) {
   if (rest != 0) Fail("an access is not aligned: bytes behind a multiple, of", rest, alignment);
 }
 
+// Who has used four bytes of shared memory since the last barrier: one thread, kNobody, or for readers kSeveral.
+struct SharedUse {
+  static constexpr int16_t kNobody = -1, kSeveral = -2;
+  uint32_t barrier = 0;
+  int16_t writer = kNobody, reader = kNobody;
+};
+
+// Part of a block's shared memory as one thread sees it.
 template <typename T>
-struct SharedArray {
-  T* data;
-  int64_t elements;
-  T& operator[](int64_t i) const {
-    if (i < 0 || i >= elements) Fail("shared memory out of range: element, of", i, elements);
-    return data[i];
+class SharedArray {
+ public:
+  static_assert(sizeof(T) % 4 == 0);
+  SharedArray(T* data, int64_t elements, SharedUse* uses, const uint32_t* barrier, int thread)
+      : data_(data), elements_(elements), uses_(uses), barrier_(barrier), thread_(static_cast<int16_t>(thread)) {}
+
+  const T& operator[](int64_t i) const {
+    Check(i);
+    for (SharedUse *use = FirstUse(i), *const end = use + kWords; use < end; ++use) {
+      if (use->barrier != *barrier_) {
+        *use = {*barrier_, SharedUse::kNobody, thread_};
+        continue;
+      }
+      if (use->writer != thread_ && use->writer != SharedUse::kNobody) FailToShare(i, use->writer);
+      if (use->reader != thread_) use->reader = use->reader == SharedUse::kNobody ? thread_ : SharedUse::kSeveral;
+    }
+    return data_[i];
   }
+  void Put(int64_t i, const T& x) const {
+    Check(i);
+    for (SharedUse *use = FirstUse(i), *const end = use + kWords; use < end; ++use) {
+      if (use->barrier != *barrier_) {
+        *use = {*barrier_, thread_, SharedUse::kNobody};
+        continue;
+      }
+      if (use->writer != thread_ && use->writer != SharedUse::kNobody) FailToShare(i, use->writer);
+      if (use->reader != thread_ && use->reader != SharedUse::kNobody) FailToShare(i, use->reader);
+      use->writer = thread_;
+    }
+    data_[i] = x;
+  }
+
+ private:
+  static constexpr int64_t kWords = sizeof(T) / 4;
+
+  void Check(int64_t i) const {
+    if (i < 0 || i >= elements_) Fail("shared memory out of range: element, of", i, elements_);
+  }
+  SharedUse* FirstUse(int64_t i) const { return uses_ + i * kWords; }
+  [[noreturn]] void FailToShare(int64_t i, int16_t other) const {
+    // Of several, this one.
+    Fail("two threads use shared memory without a barrier between them, one to write: element, thread", i,
+         other == SharedUse::kSeveral ? thread_ : other);
+  }
+
+  T* data_;
+  int64_t elements_;
+  SharedUse* uses_;
+  const uint32_t* barrier_;
+  int16_t thread_;
 };
 
 // What one thread sees; executor/backends/cuda/kernels/portable.h lists the meaning.
@@ -64,7 +117,10 @@ class Thread {
   template <typename T>
   SharedArray<T> Shared(int64_t first_byte, int64_t elements) const {
     CheckAlignment(reinterpret_cast<const void*>(first_byte), alignof(T));
-    return {static_cast<T*>(SharedBytes(first_byte, elements * static_cast<int64_t>(sizeof(T)))), elements};
+    SharedUse* uses = nullptr;
+    const uint32_t* barrier = nullptr;
+    void* const data = SharedBytes(first_byte, elements * static_cast<int64_t>(sizeof(T)), uses, barrier);
+    return {static_cast<T*>(data), elements, uses, barrier, index_};
   }
   int32_t AtomicAdd(int32_t* p, int32_t x) const {
     const int32_t old = *p;
@@ -85,7 +141,7 @@ class Thread {
   static void WaitForBlock(const char* file, int line);
   // Of the 32 lanes, until the next exchange.
   static const uint64_t* ExchangeAll(uint64_t bits, const char* file, int line);
-  static void* SharedBytes(int64_t first, int64_t bytes);
+  static void* SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier);
 
   int index_;
   int count_;

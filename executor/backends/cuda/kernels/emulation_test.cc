@@ -57,7 +57,7 @@ TEST(Emulation, BarriersSeparateWritesFromReads) {
                        [&](auto& t) {
                          const auto shared = t.template Shared<int>(0, 256);
                          for (int round = 0; round < 3; ++round) {
-                           shared[t.index()] = t.index() + round;
+                           shared.Put(t.index(), t.index() + round);
                            t.Sync();
                            out[t.index()] = shared[255 - t.index()];
                            t.Sync();
@@ -129,12 +129,56 @@ TEST(Emulation, FindsShufflesWithoutAllLanes) {
   EXPECT_THAT(LaunchBoth(1, 32, 0, kernel), HasSubstr("lanes of a warp shuffle at different places"));
 }
 
+// Whatever the order in which threads take their turns.
+TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
+  const auto launch = [](auto f) {
+    return LaunchBoth(2, 64, 256, [&](auto& t) { f(t, t.template Shared<int>(0, 64)); });
+  };
+  const auto missing = HasSubstr("two threads use shared memory without a barrier between them, one to write");
+  const auto read_after_write = [](auto& t, const auto& shared) {
+    shared.Put(t.index(), 1);
+    if (t.index() < 63) static_cast<void>(shared[t.index() + 1]);
+  };
+  EXPECT_THAT(launch(read_after_write), missing);
+  const auto written_twice = [](auto& t, const auto& shared) { shared.Put(t.index() / 2, t.index()); };
+  EXPECT_THAT(launch(written_twice), missing);
+  // All read before one of them writes again.
+  const auto write_after_read = [](auto& t, const auto& shared) {
+    if (t.index() == 0) shared.Put(0, 1);
+    t.Sync();
+    if (shared[0] == 1 && t.index() == 0) shared.Put(0, 2);
+  };
+  EXPECT_THAT(launch(write_after_read), missing);
+  // A shuffle orders no memory.
+  const auto only_a_shuffle = [](auto& t, const auto& shared) {
+    shared.Put(t.index(), 1);
+    t.ShuffleXor(1, 1);
+    static_cast<void>(shared[t.index() ^ 1]);
+  };
+  EXPECT_THAT(launch(only_a_shuffle), missing);
+  const auto good = [](auto& t, const auto& shared) {
+    shared.Put(t.index(), shared[t.index()]);
+    t.Sync();
+    static_cast<void>(shared[63 - t.index()] + shared[0]);
+    t.Sync();
+    shared.Put(t.index(), 2);
+  };
+  EXPECT_EQ(launch(good), "");
+  // Part of a larger element.
+  EXPECT_THAT(LaunchBoth(1, 32, 256,
+                         [](auto& t) {
+                           if (t.index() == 0) t.template Shared<double>(0, 8).Put(3, 1);
+                           if (t.index() == 1) t.template Shared<int>(0, 16).Put(7, 1);
+                         }),
+              missing);
+}
+
 TEST(Emulation, BoundsSharedMemory) {
-  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(0, 16)[16 + t.index()] = 1; }),
+  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(0, 16).Put(16 + t.index(), 1); }),
               HasSubstr("shared memory out of range: element, of: 16, 16"));
-  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(4, 16)[0] = 1; }),
+  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(4, 16).Put(0, 1); }),
               HasSubstr("bytes 4 to 68 of 64"));
-  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<double>(4, 1)[0] = 1; }), HasSubstr("not aligned"));
+  EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<double>(4, 1).Put(0, 1); }), HasSubstr("not aligned"));
   EXPECT_THAT(Launch(1, 32, int64_t{1} << 20, [](auto& t) {}), HasSubstr("163 KiB"));
   float first = 0;
   EXPECT_EQ(Launch(2, 32, 64, [&](auto& t) { first = t.template Shared<float>(0, 16)[3]; }), "");

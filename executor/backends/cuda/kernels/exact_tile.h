@@ -37,12 +37,12 @@ struct ExactTile {
       for (int k = 0; k < kWords; ++k) {
         const uint32_t* const word = words[k].word;
         const int place = 2 * (thread.index() + k * kThreads);
-        limbs[place] = word[0] | uint64_t{word[1]} << 32;
-        limbs[place + 1] = word[2] | uint64_t{word[3]} << 32;
+        limbs.Put(place, word[0] | uint64_t{word[1]} << 32);
+        limbs.Put(place + 1, word[2] | uint64_t{word[3]} << 32);
       }
       return;
     }
-    for (int64_t l = thread.index(); l < 3 * count; l += kThreads) limbs[l] = from[l / 3].limb[l % 3];
+    for (int64_t l = thread.index(); l < 3 * count; l += kThreads) limbs.Put(l, from[l / 3].limb[l % 3]);
   }
   // From shared memory to `to`.
   template <typename Thread, typename Limbs>
@@ -69,7 +69,7 @@ WEFT_DEVICE Exact192 ExactAt(const Limbs& limbs, int element) {
 template <typename Limbs>
 WEFT_DEVICE void SetExact(const Limbs& limbs, int element, const Exact192& value) {
 #pragma unroll
-  for (int i = 0; i < 3; ++i) limbs[3 * element + i] = value.limb[i];
+  for (int i = 0; i < 3; ++i) limbs.Put(3 * element + i, value.limb[i]);
 }
 
 }  // namespace weft::cuda

@@ -126,11 +126,11 @@ WEFT_DEVICE void Products(Thread& thread, const AttentionProblem& a, const Rows&
     for (int e = thread.index(); e < kRows * kDepth<C>; e += kThreads) {
       const int r = e / kDepth<C>, c = e % kDepth<C>;
       const bool inside = first + c < a.shape.width;
-      row_tile[e] =
-          inside && row + r < a.shape.sequence ? Load<C>(rows.part.array, rows.Element(row + r) + first + c) : C(0);
-      lane_tile[r * At::kPitch + c] = inside && lane_row + r < a.shape.sequence
-                                          ? Load<C>(lanes.part.array, lanes.Element(lane_row + r) + first + c)
-                                          : C(0);
+      row_tile.Put(
+          e, inside && row + r < a.shape.sequence ? Load<C>(rows.part.array, rows.Element(row + r) + first + c) : C(0));
+      lane_tile.Put(r * At::kPitch + c, inside && lane_row + r < a.shape.sequence
+                                            ? Load<C>(lanes.part.array, lanes.Element(lane_row + r) + first + c)
+                                            : C(0));
     }
     thread.Sync();
 #pragma unroll 4
@@ -152,7 +152,8 @@ WEFT_DEVICE void LoadSlice(Thread& thread, const AttentionProblem& a, const Rows
   for (int e = thread.index(); e < kRows * kSlice<C>; e += kThreads) {
     const int r = e / kSlice<C>, c = e % kSlice<C>;
     const bool inside = row + r < a.shape.sequence && column + c < a.shape.width;
-    slice[place * kRows * kSlice<C> + e] = inside ? Load<C>(rows.part.array, rows.Element(row + r) + column + c) : C(0);
+    slice.Put(place * kRows * kSlice<C> + e,
+              inside ? Load<C>(rows.part.array, rows.Element(row + r) + column + c) : C(0));
   }
 }
 
@@ -328,8 +329,8 @@ struct KeyGradient {
       const int r = thread.warp() * kOfWarp + i;
       const C shift = Shift<C>(thread, a, tile.Of(g.d_o, head), tile.Of(a.o, head), first + r);
       if (thread.lane() != 0) continue;
-      statistics[r] = first + r < a.shape.sequence ? Load<C>(a.lse, tile.Statistic(first + r, head)) : C(0);
-      statistics[kRows + r] = shift;
+      statistics.Put(r, first + r < a.shape.sequence ? Load<C>(a.lse, tile.Statistic(first + r, head)) : C(0));
+      statistics.Put(kRows + r, shift);
     }
     LoadSlice<C>(thread, a, tile.Of(a.q, head), first, tile.column, 0);
     LoadSlice<C>(thread, a, tile.Of(g.d_o, head), first, tile.column, 1);

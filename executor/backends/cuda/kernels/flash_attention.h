@@ -32,6 +32,7 @@ struct AttentionForward {
 };
 Outcome Launch(const AttentionForward& args, void* stream);
 Outcome LaunchPlain(const AttentionForward& args, void* stream);
+bool OnTensorCores(const AttentionForward& args);
 
 struct AttentionGradient {
   AttentionProblem problem;
@@ -39,6 +40,7 @@ struct AttentionGradient {
 };
 Outcome Launch(const AttentionGradient& args, void* stream);
 Outcome LaunchPlain(const AttentionGradient& args, void* stream);
+bool OnTensorCores(const AttentionGradient& args);
 
 }  // namespace weft::cuda
 

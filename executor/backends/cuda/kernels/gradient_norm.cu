@@ -161,8 +161,8 @@ struct Total {
     for (int64_t first = 0; first < args.count; first += kThreads) {
       const int64_t i = first + thread.index();
       if (i < args.count) {
-        norms[thread.index()] =
-            args.exact_norms != nullptr ? exact192::Rounded(args.exact_norms[i], 53, false) : args.norms[i];
+        norms.Put(thread.index(),
+                  args.exact_norms != nullptr ? exact192::Rounded(args.exact_norms[i], 53, false) : args.norms[i]);
       }
       thread.Sync();
       if (thread.index() == 0) {

@@ -9,7 +9,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 
-#include "executor/backends/cuda/kernels/portable.h"
+#include "executor/backends/cuda/kernels/access.h"
 
 namespace weft::cuda {
 
@@ -23,24 +23,20 @@ struct MmaSums {
   float sum[4];
 };
 
-// Two numbers as a word of halves.
-template <Type S>
-WEFT_DEVICE uint32_t HalvesOf(float low, float high) {
-  if constexpr (S == Type::kBf16) return ToBf16(low).bits | uint32_t{ToBf16(high).bits} << 16;
-  return ToFp16(low).bits | uint32_t{ToFp16(high).bits} << 16;
-}
-
 #ifdef __CUDACC__
 
-// All lanes of the warp. The order of a product's terms is the hardware's, the same every time.
+// All lanes of the warp, which `volatile` keeps together: a product must not move to where some of them do not come.
+// The order of a product's terms is the hardware's, the same every time.
 template <Type S>
 WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   if constexpr (S == Type::kBf16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c.sum[0]), "+f"(c.sum[1]), "+f"(c.sum[2]), "+f"(c.sum[3])
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]));
   } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c.sum[0]), "+f"(c.sum[1]), "+f"(c.sum[2]), "+f"(c.sum[3])
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]));
   }

@@ -61,7 +61,7 @@ struct AdamWKernel {
     const auto factors = thread.template Shared<AdamFactors<C>>(offsetof(AdamPlace<C>, factors), 1);
     const auto place = thread.template Shared<TensorUpdate>(offsetof(AdamPlace<C>, tensor), 1);
     // Powers in double take long: one thread makes them. The others read them behind the first tensor's barrier.
-    if (thread.index() == 0) factors[0] = FactorsOf<C>(args);
+    if (thread.index() == 0) factors.Put(0, FactorsOf<C>(args));
     const Gradients<C> gradients(args.scaling);
     ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
              [&](const TensorUpdate& tensor, int64_t first, int64_t count) {

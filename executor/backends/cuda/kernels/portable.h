@@ -9,8 +9,8 @@
 //   block() blocks()                             of the grid
 //   Sync()                                       barrier of the block: all its threads come to it
 //   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
-//   Shared<T>(first_byte, elements)              part of the block's shared memory, indexed with []
-//   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
+//   Shared<T>(first_byte, elements)              part of the block's shared memory, read with [], written with Put(i,
+//   x) AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
@@ -31,6 +31,10 @@ namespace weft::cuda {
 
 inline constexpr int kWarp = 32;
 
+// Arguments of a launch travel by their bytes, in 4 KB of constant memory.
+template <typename Kernel>
+constexpr bool kCanTravel = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
+
 // Sixteen bytes at a time: what the memory system likes.
 struct Words {
   uint32_t word[4];
@@ -41,7 +45,8 @@ struct Words {
 template <typename T>
 struct SharedArray {
   T* data;
-  WEFT_DEVICE T& operator[](int64_t i) const { return data[i]; }
+  WEFT_DEVICE const T& operator[](int64_t i) const { return data[i]; }
+  WEFT_DEVICE void Put(int64_t i, const T& x) const { data[i] = x; }
 };
 
 class DeviceThread {
@@ -90,6 +95,7 @@ __global__ void __launch_bounds__(Kernel::kMaxThreads, MinBlocks<Kernel>())
 // Enqueues on a cudaStream_t. No blocks: nothing to do.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
+  static_assert(kCanTravel<Kernel>);
   if (blocks <= 0) return nullptr;
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";
@@ -146,6 +152,7 @@ WEFT_DEVICE float Quotient(float a, float b) { return __fdividef(a, b); }
 // Enqueues nothing: it has run when this returns. The stream is not looked at.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
+  static_assert(kCanTravel<Kernel>);
   if (blocks <= 0) return nullptr;
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";

@@ -42,7 +42,7 @@ WEFT_DEVICE C BlockSum(Thread& thread, C x) {
   x = WarpSum(thread, x);
   const auto sums = thread.template Shared<C>(0, thread.warps());
   thread.Sync();
-  if (thread.lane() == 0) sums[thread.warp()] = x;
+  if (thread.lane() == 0) sums.Put(thread.warp(), x);
   thread.Sync();
   C total = 0;
   for (int i = 0; i < thread.warps(); ++i) total += sums[i];
@@ -55,7 +55,7 @@ WEFT_DEVICE C BlockLargest(Thread& thread, C x) {
   x = WarpLargest(thread, x);
   const auto largest = thread.template Shared<C>(0, thread.warps());
   thread.Sync();
-  if (thread.lane() == 0) largest[thread.warp()] = x;
+  if (thread.lane() == 0) largest.Put(thread.warp(), x);
   thread.Sync();
   for (int i = 0; i < thread.warps(); ++i) x = Largest(x, largest[i]);
   return x;

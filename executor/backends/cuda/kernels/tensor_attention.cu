@@ -220,9 +220,9 @@ struct KeyGradient {
     shift += thread.ShuffleXor(shift, 1);
     if (thread.index() % 2 == 0) {
       const bool inside = first + of_tile < a.shape.sequence;
-      statistics[of_tile] =
-          inside ? static_cast<const float*>(a.lse.data)[place.StatisticOf(first + of_tile, head)] : 0.0f;
-      statistics[kTile + of_tile] = shift;
+      statistics.Put(of_tile,
+                     inside ? static_cast<const float*>(a.lse.data)[place.StatisticOf(first + of_tile, head)] : 0.0f);
+      statistics.Put(kTile + of_tile, shift);
     }
     thread.Sync();
     const auto left = [&](int word) {
@@ -304,18 +304,26 @@ Outcome WithHeads(const AttentionProblem& a, F f) {
 
 }  // namespace
 
+bool OnTensorCores(const AttentionForward& args) { return Takes(args.problem, {}); }
+
 Outcome Launch(const AttentionForward& args, void* stream) {
   const AttentionProblem& a = args.problem;
-  if (!Takes(a, {})) return LaunchPlain(args, stream);
+  if (!OnTensorCores(args)) return LaunchPlain(args, stream);
   return WithHeads(a, [&]<Type S, int D>() { return LaunchTiles(Forward<S, D>{a}, a.shape, a.shape.heads, stream); });
 }
 
+bool OnTensorCores(const AttentionGradient& args) {
+  if (!Takes(args.problem, {args.d_o, args.dq, args.dk, args.dv})) return false;
+  // That of keys has the most. Both types take the same.
+  const int64_t bytes = args.problem.shape.width <= 64 ? KeyGradient<Type::kBf16, 64>::kSharedBytes
+                                                       : KeyGradient<Type::kBf16, 128>::kSharedBytes;
+  return bytes <= MostSharedBytes();
+}
+
 Outcome Launch(const AttentionGradient& args, void* stream) {
-  if (!Takes(args.problem, {args.d_o, args.dq, args.dk, args.dv})) return LaunchPlain(args, stream);
+  if (!OnTensorCores(args)) return LaunchPlain(args, stream);
   const HeadShape& shape = args.problem.shape;
   return WithHeads(args.problem, [&]<Type S, int D>() {
-    // That of keys has the most.
-    if (KeyGradient<S, D>::kSharedBytes > MostSharedBytes()) return LaunchPlain(args, stream);
     const Outcome outcome = LaunchTiles(QueryGradient<S, D>{args}, shape, shape.heads, stream);
     if (outcome != nullptr) return outcome;
     return LaunchTiles(KeyGradient<S, D>{args}, shape, shape.kv_heads, stream);

@@ -100,13 +100,13 @@ struct TileProduct {
       const int d = factors.left_by_depth ? e % kTileDepth : e / kTile;
       const int i = factors.left_by_depth ? e / kTileDepth : e % kTile;
       const bool inside = k + d < shape.depth && place.row + i < shape.rows;
-      left[d * kPitch + i] = inside ? factors.Left(place.product, place.row + i, k + d) : C(0);
+      left.Put(d * kPitch + i, inside ? factors.Left(place.product, place.row + i, k + d) : C(0));
     }
     for (int e = thread.index(); e < kTile * kTileDepth; e += kTileThreads) {
       const int d = factors.right_by_depth ? e % kTileDepth : e / kTile;
       const int j = factors.right_by_depth ? e / kTileDepth : e % kTile;
       const bool inside = k + d < shape.depth && place.column + j < shape.columns;
-      right[d * kPitch + j] = inside ? factors.Right(place.product, k + d, place.column + j) : C(0);
+      right.Put(d * kPitch + j, inside ? factors.Right(place.product, k + d, place.column + j) : C(0));
     }
   }
 

@@ -42,7 +42,7 @@ WEFT_DEVICE void ForTiles(Thread& thread, const TensorTable<T>& table, const T& 
   for (int64_t t = many ? TensorOfTile(table, tile) : 0; tile < end; ++t) {
     const int64_t begin = many && t > 0 ? table.ends[t - 1] : 0;
     const int64_t behind = many ? Least(table.ends[t], end) : end;
-    if (thread.index() == 0) shared[0] = many ? table.tensors[t] : one;
+    if (thread.index() == 0) shared.Put(0, many ? table.tensors[t] : one);
     thread.Sync();
     for (; tile < behind; ++tile) {
       const int64_t first = (tile - begin) * kTileElements + thread.index() * kBlock;

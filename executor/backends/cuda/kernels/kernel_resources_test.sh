@@ -1,0 +1,37 @@
+#!/bin/bash
+# What ptxas gave each kernel of sm_90a, by its own words (the output group `resources` of :kernels): none takes shared
+# memory that a launch does not ask for, and only those named here keep anything of a thread in memory.
+set -euo pipefail
+
+# Part of the mangled name, and the most bytes of a thread's stack. The reductions of sines of large angles keep tables
+# there; the others have spills, which docs/gpu-kernels.md lists.
+allowed='
+FillTable 40
+Embed 40
+KeyGradientILNS0_4TypeE3ELi128E 32
+KeyGradientILNS0_4TypeE4ELi128E 32
+BackwardIfLNS0_4TypeE3ELi4E 16
+BackwardIfLNS0_4TypeE4ELi4E 16
+BackwardIfLNS0_4TypeE2ELi2ELb1E 8
+ForwardIfLNS0_4TypeE4ELi4ELb1E 8
+BackwardPartialId 8
+'
+awk -v allowed="$allowed" '
+  BEGIN {
+    count = split(allowed, words, /[ \n]+/)
+    for (i = 1; i + 1 <= count; ++i) if (words[i] != "") { most[words[i]] = words[i + 1]; ++i }
+  }
+  /Compiling entry function/ { name = $0; sub(/.*function .,?/, "", name); sub(/. for .*/, "", name); mine = /sm_90a/ }
+  mine && /bytes stack frame/ {
+    stack = $0; sub(/ bytes stack frame.*/, "", stack); sub(/.* /, "", stack)
+    limit = 0
+    for (part in most) if (index(name, part) && most[part] > limit) limit = most[part]
+    if (stack + 0 > limit + 0) { print name ": " stack " bytes of stack, of " limit; bad = 1 }
+  }
+  mine && /bytes smem/ { print name ": static shared memory:" $0; bad = 1 }
+  mine && /Used [0-9]+ registers/ { ++kernels }
+  END {
+    print kernels + 0 " kernels of sm_90a"
+    # None: it was compiled for other architectures alone.
+    if (bad || (kernels > 0 && kernels < 300)) exit 1
+  }' "$@"
