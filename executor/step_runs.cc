@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <utility>
 
 #include "proto/status.h"
@@ -11,140 +10,97 @@
 namespace weft {
 namespace {
 
-// Ranges of addresses that do not touch, by their ends.
-class AddressSet {
- public:
-  bool Overlaps(uintptr_t begin, uintptr_t end) const {
-    const auto next = by_end_.upper_bound(begin);
-    return next != by_end_.end() && next->second < end;
-  }
-  void Add(uintptr_t begin, uintptr_t end) {
-    for (auto next = by_end_.lower_bound(begin); next != by_end_.end() && next->second <= end;) {
-      begin = std::min(begin, next->second);
-      end = std::max(end, next->first);
-      next = by_end_.erase(next);
-    }
-    if (begin < end) by_end_[end] = begin;
-  }
-  void Clear() { by_end_.clear(); }
-
- private:
-  std::map<uintptr_t, uintptr_t> by_end_;
-};
-
-using Range = std::pair<uintptr_t, uintptr_t>;
-
-Range RangeOf(const TensorView& view) {
+StepTouch TouchOf(const TensorView& view) {
   int64_t bytes = DTypeBytes(view.dtype);
   for (const int64_t extent : view.shape) bytes *= extent;
   const auto begin = reinterpret_cast<uintptr_t>(view.data);
-  return {begin, begin + static_cast<uintptr_t>(bytes)};
+  return {begin, begin + static_cast<uint64_t>(bytes), view.dtype};
 }
 
-// A norm is one element of what all of them are written to.
-Range WrittenBy(const PreparedStep& step, size_t output) {
-  const TensorView& view = step.outputs[output];
-  if (step.step->kernel() != SQUARED_NORM) return RangeOf(view);
-  const auto size = static_cast<uintptr_t>(DTypeBytes(view.dtype));
-  const uintptr_t begin = RangeOf(view).first + static_cast<uintptr_t>(step.step->attributes().slot()) * size;
-  return {begin, begin + size};
-}
-
-bool IsOfRuns(Kernel kernel) {
-  return kernel == ADAMW || kernel == SGD_STEP || kernel == SQUARED_NORM || kernel == SCALE || kernel == CAST ||
-         kernel == FILL;
-}
-
-bool CanBeInRun(const PreparedStep& step) {
-  return step.step != nullptr && step.step->stream() == COMPUTE && IsOfRuns(step.step->kernel()) &&
-         !step.step->accumulate() && step.figures == 0;
-}
-
-bool WaitsForOthers(const PreparedStep& step) { return !step.waits.empty() || !step.deps.empty(); }
-bool IsWaitedFor(const PreparedStep& step) { return step.awaited || step.event >= 0; }
-
-// What the steps of a run touch.
-class Touched {
+// Launches one behind the other.
+class LaunchesRun : public StepRun {
  public:
-  void Clear() {
-    read_.Clear();
-    written_.Clear();
+  explicit LaunchesRun(Backend& backend) : backend_(backend) {}
+
+  // A step by itself, or several as the backend has prepared them.
+  void Add(const StepOfRun& step) { pieces_.push_back({nullptr, step}); }
+  void Add(std::unique_ptr<StepRun> run) {
+    ++runs_;
+    pieces_.push_back({std::move(run), {}});
   }
-  bool Conflicts(const PreparedStep& step) const {
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      const auto [begin, end] = WrittenBy(step, i);
-      if (read_.Overlaps(begin, end) || written_.Overlaps(begin, end)) return true;
+  // Launches that are of several steps.
+  int runs() const { return runs_; }
+
+  absl::Status Run(const StepContext& context) override {
+    StepContext own = context;
+    for (const Piece& piece : pieces_) {
+      if (piece.run != nullptr) {
+        WEFT_RETURN_IF_ERROR(piece.run->Run(context));
+        continue;
+      }
+      own.first_element = piece.step.first_element;
+      own.writes_norm = piece.step.writes_norm;
+      WEFT_RETURN_IF_ERROR(backend_.Run(*piece.step.step, piece.step.inputs, piece.step.outputs, own));
     }
-    return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const TensorView& view) {
-      const auto [begin, end] = RangeOf(view);
-      return written_.Overlaps(begin, end);
-    });
-  }
-  void Add(const PreparedStep& step) {
-    for (const TensorView& view : step.inputs) read_.Add(RangeOf(view).first, RangeOf(view).second);
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      written_.Add(WrittenBy(step, i).first, WrittenBy(step, i).second);
-    }
+    return absl::OkStatus();
   }
 
  private:
-  AddressSet read_, written_;
+  struct Piece {
+    std::unique_ptr<StepRun> run;
+    StepOfRun step;
+  };
+
+  Backend& backend_;
+  std::vector<Piece> pieces_;
+  int runs_ = 0;
 };
 
-bool IsOfMicrobatch(const Action& action) {
-  switch (action.kind()) {
-    case GRAD_NORM:
-    case SCALE_GRADIENTS:
-    case OPTIMIZER_STEP:
-    case KEEP_STATE:
-    case RESTORE_STATE:
-    case CLEAR_GRADIENTS:
-      return false;
-    default:
-      return true;
+// Null: the backend has nothing for any of the launches.
+absl::StatusOr<std::unique_ptr<StepRun>> PrepareRange(const PreparedAction& action, const StepRange& range,
+                                                      Backend& backend) {
+  auto run = std::make_unique<LaunchesRun>(backend);
+  for (const std::vector<int>& launch : range.launches) {
+    std::vector<StepOfRun> steps;
+    for (const int s : launch) {
+      const PreparedStep& step = action.steps[s];
+      steps.push_back({step.step, step.inputs, step.outputs, step.first_element, step.writes_norm});
+    }
+    std::unique_ptr<StepRun> as_one;
+    if (steps.size() > 1) {
+      WEFT_ASSIGN_OR_RETURN(as_one, backend.PrepareRun(steps));
+    }
+    if (as_one != nullptr) {
+      run->Add(std::move(as_one));
+    } else {
+      for (const StepOfRun& step : steps) run->Add(step);
+    }
   }
+  if (run->runs() == 0) return std::unique_ptr<StepRun>();
+  return run;
 }
 
 }  // namespace
 
-std::vector<StepRange> FindStepRuns(const PreparedAction& action) {
-  std::vector<StepRange> runs;
-  Touched touched;
-  StepRange run;
-  const auto end_run = [&] {
-    if (run.count > 1) runs.push_back(run);
-    run = {};
-    touched.Clear();
-  };
-  for (int s = 0; s < static_cast<int>(action.steps.size()); ++s) {
-    const PreparedStep& step = action.steps[s];
-    if (run.count > 0) {
-      const PreparedStep& before = action.steps[s - 1];
-      if (!CanBeInRun(step) || step.step->kernel() != before.step->kernel() || WaitsForOthers(step) ||
-          IsWaitedFor(before) || touched.Conflicts(step)) {
-        end_run();
-      }
-    }
-    if (!CanBeInRun(step)) continue;
-    if (run.count == 0) run.first = s;
-    ++run.count;
-    touched.Add(step);
+std::vector<PlacedStep> PlacedStepsOf(const PreparedAction& action) {
+  std::vector<PlacedStep> uses;
+  uses.reserve(action.steps.size());
+  for (const PreparedStep& step : action.steps) {
+    PlacedStep& use = uses.emplace_back();
+    use.step = step.step;
+    for (const TensorView& view : step.inputs) use.inputs.push_back(TouchOf(view));
+    for (const TensorView& view : step.outputs) use.outputs.push_back(TouchOf(view));
+    use.waits = !step.waits.empty() || !step.deps.empty();
+    use.awaited = step.awaited || step.event >= 0 || step.figures != 0;
   }
-  end_run();
-  return runs;
+  return uses;
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<StepRun>>> PrepareStepRuns(PreparedProgram& program, Backend& backend) {
   std::vector<std::unique_ptr<StepRun>> runs;
   for (PreparedAction& action : program.actions) {
-    if (IsOfMicrobatch(*action.action)) continue;
-    for (const StepRange& range : FindStepRuns(action)) {
-      std::vector<StepOfRun> steps;
-      for (int s = range.first; s < range.first + range.count; ++s) {
-        const PreparedStep& step = action.steps[s];
-        steps.push_back({step.step, step.inputs, step.outputs, step.first_element, step.writes_norm});
-      }
-      WEFT_ASSIGN_OR_RETURN(std::unique_ptr<StepRun> run, backend.PrepareRun(steps));
+    for (const StepRange& range : FindStepRuns(action.action->kind(), PlacedStepsOf(action))) {
+      WEFT_ASSIGN_OR_RETURN(std::unique_ptr<StepRun> run, PrepareRange(action, range, backend));
       if (run == nullptr) continue;
       action.steps[range.first].run = run.get();
       for (int s = range.first + 1; s < range.first + range.count; ++s) action.steps[s].in_run = true;

@@ -1,123 +1,134 @@
-// Which steps are one run: neighbours of one kernel that depend neither on each other nor on other streams.
+// What the interpreter makes of runs: launches in their order, steps that the backend does not take together one by one
+// with what is theirs, and all of it at the turn of the first.
 #include "executor/step_runs.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace weft {
 namespace {
 
-// An action whose steps work on floats of one memory.
-class Steps {
+// Writes down what it is asked for; takes no launches of SCALE.
+class WritingBackend : public Backend {
  public:
-  Steps() { memory_.resize(1024); }
+  absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
+                   const StepContext& context) override {
+    absl::StrAppend(&written, step.name(), "@", context.first_element, context.writes_norm ? "" : "-", " ");
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    if (steps[0].step->kernel() == SCALE) return std::unique_ptr<StepRun>();
+    class Written : public StepRun {
+     public:
+      Written(std::string& to, std::string what) : to_(to), what_(std::move(what)) {}
+      absl::Status Run(const StepContext& context) override {
+        absl::StrAppend(&to_, what_, " ");
+        return absl::OkStatus();
+      }
 
-  PreparedStep& Add(Kernel kernel, std::vector<std::pair<int, int>> in, std::vector<std::pair<int, int>> out) {
-    auto step = std::make_unique<Step>();
-    step->set_kernel(kernel);
-    step->set_stream(COMPUTE);
-    PreparedStep& prepared = action_.steps.emplace_back();
-    prepared.step = step.get();
-    protos_.push_back(std::move(step));
-    prepared.inputs = Views(in);
-    prepared.outputs = Views(out);
+     private:
+      std::string& to_;
+      const std::string what_;
+    };
+    std::string what;
+    for (const StepOfRun& step : steps) absl::StrAppend(&what, what.empty() ? "" : "+", step.step->name());
+    return std::make_unique<Written>(written, what);
+  }
+
+  std::string written;
+};
+
+class StepRunsTest : public testing::Test {
+ protected:
+  StepRunsTest() : memory_(1024) {
+    action_.set_kind(OPTIMIZER_STEP);
+    program_.actions.emplace_back().action = &action_;
+  }
+  PreparedStep& Add(Kernel kernel, int first, int count) {
+    Step& step = *protos_.emplace_back(std::make_unique<Step>());
+    step.set_kernel(kernel);
+    step.set_stream(COMPUTE);
+    step.set_name(std::to_string(protos_.size() - 1));
+    PreparedStep& prepared = program_.actions[0].steps.emplace_back();
+    prepared.step = &step;
+    const int64_t& shape = *shapes_.emplace_back(std::make_unique<int64_t>(count));
+    views_.push_back(
+        std::make_unique<TensorView>(TensorView{memory_.data() + first, FP32, absl::MakeConstSpan(&shape, 1)}));
+    prepared.outputs = absl::MakeConstSpan(views_.back().get(), 1);
     return prepared;
   }
-  Step& Proto(int i) { return *protos_[i]; }
-  std::vector<StepRange> Runs() const { return FindStepRuns(action_); }
-
- private:
-  // {first element, elements}.
-  absl::Span<const TensorView> Views(const std::vector<std::pair<int, int>>& ranges) {
-    std::vector<TensorView>& views = *views_.emplace_back(std::make_unique<std::vector<TensorView>>());
-    for (const auto& [first, count] : ranges) {
-      shapes_.push_back(std::make_unique<int64_t>(count));
-      views.push_back({memory_.data() + first, FP32, absl::MakeConstSpan(shapes_.back().get(), 1)});
+  // What runs at the turn of each step.
+  std::vector<std::string> Turns() {
+    const auto runs = PrepareStepRuns(program_, backend_);
+    EXPECT_TRUE(runs.ok()) << runs.status();
+    std::vector<std::string> turns;
+    for (const PreparedStep& step : program_.actions[0].steps) {
+      backend_.written.clear();
+      EXPECT_FALSE(step.run != nullptr && step.in_run);
+      if (step.run != nullptr) {
+        EXPECT_TRUE(step.run->Run({}).ok());
+      }
+      turns.push_back(step.in_run ? "in run" : backend_.written);
     }
-    return views;
+    return turns;
   }
 
-  PreparedAction action_;
+  Action action_;
+  PreparedProgram program_;
+  WritingBackend backend_;
+
+ private:
   std::vector<float> memory_;
   std::vector<std::unique_ptr<Step>> protos_;
   std::vector<std::unique_ptr<int64_t>> shapes_;
-  std::vector<std::unique_ptr<std::vector<TensorView>>> views_;
+  std::vector<std::unique_ptr<TensorView>> views_;
 };
 
-using Ranges = std::vector<StepRange>;
+using Turns_ = std::vector<std::string>;
 
-TEST(StepRunsTest, NeighboursOfOneKernel) {
-  Steps steps;
-  steps.Add(NORM_TOTAL, {{0, 1}}, {{1, 1}});
-  for (int i = 0; i < 3; ++i) steps.Add(SCALE, {{1, 1}, {10 + 10 * i, 10}}, {{10 + 10 * i, 10}});
-  for (int i = 0; i < 2; ++i) steps.Add(FILL, {}, {{10 + 10 * i, 10}});
-  steps.Add(CAST, {{10, 10}}, {{50, 10}});
-  EXPECT_EQ(steps.Runs(), (Ranges{{1, 3}, {4, 2}}));
+TEST_F(StepRunsTest, LaunchesAreInTheirOrder) {
+  Add(FILL, 0, 10);
+  Add(CAST, 10, 10).first_element = 7;
+  Add(FILL, 20, 10);
+  Add(NORM_TOTAL, 0, 1);
+  Add(FILL, 0, 10);
+  EXPECT_EQ(Turns(), (Turns_{"0+2 1@7 ", "in run", "in run", "", ""}));
 }
 
-TEST(StepRunsTest, OneAloneIsNone) {
-  Steps steps;
-  steps.Add(FILL, {}, {{0, 10}});
-  steps.Add(CAST, {{0, 10}}, {{10, 10}});
-  steps.Add(FILL, {}, {{0, 10}});
-  EXPECT_EQ(steps.Runs(), Ranges());
+TEST_F(StepRunsTest, StepsThatTheBackendDoesNotTakeTogether) {
+  Add(FILL, 0, 10);
+  Add(SCALE, 10, 10);
+  Add(SCALE, 20, 10).writes_norm = false;
+  Add(FILL, 30, 10);
+  EXPECT_EQ(Turns(), (Turns_{"0+3 1@0 2@0- ", "in run", "in run", "in run"}));
 }
 
-TEST(StepRunsTest, WhatDependsOnTheRunBeginsAnother) {
-  Steps chain;
-  for (int i = 0; i < 4; ++i) chain.Add(CAST, {{10 * i, 10}}, {{10 * i + 10, 10}});
-  EXPECT_EQ(chain.Runs(), Ranges());
-  Steps written_twice;
-  for (const int to : {0, 10, 5, 30}) written_twice.Add(FILL, {}, {{to, 10}});
-  EXPECT_EQ(written_twice.Runs(), (Ranges{{0, 2}, {2, 2}}));
-  Steps written_behind_a_read;
-  written_behind_a_read.Add(CAST, {{0, 10}}, {{100, 10}});
-  written_behind_a_read.Add(CAST, {{20, 10}}, {{9, 1}});
-  EXPECT_EQ(written_behind_a_read.Runs(), Ranges());
-  Steps neighbours;
-  neighbours.Add(CAST, {{0, 10}}, {{100, 10}});
-  neighbours.Add(CAST, {{0, 10}}, {{110, 10}});
-  neighbours.Add(CAST, {{5, 10}}, {{90, 10}});
-  EXPECT_EQ(neighbours.Runs(), (Ranges{{0, 3}}));
+TEST_F(StepRunsTest, NothingThatTheBackendTakesIsNoRun) {
+  Add(SCALE, 10, 10);
+  Add(SCALE, 20, 10);
+  EXPECT_EQ(Turns(), (Turns_{"", ""}));
 }
 
-TEST(StepRunsTest, NormsAreElementsOfOneVector) {
-  Steps steps;
-  for (int i = 0; i < 4; ++i) {
-    steps.Add(SQUARED_NORM, {{100 + 10 * i, 10}}, {{0, 4}});
-    steps.Proto(i).mutable_attributes()->set_slot(i == 3 ? 1 : i);
-  }
-  EXPECT_EQ(steps.Runs(), (Ranges{{0, 3}}));
+TEST_F(StepRunsTest, WhatTheHostOrAStreamWaitsForEndsARun) {
+  Add(FILL, 0, 10);
+  Add(FILL, 10, 10).figures = 1;
+  Add(FILL, 20, 10);
+  Add(FILL, 30, 10).event = 3;
+  Add(FILL, 40, 10);
+  Add(FILL, 50, 10).deps = {0};
+  EXPECT_EQ(Turns(), (Turns_{"0+1 ", "in run", "2+3 ", "in run", "", ""}));
 }
 
-TEST(StepRunsTest, OtherStreamsEndARun) {
-  for (int what = 0; what < 5; ++what) {
-    Steps steps;
-    for (int i = 0; i < 4; ++i) {
-      PreparedStep& step = steps.Add(FILL, {}, {{10 * i, 10}});
-      if (i != 2) continue;
-      if (what == 0) step.waits.push_back(3);
-      if (what == 1) step.deps.push_back(0);
-      if (what == 2) step.awaited = true;
-      if (what == 3) step.event = 7;
-      if (what == 4) steps.Proto(2).set_stream(D2H);
-    }
-    EXPECT_EQ(steps.Runs(), what < 2    ? (Ranges{{0, 2}, {2, 2}})
-                            : what == 4 ? (Ranges{{0, 2}})
-                                        : (Ranges{{0, 3}}))
-        << what;
-  }
-}
-
-TEST(StepRunsTest, SumsAreNotInRuns) {
-  Steps steps;
-  for (int i = 0; i < 2; ++i) {
-    steps.Add(SCALE, {{0, 1}, {10 + 10 * i, 10}}, {{100 + 10 * i, 10}});
-    steps.Proto(i).set_accumulate(i == 1);
-  }
-  EXPECT_EQ(steps.Runs(), Ranges());
+// Updates are one launch at the end of an optimizer step alone.
+TEST_F(StepRunsTest, NotOfAMicrobatch) {
+  action_.set_kind(BACKWARD);
+  Add(FILL, 0, 10);
+  Add(FILL, 10, 10);
+  EXPECT_EQ(Turns(), (Turns_{"", ""}));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // EXACT_ACCUMULATE, EXACT_ROUND, and ADD and FILL of EXACT192: gradients whose sum has one value in any order.
-#include "executor/backends/cuda/cuda_call.h"
-#include "executor/backends/cuda/kernels/exact.h"
+#include "executor/backends/cuda/cuda_exact.h"
+
 #include "executor/backends/cuda/kernels/sum_parts.h"
 #include "proto/status.h"
 
@@ -15,24 +15,38 @@ absl::Status CheckAccumulator(const Call& call, const TensorView& view, int64_t 
 
 }  // namespace
 
+absl::StatusOr<ExactCall> ExactArguments(const Call& call) {
+  ExactCall result;
+  switch (call.step.kernel()) {
+    case EXACT_ACCUMULATE:
+      WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b1));
+      WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], Elements(call.in[0]), "output 0"));
+      result.op = ExactOp::kAccumulate;
+      result.tensor = {Elements(call.in[0]), static_cast<Exact192*>(call.out[0].data), ArrayOf(call.in[0])};
+      return result;
+    case EXACT_ROUND:
+      WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10));
+      WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[0], Elements(call.out[0]), "input 0"));
+      result.op = ExactOp::kRound;
+      result.tensor = {Elements(call.out[0]), static_cast<Exact192*>(call.in[0].data), ArrayOf(call.out[0])};
+      return result;
+    default:
+      WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0));
+      WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], Elements(call.out[0]), "output 0"));
+      exact192::AddNumber(result.value, call.attributes().value());
+      result.tensor = {Elements(call.out[0]), static_cast<Exact192*>(call.out[0].data), {}};
+      return result;
+  }
+}
+
 absl::Status ExactAccumulateTensor(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b1));
-  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], Elements(call.in[0]), "output 0"));
-  ExactTerms args;
-  args.x = ArrayOf(call.in[0]);
-  args.elements = Elements(call.in[0]);
-  args.accumulators = static_cast<Exact192*>(call.out[0].data);
-  return call.Launch(args);
+  WEFT_ASSIGN_OR_RETURN(const ExactCall one, ExactArguments(call));
+  return call.Launch(ExactTerms{one.tensor.x, one.tensor.elements, false, one.tensor.accumulators});
 }
 
 absl::Status ExactRoundTensor(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10));
-  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.in[0], Elements(call.out[0]), "input 0"));
-  ExactResult args;
-  args.accumulators = static_cast<const Exact192*>(call.in[0].data);
-  args.elements = Elements(call.out[0]);
-  args.y = ArrayOf(call.out[0]);
-  return call.Launch(args);
+  WEFT_ASSIGN_OR_RETURN(const ExactCall one, ExactArguments(call));
+  return call.Launch(ExactResult{one.tensor.accumulators, one.tensor.elements, one.tensor.x});
 }
 
 absl::Status AddExact(const Call& call) {
@@ -52,13 +66,8 @@ absl::Status AddExact(const Call& call) {
 }
 
 absl::Status FillExact(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0));
-  WEFT_RETURN_IF_ERROR(CheckAccumulator(call, call.out[0], Elements(call.out[0]), "output 0"));
-  ExactConstant args = {};
-  exact192::AddNumber(args.value, call.attributes().value());
-  args.elements = Elements(call.out[0]);
-  args.accumulators = static_cast<Exact192*>(call.out[0].data);
-  return call.Launch(args);
+  WEFT_ASSIGN_OR_RETURN(const ExactCall one, ExactArguments(call));
+  return call.Launch(ExactConstant{one.value, one.tensor.elements, one.tensor.accumulators});
 }
 
 }  // namespace weft::cuda

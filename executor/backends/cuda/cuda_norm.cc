@@ -1,12 +1,12 @@
 // LAYER_NORM, RMS_NORM and their backwards. The root mean square norm is the other without beta and mean.
-#include "executor/backends/cuda/cuda_call.h"
-#include "executor/backends/cuda/kernels/norm.h"
+#include "executor/backends/cuda/cuda_norm.h"
+
 #include "proto/status.h"
 
 namespace weft::cuda {
-namespace {
 
-absl::Status Forward(const Call& call, bool centred) {
+absl::StatusOr<Norm> RowNormArguments(const Call& call) {
+  const bool centred = call.step.kernel() == LAYER_NORM;
   const size_t statistics = centred ? 2 : 1;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1 + statistics, 1 + statistics, centred ? 0b111111 : 0b1111));
   Norm norm;
@@ -22,10 +22,11 @@ absl::Status Forward(const Call& call, bool centred) {
   norm.columns = Columns(call.in[0]);
   norm.epsilon = call.attributes().epsilon();
   norm.in_double = ComputesInDouble(call.in);
-  return call.Launch(norm);
+  return norm;
 }
 
-absl::Status Backward(const Call& call, bool centred) {
+absl::StatusOr<NormBackward> RowNormBackwardArguments(const Call& call) {
+  const bool centred = call.step.kernel() == LAYER_NORM_BACKWARD;
   const size_t statistics = centred ? 2 : 1;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 3 + statistics, 1, centred ? 0b111111 : 0b11111));
   NormBackward norm;
@@ -39,14 +40,17 @@ absl::Status Backward(const Call& call, bool centred) {
   norm.columns = Columns(call.in[0]);
   norm.accumulate = call.step.accumulate();
   norm.in_double = ComputesInDouble(call.in);
+  return norm;
+}
+
+absl::Status RowNorm(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const Norm norm, RowNormArguments(call));
   return call.Launch(norm);
 }
 
-}  // namespace
-
-absl::Status LayerNorm(const Call& call) { return Forward(call, true); }
-absl::Status RmsNorm(const Call& call) { return Forward(call, false); }
-absl::Status LayerNormBackward(const Call& call) { return Backward(call, true); }
-absl::Status RmsNormBackward(const Call& call) { return Backward(call, false); }
+absl::Status RowNormBackward(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const NormBackward norm, RowNormBackwardArguments(call));
+  return call.Launch(norm);
+}
 
 }  // namespace weft::cuda

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "executor/backends/cuda/cuda_exact.h"
 #include "executor/backends/cuda/cuda_gradient_norm.h"
+#include "executor/backends/cuda/cuda_norm.h"
 #include "executor/backends/cuda/cuda_optimizer.h"
+#include "executor/backends/cuda/kernels/exact.h"
 #include "executor/backends/cuda/kernels/gradient_norm.h"
 #include "executor/backends/cuda/kernels/tensor_list.h"
 #include "proto/status.h"
@@ -88,6 +91,10 @@ bool AreAlike(const SgdUpdate& a, const SgdUpdate& b) {
          a.momentum == b.momentum;
 }
 
+Call CallOf(Resources& resources, const StepOfRun& step, const StepContext& context) {
+  return {*step.step, step.inputs, step.outputs, context, resources};
+}
+
 // Calls f with each step as a Call.
 absl::Status ForCalls(Resources& resources, absl::Span<const StepOfRun> steps,
                       absl::FunctionRef<absl::Status(const Call& call)> f) {
@@ -95,7 +102,7 @@ absl::Status ForCalls(Resources& resources, absl::Span<const StepOfRun> steps,
     StepContext context;
     context.first_element = step.first_element;
     context.writes_norm = step.writes_norm;
-    WEFT_RETURN_IF_ERROR(f({*step.step, step.inputs, step.outputs, context, resources}));
+    WEFT_RETURN_IF_ERROR(f(CallOf(resources, step, context)));
   }
   return absl::OkStatus();
 }
@@ -144,7 +151,9 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
   std::vector<ListedTensor> tensors;
   TensorList args;
   const Kernel kernel = steps[0].step->kernel();
-  args.op = kernel == CAST ? ListOp::kCast : kernel == SCALE ? ListOp::kScale : ListOp::kFill;
+  const bool copies = kernel == CAST && steps[0].inputs.size() == 1 && steps[0].outputs.size() == 1 &&
+                      steps[0].inputs[0].dtype == steps[0].outputs[0].dtype;
+  args.op = copies ? ListOp::kCopy : kernel == CAST ? ListOp::kCast : kernel == SCALE ? ListOp::kScale : ListOp::kFill;
   args.value = steps[0].step->attributes().value();
   const size_t inputs = kernel == CAST ? 1 : kernel == SCALE ? 2 : 0;
   bool alike = true;
@@ -175,9 +184,9 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
     if (TypeOf(call.out[0]) != args.type || (inputs > 0 && TypeOf(call.in.back()) != args.type)) {
       args.type = Type::kNone;
     }
-    // A copy of one type is none of ours: it keeps all bits of a NaN.
     alike = alike && scale == args.scale && in_double == args.in_double && call.attributes().value() == args.value &&
-            (kernel != CAST || call.in[0].dtype != call.out[0].dtype);
+            (kernel != CAST || (call.in[0].dtype == call.out[0].dtype) == copies) &&
+            (!copies || args.type != Type::kNone);
     tensors.push_back({Elements(call.out[0]), inputs > 0 ? ArrayOf(call.in.back()) : Array(), ArrayOf(call.out[0])});
     return absl::OkStatus();
   }));
@@ -186,19 +195,91 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
   return MakeRun(resources, steps, args);
 }
 
+absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Span<const StepOfRun> steps) {
+  std::vector<ExactTensor> tensors;
+  ExactTensors args;
+  const double value = steps[0].step->attributes().value();
+  bool alike = true;
+  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(const ExactCall one, ExactArguments(call));
+    if (tensors.empty()) {
+      args.op = one.op;
+      args.value = one.value;
+    }
+    alike = alike && one.op == args.op && call.attributes().value() == value;
+    tensors.push_back(one.tensor);
+    return absl::OkStatus();
+  }));
+  if (!alike) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(*resources.device, tensors, &ExactTilesOf));
+  return MakeRun(resources, steps, args);
+}
+
+// Whether `sum` is an ADD of tensors as large as this one, in the arithmetic of `norm`.
+bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
+  if (sum.step->kernel() != ADD || sum.step->accumulate() || sum.inputs.size() != 2 || sum.outputs.size() != 1) {
+    return false;
+  }
+  for (const TensorView& view : {sum.inputs[0], sum.inputs[1], sum.outputs[0]}) {
+    if (!IsFloating(view.dtype) || Elements(view) != elements) return false;
+  }
+  return ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);
+}
+
+// ADD and the norm of its sum.
+absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl::Span<const StepOfRun> steps) {
+  const StepOfRun &sum = steps[0], &norm = steps[1];
+  const Kernel kernel = norm.step->kernel();
+  if (steps.size() != 2 || (kernel != LAYER_NORM && kernel != RMS_NORM)) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(Norm args, RowNormArguments(CallOf(resources, norm, {})));
+  if (args.x.data == nullptr || !IsSumFor(sum, norm, args.rows * args.columns) || sum.outputs[0].data != args.x.data ||
+      TypeOf(sum.outputs[0]) != args.x.type) {
+    return std::unique_ptr<StepRun>();
+  }
+  args.a = ArrayOf(sum.inputs[0]);
+  args.b = ArrayOf(sum.inputs[1]);
+  return MakeRun(resources, steps, args);
+}
+
+// The backward of a norm and the ADD of what it makes.
+absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, absl::Span<const StepOfRun> steps) {
+  const StepOfRun &norm = steps[0], &sum = steps[1];
+  if (steps.size() != 2 || norm.step->accumulate()) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(NormBackward args, RowNormBackwardArguments(CallOf(resources, norm, {})));
+  if (args.dx.data == nullptr || !IsSumFor(sum, norm, args.rows * args.columns)) return std::unique_ptr<StepRun>();
+  const int link = sum.inputs[0].data == args.dx.data ? 0 : 1;
+  const TensorView &dx = sum.inputs[link], &residual = sum.inputs[1 - link];
+  if (dx.data != args.dx.data || TypeOf(dx) != args.dx.type || residual.data == args.dx.data) {
+    return std::unique_ptr<StepRun>();
+  }
+  args.residual = ArrayOf(residual);
+  args.sum = ArrayOf(sum.outputs[0]);
+  return MakeRun(resources, steps, args);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   if (steps.size() < 2) return std::unique_ptr<StepRun>();
   switch (steps[0].step->kernel()) {
+    case ADD:
+      return NormOfSumRun(resources, steps);
+    case LAYER_NORM_BACKWARD:
+    case RMS_NORM_BACKWARD:
+      return SumOfGradientRun(resources, steps);
+    case EXACT_ACCUMULATE:
+    case EXACT_ROUND:
+      return ExactRun(resources, steps);
     case ADAMW:
       return UpdatesRun<AdamWUpdate>(resources, steps, &AdamWArguments);
     case SGD_STEP:
       return UpdatesRun<SgdUpdate>(resources, steps, &SgdArguments);
     case SQUARED_NORM:
       return NormsRun(resources, steps);
-    case CAST:
     case FILL:
+      if (!steps[0].outputs.empty() && steps[0].outputs[0].dtype == EXACT192) return ExactRun(resources, steps);
+      [[fallthrough]];
+    case CAST:
     case SCALE:
       return ListRun(resources, steps);
     default:

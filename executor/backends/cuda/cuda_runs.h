@@ -1,4 +1,5 @@
-// Runs of steps as one launch each (Backend::PrepareRun): a table of their tensors on the device, made once.
+// Steps as one launch (Backend::PrepareRun): of many tensors, with a table of them on the device that is made once; and
+// norms with the ADD beside them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_
 

@@ -2,6 +2,7 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
 
+#include "executor/backends/cuda/kernels/tensor_table.h"
 #include "executor/backends/cuda/kernels/types.h"
 #include "executor/exact192_limbs.h"
 
@@ -30,6 +31,23 @@ struct ExactConstant {
   Exact192* accumulators = nullptr;
 };
 Outcome Launch(const ExactConstant& args, void* stream);
+
+// One of the above, of all tensors of a table, whose tiles are of kExactTile elements.
+inline constexpr int64_t kExactTile = 512;
+inline int64_t ExactTilesOf(int64_t elements) { return (elements + kExactTile - 1) / kExactTile; }
+struct ExactTensor {
+  int64_t elements = 0;
+  Exact192* accumulators = nullptr;
+  // Its terms, or its result.
+  Array x;
+};
+enum class ExactOp { kAccumulate, kRound, kConstant };
+struct ExactTensors {
+  ExactOp op = ExactOp::kConstant;
+  TensorTable<ExactTensor> table;
+  Exact192 value = {};
+};
+Outcome Launch(const ExactTensors& args, void* stream);
 
 }  // namespace weft::cuda
 

@@ -12,8 +12,8 @@ constexpr int kMostThreads = 512;
 template <Type S>
 constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
 
-// kHeld: eights of a row that a thread keeps; 0: it reads them again for every pass.
-template <typename C, Type S, int kHeld>
+// kHeld: eights of a row that a thread keeps; 0: it reads them again for every pass. kSums: x is made, too.
+template <typename C, Type S, int kHeld, bool kSums>
 struct Forward {
   static constexpr int kMaxThreads = kMostThreads;
   static constexpr int kMinBlocks = S == Type::kNone ? 1 : 2;
@@ -31,8 +31,9 @@ struct Forward {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
       const int64_t first = share.First(i), count = a.columns - first;
-      kept[i].Ask(a.x, begin + first, count, aligned);
+      kept[i].Ask(kSums ? a.a : a.x, begin + first, count, aligned);
     }
+    if constexpr (kSums) MakeRow(share, begin, aligned, kept);
     // They wait for nothing, and come while the row is summed up.
     const auto ask_weights = [&](int i, int64_t first) {
       gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
@@ -97,11 +98,42 @@ struct Forward {
       Store<C>(a.rstd, share.row, rstd);
     }
   }
+
+  // x = a + b, of which the first terms have been asked for where they are kept; there x is as it is stored.
+  template <typename Share>
+  WEFT_DEVICE void MakeRow(const Share& share, int64_t begin, bool aligned, Eight<C, S> (&kept)[kKept]) const {
+    const auto add = [&](Eight<C, S>& one, const Eight<C, S>& other, int64_t first) {
+      C x[kBlock], term[kBlock];
+      one.Get(x);
+      other.Get(term);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) x[i] += term[i];
+      StoreEight<C, S>(a.x, begin + first, a.columns - first, aligned, x);
+      one.Set(a.x, x);
+    };
+    if constexpr (kHeld > 0) {
+      Eight<C, S> other[kHeld];
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        other[i].Ask(a.b, begin + share.First(i), a.columns - share.First(i), aligned);
+      }
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) add(kept[i], other[i], share.First(i));
+    } else {
+      // Read again by the thread that writes it.
+      for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
+        Eight<C, S> other;
+        kept[0].Ask(a.a, begin + first, a.columns - first, aligned);
+        other.Ask(a.b, begin + first, a.columns - first, aligned);
+        add(kept[0], other, first);
+      }
+    }
+  }
 };
 
 // With g = dy gamma and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)), without mean(g) for the root mean
-// square norm.
-template <typename C, Type S, int kHeld>
+// square norm. kSums: the sum with the residual's gradient, too, which takes the place of what dx is added to.
+template <typename C, Type S, int kHeld, bool kSums>
 struct Backward {
   static constexpr int kMaxThreads = kMostThreads;
   static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
@@ -125,7 +157,11 @@ struct Backward {
       if constexpr (kEarly) gamma[i].Ask(a.gamma, first, count, aligned);
     };
     const auto ask_old = [&](int i, int64_t first) {
-      if (a.accumulate) old[i].Ask(a.dx, begin + first, a.columns - first, aligned);
+      if constexpr (kSums) {
+        old[i].Ask(a.residual, begin + first, a.columns - first, aligned);
+      } else if (a.accumulate) {
+        old[i].Ask(a.dx, begin + first, a.columns - first, aligned);
+      }
     };
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) ask(i, share.First(i));
@@ -181,18 +217,24 @@ struct Backward {
       if constexpr (!kEarly) ask_old(k, first);
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) g[i] = rstd * ((g[i] - mean_g) - z[i] * mean_gz);
-      if (a.accumulate) {
-        C before[kBlock];
+      C before[kBlock];
+      if constexpr (kSums) {
+        StoreEight<C, S>(a.dx, begin + first, a.columns - first, aligned, g);
+        Eight<C, S> stored;
+        stored.Set(a.dx, g);
+        stored.Get(g);
+      }
+      if (kSums || a.accumulate) {
         old[k].Get(before);
 #pragma unroll
         for (int i = 0; i < kBlock; ++i) g[i] = before[i] + g[i];
       }
-      StoreEight<C, S>(a.dx, begin + first, a.columns - first, aligned, g);
+      StoreEight<C, S>(kSums ? a.sum : a.dx, begin + first, a.columns - first, aligned, g);
     });
   }
 };
 
-template <template <typename, Type, int> typename Kernel, typename Args>
+template <template <typename, Type, int, bool> typename Kernel, bool kSums, typename Args>
 Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, std::initializer_list<Array> statistics,
                    void* stream) {
   if (args.rows == 0 || args.columns == 0) return nullptr;
@@ -201,23 +243,30 @@ Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, std::i
     const auto launch = [&](const auto& kernel) {
       return LaunchKernel(kernel, layout.blocks, layout.threads, layout.per_warp ? 0 : kBlockSumBytes, stream);
     };
-    if (layout.held == 2) return launch(Kernel<C, S, 2>{args, layout.per_warp});
+    if (layout.held == 2) return launch(Kernel<C, S, 2, kSums>{args, layout.per_warp});
     // Four eights of doubles do not fit into registers.
     if constexpr (sizeof(C) == 4) {
-      if (layout.held == 4) return launch(Kernel<C, S, 4>{args, layout.per_warp});
+      if (layout.held == 4) return launch(Kernel<C, S, 4, kSums>{args, layout.per_warp});
     }
-    return launch(Kernel<C, S, 0>{args, layout.per_warp});
+    return launch(Kernel<C, S, 0, kSums>{args, layout.per_warp});
   });
 }
 
 }  // namespace
 
 Outcome Launch(const Norm& norm, void* stream) {
-  return LaunchRows<Forward>(norm, {norm.x, norm.gamma, norm.beta, norm.y}, {}, stream);
+  if (norm.a.data != nullptr) {
+    return LaunchRows<Forward, true>(norm, {norm.x, norm.a, norm.b, norm.gamma, norm.beta, norm.y}, {}, stream);
+  }
+  return LaunchRows<Forward, false>(norm, {norm.x, norm.gamma, norm.beta, norm.y}, {}, stream);
 }
 
 Outcome Launch(const NormBackward& norm, void* stream) {
-  return LaunchRows<Backward>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, {norm.mean, norm.rstd}, stream);
+  if (norm.sum.data != nullptr) {
+    return LaunchRows<Backward, true>(norm, {norm.dy, norm.x, norm.gamma, norm.dx, norm.residual, norm.sum},
+                                      {norm.mean, norm.rstd}, stream);
+  }
+  return LaunchRows<Backward, false>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, {norm.mean, norm.rstd}, stream);
 }
 
 }  // namespace weft::cuda

@@ -1,4 +1,5 @@
-// LAYER_NORM, RMS_NORM and the gradients of their inputs. Gradients of weights are column sums (column_sums.h).
+// LAYER_NORM, RMS_NORM and the gradients of their inputs, by themselves or with the ADD of the residual stream beside
+// them. Gradients of weights are column sums (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_
 
@@ -10,6 +11,8 @@ namespace weft::cuda {
 struct Norm {
   Array x, gamma, beta;
   Array y, mean, rstd;
+  // If given: x is made first, x = a + b, and may be one of them.
+  Array a, b;
   int64_t rows = 0;
   int64_t columns = 0;
   double epsilon = 0;
@@ -21,6 +24,8 @@ Outcome Launch(const Norm& norm, void* stream);
 struct NormBackward {
   Array dy, x, gamma, mean, rstd;
   Array dx;
+  // If given: sum = dx, as it is stored, + residual, which may be `sum`. Not with `accumulate`.
+  Array residual, sum;
   int64_t rows = 0;
   int64_t columns = 0;
   bool accumulate = false;

@@ -5,6 +5,33 @@
 namespace weft::cuda {
 namespace {
 
+// Of elements of `Bits`, eight at a time.
+template <typename Bits>
+struct CopyKernel {
+  static constexpr int kMaxThreads = kTileThreads;
+  TensorTable<ListedTensor> table;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    const auto place = thread.template Shared<ListedTensor>(0, 1);
+    ForTiles(thread, table, ListedTensor(), place, [](const ListedTensor& tensor, int64_t first, int64_t count) {
+      const Bits* const from = static_cast<const Bits*>(tensor.from.data) + first;
+      Bits* const to = static_cast<Bits*>(tensor.to.data) + first;
+      constexpr int kOfWords = 16 / static_cast<int>(sizeof(Bits));
+      if (count >= kBlock) {
+        Words words[kBlock / kOfWords];
+#pragma unroll
+        for (int i = 0; i < kBlock / kOfWords; ++i) words[i] = LoadWords(from + i * kOfWords);
+#pragma unroll
+        for (int i = 0; i < kBlock / kOfWords; ++i) StoreWords(to + i * kOfWords, words[i]);
+        return;
+      }
+#pragma unroll 1
+      for (int i = 0; i < count; ++i) to[i] = from[i];
+    });
+  }
+};
+
 // The bits of elementwise.cu's kCast, kScale and kFill.
 template <ListOp kOp, typename C, Type S>
 struct ListKernel {
@@ -40,10 +67,22 @@ Outcome LaunchList(const TensorList& args, void* stream) {
   return launch.template operator()<float, Type::kNone>();
 }
 
+Outcome LaunchCopies(const TensorList& args, void* stream) {
+  const auto launch = [&](const auto& kernel) {
+    return LaunchKernel(kernel, TileBlocks(args.table.tiles), kTileThreads, sizeof(ListedTensor), stream);
+  };
+  if (args.type == Type::kFp64) return launch(CopyKernel<uint64_t>{args.table});
+  if (args.type == Type::kFp32) return launch(CopyKernel<uint32_t>{args.table});
+  if (args.type == Type::kBf16 || args.type == Type::kFp16) return launch(CopyKernel<uint16_t>{args.table});
+  return "a list of copies is of one floating-point type";
+}
+
 }  // namespace
 
 Outcome Launch(const TensorList& args, void* stream) {
   switch (args.op) {
+    case ListOp::kCopy:
+      return LaunchCopies(args, stream);
     case ListOp::kCast:
       return LaunchList<ListOp::kCast>(args, stream);
     case ListOp::kScale:

@@ -1,4 +1,4 @@
-// Casts, scalings and constants of many tensors in one launch.
+// Casts, copies, scalings and constants of many tensors in one launch.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TENSOR_LIST_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TENSOR_LIST_H_
 
@@ -18,6 +18,8 @@ struct ListedTensor {
 enum class ListOp {
   // to = from
   kCast,
+  // The same of one type: all bits, those of a NaN too.
+  kCopy,
   // to = from times what `scale` points to
   kScale,
   // to = value

@@ -1,0 +1,21 @@
+// What EXACT_ACCUMULATE, EXACT_ROUND and FILL of EXACT192 launch. Internal to the CUDA backend.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_
+
+#include "absl/status/statusor.h"
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/exact.h"
+
+namespace weft::cuda {
+
+struct ExactCall {
+  ExactOp op = ExactOp::kConstant;
+  ExactTensor tensor;
+  // Of kConstant.
+  Exact192 value = {};
+};
+absl::StatusOr<ExactCall> ExactArguments(const Call& call);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_

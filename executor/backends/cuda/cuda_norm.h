@@ -1,0 +1,16 @@
+// What LAYER_NORM, RMS_NORM and their backwards launch. Internal to the CUDA backend.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_
+
+#include "absl/status/statusor.h"
+#include "executor/backends/cuda/cuda_call.h"
+#include "executor/backends/cuda/kernels/norm.h"
+
+namespace weft::cuda {
+
+absl::StatusOr<Norm> RowNormArguments(const Call& call);
+absl::StatusOr<NormBackward> RowNormBackwardArguments(const Call& call);
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_

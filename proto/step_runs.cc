@@ -1,0 +1,288 @@
+#include "proto/step_runs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+// Ranges of addresses, by their ends; those that meet are one.
+class AddressSet {
+ public:
+  bool Meets(const StepTouch& touch) const {
+    const auto next = by_end_.upper_bound(touch.begin);
+    return next != by_end_.end() && next->second < touch.end;
+  }
+  void Add(const StepTouch& touch) {
+    uint64_t begin = touch.begin, end = touch.end;
+    for (auto next = by_end_.lower_bound(begin); next != by_end_.end() && next->second <= end;) {
+      begin = std::min(begin, next->second);
+      end = std::max(end, next->first);
+      next = by_end_.erase(next);
+    }
+    if (begin < end) by_end_[end] = begin;
+  }
+
+ private:
+  std::map<uint64_t, uint64_t> by_end_;
+};
+
+// A norm is one element of what all of them are written to.
+StepTouch WrittenBy(const PlacedStep& use, size_t output) {
+  StepTouch touch = use.outputs[output];
+  if (use.step->kernel() != SQUARED_NORM) return touch;
+  const auto size = static_cast<uint64_t>(DTypeBytes(touch.dtype));
+  touch.begin += static_cast<uint64_t>(use.step->attributes().slot()) * size;
+  touch.end = touch.begin + size;
+  return touch;
+}
+
+// What the steps of a launch touch.
+class Touched {
+ public:
+  bool Conflicts(const PlacedStep& use) const {
+    for (size_t i = 0; i < use.outputs.size(); ++i) {
+      const StepTouch touch = WrittenBy(use, i);
+      if (read_.Meets(touch) || written_.Meets(touch)) return true;
+    }
+    return std::any_of(use.inputs.begin(), use.inputs.end(),
+                       [&](const StepTouch& touch) { return written_.Meets(touch); });
+  }
+  void Add(const PlacedStep& use) {
+    for (const StepTouch& touch : use.inputs) read_.Add(touch);
+    for (size_t i = 0; i < use.outputs.size(); ++i) written_.Add(WrittenBy(use, i));
+  }
+
+ private:
+  AddressSet read_, written_;
+};
+
+// For keys: printed, different numbers may be the same.
+uint64_t BitsOf(double number) {
+  uint64_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
+bool IsCompute(const PlacedStep& use) { return use.step != nullptr && use.step->stream() == COMPUTE; }
+
+struct Launch {
+  std::string key;
+  std::vector<int> steps;
+  Touched touched;
+};
+
+// A neighbourhood as it grows.
+class Neighbours {
+ public:
+  int count() const { return range_.count; }
+  // Each step is compared with all launches. Programs that are compiled have a few.
+  bool full() const { return launches_.size() >= 64; }
+  void Add(int number, const PlacedStep& use, std::string key) {
+    if (range_.count++ == 0) range_.first = number;
+    size_t from = launches_.size();
+    while (from > 0 && !launches_[from - 1].touched.Conflicts(use)) --from;
+    const auto found = std::find_if(launches_.begin() + static_cast<std::ptrdiff_t>(from), launches_.end(),
+                                    [&](const Launch& launch) { return launch.key == key; });
+    Launch& launch = found != launches_.end() ? *found : launches_.emplace_back();
+    launch.key = std::move(key);
+    launch.steps.push_back(number);
+    launch.touched.Add(use);
+  }
+  // If some launch has more than one step.
+  void EndIn(std::vector<StepRange>& ranges) {
+    if (static_cast<int>(launches_.size()) < range_.count) {
+      for (Launch& launch : launches_) range_.launches.push_back(std::move(launch.steps));
+      ranges.push_back(std::move(range_));
+    }
+    *this = {};
+  }
+
+ private:
+  StepRange range_;
+  std::vector<Launch> launches_;
+};
+
+bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }
+bool IsNormBackward(Kernel kernel) { return kernel == LAYER_NORM_BACKWARD || kernel == RMS_NORM_BACKWARD; }
+bool IsNormWeight(Kernel kernel) { return kernel == LAYER_NORM_BACKWARD_WEIGHT || kernel == RMS_NORM_BACKWARD_WEIGHT; }
+bool IsSum(const PlacedStep& use) {
+  return IsCompute(use) && use.step->kernel() == ADD && !use.step->accumulate() && use.inputs.size() == 2 &&
+         use.outputs.size() == 1 && use.outputs[0].dtype != EXACT192;
+}
+
+// Whether `second`, which reads output 0 of `first` as its input `link`, may run row by row with it: nothing that one
+// of them writes is something else of the other, but for rows that the second puts in the place of what the first has
+// read of them.
+bool RunTogether(const PlacedStep& first, const PlacedStep& second, size_t link) {
+  for (const StepTouch& written : second.outputs) {
+    for (const StepTouch& touch : first.outputs) {
+      if (written.Meets(touch)) return false;
+    }
+    for (const StepTouch& touch : first.inputs) {
+      if (written.Meets(touch) && written != touch) return false;
+    }
+  }
+  for (const StepTouch& written : first.outputs) {
+    for (size_t i = 0; i < second.inputs.size(); ++i) {
+      if (i != link && written.Meets(second.inputs[i])) return false;
+    }
+  }
+  return true;
+}
+
+// The input of the ADD that is this tensor, and not both; -1: none.
+int LinkOf(const PlacedStep& sum, const StepTouch& tensor) {
+  const bool first = sum.inputs[0] == tensor, second = sum.inputs[1] == tensor;
+  return first == second ? -1 : first ? 0 : 1;
+}
+
+// A run that begins with this step.
+StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
+  const auto follows = [&](int next) {
+    return next < static_cast<int>(steps.size()) && IsCompute(steps[next]) && !steps[next].waits &&
+           !steps[next - 1].awaited;
+  };
+  const PlacedStep& first = steps[s];
+  if (!IsCompute(first)) return {};
+  if (IsSum(first)) {
+    if (!follows(s + 1) || !IsNorm(steps[s + 1].step->kernel())) return {};
+    const PlacedStep& norm = steps[s + 1];
+    if (norm.inputs.empty() || norm.inputs[0] != first.outputs[0] || !RunTogether(first, norm, 0)) return {};
+    return {s, 2, {{s, s + 1}}};
+  }
+  if (!IsNormBackward(first.step->kernel()) || first.step->accumulate() || first.outputs.size() != 1) return {};
+  int at = s + 1;
+  const bool weights = follows(at) && IsNormWeight(steps[at].step->kernel());
+  if (weights) ++at;
+  if (!follows(at) || !IsSum(steps[at])) return {};
+  const PlacedStep& sum = steps[at];
+  const int link = LinkOf(sum, first.outputs[0]);
+  if (link < 0 || !RunTogether(first, sum, static_cast<size_t>(link))) return {};
+  if (!weights) return {s, 2, {{s, at}}};
+  // The gradients of the weights go first: the sum may be in the place of what they are made of.
+  Touched before;
+  before.Add(steps[s + 1]);
+  if (before.Conflicts(first)) return {};
+  return {s, 3, {{s + 1}, {s, at}}};
+}
+
+}  // namespace
+
+bool RunsUpdates(ActionKind kind) {
+  switch (kind) {
+    case GRAD_NORM:
+    case SCALE_GRADIENTS:
+    case OPTIMIZER_STEP:
+    case KEEP_STATE:
+    case RESTORE_STATE:
+    case CLEAR_GRADIENTS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string RunKey(const PlacedStep& use) {
+  if (!IsCompute(use) || use.step->accumulate()) return "";
+  const StepAttributes& a = use.step->attributes();
+  std::string key = Kernel_Name(use.step->kernel());
+  switch (use.step->kernel()) {
+    case ADAMW:
+      absl::StrAppend(&key, " ", BitsOf(a.beta1()), " ", BitsOf(a.beta2()), " ", BitsOf(a.epsilon()), " ",
+                      a.rounding_site() > 0);
+      break;
+    case SGD_STEP:
+      absl::StrAppend(&key, " ", BitsOf(a.momentum()), " ", a.rounding_site() > 0);
+      break;
+    case FILL:
+      absl::StrAppend(&key, " ", BitsOf(a.value()));
+      break;
+    case SQUARED_NORM:
+    case SCALE:
+    case CAST:
+    case EXACT_ACCUMULATE:
+    case EXACT_ROUND:
+      break;
+    default:
+      return "";
+  }
+  for (const StepTouch& touch : use.inputs) absl::StrAppend(&key, " ", DType_Name(touch.dtype));
+  absl::StrAppend(&key, " to");
+  for (const StepTouch& touch : use.outputs) absl::StrAppend(&key, " ", DType_Name(touch.dtype));
+  return key;
+}
+
+std::vector<StepRange> FindUpdateRuns(absl::Span<const PlacedStep> steps) {
+  std::vector<StepRange> ranges;
+  Neighbours neighbours;
+  for (int s = 0; s < static_cast<int>(steps.size()); ++s) {
+    const PlacedStep& use = steps[s];
+    std::string key = RunKey(use);
+    if (neighbours.count() > 0 && (key.empty() || use.waits || steps[s - 1].awaited || neighbours.full())) {
+      neighbours.EndIn(ranges);
+    }
+    if (!key.empty()) neighbours.Add(s, use, std::move(key));
+  }
+  neighbours.EndIn(ranges);
+  return ranges;
+}
+
+std::vector<StepRange> FindNormRuns(absl::Span<const PlacedStep> steps) {
+  std::vector<StepRange> ranges;
+  for (int s = 0; s < static_cast<int>(steps.size());) {
+    StepRange range = NormRunAt(steps, s);
+    s += std::max(1, range.count);
+    if (range.count > 0) ranges.push_back(std::move(range));
+  }
+  return ranges;
+}
+
+std::vector<StepRange> FindStepRuns(ActionKind kind, absl::Span<const PlacedStep> steps) {
+  return RunsUpdates(kind) ? FindUpdateRuns(steps) : FindNormRuns(steps);
+}
+
+std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of, const Action& action) {
+  switch (action.kind()) {
+    case SEND:
+    case RECV:
+    case ALL_REDUCE:
+    case ALL_GATHER:
+    case REDUCE_SCATTER:
+      return {};
+    default:
+      break;
+  }
+  const Segment& segment = program.segments(action.segment());
+  const auto touch = [&](int index) {
+    const Value& value = segment.values(index);
+    const Buffer& buffer = of.buffers(action.operands(value.operand()));
+    int64_t bytes = DTypeBytes(value.dtype());
+    for (const int64_t extent : value.shape()) bytes *= extent;
+    // Arenas have far less than half of all addresses.
+    const uint64_t begin = static_cast<uint64_t>(buffer.offset() + value.offset()) |
+                           (buffer.place() == HOST ? uint64_t{1} << 63 : uint64_t{0});
+    return StepTouch{begin, begin + static_cast<uint64_t>(bytes), value.dtype()};
+  };
+  std::vector<PlacedStep> uses(segment.steps_size());
+  for (int s = 0; s < segment.steps_size(); ++s) {
+    const Step& step = segment.steps(s);
+    PlacedStep& use = uses[s];
+    use.step = &step;
+    for (const int value : step.inputs()) use.inputs.push_back(touch(value));
+    for (const int value : step.outputs()) use.outputs.push_back(touch(value));
+    for (const int dep : step.deps()) {
+      const bool other = segment.steps(dep).stream() != step.stream() || step.stream() == COLLECTIVE;
+      use.waits |= other;
+      uses[dep].awaited |= other;
+    }
+  }
+  return uses;
+}
+
+}  // namespace weft

@@ -1,0 +1,155 @@
+// Launches of compiled plans: what a prediction counts (PlacedStepsOf of the program) is what a backend is asked for.
+#include "proto/step_runs.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/deferred_device.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/status.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+// Of all ranks and actions, each launch of several steps as the names of its steps, sorted.
+using Launches = std::vector<std::string>;
+
+std::mutex mutex;
+Launches asked_for;
+
+// The CPU's kernels; prepares nothing, but notes what it is asked to.
+class NotingBackend : public Backend {
+ public:
+  absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
+                   const StepContext& context) override {
+    return cpu_->Run(step, inputs, outputs, context);
+  }
+  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    std::string names;
+    for (const StepOfRun& step : steps) absl::StrAppend(&names, step.step->name(), " ");
+    const std::lock_guard<std::mutex> lock(mutex);
+    asked_for.push_back(std::move(names));
+    return std::unique_ptr<StepRun>();
+  }
+
+ private:
+  const std::unique_ptr<Backend> cpu_ = MakeCpuBackend(1);
+};
+
+RunOptions Noting(bool deferred) {
+  static const BackendEntry on_host = {
+      "noting", [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> { return MakeHostDevice(); },
+      [](ComputeDevice*, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return std::make_unique<NotingBackend>();
+      },
+      "notes runs"};
+  static const BackendEntry on_device = {
+      "noting deferred",
+      [](const DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> {
+        return std::make_unique<DeferredDevice>(static_cast<uint64_t>(options.ordinal));
+      },
+      [](ComputeDevice* device, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return MakeDeferredBackend(static_cast<DeferredDevice*>(device), std::make_unique<NotingBackend>());
+      },
+      "notes runs"};
+  RunOptions options;
+  options.backend = deferred ? &on_device : &on_host;
+  return options;
+}
+
+Launches LaunchesOf(const Program& program) {
+  Launches launches;
+  for (int rank = 0; rank < MeshRanks(program.mesh()); ++rank) {
+    const Template& t = program.templates(TemplateOfRank(program, rank));
+    for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+      for (const Action& action : *list) {
+        for (const StepRange& range : FindStepRuns(action.kind(), PlacedStepsOf(program, t, action))) {
+          for (const std::vector<int>& launch : range.launches) {
+            if (launch.size() < 2) continue;
+            std::string& names = launches.emplace_back();
+            for (const int step : launch) {
+              absl::StrAppend(&names, program.segments(action.segment()).steps(step).name(), " ");
+            }
+          }
+        }
+      }
+    }
+  }
+  std::sort(launches.begin(), launches.end());
+  return launches;
+}
+
+void ExpectAgreement(const TinyPlan& plan) {
+  SCOPED_TRACE(plan.Name());
+  const absl::StatusOr<Program> program = CompileTiny(plan);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Launches expected = LaunchesOf(*program);
+  EXPECT_FALSE(expected.empty());
+  for (const bool deferred : {false, true}) {
+    asked_for.clear();
+    const auto result = Train(*program, Noting(deferred));
+    ASSERT_TRUE(result.ok()) << result.status();
+    std::sort(asked_for.begin(), asked_for.end());
+    EXPECT_EQ(asked_for, expected) << (deferred ? "deferred" : "host");
+  }
+}
+
+TinyPlan Small() {
+  TinyPlan plan;
+  plan.steps = 1;
+  plan.layers = 2;
+  plan.batch = 4;
+  plan.dropout = 0;
+  return plan;
+}
+
+TEST(StepRunsAgreementTest, PredictedLaunchesAreTheExecutors) {
+  ExpectAgreement(Small());
+  TinyPlan plan = Small();
+  plan.family = "llama";
+  plan.pipe = 2;
+  plan.bf16 = true;
+  ExpectAgreement(plan);
+  plan = Small();
+  plan.exact = true;
+  plan.data = 2;
+  ExpectAgreement(plan);
+  plan = Small();
+  plan.plan_fields = "offload { optimizer: true }";
+  ExpectAgreement(plan);
+  plan = Small();
+  plan.mesh = "x2 z2";
+  plan.microbatch = 2;
+  plan.recompute = true;
+  ExpectAgreement(plan);
+  plan = Small();
+  plan.plan_fields = "zero { stage: 3 }";
+  plan.data = 2;
+  ExpectAgreement(plan);
+}
+
+// The residual stream's sums are with their norms, both ways, and an optimizer step has a launch for each kind of work.
+TEST(StepRunsAgreementTest, APlansLaunches) {
+  const absl::StatusOr<Program> program = CompileTiny(Small());
+  ASSERT_TRUE(program.ok()) << program.status();
+  int norms = 0, updates = 0;
+  for (const std::string& names : LaunchesOf(*program)) {
+    (std::count(names.begin(), names.end(), ' ') == 2 ? norms : updates) += 1;
+  }
+  // Each of 4 microbatches: the embedding's sum and two in each of 2 layers forward, two in each layer backward.
+  EXPECT_EQ(norms, 4 * (5 + 4));
+  // Norms, scalings, updates and zeroings.
+  EXPECT_EQ(updates, 4);
+}
+
+}  // namespace
+}  // namespace weft
