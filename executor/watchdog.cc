@@ -8,6 +8,15 @@
 #include "executor/fault_report.h"
 
 namespace weft {
+namespace {
+
+// Steps may have been over before the watchdog has looked for the first time.
+bool HasEndedAStep(const FlightRecorder& flight) {
+  const std::vector<FlightRecorder::Entry> last = flight.Last();
+  return !last.empty() && last.front().step < last.back().step;
+}
+
+}  // namespace
 
 Watchdog::Watchdog(const Program& program, std::vector<WatchedRank> ranks, WatchdogOptions options)
     : program_(program),
@@ -94,7 +103,7 @@ void Watchdog::Follow(size_t index, int64_t now) {
   if (phase == RunPhase::kEnding) state.begun_ns = now;
   if (options_.stop == nullptr || !options_.stop->load(std::memory_order_relaxed)) return;
   if (phase == RunPhase::kStepping && state.runs_ahead && state.longest_step_ns == 0) return;
-  const int64_t patience = state.longest_step_ns == 0
+  const int64_t patience = state.longest_step_ns == 0 && !HasEndedAStep(*watched.flight)
                                ? options_.first_patience.count()
                                : std::max(options_.least_patience.count(), 3 * state.longest_step_ns);
   if (state.stop_ns == 0) {

@@ -136,6 +136,25 @@ TEST(WatchdogTest, AStopInVain) {
   }
 }
 
+// Steps that were over before anybody looked count: the patience of the first is not theirs.
+TEST(WatchdogTest, AStopAfterShortSteps) {
+  Ranks ranks(std::chrono::seconds(300));
+  std::atomic<bool> stop{true};
+  ranks.options.stop = &stop;
+  ranks.options.least_patience = milliseconds(100);
+  ranks.deadlines[0]->Enter(RunPhase::kStepping);
+  ranks.deadlines[1]->Enter(RunPhase::kEnding);
+  for (int step = 0; step < 3; ++step) {
+    ranks.flights[0].Begin(0, step);
+    ranks.flights[0].End(0);
+  }
+  Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+  while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), milliseconds(100));
+  watchdog.Returned(0);
+  watchdog.Returned(1);
+}
+
 // As long as steps end, a stop waits for the end of this one: three times the longest.
 TEST(WatchdogTest, AStopWaitsForASlowStep) {
   Ranks ranks(std::chrono::seconds(300));
