@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/action_edit.h"
 #include "compiler/bucket_count.h"
+#include "compiler/bucket_steps.h"
 #include "compiler/buckets.h"
 #include "compiler/gradient_sums.h"
 #include "compiler/host_states.h"
@@ -35,18 +36,6 @@ template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("plan.offload.optimizer = true: ", parts...));
 }
-
-// One tensor's update.
-struct Update {
-  int tensor = 0;
-  // Index in the optimizer's segment; of the step that makes the gradient zero, -1 if that is no step of its own.
-  int step = 0, zero = -1;
-  int64_t elements = 0;
-  // Of the list: the last sum of its gradient, -1 if there is none.
-  int chunk = -1;
-  // Buffers in host memory, in the order of the kernel's in-place outputs.
-  std::vector<int> states;
-};
 
 class TemplateRewriter {
  public:
@@ -95,7 +84,7 @@ class TemplateRewriter {
       const Step& step = whole_.steps(i);
       if (step.stream() != COMPUTE || step.detached()) return Refuse("the optimizer of '", t_.name(), "' has streams");
       if (step.kernel() != ADAMW && step.kernel() != SGD_STEP) continue;
-      Update update;
+      TensorUpdate update;
       update.step = i;
       const int states = step.kernel() == ADAMW ? 3 : step.attributes().momentum() != 0 ? 2 : 1;
       update.tensor = t_.buffers(BufferOf(step.outputs(0))).tensor();
@@ -118,7 +107,7 @@ class TemplateRewriter {
       if (step.kernel() != FILL) continue;
       const auto found = by_gradient.find(BufferOf(step.outputs(0)));
       if (found == by_gradient.end()) continue;
-      Update& update = updates_[found->second];
+      TensorUpdate& update = updates_[found->second];
       const Value &zero = whole_.values(step.outputs(0)),
                   &gradient = whole_.values(whole_.steps(update.step).inputs(0));
       if (zero.offset() == gradient.offset() && ElementCount(zero.shape()) == update.elements) update.zero = i;
@@ -154,7 +143,7 @@ class TemplateRewriter {
   // Of the optimizer's segment, what is neither an update nor part of one: what updates read of it, or the rest.
   BoundSegment Rest(bool before) const {
     std::set<int> taken, read;
-    for (const Update& update : updates_) {
+    for (const TensorUpdate& update : updates_) {
       taken.insert(update.step);
       taken.insert(update.zero);
       for (int value : whole_.steps(update.step).inputs()) read.insert(whole_.values(value).operand());
@@ -191,7 +180,7 @@ class TemplateRewriter {
     if (clips_ || norm_ < 0 || !Rest(true).segment.steps().empty()) return {};
     std::map<int, int> chunk_of;
     std::set<int> chunks;
-    for (const Update& update : updates_) {
+    for (const TensorUpdate& update : updates_) {
       chunk_of[update.tensor] = update.chunk;
       chunks.insert(update.chunk);
     }
@@ -322,8 +311,9 @@ class TemplateRewriter {
     fetch.segment.set_name(absl::StrCat(Prefix(), ".fetch", number));
     step.segment.set_name(absl::StrCat(Prefix(), ".optimizer_step", number));
     back.segment.set_name(absl::StrCat(Prefix(), ".offload", number));
+    const BucketSteps steps(t_, whole_, operands_, gathered_);
     for (const BucketPiece& piece : bucket.pieces) {
-      AddPiece(bucket, piece, updates_[mine[piece.tensor]], device, &fetch, &step, &back);
+      steps.Add(bucket, piece, updates_[mine[piece.tensor]], device, &fetch, &step, &back);
     }
     for (BoundSegment* segment : {&fetch, &step, &back}) SetAccess(t_, segment);
     Action& comes = Compute(FETCH, absl::StrCat("fetch", name), std::move(fetch));
@@ -359,7 +349,7 @@ class TemplateRewriter {
     t_.set_device_arena_bytes(base + std::min<int64_t>(kBucketsOnDevice, copies_.size()) * place);
   }
 
-  int64_t BytesPerElement(const Update& update) const {
+  int64_t BytesPerElement(const TensorUpdate& update) const {
     int64_t bytes = 0;
     for (int b : update.states) bytes += DTypeBytes(t_.buffers(b).dtype());
     return bytes;
@@ -377,92 +367,6 @@ class TemplateRewriter {
     return copies_.back();
   }
 
-  void AddPiece(const Bucket& bucket, const BucketPiece& piece, const Update& update, int device, BoundSegment* fetch,
-                BoundSegment* step, BoundSegment* back) {
-    const Step& original = whole_.steps(update.step);
-    const int states = static_cast<int>(update.states.size());
-    const auto part = [&](int buffer, int64_t offset, DType dtype, const std::string& name, BoundSegment* segment) {
-      Value value;
-      value.set_name(name);
-      value.set_offset(offset);
-      value.set_dtype(dtype);
-      value.add_shape(piece.count);
-      return AddValue(t_, buffer, std::move(value), segment);
-    };
-    const std::string range = absl::StrCat("[", piece.first, ", ", piece.first + piece.count, ")");
-    // A part of what a value of the whole segment is.
-    const auto part_of = [&](int v) {
-      const Value& value = whole_.values(v);
-      return part(BufferOf(v), value.offset() + piece.first * DTypeBytes(value.dtype()), value.dtype(),
-                  absl::StrCat(value.name(), " ", range), step);
-    };
-    std::vector<int> copies;
-    int64_t region = 0;
-    for (int k = 0; k < states; ++k) {
-      const Buffer& host = t_.buffers(update.states[k]);
-      const int64_t size = DTypeBytes(host.dtype());
-      const int64_t there = piece.first * size, here = region + piece.position * size;
-      const std::string name = absl::StrCat(host.name(), " ", range);
-      for (BoundSegment* segment : {fetch, back}) {
-        const bool comes = segment == fetch;
-        const int from = part(comes ? update.states[k] : device, comes ? there : here, host.dtype(), name, segment);
-        const int to = part(comes ? device : update.states[k], comes ? here : there, host.dtype(), name, segment);
-        Step& copy = *segment->segment.add_steps();
-        copy.set_name(name);
-        copy.set_kernel(CAST);
-        copy.set_stream(comes ? H2D : D2H);
-        copy.add_inputs(from);
-        copy.add_outputs(to);
-        // Once over the link.
-        copy.mutable_work()->set_bytes(piece.count * size);
-        copy.mutable_work()->set_dtype(host.dtype());
-      }
-      copies.push_back(part(device, here, host.dtype(), name, step));
-      region += bucket.elements * size;
-    }
-    Step update_step = original;
-    update_step.set_name(absl::StrCat(original.name(), " ", range));
-    update_step.clear_inputs();
-    update_step.clear_outputs();
-    update_step.clear_deps();
-    if (update_step.attributes().rounding_site() > 0) {
-      update_step.mutable_attributes()->set_first_element(piece.first);
-    }
-    update_step.add_inputs(part_of(original.inputs(0)));
-    for (int v : copies) update_step.add_inputs(v), update_step.add_outputs(v);
-    // What is not of elements.
-    for (int i = states + 1; i < original.inputs_size(); ++i) {
-      update_step.add_inputs(AddValue(t_, BufferOf(original.inputs(i)), whole_.values(original.inputs(i)), step));
-    }
-    int64_t more = 0;
-    if (original.outputs_size() > states) {
-      update_step.add_outputs(part_of(original.outputs(states)));
-    } else {
-      // The optimizer's weights were those that compute reads, or gathers.
-      const auto gathered = gathered_.find(update.states[0]);
-      const DType dtype = whole_.values(original.outputs(0)).dtype();
-      update_step.add_outputs(gathered == gathered_.end()
-                                  ? part_of(original.outputs(0))
-                                  : part(gathered->second, piece.first * DTypeBytes(dtype), dtype,
-                                         absl::StrCat(t_.buffers(gathered->second).name(), " ", range), step));
-      more = piece.count * DTypeBytes(whole_.values(original.outputs(0)).dtype());
-    }
-    const double share = static_cast<double>(piece.count) / static_cast<double>(update.elements);
-    update_step.mutable_work()->set_bytes(Share(original.work().bytes(), share) + more);
-    update_step.mutable_work()->set_flops(Share(original.work().flops(), share));
-    *step->segment.add_steps() = std::move(update_step);
-    if (update.zero < 0) return;
-    Step zero = whole_.steps(update.zero);
-    const int value = part_of(zero.outputs(0));
-    zero.set_name(absl::StrCat(zero.name(), " ", range));
-    zero.clear_outputs();
-    zero.clear_deps();
-    zero.add_outputs(value);
-    zero.mutable_work()->set_bytes(Share(zero.work().bytes(), share));
-    *step->segment.add_steps() = std::move(zero);
-  }
-  static int64_t Share(int64_t work, double share) { return static_cast<int64_t>(static_cast<double>(work) * share); }
-
   const int64_t capacity_;
   Program& program_;
   Template& t_;
@@ -473,7 +377,7 @@ class TemplateRewriter {
   // The optimizer's segment and what it is bound to.
   Segment whole_;
   std::vector<int> operands_;
-  std::vector<Update> updates_;
+  std::vector<TensorUpdate> updates_;
   const GradientSums sums_;
   // Of a buffer in host memory: its copy for a collective.
   std::map<int, int> gathered_;
