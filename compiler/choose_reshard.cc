@@ -25,9 +25,9 @@ class Choice {
       : asked_(asked), capacity_(capacity), attempt_(attempt) {}
 
   absl::StatusOr<ReshardDecision> Run() {
-    WEFT_ASSIGN_OR_RETURN(never_, Try(Zero::NEVER, 1, {}));
-    double before = 0;
     const int32_t first = asked_.has_prefetch() ? asked_.prefetch() : 1;
+    WEFT_ASSIGN_OR_RETURN(never_, Try(Zero::NEVER, first, {}));
+    double before = 0;
     for (int32_t ahead = first; ahead <= std::max(first, kMostAhead); ahead *= 2) {
       WEFT_ASSIGN_OR_RETURN(const ReshardTrial none, Try(Zero::AFTER_FORWARD, ahead, {}));
       if (ahead == first) {

@@ -2,11 +2,9 @@
 #include <map>
 #include <string>
 
-#include "absl/strings/str_replace.h"
-#include "compiler/import_hf.h"
+#include "compiler/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate.h"
 
 namespace weft {
 namespace {
@@ -22,33 +20,8 @@ constexpr char kBert[] = R"({
   "classifier_dropout": null, "gradient_checkpointing": false, "use_cache": true
 })";
 
-std::string Replace(const std::string& from, const std::string& to) {
-  std::string changed = absl::StrReplaceAll(kBert, {{from, to}});
-  EXPECT_NE(changed, kBert) << from;
-  return changed;
-}
+std::string Replace(const std::string& from, const std::string& to) { return weft::Replace(kBert, from, to); }
 std::string With(const std::string& field) { return Replace("{\n", "{\n" + field + ",\n"); }
-
-ModelGraph Import(const std::string& json) {
-  auto graph = ImportHuggingFaceConfig(json, "m");
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  if (!graph.ok()) return {};
-  EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
-  return *graph;
-}
-std::string Error(const std::string& json) {
-  auto graph = ImportHuggingFaceConfig(json, "m");
-  EXPECT_FALSE(graph.ok()) << json;
-  return std::string(graph.status().message());
-}
-
-const GraphOp& Op(const ModelGraph& graph, const std::string& name) {
-  for (const GraphOp& op : graph.ops()) {
-    if (op.name() == name) return op;
-  }
-  ADD_FAILURE() << "no op " << name;
-  return GraphOp::default_instance();
-}
 
 TEST(HfBertTest, NamesShapesAndAttributes) {
   const ModelGraph graph = Import(kBert);

@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/import_hf.h"
+#include "compiler/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate.h"
 
 namespace weft {
 namespace {
@@ -36,33 +35,6 @@ constexpr char kQwen2[] = R"({
 std::string With(const std::string& text, const std::string& field) {
   return absl::StrReplaceAll(text, {{"{\n", "{\n" + field + ",\n"}});
 }
-std::string Replace(const std::string& text, const std::string& from, const std::string& to) {
-  std::string changed = absl::StrReplaceAll(text, {{from, to}});
-  EXPECT_NE(changed, text) << from;
-  return changed;
-}
-
-ModelGraph Import(const std::string& json) {
-  auto graph = ImportHuggingFaceConfig(json, "m");
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  if (!graph.ok()) return {};
-  EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
-  return *graph;
-}
-std::string Error(const std::string& json) {
-  auto graph = ImportHuggingFaceConfig(json, "m");
-  EXPECT_FALSE(graph.ok()) << json;
-  return std::string(graph.status().message());
-}
-
-const GraphOp& Op(const ModelGraph& graph, const std::string& name) {
-  for (const GraphOp& op : graph.ops()) {
-    if (op.name() == name) return op;
-  }
-  ADD_FAILURE() << "no op " << name;
-  return GraphOp::default_instance();
-}
-
 std::map<std::string, GraphParameter> Parameters(const ModelGraph& graph) {
   std::map<std::string, GraphParameter> parameters;
   for (const GraphParameter& parameter : graph.parameters()) parameters[parameter.name()] = parameter;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/import_hf.h"
+#include "compiler/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/validate.h"
@@ -26,21 +26,6 @@ std::string With(const std::string& fields) {
 std::string Changed(const std::string& from, const std::string& to) {
   return absl::StrReplaceAll(kConfig, {{from, to}});
 }
-std::string Refusal(const std::string& json) {
-  const auto graph = ImportHuggingFaceConfig(json, "x");
-  return graph.ok() ? "accepted" : std::string(graph.status().message());
-}
-
-int64_t Parameters(const ModelGraph& graph) {
-  int64_t sum = 0;
-  for (const GraphParameter& parameter : graph.parameters()) {
-    int64_t elements = 1;
-    for (int64_t extent : parameter.shape()) elements *= extent;
-    sum += elements;
-  }
-  return sum;
-}
-
 // Table II of the 4D paper (Singh et al., arXiv:2305.13525) names five models by their channels; section VI has one of
 // 50M. Nichol and Dhariwal's model for 32 x 32 images, four levels of (1, 2, 2, 2) times the channels, has these
 // parameters, which is within a sixth of what the paper calls it.
@@ -55,7 +40,7 @@ TEST(ImportUnet, ParametersOfThePapersModels) {
     const auto graph = ImportHuggingFaceConfig(Changed("128", absl::StrCat(row.channels)), "unet");
     ASSERT_TRUE(graph.ok()) << graph.status();
     EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
-    EXPECT_EQ(Parameters(*graph), row.parameters);
+    EXPECT_EQ(Elements(*graph), row.parameters);
     EXPECT_NEAR(static_cast<double>(row.parameters) / row.name, 1, 1.0 / 6);
   }
 }
@@ -128,29 +113,28 @@ TEST(ImportUnet, FieldsChangeTheModel) {
 }
 
 TEST(ImportUnet, RefusesByName) {
-  EXPECT_THAT(Refusal(With(R"("learn_sigma": true)")), HasSubstr("learn_sigma = true; only false"));
-  EXPECT_THAT(Refusal(With(R"("class_cond": true)")), HasSubstr("class_cond = true"));
-  EXPECT_THAT(Refusal(With(R"("num_classes": 10)")), HasSubstr("num_classes = 10; only null"));
-  EXPECT_THAT(Refusal(With(R"("conv_resample": false)")), HasSubstr("conv_resample = false; only true"));
-  EXPECT_THAT(Refusal(With(R"("resblock_updown": true)")), HasSubstr("resblock_updown"));
-  EXPECT_THAT(Refusal(With(R"("dims": 3)")), HasSubstr("dims = 3; only 2"));
-  EXPECT_THAT(Refusal(With(R"("out_channels": 6)")), HasSubstr("out_channels = 6; it must equal in_channels = 3"));
-  EXPECT_THAT(Refusal(With(R"("noise_schedule": "sqrt")")),
-              HasSubstr("noise_schedule = 'sqrt'; 'linear' and 'cosine'"));
-  EXPECT_THAT(Refusal(With(R"("timestep_respacing": "250")")), HasSubstr("timestep_respacing"));
-  EXPECT_THAT(Refusal(With(R"("num_res_block": 3)")), HasSubstr("num_res_block"));
-  EXPECT_THAT(Refusal(With(R"("dropout": 1)")), HasSubstr("dropout"));
-  EXPECT_THAT(Refusal(Changed("32", "36")),
+  EXPECT_THAT(Error(With(R"("learn_sigma": true)")), HasSubstr("learn_sigma = true; only false"));
+  EXPECT_THAT(Error(With(R"("class_cond": true)")), HasSubstr("class_cond = true"));
+  EXPECT_THAT(Error(With(R"("num_classes": 10)")), HasSubstr("num_classes = 10; only null"));
+  EXPECT_THAT(Error(With(R"("conv_resample": false)")), HasSubstr("conv_resample = false; only true"));
+  EXPECT_THAT(Error(With(R"("resblock_updown": true)")), HasSubstr("resblock_updown"));
+  EXPECT_THAT(Error(With(R"("dims": 3)")), HasSubstr("dims = 3; only 2"));
+  EXPECT_THAT(Error(With(R"("out_channels": 6)")), HasSubstr("out_channels = 6; it must equal in_channels = 3"));
+  EXPECT_THAT(Error(With(R"("noise_schedule": "sqrt")")), HasSubstr("noise_schedule = 'sqrt'; 'linear' and 'cosine'"));
+  EXPECT_THAT(Error(With(R"("timestep_respacing": "250")")), HasSubstr("timestep_respacing"));
+  EXPECT_THAT(Error(With(R"("num_res_block": 3)")), HasSubstr("num_res_block"));
+  EXPECT_THAT(Error(With(R"("dropout": 1)")), HasSubstr("dropout"));
+  EXPECT_THAT(Error(Changed("32", "36")),
               HasSubstr("image_size = 36; it must be a multiple of 8 for 4 levels; nearest: 32, 40"));
-  EXPECT_THAT(Refusal(Changed("128", "130")), HasSubstr("model_channels = 130"));
-  EXPECT_THAT(Refusal(Changed("128", "130")), HasSubstr("nearest: 128"));
-  EXPECT_THAT(Refusal(Changed("[16, 8]", "[16, 7]")),
+  EXPECT_THAT(Error(Changed("128", "130")), HasSubstr("model_channels = 130"));
+  EXPECT_THAT(Error(Changed("128", "130")), HasSubstr("nearest: 128"));
+  EXPECT_THAT(Error(Changed("[16, 8]", "[16, 7]")),
               HasSubstr("attention_resolutions = 7; levels have the sides 32, 16, 8, 4"));
-  EXPECT_THAT(Refusal(Changed("[16, 8]", "\"16,8\"")), HasSubstr("attention_resolutions = '16,8'; a list of"));
-  EXPECT_THAT(Refusal(Changed("[1, 2, 2, 2]", "[1, 2.5]")), HasSubstr("channel_mult[1] = 2.5"));
-  EXPECT_THAT(Refusal(With(R"("num_heads": 3)")), HasSubstr("num_heads = 3; it must divide the 256 columns"));
-  EXPECT_THAT(Refusal(R"({"model_type": "unet"})"), HasSubstr("image_size = nothing"));
-  EXPECT_THAT(Refusal(With(R"("architectures": ["BertModel"])")), HasSubstr("architectures"));
+  EXPECT_THAT(Error(Changed("[16, 8]", "\"16,8\"")), HasSubstr("attention_resolutions = '16,8'; a list of"));
+  EXPECT_THAT(Error(Changed("[1, 2, 2, 2]", "[1, 2.5]")), HasSubstr("channel_mult[1] = 2.5"));
+  EXPECT_THAT(Error(With(R"("num_heads": 3)")), HasSubstr("num_heads = 3; it must divide the 256 columns"));
+  EXPECT_THAT(Error(R"({"model_type": "unet"})"), HasSubstr("image_size = nothing"));
+  EXPECT_THAT(Error(With(R"("architectures": ["BertModel"])")), HasSubstr("architectures"));
 }
 
 }  // namespace

@@ -110,10 +110,18 @@ absl::Status GraphImporter::CheckSettings() {
                                                    " must be the pixels of an image, ",
                                                    graph_.image_size() * graph_.image_size()));
   }
-  if (graph_.vocabulary() <= 0 && graph_.image_size() == 0) return Bad("vocabulary is ", graph_.vocabulary(), ", must be positive");
+  if (graph_.vocabulary() <= 0 && graph_.image_size() == 0)
+    return Bad("vocabulary is ", graph_.vocabulary(), ", must be positive");
   sequences_ = sequences;
   rows_ = *rows;
-  batches_ = recipe_.global_batch_sequences() / sequences * std::max(1, options_.steps_per_repetition);
+  const int32_t steps = std::max(1, options_.steps_per_repetition);
+  const std::optional<int64_t> batches = ElementCount({recipe_.global_batch_sequences() / sequences, steps});
+  if (!batches) {
+    return absl::InvalidArgumentError(absl::StrCat("recipe.global_batch_sequences = ", recipe_.global_batch_sequences(),
+                                                   " in microbatches of ", sequences, " and ", steps,
+                                                   " steps of a repetition make too many microbatches"));
+  }
+  batches_ = *batches;
   compute_ = TypeOfDType(context_, precision.compute());
   params_ = TypeOfDType(context_, precision.params());
   statistics_ = compute_.isF64() ? compute_ : builder_.getF32Type();

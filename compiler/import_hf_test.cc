@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "compiler/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/validate.h"
@@ -27,26 +28,7 @@ constexpr char kSmall[] = R"({
 
 // kSmall with one field added in front; the reader must take it or say why not.
 std::string With(const std::string& field) { return absl::StrReplaceAll(kSmall, {{"{\n", "{\n" + field + ",\n"}}); }
-std::string Replace(const std::string& from, const std::string& to) {
-  std::string text = absl::StrReplaceAll(kSmall, {{from, to}});
-  EXPECT_NE(text, kSmall) << from;
-  return text;
-}
-
-std::string Error(const std::string& json) {
-  auto graph = ImportHuggingFaceConfig(json, "m");
-  EXPECT_FALSE(graph.ok()) << json;
-  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(graph.status().message());
-}
-
-const GraphOp& Op(const ModelGraph& graph, const std::string& name) {
-  for (const GraphOp& op : graph.ops()) {
-    if (op.name() == name) return op;
-  }
-  ADD_FAILURE() << "no op " << name;
-  return GraphOp::default_instance();
-}
+std::string Replace(const std::string& from, const std::string& to) { return weft::Replace(kSmall, from, to); }
 
 const GraphParameter& Parameter(const ModelGraph& graph, const std::string& name) {
   for (const GraphParameter& parameter : graph.parameters()) {
@@ -54,16 +36,6 @@ const GraphParameter& Parameter(const ModelGraph& graph, const std::string& name
   }
   ADD_FAILURE() << "no parameter " << name;
   return GraphParameter::default_instance();
-}
-
-int64_t Elements(const ModelGraph& graph) {
-  int64_t sum = 0;
-  for (const GraphParameter& parameter : graph.parameters()) {
-    int64_t elements = 1;
-    for (int64_t extent : parameter.shape()) elements *= extent;
-    sum += elements;
-  }
-  return sum;
 }
 
 TEST(ImportHfTest, SmallModelIsValidAndHonoursEveryField) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "compiler/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
@@ -10,16 +11,6 @@ namespace weft {
 namespace {
 
 using testing::HasSubstr;
-
-int64_t Elements(const ModelGraph& graph) {
-  int64_t sum = 0;
-  for (const GraphParameter& parameter : graph.parameters()) {
-    int64_t elements = 1;
-    for (int64_t extent : parameter.shape()) elements *= extent;
-    sum += elements;
-  }
-  return sum;
-}
 
 // Counts of the published checkpoints (sum of elements, the head shared with the embedding).
 TEST(LoadModelTest, CatalogModelsHaveThePublishedSizes) {

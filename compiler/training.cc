@@ -25,6 +25,8 @@ mlir::Type TypeOfDType(mlir::MLIRContext* context, DType dtype) {
       return builder.getI32Type();
     case EXACT192:
       return ir::Exact192Type::get(context);
+    case UINT8:
+      return builder.getIntegerType(8, /*isSigned=*/false);
     default:
       return {};
   }

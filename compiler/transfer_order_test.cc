@@ -10,20 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/import_hf.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule_text.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 // Compiled, which verifies it, with its evaluation program.
 absl::Status CompileWith(const std::string& definition, int ranks, int microbatches, const std::string& fields) {

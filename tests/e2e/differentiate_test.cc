@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "compiler/passes.h"
 #include "compiler/segments.h"
 #include "executor/backend.h"
@@ -19,12 +17,13 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "tests/e2e/differentiate_cases.h"
+#include "tests/e2e/segment_run.h"
 
 namespace weft {
 namespace {
 
 constexpr unsigned kSeed = 11;
-constexpr int64_t kSequence = 3;
 constexpr int64_t kSequences = 2;
 constexpr double kStep = 1e-5;
 constexpr double kTolerance = 1e-7;
@@ -41,259 +40,6 @@ class FixedData : public DataSource {
   }
 };
 
-// Bytes aligned as a backend expects.
-struct Bytes {
-  explicit Bytes(int64_t size) : storage(static_cast<size_t>(size + 64) / 8 + 1, 0.0) {}
-  void* data() {
-    auto address = reinterpret_cast<uintptr_t>(storage.data());
-    return reinterpret_cast<void*>((address + 63) / 64 * 64);
-  }
-  std::vector<double> storage;
-};
-
-struct Case {
-  std::string name;
-  // Of its parameters %p1, %p2, ...: "4x4xf64".
-  std::vector<std::string> parameters;
-  // Makes %y: tensor<6x4xf64> of %x: tensor<6x4xf64>, in layer 1 ({L}) to `layers` ({L2}, {L3}). With several
-  // layers it has the weft.parameter ops too.
-  std::string body;
-  int layers = 1;
-};
-
-std::vector<Case> Cases() {
-  const std::string m = "tensor<6x4xf64>";
-  const std::string mm = absl::StrCat("(", m, ", ", m, ") -> ", m);
-  std::vector<Case> cases;
-  cases.push_back(
-      {"matmul",
-       {"4x4xf64", "4xf64"},
-       "%y = weft.matmul %x, %p1 bias %p2 {L} : (tensor<6x4xf64>, tensor<4x4xf64>, tensor<4xf64>) -> " + m});
-  cases.push_back({"matmul_transpose_b",
-                   {"4x4xf64"},
-                   "%y = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " + m});
-  // Two of x's columns in the middle, and one at its end.
-  cases.push_back({"slice_columns",
-                   {"2x4xf64", "1x4xf64"},
-                   "%s = weft.slice_columns %x {L, first_column = 1 : i64} : (" + m +
-                       ") -> tensor<6x2xf64>\n%e = weft.slice_columns %x {L, first_column = 3 : i64} : (" + m +
-                       ") -> tensor<6x1xf64>\n%a = weft.matmul %s, %p1 {L} : (tensor<6x2xf64>, tensor<2x4xf64>) -> " +
-                       m + "\n%b = weft.matmul %e, %p2 {L} : (tensor<6x1xf64>, tensor<1x4xf64>) -> " + m +
-                       "\n%y = weft.add %a, %b {L} : " + mm});
-  // x^T x p1: both operands of the first product are activations, one transposed.
-  cases.push_back({"matmul_transpose_a",
-                   {"4x4xf64"},
-                   "%s = weft.matmul %x, %x {L, transpose_a} : (tensor<6x4xf64>, tensor<6x4xf64>) -> tensor<4x4xf64>\n"
-                   "%t = weft.matmul %x, %s {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.matmul %t, %p1 {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " +
-                       m});
-  cases.push_back({"matmul_transpose_both",
-                   {"6x4xf64"},
-                   "%q = weft.matmul %x, %p1 {L, transpose_a} : (tensor<6x4xf64>, tensor<6x4xf64>) -> tensor<4x4xf64>\n"
-                   "%s = weft.matmul %q, %x {L, transpose_a, transpose_b} : (tensor<4x4xf64>, tensor<6x4xf64>) -> "
-                   "tensor<4x6xf64>\n"
-                   "%y = weft.matmul %s, %q {L, transpose_a} : (tensor<4x6xf64>, tensor<4x4xf64>) -> " +
-                       m});
-  cases.push_back({"matmul_init",
-                   {"4x4xf64"},
-                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.matmul %x, %p1 init %g {L} : (tensor<6x4xf64>, tensor<4x4xf64>, tensor<6x4xf64>) -> " +
-                       m});
-  cases.push_back({"add",
-                   {},
-                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.add %x, %g {L} : " +
-                       mm});
-  cases.push_back({"add_to_itself", {}, "%y = weft.add %x, %x {L} : " + mm});
-  cases.push_back({"add_init",
-                   {},
-                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.add %x, %x init %g {L} : (tensor<6x4xf64>, tensor<6x4xf64>, "
-                   "tensor<6x4xf64>) -> " +
-                       m});
-  cases.push_back({"layer_norm",
-                   {"4xf64", "4xf64"},
-                   "%y, %mean, %rstd = weft.layer_norm %x, %p1, %p2 {L, epsilon = 1.0e-5 : f64} : (tensor<6x4xf64>, "
-                   "tensor<4xf64>, tensor<4xf64>) -> (tensor<6x4xf64>, tensor<6xf64>, tensor<6xf64>)"});
-  cases.push_back({"gelu", {}, "%y = weft.gelu %x {L} : (tensor<6x4xf64>) -> " + m});
-  cases.push_back({"gelu_tanh", {}, "%y = weft.gelu %x {L, tanh_approximation} : (tensor<6x4xf64>) -> " + m});
-  for (const char* attributes : {"", ", causal", ", causal, dropout = 0.3 : f64, dropout_site = 5 : i32"}) {
-    cases.push_back({absl::StrCat("attention", attributes),
-                     {"4x12xf64"},
-                     absl::StrCat("%qkv = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x12xf64>) -> "
-                                  "tensor<6x12xf64>\n%y, %rows = weft.attention %qkv {L, heads = 2 : i64, scale = 0.7 "
-                                  ": f64, sequence = 3 : i64",
-                                  attributes, "} : (tensor<6x12xf64>) -> (tensor<6x4xf64>, tensor<6x2xf64>)")});
-  }
-  // Grouped heads of three inputs, turned and not, with and without a window.
-  for (const char* attributes : {"", ", window = 2 : i64"}) {
-    cases.push_back(
-        {absl::StrCat("attention_grouped", attributes),
-         {"8x4xf64", "4x4xf64", "4x4xf64", "4x8xf64"},
-         absl::StrCat(
-             "%q = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<8x4xf64>) -> tensor<6x8xf64>\n"
-             "%k = weft.matmul %x, %p2 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
-             "%v = weft.matmul %x, %p3 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
-             "%r = weft.rope %q {L, sequence = 3 : i64, head_size = 4 : i64, base = 10.0 : f64, magnitude = 1.25 : "
-             "f64} : (tensor<6x8xf64>) -> tensor<6x8xf64>\n"
-             "%o, %rows = weft.attention %r, %k, %v {L, causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.7 : "
-             "f64, sequence = 3 : i64",
-             attributes,
-             "} : (tensor<6x8xf64>, tensor<6x4xf64>, tensor<6x4xf64>) -> (tensor<6x8xf64>, tensor<6x2xf64>)\n"
-             "%y = weft.matmul %o, %p4 {L, transpose_b} : (tensor<6x8xf64>, tensor<4x8xf64>) -> " +
-                 m)});
-  }
-  // The same in several ops: of one matrix, and of three with grouped heads.
-  for (const char* dropout :
-       {"",
-        "%d = weft.dropout %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = 3 : i64} : "
-        "(tensor<6x6xf64>) -> tensor<6x6xf64>\n",
-        "%d, %mask = weft.dropout_mask %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = "
-        "3 "
-        ": i64} : (tensor<6x6xf64>) -> (tensor<6x6xf64>, tensor<6x6xui8>)\n"}) {
-    const char* p = *dropout == 0 ? "%p" : "%d";
-    cases.push_back(
-        {absl::StrCat("attention_ops ", dropout),
-         {"4x12xf64"},
-         absl::StrCat(
-             "%qkv = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x12xf64>) -> tensor<6x12xf64>\n"
-             "%s = weft.attention_scores %qkv {L, heads = 2 : i64, scale = 0.7 : f64, sequence = 3 : i64} : "
-             "(tensor<6x12xf64>) -> tensor<6x6xf64>\n"
-             "%p = weft.attention_softmax %s {L, causal, heads = 2 : i64, sequence = 3 : i64} : (tensor<6x6xf64>) -> "
-             "tensor<6x6xf64>\n",
-             dropout, "%y = weft.attention_values ", p,
-             ", %qkv {L, heads = 2 : i64, sequence = 3 : i64} : (tensor<6x6xf64>, tensor<6x12xf64>) -> ", m)});
-    cases.push_back(
-        {absl::StrCat("attention_ops_grouped ", dropout),
-         {"2x4xf64", "2x4xf64"},
-         absl::StrCat("%k = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<2x4xf64>) -> "
-                      "tensor<6x2xf64>\n%v = weft.matmul %x, %p2 {L, transpose_b} : (tensor<6x4xf64>, "
-                      "tensor<2x4xf64>) -> tensor<6x2xf64>\n%s = weft.attention_scores %x, %k {L, heads = 2 : i64, "
-                      "kv_heads = 1 : i64, scale = 0.7 : f64, sequence = 3 : i64} : (tensor<6x4xf64>, tensor<6x2xf64>) "
-                      "-> tensor<6x6xf64>\n%p = weft.attention_softmax %s {L, causal, heads = 2 : i64, sequence = 3 : "
-                      "i64, window = 2 : i64} : (tensor<6x6xf64>) -> tensor<6x6xf64>\n",
-                      dropout, "%y = weft.attention_values ", p,
-                      ", %v {L, heads = 2 : i64, kv_heads = 1 : i64, sequence = 3 : i64} : (tensor<6x6xf64>, "
-                      "tensor<6x2xf64>) -> ",
-                      m)});
-  }
-  // One value as keys and as values.
-  cases.push_back({"attention_shared",
-                   {},
-                   "%y, %rows = weft.attention %x, %x, %x {L, heads = 2 : i64, kv_heads = 2 : i64, scale = 0.7 : f64, "
-                   "sequence = 3 : i64} : (tensor<6x4xf64>, tensor<6x4xf64>, tensor<6x4xf64>) -> (tensor<6x4xf64>, "
-                   "tensor<6x2xf64>)"});
-  cases.push_back(
-      {"rms_norm",
-       {"4xf64"},
-       "%y, %rstd = weft.rms_norm %x, %p1 {L, epsilon = 1.0e-5 : f64} : (tensor<6x4xf64>, tensor<4xf64>) -> "
-       "(tensor<6x4xf64>, tensor<6xf64>)"});
-  cases.push_back(
-      {"rope",
-       {},
-       "%y = weft.rope %x {L, sequence = 3 : i64, head_size = 2 : i64, base = 10.0 : f64, magnitude = 1.5 : "
-       "f64, factor = 4.0 : f64, ramp_low = 0.0 : f64, ramp_high = 1.0 : f64} : (tensor<6x4xf64>) -> " +
-           m});
-  cases.push_back({"swiglu",
-                   {"4x4xf64"},
-                   "%g = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.swiglu %g, %x {L} : " +
-                       mm});
-  cases.push_back(
-      {"dropout",
-       {},
-       "%y = weft.dropout %x {L, dropout = 0.3 : f64, dropout_site = 2 : i32} : (tensor<6x4xf64>) -> " + m});
-  cases.push_back({"position_embedding",
-                   {"5x4xf64"},
-                   "%e = weft.position_embedding %p1 {L, sequence = 3 : i64} : (tensor<5x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.add %x, %e {L} : " +
-                       mm});
-  cases.push_back({"cast",
-                   {},
-                   "%g = weft.gelu %x {L} : (tensor<6x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.cast %g {L} : (tensor<6x4xf64>) -> " +
-                       m});
-  return cases;
-}
-
-// Values that stages further on read, in one stage per layer.
-std::vector<Case> SkipCases() {
-  const std::string m = "tensor<6x4xf64>";
-  const std::string mm = absl::StrCat("(", m, ", ", m, ") -> ", m);
-  auto product = [&](const char* result, const char* of, int parameter, const char* layer) {
-    return absl::StrCat("%p", parameter, " = weft.parameter ", parameter, " {", layer, "} : tensor<4x4xf64>\n%", result,
-                        " = weft.matmul %", of, ", %p", parameter, " {", layer, "} : (", m, ", tensor<4x4xf64>) -> ", m,
-                        "\n");
-  };
-  std::vector<Case> cases;
-  // From one stage over the next.
-  cases.push_back({"skip",
-                   {"4x4xf64"},
-                   absl::StrCat(product("a", "x", 1, "L"), "%b = weft.gelu %a {L2} : (", m, ") -> ", m,
-                                "\n%y = weft.add %b, %a {L3} : ", mm),
-                   3});
-  // One value read by three stages, and one of them has another skip.
-  cases.push_back({"skips",
-                   {"4x4xf64", "4x4xf64"},
-                   absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", product("c", "a", 1, "L2"),
-                                "%d = weft.add %c, %x {L2} : ", mm, "\n", product("e", "d", 2, "L3"),
-                                "%f = weft.add %e, %x {L3} : ", mm, "\n%y = weft.add %f, %a {L3} : ", mm),
-                   3});
-  // The gradient of both inputs is the gradient that comes in.
-  cases.push_back({"skip_through",
-                   {},
-                   absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", "%y = weft.add %a, %x {L2} : ", mm),
-                   2});
-  return cases;
-}
-
-// The model around a case: embedding, the op in a layer of its own, head, loss. Replaces L by the layer.
-std::string ModelText(const Case& c, const std::string& accumulation) {
-  std::string text = absl::StrCat("module attributes {weft.training = {accumulation = \"", accumulation,
-                                  "\", clip_norm = 0.0 : f64, grads = f64, master = f64, moments = f64, optimizer = "
-                                  "\"sgd\", momentum = 0.0 : f64}} {\n");
-  std::vector<std::string> types = {"8x4xf64"};
-  types.insert(types.end(), c.parameters.begin(), c.parameters.end());
-  types.push_back("4x8xf64");
-  for (size_t i = 0; i < types.size(); ++i) {
-    std::vector<std::string> extents = absl::StrSplit(types[i], 'x');
-    extents.pop_back();  // The element type.
-    absl::StrAppend(&text, "weft.tensor @t", i, " index ", i, " shape [", absl::StrJoin(extents, ", "), "] : tensor<",
-                    types[i], ">\n");
-  }
-  absl::StrAppend(&text,
-                  "weft.graph @g {\n^bb0(%losses: tensor<1xf64>):\n"
-                  "%tokens = weft.load_tokens {layer = 0 : i32} : tensor<6xi32>\n"
-                  "%p0 = weft.parameter 0 {layer = 0 : i32} : tensor<8x4xf64>\n"
-                  "%x = weft.embedding %tokens, %p0 {layer = 0 : i32} : (tensor<6xi32>, tensor<8x4xf64>) -> "
-                  "tensor<6x4xf64>\n");
-  for (size_t i = 1; i <= c.parameters.size() && c.layers == 1; ++i) {
-    absl::StrAppend(&text, "%p", i, " = weft.parameter ", i, " {layer = 1 : i32} : tensor<", types[i], ">\n");
-  }
-  std::string body = c.body;
-  for (size_t at = 0; (at = body.find("{L", at)) != std::string::npos; ++at) {
-    const bool numbered = body[at + 2] == '2' || body[at + 2] == '3';
-    const std::string layer = numbered ? body.substr(at + 2, 1) : "1";
-    body.replace(at, numbered ? 3 : 2, absl::StrCat("{layer = ", layer, " : i32"));
-  }
-  const std::string last = absl::StrCat("{layer = ", c.layers + 1, " : i32");
-  absl::StrAppend(&text, body, "\n%head = weft.parameter ", types.size() - 1, " ", last,
-                  "} : tensor<4x8xf64>\n"
-                  "%logits = weft.matmul %y, %head ",
-                  last,
-                  "} : (tensor<6x4xf64>, tensor<4x8xf64>) -> "
-                  "tensor<6x8xf64>\n"
-                  "%targets = weft.load_targets ",
-                  last,
-                  "} : tensor<6xi32>\n"
-                  "%lse, %new = weft.cross_entropy %logits, %targets, %losses ",
-                  last,
-                  ", loss_weight = 0.25 : "
-                  "f64, vocabulary = 7 : i64} : (tensor<6x8xf64>, tensor<6xi32>, tensor<1xf64>) -> (tensor<6xf64>, "
-                  "tensor<1xf64>)\nweft.yield %new : tensor<1xf64>\n}\n}\n");
-  return text;
-}
-
 struct Variant {
   int stages = 1;
   std::string recompute = "none";
@@ -306,7 +52,7 @@ struct Variant {
 // A compiled model with its buffers, on one thread.
 class Model {
  public:
-  Model(const Case& c, const Variant& variant) : backend_(MakeCpuBackend(1)) {
+  Model(const DifferentiateCase& c, const Variant& variant) : backend_(MakeCpuBackend(1)) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     context.loadDialect<ir::WeftDialect>();
     auto module = mlir::parseSourceString<mlir::ModuleOp>(ModelText(c, variant.accumulation), &context);
@@ -336,7 +82,8 @@ class Model {
     for (const StageSegment& segment : set_.segments) {
       for (const SegmentOperand& operand : segment.operands) {
         if (operand.role != role || operand.tensor != tensor || operand.use != 0) continue;
-        return {static_cast<double*>(Buffer(segment.stage, operand).data()), static_cast<size_t>(operand.bytes / 8)};
+        return {reinterpret_cast<double*>(Buffer(segment.stage, operand).data()),
+                static_cast<size_t>(operand.bytes / 8)};
       }
     }
     return {};
@@ -379,28 +126,19 @@ class Model {
     // Scratch is different in size from segment to segment.
     if (operand.role == ir::Role::Workspace) absl::StrAppend(&place, " ", operand.bytes);
     auto found = buffers_.find(place);
-    if (found == buffers_.end()) found = buffers_.emplace(place, Bytes(operand.bytes)).first;
+    if (found == buffers_.end()) found = buffers_.emplace(place, Bytes(operand.bytes, 0)).first;
     return found->second;
   }
 
   void Run(int index) {
     const StageSegment& s = set_.segments[index];
-    std::vector<TensorView> values;
-    for (const Value& value : s.segment.values()) {
-      char* base = static_cast<char*>(Buffer(s.stage, s.operands[value.operand()]).data());
-      values.push_back({base + value.offset(), value.dtype(), absl::MakeConstSpan(value.shape())});
-    }
+    std::vector<char*> operands;
+    for (const SegmentOperand& operand : s.operands) operands.push_back(Buffer(s.stage, operand).data());
     StepContext context;
     context.seed = 3;
     context.microbatch_sequences = kSequences;
     context.data = &data_;
-    for (const Step& step : s.segment.steps()) {
-      std::vector<TensorView> inputs, outputs;
-      for (int input : step.inputs()) inputs.push_back(values[input]);
-      for (int output : step.outputs()) outputs.push_back(values[output]);
-      absl::Status status = backend_->Run(step, inputs, outputs, context);
-      ASSERT_TRUE(status.ok()) << s.segment.name() << " " << step.name() << ": " << status;
-    }
+    RunSegment(*backend_, s.segment, operands, [&](auto&&...) { return context; });
   }
 
   FixedData data_;
@@ -409,7 +147,7 @@ class Model {
   std::map<std::string, Bytes> buffers_;
 };
 
-void CheckGradients(const Case& c, const Variant& variant) {
+void CheckGradients(const DifferentiateCase& c, const Variant& variant) {
   SCOPED_TRACE(absl::StrCat(c.name, ", ", variant.stages, " stages, recompute ", variant.recompute, ", ",
                             variant.accumulation, ", seed ", kSeed));
   Model model(c, variant);
@@ -445,24 +183,25 @@ void CheckGradients(const Case& c, const Variant& variant) {
 }
 
 TEST(Differentiate, AgreesWithFiniteDifferences) {
-  for (const Case& c : Cases()) CheckGradients(c, {});
+  for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {});
 }
 
 TEST(Differentiate, AcrossStages) {
-  for (const Case& c : Cases()) CheckGradients(c, {.stages = 3});
+  for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {.stages = 3});
 }
 
 TEST(Differentiate, WithRecompute) {
-  for (const Case& c : Cases()) CheckGradients(c, {.stages = 2, .recompute = "full"});
+  for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {.stages = 2, .recompute = "full"});
 }
 
 TEST(Differentiate, InTwoHalves) {
-  for (const Case& c : Cases()) CheckGradients(c, {.stages = 3, .halves = true});
-  for (const Case& c : Cases()) CheckGradients(c, {.stages = 2, .recompute = "full", .halves = true});
+  for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {.stages = 3, .halves = true});
+  for (const DifferentiateCase& c : DifferentiateCases())
+    CheckGradients(c, {.stages = 2, .recompute = "full", .halves = true});
 }
 
 TEST(Differentiate, OverSkipConnections) {
-  for (const Case& c : SkipCases()) {
+  for (const DifferentiateCase& c : SkipCases()) {
     for (bool halves : {false, true}) {
       for (const char* recompute : {"none", "full"}) {
         Variant variant{.stages = c.layers + 2, .recompute = recompute, .by_layer = true, .halves = halves};
@@ -474,7 +213,7 @@ TEST(Differentiate, OverSkipConnections) {
 
 // Gradients of a value that one op of each of several stages reads are added in the same order as within one stage.
 TEST(Differentiate, SkipConnectionsChangeNoBit) {
-  for (const Case& c : SkipCases()) {
+  for (const DifferentiateCase& c : SkipCases()) {
     SCOPED_TRACE(c.name);
     Model one(c, {});
     Model many(c, {.stages = c.layers + 2, .by_layer = true});
@@ -500,7 +239,7 @@ TEST(Differentiate, SkipConnectionsChangeNoBit) {
 }
 
 TEST(Differentiate, SkipConnectionsAreListed) {
-  const Case skips = SkipCases()[1];
+  const DifferentiateCase skips = SkipCases()[1];
   Model model(skips, {.stages = 5, .by_layer = true});
   ASSERT_EQ(model.set().skips.size(), 3);
   // x for stages 2 and 3, and the activation.
@@ -517,7 +256,7 @@ TEST(Differentiate, SkipConnectionsAreListed) {
 }
 
 TEST(Differentiate, IntoExactAccumulators) {
-  for (const Case& c : Cases()) CheckGradients(c, {.accumulation = "exact"});
+  for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {.accumulation = "exact"});
 }
 
 // No differentiable op is without a case.
@@ -546,7 +285,7 @@ TEST(Differentiate, CoversEveryOp) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<ir::WeftDialect>();
   std::string all;
-  for (const Case& c : Cases()) absl::StrAppend(&all, ModelText(c, "in_order"));
+  for (const DifferentiateCase& c : DifferentiateCases()) absl::StrAppend(&all, ModelText(c, "in_order"));
   int differentiable = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
     if (!name.hasInterface<ir::DifferentiableInterface>()) continue;

@@ -14,6 +14,7 @@
 #include "compiler/widen_segment.h"
 #include "executor/backend.h"
 #include "gtest/gtest.h"
+#include "tests/e2e/segment_run.h"
 
 namespace weft {
 namespace {
@@ -109,17 +110,6 @@ SegmentSet Compile(const Variant& variant) {
   return *std::move(set);
 }
 
-// Bytes aligned as a backend expects. Filled with rubbish, so that what is read before it is written shows.
-struct Bytes {
-  explicit Bytes(int64_t size, char fill) : storage(static_cast<size_t>(size) + 64, fill), size(size) {}
-  char* data() {
-    auto address = reinterpret_cast<uintptr_t>(storage.data());
-    return reinterpret_cast<char*>((address + 63) / 64 * 64);
-  }
-  std::vector<char> storage;
-  int64_t size;
-};
-
 // Buffers of one rank that holds all stages.
 class Machine {
  public:
@@ -135,15 +125,8 @@ class Machine {
       ASSERT_EQ(s.operands[i].bytes, s.segment.operands(static_cast<int>(i)).bytes());
       operands.push_back(Buffer(s, s.operands[i], s.operands[i].half == 0 ? microbatch : backward).data());
     }
-    std::vector<TensorView> values;
-    for (const Value& value : s.segment.values()) {
-      values.push_back({operands[value.operand()] + value.offset(), value.dtype(), absl::MakeConstSpan(value.shape())});
-    }
-    for (const Step& step : s.segment.steps()) {
-      std::vector<TensorView> inputs, outputs;
-      for (int input : step.inputs()) inputs.push_back(values[input]);
-      for (int output : step.outputs()) outputs.push_back(values[output]);
-      // As docs/kernels.md has it.
+    // As docs/kernels.md has it.
+    RunSegment(*backend_, s.segment, operands, [&](const Step& step, absl::Span<const TensorView> outputs) {
       StepContext context;
       context.seed = 5;
       context.global_microbatch =
@@ -151,9 +134,8 @@ class Machine {
       context.first_sample = context.global_microbatch * kSequences;
       context.microbatch_sequences = s.width == 1 ? kSequences : outputs[0].shape[0] / kSequence;
       context.data = &data_;
-      absl::Status status = backend_->Run(step, inputs, outputs, context);
-      ASSERT_TRUE(status.ok()) << s.segment.name() << " " << step.name() << ": " << status;
-    }
+      return context;
+    });
   }
 
   // What training leaves behind: gradients, losses.

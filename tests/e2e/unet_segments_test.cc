@@ -13,6 +13,7 @@
 #include "executor/data.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
+#include "tests/e2e/segment_run.h"
 #include "tests/golden/golden.h"
 
 namespace weft {
@@ -32,17 +33,6 @@ struct Variant {
     return absl::StrCat(stages, " stages, recompute ", recompute, halves ? ", halves" : "", ", dtype ", dtype,
                         ", microbatch ", microbatch);
   }
-};
-
-// Bytes aligned as a backend expects. Filled with rubbish, so that what is read before it is written shows.
-struct Bytes {
-  Bytes(int64_t size, char fill) : storage(static_cast<size_t>(size) + 64, fill), size(size) {}
-  char* data() {
-    auto address = reinterpret_cast<uintptr_t>(storage.data());
-    return reinterpret_cast<char*>((address + 63) / 64 * 64);
-  }
-  std::vector<char> storage;
-  int64_t size;
 };
 
 // Buffers of one rank that holds all stages.
@@ -81,23 +71,13 @@ class Machine {
   void Run(const StageSegment& s, int microbatch) {
     std::vector<char*> operands;
     for (const SegmentOperand& operand : s.operands) operands.push_back(Buffer(s, operand, microbatch).data());
-    std::vector<TensorView> values;
-    for (const Value& value : s.segment.values()) {
-      values.push_back({operands[value.operand()] + value.offset(), value.dtype(), absl::MakeConstSpan(value.shape())});
-    }
-    for (const Step& step : s.segment.steps()) {
-      std::vector<TensorView> inputs, outputs;
-      for (int input : step.inputs()) inputs.push_back(values[input]);
-      for (int output : step.outputs()) outputs.push_back(values[output]);
-      StepContext context;
-      context.seed = static_cast<uint64_t>(golden_.numbers.at("seed"));
-      context.global_microbatch = microbatch;
-      context.first_sample = microbatch * variant_.microbatch;
-      context.microbatch_sequences = variant_.microbatch;
-      context.data = data_;
-      const absl::Status status = backend_->Run(step, inputs, outputs, context);
-      ASSERT_TRUE(status.ok()) << s.segment.name() << " " << step.name() << ": " << status;
-    }
+    StepContext context;
+    context.seed = static_cast<uint64_t>(golden_.numbers.at("seed"));
+    context.global_microbatch = microbatch;
+    context.first_sample = microbatch * variant_.microbatch;
+    context.microbatch_sequences = variant_.microbatch;
+    context.data = data_;
+    RunSegment(*backend_, s.segment, operands, [&](auto&&...) { return context; });
   }
 
   Bytes& Buffer(const StageSegment& s, const SegmentOperand& operand, int microbatch) {

@@ -1,0 +1,46 @@
+// Segments run one after the other by a backend, without an executor.
+#ifndef WEFT_TESTS_E2E_SEGMENT_RUN_H_
+#define WEFT_TESTS_E2E_SEGMENT_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "executor/backend.h"
+#include "gtest/gtest.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Bytes aligned as a backend expects. Filled with rubbish, what is read before it is written shows.
+struct Bytes {
+  Bytes(int64_t size, char fill) : storage(static_cast<size_t>(size) + 64, fill), size(size) {}
+  char* data() {
+    const auto address = reinterpret_cast<uintptr_t>(storage.data());
+    return reinterpret_cast<char*>((address + 63) / 64 * 64);
+  }
+  std::vector<char> storage;
+  int64_t size;
+};
+
+// All steps of a segment, on the memory of its operands; `context_of` says what a step with these outputs is told.
+inline void RunSegment(Backend& backend, const Segment& segment, const std::vector<char*>& operands,
+                       absl::FunctionRef<StepContext(const Step&, absl::Span<const TensorView>)> context_of) {
+  std::vector<TensorView> values;
+  for (const Value& value : segment.values()) {
+    values.push_back({operands[value.operand()] + value.offset(), value.dtype(), absl::MakeConstSpan(value.shape())});
+  }
+  for (const Step& step : segment.steps()) {
+    std::vector<TensorView> inputs, outputs;
+    for (const int input : step.inputs()) inputs.push_back(values[input]);
+    for (const int output : step.outputs()) outputs.push_back(values[output]);
+    const absl::Status status = backend.Run(step, inputs, outputs, context_of(step, outputs));
+    ASSERT_TRUE(status.ok()) << segment.name() << " " << step.name() << ": " << status;
+  }
+}
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_E2E_SEGMENT_RUN_H_

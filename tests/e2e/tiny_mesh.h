@@ -1,0 +1,25 @@
+// Meshes of the tiny plans.
+#ifndef WEFT_TESTS_E2E_TINY_MESH_H_
+#define WEFT_TESTS_E2E_TINY_MESH_H_
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace weft {
+
+// Axes of Mesh, as text, of names with their sizes: "data2 pipe4".
+inline std::string AxesOf(absl::string_view mesh) {
+  std::string axes;
+  for (const absl::string_view axis : absl::StrSplit(mesh, ' ')) {
+    const size_t digits = axis.find_first_of("0123456789");
+    absl::StrAppend(&axes, "axes { name: '", axis.substr(0, digits), "' size: ", axis.substr(digits), " } ");
+  }
+  return axes;
+}
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_E2E_TINY_MESH_H_
