@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/compile_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/verify/brute_force.h"
@@ -25,22 +25,7 @@ namespace {
 using testing::HasSubstr;
 
 ModelGraph Model(bool tied = false) {
-  auto graph = ImportHuggingFaceConfig(
-      absl::StrCat(R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2,
-                       "n_layer": 6, "tie_word_embeddings": )",
-                   tied ? "true" : "false", "}"),
-      "tiny");
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *graph;
-}
-
-Cluster TestCluster() {
-  return Parse<Cluster>(R"(
-    name: "test" nodes: 2 devices_per_node: 8
-    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 reserved_bytes: 1000
-             peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e14 } }
-    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
-    nics_per_node: 1 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000 )");
+  return TinyGpt2(6, absl::StrCat(R"(, "tie_word_embeddings": )", tied ? "true" : "false"));
 }
 
 struct Case {
@@ -64,7 +49,7 @@ absl::StatusOr<Program> CompileCase(const Case& c, std::vector<std::string>* not
                                             c.microbatches * c.data, " ", c.recipe)),
                  Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: ", c.data, " } axes { name: 'pipe' size: ",
                                           c.pipe, " } } schedule { name: '", c.schedule, "' } ", c.plan)),
-                 TestCluster(), options);
+                 TinyCluster(), options);
 }
 
 std::vector<Case> Cases() {
@@ -120,7 +105,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
       options.network = "none";
       options.cost_options.unit_forward = {forward};
       options.cost_options.unit_backward = {backward};
-      const absl::StatusOr<Simulation> simulation = Simulate(*program, TestCluster(), options);
+      const absl::StatusOr<Simulation> simulation = Simulate(*program, TinyCluster(), options);
       ASSERT_TRUE(simulation.ok()) << simulation.status();
       const int n = program->microbatches();
       const int64_t period = std::llround(simulation->report.iteration_seconds() * 1e12);
@@ -155,7 +140,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
 TEST(Asynchronous, RatesCountAllSteps) {
   const absl::StatusOr<Program> program = CompileCase({.pipe = 3});
   ASSERT_TRUE(program.ok()) << program.status();
-  const absl::StatusOr<Simulation> simulation = Simulate(*program, TestCluster(), {});
+  const absl::StatusOr<Simulation> simulation = Simulate(*program, TinyCluster(), {});
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   EXPECT_EQ(simulation->report.tokens_per_step(), 16);
   EXPECT_NEAR(simulation->report.tokens_per_second() * simulation->report.iteration_seconds(), 3 * 16, 1e-6);
@@ -164,7 +149,7 @@ TEST(Asynchronous, RatesCountAllSteps) {
 std::string ErrorOf(const Case& c) { return std::string(CompileCase(c).status().message()); }
 
 void AsynchronousLimits() {
-  Cluster cluster = TestCluster();
+  Cluster cluster = TinyCluster();
   cluster.set_nodes(1000);
   const absl::Status status =
       Compile(Model(), Parse<Recipe>("sequence_length: 16 global_batch_sequences: 1 clip_norm: 0"),

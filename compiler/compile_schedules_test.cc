@@ -10,43 +10,24 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/action_slots.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/compile_testing.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"
 #include "schedules/pipeline/schedule.h"
 #include "schedules/pipeline/timing.h"
 #include "simulator/simulate.h"
+#include "tests/full.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
 using testing::HasSubstr;
 
-bool full = false;
-
-template <typename T>
-T Parse(const std::string& text) {
-  T message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
-
 const ModelGraph& Model() {
-  static const ModelGraph* model = new ModelGraph(*ImportHuggingFaceConfig(
-      R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 14})",
-      "tiny"));
+  static const ModelGraph* model = new ModelGraph(TinyGpt2(14));
   return *model;
-}
-
-Cluster TinyCluster() {
-  return Parse<Cluster>(R"(
-    name: "test" nodes: 2 devices_per_node: 8
-    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 reserved_bytes: 1000
-             peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e14 } }
-    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
-    nics_per_node: 1 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000 )");
 }
 
 Recipe MakeRecipe(int batch, const std::string& fields = "") {
@@ -290,9 +271,3 @@ TEST(CompileSchedulesTest, RefusalsNameTheField) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

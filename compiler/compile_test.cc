@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/compile_testing.h"
 #include "compiler/import_hf.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -25,28 +26,8 @@ namespace {
 
 using testing::HasSubstr;
 
-ModelGraph Model(int layers = 8, const std::string& fields = "") {
-  auto graph = ImportHuggingFaceConfig(
-      absl::StrCat(
-          R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": )",
-          layers, fields, "}"),
-      "tiny");
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *graph;
-}
-
 Recipe TinyRecipe(const std::string& fields = "") {
   return Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16 microbatch_sequences: 1 dropout: 0.1 " + fields);
-}
-
-Cluster TinyCluster(const std::string& fields = "") {
-  return Parse<Cluster>(R"(
-    name: "test" nodes: 2 devices_per_node: 8
-    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 reserved_bytes: 1000
-             peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e14 } }
-    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
-    nics_per_node: 1 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000 )" +
-                        fields);
 }
 
 struct Case {
@@ -108,7 +89,7 @@ class EveryPlanTest : public testing::TestWithParam<std::tuple<int, int>> {};
 INSTANTIATE_TEST_SUITE_P(Meshes, EveryPlanTest, testing::Combine(testing::Values(1, 2, 4, 8), testing::Values(1, 2)));
 
 TEST_P(EveryPlanTest, GivesAProvenAndTightProgram) {
-  const ModelGraph model = Model(8);
+  const ModelGraph model = TinyGpt2(8);
   for (const Case& c : Cases(std::get<0>(GetParam()), std::get<1>(GetParam()))) {
     SCOPED_TRACE(c.Name());
     auto program = CompileCase(c, model);
@@ -130,7 +111,7 @@ TEST_P(EveryPlanTest, GivesAProvenAndTightProgram) {
 }
 
 TEST(CompileTest, UntiedHeadsAndOtherOptimizersAreProvenToo) {
-  const ModelGraph untied = Model(4, R"(, "tie_word_embeddings": false)");
+  const ModelGraph untied = TinyGpt2(4, R"(, "tie_word_embeddings": false)");
   for (int pipe : {1, 2, 4}) {
     auto program = CompileCase({pipe, 2, "1f1b", "FULL", "EXACT", "1"}, untied);
     ASSERT_TRUE(program.ok()) << program.status();
@@ -139,13 +120,13 @@ TEST(CompileTest, UntiedHeadsAndOtherOptimizersAreProvenToo) {
     }
   }
   for (const char* optimizer : {"sgd {}", "sgd { momentum: 0.9 }", "adamw { weight_decay: 0 }"}) {
-    auto program = Compile(Model(4), TinyRecipe(optimizer), Case{.pipe = 2}.MakePlan(), TinyCluster(), {});
+    auto program = Compile(TinyGpt2(4), TinyRecipe(optimizer), Case{.pipe = 2}.MakePlan(), TinyCluster(), {});
     ASSERT_TRUE(program.ok()) << program.status();
   }
 }
 
 TEST(CompileTest, TiedTensorIsSummedOverItsTwoStagesInModelOrder) {
-  auto program = CompileCase({4, 2}, Model(8));
+  auto program = CompileCase({4, 2}, TinyGpt2(8));
   ASSERT_TRUE(program.ok()) << program.status();
   std::vector<int> holders;
   for (int r = 0; r < program->templates_size(); ++r) {
@@ -164,7 +145,7 @@ TEST(CompileTest, TiedTensorIsSummedOverItsTwoStagesInModelOrder) {
 // Sums over the whole mesh would take as many messages as there are ranks.
 TEST(CompileTest, LossesAreSummedAxisByAxis) {
   for (int data : {1, 2}) {
-    auto program = CompileCase({4, data}, Model(8), "collective: 'ring'");
+    auto program = CompileCase({4, data}, TinyGpt2(8), "collective: 'ring'");
     ASSERT_TRUE(program.ok()) << program.status();
     for (const Program* p : std::initializer_list<const Program*>{&*program, &program->evaluation()}) {
       for (const Template& t : p->templates()) {
@@ -191,7 +172,7 @@ TEST(CompileTest, GroupsTooLargeToRunAreMentioned) {
     std::vector<std::string> notes;
     CompileOptions options;
     options.notes = &notes;
-    auto program = Compile(Model(2), recipe, Case{1, data}.MakePlan(), cluster, options);
+    auto program = Compile(TinyGpt2(2), recipe, Case{1, data}.MakePlan(), cluster, options);
     ASSERT_TRUE(program.ok()) << program.status();
     if (data == 1024) {
       EXPECT_TRUE(notes.empty());
@@ -203,7 +184,7 @@ TEST(CompileTest, GroupsTooLargeToRunAreMentioned) {
 
 TEST(CompileTest, SameInputsGiveSameBytes) {
   const Case c{4, 2, "1f1b", "FULL", "EXACT", "1"};
-  auto a = CompileCase(c, Model(8)), b = CompileCase(c, Model(8));
+  auto a = CompileCase(c, TinyGpt2(8)), b = CompileCase(c, TinyGpt2(8));
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(SerializeProgram(*a), SerializeProgram(*b));
 }
@@ -219,7 +200,7 @@ int PeakInFlight(const Template& t) {
 }
 
 TEST(CompileTest, ListsFollowTheSchedule) {
-  const ModelGraph model = Model(8);
+  const ModelGraph model = TinyGpt2(8);
   for (const char* name : {"gpipe", "1f1b"}) {
     for (int pipe : {1, 2, 4, 8}) {
       for (const char* batch : {"1", "3", "8"}) {
@@ -251,7 +232,7 @@ TEST(CompileTest, ListsFollowTheSchedule) {
 TEST(CompileTest, MemoryOfOneRankIsWhatTheSizesSay) {
   // One block, width 16, 100 tokens padded to 128, 16 positions; fp32, AdamW, tied head.
   auto program =
-      Compile(Model(1), TinyRecipe("adamw {}"), Case{}.MakePlan("precision { compute: FP32 }"), TinyCluster(), {});
+      Compile(TinyGpt2(1), TinyRecipe("adamw {}"), Case{}.MakePlan("precision { compute: FP32 }"), TinyCluster(), {});
   ASSERT_TRUE(program.ok()) << program.status();
   const Template& t = program->templates(0);
   // Bytes of each tensor, rounded to 256: wte 128x16, wpe 16x16, c_attn 16x48, c_proj 16x16, c_fc 16x64, c_proj 64x16;
@@ -278,7 +259,7 @@ TEST(CompileTest, MemoryOfOneRankIsWhatTheSizesSay) {
 }
 
 TEST(CompileTest, MoreBuffersOnAnEdgeStayProven) {
-  const ModelGraph model = Model(8);
+  const ModelGraph model = TinyGpt2(8);
   for (int receive : {1, 2, 5, 100}) {
     for (int send : {1, 3, 100}) {
       for (const char* schedule : {"gpipe", "1f1b"}) {
@@ -291,7 +272,7 @@ TEST(CompileTest, MoreBuffersOnAnEdgeStayProven) {
 }
 
 TEST(CompileTest, GradientBucketsHoldWholeTensors) {
-  auto one = CompileCase({2, 2}, Model(8)), many = CompileCase({2, 2}, Model(8), "gradient_bucket_bytes: 4096");
+  auto one = CompileCase({2, 2}, TinyGpt2(8)), many = CompileCase({2, 2}, TinyGpt2(8), "gradient_bucket_bytes: 4096");
   ASSERT_TRUE(one.ok() && many.ok());
   auto buckets = [](const Program& program) {
     std::vector<int> sizes;
@@ -308,7 +289,7 @@ TEST(CompileTest, GradientBucketsHoldWholeTensors) {
 }
 
 TEST(CompileTest, EvaluationIsForwardOnlyOnTheSameParameters) {
-  auto program = CompileCase({4, 2}, Model(8));
+  auto program = CompileCase({4, 2}, TinyGpt2(8));
   ASSERT_TRUE(program.ok()) << program.status();
   const Program& evaluation = program->evaluation();
   for (const Finding& finding : FindViolations(evaluation)) ADD_FAILURE() << finding.rule << ": " << finding.message;
@@ -329,12 +310,12 @@ TEST(CompileTest, EvaluationIsForwardOnlyOnTheSameParameters) {
 }
 
 TEST(CompileTest, PrecisionFollowsTheDevice) {
-  auto mixed = CompileCase({}, Model(2));
+  auto mixed = CompileCase({}, TinyGpt2(2));
   ASSERT_TRUE(mixed.ok()) << mixed.status();
   EXPECT_EQ(mixed->precision().compute(), BF16);
   Cluster cluster = TinyCluster();
   cluster.mutable_device()->mutable_peaks()->RemoveLast();
-  auto single = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
+  auto single = Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
   ASSERT_TRUE(single.ok()) << single.status();
   EXPECT_EQ(single->precision().compute(), FP32);
 }
@@ -345,40 +326,40 @@ TEST(CompileTest, DropoutOfTheConfigIsMentioned) {
   std::vector<std::string> notes;
   CompileOptions options;
   options.notes = &notes;
-  auto program = Compile(Model(2), recipe, Case{}.MakePlan(), TinyCluster(), options);
+  auto program = Compile(TinyGpt2(2), recipe, Case{}.MakePlan(), TinyCluster(), options);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("recipe.dropout")));
   EXPECT_EQ(program->recipe().dropout(), 0);
   notes.clear();
-  ASSERT_TRUE(Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), TinyCluster(), options).ok());
+  ASSERT_TRUE(Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), TinyCluster(), options).ok());
   EXPECT_TRUE(notes.empty());
 }
 
 TEST(CompileTest, AProgramThatDoesNotFitIsRefusedOrMarked) {
   Cluster cluster = TinyCluster();
-  auto fits = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
+  auto fits = Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
   ASSERT_TRUE(fits.ok());
   // To the byte: arena and reserve are what is needed.
   cluster.mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 1000);
-  EXPECT_TRUE(Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {}).ok());
+  EXPECT_TRUE(Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {}).ok());
   cluster.mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 999);
-  auto refused = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
+  auto refused = Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()),
               testing::AllOf(HasSubstr("does not fit d"), HasSubstr("template pipe0"), HasSubstr("parameter"),
                              HasSubstr("it fits with --set ")));
   CompileOptions options;
   options.allow_oom = true;
-  auto marked = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, options);
+  auto marked = Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, options);
   ASSERT_TRUE(marked.ok()) << marked.status();
   EXPECT_TRUE(marked->does_not_fit());
 }
 
 TEST(CompileTest, EveryRankFitsTheDeviceThatItIsOn) {
   Cluster cluster = TinyCluster();
-  const auto fits = Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
+  const auto fits = Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
   ASSERT_TRUE(fits.ok());
-  const auto compile = [&] { return Compile(Model(2), TinyRecipe(), Case{}.MakePlan(), cluster, {}).status(); };
+  const auto compile = [&] { return Compile(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {}).status(); };
   OtherDevices* other = cluster.add_other_devices();
   *other->mutable_device() = cluster.device();
   other->mutable_device()->set_name("smaller");
@@ -398,7 +379,7 @@ TEST(CompileTest, EveryRankFitsTheDeviceThatItIsOn) {
 
 TEST(CompileTest, RefusalsNameTheField) {
   auto error = [](const Recipe& recipe, const Plan& plan, int layers = 8) {
-    auto program = Compile(Model(layers), recipe, plan, TinyCluster(), {});
+    auto program = Compile(TinyGpt2(layers), recipe, plan, TinyCluster(), {});
     EXPECT_FALSE(program.ok());
     return std::string(program.status().message());
   };
@@ -413,7 +394,7 @@ TEST(CompileTest, RefusalsNameTheField) {
               HasSubstr("sequence_length"));
   Plan tensor = Parse<Plan>("mesh { axes { name: 'w' size: 2 } }");
   EXPECT_THAT(error(TinyRecipe(), tensor), HasSubstr("plan.mesh.axes[0].name"));
-  auto level = EmitIr(Model(2), TinyRecipe(), Case{}.MakePlan(), TinyCluster(), "ranks");
+  auto level = EmitIr(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), TinyCluster(), "ranks");
   EXPECT_THAT(std::string(level.status().message()), HasSubstr("graph, rank, program"));
 }
 
@@ -439,7 +420,7 @@ TEST(CompileTest, ImpossibleSizesAreRefusedInOneLine) {
 TEST(CompileTest, EvaluationMayBeLeftOut) {
   CompileOptions options;
   options.evaluation = false;
-  auto program = Compile(Model(2), TinyRecipe(), Case{.pipe = 2}.MakePlan(), TinyCluster(), options);
+  auto program = Compile(TinyGpt2(2), TinyRecipe(), Case{.pipe = 2}.MakePlan(), TinyCluster(), options);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_FALSE(program->has_evaluation());
 }
@@ -447,7 +428,7 @@ TEST(CompileTest, EvaluationMayBeLeftOut) {
 TEST(CompileTest, EmitsEveryLevel) {
   for (const auto& [level, text] : {std::pair("graph", "weft.graph"), std::pair("rank", "weft.template @pipe1"),
                                     std::pair("program", "templates {")}) {
-    auto ir = EmitIr(Model(2), TinyRecipe(), Case{.pipe = 2}.MakePlan(), TinyCluster(), level);
+    auto ir = EmitIr(TinyGpt2(2), TinyRecipe(), Case{.pipe = 2}.MakePlan(), TinyCluster(), level);
     ASSERT_TRUE(ir.ok()) << ir.status();
     EXPECT_THAT(*ir, HasSubstr(text));
   }
@@ -455,10 +436,10 @@ TEST(CompileTest, EmitsEveryLevel) {
 
 TEST(CompileTest, MeshesWithoutAxesAndOneMicrobatchWork) {
   Plan none = Parse<Plan>("schedule { name: 'gpipe' }");
-  auto program = Compile(Model(2), TinyRecipe(), none, TinyCluster(), {});
+  auto program = Compile(TinyGpt2(2), TinyRecipe(), none, TinyCluster(), {});
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->templates_size(), 1);
-  auto single = Compile(Model(2), Parse<Recipe>("sequence_length: 4 global_batch_sequences: 1"),
+  auto single = Compile(TinyGpt2(2), Parse<Recipe>("sequence_length: 4 global_batch_sequences: 1"),
                         Case{.pipe = 2}.MakePlan(), TinyCluster(), {});
   ASSERT_TRUE(single.ok()) << single.status();
 }

@@ -17,11 +17,11 @@
 #include "schedules/pipeline/schedule_text.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
+#include "tests/full.h"
 
 namespace weft {
 namespace {
 
-bool full = false;
 constexpr int kMicrobatches = 4;
 
 TinyPlan PlanWith(int pipe, const std::string& definition) {
@@ -145,9 +145,3 @@ TEST(CorruptScheduleTest, IsRefusedOrTrainsRight) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

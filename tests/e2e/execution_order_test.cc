@@ -15,11 +15,10 @@
 #include "schedules/pipeline/schedule.h"
 #include "schedules/pipeline/timing.h"
 #include "tests/e2e/tiny_gpt.h"
+#include "tests/full.h"
 
 namespace weft {
 namespace {
-
-bool full = false;
 
 void AppendSlots(const Action& action, std::vector<Slot>* slots) {
   for (const Slot& slot : SlotsOf(action)) slots->push_back(slot);
@@ -150,9 +149,3 @@ TEST(ExecutionOrderTest, IsTheSchedules) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

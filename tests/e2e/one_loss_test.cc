@@ -12,11 +12,10 @@
 #include "proto/io.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
+#include "tests/full.h"
 
 namespace weft {
 namespace {
-
-bool full = false;
 
 // Losses fall and clipping is active, or the comparisons would prove little.
 void ExpectTrains(const Outcome& outcome) {
@@ -274,9 +273,3 @@ TEST(OneLossTest, EvaluationChangesNothing) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

@@ -26,11 +26,11 @@
 #include "simulator/simulate.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
+#include "tests/full.h"
 
 namespace weft {
 namespace {
 
-bool full = false;
 constexpr int kMostStages = 6;
 
 class Generator {
@@ -381,9 +381,3 @@ TEST(RandomScheduleTest, WhatTheCheckerAcceptsIsCompiledTimedAndTrained) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

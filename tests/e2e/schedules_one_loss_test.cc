@@ -13,11 +13,10 @@
 #include "schedules/pipeline/schedule.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
+#include "tests/full.h"
 
 namespace weft {
 namespace {
-
-bool full = false;
 
 struct Case {
   std::string schedule;
@@ -202,9 +201,3 @@ TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

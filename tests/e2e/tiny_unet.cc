@@ -3,13 +3,13 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "compiler/compile.h"
 #include "compiler/unet_graph.h"
 #include "executor/image_format.h"
 #include "google/protobuf/text_format.h"
 #include "proto/io.h"
 #include "proto/status.h"
+#include "tests/e2e/tiny_mesh.h"
 
 namespace weft {
 namespace {
@@ -39,13 +39,7 @@ ModelGraph TinyUnet(bool scale_shift) {
 }
 
 std::string MeshOf(const UnetPlan& plan) {
-  std::string axes;
-  const std::string mesh = plan.mesh.empty() ? absl::StrCat("data", plan.data, " pipe", plan.pipe) : plan.mesh;
-  for (absl::string_view axis : absl::StrSplit(mesh, ' ')) {
-    const size_t digits = axis.find_first_of("0123456789");
-    absl::StrAppend(&axes, "axes { name: '", axis.substr(0, digits), "' size: ", axis.substr(digits), " } ");
-  }
-  return axes;
+  return AxesOf(plan.mesh.empty() ? absl::StrCat("data", plan.data, " pipe", plan.pipe) : plan.mesh);
 }
 
 }  // namespace

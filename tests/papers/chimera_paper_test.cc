@@ -15,12 +15,10 @@
 #include "compiler/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/published_run.h"
+#include "tests/full.h"
 #include "tests/papers/pipeline_run.h"
 
 namespace weft {
-
-bool full = false;
-
 namespace {
 
 const ModelGraph& Bert() {
@@ -311,9 +309,3 @@ TEST(ChimeraPaper, Bert48On32V100) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

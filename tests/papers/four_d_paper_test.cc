@@ -15,11 +15,9 @@
 #include "gtest/gtest.h"
 #include "simulator/four_d_model.h"
 #include "tests/e2e/published_run.h"
+#include "tests/full.h"
 
 namespace weft {
-
-bool full = false;
-
 namespace {
 
 constexpr double kElement = 2;
@@ -317,9 +315,3 @@ TEST(FourDPaper, Utilisation) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}

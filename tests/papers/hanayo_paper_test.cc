@@ -15,11 +15,9 @@
 #include "proto/io.h"
 #include "proto/validate_runtime.h"
 #include "tests/e2e/published_run.h"
+#include "tests/full.h"
 
 namespace weft {
-
-bool full = false;
-
 namespace {
 
 struct Setting {
@@ -225,9 +223,3 @@ TEST(HanayoPaper, MemoryIsAsEven) {
 
 }  // namespace
 }  // namespace weft
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) weft::full |= std::string(argv[i]) == "--full";
-  return RUN_ALL_TESTS();
-}
