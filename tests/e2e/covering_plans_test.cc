@@ -34,6 +34,7 @@ enum Factor {
   kScale,
   kAlgorithm,
   kAccumulation,
+  kPostValidation,
   kFactors
 };
 
@@ -117,6 +118,8 @@ bool IsPlan(const Choice& c) {
   if (c[kZero] == kAheadByTwo && c[kOverlap] == 1) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
+  // Updates are taken back where they are made.
+  if (c[kPostValidation] == 1 && c[kOffload] > 0) return false;
   if (c[kOverlap] > 0 && tensor == 1 && c[kZero] < 2) return false;
   return c[kRows] == 0 || (c[kX] == 1 && c[kY] == 0);
 }
@@ -134,7 +137,7 @@ std::string MeshOf(const Choice& c) {
 std::string FieldsOf(const Choice& c) {
   return absl::StrCat(kZeros[c[kZero]], " ", kAttentions[c[kAttention]], " ", kOffloads[c[kOffload]], " ",
                       kOverlaps[c[kOverlap]], " ", kScales[c[kScale]], c[kRows] ? " sequence_parallel: true" : "",
-                      c[kAlgorithm] ? " collective: 'direct'" : "");
+                      c[kAlgorithm] ? " collective: 'direct'" : "", c[kPostValidation] ? " post_validation: true" : "");
 }
 
 TinyPlan PlanOf(const std::string& family, const Choice& c) {
