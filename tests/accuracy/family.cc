@@ -51,6 +51,9 @@ constexpr struct {
 } kFrameworks[] = {
     {"megatron-deepspeed", "megatron-deepspeed"},
     {"gpt-neox", "megatron-deepspeed"},
+    // A schedule on Megatron-LM, not DeepSpeed's sharding.
+    {"zero bubble", "megatron"},
+    {"zero-bubble", "megatron"},
     {"zero", "deepspeed"},
     {"deepspeed", "deepspeed"},
     {"torchtitan", "torchtitan"},

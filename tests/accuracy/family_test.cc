@@ -117,6 +117,8 @@ TEST(Family, AStrangerIsKnownByItsFramework) {
   EXPECT_EQ(by("A lab", "Megatron-LM", "A100-80GB"), "megatron-2022");
   EXPECT_EQ(by("A lab", "Megatron-LM", "H100"), "megatron-core");
   EXPECT_EQ(by("A lab", "Megatron-Core", "A100"), "megatron-core");
+  EXPECT_EQ(by("A lab", "zero-bubble-pipeline-parallelism", "A100"), "megatron-2022");
+  EXPECT_EQ(by("Zero-bubble runs of a lab", "", "H100"), "megatron-core");
   EXPECT_EQ(by("Runs with Hugging Face Accelerate", "", "A100"), "transformers");
   // A collection of runs by many says which ran one in the row only.
   EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "", "A100"), "llm.c");

@@ -35,6 +35,9 @@ struct ScheduleName {
 const ScheduleName* FindScheduleName(absl::string_view name) {
   static constexpr ScheduleName kNames[] = {
       {"none", "1f1b"},
+      {"1f1b-interleaved", "interleaved", 2},
+      {"1f1b interleaved", "interleaved", 2},
+      {"1f1b (interleaved", "interleaved", 2},
       {"1f1b", "1f1b"},
       {"dapple", "1f1b"},
       {"pipedream-flush", "1f1b"},
@@ -63,7 +66,7 @@ const ScheduleName* FindScheduleName(absl::string_view name) {
       {"gems", "gems"},
       {"eager-1f1b", "eager-1f1b"},
   };
-  if (name.empty()) return &kNames[1];
+  if (name.empty()) name = "1f1b";
   for (const ScheduleName& known : kNames) {
     if (absl::StartsWith(name, known.word)) return &known;
   }
@@ -260,15 +263,20 @@ class PlanBuilder {
     const Recompute selective = made_.plan.recompute();
     made_.plan.clear_recompute();
     Recompute& recompute = *made_.plan.mutable_recompute();
-    if (given == "none" || given == "no" || given == "false" || given == "off") return absl::OkStatus();
+    const auto is_checkpointing = [](absl::string_view words) {
+      return words == "checkpointing" || words == "activation checkpointing" || words == "gradient checkpointing";
+    };
+    if (given == "none" || given == "no" || given == "false" || given == "off" ||
+        (absl::StartsWith(given, "no ") && is_checkpointing(absl::string_view(given).substr(3)))) {
+      return absl::OkStatus();
+    }
     const bool some = absl::StrContains(given, "half") || absl::StrContains(given, " of ") ||
                       std::any_of(given.begin(), given.end(), [](char c) { return absl::ascii_isdigit(c); });
     if (given.empty()) {
       made_.recompute_unknown = true;
     } else if (absl::StartsWith(given, "full") && !some) {
       recompute.set_mode(Recompute::FULL);
-    } else if (given == "yes" || given == "true" || given == "on" || given == "uniform" ||
-               absl::EndsWith(given, " checkpointing")) {
+    } else if (given == "yes" || given == "true" || given == "on" || given == "uniform" || is_checkpointing(given)) {
       recompute.set_mode(Recompute::FULL);
       Assume("every layer recomputed");
     } else if (absl::StrContains(given, "selective") && selective.mode() != Recompute::NONE) {

@@ -112,6 +112,8 @@ TEST(RunPlan, Schedules) {
   EXPECT_EQ(schedule("GPipe").name(), "gpipe");
   EXPECT_EQ(schedule("PipeDream-flush").name(), "1f1b");
   EXPECT_EQ(schedule("Interleaved 1F1B", 2).virtual_stages(), 2);
+  EXPECT_EQ(schedule("1F1B-interleaved").name(), "interleaved");
+  EXPECT_EQ(schedule("1F1B (non-interleaved)").name(), "1f1b");
   EXPECT_EQ(schedule("zero-bubble ZB-V").name(), "zb-v");
   EXPECT_EQ(schedule("zero-bubble ZB-V").virtual_stages(), 2);
   EXPECT_EQ(schedule("gems").virtual_stages(), 0);
@@ -215,6 +217,10 @@ TEST(RunPlan, WordsForPrecisionAndRecompute) {
   EXPECT_EQ(recomputes("Full"), Recompute::FULL);
   EXPECT_EQ(recomputes("gradient checkpointing"), Recompute::FULL);
   EXPECT_EQ(recomputes("off"), Recompute::NONE);
+  EXPECT_EQ(recomputes("no activation checkpointing"), Recompute::NONE);
+  // Nor are chosen ones.
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "selective activation checkpointing"; }),
+              HasSubstr("plan.recompute is 'selective activation checkpointing'"));
   // Part of the layers is not all of them.
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "full (40 of 80 layers)"; }), HasSubstr("40 of 80"));
 }
