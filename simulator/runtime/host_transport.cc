@@ -124,7 +124,8 @@ std::map<int32_t, int64_t> MessageBytesOfSegments(const Program& program) {
             bytes[maker->second] += t.buffers(action.sources(0)).bytes();
           }
         }
-      } else if (action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT) {
+      } else if (action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT ||
+                 action.kind() == FORWARD_BACKWARD) {
         computes[action.id()] = i;
         for (const Dependency& dep : action.deps()) {
           if (const auto found = received.find(dep.action()); dep.distance() == 0 && found != received.end()) {

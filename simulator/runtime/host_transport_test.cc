@@ -69,10 +69,12 @@ TEST(HostTransport, BytesOfMessagesAreThoseThatAnActionReadsAndMakes) {
       body { id: 2 kind: SEND sources: 1 deps { action: 1 } }
       body { id: 3 kind: FORWARD segment: 3 deps { action: 0 distance: 1 } deps { action: 2 } }
       body { id: 4 kind: SEND sources: 2 deps { action: 3 } deps { action: 1 distance: 1 } }
-      body { id: 5 kind: FORWARD segment: 2 deps { action: 0 } } })",
+      body { id: 5 kind: FORWARD segment: 2 deps { action: 0 } }
+      body { id: 6 kind: FORWARD_BACKWARD segment: 4 deps { action: 0 } }
+      body { id: 7 kind: SEND sources: 2 deps { action: 6 } } })",
                            "test", &program)
                   .ok());
-  EXPECT_EQ(MessageBytesOfSegments(program), (std::map<int32_t, int64_t>{{2, 1100}, {3, 10000}}));
+  EXPECT_EQ(MessageBytesOfSegments(program), (std::map<int32_t, int64_t>{{2, 1100}, {3, 10000}, {4, 10100}}));
 }
 
 TEST(HostTransport, IsTheNetworkIfNothingIsAsked) {

@@ -107,14 +107,12 @@ absl::StatusOr<Time> RuntimeSteps::Cost(int segment, int step, ActionKind kind, 
   switch (kind) {
     case FORWARD:
     case BACKWARD:
-    case BACKWARD_INPUT: {
+    case BACKWARD_INPUT:
+    case FORWARD_BACKWARD: {
       WEFT_ASSIGN_OR_RETURN(wait, CopySeconds(segment, cluster));
-      wait += runtime_.host().microbatch_seconds();
+      wait += (kind == FORWARD_BACKWARD ? 2 : 1) * runtime_.host().microbatch_seconds();
       break;
     }
-    case FORWARD_BACKWARD:
-      wait = 2 * runtime_.host().microbatch_seconds();
-      break;
     case OPTIMIZER_STEP:
       wait = runtime_.host().step_seconds();
       break;

@@ -6,8 +6,7 @@
 //             L x launch_seconds: each of its steps max(cost, cost x L x launch_seconds / D). The host runs ahead, so a
 //             single short kernel between long ones costs nothing.
 //   waits     microbatch_seconds before the first step of each forward and backward, step_seconds of an optimizer step
-//   copies    with host_transport: of what a forward or backward receives and sends, bytes / host link, since the
-//   threads
+//   copies    with host_transport: of what a forward or backward receives and sends, bytes / host link: the threads
 //             that copy to and from the host do so on the stream of the computation
 #ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_

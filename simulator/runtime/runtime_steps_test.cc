@@ -101,6 +101,7 @@ TEST(RuntimeSteps, MessagesThroughTheHostAreCopiedOnTheStreamOfTheComputation) {
   const Runtime runtime = Read<Runtime>("name: 'gloo' host_transport { }");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1400);
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD_BACKWARD, cluster), 1400);
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1100);
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, OPTIMIZER_STEP, cluster), 1100);
   cluster.clear_host();
