@@ -17,8 +17,9 @@
 namespace weft {
 
 // Offsets, one per item, with which none reaches above `height`; nothing if none were found in the steps allowed, some
-// milliseconds: what is found at all is mostly found soon, so that another seed or start helps more than patience. `start` is where the items lie at first, disjoint while they live; those that reach above
-// `height` look for another place. Items are as PlanArena has checked them. Always the same for the same arguments.
+// milliseconds: what is found at all is mostly found soon, so that another seed or start helps more than patience.
+// `start` is where the items lie at first, disjoint while they live; those that reach above `height` look for another
+// place. Items are as PlanArena has checked them. Always the same for the same arguments.
 //
 // The method is the ejection search of Nagata and Braysy 2009, Oper. Res. Lett. 37 (there for routes of vehicles): what
 // is put aside is the set of least weight, and only places beside another item or at an end are looked at.

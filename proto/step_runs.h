@@ -1,5 +1,5 @@
-// Which steps a GPU's executor runs as one launch, or as fewer than there are steps: executor and simulator both ask
-// here, so that the launches that are counted are those that are made.
+// Which steps a GPU's executor runs as one launch, or as fewer than there are steps: the executor asks here of prepared
+// programs, and who counts launches may ask of programs as they are. Predictions do not yet: they count every step's.
 //
 // Two kinds. At the end of an optimizer step there are several steps for every tensor, most of them too small to fill a
 // device: those of one key (RunKey) that touch nothing of each other are one launch. And a norm takes the ADD of the

@@ -4,9 +4,11 @@
 //
 // Of a layer with weights [k x n] whose replica has m rows, with element size e and rings at rates B (equations 4 to
 // 8):
-//   all-gather of W over z         e (Z-1) kn / (XYZ) / B_z           reduce-scatter of dW over z   the same
-//   all-reduce of O over y         2 e (Y-1)/Y mn / (ZX) / B_y        all-reduce of dI over x       2 e (X-1)/X mk /
-//   (ZY) / B_x all-reduce of dW over data     2 e (D-1)/D kn / (XYZ) / B_data
+//   all-gather of W over z         e (Z-1) kn / (XYZ) / B_z
+//   reduce-scatter of dW over z    the same
+//   all-reduce of O over y         2 e (Y-1)/Y mn / (ZX) / B_y
+//   all-reduce of dI over x        2 e (X-1)/X mk / (ZY) / B_x
+//   all-reduce of dW over data     2 e (D-1)/D kn / (XYZ) / B_data
 // A transposed layer swaps x and y; a model is the sum of its layers (equation 9).
 //
 // The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks by another count, which
