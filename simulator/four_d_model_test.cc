@@ -32,10 +32,18 @@ TEST(FourDModel, BandwidthsAreThoseOfEquation10) {
     SCOPED_TRACE(testing::Message() << c.grid.x << " " << c.grid.y << " " << c.grid.z << " " << c.grid.data << " on "
                                     << c.node);
     const FourDBandwidths b = PlacementAwareBandwidths(c.grid, c.node, kInside, kBetween);
-    if (c.grid.x > 1) EXPECT_DOUBLE_EQ(b.x, c.x);
-    if (c.grid.y > 1) EXPECT_DOUBLE_EQ(b.y, c.y);
-    if (c.grid.z > 1) EXPECT_DOUBLE_EQ(b.z, c.z);
-    if (c.grid.data > 1) EXPECT_DOUBLE_EQ(b.data, c.data);
+    if (c.grid.x > 1) {
+      EXPECT_DOUBLE_EQ(b.x, c.x);
+    }
+    if (c.grid.y > 1) {
+      EXPECT_DOUBLE_EQ(b.y, c.y);
+    }
+    if (c.grid.z > 1) {
+      EXPECT_DOUBLE_EQ(b.z, c.z);
+    }
+    if (c.grid.data > 1) {
+      EXPECT_DOUBLE_EQ(b.data, c.data);
+    }
   }
   const FourDBandwidths huge =
       PlacementAwareBandwidths({int64_t{1} << 62, 4, int64_t{1} << 62, 2}, 4, kInside, kBetween);
