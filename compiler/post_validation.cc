@@ -152,7 +152,9 @@ class TemplateRewriter {
     // Under exact accumulation parts of gradients are left, if any; what clears them has a step.
     for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
       const int b = step.operands[o];
-      if (step.segment.operands(o).access() == READ && t_.buffers(b).role() == NO_ROLE) AddZero(t_, b, &clear_);
+      if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;
+      MakeLasting(b);
+      AddZero(t_, b, &clear_);
     }
     if (clear_.segment.steps().empty()) return Refuse(Text("has no gradient to make zero on this rank"));
     settle_ = clear_;

@@ -114,6 +114,14 @@ TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   plan.clip = 0;
   ExpectNoBitChanges(plan, 0, kSteps);
+  // All that is left to be made zero is a part of a gradient.
+  plan = PlanOf("zb-h2", 2, 2);
+  plan.clip = 0;
+  plan.exact = true;
+  for (const char* fields : {"zero { stage: 1 }", "zero { stage: 1 } loss_scale { fixed: 64 }"}) {
+    plan.plan_fields = fields;
+    ExpectNoBitChanges(plan, 0, kSteps);
+  }
 }
 
 // Gradients are then written beside compute too: they are not, before what was clipped wrongly is repaired.
