@@ -85,6 +85,8 @@ void CatchSignals() {
     // nohup, say: whoever started this does not want it to end by that.
     if (signal != SIGHUP || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
+  // Who reads the steps may go before the run ends: writing fails then, and the run saves and ends.
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 std::string StepLine(const RunStep& step) {
@@ -149,6 +151,15 @@ absl::Status CheckFaultReport(const std::string& path, int rank) {
   const absl::Status status = CheckWritable(FaultFileOfRank(path, rank));
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("--fault-report: ", status.message()));
+}
+
+// Whether a rank on this machine could write it.
+bool HasFaultReport(const std::string& path, int64_t ranks) {
+  std::error_code error;
+  for (int rank = 0; !path.empty() && rank < ranks; ++rank) {
+    if (std::filesystem::exists(FaultFileOfRank(path, rank), error)) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
@@ -250,6 +261,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   }
   if (first) {
     options.on_warning = [](const std::string& warning) { std::fprintf(stderr, "weft run: %s\n", warning.c_str()); };
+    // Standard output is for the report alone, or for the lines of steps with their notes.
+    options.on_note = options.on_warning;
     const std::string note = NoteOnSteps(program.recipe(), f.steps);
     if (!note.empty()) options.on_warning(note);
   }
@@ -277,7 +290,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     announces_stop = first && met;
   };
   absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
-  if (!ran.ok() && FailedInStep(ran.status()) && !options.fault_report.empty()) {
+  if (!ran.ok() && FailedInStep(ran.status()) && HasFaultReport(options.fault_report, MeshRanks(program.mesh()))) {
     // The payloads say who reports it.
     absl::Status failed(ran.status().code(), absl::StrCat(ran.status().message(), "; what the ranks did last is in ",
                                                           FaultFileOfRank(options.fault_report, -1)));

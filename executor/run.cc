@@ -15,6 +15,7 @@
 #include "executor/compute_slots.h"
 #include "executor/end_guard.h"
 #include "executor/fault_guard.h"
+#include "executor/folder_lock.h"
 #include "executor/injected_failure.h"
 #include "executor/rank_run.h"
 #include "executor/replica_check.h"
@@ -240,7 +241,12 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     WEFT_RETURN_IF_ERROR(CheckTraceSize(program, ranks, std::min(options.trace_repetitions, repetitions)));
   }
   CheckpointManifest manifest;
+  FolderLock lock;
   if (!options.checkpoint.directory.empty()) {
+    // Who saves decides what is removed and what is newest: rank 0 for all.
+    if (one_process || RankFromLauncher().rank == 0) {
+      WEFT_ASSIGN_OR_RETURN(lock, FolderLock::Take(options.checkpoint.directory));
+    }
     WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found,
                           FindCheckpoint(options.checkpoint.directory, options.resume ? options.resume_step : -1));
     if (found.has_value() && !options.resume) {

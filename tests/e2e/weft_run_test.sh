@@ -121,6 +121,10 @@ wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null 
 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" > "$cd_dir/long.out" 2> "$cd_dir/err" &
 pid=$!
 wait_for_step "$cd_dir/long.out" 3
+# Nobody else saves into its folder meanwhile.
+"$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume > /dev/null 2> "$cd_dir/second.err" &&
+  fail "two runs in one folder"
+expect_error "$cd_dir/second.err" "ckpt: another run that has not ended saves its checkpoints here"
 kill -TERM $pid
 wait $pid || { cat "$cd_dir/err"; fail "exit status after SIGTERM"; }
 grep -q '^weft run: stopping after the step in progress' "$cd_dir/err" || fail "SIGTERM is not answered"
@@ -133,6 +137,12 @@ grep -q "^resuming after step $stopped from" "$cd_dir/resumed.out" || fail "the 
 [[ $(losses "$cd_dir/resumed.out" | wc -l) -eq 4 ]] || fail "steps after a resume"
 "$run" run "$cd_dir/long.weft" --data "$text" --steps $((stopped + 4)) > "$cd_dir/whole.out" || fail "whole"
 diff <(losses "$cd_dir/whole.out" | tail -4) <(losses "$cd_dir/resumed.out") || fail "a resumed run differs"
+
+# Where the reader of its lines goes, a run saves and ends too.
+"$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/unread" 2> "$cd_dir/err" | head -1 > /dev/null
+[[ ${PIPESTATUS[0]} -eq 1 ]] || fail "exit status of a run that nobody reads"
+expect_error "$cd_dir/err" "cannot write to standard output: Broken pipe"
+[[ -s $cd_dir/unread/latest ]] || fail "a run that nobody reads has not saved"
 
 # A rank over MPI that is stopped by SIGSTOP is given up at its deadline, ten seconds later all is over.
 tools/run_mpi.sh 2 "$run" run "$cd_dir/long.weft" --data "$text" --timeout 2 --fault-report "$cd_dir/stopped.json" \

@@ -194,7 +194,9 @@ TEST(HanayoPaper, BestPipelineOn32Gpus) {
       if (data == 4) shallow = run.throughput;
       // The paper: P = 8, D = 4 is best for all. Here microbatches of 4 instead of 2 pay about as much as a longer
       // pipeline costs.
-      if (run.fits) EXPECT_LE(run.throughput, 1.03 * shallow) << schedule;
+      if (run.fits) {
+        EXPECT_LE(run.throughput, 1.03 * shallow) << schedule;
+      }
     }
     std::printf("\n");
   }

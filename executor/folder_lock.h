@@ -1,0 +1,32 @@
+// That one run at a time saves its checkpoints into a folder.
+#ifndef WEFT_EXECUTOR_FOLDER_LOCK_H_
+#define WEFT_EXECUTOR_FOLDER_LOCK_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace weft {
+
+// Held until it goes, or the process ends, however it ends; nothing is left in the folder. Where the file system knows
+// no such locks, nothing is locked.
+class FolderLock {
+ public:
+  // Makes the folder if there is none. FailedPrecondition, naming it, while another one is held, in this process too.
+  static absl::StatusOr<FolderLock> Take(const std::string& folder);
+
+  FolderLock() = default;
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&& other) noexcept;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int file) : file_(file) {}
+
+  // Of the folder; -1: not locked.
+  int file_ = -1;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_FOLDER_LOCK_H_

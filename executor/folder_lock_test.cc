@@ -1,0 +1,61 @@
+#include "executor/folder_lock.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+TEST(FolderLock, IsForOneAtATime) {
+  const std::string folder = testing::TempDir() + "/one/of/them";
+  absl::StatusOr<FolderLock> first = FolderLock::Take(folder);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(std::string(FolderLock::Take(folder).status().message()),
+              AllOf(HasSubstr(folder), HasSubstr("another run")));
+  EXPECT_TRUE(FolderLock::Take(folder + "-other").ok());
+  {
+    // Who has moved from it holds it.
+    std::optional<FolderLock> second = *std::move(first);
+    EXPECT_FALSE(FolderLock::Take(folder).ok());
+  }
+  EXPECT_TRUE(FolderLock::Take(folder).ok());
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+TEST(FolderLock, GoesWithItsProcess) {
+  const std::string folder = testing::TempDir() + "/killed";
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const absl::StatusOr<FolderLock> lock = FolderLock::Take(folder);
+    const char ok = lock.ok() ? 1 : 0;
+    if (write(ready[1], &ok, 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char ok = 0;
+  ASSERT_EQ(read(ready[0], &ok, 1), 1);
+  ASSERT_EQ(ok, 1);
+  EXPECT_FALSE(FolderLock::Take(folder).ok());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(FolderLock::Take(folder).ok());
+}
+
+TEST(FolderLock, NeedsAFolder) {
+  EXPECT_THAT(std::string(FolderLock::Take("/dev/null/x").status().message()), HasSubstr("/dev/null/x: cannot create"));
+}
+
+}  // namespace
+}  // namespace weft
