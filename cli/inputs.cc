@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <map>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -37,6 +39,19 @@ absl::Status CheckTensorSettings(const std::vector<std::string>& settings) {
   if (tp == nullptr || axis == nullptr) return absl::OkStatus();
   return UsageError(absl::StrCat("--set ", Quoted(*tp), " and --set ", Quoted(*axis),
                                  " are both given, but tp is axis x with y and z of 1; give tp, or x, y and z"));
+}
+
+// The last would silently win.
+absl::Status CheckSetOnce(const std::vector<std::string>& settings) {
+  std::map<absl::string_view, const std::string*> seen;
+  for (const std::string& setting : settings) {
+    const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
+    const auto [first, is_new] = seen.emplace(name, &setting);
+    if (is_new) continue;
+    return UsageError(
+        absl::StrCat("--set ", Quoted(*first->second), " and --set ", Quoted(setting), " are both given; give one"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -96,6 +111,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
                                    " are both given; give one"));
   }
   WEFT_RETURN_IF_ERROR(CheckTensorSettings(input.settings));
+  WEFT_RETURN_IF_ERROR(CheckSetOnce(input.settings));
   for (const std::string& setting : input.settings) {
     WEFT_RETURN_IF_ERROR(
         Annotate(ApplySetting(setting, &inputs.recipe, &inputs.plan), absl::StrCat("--set ", setting)));

@@ -63,6 +63,8 @@ expect 1 "--set pq=4: .*pq" compile "${tiny[@]}" --set pq=4 -o x.weft
 expect 1 "global_batch_sequences" compile "${tiny[@]}" --set dp=3 -o x.weft
 expect 1 'missing.textproto' compile "${tiny[@]}" --plan=missing.textproto -o x.weft
 expect 2 "--set 'tp=2' and --set 'x=4' are both given" compile "${tiny[@]}" --set tp=2 --set x=4 -o x.weft
+expect 2 "--set 'dp=2' and --set 'dp=4' are both given" compile "${tiny[@]}" --set dp=2 --set dp=4 -o x.weft
+expect 1 "schedule has no value; expected a schedule's name" compile "${tiny[@]}" --set schedule= -o x.weft
 expect 1 'plan\.recompute\.layers\[1\] = 77 must be 0 to [0-9]*, the layers of model' \
   compile "${tiny[@]}" --set recompute.mode=LAYERS --set recompute.layers=1,77 -o x.weft
 echo 'mesh { axis { } }' >typo.textproto

@@ -186,8 +186,10 @@ class Rewriter {
 
   absl::Status Check() const {
     if (program_.steps_per_repetition() > 0 || program_.compute_order() != STATIC_ORDER) {
-      return Refuse("schedule '", program_.schedule(),
-                    "' has no fixed order of forwards and backwards; use one that flushes and is not message-driven");
+      return Refuse(
+          "schedule '", program_.schedule(),
+          "' has no fixed order of forwards and backwards; use one that flushes and is not message-driven, or set "
+          "plan.schedule.freeze");
     }
     return absl::OkStatus();
   }

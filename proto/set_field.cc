@@ -227,6 +227,9 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "gbs") return SetRooted("recipe.", "global_batch_sequences", value, recipe);
   if (name == "seq") return SetRooted("recipe.", "sequence_length", value, recipe);
   if (name == "schedule" || name == "schedule.name" || name == "plan.schedule.name") {
+    if (value.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " has no value; expected a schedule's name"));
+    }
     // A definition would be used in place of the name.
     WEFT_RETURN_IF_ERROR(SetRooted("plan.", "schedule.name", value, plan));
     plan->mutable_schedule()->clear_definition();

@@ -29,6 +29,7 @@ struct Specs {
 TEST(ApplySetting, AliasesOfMeshAxesKeepTheOrder) {
   Specs a;
   EXPECT_EQ(a.Set("pp=4"), "");
+  EXPECT_EQ(a.Set("schedule="), "schedule has no value; expected a schedule's name");
   EXPECT_EQ(a.Set("dp=2"), "");
   EXPECT_EQ(a.Set("tp=1"), "");
   EXPECT_EQ(a.Axes(), "x=1 data=2 pipe=4 ");
