@@ -9,8 +9,8 @@
 //   block() blocks()                             of the grid
 //   Sync()                                       barrier of the block: all its threads come to it
 //   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
-//   Shared<T>(first_byte, elements)              part of the block's shared memory, read with [], written with Put(i,
-//   x) AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
+//   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written with Put(i, x)
+//   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
