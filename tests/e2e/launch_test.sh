@@ -18,6 +18,7 @@ expect_error() {
   [[ $lines -eq 1 ]] || { cat "$1"; fail "$lines error lines, expected one"; }
   grep -q "^weft run: .*$2" "$1" || { cat "$1"; fail "no error like '$2'"; }
 }
+# FILE STEP. FILE is that of one run: until a shell in the background has opened it, it would hold what the last has written.
 wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null && return; sleep 0.1; done; fail "no step $2"; }
 # Two free ports in a row.
 free_port() {
@@ -144,6 +145,7 @@ cat "$dir"/err* > "$dir/all"
 expect_error "$dir/all" "rank 2 died (process [0-9]* at 127.0.0.1; step and action as last heard) in step [0-9]*, action"
 (( SECONDS - start < limit )) || fail "a death under env took $((SECONDS - start)) s"
 # From outside, in a long run.
+rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
 wait_for_step "$dir/long.out" 3
@@ -225,6 +227,7 @@ cat "$dir"/mixed.[01] > "$dir/all"
 expect_error "$dir/all" "rank 1 was stopped by a signal before all ranks had met"
 (( SECONDS - start < limit )) || fail "a stop before the start took $((SECONDS - start)) s"
 # In a step, for a rank that does not get on: as a process that is stopped, and as a thread that is stuck.
+rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local --fault-report "$dir/vain.json" > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
 wait_for_step "$dir/long.out" 3
@@ -236,6 +239,7 @@ wait $launcher && fail "exit status of a stop in vain"
 expect_error "$dir/err" "rank 0, step [0-9]*, action .* has waited for rank 1 on '.*' for more than [0-9.]* s; it was asked to stop meanwhile"
 (( SECONDS - start < 3 * limit / 2 )) || fail "a stop in vain took $((SECONDS - start)) s"
 [[ -s $dir/vain-0.json ]] || fail "no report of a stop in vain"
+rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --inject-failure 1:3:4:stall --fault-report none > "$dir/long.out" 2> "$dir/err" &
 alone=$!
 wait_for_step "$dir/long.out" 2
@@ -248,6 +252,7 @@ expect_error "$dir/err" "rank 0, step 3, action .* has waited for rank 1"
 (( SECONDS - start < 3 * limit / 2 )) || fail "a stop in vain took $((SECONDS - start)) s in one process"
 
 # ---- A rank that is stopped by SIGSTOP is given up at its deadline; ten seconds later all have ended, one said it.
+rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local --timeout 2 --fault-report "$dir/stop.json" > "$dir/long.out" \
   2> "$dir/err" &
 launcher=$!
@@ -261,6 +266,7 @@ expect_error "$dir/err" "rank 0, step [0-9]*, action [0-9]* '.*' has waited for 
 [[ -s $dir/stop-0.json ]] || fail "no report after SIGSTOP"
 
 # ---- No orphans, however the launcher ends.
+rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
 wait_for_step "$dir/long.out" 2
