@@ -38,6 +38,16 @@ TEST(LoadRuntime, ABaseIsPartOfIt) {
   EXPECT_TRUE(own->plan().overlap().all_reduce());
 }
 
+TEST(LoadRuntime, MegatronWithoutAYearIsMegatronCore) {
+  absl::StatusOr<Runtime> named = LoadRuntime("megatron");
+  const absl::StatusOr<Runtime> core = LoadRuntime("megatron-core");
+  ASSERT_TRUE(named.ok()) << named.status();
+  ASSERT_TRUE(core.ok()) << core.status();
+  named->set_name(core->name());
+  named->set_source(core->source());
+  EXPECT_EQ(named->SerializeAsString(), core->SerializeAsString());
+}
+
 TEST(LoadRuntime, ErrorsNameWhatIsWrong) {
   EXPECT_THAT(std::string(LoadRuntime("megatron-cor").status().message()), HasSubstr("'megatron-core'"));
   const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/own.textproto";
