@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "executor/image_format.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"

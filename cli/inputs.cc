@@ -11,7 +11,7 @@
 #include "catalog/catalog.h"
 #include "catalog/load_cluster.h"
 #include "compiler/compile.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "proto/cluster_digest.h"
 #include "proto/io.h"
 #include "proto/program_file.h"

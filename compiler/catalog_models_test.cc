@@ -4,7 +4,7 @@
 #include <string>
 
 #include "catalog/catalog.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
 #include "proto/units.h"
 

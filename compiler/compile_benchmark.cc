@@ -6,7 +6,7 @@
 
 #include "benchmark/benchmark.h"
 #include "compiler/compile.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "google/protobuf/text_format.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/kernel_key.h"

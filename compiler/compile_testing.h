@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
 #include "proto/cluster.pb.h"
 #include "proto/model_graph.pb.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"

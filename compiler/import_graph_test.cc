@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "compiler/training.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

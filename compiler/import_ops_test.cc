@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import_graph.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
 #include "ir/graph_ops.h"
 #include "mlir/IR/MLIRContext.h"

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 

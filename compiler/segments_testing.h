@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "compiler/segments.h"
 #include "gtest/gtest.h"
 #include "proto/units.h"

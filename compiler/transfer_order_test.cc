@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule_text.h"

@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/graph_builder.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/graph_builder.h"
+#include "compiler/models/import_hf.h"
 #include "proto/json.h"
 #include "proto/status.h"
 

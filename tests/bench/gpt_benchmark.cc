@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "executor/data.h"
 #include "executor/run.h"
 #include "proto/status.h"

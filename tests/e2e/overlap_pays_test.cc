@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "simulator/simulate.h"

@@ -8,7 +8,7 @@
 #include "catalog/catalog.h"
 #include "catalog/load_runtime.h"
 #include "compiler/compile.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "proto/io.h"
 #include "proto/status.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "compiler/pair_segments.h"
 #include "compiler/segments.h"
 #include "compiler/widen_segment.h"

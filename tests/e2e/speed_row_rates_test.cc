@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "catalog/load_cluster.h"
 #include "compiler/compile.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "executor/calibrate_program.h"
 #include "executor/calibrate_rates.h"
 #include "google/protobuf/text_format.h"

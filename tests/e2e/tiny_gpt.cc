@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "google/protobuf/text_format.h"
 #include "proto/io.h"
 #include "proto/status.h"

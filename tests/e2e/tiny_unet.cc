@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/unet_graph.h"
+#include "compiler/models/unet_graph.h"
 #include "executor/image_format.h"
 #include "google/protobuf/text_format.h"
 #include "proto/io.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "compiler/segments.h"
 #include "executor/backend.h"
 #include "executor/data.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "proto/validate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

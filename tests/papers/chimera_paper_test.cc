@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/published_run.h"
 #include "tests/full.h"

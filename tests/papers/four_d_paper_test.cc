@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
 #include "simulator/four_d_model.h"
 #include "tests/e2e/published_run.h"

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "catalog/load_runtime.h"
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
 #include "proto/validate_runtime.h"

@@ -1,7 +1,7 @@
 // Fields of a Hugging Face config.json, read strictly: a name that nobody knows and a value that nobody can honour are
 // refused by name.
-#ifndef WEFT_COMPILER_HF_CONFIG_H_
-#define WEFT_COMPILER_HF_CONFIG_H_
+#ifndef WEFT_COMPILER_MODELS_HF_CONFIG_H_
+#define WEFT_COMPILER_MODELS_HF_CONFIG_H_
 
 #include <cstdint>
 #include <string>
@@ -75,4 +75,4 @@ class HfConfig {
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_HF_CONFIG_H_
+#endif  // WEFT_COMPILER_MODELS_HF_CONFIG_H_

@@ -1,11 +1,11 @@
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/hf_config.h"
-#include "compiler/hf_families.h"
+#include "compiler/models/hf_config.h"
+#include "compiler/models/hf_families.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 

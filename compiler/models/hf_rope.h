@@ -1,11 +1,11 @@
 // Rotary positions of a Hugging Face config: rope_theta and rope_scaling (newer files: rope_parameters).
-#ifndef WEFT_COMPILER_HF_ROPE_H_
-#define WEFT_COMPILER_HF_ROPE_H_
+#ifndef WEFT_COMPILER_MODELS_HF_ROPE_H_
+#define WEFT_COMPILER_MODELS_HF_ROPE_H_
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "compiler/hf_config.h"
+#include "compiler/models/hf_config.h"
 #include "proto/model_graph.pb.h"
 
 namespace weft {
@@ -22,4 +22,4 @@ absl::StatusOr<RopeShape> ReadRope(const HfConfig& config, int64_t head_size, in
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_HF_ROPE_H_
+#endif  // WEFT_COMPILER_MODELS_HF_ROPE_H_

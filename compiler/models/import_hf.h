@@ -7,8 +7,8 @@
 //
 // Layers: 0 embeddings, 1 to L blocks, L + 1 final norm, head and loss. Dropout keeps the config's probabilities
 // (also where they are 0, so that a recipe may override them).
-#ifndef WEFT_COMPILER_IMPORT_HF_H_
-#define WEFT_COMPILER_IMPORT_HF_H_
+#ifndef WEFT_COMPILER_MODELS_IMPORT_HF_H_
+#define WEFT_COMPILER_MODELS_IMPORT_HF_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -24,4 +24,4 @@ absl::StatusOr<ModelGraph> ImportHuggingFaceConfig(absl::string_view json, absl:
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_IMPORT_HF_H_
+#endif  // WEFT_COMPILER_MODELS_IMPORT_HF_H_

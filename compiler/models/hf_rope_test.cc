@@ -1,5 +1,5 @@
 // Scalings of rotary positions, as frequencies, against the published formulas written down once more.
-#include "compiler/hf_rope.h"
+#include "compiler/models/hf_rope.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
 // Configs of Hugging Face in tests: what they become, and why they are refused.
-#ifndef WEFT_COMPILER_HF_TESTING_H_
-#define WEFT_COMPILER_HF_TESTING_H_
+#ifndef WEFT_COMPILER_MODELS_HF_TESTING_H_
+#define WEFT_COMPILER_MODELS_HF_TESTING_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/str_replace.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
 #include "proto/model_graph.pb.h"
 #include "proto/validate.h"
@@ -58,4 +58,4 @@ inline int64_t Elements(const ModelGraph& graph) {
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_HF_TESTING_H_
+#endif  // WEFT_COMPILER_MODELS_HF_TESTING_H_

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/hf_families.h"
-#include "compiler/hf_rope.h"
-#include "compiler/llama_graph.h"
+#include "compiler/models/hf_families.h"
+#include "compiler/models/hf_rope.h"
+#include "compiler/models/llama_graph.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 

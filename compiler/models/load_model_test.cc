@@ -1,8 +1,8 @@
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 
 #include <string>
 
-#include "compiler/hf_testing.h"
+#include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"

@@ -3,14 +3,14 @@
 // Sennrich 2019, arXiv:1910.07467; SwiGLU: Shazeer 2020, arXiv:2002.05202; rotary positions: Su et al. 2021,
 // arXiv:2104.09864); grouped heads: Ainslie et al. 2023, arXiv:2305.13245. Mistral (Jiang et al. 2023,
 // arXiv:2310.06825) and Qwen2 (Yang et al. 2024, arXiv:2407.10671) are the same with windows and with other biases.
-#ifndef WEFT_COMPILER_LLAMA_GRAPH_H_
-#define WEFT_COMPILER_LLAMA_GRAPH_H_
+#ifndef WEFT_COMPILER_MODELS_LLAMA_GRAPH_H_
+#define WEFT_COMPILER_MODELS_LLAMA_GRAPH_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "compiler/hf_rope.h"
+#include "compiler/models/hf_rope.h"
 #include "proto/model_graph.pb.h"
 
 namespace weft {
@@ -42,4 +42,4 @@ ModelGraph BuildLlamaGraph(const LlamaShape& shape, absl::string_view name);
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_LLAMA_GRAPH_H_
+#endif  // WEFT_COMPILER_MODELS_LLAMA_GRAPH_H_

@@ -1,6 +1,6 @@
 // Finds a model by catalog name or file: a Hugging Face config.json, or a ModelGraph as text proto, JSON or binary.
-#ifndef WEFT_COMPILER_LOAD_MODEL_H_
-#define WEFT_COMPILER_LOAD_MODEL_H_
+#ifndef WEFT_COMPILER_MODELS_LOAD_MODEL_H_
+#define WEFT_COMPILER_MODELS_LOAD_MODEL_H_
 
 #include <string>
 
@@ -18,4 +18,4 @@ absl::StatusOr<ModelGraph> LoadModel(const std::string& name_or_path);
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_LOAD_MODEL_H_
+#endif  // WEFT_COMPILER_MODELS_LOAD_MODEL_H_

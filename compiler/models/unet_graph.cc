@@ -1,4 +1,4 @@
-#include "compiler/unet_graph.h"
+#include "compiler/models/unet_graph.h"
 
 #include <algorithm>
 #include <cmath>

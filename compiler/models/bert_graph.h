@@ -1,7 +1,7 @@
 // BERT as a list of ops: post-norm blocks of attention that sees the whole sequence, learned positions and token types,
 // a head that predicts masked tokens. Devlin et al. 2018, arXiv:1810.04805.
-#ifndef WEFT_COMPILER_BERT_GRAPH_H_
-#define WEFT_COMPILER_BERT_GRAPH_H_
+#ifndef WEFT_COMPILER_MODELS_BERT_GRAPH_H_
+#define WEFT_COMPILER_MODELS_BERT_GRAPH_H_
 
 #include <cstdint>
 
@@ -36,4 +36,4 @@ ModelGraph BuildBertGraph(const BertShape& shape, absl::string_view name);
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_BERT_GRAPH_H_
+#endif  // WEFT_COMPILER_MODELS_BERT_GRAPH_H_

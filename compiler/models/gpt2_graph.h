@@ -1,7 +1,7 @@
 // The GPT-2 family as a list of ops: pre-norm blocks of causal attention and a GELU feed-forward layer, learned
 // positions, a head that reuses the token embedding unless untied.
-#ifndef WEFT_COMPILER_GPT2_GRAPH_H_
-#define WEFT_COMPILER_GPT2_GRAPH_H_
+#ifndef WEFT_COMPILER_MODELS_GPT2_GRAPH_H_
+#define WEFT_COMPILER_MODELS_GPT2_GRAPH_H_
 
 #include <cstdint>
 
@@ -35,4 +35,4 @@ ModelGraph BuildGpt2Graph(const Gpt2Shape& shape, absl::string_view name);
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_GPT2_GRAPH_H_
+#endif  // WEFT_COMPILER_MODELS_GPT2_GRAPH_H_

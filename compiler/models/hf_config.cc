@@ -1,4 +1,4 @@
-#include "compiler/hf_config.h"
+#include "compiler/models/hf_config.h"
 
 #include <cmath>
 #include <vector>

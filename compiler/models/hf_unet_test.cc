@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/hf_testing.h"
+#include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/validate.h"

@@ -1,4 +1,4 @@
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 
 #include <cmath>
 #include <set>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/hf_testing.h"
+#include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/validate.h"

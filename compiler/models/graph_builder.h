@@ -1,6 +1,6 @@
 // Writes a model graph op by op. Every op has one output, which bears the op's name.
-#ifndef WEFT_COMPILER_GRAPH_BUILDER_H_
-#define WEFT_COMPILER_GRAPH_BUILDER_H_
+#ifndef WEFT_COMPILER_MODELS_GRAPH_BUILDER_H_
+#define WEFT_COMPILER_MODELS_GRAPH_BUILDER_H_
 
 #include <cstdint>
 #include <string>
@@ -92,4 +92,4 @@ class GraphBuilder {
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_GRAPH_BUILDER_H_
+#endif  // WEFT_COMPILER_MODELS_GRAPH_BUILDER_H_

@@ -1,10 +1,10 @@
-#include "compiler/llama_graph.h"
+#include "compiler/models/llama_graph.h"
 
 #include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph_builder.h"
+#include "compiler/models/graph_builder.h"
 
 namespace weft {
 namespace {

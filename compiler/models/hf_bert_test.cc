@@ -2,7 +2,7 @@
 #include <map>
 #include <string>
 
-#include "compiler/hf_testing.h"
+#include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,10 +1,10 @@
 // The families of models whose config.json weft reads: one importer each. See import_hf.h.
-#ifndef WEFT_COMPILER_HF_FAMILIES_H_
-#define WEFT_COMPILER_HF_FAMILIES_H_
+#ifndef WEFT_COMPILER_MODELS_HF_FAMILIES_H_
+#define WEFT_COMPILER_MODELS_HF_FAMILIES_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "compiler/hf_config.h"
+#include "compiler/models/hf_config.h"
 #include "proto/model_graph.pb.h"
 
 namespace weft {
@@ -18,4 +18,4 @@ absl::StatusOr<ModelGraph> ImportUnet(const HfConfig& config, absl::string_view 
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_HF_FAMILIES_H_
+#endif  // WEFT_COMPILER_MODELS_HF_FAMILIES_H_

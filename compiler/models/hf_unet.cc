@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/hf_config.h"
-#include "compiler/hf_families.h"
-#include "compiler/unet_graph.h"
+#include "compiler/models/hf_config.h"
+#include "compiler/models/hf_families.h"
+#include "compiler/models/unet_graph.h"
 #include "proto/status.h"
 
 namespace weft {

@@ -13,8 +13,8 @@
 // readers in several layers, and one of those in two only: gradients then add up alike wherever the model is cut.
 //
 // Parameters have the names and shapes of the published checkpoints.
-#ifndef WEFT_COMPILER_UNET_GRAPH_H_
-#define WEFT_COMPILER_UNET_GRAPH_H_
+#ifndef WEFT_COMPILER_MODELS_UNET_GRAPH_H_
+#define WEFT_COMPILER_MODELS_UNET_GRAPH_H_
 
 #include <cstdint>
 #include <vector>
@@ -54,4 +54,4 @@ ModelGraph BuildUnetGraph(const UnetShape& shape, absl::string_view name);
 
 }  // namespace weft
 
-#endif  // WEFT_COMPILER_UNET_GRAPH_H_
+#endif  // WEFT_COMPILER_MODELS_UNET_GRAPH_H_

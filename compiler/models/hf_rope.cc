@@ -4,7 +4,7 @@
 // turn more than beta_fast times in the original context stay, those that turn less than beta_slow times are divided by
 // the factor, between them a ramp over the dimensions; attention's temperature as 0.1 ln(factor) + 1 on cosines and
 // sines. llama3: Llama 3.1's published code; the ramp is over the number of turns in the original context.
-#include "compiler/hf_rope.h"
+#include "compiler/models/hf_rope.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/bert_graph.h"
-#include "compiler/hf_families.h"
+#include "compiler/models/bert_graph.h"
+#include "compiler/models/hf_families.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 

@@ -1,8 +1,8 @@
 // GPT-2. Source of the architecture: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners",
 // sec. 2.3. Initial values: normal(initializer_range), residual projections divided by sqrt(2 L), biases 0, norms 1.
 #include "absl/strings/str_cat.h"
-#include "compiler/gpt2_graph.h"
-#include "compiler/hf_families.h"
+#include "compiler/models/gpt2_graph.h"
+#include "compiler/models/hf_families.h"
 #include "proto/status.h"
 
 namespace weft {

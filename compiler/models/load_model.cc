@@ -1,4 +1,4 @@
-#include "compiler/load_model.h"
+#include "compiler/models/load_model.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "catalog/catalog.h"
-#include "compiler/import_hf.h"
+#include "compiler/models/import_hf.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/validate.h"
