@@ -16,7 +16,7 @@
 #include "compiler/plan_inputs.h"
 #include "compiler/plan_notes.h"
 #include "compiler/plan_reshard.h"
-#include "compiler/post_validation.h"
+#include "compiler/rewrite/post_validation.h"
 #include "compiler/ways_out.h"
 #include "proto/io.h"
 #include "proto/status.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/choose_recompute.h"
 #include "compiler/lower_program.h"
-#include "compiler/post_validation.h"
+#include "compiler/rewrite/post_validation.h"
 #include "compiler/state_shards.h"
 #include "proto/mesh.h"
 #include "proto/status.h"

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/bucket_count.h"
 #include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
+#include "compiler/rewrite/bucket_count.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/units.h"

@@ -13,7 +13,7 @@
 #include "compiler/choose_reshard.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
-#include "compiler/post_validation.h"
+#include "compiler/rewrite/post_validation.h"
 #include "compiler/state_shards.h"
 #include "proto/mesh.h"
 #include "proto/status.h"

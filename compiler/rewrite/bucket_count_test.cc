@@ -1,0 +1,60 @@
+#include "compiler/rewrite/bucket_count.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+// Of `templates` with one tensor each.
+Program Of(int templates, int64_t elements) {
+  Program program;
+  for (int i = 0; i < templates; ++i) {
+    Template& t = *program.add_templates();
+    for (const BufferRole role : {PARAM, MASTER, MOMENT1}) {
+      Buffer& buffer = *t.add_buffers();
+      buffer.set_role(role);
+      buffer.set_dtype(FP32);
+      buffer.set_bytes(4 * elements);
+    }
+  }
+  return program;
+}
+
+std::string Error(int64_t bucket_elements, const Program& program) {
+  Offload offload;
+  offload.set_bucket_elements(bucket_elements);
+  return std::string(CheckBucketCount(offload, program).message());
+}
+
+TEST(BucketCount, OfARank) {
+  const int64_t most = kMostBuckets * 64;
+  EXPECT_EQ(Error(192, Of(1, most)), "");
+  EXPECT_THAT(Error(192, Of(1, most + 1)),
+              HasSubstr("plan.offload.bucket_elements = 192 cuts the states of 4194368 elements of a rank (4194368 of "
+                        "all pipe ranks) into more than 65536 (262144) buckets; nearest valid: 384"));
+  // 128 elements each.
+  EXPECT_EQ(Error(384, Of(1, most + 1)), "");
+  EXPECT_EQ(Error(384, Of(1, 2 * most)), "");
+  EXPECT_THAT(Error(575, Of(1, 2 * most + 1)), HasSubstr("nearest valid: 576"));
+}
+
+TEST(BucketCount, OfAllRanks) {
+  const int64_t most = kMostBuckets * 64;
+  EXPECT_EQ(Error(192, Of(4, most)), "");
+  EXPECT_THAT(Error(192, Of(5, most)), HasSubstr("nearest valid: 384"));
+  EXPECT_EQ(Error(384, Of(5, most)), "");
+}
+
+// As large as an arena may be.
+TEST(BucketCount, LargeStates) {
+  EXPECT_THAT(Error(192, Of(8, int64_t{1} << 48)), HasSubstr("nearest valid: 25769803776"));
+  EXPECT_EQ(Error(25769803776, Of(8, int64_t{1} << 48)), "");
+}
+
+}  // namespace
+}  // namespace weft

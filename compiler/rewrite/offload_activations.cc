@@ -1,0 +1,472 @@
+// A saved buffer becomes up to four: what stays, a copy on the device that the forward writes, one in host memory, and
+// one on the device that the backward reads.
+//
+//   compute:  F ........ x ......... y B' ... B
+//   d2h:        offload
+//   h2d:                               fetch
+//
+// x, the second forward behind F, waits for the offload; the fetch waits for y, the action before B', the backward
+// before B, and so runs beside B'. The copies of two microbatches are on their way out at a time, and of two on their
+// way in; a backward in halves holds its own until the second.
+#include "compiler/rewrite/offload_activations.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/rewrite/action_edit.h"
+#include "compiler/rewrite/replan_memory.h"
+#include "compiler/rewrite/segment_part.h"
+#include "proto/status.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kValueAlignment = 64;
+
+template <typename... Parts>
+absl::Status Refuse(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("plan.offload.activation_layers: ", parts...));
+}
+
+// A floating-point tensor in the operand `saved` of a stage's segments.
+struct SavedValue {
+  int64_t offset = 0;
+  DType dtype = DTYPE_UNSPECIFIED;
+  int64_t elements = 0;
+};
+
+// Where the values of `saved` go.
+struct Split {
+  struct Range {
+    int64_t end = 0;
+    // New offset of its first byte.
+    int64_t to = 0;
+  };
+  // What goes, by its old offset.
+  std::map<int64_t, Range> gone;
+  int64_t gone_bytes = 0;
+  // What goes, in order: neighbours of one dtype are one tensor.
+  std::vector<Value> copies;
+
+  // The range that a value at `offset` is of, perhaps one of the microbatches that were saved together; null if it
+  // stays.
+  const Range* Find(int64_t offset, int64_t* begin) const {
+    auto next = gone.upper_bound(offset);
+    if (next == gone.begin() || offset >= std::prev(next)->second.end) return nullptr;
+    *begin = std::prev(next)->first;
+    return &std::prev(next)->second;
+  }
+  bool Goes(int64_t offset) const {
+    int64_t begin = 0;
+    return Find(offset, &begin) != nullptr;
+  }
+};
+
+bool IsMicrobatch(ActionKind kind) {
+  return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT ||
+         kind == FORWARD_BACKWARD;
+}
+
+Split SplitOf(const std::vector<SavedValue>& saved) {
+  Split split;
+  for (const SavedValue& value : saved) {
+    const int64_t bytes = value.elements * DTypeBytes(value.dtype);
+    split.gone[value.offset] = {value.offset + bytes, split.gone_bytes};
+    Value* last = split.copies.empty() ? nullptr : &split.copies.back();
+    if (last != nullptr && last->dtype() == value.dtype &&
+        last->offset() + last->shape(0) * DTypeBytes(last->dtype()) == split.gone_bytes) {
+      last->set_shape(0, last->shape(0) + value.elements);
+    } else {
+      Value& copy = split.copies.emplace_back();
+      copy.set_name(absl::StrCat("saved from ", value.offset));
+      copy.set_offset(split.gone_bytes);
+      copy.set_dtype(value.dtype);
+      copy.add_shape(value.elements);
+    }
+    split.gone_bytes += RoundUp(bytes, kValueAlignment);
+  }
+  return split;
+}
+
+// Layers by the names of their ops.
+class LayerNames {
+ public:
+  explicit LayerNames(const ModelGraph& model) {
+    for (const GraphOp& op : model.ops()) layers_[op.name()] = op.layer();
+  }
+  // Of the op that a step was made of, which is named as that op, perhaps with something behind a dot; -1 = of none.
+  int Of(const std::string& step) const {
+    for (size_t length = step.size(); length != std::string::npos; length = step.rfind('.', length - 1)) {
+      const auto found = layers_.find(step.substr(0, length));
+      if (found != layers_.end()) return found->second;
+      if (length == 0) break;
+    }
+    return -1;
+  }
+
+ private:
+  std::map<std::string, int> layers_;
+};
+
+bool IsFloating(DType dtype) { return dtype == FP32 || dtype == BF16 || dtype == FP16 || dtype == FP64; }
+
+// What goes of the operand `saved` of a forward: what its first `layers` layers make. Where it is half of a pair, the
+// backward has layers too; then those count that save something.
+std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNames& names, int layers, bool pair) {
+  std::set<int> all;
+  std::map<int, int> maker;  // Of a value: its layer.
+  for (const Step& step : forward.steps()) {
+    const int layer = names.Of(step.name());
+    bool counts = layer >= 0 && !pair;
+    for (int v : step.outputs()) {
+      maker[v] = layer;
+      counts = counts || (layer >= 0 && forward.values(v).operand() == saved);
+    }
+    if (counts) all.insert(layer);
+  }
+  std::map<int64_t, SavedValue> leaving;
+  for (const auto& [v, layer] : maker) {
+    const Value& value = forward.values(v);
+    const auto found = all.find(layer);
+    if (value.operand() != saved || found == all.end() || std::distance(all.begin(), found) >= layers) continue;
+    if (!IsFloating(value.dtype())) continue;
+    SavedValue& known = leaving[value.offset()];
+    const int64_t elements = ElementCount(value.shape()).value_or(0);
+    if (elements > known.elements) known = {value.offset(), value.dtype(), elements};
+  }
+  std::vector<SavedValue> list;
+  for (const auto& [offset, value] : leaving) {
+    // The second half of one that is whole elsewhere: of two microbatches some steps make both, others each.
+    const bool within =
+        !list.empty() && offset < list.back().offset + list.back().elements * DTypeBytes(list.back().dtype);
+    if (!within) list.push_back(value);
+  }
+  return list;
+}
+
+class Rewriter {
+ public:
+  Rewriter(const ModelGraph& model, int layers, Program* program)
+      : names_(model), layers_(layers), program_(*program) {}
+
+  absl::Status Run() {
+    WEFT_RETURN_IF_ERROR(Check());
+    FindSplits();
+    for (Template& t : *program_.mutable_templates()) {
+      WEFT_RETURN_IF_ERROR(RewriteTemplate(&t));
+      WEFT_RETURN_IF_ERROR(ReplanTransients(program_, &t));
+    }
+    return absl::OkStatus();
+  }
+
+  // Behind Run; empty if something goes to host memory.
+  std::string WhyNothingLeft() const {
+    if (!copies_.empty()) return "";
+    if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
+      return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
+    }
+    return absl::StrCat("with schedule '", program_.schedule(),
+                        "' every backward is one of the two compute actions behind its forward; more pipe ranks, or a "
+                        "schedule that holds more microbatches, as gpipe, leave time for the way there and back");
+  }
+
+ private:
+  // What a segment's operand `saved` has become: indices of its operands now, -1 = it reads none of that.
+  struct Operands {
+    int kept = -1, gone = -1;
+  };
+  // A stage, and how many microbatches a forward of it runs at once.
+  using ForwardKind = std::pair<int, int>;
+  static ForwardKind KindOf(const Action& forward) { return {forward.stage(), std::max(1, forward.width())}; }
+
+  absl::Status Check() const {
+    if (program_.steps_per_repetition() > 0 || program_.compute_order() != STATIC_ORDER) {
+      return Refuse(
+          "schedule '", program_.schedule(),
+          "' has no fixed order of forwards and backwards; use one that flushes and is not message-driven, or set "
+          "plan.schedule.freeze");
+    }
+    return absl::OkStatus();
+  }
+
+  // Forwards that run with a backward are looked at where there are no others.
+  void FindSplits() {
+    for (const ActionKind kind : {FORWARD, FORWARD_BACKWARD}) {
+      for (const Template& t : program_.templates()) {
+        for (const Action& action : t.body()) {
+          if (action.kind() != kind || splits_.contains(KindOf(action))) continue;
+          const Segment& segment = program_.segments(action.segment());
+          for (const int operand : SavedOperands(t, action)) {
+            if (segment.operands(operand).access() == READ) continue;
+            splits_[KindOf(action)] = SplitOf(Leaving(segment, operand, names_, layers_, kind == FORWARD_BACKWARD));
+          }
+        }
+      }
+    }
+  }
+
+  // The operands that hold what a stage saved: of a forward, of a backward, or of one each.
+  static std::vector<int> SavedOperands(const Template& t, const Action& action) {
+    std::vector<int> operands;
+    for (int o = 0; IsMicrobatch(action.kind()) && o < action.operands_size(); ++o) {
+      if (t.buffers(action.operands(o)).class_() == SAVED_ACTIVATION) operands.push_back(o);
+    }
+    return operands;
+  }
+
+  // By operand that the segment had: where what goes of it has gone. Operands of which nothing stays become what goes,
+  // all others stay where they are, and what goes of them comes behind all.
+  const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const Split*>& splits) {
+    const auto [it, fresh] = segments_.try_emplace(index);
+    if (!fresh) return it->second;
+    Segment& segment = *program_.mutable_segments(index);
+    for (const auto& [operand, split] : splits) {
+      Operands& now = it->second[operand];
+      bool keeps = false, goes = false;
+      for (const Value& value : segment.values()) {
+        if (value.operand() == operand) (split->Goes(value.offset()) ? goes : keeps) = true;
+      }
+      // An operand that nothing reads stays bound.
+      keeps = keeps || !goes;
+      Operand& whole = *segment.mutable_operands(operand);
+      const int64_t kept_bytes = KeptOffset(*split, whole.bytes());
+      now.kept = keeps ? operand : -1;
+      if (goes) {
+        now.gone = keeps ? segment.operands_size() : operand;
+        Operand& added = keeps ? *segment.add_operands() : whole;
+        added.set_name(absl::StrCat("saved_offloaded", operand == splits.begin()->first ? "" : " of the backward"));
+        added.set_bytes(split->gone_bytes);
+        added.set_access(segment.operands(operand).access());
+      }
+      if (keeps) segment.mutable_operands(operand)->set_bytes(kept_bytes);
+      for (Value& value : *segment.mutable_values()) {
+        if (value.operand() != operand) continue;
+        int64_t begin = 0;
+        const Split::Range* gone = split->Find(value.offset(), &begin);
+        value.set_operand(gone == nullptr ? now.kept : now.gone);
+        value.set_offset(gone == nullptr ? KeptOffset(*split, value.offset()) : gone->to + value.offset() - begin);
+      }
+    }
+    return it->second;
+  }
+
+  // Where what stays lies: it moves down by what has gone before it.
+  static int64_t KeptOffset(const Split& split, int64_t offset) {
+    int64_t moved = 0;
+    for (auto it = split.gone.begin(); it != split.gone.end() && it->first < offset; ++it) {
+      const auto next = std::next(it);
+      moved += (next == split.gone.end() ? split.gone_bytes : next->second.to) - it->second.to;
+    }
+    return offset - moved;
+  }
+
+  absl::Status RewriteTemplate(Template* t) {
+    std::vector<int> computes;
+    // Who uses a saved buffer, in order: the forward first.
+    std::map<int, std::vector<int>> users;
+    for (int a = 0; a < t->body_size(); ++a) {
+      const ActionKind kind = t->body(a).kind();
+      const bool message =
+          kind == SEND || kind == RECV || kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER;
+      if (message) continue;
+      place_[a] = static_cast<int>(computes.size());
+      computes.push_back(a);
+      for (const int operand : SavedOperands(*t, t->body(a))) users[t->body(a).operands(operand)].push_back(a);
+    }
+    std::erase_if(users, [&](const auto& user) { return SplitOfForward(t->body(user.second[0])).gone.empty(); });
+    SplitActions(users, t);
+    next_ = t->body_size() == 0 ? 0 : t->body(t->body_size() - 1).id() + 1;
+    behind_.clear();
+    forwards_.clear();
+    backwards_.clear();
+    for (const auto& [buffer, actions] : users) {
+      forwards_.insert(place_.at(actions[0]));
+      if (actions.size() > 1) backwards_.insert(place_.at(actions[1]));
+    }
+    for (const auto& [buffer, actions] : users) WEFT_RETURN_IF_ERROR(SplitBuffer(buffer, actions, computes, t));
+    std::vector<Action> body;
+    for (int a = 0; a < t->body_size(); ++a) {
+      body.push_back(t->body(a));
+      for (Action& action : behind_[a]) body.push_back(std::move(action));
+    }
+    ReplaceBody(std::move(body), {}, t);
+    place_.clear();
+    return absl::OkStatus();
+  }
+
+  int AddBuffer(const char* name, int like, int64_t bytes, weft::Place place, Template* t) {
+    Buffer& buffer = *t->add_buffers();
+    std::string of = t->buffers(like).name();
+    of.erase(0, std::min(of.find(' '), of.size()));
+    buffer.set_name(absl::StrCat(name, of));
+    buffer.set_class_(SAVED_ACTIVATION);
+    buffer.set_bytes(bytes);
+    buffer.set_place(place);
+    return t->buffers_size() - 1;
+  }
+
+  const Split& SplitOfForward(const Action& forward) { return splits_[KindOf(forward)]; }
+
+  // Segments of all who use what goes, and what their operands are now.
+  void SplitActions(const std::map<int, std::vector<int>>& users, const Template* t) {
+    std::map<int, std::map<int, const Split*>> by_action;
+    for (const auto& [buffer, actions] : users) {
+      const Split& split = SplitOfForward(t->body(actions[0]));
+      for (const int a : actions) {
+        for (int o = 0; o < t->body(a).operands_size(); ++o) {
+          if (t->body(a).operands(o) == buffer) by_action[a][o] = &split;
+        }
+      }
+    }
+    operands_.clear();
+    for (const auto& [a, splits] : by_action) {
+      const std::map<int, Operands>& now = SplitSegment(t->body(a).segment(), splits);
+      for (const auto& [o, operands] : now) operands_[{a, t->body(a).operands(o)}] = operands;
+    }
+  }
+
+  absl::Status SplitBuffer(int buffer, const std::vector<int>& actions, const std::vector<int>& computes, Template* t) {
+    const Action forward = t->body(actions[0]);
+    const Split& split = SplitOfForward(forward);
+    if ((forward.kind() != FORWARD && forward.kind() != FORWARD_BACKWARD) || actions.size() < 2) {
+      return Refuse("template '", t->name(), "': buffer '", t->buffers(buffer).name(),
+                    "' is not saved by a forward for a backward");
+    }
+    const int64_t bytes = t->buffers(buffer).bytes();
+    // Who reads what goes.
+    std::vector<int> readers;
+    std::vector<std::pair<int, Operands>> rebind;
+    for (int a : actions) {
+      const Operands& now = operands_.at({a, buffer});
+      if (now.gone >= 0 && a != actions[0]) readers.push_back(a);
+      rebind.emplace_back(a, now);
+    }
+    int release = -1;
+    for (int a = 0; a < t->body_size(); ++a) {
+      for (int b : t->body(a).releases()) release = b == buffer ? a : release;
+    }
+    const bool keeps = std::any_of(rebind.begin(), rebind.end(), [](const auto& one) { return one.second.kept >= 0; });
+    // Where all goes, the buffer itself is what goes.
+    const int out = keeps ? AddBuffer("saved_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
+    const int place = place_.at(actions[0]);
+    int in = out;
+    const bool leaves = !readers.empty() && place_.at(readers[0]) - place > 2;
+    if (leaves) in = AddBuffer("saved_fetched", buffer, split.gone_bytes, DEVICE, t);
+    for (const auto& [a, now] : rebind) {
+      if (now.gone < 0) continue;
+      Action& action = *t->mutable_body(a);
+      // What goes of several operands comes in the order of these.
+      while (action.operands_size() <= now.gone) action.add_operands(-1);
+      action.set_operands(now.gone, a == actions[0] ? out : in);
+    }
+    Action& last = *t->mutable_body(release);
+    t->mutable_buffers(buffer)->set_bytes(keeps ? KeptOffset(split, bytes) : split.gone_bytes);
+    if (in != buffer) last.add_releases(in);
+    if (leaves && !keeps) {
+      auto& releases = *last.mutable_releases();
+      releases.erase(std::remove(releases.begin(), releases.end(), buffer), releases.end());
+    }
+    if (!leaves) return absl::OkStatus();
+    const int host = AddBuffer("saved_host", buffer, split.gone_bytes, HOST, t);
+    Action& goes = Copy(OFFLOAD, "offload", forward, out, host, split, t);
+    const int goes_id = goes.id();
+    AddDep(forward.id(), 0, false, &goes);
+    goes.add_releases(out);
+    behind_[actions[0]].push_back(goes);
+    AddDep(goes_id, 0, false, t->mutable_body(computes[WaitsForOffload(place, place_.at(readers[0]))]));
+    Action& comes = Copy(FETCH, "fetch", forward, host, in, split, t);
+    const int anchor = computes[BeforeFetch(place, place_.at(readers[0]))];
+    AddDep(t->body(anchor).id(), 0, false, &comes);
+    AddDep(goes_id, 0, false, &comes);
+    comes.add_releases(host);
+    for (int a : readers) AddDep(comes.id(), 0, false, t->mutable_body(a));
+    behind_[anchor].push_back(comes);
+    return absl::OkStatus();
+  }
+
+  // Positions among compute actions, of a forward at `forward` whose backward is at `backward`: who waits for the
+  // offload, and for whom the fetch waits.
+  int WaitsForOffload(int forward, int backward) const {
+    auto next = forwards_.upper_bound(forward);
+    if (next != forwards_.end()) ++next;
+    return std::min(next == forwards_.end() ? forward + 2 : *next, backward - 1);
+  }
+  int BeforeFetch(int forward, int backward) const {
+    const auto at = backwards_.lower_bound(backward);
+    const int previous = at == backwards_.begin() ? backward - 1 : *std::prev(at);
+    return std::max(forward, std::min(previous - 1, backward - 2));
+  }
+
+  Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const Split& split,
+               Template* t) {
+    const int stage = forward.stage();
+    const auto [segment, fresh] = copies_.try_emplace({kind, KindOf(forward)}, program_.segments_size());
+    if (fresh) {
+      BoundSegment bound;
+      bound.segment.set_name(absl::StrCat("stage", stage, ".", verb, forward.width() > 1 ? ".wide" : ""));
+      for (const Value& value : split.copies) {
+        Step step;
+        step.set_name(value.name());
+        step.set_kernel(CAST);
+        step.set_stream(kind == FETCH ? H2D : D2H);
+        step.add_inputs(AddValue(*t, from, value, &bound));
+        step.add_outputs(AddValue(*t, to, value, &bound));
+        step.mutable_work()->set_bytes(value.shape(0) * DTypeBytes(value.dtype()));
+        step.mutable_work()->set_dtype(value.dtype());
+        *bound.segment.add_steps() = std::move(step);
+      }
+      SetAccess(*t, &bound);
+      *program_.add_segments() = std::move(bound.segment);
+    }
+    copy_.Clear();
+    copy_.set_id(next_++);
+    copy_.set_kind(kind);
+    copy_.set_stage(stage);
+    copy_.set_microbatch(forward.microbatch());
+    copy_.set_lane(forward.lane());
+    copy_.set_name(absl::StrCat(verb, " s", stage, " m", forward.microbatch()));
+    copy_.set_segment(segment->second);
+    copy_.add_operands(from);
+    copy_.add_operands(to);
+    return copy_;
+  }
+
+  const LayerNames names_;
+  const int layers_;
+  Program& program_;
+  std::map<ForwardKind, Split> splits_;
+  // By segment, then by operand that it had.
+  std::map<int, std::map<int, Operands>> segments_;
+  // Of the template that is rewritten: by action and buffer that it had.
+  std::map<std::pair<int, int>, Operands> operands_;
+  // Segments of copies, by kind and forward.
+  std::map<std::pair<ActionKind, ForwardKind>, int> copies_;
+  // Of the template that is rewritten: position of a compute action among these, by index.
+  std::map<int, int> place_;
+  // Positions of the forwards that save something, and of the first readers.
+  std::set<int> forwards_, backwards_;
+  // What comes behind an action, by its index.
+  std::map<int, std::vector<Action>> behind_;
+  Action copy_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+absl::Status OffloadActivations(const ModelGraph& model, int layers, Program* program,
+                                std::vector<std::string>* notes) {
+  Rewriter rewriter(model, layers, program);
+  WEFT_RETURN_IF_ERROR(rewriter.Run());
+  const std::string why = rewriter.WhyNothingLeft();
+  if (!why.empty() && notes != nullptr) {
+    notes->push_back(absl::StrCat("plan.offload.activation_layers = ", layers, " moves nothing to host memory: ", why));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

@@ -1,0 +1,252 @@
+// Saved activations in host memory: which ones go, when they come back, and what is refused. That no bit changes is in
+// tests/e2e/offload_test.cc.
+#include "compiler/rewrite/offload_activations.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/models/import_hf.h"
+#include "compiler/rewrite/replan_memory.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/verify/verify.h"
+#include "simulator/simulate.h"
+#include "tests/parse_text.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+Cluster TestCluster(const std::string& host) {
+  return Parse<Cluster>(absl::StrCat(R"(
+    name: "test" nodes: 1 devices_per_node: 8
+    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e11
+             peaks { dtype: FP32 flops_per_second: 1e12 } }
+    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } )",
+                                     host));
+}
+
+absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const std::string& offload,
+                                    const std::string& host = "host { bytes_per_second: 1e12 }",
+                                    const std::string& fields = "", std::vector<std::string>* notes = nullptr) {
+  const auto model = ImportHuggingFaceConfig(
+      R"({"model_type": "gpt2", "vocab_size": 96, "n_positions": 16, "n_embd": 32, "n_head": 2, "n_layer": 6})",
+      "tiny");
+  if (!model.ok()) return model.status();
+  return Compile(*model,
+                 Parse<Recipe>("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: 8"),
+                 Parse<Plan>(absl::StrCat("mesh { axes { name: 'pipe' size: ", pipe, " } } schedule { name: '",
+                                          schedule, "' } offload { ", offload, " } ", fields)),
+                 TestCluster(host), {.notes = notes});
+}
+
+int64_t Copied(const Program& program, int t, ActionKind kind) {
+  int64_t bytes = 0;
+  for (const Action& action : program.templates(t).body()) {
+    if (action.kind() != kind) continue;
+    for (const Step& step : program.segments(action.segment()).steps()) bytes += step.work().bytes();
+  }
+  return bytes;
+}
+
+TEST(OffloadActivations, MoreLayersAreMoreBytes) {
+  std::vector<int64_t> bytes;
+  for (const int layers : {1, 2, 3, 100}) {
+    const auto program = CompileCase("gpipe", 2, absl::StrCat("activation_layers: ", layers));
+    ASSERT_TRUE(program.ok()) << program.status();
+    bytes.push_back(Copied(*program, 1, OFFLOAD));
+    EXPECT_EQ(bytes.back(), Copied(*program, 1, FETCH));
+  }
+  for (size_t i = 1; i < bytes.size(); ++i) EXPECT_GT(bytes[i], bytes[i - 1]) << i;
+}
+
+// Gpipe: the first microbatches' backwards are far away, and every copy but the last few is hidden.
+TEST(OffloadActivations, CopiesRunBesideCompute) {
+  const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto plain = CompileCase("gpipe", 2, "");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const Cluster cluster = TestCluster("host { bytes_per_second: 1e12 }");
+  const auto with = Simulate(*program, cluster, {}), without = Simulate(*plain, cluster, {});
+  ASSERT_TRUE(with.ok()) << with.status();
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(with->report.makespan_seconds(), without->report.makespan_seconds());
+  EXPECT_LT(with->report.live_peak_bytes(), without->report.live_peak_bytes());
+  EXPECT_GT(with->report.planned_host_bytes(), 0);
+  // Over a slow link they are waited for, and the report says so.
+  const auto slow = Simulate(*program, TestCluster("host { bytes_per_second: 1e8 }"), {});
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_GT(slow->report.makespan_seconds(), without->report.makespan_seconds());
+  double waited = 0;
+  for (const IdleCause& cause : slow->report.per_rank(0).idle_causes()) {
+    if (cause.cause() == "waiting for a copy between host and device") waited += cause.seconds();
+  }
+  EXPECT_GT(waited, 0);
+}
+
+// Gpipe: at most two microbatches' values are on their way out at one time, and two have come back or are coming, so
+// the second forward waits for the copy, and the fetch for what is before the backward before.
+TEST(OffloadActivations, TwoCopiesEachWay) {
+  const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const Template& t : program->templates()) {
+    // Of compute actions by id: their position. By microbatch: the forward, and the first that waits for the copy; the
+    // last that is over before the fetch begins, and the backward.
+    std::map<int, int> place;
+    std::map<int, std::pair<int, int>> out, in;
+    std::map<int, int> offload, fetch;
+    for (const Action& action : t.body()) {
+      if (action.kind() == OFFLOAD) offload[action.id()] = action.microbatch();
+      if (action.kind() == FETCH) fetch[action.id()] = action.microbatch();
+      if (action.kind() != FORWARD && action.kind() != BACKWARD) continue;
+      place[action.id()] = static_cast<int>(place.size());
+    }
+    for (const Action& action : t.body()) {
+      const bool compute = place.contains(action.id());
+      for (const Dependency& dep : action.deps()) {
+        if (action.kind() == OFFLOAD && place.contains(dep.action())) {
+          out[action.microbatch()] = {place.at(dep.action()), 1 << 30};
+        }
+        if (action.kind() == FETCH && place.contains(dep.action())) {
+          in[action.microbatch()].first = std::max(in[action.microbatch()].first, place.at(dep.action()) + 1);
+        }
+      }
+      if (!compute) continue;
+      for (const Dependency& dep : action.deps()) {
+        if (const auto it = offload.find(dep.action()); it != offload.end()) {
+          out[it->second].second = std::min(out[it->second].second, place.at(action.id()));
+        }
+        // It reads what has come until it ends.
+        if (const auto it = fetch.find(dep.action()); it != fetch.end())
+          in[it->second].second = place.at(action.id()) + 1;
+      }
+    }
+    for (const auto& [name, lives] : {std::pair{"out", out}, std::pair{"in", in}}) {
+      ASSERT_GT(lives.size(), 4u) << name;
+      int most = 0;
+      for (int p = 0; p < static_cast<int>(place.size()); ++p) {
+        most = std::max(most, static_cast<int>(std::count_if(lives.begin(), lives.end(), [p](const auto& life) {
+                          return life.second.first <= p && p < life.second.second;
+                        })));
+      }
+      EXPECT_EQ(most, 2) << t.name() << " " << name;
+    }
+  }
+}
+
+// 1F1B: a copy may take as long as a forward and a backward together.
+TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
+  const auto program = CompileCase("1f1b", 4, "activation_layers: 1");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Template& t = program->templates(0);
+  int fetches = 0;
+  for (const Action& action : t.body()) {
+    if (action.kind() != FETCH) continue;
+    ++fetches;
+    // What it waits for stands before the backward of the microbatch before.
+    for (const Dependency& dep : action.deps()) {
+      for (const Action& on : t.body()) {
+        if (on.id() != dep.action() || on.kind() != BACKWARD) continue;
+        EXPECT_LE(on.microbatch(), action.microbatch() - 2) << action.name();
+      }
+    }
+  }
+  EXPECT_GT(fetches, 4);
+}
+
+// Forwards that run with a backward, and forwards of two microbatches: what goes comes back, all of it, once.
+TEST(OffloadActivations, PairsAndWideForwards) {
+  struct Case {
+    const char* schedule;
+    int pipe;
+    const char* fields;
+    ActionKind kind;
+    int width;
+  };
+  for (const Case& c : {Case{"dualpipev", 2, "", FORWARD_BACKWARD, 1}, Case{"dualpipe", 2, "", FORWARD_BACKWARD, 1},
+                        Case{"chimera", 2, "scaling: FORWARD_DOUBLING", FORWARD, 2}}) {
+    const auto program =
+        CompileCase(absl::StrCat(c.schedule, "' ", c.fields, " definition: '"), c.pipe, "activation_layers: 2");
+    ASSERT_TRUE(program.ok()) << c.schedule << ": " << program.status();
+    int64_t gone = 0, as_asked = 0;
+    for (int t = 0; t < program->templates_size(); ++t) {
+      EXPECT_EQ(Copied(*program, t, OFFLOAD), Copied(*program, t, FETCH)) << c.schedule;
+      gone += Copied(*program, t, OFFLOAD);
+      for (const Action& action : program->templates(t).body()) {
+        as_asked += action.kind() == c.kind && std::max(1, action.width()) == c.width;
+      }
+    }
+    EXPECT_GT(gone, 0) << c.schedule;
+    EXPECT_GT(as_asked, 0) << c.schedule;
+    const Cluster cluster = TestCluster("host { bytes_per_second: 1e12 }");
+    const auto simulation = Simulate(*program, cluster, {});
+    ASSERT_TRUE(simulation.ok()) << c.schedule << ": " << simulation.status();
+    EXPECT_GT(simulation->report.planned_host_bytes(), 0) << c.schedule;
+  }
+}
+
+// Where nothing can leave the device, the user is told why.
+TEST(OffloadActivations, SaysWhyNothingMoves) {
+  const std::string host = "host { bytes_per_second: 1e12 }";
+  struct Case {
+    int pipe;
+    const char* schedule;
+    const char* fields;
+    const char* note;
+  };
+  for (const Case& c : {Case{1, "1f1b", "", "every backward is one of the two compute actions behind its forward"},
+                        Case{2, "1f1b", "", nullptr}, Case{1, "gpipe", "", nullptr}}) {
+    std::vector<std::string> notes;
+    const auto program = CompileCase(c.schedule, c.pipe, "activation_layers: 3", host, c.fields, &notes);
+    ASSERT_TRUE(program.ok()) << program.status();
+    std::string about;
+    for (const std::string& note : notes) {
+      if (note.find("plan.offload.activation_layers = 3 moves nothing to host memory: ") != std::string::npos)
+        about = note;
+    }
+    int64_t copied = 0;
+    for (int t = 0; t < program->templates_size(); ++t) copied += Copied(*program, t, OFFLOAD);
+    EXPECT_EQ(copied == 0, c.note != nullptr);
+    if (c.note == nullptr) {
+      EXPECT_EQ(about, "") << c.schedule;
+    } else {
+      EXPECT_THAT(about, HasSubstr(c.note)) << c.schedule;
+    }
+  }
+}
+
+TEST(OffloadActivations, Refusals) {
+  const auto error = [](const auto&... arguments) { return std::string(CompileCase(arguments...).status().message()); };
+  EXPECT_THAT(error("1f1b", 2, "activation_layers: 1", ""),
+              HasSubstr("plan.offload.activation_layers = 1 needs cluster.host.bytes_per_second"));
+  EXPECT_THAT(error("axonn", 2, "activation_layers: 1"),
+              HasSubstr("plan.offload.activation_layers: schedule 'axonn' has no fixed order"));
+  EXPECT_THAT(error("pipedream-2bw", 2, "activation_layers: 1"), HasSubstr("updates the weights without a flush"));
+  EXPECT_THAT(error("zb-h2", 2, "activation_layers: 1", "host { bytes_per_second: 1e12 }", "post_validation: true"),
+              HasSubstr("does not go with plan.post_validation"));
+  EXPECT_EQ(error("1f1b", 2, "activation_layers: 1"), "");
+}
+
+// New places for the buffers of a program that has not changed: as good as the old ones, and proven.
+TEST(ReplanMemory, PlansAsThePassDoes) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "chimera", "dualpipev"}) {
+    auto program = CompileCase(schedule, 2, "");
+    ASSERT_TRUE(program.ok()) << schedule << ": " << program.status();
+    program->clear_evaluation();
+    for (Template& t : *program->mutable_templates()) {
+      const int64_t before = t.device_arena_bytes();
+      ASSERT_TRUE(ReplanTransients(*program, &t).ok());
+      EXPECT_LE(t.device_arena_bytes(), before + before / 50) << schedule << " " << t.name();
+      EXPECT_EQ(t.host_arena_bytes(), 0);
+    }
+    EXPECT_TRUE(VerifyProgram(*program).ok()) << schedule << ": " << VerifyProgram(*program);
+  }
+}
+
+}  // namespace
+}  // namespace weft

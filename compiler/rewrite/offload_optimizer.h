@@ -1,0 +1,20 @@
+// Optimizer states in host memory, brought to the device bucket by bucket (docs/offload.md).
+//
+// Source: Singh and Bhatele 2022, "AxoNN", arXiv:2110.13005, sec. IV-B and V.
+#ifndef WEFT_COMPILER_REWRITE_OFFLOAD_OPTIMIZER_H_
+#define WEFT_COMPILER_REWRITE_OFFLOAD_OPTIMIZER_H_
+
+#include "absl/status/status.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Rewrites a compiled program whose optimizer works on the device into one whose states are in host memory. The sums of
+// gradients stay as they are: where a bucket needs no global norm first, it waits for those of its own tensors only.
+// `bucket_elements` must be given. InvalidArgument if the program is of a kind that this does not support.
+absl::Status OffloadOptimizer(const Offload& offload, Program* program);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_REWRITE_OFFLOAD_OPTIMIZER_H_

@@ -1,0 +1,491 @@
+#include "compiler/rewrite/post_validation.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/rewrite/guess.h"
+#include "compiler/rewrite/segment_part.h"
+#include "proto/units.h"
+
+namespace weft {
+namespace {
+
+template <typename... Parts>
+absl::Status Refuse(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("plan.post_validation = true: ", parts...));
+}
+
+BufferRole KeptRole(BufferRole role) {
+  switch (role) {
+    case PARAM:
+    case MASTER:
+      return KEPT_WEIGHT;
+    case MOMENT1:
+      return KEPT_MOMENT1;
+    case MOMENT2:
+      return KEPT_MOMENT2;
+    case LOSS_SCALE:
+      return LOSS_SCALE;
+    default:
+      return NO_ROLE;
+  }
+}
+
+// Rewrites one template. New actions get ids above all others, and all are numbered anew at the end.
+class TemplateRewriter {
+ public:
+  TemplateRewriter(const std::vector<bool>& in_guess, int64_t evaluation_bytes, Program* program, Template* t)
+      : in_guess_(in_guess), evaluation_bytes_(evaluation_bytes), program_(*program), t_(*t) {}
+
+  absl::Status Run() {
+    if (absl::Status status = FindEnd(); !status.ok()) return status;
+    if (absl::Status status = MakeSegments(); !status.ok()) return status;
+    next_ = t_.body(t_.body_size() - 1).id() + 1;
+    for (int a = 0; a < t_.body_size(); ++a) {
+      if (in_guess_[a] && repairs_) twin_[t_.body(a).id()] = next_++;
+    }
+    MakeBody();
+    MakeEpilogue();
+    Number();
+    return absl::OkStatus();
+  }
+
+ private:
+  // (id, distance) -> whether it waits for detached steps too.
+  using Deps = std::map<std::pair<int, int>, bool>;
+
+  std::string Text(absl::string_view what) const {
+    return absl::StrCat("template '", t_.name(), "' ", what, "; leave the field out");
+  }
+
+  // The actions that end the step.
+  absl::Status FindEnd() {
+    int optimizers = 0, clips = 0;
+    for (int a = 0; a < t_.body_size(); ++a) {
+      const Action& action = t_.body(a);
+      if (action.kind() == OPTIMIZER_STEP && ++optimizers) optimizer_ = a;
+      if (action.kind() == SCALE_GRADIENTS && ++clips) clip_ = a;
+      bool weights = false;
+      for (int b : action.destinations()) {
+        const BufferRole role = t_.buffers(b).role();
+        if (role == NORMS) norm_syncs_.push_back(action.id());
+        weights = weights || KeptRole(role) != NO_ROLE;
+      }
+      if (weights && action.kind() != ALL_GATHER) {
+        return Refuse(Text(absl::StrCat("writes weights in '", action.name(), "'")));
+      }
+      if (weights) gathers_.push_back(a);
+    }
+    for (const Segment& segment : program_.segments()) {
+      for (const Step& step : segment.steps()) dynamic_ = dynamic_ || step.kernel() == UPDATE_LOSS_SCALE;
+    }
+    repairs_ = dynamic_ || program_.recipe().clip_norm() > 0;
+    if (optimizers != 1 || clips > 1 || norm_syncs_.empty()) {
+      return Refuse(Text("has no single optimizer step with a norm (a rank without weights)"));
+    }
+    for (int a : {optimizer_, clip_}) {
+      if (a < 0) continue;
+      for (const Step& step : program_.segments(t_.body(a).segment()).steps()) {
+        if (step.stream() == COMPUTE && !step.detached()) continue;
+        return Refuse(Text("steps its optimizer on several streams (offload)"));
+      }
+    }
+    for (int a = 0; a < t_.body_size(); ++a) {
+      if (!in_guess_[a] || t_.body(a).kind() != FORWARD) continue;
+      for (const Step& step : program_.segments(t_.body(a).segment()).steps()) {
+        if (step.detached()) return Refuse(Text("has forwards with detached steps"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static std::vector<int> Operands(const Action& action) {
+    return {action.operands().begin(), action.operands().end()};
+  }
+
+  int AddSegment(BoundSegment segment) {
+    *program_.add_segments() = std::move(segment.segment);
+    return program_.segments_size() - 1;
+  }
+
+  // An action that computes, by itself in no list yet.
+  Action Compute(ActionKind kind, absl::string_view name, const BoundSegment& bound, int segment) {
+    Action action;
+    action.set_id(next_++);
+    action.set_kind(kind);
+    action.set_stage(t_.body(optimizer_).stage());
+    action.set_name(absl::StrCat(name, " s", action.stage()));
+    action.set_segment(segment);
+    for (int b : bound.operands) action.add_operands(b);
+    return action;
+  }
+
+  absl::Status MakeSegments() {
+    Action& optimizer = *t_.mutable_body(optimizer_);
+    const Segment whole = program_.segments(optimizer.segment());
+    const std::string prefix = whole.name().substr(0, whole.name().find('.'));
+    const std::vector<int> operands = Operands(optimizer);
+    const auto name = [&](absl::string_view what) { return absl::StrCat(prefix, ".", what); };
+    const auto is_norm = [](const Step& step) { return step.kernel() == NORM_TOTAL; };
+    const auto clears = [&](const Step& step) {
+      if (step.kernel() != FILL) return false;
+      const BufferRole role = t_.buffers(operands[whole.values(step.outputs(0)).operand()]).role();
+      return role == GRAD || role == GRAD_ACCUMULATOR;
+    };
+    if (clip_ >= 0) {
+      const Action& clip = t_.body(clip_);
+      validate_ = PartOf(program_.segments(clip.segment()), Operands(clip), name("validate"), is_norm);
+    } else {
+      validate_ = PartOf(whole, operands, name("validate"), is_norm);
+    }
+    clear_ = PartOf(whole, operands, name("clear_gradients"), clears);
+    if (validate_.segment.steps().empty()) return Refuse(Text("has no norm on this rank"));
+    BoundSegment step = PartOf(whole, operands, whole.name(), [&](const Step& s) { return !is_norm(s) && !clears(s); });
+    if (repairs_) {
+      for (int b : step.operands) MakeLasting(b);
+    }
+    // Under exact accumulation parts of gradients are left, if any; what clears them has a step.
+    for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
+      const int b = step.operands[o];
+      if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;
+      MakeLasting(b);
+      AddZero(t_, b, &clear_);
+    }
+    if (clear_.segment.steps().empty()) return Refuse(Text("has no gradient to make zero on this rank"));
+    settle_ = clear_;
+    settle_.segment.set_name(name("settle"));
+    for (int b = 0; b < t_.buffers_size(); ++b) {
+      if (t_.buffers(b).role() == NORMS) AddZero(t_, b, &settle_);
+    }
+    if (repairs_) {
+      keep_.segment.set_name(name("keep_state"));
+      restore_.segment.set_name(name("restore_state"));
+      for (int o = 0; o < step.segment.operands_size(); ++o) {
+        if (step.segment.operands(o).access() == READ_WRITE) Keep(step.operands[o]);
+      }
+      if (clip_ < 0) AssumeFactor();
+      keep_segment_ = AddSegment(keep_);
+      restore_segment_ = AddSegment(restore_);
+    }
+    optimizer.clear_operands();
+    for (int b : step.operands) optimizer.add_operands(b);
+    *program_.mutable_segments(optimizer.segment()) = std::move(step.segment);
+    validate_segment_ = AddSegment(validate_);
+    clear_segment_ = AddSegment(clear_);
+    settle_segment_ = AddSegment(settle_);
+    return absl::OkStatus();
+  }
+
+  // Behind what the evaluation program uses too.
+  void PlaceAtEnd(Buffer* buffer) {
+    constexpr int64_t kAlignment = 256;
+    const int64_t end = std::max(t_.device_arena_bytes(), evaluation_bytes_);
+    buffer->set_offset((end + kAlignment - 1) / kAlignment * kAlignment);
+    t_.set_device_arena_bytes(buffer->offset() + buffer->bytes());
+  }
+
+  // What the optimizer reads and writes (with ZeRO 1 parts of gradients and of weights) is there for it once more.
+  void MakeLasting(int b) {
+    Buffer* buffer = t_.mutable_buffers(b);
+    if (buffer->persistent()) return;
+    buffer->set_persistent(true);
+    PlaceAtEnd(buffer);
+    for (Action& action : *t_.mutable_body()) {
+      auto* releases = action.mutable_releases();
+      releases->erase(std::remove(releases->begin(), releases->end(), b), releases->end());
+    }
+  }
+
+  // A buffer for what the optimizer is about to change.
+  void Keep(int b) {
+    Buffer kept = t_.buffers(b);
+    kept.set_name(absl::StrCat("kept ", kept.name()));
+    kept.set_class_(OPTIMIZER);
+    kept.set_role(KeptRole(kept.role()));
+    if (kept.role() == LOSS_SCALE) kept.set_version(1);
+    PlaceAtEnd(&kept);
+    *t_.add_buffers() = std::move(kept);
+    // The verdict is on the step before, with its scale.
+    if (t_.buffers(b).role() == LOSS_SCALE) {
+      std::replace(validate_.operands.begin(), validate_.operands.end(), b, t_.buffers_size() - 1);
+    }
+    AddCopy(t_, b, t_.buffers_size() - 1, &keep_);
+    AddCopy(t_, t_.buffers_size() - 1, b, &restore_);
+  }
+
+  // Of a scaled loss the update reads its factor: of a norm that is not known, that of no gradient at all.
+  void AssumeFactor() {
+    Buffer& nothing = *t_.add_buffers();
+    nothing.set_name("norm of nothing");
+    nothing.set_class_(COMMUNICATION);
+    nothing.set_dtype(FP64);
+    nothing.add_shape(1);
+    nothing.set_bytes(DTypeBytes(FP64));
+    nothing.set_persistent(true);
+    PlaceAtEnd(&nothing);
+    const Segment& verdict = validate_.segment;
+    Step step = verdict.steps(0);
+    step.set_name("factor if nothing is to be clipped");
+    const auto bind = [&](int value, int buffer) {
+      Value own = verdict.values(value);
+      own.set_name(t_.buffers(buffer).name());
+      own.set_dtype(t_.buffers(buffer).dtype());
+      *own.mutable_shape() = t_.buffers(buffer).shape();
+      return AddValue(t_, buffer, std::move(own), &keep_);
+    };
+    for (int& value : *step.mutable_inputs()) {
+      int buffer = validate_.operands[verdict.values(value).operand()];
+      if (t_.buffers(buffer).role() == NORMS) buffer = t_.buffers_size() - 1;
+      for (int b = 0; b < t_.buffers_size(); ++b) {
+        if (t_.buffers(buffer).role() == LOSS_SCALE && t_.buffers(b).role() == LOSS_SCALE &&
+            t_.buffers(b).version() == 0) {
+          buffer = b;
+        }
+      }
+      value = bind(value, buffer);
+    }
+    for (int& value : *step.mutable_outputs()) value = bind(value, validate_.operands[verdict.values(value).operand()]);
+    *keep_.segment.add_steps() = std::move(step);
+    SetAccess(t_, &keep_);
+  }
+
+  int Id(int action) const { return action < 0 ? -1 : t_.body(action).id(); }
+  static void SetDeps(const Deps& deps, Action* action) {
+    action->clear_deps();
+    for (const auto& [on, detached] : deps) {
+      Dependency& dep = *action->add_deps();
+      dep.set_action(on.first);
+      dep.set_distance(on.second);
+      dep.set_detached(detached);
+    }
+  }
+
+  bool HasStepsBeside(const Action& action) const {
+    // Transfers and collectives have no segment.
+    if (action.operands().empty()) return false;
+    const auto& steps = program_.segments(action.segment()).steps();
+    return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() != COMPUTE; });
+  }
+
+  // It comes when its communicator has run what is before it.
+  static bool WaitsByOrderAlone(const Action& action) {
+    if (action.kind() != ALL_REDUCE && action.kind() != ALL_GATHER && action.kind() != REDUCE_SCATTER) return false;
+    return std::none_of(action.deps().begin(), action.deps().end(),
+                        [](const Dependency& dep) { return dep.distance() == 0; });
+  }
+
+  // What an action of the guess or of the rest waits for.
+  Deps NewDeps(const Action& action, bool guess) const {
+    Deps deps;
+    for (const Dependency& dep : action.deps()) {
+      const int on = dep.action() == Id(clip_) ? Id(optimizer_) : dep.action();
+      if (on == action.id() && dep.distance() == 0) continue;
+      deps[{on, dep.distance()}] |= dep.detached();
+      const auto twin = twin_.find(on);
+      if (twin != twin_.end() && (!guess || dep.distance() > 0)) deps[{twin->second, dep.distance()}] |= dep.detached();
+      if (on == Id(optimizer_) && dep.distance() > 0 && !guess) deps[{clear_id_, dep.distance() - 1}] |= false;
+      AddGatherAgain(dep, guess, &deps);
+    }
+    return deps;
+  }
+
+  // Who waits for weights of the repetition before waits for those that are gathered again.
+  void AddGatherAgain(const Dependency& dep, bool guess, Deps* deps) const {
+    const auto again = gathered_again_.find(dep.action());
+    if (again != gathered_again_.end() && dep.distance() > 0 && !guess) {
+      (*deps)[{again->second, dep.distance() - 1}] |= false;
+    }
+  }
+
+  Action Conditional(Action action, absl::string_view suffix) {
+    action.set_id(next_++);
+    action.set_if_exceeded(true);
+    action.clear_deps();
+    action.clear_releases();
+    absl::StrAppend(action.mutable_name(), suffix);
+    return action;
+  }
+
+  // The weights of an update that is done again. `list` ends with the update.
+  void GatherAgain(int validate, bool body, std::vector<Action>* list) {
+    const int stepped = list->back().id();
+    for (int a : gathers_) {
+      list->push_back(Conditional(t_.body(a), " again"));
+      SetDeps({{{validate, 0}, false}, {{stepped, 0}, false}}, &list->back());
+      if (body) gathered_again_[t_.body(a).id()] = list->back().id();
+    }
+  }
+
+  void MakeBody() {
+    Action validate = Compute(VALIDATE, "validate", validate_, validate_segment_);
+    Action clear = Compute(CLEAR_GRADIENTS, "clear gradients", clear_, clear_segment_);
+    clear_id_ = clear.id();
+    std::vector<Action> list;
+    Deps all;
+    for (int a = 0; a < t_.body_size(); ++a) {
+      if (!in_guess_[a]) continue;
+      list.push_back(t_.body(a));
+      SetDeps(NewDeps(t_.body(a), true), &list.back());
+      all[{t_.body(a).id(), 0}] = false;
+    }
+    const int guess = static_cast<int>(list.size());
+    for (int sync : norm_syncs_) all[{sync, 1}] = false;
+    if (repairs_) {
+      for (int a : gathers_) all[{Id(a), 1}] = false;
+    }
+    SetDeps(all, &validate);
+    const int validate_id = validate.id();
+    list.push_back(std::move(validate));
+    if (repairs_) {
+      Action restore = Compute(RESTORE_STATE, "restore", restore_, restore_segment_);
+      list.push_back(Conditional(std::move(restore), ""));
+      if (clip_ >= 0) list.push_back(Conditional(t_.body(clip_), " again"));
+      list.push_back(Conditional(t_.body(optimizer_), " again"));
+      const int stepped = list.back().id();
+      GatherAgain(validate_id, true, &list);
+      list.push_back(std::move(clear));
+      for (int i = 0; i < guess; ++i) {
+        const Action original = list[i];
+        Action again = original;
+        again.set_id(twin_.at(original.id()));
+        again.set_if_exceeded(true);
+        again.clear_releases();
+        absl::StrAppend(again.mutable_name(), " again");
+        Deps deps = {{{validate_id, 0}, false}, {{stepped, 0}, false}};
+        for (const Dependency& dep : original.deps()) {
+          const auto twin = twin_.find(dep.action());
+          const int on = dep.distance() == 0 && twin != twin_.end() ? twin->second : dep.action();
+          deps[{on, dep.distance()}] |= dep.detached();
+          AddGatherAgain(dep, false, &deps);
+        }
+        SetDeps(deps, &again);
+        list.push_back(std::move(again));
+      }
+    } else {
+      list.push_back(std::move(clear));
+    }
+    for (int a = 0; a < t_.body_size(); ++a) {
+      if (in_guess_[a] || a == clip_) continue;
+      if (a == optimizer_ && repairs_) list.push_back(Compute(KEEP_STATE, "keep", keep_, keep_segment_));
+      list.push_back(t_.body(a));
+      Deps deps = NewDeps(t_.body(a), false);
+      if (a == optimizer_) {
+        if (clip_ >= 0) deps.merge(NewDeps(t_.body(clip_), false));
+        deps.erase(std::pair(Id(optimizer_), 0));
+        for (int sync : norm_syncs_) deps.erase(std::pair(sync, 0));
+      }
+      // Compute is behind the gradients made zero by its place in the list; what runs beside it is not.
+      if (HasStepsBeside(t_.body(a)) || WaitsByOrderAlone(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
+      SetDeps(deps, &list.back());
+    }
+    body_ = std::move(list);
+  }
+
+  void MakeEpilogue() {
+    Action validate = Compute(VALIDATE, "validate last", validate_, validate_segment_);
+    Deps deps;
+    for (int sync : norm_syncs_) deps[{sync, 0}] = false;
+    if (repairs_) {
+      for (int a : gathers_) deps[{Id(a), 0}] = false;
+    }
+    SetDeps(deps, &validate);
+    const int validate_id = validate.id();
+    epilogue_.push_back(std::move(validate));
+    if (repairs_) {
+      epilogue_.push_back(Conditional(Compute(RESTORE_STATE, "restore last", restore_, restore_segment_), ""));
+      if (clip_ >= 0) epilogue_.push_back(Conditional(t_.body(clip_), " again"));
+      epilogue_.push_back(Conditional(t_.body(optimizer_), " again"));
+      GatherAgain(validate_id, false, &epilogue_);
+    }
+    epilogue_.push_back(Compute(CLEAR_GRADIENTS, "clear last", settle_, settle_segment_));
+  }
+
+  // Ids ascend in list order.
+  void Number() {
+    std::map<int, int> id_of;
+    for (const auto* list : {&body_, &epilogue_}) {
+      for (const Action& action : *list) id_of.emplace(action.id(), static_cast<int>(id_of.size()));
+    }
+    t_.clear_body();
+    for (auto* list : {&body_, &epilogue_}) {
+      for (Action& action : *list) {
+        action.set_id(id_of.at(action.id()));
+        for (Dependency& dep : *action.mutable_deps()) dep.set_action(id_of.at(dep.action()));
+        std::sort(action.mutable_deps()->begin(), action.mutable_deps()->end(),
+                  [](const Dependency& a, const Dependency& b) {
+                    return std::pair(a.distance(), a.action()) < std::pair(b.distance(), b.action());
+                  });
+        *(list == &body_ ? t_.add_body() : t_.add_epilogue()) = std::move(action);
+      }
+    }
+  }
+
+  const std::vector<bool>& in_guess_;
+  const int64_t evaluation_bytes_;
+  Program& program_;
+  Template& t_;
+  // Indices in the body; clip -1 without an action that clips.
+  int optimizer_ = -1, clip_ = -1;
+  // Whether the loss scale changes by itself; whether updates may be taken back.
+  bool dynamic_ = false, repairs_ = false;
+  // All-gathers of weights behind the optimizer (ZeRO 1 and 2).
+  std::vector<int> gathers_;
+  // Ids.
+  std::vector<int> norm_syncs_;
+  BoundSegment validate_, keep_, restore_, clear_, settle_;
+  int validate_segment_ = 0, keep_segment_ = 0, restore_segment_ = 0, clear_segment_ = 0, settle_segment_ = 0;
+  int next_ = 0, clear_id_ = -1;
+  // Of an action of the guess, by id: the same if the norm was too large. Empty without clipping.
+  std::map<int, int> twin_;
+  // Of an all-gather of weights, by id: that of the repair in the same list.
+  std::map<int, int> gathered_again_;
+  std::vector<Action> body_, epilogue_;
+};
+
+}  // namespace
+
+absl::Status PostValidate(Program* program) {
+  if (program->steps_per_repetition() > 0) {
+    return Refuse("schedule '", program->schedule(), "' updates the weights without a flush and takes no norms");
+  }
+  if (program->compute_order() != STATIC_ORDER) {
+    return Refuse("schedule '", program->schedule(),
+                  "' is message-driven; set plan.schedule.freeze, or take one that is not");
+  }
+  // With less, the factor of a norm of zero is below 1: the verdict on nothing would be wrong (P11, P15).
+  constexpr double kLeastClipNorm = 1e-6;
+  const double clip_norm = program->recipe().clip_norm();
+  if (clip_norm > 0 && clip_norm < kLeastClipNorm) {
+    return Refuse("recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kLeastClipNorm,
+                  " with it; nearest valid: ", clip_norm < kLeastClipNorm / 2 ? 0 : kLeastClipNorm);
+  }
+  const std::vector<std::vector<bool>> guess = GuessOf(*program);
+  std::set<int> segments;
+  for (const Template& t : program->templates()) {
+    if (t.prologue_size() > 0 || t.epilogue_size() > 0 || t.body().empty()) {
+      return Refuse("template '", t.name(), "' has a prologue or an epilogue, or nothing to do");
+    }
+    for (const Action& action : t.body()) {
+      if (action.kind() == OPTIMIZER_STEP && !segments.insert(action.segment()).second) {
+        return Refuse("template '", t.name(), "' shares the segment of its optimizer step");
+      }
+    }
+  }
+  for (int t = 0; t < program->templates_size(); ++t) {
+    int64_t evaluation_bytes = 0;
+    for (const Template& other : program->evaluation().templates()) {
+      if (other.name() == program->templates(t).name()) evaluation_bytes = other.device_arena_bytes();
+    }
+    TemplateRewriter rewriter(guess[t], evaluation_bytes, program, program->mutable_templates(t));
+    if (absl::Status status = rewriter.Run(); !status.ok()) return status;
+  }
+  program->set_post_validation(true);
+  return absl::OkStatus();
+}
+
+}  // namespace weft

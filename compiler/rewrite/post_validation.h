@@ -1,0 +1,16 @@
+// Makes a program step its optimizers before the gradient norm is known (rule P15).
+#ifndef WEFT_COMPILER_REWRITE_POST_VALIDATION_H_
+#define WEFT_COMPILER_REWRITE_POST_VALIDATION_H_
+
+#include "absl/status/status.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// `program` is as the exporter left it, plain, with its evaluation program if it has one. InvalidArgument names
+// plan.post_validation if the program cannot be changed.
+absl::Status PostValidate(Program* program);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_REWRITE_POST_VALIDATION_H_

@@ -1,0 +1,247 @@
+// Programs that take optimizer steps back (rule P15): the norm is no barrier any more, what is guessed, and that
+// the choices of a plan are made for them.
+#include "compiler/rewrite/post_validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/rewrite/post_validation_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/verify/verify.h"
+#include "simulator/naive/naive_simulator.h"
+#include "simulator/simulate.h"
+
+namespace weft {
+namespace {
+
+using post_validation::Case;
+using post_validation::CompileCase;
+using post_validation::CompileOrDie;
+using post_validation::MoveUp;
+using post_validation::TestCluster;
+using testing::HasSubstr;
+
+SimulationReport UnitReport(const Program& program, bool exceeded) {
+  SimulateOptions options;
+  options.cost = "unit";
+  options.network = "none";
+  options.cost_options.unit_forward = {1000};
+  options.cost_options.unit_backward = {2000};
+  options.cost_options.unit_weight = {1000};
+  options.exceeded = exceeded;
+  const absl::StatusOr<Simulation> simulation = Simulate(program, TestCluster(), options);
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return simulation->report;
+}
+
+int64_t Period(const Program& program, bool exceeded = false) {
+  return std::llround(UnitReport(program, exceeded).iteration_seconds() * 1e12);
+}
+
+// Equal stages, free transfers, F = I = W = 1 and 16 microbatches: a step takes 48, the work of a rank, once ranks may
+// begin the next one at different times; waiting for the norm adds what the makespan is longer.
+TEST(PostValidation, NormIsNoBarrier) {
+  for (const auto& [schedule, waits] : {std::pair("zb-h2", 51000), {"zb-v", 49500}}) {
+    EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .post_validation = false})), waits) << schedule;
+    EXPECT_EQ(Period(CompileOrDie({.schedule = schedule})), 48000) << schedule;
+    EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .clip = 0})), 48000) << schedule;
+  }
+  // Where every rank ends at the same time there is nothing to gain, and nothing lost.
+  EXPECT_EQ(Period(CompileOrDie({.schedule = "1f1b"})),
+            Period(CompileOrDie({.schedule = "1f1b", .post_validation = false})));
+}
+
+// Taking every step back costs the guess once more, and the wait.
+TEST(PostValidation, ExceededNormsCost) {
+  const Program program = CompileOrDie({});
+  const int64_t wrong = Period(program, true);
+  EXPECT_GT(wrong, Period(program));
+  EXPECT_LE(wrong, 51000 + 4000);
+}
+
+TEST(PostValidation, EachRankGuessesOneForwardLessThanTheRankBefore) {
+  const Program program = CompileOrDie({});
+  ASSERT_EQ(program.templates_size(), 4);
+  for (const Template& t : program.templates()) {
+    int guessed = 0;
+    for (const Action& action : t.body()) guessed += action.kind() == FORWARD && action.if_exceeded();
+    EXPECT_EQ(guessed, 4 - t.pins(0).index()) << t.name();
+  }
+}
+
+TEST(PostValidation, MemoryGrowsByWhatIsKept) {
+  const Program plain = CompileOrDie({.post_validation = false, .evaluation = true}),
+                program = CompileOrDie({.evaluation = true});
+  for (int i = 0; i < program.templates_size(); ++i) {
+    int64_t kept = 0, optimizer = 0;
+    for (const Buffer& buffer : program.templates(i).buffers()) {
+      const bool copy = buffer.role() == KEPT_WEIGHT || buffer.role() == KEPT_MOMENT1 || buffer.role() == KEPT_MOMENT2;
+      const bool state = buffer.role() == PARAM || buffer.role() == MOMENT1 || buffer.role() == MOMENT2;
+      if (copy) kept += buffer.bytes();
+      if (state) optimizer += buffer.bytes();
+    }
+    EXPECT_EQ(kept, optimizer);
+    EXPECT_GE(program.templates(i).device_arena_bytes(), plain.templates(i).device_arena_bytes() + kept);
+  }
+}
+
+// What the optimizer makes parts of is kept, and what it works with is there once more: its parts of gradients and, of
+// half precision, of weights. Nothing of the whole weights is kept.
+TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
+  for (const char* zero : {"zero { stage: 1 }", "zero { stage: 2 }"}) {
+    for (const bool half : {false, true}) {
+      const std::string fields = absl::StrCat(zero, half ? " precision { compute: BF16 }" : "");
+      const Case c{.schedule = "1f1b", .pipe = 2, .microbatches = 8, .data = 2, .plan_fields = fields};
+      const Program program = CompileOrDie(c);
+      for (const Template& t : program.templates()) {
+        int64_t kept = 0, states = 0, lasting = 0;
+        for (const Buffer& buffer : t.buffers()) {
+          const BufferRole role = buffer.role();
+          if (role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2) kept += buffer.bytes();
+          if (role == MASTER || role == MOMENT1 || role == MOMENT2) states += buffer.bytes();
+        }
+        EXPECT_EQ(kept, states) << fields;
+        int gathers = 0, gathered_again = 0;
+        for (const Action& action : t.body()) {
+          for (int b : action.operands()) {
+            const bool update = action.kind() == OPTIMIZER_STEP && !action.if_exceeded();
+            if (!update || t.buffers(b).role() != NO_ROLE) continue;
+            EXPECT_TRUE(t.buffers(b).persistent());
+            lasting += t.buffers(b).bytes();
+          }
+          if (action.kind() != ALL_GATHER) continue;
+          ++(action.if_exceeded() ? gathered_again : gathers);
+        }
+        // fp32 each of master and moments; of parts of gradients (stage 1), and of weights in half precision.
+        const int64_t elements = states / 12;
+        EXPECT_EQ(lasting, (zero[14] == '1' ? 4 * elements : 0) + (half ? 2 * elements : 0)) << fields;
+        EXPECT_GT(gathers, 0);
+        EXPECT_EQ(gathered_again, gathers);
+      }
+    }
+  }
+}
+
+// The oracle, where verdicts are all right and where all are wrong, with costs at random.
+TEST(PostValidation, EngineIsTheNaiveSimulator) {
+  for (const auto& [schedule, zero] : {std::pair("zb-h2", ""), {"zb-v", ""}, {"zb-h2", "zero { stage: 1 }"}}) {
+    for (int seed = 1; seed <= 2; ++seed) {
+      const int data = zero[0] == 0 ? 1 : 2;
+      const Program program = CompileOrDie(
+          {.schedule = schedule, .pipe = 2, .microbatches = 3 * data, .layers = 4, .data = data, .plan_fields = zero});
+      for (const bool exceeded : {false, true}) {
+        SimulateOptions options;
+        options.cost = "unit";
+        options.network = "none";
+        options.exceeded = exceeded;
+        options.cost_options.unit_forward = {1000 + 137 * seed};
+        options.cost_options.unit_backward = {2000 + 311 * seed % 700};
+        options.cost_options.unit_weight = {700 + 50 * seed};
+        const absl::StatusOr<Simulation> simulation = Simulate(program, TestCluster(), options);
+        ASSERT_TRUE(simulation.ok()) << simulation.status();
+        // A unit cost is that of a whole rank.
+        const int64_t stages = program.stages(), ranks = 2;
+        const auto of_stage = [&](int64_t cost) { return (cost * ranks + stages - 1) / stages; };
+        NaiveDurations durations;
+        durations.step = [&](const NaiveStepCall& call) -> int64_t {
+          const int64_t f = of_stage(options.cost_options.unit_forward.ps);
+          const int64_t b = of_stage(options.cost_options.unit_backward.ps);
+          const int64_t w = of_stage(options.cost_options.unit_weight.ps);
+          if (call.step > 0) return 0;
+          return call.kind == FORWARD           ? f
+                 : call.kind == BACKWARD        ? b
+                 : call.kind == BACKWARD_INPUT  ? b - w
+                 : call.kind == BACKWARD_WEIGHT ? w
+                                                : 0;
+        };
+        durations.transfer = [](int64_t, int64_t, int64_t) { return NaiveTime{}; };
+        durations.collective = [](const NaiveCollective&) { return NaiveTime{}; };
+        const NaiveResult one = SimulateNaively(program, durations, {.exceeded = exceeded});
+        ASSERT_TRUE(one.complete);
+        EXPECT_EQ(one.makespan, std::llround(simulation->report.makespan_seconds() * 1e12))
+            << schedule << " seed " << seed << " exceeded " << exceeded;
+        const int64_t live = *std::max_element(one.live_peak.begin(), one.live_peak.end());
+        EXPECT_EQ(live, simulation->report.live_peak_bytes()) << schedule << " exceeded " << exceeded;
+      }
+    }
+  }
+}
+
+TEST(PostValidation, Refusals) {
+  const auto error = [](const Case& c) { return std::string(CompileCase(c).status().message()); };
+  EXPECT_THAT(error({.schedule = "axonn"}),
+              HasSubstr("plan.post_validation = true: schedule 'axonn' is message-driven"));
+  EXPECT_THAT(error({.schedule = "pipedream-2bw", .clip = 0}), HasSubstr("plan.post_validation = true: schedule"));
+  EXPECT_EQ(error({.schedule = "axonn", .schedule_fields = "freeze: true"}), "");
+  // The verdict on a norm of zero would be wrong.
+  EXPECT_THAT(error({.clip = 9e-7}), HasSubstr("recipe.clip_norm = 9e-07 must be 0 or at least 1e-06"));
+  EXPECT_THAT(error({.clip = 9e-7}), HasSubstr("nearest valid: 1e-06"));
+  EXPECT_THAT(error({.clip = 1e-7}), HasSubstr("nearest valid: 0"));
+  EXPECT_EQ(error({.clip = 1e-6}), "");
+  EXPECT_EQ(error({.clip = 1e-7, .post_validation = false}), "");
+}
+
+// A transfer group is in the guess as a whole, or not at all.
+TEST(PostValidation, TransferGroupsAreGuessedWhole) {
+  Program program = CompileOrDie({.pipe = 3, .microbatches = 6, .post_validation = false});
+  Template &first = *program.mutable_templates(0), &second = *program.mutable_templates(1);
+  const auto index_of = [](const Template& t, ActionKind kind, int microbatch) {
+    int i = 0;
+    while (t.body(i).kind() != kind || t.body(i).microbatch() != microbatch) ++i;
+    return i;
+  };
+  // Microbatches 1 and 2 go from the first rank to the second together; what is guessed needs only one of them.
+  MoveUp(&first, index_of(first, FORWARD, 2), index_of(first, SEND, 1));
+  MoveUp(&first, index_of(first, SEND, 2), index_of(first, SEND, 1) + 1);
+  MoveUp(&second, index_of(second, RECV, 2), index_of(second, RECV, 1) + 1);
+  for (int m = 1; m <= 2; ++m) {
+    first.mutable_body(index_of(first, SEND, m))->set_transfer_group(1);
+    second.mutable_body(index_of(second, RECV, m))->set_transfer_group(1);
+  }
+  ASSERT_EQ(VerifyProgram(program, {}), absl::OkStatus());
+  ASSERT_EQ(PostValidate(&program), absl::OkStatus());
+  EXPECT_EQ(VerifyProgram(program, {}), absl::OkStatus());
+  int again[3] = {};
+  for (const Action& action : first.body()) {
+    if (action.kind() == SEND && action.if_exceeded() && action.microbatch() < 3) ++again[action.microbatch()];
+  }
+  EXPECT_EQ(again[0], 1);
+  EXPECT_EQ(again[1], again[2]);
+}
+
+// What is kept counts where layers are chosen whose activations are computed again.
+TEST(PostValidation, RecomputeFitsWithWhatIsKept) {
+  for (const char* schedule : {"1f1b", "axonn"}) {
+    Case c{.schedule = schedule, .pipe = 2};
+    if (c.schedule == "axonn") c.schedule_fields = "freeze: true";
+    const int64_t needed = PlannedDeviceBytes(CompileOrDie(c)) + TestCluster().device().reserved_bytes();
+    c.memory = needed - 1;
+    EXPECT_FALSE(CompileCase(c).ok()) << c.Name();
+    c.plan_fields = "recompute { mode: FIT }";
+    EXPECT_EQ(CompileCase(c).status(), absl::OkStatus()) << c.Name();
+  }
+}
+
+// The fastest transfers are those of the program that will run.
+TEST(PostValidation, TransfersAreChosenByTheProgramThatRuns) {
+  const auto early = [](bool post_validation) {
+    const Program program =
+        CompileOrDie({.post_validation = post_validation, .plan_fields = "transfer_placement: EARLY"});
+    const absl::StatusOr<Simulation> simulation = Simulate(program, TestCluster(), {});
+    EXPECT_TRUE(simulation.ok()) << simulation.status();
+    return absl::StrFormat("early %.6g s", simulation->report.iteration_seconds());
+  };
+  std::vector<std::string> notes;
+  const absl::StatusOr<Program> program = CompileCase({.plan_fields = "transfer_placement: FASTEST"}, &notes);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_THAT(notes, testing::Contains(HasSubstr(early(true))));
+  EXPECT_NE(early(true), early(false));
+}
+
+}  // namespace
+}  // namespace weft

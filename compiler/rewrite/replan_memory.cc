@@ -1,0 +1,167 @@
+#include "compiler/rewrite/replan_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/arena.h"
+#include "compiler/repetition_order.h"
+#include "proto/status.h"
+
+namespace weft {
+namespace {
+
+// Index of the stream of compute in the order.
+constexpr int kComputeStream = 0;
+
+bool IsMessage(const Action& action) {
+  switch (action.kind()) {
+    case SEND:
+    case RECV:
+    case ALL_REDUCE:
+    case ALL_GATHER:
+    case REDUCE_SCATTER:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What runs on one stream, as far as the order of a rank goes: equal texts share one.
+std::string StreamOf(const Action& action) {
+  if (action.kind() == FETCH || action.kind() == OFFLOAD) return ActionKind_Name(action.kind());
+  Action key;
+  if (action.kind() == SEND || action.kind() == RECV) {
+    key.set_kind(action.kind());
+    *key.mutable_peer() = action.peer();
+    key.set_direction(action.direction());
+    key.set_lane(action.lane());
+    key.set_skip(action.skip());
+  } else {
+    *key.mutable_group() = action.group();
+    key.set_purpose(action.purpose());
+  }
+  return key.SerializeAsString();
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, Template* t) : program_(program), t_(*t) {}
+
+  absl::Status Run() {
+    OrderActions();
+    FindLives();
+    WEFT_RETURN_IF_ERROR(Place(DEVICE));
+    return Place(HOST);
+  }
+
+ private:
+  // Action indices: who writes it first, who releases it.
+  struct Life {
+    int writer = -1, release = -1;
+  };
+
+  void OrderActions() {
+    bool beside = false;
+    for (const Action& action : t_.body()) {
+      if (IsMessage(action) || action.kind() == FETCH || action.kind() == OFFLOAD) continue;
+      for (const Step& step : program_.segments(action.segment()).steps()) beside |= step.stream() != COMPUTE;
+    }
+    order_.AddStream(!beside);
+    std::map<std::string, int> streams;
+    std::map<int, int> index;
+    for (int a = 0; a < t_.body_size(); ++a) {
+      const Action& action = t_.body(a);
+      index[action.id()] = a;
+      if (!IsMessage(action) && action.kind() != FETCH && action.kind() != OFFLOAD) {
+        order_.AddAction(kComputeStream);
+        computes_.push_back(a);
+        continue;
+      }
+      const auto [stream, fresh] = streams.try_emplace(StreamOf(action), 0);
+      if (fresh) stream->second = order_.AddStream(action.kind() == SEND || !IsMessage(action));
+      order_.AddAction(stream->second);
+    }
+    for (int a = 0; a < t_.body_size(); ++a) {
+      for (const Dependency& dep : t_.body(a).deps()) {
+        const int on = index.at(dep.action());
+        if (dep.distance() == 1 || (dep.distance() == 0 && on < a)) order_.Given(on, a, dep.distance());
+      }
+    }
+    order_.Resolve();
+  }
+
+  void FindLives() {
+    lives_.resize(t_.buffers_size());
+    const auto write = [&](int b, int a) {
+      if (lives_[b].writer < 0) lives_[b].writer = a;
+    };
+    for (int a = 0; a < t_.body_size(); ++a) {
+      const Action& action = t_.body(a);
+      for (int o = 0; o < action.operands_size(); ++o) {
+        if (program_.segments(action.segment()).operands(o).access() != READ) write(action.operands(o), a);
+      }
+      for (int b : action.destinations()) write(b, a);
+      for (int b : action.releases()) lives_[b].release = a;
+    }
+  }
+
+  // Moments of compute: 2c is its c-th action, 2c + 1 the gap behind it (plan_memory.cc).
+  int64_t First(int action) const {
+    if (order_.Stream(action) == kComputeStream) return 2 * int64_t{order_.Index(action)};
+    return 2 * int64_t{order_.Finished(action, kComputeStream)} - 1;
+  }
+  int64_t Last(int action) const {
+    const int stream = order_.Stream(action);
+    if (stream == kComputeStream) return 2 * int64_t{order_.Index(action)};
+    const auto knows = std::partition_point(computes_.begin(), computes_.end(), [&](int compute) {
+      return order_.Finished(compute, stream) <= order_.Index(action);
+    });
+    return 2 * int64_t{knows - computes_.begin()} - 1;
+  }
+
+  absl::Status Place(weft::Place place) {
+    int64_t base = 0;
+    std::vector<int> buffers;
+    std::vector<ArenaItem> items;
+    for (int b = 0; b < t_.buffers_size(); ++b) {
+      const Buffer& buffer = t_.buffers(b);
+      if (buffer.place() != place) continue;
+      if (buffer.persistent()) {
+        base = std::max(base,
+                        (buffer.offset() + buffer.bytes() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
+        continue;
+      }
+      const Life& life = lives_[b];
+      if (life.writer < 0 || life.release < 0) {
+        return absl::InternalError(absl::StrCat("template ", t_.name(), ": buffer ", buffer.name(), " has no life"));
+      }
+      ArenaItem item{buffer.bytes(), First(life.writer), Last(life.release)};
+      item.last = std::max(item.last, item.first);
+      buffers.push_back(b);
+      items.push_back(item);
+    }
+    WEFT_ASSIGN_OR_RETURN(const Arena arena, PlanArenaOfRank(items, base));
+    for (size_t i = 0; i < buffers.size(); ++i) t_.mutable_buffers(buffers[i])->set_offset(base + arena.offsets[i]);
+    if (place == HOST) {
+      t_.set_host_arena_bytes(base + arena.height);
+    } else {
+      t_.set_device_arena_bytes(base + arena.height);
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  Template& t_;
+  RepetitionOrder order_;
+  std::vector<int> computes_;
+  std::vector<Life> lives_;
+};
+
+}  // namespace
+
+absl::Status ReplanTransients(const Program& program, Template* t) { return Planner(program, t).Run(); }
+
+}  // namespace weft

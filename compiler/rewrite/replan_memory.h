@@ -1,0 +1,17 @@
+// New places in the arenas for the transient buffers of a compiled template, after some of them have changed.
+#ifndef WEFT_COMPILER_REWRITE_REPLAN_MEMORY_H_
+#define WEFT_COMPILER_REWRITE_REPLAN_MEMORY_H_
+
+#include "absl/status/status.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Lifetimes follow from the order of streams and the waits that the list has (rule P7); none are added. Two buffers
+// share bytes if the compute actions that are finished when they begin and end keep them apart, as in
+// weft-plan-memory. Persistent buffers stay where they are. `program` must have a static order of compute.
+absl::Status ReplanTransients(const Program& program, Template* t);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_REWRITE_REPLAN_MEMORY_H_
