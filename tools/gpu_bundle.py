@@ -9,8 +9,9 @@ import shutil
 import sys
 import tarfile
 
-from gpu_checks import (BF16_GRADIENTS, BINARIES, FP32, GPT2_CURVE, PLANS, SMALL, SPEED, SPEED_TOKENS, Bundle, Failure,
-                        pack, run, say)
+from gpu_checks import (BF16_GRADIENTS, BINARIES, CONTACT, FP32, GPT2_CURVE, PLANS, SCRIPTS, SMALL, SPEED, SPEED_TOKENS,
+                        Bundle)
+from gpu_process import Failure, pack, run, say
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ARCHS = ("sm_80", "sm_90a", "sm_100")
@@ -103,7 +104,7 @@ def build_within(own, directory, archs):
     say("gpu-check: packing")
     pack({str(path.relative_to(staging)): path for path in staging.rglob("*") if path.is_file()},
          directory / "bundle.tar.xz")
-    for script in ("gpu-check", "gpu_checks.py"):
+    for script in SCRIPTS:
         shutil.copy(ROOT / "tools" / script, directory / script)
 
 
@@ -125,6 +126,8 @@ def make_programs(weft, programs, only=None):
     compile_program("offload-8b", "llama-3.1-8b",
                     ["recipe.sequence_length=8192", "recipe.global_batch_sequences=64", "recipe.microbatch_sequences=1",
                      "recipe.dropout=0", "recipe.steps=10", "offload.optimizer=true"] + BF16_GRADIENTS)
+    for name, settings in CONTACT.items():
+        compile_program(name, "gpt2", SMALL + settings)
     compile_program("gpt2-124m", "gpt2", GPT2_CURVE)
     exact = ["accumulation=EXACT"]
     compile_program("one-rank", "gpt2", SMALL + FP32)

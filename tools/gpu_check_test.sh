@@ -1,7 +1,7 @@
 #!/bin/bash
 # tools/gpu-check without a GPU: what it lists, what it refuses, how it unpacks its bundle, that a check that fails is
-# written down and one that is cut off goes on, speed rows with a rival and without one, all on a weft-run, an nvidia-smi
-# and a PyTorch that are made up.
+# written down and one that is cut off goes on, that tests which crash, hang or break the GPU leave the others, speed rows
+# with a rival and without one, all on a weft-run, tests, an nvidia-smi and a PyTorch that are made up.
 set -uo pipefail
 check=$(readlink -f "$1") root=$PWD
 fail() { echo "FAILED: $*"; cat "$TEST_TMPDIR/err" 2> /dev/null; exit 1; }
@@ -10,7 +10,7 @@ gpu_check() { python3 "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
 gpu_check --list > list || fail "--list"
 grep -q '^loopback: .*zb-v' list || fail "no group loopback"
-[ "$(head -1 list)" = 'kernels: gpu_backend_test' ] || fail "kernels come first"
+[ "$(head -1 list)" = 'contact: machine contact-fp32 contact-bf16' ] || fail "the first contact comes first"
 gpu_check --bundle /nowhere
 [ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' err || fail "a bundle that is not there"
 
@@ -59,40 +59,52 @@ export PATH=$PWD/path:$PATH
 gpu_check() { "$real" "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
 mkdir -p raw/bin raw/programs bundle
-cat > raw/bin/nccl_gpu_test <<'S'
-#!/bin/sh
-[ "$1" = --gtest_brief=1 ] && cat <<'T'
-Running main() from gmock_main.cc
-[ RUN      ] Nccl.Opens
-a.cc:27: Failure
-Value of: opened.ok()
-  Actual: false
-Expected: true
-no libnccl.so.2: looked in /usr/lib
-[  FAILED  ] Nccl.Opens (0 ms)
-[  FAILED  ] 1 test, listed below:
-[  FAILED  ] Nccl.Opens
-
- 1 FAILED TEST
-T
-exit 1
+# GoogleTest of a few words: TESTS by name, what each does, in what it is asked for.
+cat > googletest <<'S'
+[ "$1" = --gtest_list_tests ] && { echo "Running main() from gmock_main.cc"; echo "Suite/Gpu."; printf '  %s  # GetParam() = 1\n' $TESTS; exit; }
+wanted=:${1#--gtest_filter=}: status=0
+for test in $TESTS; do
+  [ $# -gt 0 ] && case $wanted in *":Suite/Gpu.$test:"*) ;; *) continue;; esac
+  echo "[ RUN      ] Suite/Gpu.$test"
+  "test_$test" && echo "[       OK ] Suite/Gpu.$test (0 ms)" || { echo "[  FAILED  ] Suite/Gpu.$test (0 ms)"; status=1; }
+done
+exit $status
+S
+cat > raw/bin/nccl_gpu_test <<S
+#!/bin/bash
+TESTS=Opens
+test_Opens() { printf 'a.cc:27: Failure\nValue of: opened.ok()\n  Actual: false\nno libnccl.so.2: looked in /usr/lib\n'; return 1; }
+. "$TEST_TMPDIR/googletest"
 S
 cat > raw/bin/kernel_bandwidth <<S
 #!/bin/sh
 echo "\$CUDA_HOME" > "$TEST_TMPDIR/home"
 echo '{"kernel": "ADD", "terabytes_per_second": 3.7}'
 S
-printf '#!/bin/sh\nsleep 60\n' > raw/bin/gpu_backend_test
+# What the kernels' tests do is in a file, or they take their time.
+cat > raw/bin/gpu_backend_test <<S
+#!/bin/bash
+TESTS=Sleeps
+test_Sleeps() { sleep 60; }
+[ -e "$TEST_TMPDIR/kernels" ] && . "$TEST_TMPDIR/kernels"
+. "$TEST_TMPDIR/googletest"
+S
 # A step of 65,536 tokens takes a second; of the first ones, which are not counted, ten.
 cat > raw/bin/weft-run <<'S'
 #!/usr/bin/env -S PATH=/usr/bin:/bin python3
-import json, sys
+import json, os, sys
 if sys.argv[1] == "calibrate":
     open(sys.argv[sys.argv.index("-o") + 1], "w").write("# " + " ".join(sys.argv) + "\n")
     sys.exit()
 steps = int(next((a[8:] for a in sys.argv if a.startswith("--steps=")), "10"))
+broken = os.environ.get("BROKEN_RUN")
+if broken:
+    blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
+    sys.exit("weft run: rank 0, step 0" + (f": step 'h.3', kernel ADD, of {steps} steps" if blocking else "")
+             + ": cudaEventQuery: an illegal memory access was encountered (cudaErrorIllegalAddress)")
+print("weft: 1 rank\nattention runs on kernels of weft's own\nstep 0  loss 10")
 report = {"planned_bytes": 7, "allocated_bytes": 7, "steps": [
-    {"loss": 10 - 0.01 * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
+    {"loss": 10.8 - 0.01 * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
 open(sys.argv[sys.argv.index("--report") + 1], "w").write(json.dumps(report))
 for a in sys.argv:
     if a.startswith("--tuning=write "):
@@ -106,14 +118,14 @@ for model in gpt2-xl qwen2.5-1.5b llama-3.1-8b; do cp "$root/catalog/models/$mod
 tar -C raw -cJf bundle/bundle.tar.xz bin programs $(ls raw | grep -v -e bin -e programs)
 
 gpu_check --bundle bundle --only unheard
-[ $? -eq 2 ] && grep -q 'no such group; known: kernels' err || fail "an unknown group"
+[ $? -eq 2 ] && grep -q 'no such group; known: contact' err || fail "an unknown group"
 
 # ---- Failures are written down, name what lacks, and run again; what has passed does not.
 gpu_check --bundle bundle --only nccl && fail "a check that fails must show in the exit status"
 results=bundle/out/results.jsonl
-grep -q '"check": "nccl_gpu_test".*"result": "failed", "error": "exit status 1: .*no libnccl.so.2: looked in /usr/lib' "$results" \
-  || fail "no line of the failed check"
-grep -q '^gpu-check: nccl nccl_gpu_test: failed in 0 s no libnccl.so.2: looked in /usr/lib; .*failed: Nccl.Opens$' err \
+grep -q '"check": "nccl_gpu_test".*"result": "failed", "error": "0 of 1 tests passed, 1 failed, .*no libnccl.so.2: looked in' \
+  "$results" || fail "no line of the failed check"
+grep -q '^gpu-check: nccl nccl_gpu_test: failed in 0 s .*no libnccl.so.2: looked in /usr/lib; .*failed: Suite/Gpu.Opens$' err \
   || fail "a failure is told in one line"
 grep -q '"check": "zb-v".*"result": "not run"' "$results" || fail "what needs several GPUs is not run"
 grep -q '"machine": "NVIDIA H200, 580.1, 143771 MiB"' "$results" || fail "the machine"
@@ -122,8 +134,10 @@ for again in "" "" --again; do gpu_check --bundle bundle --only bandwidth $again
 [ "$(ls -d bundle/unpacked-* | wc -l)" -eq 1 ] || fail "it is unpacked once"
 
 # ---- Speed rows: what is counted, the rival's command, and what is said where there is none.
+gpu_check --bundle bundle --only contact || fail "the first contact"
+grep -q '"check": "contact-bf16".*attention runs on kernels' "$results" || fail "what weft-run notes"
 gpu_check --bundle bundle --only speed-gpt2-xl --only speed-8b --only calibrate || fail "speed rows without PyTorch"
-grep -q "not run: .*python3 has no PyTorch that sees a GPU (ModuleNotFoundError: No module named 'torch')" "$results" \
+grep -q '"not_run": ".*python3 has no PyTorch that sees a GPU (ModuleNotFoundError: No module named .torch.)' "$results" \
   || fail "the rival that is not there"
 touch torch
 gpu_check --bundle bundle --only speed-gpt2-xl --again || fail "speed rows"
@@ -136,13 +150,14 @@ out = pathlib.Path(sys.argv[1])
 rows = {r["check"]: r for r in json.load(open(out / "results.json"))}
 xl = rows["speed-gpt2-xl"]["figures"]
 assert xl["tokens_per_second"] == 65536 and xl["steps"] == 20 and xl["warm_up"] == 3, xl
-assert xl["ratio"] == 2 and xl["goals"]["tokens_per_second"] == {"wanted": 60e3, "met": True}, xl
+assert rows["pytorch-gpt2-xl"]["figures"]["weft_over_pytorch"] == 2, rows
+assert xl["goals"]["tokens_per_second"] == {"wanted": 60e3, "met": True}, xl
 # 48 layers of 12 x 1600^2 and the head, and half of the scores of 1024 keys.
 flops = 6 * (48 * 12 * 1600**2 + 1600 * 50257) + 48 * 6 * 1024 * 1600
 assert abs(xl["mfu_causal"] - 65536 * flops / 989.4e12) < 1e-12, xl["mfu_causal"]
 llama = rows["speed-8b"]["figures"]
 assert llama["steps"] == 10 and llama["goals"]["mfu_causal"]["met"] in (True, False), llama
-assert llama["pytorch"]["tokens_per_second"] == 32768
+assert rows["pytorch-8b"]["figures"]["tokens_per_second"] == 32768
 asked = open("asked").read().splitlines()
 assert "--sequence 1024 --tokens 65536 --microbatch 16 --steps 20 --warm-up 3 --states fp32" in asked[0], asked
 assert "--sequence 8192 --tokens 65536 --microbatch 1 --steps 10 --warm-up 3 --recompute --states bf16" in asked[1], asked
@@ -153,6 +168,38 @@ grep -q 'programs/speed-8b.weft' bundle/out/calibrated.textproto || fail "calibr
 [[ $(tar -tJf bundle/out/files.tar.xz) == *speed-8b.trace* ]] || fail "files that go back"
 [ "$(ls bundle/out/*.json bundle/out/*.md bundle/out/*.xz | wc -l)" -ge 3 ] || fail "what is left"
 
+# ---- What crashes, hangs or breaks the GPU takes no other test and no other check with it, and has its place.
+sed 's/^\(QUIET\|ALONE\)_SECONDS = .*/\1_SECONDS = 1/' "$(dirname "$check")/gpu_tests.py" > quiet.py
+mkdir -p quiet && cp "$(dirname "$check")"/gpu*check* "$(dirname "$check")"/gpu_{machine,process}.py quiet && mv quiet.py quiet/gpu_tests.py
+cat > kernels <<'S'
+TESTS="Passes Crashes AlsoPasses Hangs Breaks Last"
+for name in Passes AlsoPasses Last; do eval "test_$name() { [ -z \"\$broken\" ]; }"; done
+test_Crashes() { kill -SEGV $$; }
+test_Hangs() { sleep 60; }
+test_Breaks() {
+  broken=1
+  [ "$CUDA_LAUNCH_BLOCKING" = 1 ] && echo "kernel ADD: cudaLaunchKernel: (cudaErrorIllegalAddress)" \
+    || echo "cudaEventSynchronize: an illegal memory access was encountered (cudaErrorIllegalAddress)"
+  return 1
+}
+S
+"$real" quiet/gpu-check --bundle bundle --out broken-gpu --only kernels --only bandwidth 2> err && fail "broken kernels"
+python3 - broken-gpu/results.json <<'P' || fail "what broken kernels leave"
+import json, sys
+rows = {r["check"]: r for r in json.load(open(sys.argv[1]))}
+error = rows["gpu_backend_test"]["error"]
+assert error.startswith("3 of 6 tests passed, 3 failed, 0 did not run"), error
+assert "Suite/Gpu.Crashes\nthe process ended with signal 11\nby itself" in error, error
+assert "Suite/Gpu.Hangs\nno output for 1 s; it was killed" in error, error
+assert "with CUDA_LAUNCH_BLOCKING=1: " in error and "kernel ADD: cudaLaunchKernel: (cudaErrorIllegalAddress)" in error, error
+assert rows["kernel_bandwidth"]["result"] == "passed"
+P
+rm kernels
+BROKEN_RUN=1 gpu_check --bundle bundle --out broken-gpu --only contact && fail "a broken run"
+grep -q "cudaErrorIllegalAddress).nagain, with CUDA_LAUNCH_BLOCKING=1: .*step 'h.3', kernel ADD, of 1 steps" \
+  broken-gpu/results.jsonl || fail "the place of what is broken"
+grep -c '"group": "contact"' broken-gpu/results.jsonl | grep -qx 3 || fail "a check that fails leaves out others"
+
 # ---- Cut off, with little time left, and on a fresh machine.
 gpu_check --bundle bundle --only kernels --seconds 20 || fail "nothing is started that does not fit"
 grep -q 'kernels gpu_backend_test: not started: it may take 240 s, 20 s are left' err || fail "no line of what was left out"
@@ -161,7 +208,8 @@ for _ in $(seq 100); do pgrep -P $pid > /dev/null && break; sleep 0.1; done
 kill $pid; wait $pid; [ $? -eq 143 ] || fail "the exit status of what is cut off"
 # Time that ends in the middle of a check: it is none that failed, and what it started is gone.
 sed "s/^SECONDS = {.*/SECONDS = {\"kernels\": 1,/" "$(dirname "$check")/gpu_checks.py" > hurried.py
-mkdir -p hurried && cp "$check" hurried/gpu-check && mv hurried.py hurried/gpu_checks.py
+mkdir -p hurried && cp "$(dirname "$check")"/gpu*check* "$(dirname "$check")"/gpu_{machine,process,tests}.py hurried
+mv hurried.py hurried/gpu_checks.py
 "$real" hurried/gpu-check --bundle bundle --out cut --only kernels --seconds 3 2> err || fail "what is cut off has not failed"
 grep -q '"check": "gpu_backend_test".*"result": "not run", "error": "cut off after [23] s' cut/results.jsonl || fail "cut off"
 grep -q '1 checks had no time: the same command again goes on with them' err || fail "what is left to do"
@@ -176,7 +224,7 @@ gpu_check --bundle bundle --out cut --only bandwidth || fail "after a kill"
 grep -q '^{"group": "bandwidth"' cut/results.jsonl || fail "half a line has taken the next one with it"
 # A toolkit that is nowhere in particular, on a machine that has none in the usual place.
 mkdir -p elsewhere/bin elsewhere/lib64 && printf '#!/bin/sh\n' > elsewhere/bin/nvcc && chmod +x elsewhere/bin/nvcc
-sed 's,/usr/local/cuda/lib64,/nowhere,' "$(dirname "$check")/gpu_checks.py" > hurried/gpu_checks.py
+sed 's,/usr/local/cuda/lib64,/nowhere,' "$(dirname "$check")/gpu_machine.py" > hurried/gpu_machine.py
 PATH=$PWD/elsewhere/bin:$PATH "$real" hurried/gpu-check --bundle bundle --out cut --only bandwidth --again 2> err || fail "nvcc"
 [ "$(cat home)" = "$(readlink -f elsewhere)" ] || fail "the toolkit of nvcc: $(cat home)"
 # A bundle that cannot be written to. (Root can.)

@@ -1,0 +1,95 @@
+"""The machine that gpu-check runs on: what it is, where its CUDA libraries are, what is said to programs about it."""
+import os
+import pathlib
+import resource
+import shutil
+import tempfile
+
+from gpu_process import Failure, run, say
+
+
+def machine():
+    try:
+        name = run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], 30)
+    except Failure as error:
+        name = f"nvidia-smi: {error}"
+    return "; ".join(name.strip().splitlines())
+
+
+def facts():
+    """What a failure may come from."""
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    try:
+        free = run(["nvidia-smi", "--query-gpu=memory.free,clocks.max.sm,persistence_mode,mig.mode.current",
+                    "--format=csv,noheader"], 30).strip()
+    except Failure as error:
+        free = str(error)[:200]
+    return {"cores": len(os.sched_getaffinity(0)), "memory_bytes": pages * page, "glibc": os.confstr("CS_GNU_LIBC_VERSION"),
+            "locked_memory_limit": "none" if locked == resource.RLIM_INFINITY else locked,
+            "gpu_free_clock_persistence_mig": free, "python3": shutil.which("python3") or "",
+            "cuda_home": os.environ.get("CUDA_HOME", ""), "virtual_env": os.environ.get("VIRTUAL_ENV", ""),
+            "libraries": {name: str(path or "on the loader's path") for name, path in find_libraries().items()
+                          if path is not None}}
+
+
+def name_python():
+    """The packages of the python3 that is called so, whatever links lead to it, are where weft-run looks."""
+    if "VIRTUAL_ENV" not in os.environ and shutil.which("python3"):
+        try:
+            os.environ["VIRTUAL_ENV"] = run(["python3", "-c", "import sys; print(sys.prefix)"], 30).strip()
+        except Failure as error:
+            say(f"gpu-check: python3: {error}")
+
+
+def name_cuda():
+    """A toolkit that is not where weft-run looks by itself: that of nvcc, or the newest below /usr/local or /opt."""
+    if "CUDA_HOME" in os.environ or pathlib.Path("/usr/local/cuda/lib64").is_dir():
+        return
+    nvcc = shutil.which("nvcc")
+    homes = [pathlib.Path(nvcc).resolve().parent.parent] if nvcc else []
+    for root in ("/usr/local", "/opt", "/opt/nvidia"):
+        homes += sorted(pathlib.Path(root).glob("cuda-13*"), reverse=True)
+    home = next((home for home in homes if (home / "lib64").is_dir()), None)
+    if home is not None:
+        os.environ["CUDA_HOME"] = str(home)
+
+
+def name_caches():
+    """What is compiled on the way is kept from one check to the next, and not among the results."""
+    folder = pathlib.Path(tempfile.gettempdir()) / f"gpu-check-cache-{os.getuid()}"
+    for name in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ.setdefault(name, str(folder / name.split("_", maxsplit=1)[0].lower()))
+
+
+def library_folders():
+    """Where weft-run looks (docs/gpu.md), as far as a script can tell."""
+    folders = [pathlib.Path(f) for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f]
+    folders.append(pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "lib64")
+    python = shutil.which("python3")
+    roots = [pathlib.Path(os.environ[v]) for v in ("VIRTUAL_ENV", "CONDA_PREFIX") if v in os.environ]
+    roots += [pathlib.Path(python).parent.parent, pathlib.Path("/usr/local")] if python else []
+    if "HOME" in os.environ:
+        home = pathlib.Path(os.environ["HOME"])
+        roots.append(home / ".local")
+        folders += (home / ".cache/weft_cuda").glob("nvidia/*/lib")
+    for root in roots:
+        for packages in ("site-packages", "dist-packages"):
+            folders += root.glob(f"lib/python3*/{packages}/nvidia/*/lib")
+    return folders
+
+
+def find_libraries():
+    """By name: its file, "" if the loader knows it, None if it is nowhere."""
+    try:
+        known = run(["ldconfig", "-p"], 30) if shutil.which("ldconfig") else ""
+    except Failure as error:
+        say(f"gpu-check: ldconfig: {error}")
+        known = ""
+    folders = library_folders()
+    return {name: "" if name in known else next((folder / name for folder in folders if (folder / name).exists()), None)
+            for name in ("libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13", "libnccl.so.2")}
+
+
+def missing_libraries():
+    return [name for name, path in find_libraries().items() if path is None]

@@ -1,0 +1,143 @@
+"""What gpu-check starts and how it ends: processes that are given a time, what they say, files that go back."""
+import ctypes
+import lzma
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+
+# Errors of what runs on a GPU. They come up in a later call, and in every one behind it: nothing else of the process is
+# of use then.
+BROKEN = re.compile(
+    r"cudaError(IllegalAddress|MisalignedAddress|InvalidAddressSpace|InvalidPc|IllegalInstruction|HardwareStackError|"
+    r"LaunchFailure|LaunchTimeout|Assert|ECCUncorrectable|NvlinkUncorrectable|Contained|Unknown)"
+    r"|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_EXECUTION_FAILED")
+# With these the call that fails is the one that is wrong, and libraries say why.
+TELLING = {"CUDA_LAUNCH_BLOCKING": "1", "CUDNN_LOGLEVEL_DBG": "1", "CUDNN_LOGDEST_DBG": "stderr",
+           "CUBLASLT_LOG_LEVEL": "1", "NCCL_DEBUG": "WARN"}
+# Of a process that was killed: one that waits within the driver may never end.
+BURIAL_SECONDS = 15
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# Lines of GoogleTest that say nothing about what is wrong.
+NOISE = re.compile(
+    r"\[[ =-]|Value of:|Actual:|Expected|Google Test trace|Failed$|.*: Failure$|\d+ FAILED TEST|exit status \d+:$")
+
+
+def brief(text, most=400):
+    """In one line what went wrong, then which tests have failed."""
+    lines = [line.strip() for line in re.sub(r"Running main\(\) from \S+", "", text).splitlines()]
+    failed = [line[12:].strip().split(" (")[0] for line in lines
+              if line.startswith("[  FAILED  ]") and "listed below" not in line]
+    kept = [line for line in dict.fromkeys(lines) if line and not NOISE.match(line)]
+    return "; ".join(kept + [f"failed: {name}" for name in dict.fromkeys(failed) if name])[:most]
+
+
+class Failure(Exception):
+    pass
+
+
+class CutOff(Failure):
+    """What was left of the time was less than it may take."""
+
+
+class Clock:
+    """When the check that is running has to be over, and how long it has at most."""
+    end = float("inf")
+    most = float("inf")
+
+    @classmethod
+    def start(cls, seconds):
+        cls.end = time.monotonic() + seconds
+        cls.most = seconds
+
+    @classmethod
+    def left(cls):
+        return cls.end - time.monotonic()
+
+
+def die_with_parent():
+    """Of a process that begins: what is killed leaves nothing on the GPU behind."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def start(command, **more):
+    """In a session of its own, so that what it starts can be ended with it."""
+    try:
+        return subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True, errors="replace",
+                                start_new_session=True, preexec_fn=die_with_parent, **more)
+    except OSError as error:
+        raise Failure(str(error)) from error
+
+
+def kill(process):
+    """Whether it has ended."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(BURIAL_SECONDS)
+    except ProcessLookupError:
+        pass
+    except subprocess.TimeoutExpired:
+        say(f"gpu-check: process {process.pid} was killed {BURIAL_SECONDS} s ago and does not end")
+        return False
+    return True
+
+
+def run(command, seconds, **more):
+    """Its standard output; Failure with the end of its output if it fails or takes longer. What it started ends too."""
+    left = Clock.left()
+    late = Failure if left >= seconds else CutOff
+    seconds = min(seconds, left)
+    if seconds <= 0:
+        raise CutOff(f"cut off: the {Clock.most:.0f} s that were left are over")
+    process = start(command, stderr=subprocess.PIPE, **more)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        out = err = ""
+        if kill(process):
+            out, err = process.communicate()
+        what = "took longer than" if late is Failure else "cut off after"
+        raise late(f"{what} {seconds:.0f} s: {(out[-1500:] + err[-1500:]).strip()}") from error
+    except BaseException:
+        kill(process)
+        raise
+    if process.returncode != 0:
+        raise Failure(f"exit status {process.returncode}: {(out[-1500:] + err[-3000:]).strip()}")
+    return out
+
+
+def run_telling(command, seconds, again=None, again_seconds=120, **more):
+    """As `run`. Where what runs on the GPU is wrong, once more (`again`, or the same) so that the error has its place."""
+    try:
+        return run(command, seconds, **more)
+    except CutOff:
+        raise
+    except Failure as error:
+        if not BROKEN.search(str(error)):
+            raise
+        try:
+            run(again or command, again_seconds, env={**os.environ, **TELLING}, **more)
+        except Failure as told:
+            raise Failure(f"{error}\nagain, with CUDA_LAUNCH_BLOCKING=1: {told}") from told
+        raise Failure(f"{error}\nagain, with CUDA_LAUNCH_BLOCKING=1: no error") from error
+
+
+def pack(files, out, preset=9):
+    """A .tar.xz with one dictionary for all: binaries hold the same kernels. The same files give the same bytes."""
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": 1 << 27}]
+    with lzma.open(out, "wb", filters=filters) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, path in sorted(files.items()):
+            info = tarfile.TarInfo(name)
+            info.size = path.stat().st_size
+            info.mode = 0o755 if os.access(path, os.X_OK) else 0o644
+            with open(path, "rb") as content:
+                tar.addfile(info, content)

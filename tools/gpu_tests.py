@@ -1,0 +1,139 @@
+"""GoogleTest binaries on a GPU: a test that crashes, hangs or breaks the GPU's context takes no other test with it.
+
+All tests run in one process, as its start costs seconds. Where it ends, says nothing for too long, or has a context that
+is of no use any more, another one goes on behind the test that did it, which is run once more by itself so that the call
+that is wrong is named.
+"""
+import os
+import queue
+import re
+import subprocess
+import threading
+import time
+
+from gpu_process import BROKEN, TELLING, Clock, CutOff, Failure, kill, run, start
+
+# Without a line of output. One test compiles some tens of plans of cuDNN.
+QUIET_SECONDS = 150
+# Processes for what is left, and tests that are run once more.
+MOST_PROCESSES = 12
+MOST_ALONE = 3
+ALONE_SECONDS = 60
+RUNS, PASSED, SKIPPED, FAILED = "[ RUN      ]", "[       OK ]", "[  SKIPPED ]", "[  FAILED  ]"
+
+
+def list_tests(binary):
+    names, suite = [], ""
+    for line in run([binary, "--gtest_list_tests"], 60).splitlines():
+        name = line.split("#")[0].rstrip()
+        if name.startswith("  "):
+            names.append(suite + name.strip())
+        elif name.endswith("."):
+            suite = name.strip()
+    return names
+
+
+class Lines:
+    """Of a process, as they come."""
+
+    def __init__(self, process):
+        self.queue = queue.Queue()
+        threading.Thread(target=self.read, args=(process,), daemon=True).start()
+
+    def read(self, process):
+        try:
+            for line in process.stdout:
+                self.queue.put(line.rstrip("\n"))
+        except ValueError:  # Closed under it.
+            pass
+        self.queue.put(None)
+
+    def next(self, seconds):
+        """None: the end. queue.Empty if there is none in time."""
+        return self.queue.get(timeout=max(seconds, 0.001))
+
+
+def run_some(binary, names, every, passed, failed):
+    """Runs them in one process until it breaks: what has passed and failed is added. What else there is to say."""
+    flags = [] if len(names) == every else ["--gtest_filter=" + ":".join(names)]
+    process = start([binary, *flags], stderr=subprocess.STDOUT)
+    lines, current, text, outside = Lines(process), None, [], []
+    try:
+        while True:
+            wait = min(QUIET_SECONDS, Clock.left())
+            try:
+                line = lines.next(wait)
+            except queue.Empty:
+                if Clock.left() <= 0:
+                    raise CutOff(f"cut off after {Clock.most:.0f} s in {current or 'the start'}") from None
+                said = f"no output for {wait:.0f} s; it was killed"
+                break
+            if line is None:
+                said = f"the process ended with {status_of(process)}"
+                break
+            if line.startswith(RUNS):
+                current, text = line[len(RUNS):].strip(), []
+            elif line.startswith((PASSED, SKIPPED)) and current:
+                passed.append(current)
+                current = None
+            elif line.startswith(FAILED) and current and line[len(FAILED):].strip().startswith(current):
+                failed[current], current = "\n".join(text[-60:]), None
+                if BROKEN.search("\n".join(text)):
+                    said = ""
+                    break
+            else:
+                (text if current else outside).append(line)
+    finally:
+        kill(process)
+    if current:
+        failed[current] = "\n".join([*text[-60:], said])
+        said = ""
+    return "\n".join([*outside[-20:], said]).strip()
+
+
+def status_of(process):
+    try:
+        status = process.wait(10)
+    except subprocess.TimeoutExpired:
+        return "a closed output"
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def alone(binary, name):
+    """What a test says by itself when every call waits for what it has started."""
+    process = start([binary, f"--gtest_filter={name}"], stderr=subprocess.STDOUT, env={**os.environ, **TELLING})
+    try:
+        out, _ = process.communicate(timeout=max(1, min(ALONE_SECONDS, Clock.left())))
+    except subprocess.TimeoutExpired:
+        return f"by itself it takes longer than {ALONE_SECONDS} s" if kill(process) else "by itself it does not end"
+    except BaseException:
+        kill(process)
+        raise
+    if process.returncode == 0:
+        return "by itself it passes"
+    return f"by itself, with CUDA_LAUNCH_BLOCKING=1: {out[-1500:].strip()}; {status_of(process)}"
+
+
+def run_tests(binary):
+    """How many have passed; Failure with all that have not."""
+    names = list_tests(binary)
+    passed, failed, said, broke = [], {}, "", []
+    begin = time.monotonic()
+    for _ in range(MOST_PROCESSES):
+        left = [name for name in names if name not in failed and name not in set(passed)]
+        if not left:
+            break
+        before, failures = len(passed) + len(failed), set(failed)
+        said = run_some(binary, left, len(names), passed, failed)
+        broke += [name for name in failed if name not in failures and
+                  (BROKEN.search(failed[name]) or re.search("the process ended with|it was killed", failed[name]))]
+        if len(passed) + len(failed) == before:
+            break  # It does not come to any test.
+    for name in broke[:MOST_ALONE]:
+        failed[name] += "\n" + alone(binary, name)
+    left = len(names) - len(passed) - len(failed)
+    if failed or left or not names:
+        told = [f"{FAILED} {name}\n{text.strip()[-1200:]}" for name, text in failed.items()]
+        counts = f"{len(passed)} of {len(names)} tests passed, {len(failed)} failed, {left} did not run"
+        raise Failure("\n".join([counts, *([said] if left else []), *told])[:12000])
+    return {"tests": len(passed), "seconds_of_tests": round(time.monotonic() - begin)}
