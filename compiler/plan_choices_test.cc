@@ -1,6 +1,5 @@
 #include "compiler/plan_choices.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -8,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile_testing.h"
 #include "compiler/lower_program.h"
+#include "compiler/plan_figures_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"
-#include "simulator/simulate.h"
 
 namespace weft {
 namespace {
@@ -46,19 +45,6 @@ Program ProgramOf(const PlanInputs& inputs) {
   return program.ok() ? *std::move(program) : Program();
 }
 
-double SecondsOf(const PlanInputs& inputs) {
-  const auto simulation = Simulate(ProgramOf(inputs), inputs.cluster, {});
-  EXPECT_TRUE(simulation.ok()) << simulation.status();
-  return simulation.ok() ? simulation->report.iteration_seconds() : 0;
-}
-
-int64_t HighestArena(const PlanInputs& inputs) {
-  const Program program = ProgramOf(inputs);
-  int64_t highest = 0;
-  for (const Template& t : program.templates()) highest = std::max(highest, t.device_arena_bytes());
-  return highest;
-}
-
 TEST(PlanChoices, WhatIsSaidIsNotChosen) {
   for (const char* plan : {"", "recompute { mode: FULL }", "recompute { mode: INTERVAL interval: 2 }",
                            "transfer_placement: DEFERRED", "schedule { name: 'axonn' }"}) {
@@ -86,11 +72,11 @@ TEST(ResolveRecompute, TheIntervalWithTheLowestArena) {
   EXPECT_EQ(inputs.plan.recompute().mode(), Recompute::INTERVAL);
   EXPECT_EQ(inputs.plan.partition().layers_per_stage_size(), 4);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("interval")));
-  const int64_t lowest = HighestArena(inputs);
+  const int64_t lowest = HighestArena(ProgramOf(inputs));
   for (int interval = 1; interval <= 6; ++interval) {
     PlanInputs other = inputs;
     other.plan.mutable_recompute()->set_interval(interval);
-    EXPECT_GE(HighestArena(other), interval < chosen ? lowest + 1 : lowest) << interval;
+    EXPECT_GE(HighestArena(ProgramOf(other)), interval < chosen ? lowest + 1 : lowest) << interval;
   }
 }
 
@@ -102,7 +88,7 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   ASSERT_TRUE(ResolveRecompute(inputs, Costs(inputs), &notes).ok());
   EXPECT_EQ(inputs.plan.recompute().layers_size(), 0);
   EXPECT_EQ(notes.size(), 1u);
-  const int64_t most = HighestArena(inputs);
+  const int64_t most = HighestArena(ProgramOf(inputs));
   // A device without a figure has room for everything too.
   PlanInputs unknown = asked;
   unknown.cluster.mutable_device()->clear_memory_bytes();
@@ -115,11 +101,11 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   ASSERT_TRUE(ResolveRecompute(tight, Costs(tight), nullptr).ok());
   EXPECT_EQ(tight.plan.recompute().mode(), Recompute::LAYERS);
   ASSERT_GT(tight.plan.recompute().layers_size(), 0);
-  EXPECT_LT(HighestArena(tight), most);
+  EXPECT_LT(HighestArena(ProgramOf(tight)), most);
   // Without the last of them it would not.
   PlanInputs fewer = tight;
   fewer.plan.mutable_recompute()->mutable_layers()->RemoveLast();
-  EXPECT_GE(HighestArena(fewer), most);
+  EXPECT_GE(HighestArena(ProgramOf(fewer)), most);
 }
 
 TEST(ResolveRecompute, WhereThereIsNoChoice) {
@@ -184,7 +170,7 @@ TEST(ChooseTransfers, TheFastestPlacement) {
     EXPECT_NE(inputs.plan.transfer_placement(), FASTEST);
     ASSERT_EQ(notes.size(), 1u);
     EXPECT_THAT(notes[0], HasSubstr("plan.transfer_placement = FASTEST: transfers are "));
-    const double chosen = SecondsOf(inputs);
+    const double chosen = SecondsOf(ProgramOf(inputs), inputs.cluster);
     int tried = 0;
     for (const TransferPlacement placement : {EARLY, DEFERRED}) {
       for (const bool grouped : {false, true}) {
@@ -193,7 +179,7 @@ TEST(ChooseTransfers, TheFastestPlacement) {
         other.plan.set_group_transfers(grouped);
         if (!VerifyProgram(ProgramOf(other)).ok()) continue;
         ++tried;
-        EXPECT_LE(chosen, SecondsOf(other)) << placement << " " << grouped;
+        EXPECT_LE(chosen, SecondsOf(ProgramOf(other), other.cluster)) << placement << " " << grouped;
       }
     }
     EXPECT_GE(tried, 2);

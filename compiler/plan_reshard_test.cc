@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile_testing.h"
 #include "compiler/lower_program.h"
+#include "compiler/plan_figures_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/verify/verify.h"
-#include "simulator/simulate.h"
 
 namespace weft {
 namespace {
@@ -37,21 +37,6 @@ Program ProgramOf(const PlanInputs& inputs, bool evaluation = true) {
   if (!program.ok()) return {};
   EXPECT_TRUE(VerifyProgram(*program).ok()) << VerifyProgram(*program);
   return *std::move(program);
-}
-
-double SecondsOf(const PlanInputs& inputs) {
-  const auto simulation = Simulate(ProgramOf(inputs), inputs.cluster, {});
-  EXPECT_TRUE(simulation.ok()) << simulation.status();
-  return simulation.ok() ? simulation->report.iteration_seconds() : 0;
-}
-
-int64_t HighestArena(const PlanInputs& inputs) {
-  const Program program = ProgramOf(inputs);
-  int64_t highest = 0;
-  for (const Program* p : {&program, &program.evaluation()}) {
-    for (const Template& t : p->templates()) highest = std::max(highest, t.device_arena_bytes());
-  }
-  return highest;
 }
 
 PlanInputs With(const PlanInputs& inputs, const std::string& zero) {
@@ -90,20 +75,20 @@ TEST(ResolveReshard, AsFastAsMemoryAllows) {
   EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.zero.reshard")));
   // Candidates differ in nothing else.
   EXPECT_EQ(inputs.plan.partition().layers_per_stage_size(), 2);
-  const double chosen = SecondsOf(inputs);
+  const double chosen = SecondsOf(ProgramOf(inputs), inputs.cluster);
   const std::string others[] = {"stage: 3 reshard: AFTER_FORWARD", "stage: 3 reshard: AFTER_BACKWARD",
                                 "stage: 3 reshard: NEVER", "stage: 3 reshard: LAYERS kept_layers: [1]",
                                 "stage: 3 reshard: LAYERS kept_layers: [0, 1, 2, 3, 4]"};
-  int64_t lowest = HighestArena(inputs);
+  int64_t lowest = HighestArena(ProgramOf(inputs));
   for (const std::string& zero : others) {
     const PlanInputs other = With(inputs, zero);
-    EXPECT_LE(chosen, SecondsOf(other)) << zero;
-    lowest = std::min(lowest, HighestArena(other));
+    EXPECT_LE(chosen, SecondsOf(ProgramOf(other), other.cluster)) << zero;
+    lowest = std::min(lowest, HighestArena(ProgramOf(other)));
   }
   PlanInputs tight = asked;
   tight.cluster.mutable_device()->set_memory_bytes(tight.cluster.device().reserved_bytes() + 1);
   ASSERT_TRUE(ResolveReshard(tight, *CostsOf(tight), true, nullptr).ok());
-  EXPECT_LE(HighestArena(tight), lowest);
+  EXPECT_LE(HighestArena(ProgramOf(tight)), lowest);
 }
 
 // The memory of the evaluation counts where there is one.
