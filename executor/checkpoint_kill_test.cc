@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -45,42 +46,54 @@ int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t 
   return (MonotonicNanoseconds() - start) / 1000 + 1;
 }
 
-TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
-  const int moments = 50;
-  const uint32_t seed = 20241;
+// Kills as many children that `save` without end into `directory` as there are `moments`. After each, a checkpoint that
+// is found loads; `check` is told its path, if there is one, and what a job then holds.
+void KillAtManyMoments(const std::string& directory, int moments, uint32_t seed, int64_t save_us,
+                       absl::FunctionRef<void()> save,
+                       absl::FunctionRef<void(const std::optional<std::string>&, CheckpointJob&)> check) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
+  for (int moment = 0; moment < moments && !testing::Test::HasFatalFailure(); ++moment) {
+    KillAtAnyMoment(save_us, random, save);
+    if (testing::Test::HasFatalFailure()) return;
+    const auto found = FindCheckpoint(directory);
+    ASSERT_TRUE(found.ok()) << found.status();
+    CheckpointJob reader(CheckpointProgram(1, 1));
+    if (found->has_value()) {
+      const absl::Status loaded = reader.Load(**found);
+      ASSERT_TRUE(loaded.ok()) << loaded;
+    }
+    check(*found, reader);
+  }
+}
+
+TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
   const std::string directory = FreshDirectory("kill");
   int64_t last = 0, interrupted = 0;
   const int64_t save_us = MicrosecondsOfASave(directory, 1, 1, /*keep=*/2);
   fs::remove_all(directory);
   fs::create_directory(directory);
-  for (int moment = 0; moment < moments; ++moment) {
-    KillAtAnyMoment(save_us, random, [&] {
-      CheckpointJob job(CheckpointProgram(1, 2));
-      for (int64_t step = last + 1;; ++step) {
-        job.Fill(step);
-        if (!job.Save(directory, step).ok()) _exit(3);
-      }
-    });
-    if (HasFatalFailure()) return;
+  const auto save = [&] {
+    CheckpointJob job(CheckpointProgram(1, 2));
+    for (int64_t step = last + 1;; ++step) {
+      job.Fill(step);
+      if (!job.Save(directory, step).ok()) _exit(3);
+    }
+  };
+  const auto check = [&](const std::optional<std::string>& found, CheckpointJob& reader) {
     for (const auto& entry : fs::directory_iterator(directory)) {
       interrupted += entry.path().filename().string().rfind(".tmp-", 0) == 0;
     }
-    const auto found = FindCheckpoint(directory);
-    ASSERT_TRUE(found.ok()) << found.status();
-    if (!found->has_value()) {
+    if (!found.has_value()) {
       ASSERT_EQ(last, 0) << "a checkpoint was lost";
-      continue;
+      return;
     }
-    CheckpointJob reader(CheckpointProgram(1, 1));
-    const absl::Status loaded = reader.Load(**found);
-    ASSERT_TRUE(loaded.ok()) << loaded;
-    const int64_t step = ReadManifest(**found)->step();
+    const int64_t step = ReadManifest(*found)->step();
     ASSERT_GE(step, last) << "a newer checkpoint was lost";
     reader.ExpectFilled(step);
     last = step;
-  }
+  };
+  KillAtManyMoments(directory, /*moments=*/50, /*seed=*/20241, save_us, save, check);
   EXPECT_GT(last, 0);
   // The test means something only if some of the kills hit a save.
   EXPECT_GT(interrupted, 0);
@@ -88,29 +101,19 @@ TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
 
 // The same when saves go over an existing step and, in between, `latest` is set back.
 TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
-  const int moments = 40;
-  const uint32_t seed = 20242;
-  SCOPED_TRACE(absl::StrCat("seed ", seed));
-  std::mt19937 random(seed);
   const std::string directory = FreshDirectory("kill_replace");
   int64_t last = 1, progress = 0;
   const int64_t save_us = MicrosecondsOfASave(directory, last, 7, /*keep=*/1);
-  for (int moment = 0; moment < moments; ++moment) {
-    KillAtAnyMoment(save_us, random, [&] {
-      CheckpointJob job(CheckpointProgram(1, 2));
-      // Steps 7, 7, 6, 7, 7, 6...: over what is there, with --keep 1; 6 after 7 is a run that was rolled back.
-      for (int64_t fill = last + 1;; ++fill) {
-        job.Fill(fill);
-        if (!job.Save(directory, fill % 3 == 0 ? 6 : 7, 1).ok()) _exit(3);
-      }
-    });
-    if (HasFatalFailure()) return;
-    const auto found = FindCheckpoint(directory);
-    ASSERT_TRUE(found.ok()) << found.status();
-    ASSERT_TRUE(found->has_value()) << "the checkpoint was lost";
-    CheckpointJob reader(CheckpointProgram(1, 1));
-    const absl::Status loaded = reader.Load(**found);
-    ASSERT_TRUE(loaded.ok()) << loaded;
+  const auto save = [&] {
+    CheckpointJob job(CheckpointProgram(1, 2));
+    // Steps 7, 7, 6, 7, 7, 6...: over what is there, with --keep 1; 6 after 7 is a run that was rolled back.
+    for (int64_t fill = last + 1;; ++fill) {
+      job.Fill(fill);
+      if (!job.Save(directory, fill % 3 == 0 ? 6 : 7, 1).ok()) _exit(3);
+    }
+  };
+  const auto check = [&](const std::optional<std::string>& found, CheckpointJob& reader) {
+    ASSERT_TRUE(found.has_value()) << "the checkpoint was lost";
     // The first element of the first tensor is the number it was filled with.
     float first = 0;
     std::memcpy(&first, reader.states[0]->Read(0, StatePart::kWeight)->bytes.data(), sizeof(first));
@@ -119,7 +122,8 @@ TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
     reader.ExpectFilled(fill);
     progress += fill - last;
     last = fill;
-  }
+  };
+  KillAtManyMoments(directory, /*moments=*/40, /*seed=*/20242, save_us, save, check);
   EXPECT_GT(progress, 0);
 }
 
