@@ -1,7 +1,6 @@
 // Fuzz target: files of measured runs and of ranking sets, and what is made of a run.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -11,18 +10,10 @@
 #include "tests/accuracy/measurement.h"
 #include "tests/accuracy/run_model.h"
 #include "tests/accuracy/run_plan.h"
+#include "tests/fuzz/require.h"
 
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireMessage(const absl::Status& status) {
-  Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
-}
-
-}  // namespace
+using weft::Require;
+using weft::RequireMessage;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

@@ -6,19 +6,17 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "executor/data.h"
 #include "executor/token_format.h"
+#include "tests/fuzz/require.h"
+
+using weft::Require;
 
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // Opens the bytes as a file in memory and reads samples of the first epochs.
 void OpenAndRead(absl::string_view bytes, const char* type) {

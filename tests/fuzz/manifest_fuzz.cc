@@ -1,18 +1,16 @@
 // Fuzz target: the manifest of a checkpoint, and whether a program may continue from it.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
 
 #include "executor/checkpoint.h"
 #include "executor/checkpoint_pieces.h"
 #include "proto/io.h"
+#include "tests/fuzz/require.h"
+
+using weft::Require;
 
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 weft::Program SmallProgram() {
   weft::Program program;

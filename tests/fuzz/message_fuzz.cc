@@ -2,7 +2,6 @@
 // come back the same through all three formats, and its validator must decide without a fault.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <type_traits>
 
@@ -15,15 +14,12 @@
 #include "simulator/compare/compare.h"
 #include "simulator/network/placement.h"
 #include "simulator/network/topology.h"
+#include "tests/fuzz/require.h"
 
 namespace weft {
 namespace {
 
 using Fuzzed = WEFT_FUZZ_MESSAGE;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 Fuzzed ReadBack(const std::string& bytes) {
   Fuzzed again;
@@ -85,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::Status status = ParseMessage(bytes, "fuzz", &message);
   if (!status.ok()) {
     // One line, and nothing of what was refused.
-    Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
+    RequireMessage(status);
     return 0;
   }
   const std::string text = MessageToText(message);

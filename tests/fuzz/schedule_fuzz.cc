@@ -1,7 +1,6 @@
 // Fuzz target: schedules as files, in weft's text form or as PyTorch's CSV.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "schedules/pipeline/check.h"
@@ -9,18 +8,10 @@
 #include "schedules/pipeline/pytorch_csv.h"
 #include "schedules/pipeline/schedule_text.h"
 #include "schedules/pipeline/transfer_check.h"
+#include "tests/fuzz/require.h"
 
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireMessage(const absl::Status& status) {
-  Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
-}
-
-}  // namespace
+using weft::Require;
+using weft::RequireMessage;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

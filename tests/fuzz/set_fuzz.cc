@@ -1,20 +1,15 @@
 // Fuzz target: --set, each line of the input one setting of the recipe or the plan.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "absl/strings/str_split.h"
 #include "proto/io.h"
 #include "proto/set_field.h"
+#include "tests/fuzz/require.h"
 
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
+using weft::Require;
+using weft::RequireMessage;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
@@ -29,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Require(weft::ApplySetting(line, &recipe, &plan).ok());
       Require(recipe.SerializeAsString() == recipe_after && plan.SerializeAsString() == plan_after);
     } else {
-      Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
+      RequireMessage(status);
       Require(recipe.SerializeAsString() == recipe_before && plan.SerializeAsString() == plan_before);
     }
   }
