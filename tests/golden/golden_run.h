@@ -2,12 +2,16 @@
 #ifndef WEFT_TESTS_GOLDEN_GOLDEN_RUN_H_
 #define WEFT_TESTS_GOLDEN_GOLDEN_RUN_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "executor/data.h"
 #include "executor/run.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 #include "proto/recipe.pb.h"
 #include "tests/golden/golden.h"
@@ -26,11 +30,27 @@ struct GoldenPlan {
 // one step takes the gradient off the weights; else its AdamW.
 Recipe GoldenRecipe(const Golden& golden, const GoldenPlan& plan, bool gradients);
 
+// Every precision of a plan.
+Precision AllIn(DType dtype);
+
+// So many equal devices, with room for everything.
+Cluster OneNode(int64_t devices);
+
 // The model of `folder`/config.json.
 absl::StatusOr<Program> CompileGolden(const std::string& folder, const Recipe& recipe, const GoldenPlan& plan);
 
 // Elements of FP32 or FP64.
 std::vector<double> Doubles(const TensorData& tensor);
+
+// Of a run of GoldenRecipe(gradients). Its one step of plain SGD with learning rate 1 takes the gradient off the
+// weights, so that the difference of weights before and after is the gradient, to the precision of the weights: 1e-16
+// of 0.02 against gradients of 1e-3.
+void ExpectGradients(const Golden& golden, const Program& program, const RunResult& result);
+
+// Losses, norms and final weights of a run of GoldenRecipe without `gradients`; `distance` is that of two losses.
+using LossDistance = std::function<double(double, double)>;
+void ExpectTraining(const Golden& golden, DType dtype, const LossDistance& distance, const Program& program,
+                    const RunResult& result);
 
 }  // namespace weft
 

@@ -62,24 +62,9 @@ class GoldenTest : public testing::TestWithParam<Setting> {
 using GoldenFp64Test = GoldenTest;
 using GoldenTrainingTest = GoldenTest;
 
-// One step of plain SGD with learning rate 1 takes the gradient off the weights, so that the difference of weights
-// before and after is the gradient, to the precision of the weights: 1e-16 of 0.02 against gradients of 1e-3.
 TEST_P(GoldenFp64Test, Gradients) {
   const Program program = CompileFor(GoldenRecipe(golden_, GetParam().plan, true));
-  const RunResult result = Train(program, absl::StrCat(folder_, "/initial.safetensors"));
-  ASSERT_EQ(result.report.steps_size(), 1);
-  EXPECT_NEAR(result.report.steps(0).loss(), golden_.numbers.at("loss_fp64"), 1e-12);
-  EXPECT_NEAR(result.report.steps(0).grad_norm(), golden_.grad_norms_fp64[0], 1e-10);
-  ASSERT_EQ(result.weights.size(), golden_.gradients.size());
-  for (int i = 0; i < program.tensors_size(); ++i) {
-    const std::string& name = program.tensors(i).name();
-    ASSERT_TRUE(golden_.gradients.contains(name)) << name;
-    const std::vector<double>& before = golden_.initial.at(name);
-    std::vector<double> gradient = Doubles(result.weights[i]);
-    ASSERT_EQ(gradient.size(), before.size()) << name;
-    for (size_t e = 0; e < gradient.size(); ++e) gradient[e] = before[e] - gradient[e];
-    EXPECT_LE(RelativeDistance(name, gradient, golden_.gradients.at(name), golden_.zero_gradients), 1e-10) << name;
-  }
+  ExpectGradients(golden_, program, Train(program, absl::StrCat(folder_, "/initial.safetensors")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -91,23 +76,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(GoldenTrainingTest, LossesAndWeights) {
   const Program program = CompileFor(GoldenRecipe(golden_, GetParam().plan, false));
-  const RunResult result = Train(program, "");
-  const bool double_precision = GetParam().plan.dtype == FP64;
-  const std::vector<double>& losses = double_precision ? golden_.losses_fp64 : golden_.losses_fp32;
-  const std::vector<double>& norms = double_precision ? golden_.grad_norms_fp64 : golden_.grad_norms_fp32;
-  ASSERT_EQ(result.report.steps_size(), static_cast<int>(losses.size()));
-  for (size_t step = 0; step < losses.size(); ++step) {
-    const double loss = result.report.steps(static_cast<int>(step)).loss();
-    EXPECT_LE(std::abs(loss - losses[step]), double_precision ? 1e-9 : 1e-5) << "step " << step;
-    const double norm = result.report.steps(static_cast<int>(step)).grad_norm();
-    EXPECT_LE(std::abs(norm / norms[step] - 1), double_precision ? 1e-8 : 1e-4) << "step " << step;
-  }
-  ASSERT_EQ(result.weights.size(), golden_.final.size());
-  for (int i = 0; i < program.tensors_size(); ++i) {
-    const std::string& name = program.tensors(i).name();
-    EXPECT_LE(RelativeDistance(name, Doubles(result.weights[i]), golden_.final.at(name), golden_.zero_gradients), 1e-4)
-        << name;
-  }
+  ExpectTraining(
+      golden_, GetParam().plan.dtype, [](double got, double expected) { return std::abs(got - expected); }, program,
+      Train(program, ""));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,7 +1,5 @@
 // PipeDream and PipeDream-2BW from config.json to trained weights, against PyTorch's numbers of the same delayed
 // updates computed without a pipeline (make_pipedream_golden.py).
-#include <cmath>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "executor/run.h"
 #include "gtest/gtest.h"
 #include "tests/golden/golden.h"
+#include "tests/golden/golden_run.h"
 
 namespace weft {
 namespace {
@@ -67,7 +66,7 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
     return recipe;
   }
 
-  absl::StatusOr<Program> CompileGolden() const {
+  absl::StatusOr<Program> CompileProgram() const {
     absl::StatusOr<ModelGraph> model = LoadModel(absl::StrCat(kFolder, "/config.json"));
     if (!model.ok()) return model.status();
     Plan plan;
@@ -83,43 +82,8 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
     for (int stage = 0; stage < GetParam().stages; ++stage) {
       plan.mutable_partition()->add_layers_per_stage(4 / GetParam().stages);
     }
-    Precision& precision = *plan.mutable_precision();
-    precision.set_compute(GetParam().dtype);
-    precision.set_params(GetParam().dtype);
-    precision.set_grads(GetParam().dtype);
-    precision.set_reduce(GetParam().dtype);
-    precision.set_master(GetParam().dtype);
-    precision.set_moments(GetParam().dtype);
-    Cluster cluster;
-    cluster.set_name("test");
-    cluster.set_nodes(1);
-    cluster.set_devices_per_node(GetParam().stages * GetParam().data);
-    cluster.mutable_device()->set_name("cpu");
-    cluster.mutable_device()->set_memory_bytes(int64_t{1} << 30);
-    cluster.mutable_device()->set_memory_bytes_per_second(1e10);
-    for (DType dtype : {FP64, FP32}) {
-      Peak* peak = cluster.mutable_device()->add_peaks();
-      peak->set_dtype(dtype);
-      peak->set_flops_per_second(1e11);
-    }
-    for (Link* link : {cluster.mutable_intra_node(), cluster.mutable_inter_node(), cluster.mutable_host()}) {
-      link->set_bytes_per_second(1e10);
-      link->set_latency_seconds(1e-6);
-    }
-    cluster.set_nics_per_node(1);
-    return Compile(*model, RecipeOfGolden(), plan, cluster, {});
-  }
-
-  static std::vector<double> Doubles(const TensorData& tensor) {
-    std::vector<double> values;
-    const size_t size = tensor.dtype == FP64 ? 8 : 4;
-    for (size_t at = 0; at + size <= tensor.bytes.size(); at += size) {
-      double value = 0;
-      float single = 0;
-      std::memcpy(size == 8 ? static_cast<void*>(&value) : &single, tensor.bytes.data() + at, size);
-      values.push_back(size == 8 ? value : single);
-    }
-    return values;
+    *plan.mutable_precision() = AllIn(GetParam().dtype);
+    return Compile(*model, RecipeOfGolden(), plan, OneNode(GetParam().stages * GetParam().data), {});
   }
 
   DelayedGolden golden_;
@@ -127,7 +91,7 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
 };
 
 TEST_P(PipeDreamGoldenTest, LossesAndWeights) {
-  absl::StatusOr<Program> program = CompileGolden();
+  absl::StatusOr<Program> program = CompileProgram();
   ASSERT_TRUE(program.ok()) << program.status();
   const bool two_buffered = std::string(GetParam().schedule) == "pipedream-2bw";
   EXPECT_EQ(program->steps_per_repetition(), two_buffered ? 2 : GetParam().stages);

@@ -46,45 +46,17 @@ class UnetGoldenTest : public testing::TestWithParam<std::tuple<const char*, Gol
 using UnetGradientTest = UnetGoldenTest;
 using UnetTrainingTest = UnetGoldenTest;
 
-// As golden_test finds gradients: weights before less weights after one step of plain SGD.
 TEST_P(UnetGradientTest, Gradients) {
   Program program;
   const RunResult result = Train(GoldenRecipe(golden_, Plan(), true), &program);
-  ASSERT_EQ(result.report.steps_size(), 1);
-  EXPECT_NEAR(result.report.steps(0).loss(), golden_.numbers.at("loss_fp64"), 1e-12);
-  EXPECT_NEAR(result.report.steps(0).grad_norm(), golden_.grad_norms_fp64[0], 1e-10);
-  ASSERT_EQ(result.weights.size(), golden_.gradients.size());
-  for (int i = 0; i < program.tensors_size(); ++i) {
-    const std::string& name = program.tensors(i).name();
-    ASSERT_TRUE(golden_.gradients.contains(name)) << name;
-    const std::vector<double>& before = golden_.initial.at(name);
-    std::vector<double> gradient = Doubles(result.weights[i]);
-    ASSERT_EQ(gradient.size(), before.size()) << name;
-    for (size_t e = 0; e < gradient.size(); ++e) gradient[e] = before[e] - gradient[e];
-    EXPECT_LE(RelativeDistance(name, gradient, golden_.gradients.at(name), golden_.zero_gradients), 1e-10) << name;
-  }
+  ExpectGradients(golden_, program, result);
 }
 
 TEST_P(UnetTrainingTest, LossesAndWeights) {
   Program program;
   const RunResult result = Train(GoldenRecipe(golden_, Plan(), false), &program);
-  const bool double_precision = Plan().dtype == FP64;
-  const std::vector<double>& losses = double_precision ? golden_.losses_fp64 : golden_.losses_fp32;
-  const std::vector<double>& norms = double_precision ? golden_.grad_norms_fp64 : golden_.grad_norms_fp32;
-  ASSERT_GE(losses.size(), 20u);
-  ASSERT_EQ(result.report.steps_size(), static_cast<int>(losses.size()));
-  for (size_t step = 0; step < losses.size(); ++step) {
-    const double loss = result.report.steps(static_cast<int>(step)).loss();
-    EXPECT_LE(std::abs(loss / losses[step] - 1), double_precision ? 1e-9 : 1e-5) << "step " << step;
-    const double norm = result.report.steps(static_cast<int>(step)).grad_norm();
-    EXPECT_LE(std::abs(norm / norms[step] - 1), double_precision ? 1e-8 : 1e-4) << "step " << step;
-  }
-  ASSERT_EQ(result.weights.size(), golden_.final.size());
-  for (int i = 0; i < program.tensors_size(); ++i) {
-    const std::string& name = program.tensors(i).name();
-    EXPECT_LE(RelativeDistance(name, Doubles(result.weights[i]), golden_.final.at(name), golden_.zero_gradients), 1e-4)
-        << name;
-  }
+  const auto distance = [](double got, double expected) { return std::abs(got / expected - 1); };
+  ExpectTraining(golden_, Plan().dtype, distance, program, result);
 }
 
 constexpr const char* kModels[] = {"unet_tiny", "unet_scale_shift"};
