@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "executor/data_identity.h"
 #include "executor/data_order.h"
 #include "executor/image_format.h"
 #include "executor/input_file.h"
-#include "proto/crc32c.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -38,17 +38,9 @@ class ImageSource : public DataSource {
   DataIdentity identity() const override { return identity_; }
 
   absl::Status Identify() {
-    constexpr int64_t kBlock = int64_t{1} << 20;
-    const int64_t total = layout_.count * layout_.elements() * layout_.bytes_per_element;
-    std::vector<char> block(8);
-    for (int i = 0; i < 8; ++i) block[i] = static_cast<char>(static_cast<uint64_t>(total) >> (8 * i));
-    uint32_t crc = Crc32c(absl::string_view(block.data(), block.size()));
-    for (const int64_t first : {int64_t{0}, std::max<int64_t>(0, total - kBlock)}) {
-      block.resize(static_cast<size_t>(std::min(kBlock, total)));
-      WEFT_RETURN_IF_ERROR(file_.Read(layout_.offset + first, absl::MakeSpan(block)));
-      crc = Crc32cExtend(crc, absl::string_view(block.data(), block.size()));
-    }
-    identity_ = {layout_.count, crc};
+    WEFT_ASSIGN_OR_RETURN(
+        identity_, IdentityOf(file_, layout_.offset, layout_.count * layout_.elements() * layout_.bytes_per_element,
+                              layout_.count));
     return absl::OkStatus();
   }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/little_endian.h"
 
 namespace weft {
 namespace {
@@ -15,16 +16,6 @@ constexpr uint64_t kVersion = 1;
 // DType codes of image files.
 constexpr uint64_t kUint8 = 1;
 constexpr uint64_t kFloat32 = 2;
-
-uint64_t LittleEndian(absl::string_view bytes, size_t offset, int size) {
-  uint64_t value = 0;
-  for (int i = 0; i < size; ++i) value |= uint64_t{static_cast<unsigned char>(bytes[offset + i])} << (8 * i);
-  return value;
-}
-
-void AppendLittleEndian(uint64_t value, int size, std::string* out) {
-  for (int i = 0; i < size; ++i) *out += static_cast<char>(value >> (8 * i));
-}
 
 }  // namespace
 
@@ -50,9 +41,9 @@ absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t fil
   if (head.size() < kImageHeaderBytes) {
     return refuse("cut off: ", head.size(), " bytes, the header alone has ", kImageHeaderBytes);
   }
-  const uint64_t version = LittleEndian(head, 8, 4);
+  const uint64_t version = LittleEndian(head.substr(8, 4));
   if (version != kVersion) return refuse("format version ", version, "; this weft reads version ", kVersion);
-  const uint64_t dtype = LittleEndian(head, 12, 4);
+  const uint64_t dtype = LittleEndian(head.substr(12, 4));
   if (dtype != kUint8 && dtype != kFloat32) return refuse("dtype ", dtype, "; known: 1 (uint8), 2 (float32)");
   ImageLayout layout;
   layout.offset = kImageHeaderBytes;
@@ -63,15 +54,15 @@ absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t fil
     int64_t* to;
   } extents[] = {{"channels", 16, &layout.channels}, {"height", 20, &layout.height}, {"width", 24, &layout.width}};
   for (const auto& extent : extents) {
-    *extent.to = static_cast<int64_t>(LittleEndian(head, extent.offset, 4));
+    *extent.to = static_cast<int64_t>(LittleEndian(head.substr(extent.offset, 4)));
     if (*extent.to < 1 || *extent.to > kLargestImageExtent) {
       return refuse(extent.name, " ", *extent.to, "; it must be from 1 to ", kLargestImageExtent);
     }
   }
-  if (const uint64_t zero = LittleEndian(head, 28, 4); zero != 0) {
+  if (const uint64_t zero = LittleEndian(head.substr(28, 4)); zero != 0) {
     return refuse("bytes 28 to 31 are ", zero, "; they must be 0");
   }
-  const uint64_t count = LittleEndian(head, 32, 8);
+  const uint64_t count = LittleEndian(head.substr(32, 8));
   // At most 2^47.
   const auto bytes = static_cast<uint64_t>(layout.elements() * layout.bytes_per_element);
   const auto held = static_cast<uint64_t>(file_bytes - kImageHeaderBytes);

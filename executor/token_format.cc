@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "proto/little_endian.h"
 
 namespace weft {
 namespace {
@@ -17,16 +18,6 @@ constexpr uint64_t kUint32 = 2;
 
 constexpr absl::string_view kMegatronMagic("MMIDIDX\0\0", 9);
 constexpr size_t kMegatronHeaderBytes = 34;
-
-uint64_t LittleEndian(absl::string_view bytes, size_t offset, int size) {
-  uint64_t value = 0;
-  for (int i = 0; i < size; ++i) value |= uint64_t{static_cast<unsigned char>(bytes[offset + i])} << (8 * i);
-  return value;
-}
-
-void AppendLittleEndian(uint64_t value, int size, std::string* out) {
-  for (int i = 0; i < size; ++i) *out += static_cast<char>(value >> (8 * i));
-}
 
 }  // namespace
 
@@ -51,11 +42,11 @@ absl::StatusOr<TokenLayout> ParseTokenHeader(absl::string_view head, int64_t fil
   if (head.size() < kTokenHeaderBytes) {
     return refuse("cut off: ", head.size(), " bytes, the header alone has ", kTokenHeaderBytes);
   }
-  const uint64_t version = LittleEndian(head, 8, 4);
+  const uint64_t version = LittleEndian(head.substr(8, 4));
   if (version != kVersion) return refuse("format version ", version, "; this weft reads version ", kVersion);
-  const uint64_t dtype = LittleEndian(head, 12, 4);
+  const uint64_t dtype = LittleEndian(head.substr(12, 4));
   if (dtype != kUint16 && dtype != kUint32) return refuse("dtype ", dtype, "; known: 1 (uint16), 2 (uint32)");
-  const uint64_t vocabulary = LittleEndian(head, 16, 8);
+  const uint64_t vocabulary = LittleEndian(head.substr(16, 8));
   if (vocabulary < 1 || vocabulary > uint64_t{std::numeric_limits<int32_t>::max()}) {
     return refuse("vocabulary ", vocabulary, "; it must be from 1 to 2147483647");
   }
@@ -63,7 +54,7 @@ absl::StatusOr<TokenLayout> ParseTokenHeader(absl::string_view head, int64_t fil
   layout.offset = kTokenHeaderBytes;
   layout.bytes_per_token = dtype == kUint16 ? 2 : 4;
   layout.vocabulary = static_cast<int64_t>(vocabulary);
-  const uint64_t count = LittleEndian(head, 24, 8);
+  const uint64_t count = LittleEndian(head.substr(24, 8));
   const uint64_t held = static_cast<uint64_t>(file_bytes - kTokenHeaderBytes);
   // Not count * bytes: that may overflow.
   if (held % layout.bytes_per_token != 0 || count != held / layout.bytes_per_token) {
@@ -82,11 +73,11 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
   if (index.size() < kMegatronHeaderBytes) {
     return refuse("cut off: ", index.size(), " bytes, the header alone has ", kMegatronHeaderBytes);
   }
-  if (const uint64_t version = LittleEndian(index, 9, 8); version != 1) {
+  if (const uint64_t version = LittleEndian(index.substr(9, 8)); version != 1) {
     return refuse("version ", version, "; this weft reads version 1");
   }
   TokenLayout layout;
-  switch (const uint64_t code = LittleEndian(index, 17, 1); code) {
+  switch (const uint64_t code = LittleEndian(index.substr(17, 1)); code) {
     case 1:
       layout.bytes_per_token = 1;
       break;
@@ -113,8 +104,8 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
       return refuse("dtype ", code, " holds no token ids; known: 1 (uint8), 2 (int8), 3 (int16), 4 (int32), 5 (int64),",
                     " 8 (uint16)");
   }
-  const uint64_t sequences = LittleEndian(index, 18, 8);
-  const uint64_t documents = LittleEndian(index, 26, 8);
+  const uint64_t sequences = LittleEndian(index.substr(18, 8));
+  const uint64_t documents = LittleEndian(index.substr(26, 8));
   const uint64_t held = index.size() - kMegatronHeaderBytes;
   // Per sequence a length (int32) and a pointer (int64), per document an int64.
   const bool fits = sequences <= held / 12 && documents <= held / 8;
@@ -128,8 +119,9 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
   }
   int64_t next = 0;
   for (uint64_t i = 0; i < sequences; ++i) {
-    const auto length = static_cast<int32_t>(LittleEndian(index, kMegatronHeaderBytes + 4 * i, 4));
-    const auto pointer = static_cast<int64_t>(LittleEndian(index, kMegatronHeaderBytes + 4 * sequences + 8 * i, 8));
+    const auto length = static_cast<int32_t>(LittleEndian(index.substr(kMegatronHeaderBytes + 4 * i, 4)));
+    const auto pointer =
+        static_cast<int64_t>(LittleEndian(index.substr(kMegatronHeaderBytes + 4 * sequences + 8 * i, 8)));
     if (length < 0) return refuse("sequence ", i, " has a length of ", length);
     if (pointer != next) {
       return refuse("sequence ", i, " begins at byte ", pointer, " instead of ", next,

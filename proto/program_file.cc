@@ -9,6 +9,7 @@
 #include "proto/content.h"
 #include "proto/crc32c.h"
 #include "proto/io.h"
+#include "proto/little_endian.h"
 #include "proto/status.h"
 #include "proto/wire_reader.h"
 
@@ -18,16 +19,6 @@ namespace {
 constexpr absl::string_view kMagic = "WEFTPROG";
 constexpr size_t kHeaderBytes = 24;
 constexpr size_t kMaxPayload = std::numeric_limits<int32_t>::max();
-
-void AppendLittleEndian(uint64_t value, int bytes, std::string* out) {
-  for (int i = 0; i < bytes; ++i) *out += static_cast<char>(value >> (8 * i));
-}
-
-uint64_t LittleEndian(absl::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) value |= uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  return value;
-}
 
 // Empty if it would be longer than protobuf can read.
 std::string Payload(const Program& program) {
