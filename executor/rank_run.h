@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "executor/arena.h"
 #include "executor/backend.h"
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 #include "executor/compute_slots.h"
 #include "executor/deadlines.h"
 #include "executor/device.h"

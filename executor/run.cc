@@ -11,7 +11,7 @@
 #include "executor/backend.h"
 #include "executor/bootstrap.h"
 #include "executor/channels.h"
-#include "executor/checkpoint_branch.h"
+#include "executor/checkpoint/checkpoint_branch.h"
 #include "executor/compute_slots.h"
 #include "executor/end_guard.h"
 #include "executor/fault_guard.h"

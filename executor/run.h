@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "executor/backend.h"
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 #include "executor/data.h"
 #include "executor/deadlines.h"
 #include "executor/interpreter.h"

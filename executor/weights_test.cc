@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/checkpoint_job.h"
+#include "executor/checkpoint/checkpoint_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/units.h"

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/checkpoint.h"
-#include "executor/checkpoint_pieces.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/checkpoint_pieces.h"
 #include "proto/io.h"
 #include "tests/fuzz/require.h"
 

@@ -1,4 +1,4 @@
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,10 +19,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/checkpoint_branch.h"
-#include "executor/checkpoint_folder.h"
-#include "executor/checkpoint_manifest.h"
-#include "executor/checkpoint_pieces.h"
+#include "executor/checkpoint/checkpoint_branch.h"
+#include "executor/checkpoint/checkpoint_folder.h"
+#include "executor/checkpoint/checkpoint_manifest.h"
+#include "executor/checkpoint/checkpoint_pieces.h"
 #include "executor/control.h"
 #include "executor/safetensors.h"
 #include "proto/crc32c.h"

@@ -11,8 +11,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "executor/checkpoint.h"
-#include "executor/checkpoint_job.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/checkpoint_job.h"
 #include "gtest/gtest.h"
 #include "proto/units.h"
 

@@ -7,8 +7,8 @@
 //
 // Each rank writes the tensors, or pieces of cut ones, of which it is the first holder. The folder gets its final name
 // when all of its files are synced.
-#ifndef WEFT_EXECUTOR_CHECKPOINT_H_
-#define WEFT_EXECUTOR_CHECKPOINT_H_
+#ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_H_
+#define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_H_
 
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "executor/checkpoint.pb.h"
+#include "executor/checkpoint/checkpoint.pb.h"
 #include "executor/data.h"
 #include "executor/state.h"
 #include "executor/transport.h"
@@ -72,4 +72,4 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CHECKPOINT_H_
+#endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_H_

@@ -1,6 +1,6 @@
 // Jobs of a few ranks without training, for tests of checkpoints and of weight files.
-#ifndef WEFT_EXECUTOR_CHECKPOINT_JOB_H_
-#define WEFT_EXECUTOR_CHECKPOINT_JOB_H_
+#ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_JOB_H_
+#define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_JOB_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -50,4 +50,4 @@ std::string FreshDirectory(const std::string& name);
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CHECKPOINT_JOB_H_
+#endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_JOB_H_

@@ -1,4 +1,4 @@
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 
 #include <cstring>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/checkpoint_job.h"
+#include "executor/checkpoint/checkpoint_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"

@@ -1,11 +1,11 @@
-#include "executor/checkpoint_branch.h"
+#include "executor/checkpoint/checkpoint_branch.h"
 
 #include <filesystem>
 #include <set>
 #include <string>
 
-#include "executor/checkpoint.h"
-#include "executor/checkpoint_manifest.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/checkpoint_manifest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"

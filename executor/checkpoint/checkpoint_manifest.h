@@ -1,12 +1,12 @@
 // The manifest of a checkpoint: its name and version, and its folder's name. Internal to checkpoint.h.
-#ifndef WEFT_EXECUTOR_CHECKPOINT_MANIFEST_H_
-#define WEFT_EXECUTOR_CHECKPOINT_MANIFEST_H_
+#ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MANIFEST_H_
+#define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "executor/checkpoint.pb.h"
+#include "executor/checkpoint/checkpoint.pb.h"
 
 namespace weft {
 
@@ -24,4 +24,4 @@ int FormatVersionOf(const CheckpointManifest& manifest);
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CHECKPOINT_MANIFEST_H_
+#endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MANIFEST_H_

@@ -1,6 +1,6 @@
 // Pieces of cut tensors in checkpoints: what the manifest says of them, and putting tensors together again.
-#ifndef WEFT_EXECUTOR_CHECKPOINT_PIECES_H_
-#define WEFT_EXECUTOR_CHECKPOINT_PIECES_H_
+#ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_PIECES_H_
+#define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_PIECES_H_
 
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/checkpoint.pb.h"
+#include "executor/checkpoint/checkpoint.pb.h"
 #include "executor/state.h"
 #include "executor/tensor_piece.h"
 
@@ -32,4 +32,4 @@ absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CHECKPOINT_PIECES_H_
+#endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_PIECES_H_

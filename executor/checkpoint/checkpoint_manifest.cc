@@ -1,4 +1,4 @@
-#include "executor/checkpoint_manifest.h"
+#include "executor/checkpoint/checkpoint_manifest.h"
 
 #include <cstdint>
 #include <optional>
@@ -14,8 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "executor/checkpoint.h"
-#include "executor/checkpoint_pieces.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/checkpoint_pieces.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/io.h"
 #include "proto/status.h"

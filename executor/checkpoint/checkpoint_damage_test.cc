@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "executor/checkpoint.h"
-#include "executor/checkpoint_job.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/checkpoint_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"

@@ -1,11 +1,11 @@
-#include "executor/checkpoint_job.h"
+#include "executor/checkpoint/checkpoint_job.h"
 
 #include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
 
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 #include "executor/tensor_piece.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -1,8 +1,8 @@
 // Checkpoints of a run that another has left: it went on from an earlier step of the same directory. The two are never
 // mixed: with the first save of the new run those of the old one beyond that step go to a folder of their own,
 // DIR/abandoned-1, which is a directory of checkpoints like DIR.
-#ifndef WEFT_EXECUTOR_CHECKPOINT_BRANCH_H_
-#define WEFT_EXECUTOR_CHECKPOINT_BRANCH_H_
+#ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_BRANCH_H_
+#define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_BRANCH_H_
 
 #include <cstdint>
 #include <string>
@@ -25,4 +25,4 @@ absl::StatusOr<std::string> NoteOnBranch(const std::string& directory, int64_t s
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CHECKPOINT_BRANCH_H_
+#endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_BRANCH_H_

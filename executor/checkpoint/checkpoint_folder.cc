@@ -1,4 +1,4 @@
-#include "executor/checkpoint_folder.h"
+#include "executor/checkpoint/checkpoint_folder.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "executor/checkpoint.h"
-#include "executor/checkpoint_manifest.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/checkpoint_manifest.h"
 #include "proto/crc32c.h"
 #include "proto/io.h"
 #include "proto/status.h"

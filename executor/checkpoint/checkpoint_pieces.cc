@@ -1,4 +1,4 @@
-#include "executor/checkpoint_pieces.h"
+#include "executor/checkpoint/checkpoint_pieces.h"
 
 #include <algorithm>
 #include <cstring>

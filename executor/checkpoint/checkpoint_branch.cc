@@ -1,4 +1,4 @@
-#include "executor/checkpoint_branch.h"
+#include "executor/checkpoint/checkpoint_branch.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "executor/checkpoint_folder.h"
-#include "executor/checkpoint_manifest.h"
+#include "executor/checkpoint/checkpoint_folder.h"
+#include "executor/checkpoint/checkpoint_manifest.h"
 #include "proto/io.h"
 #include "proto/status.h"
 

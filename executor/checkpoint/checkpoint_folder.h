@@ -1,6 +1,6 @@
 // The folders of checkpoints in a directory: which there are, and whether they are damaged. Internal to checkpoint.h.
-#ifndef WEFT_EXECUTOR_CHECKPOINT_FOLDER_H_
-#define WEFT_EXECUTOR_CHECKPOINT_FOLDER_H_
+#ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_FOLDER_H_
+#define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "executor/checkpoint.pb.h"
+#include "executor/checkpoint/checkpoint.pb.h"
 
 namespace weft {
 
@@ -34,4 +34,4 @@ absl::Status CheckCheckpoint(const std::string& folder);
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CHECKPOINT_FOLDER_H_
+#endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_FOLDER_H_
