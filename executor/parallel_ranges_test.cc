@@ -23,7 +23,9 @@ TEST(ParallelRanges, EveryElementOnce) {
             most);
         for (const auto& n : times) EXPECT_EQ(n, 1);
         EXPECT_LE(calls, std::max<int64_t>(1, count / std::max<int64_t>(1, least)));
-        if (most > 0) EXPECT_LE(calls, most);
+        if (most > 0) {
+          EXPECT_LE(calls, most);
+        }
       }
     }
   }

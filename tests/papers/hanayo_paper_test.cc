@@ -126,8 +126,12 @@ TEST(HanayoPaper, EightGpusOfFourMachines) {
     EXPECT_NEAR(*best, setting.paper, 8);
     // With NVLink more waves are better; with pairs but for 8 waves ("except for the first setting").
     const std::string cluster = setting.cluster;
-    if (cluster == "lonestar6" && setting.data == 1) EXPECT_EQ(best - gains.begin(), 0) << "two waves";
-    if (cluster == "local-a100-nvlink-pairs") EXPECT_EQ(best - gains.begin(), 1) << "four waves";
+    if (cluster == "lonestar6" && setting.data == 1) {
+      EXPECT_EQ(best - gains.begin(), 0) << "two waves";
+    }
+    if (cluster == "local-a100-nvlink-pairs") {
+      EXPECT_EQ(best - gains.begin(), 1) << "four waves";
+    }
     if (cluster == "local-a100-nvswitch" || cluster == "cloud-v100") {
       EXPECT_TRUE(std::is_sorted(gains.begin(), gains.end()));
     }
