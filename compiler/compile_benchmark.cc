@@ -28,7 +28,8 @@ void BM_CompileGpt2(benchmark::State& state) {
     name: "c" nodes: 1 devices_per_node: 8
     device { name: "d" memory_bytes: 80000000000 memory_bytes_per_second: 2e12
              peaks { dtype: BF16 flops_per_second: 312e12 } peaks { dtype: FP32 flops_per_second: 19.5e12 } }
-    intra_node { bytes_per_second: 3e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
+    intra_node { bytes_per_second: 3e11 latency_seconds: 1e-6 }
+    inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
     nics_per_node: 8 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000000)");
   for (auto _ : state) {
     auto program = Compile(*model, recipe, plan, cluster, {});

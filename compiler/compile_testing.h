@@ -30,7 +30,8 @@ inline Cluster TinyCluster(const std::string& fields = "") {
     name: "test" nodes: 2 devices_per_node: 8
     device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 reserved_bytes: 1000
              peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e14 } }
-    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
+    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 }
+    inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
     nics_per_node: 1 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000 )" +
                         fields);
 }

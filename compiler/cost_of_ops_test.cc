@@ -45,7 +45,8 @@ TEST_F(CostOfOps, Matmul) {
     %a = weft.parameter 0 : tensor<2x3xbf16>
     %b = weft.parameter 1 : tensor<5x3xbf16>
     %g = weft.parameter 2 : tensor<2x5xf32>
-    %0 = weft.matmul %a, %b init %g {name = "fc", transpose_b} : (tensor<2x3xbf16>, tensor<5x3xbf16>, tensor<2x5xf32>) -> tensor<2x5xf32>)");
+    %0 = weft.matmul %a, %b init %g {name = "fc", transpose_b} : (tensor<2x3xbf16>, tensor<5x3xbf16>, tensor<2x5xf32>)
+        -> tensor<2x5xf32>)");
   EXPECT_EQ(step.kernel(), MATMUL);
   EXPECT_EQ(step.name(), "fc");
   EXPECT_TRUE(step.accumulate());
@@ -60,7 +61,8 @@ TEST_F(CostOfOps, Matmul) {
 TEST_F(CostOfOps, Attention) {
   Step step = StepOf(R"(
     %x = weft.parameter 0 : tensor<8x12xf32>
-    %0:2 = weft.attention %x {causal, dropout = 0.5 : f64, dropout_site = 7 : i32, heads = 2 : i64, scale = 0.25 : f64, sequence = 4 : i64} : (tensor<8x12xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>))");
+    %0:2 = weft.attention %x {causal, dropout = 0.5 : f64, dropout_site = 7 : i32, heads = 2 : i64, scale = 0.25 : f64,
+        sequence = 4 : i64} : (tensor<8x12xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>))");
   EXPECT_EQ(step.work().flops(), 4 * 8 * 4 * 4);
   EXPECT_EQ(step.attributes().heads(), 2);
   EXPECT_EQ(step.attributes().sequence(), 4);
@@ -80,7 +82,9 @@ TEST_F(CostOfOps, GroupedAttentionWithAWindow) {
   Step step = StepOf(R"(
     %q = weft.parameter 0 : tensor<16x4xf32>
     %k = weft.parameter 1 : tensor<16x2xf32>
-    %0:2 = weft.attention %q, %k, %k {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.25 : f64, sequence = 8 : i64, window = 3 : i64} : (tensor<16x4xf32>, tensor<16x2xf32>, tensor<16x2xf32>) -> (tensor<16x4xf32>, tensor<16x2xf32>))");
+    %0:2 = weft.attention %q, %k, %k {causal, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.25 : f64,
+        sequence = 8 : i64, window = 3 : i64} : (tensor<16x4xf32>, tensor<16x2xf32>, tensor<16x2xf32>)
+        -> (tensor<16x4xf32>, tensor<16x2xf32>))");
   EXPECT_EQ(step.work().flops(), 4 * 16 * 8 * 4);
   EXPECT_EQ(step.work().bytes(), 4 * 16 * (4 + 2 + 2 + 4 + 2));
   EXPECT_EQ(step.attributes().kv_heads(), 1);
@@ -94,7 +98,9 @@ TEST_F(CostOfOps, GroupedAttentionWithAWindow) {
 TEST_F(CostOfOps, RopeTakesItsAttributesAlong) {
   Step step = StepOf(R"(
     %x = weft.parameter 0 : tensor<6x8xf32>
-    %0 = weft.rope %x {base = 500000.0 : f64, factor = 8.0 : f64, head_size = 4 : i64, inverse, magnitude = 1.5 : f64, ramp_high = 4.0 : f64, ramp_low = 1.0 : f64, ramp_positions = 8192.0 : f64, sequence = 3 : i64} : (tensor<6x8xf32>) -> tensor<6x8xf32>)");
+    %0 = weft.rope %x {base = 500000.0 : f64, factor = 8.0 : f64, head_size = 4 : i64, inverse, magnitude = 1.5 : f64,
+        ramp_high = 4.0 : f64, ramp_low = 1.0 : f64, ramp_positions = 8192.0 : f64, sequence = 3 : i64}
+        : (tensor<6x8xf32>) -> tensor<6x8xf32>)");
   EXPECT_EQ(step.kernel(), ROPE);
   EXPECT_EQ(step.work().flops(), 0);
   EXPECT_EQ(step.attributes().base(), 500000);
@@ -125,7 +131,8 @@ TEST_F(CostOfOps, BackwardCountsTwiceTheProducts) {
 TEST_F(CostOfOps, HugeCostsSaturate) {
   Step step = StepOf(R"(
     %a = weft.parameter 0 : tensor<1099511627776x1099511627776xf32>
-    %0 = weft.matmul %a, %a : (tensor<1099511627776x1099511627776xf32>, tensor<1099511627776x1099511627776xf32>) -> tensor<1099511627776x1099511627776xf32>)");
+    %0 = weft.matmul %a, %a : (tensor<1099511627776x1099511627776xf32>, tensor<1099511627776x1099511627776xf32>)
+        -> tensor<1099511627776x1099511627776xf32>)");
   EXPECT_EQ(step.work().flops(), int64_t{1} << 62);
   EXPECT_EQ(step.work().bytes(), int64_t{1} << 62);
 }

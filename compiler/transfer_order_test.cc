@@ -26,7 +26,8 @@ absl::Status CompileWith(const std::string& definition, int ranks, int microbatc
     name: "test" nodes: 1 devices_per_node: 8
     device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 reserved_bytes: 1000
              peaks { dtype: FP32 flops_per_second: 1e13 } }
-    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
+    intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 }
+    inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
     nics_per_node: 1 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000)"));
   const auto recipe = Parse<Recipe>(absl::StrCat("sequence_length: 4 global_batch_sequences: ", microbatches));
   auto plan =

@@ -17,19 +17,24 @@ weft.graph @g {
   %gamma = weft.parameter 1 : tensor<4xf32>
   %w = weft.parameter 2 : tensor<4x4xf32>
   %x = weft.embedding %tokens, %table : (tensor<6xi32>, tensor<8x4xf32>) -> tensor<6x4xf32>
-  %n, %mean, %rstd = weft.layer_norm %x, %gamma, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>, tensor<6xf32>)
+  %n, %mean, %rstd = weft.layer_norm %x, %gamma, %gamma {epsilon = 1.0e-5 : f64}
+      : (tensor<6x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>, tensor<6xf32>)
   %a = weft.matmul %n, %w bias %gamma : (tensor<6x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<6x4xf32>
   %b = weft.matmul %a, %w init %n {transpose_b} : (tensor<6x4xf32>, tensor<4x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   %c = weft.gelu %b : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %d = weft.dropout %c {dropout = 0.1 : f64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %e = weft.cast %d : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %f = weft.add %e, %x : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
-  %g, %rms = weft.rms_norm %f, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<6xf32>)
-  %h = weft.rope %g {base = 100.0 : f64, magnitude = 1.0 : f64, head_size = 2 : i64, sequence = 3 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %g, %rms = weft.rms_norm %f, %gamma {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<4xf32>)
+      -> (tensor<6x4xf32>, tensor<6xf32>)
+  %h = weft.rope %g {base = 100.0 : f64, magnitude = 1.0 : f64, head_size = 2 : i64, sequence = 3 : i64}
+      : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %i = weft.swiglu %g, %h : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   %qkv = weft.parameter 3 : tensor<6x12xf32>
-  %j, %lse = weft.attention %qkv {heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x12xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
-  %l, %lse2 = weft.attention %h, %i, %i {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
+  %j, %lse = weft.attention %qkv {heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x12xf32>)
+      -> (tensor<6x4xf32>, tensor<6x2xf32>)
+  %l, %lse2 = weft.attention %h, %i, %i {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64}
+      : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
   weft.yield %losses : tensor<1xf64>
 })";
 

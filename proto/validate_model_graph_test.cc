@@ -43,7 +43,8 @@ const char kGraph[] = R"(
     head_size: 4 base: 10000 factor: 8 ramp_low: 1 ramp_high: 4 ramp_positions: 512 magnitude: 1.5 } }
   ops { name: "group" kind: "attention" inputs: ["turned", "key", "key"] outputs: "group" layer: 1 attributes {
     heads: 2 kv_heads: 1 causal: true window: 4 } }
-  ops { name: "head" kind: "matmul" inputs: ["group", "wte"] outputs: "logits" layer: 2 attributes { transpose_b: true } }
+  ops { name: "head" kind: "matmul" inputs: ["group", "wte"] outputs: "logits" layer: 2
+      attributes { transpose_b: true } }
   ops { name: "targets" kind: "targets" outputs: "targets" layer: 2 }
   ops { name: "loss" kind: "cross_entropy" inputs: ["logits", "targets"] outputs: "loss" layer: 2 }
 )";

@@ -54,7 +54,8 @@ void Engine::StartTransfer(int32_t c) {
   const int64_t bytes = send.t->proto->buffers(action.sources(0)).bytes();
   const Flow* flow = nullptr;
   if (shares_links_) {
-    const absl::StatusOr<const Flow*> found = flow_table_.OfTransfer(network_, c, channel.source, channel.destination, bytes);
+    const absl::StatusOr<const Flow*> found =
+        flow_table_.OfTransfer(network_, c, channel.source, channel.destination, bytes);
     status_.Update(found.status());
     if (found.ok()) channel.time = {{}, (flow = *found)->latency};
   } else {

@@ -238,8 +238,8 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
                          {"MFU (attention in full)", PercentOrNone(report.mfu())},
                          {"MFU (causal)", PercentOrNone(report.mfu_causal())},
                          {"HFU (with recompute)", PercentOrNone(report.hfu())}}));
-  absl::StrAppend(&text, NoiseText(report), "\n", BoundsText(report), MemoryText(report), "\n", IdleText(report), "\n", SentText(report),
-                  RankText(report));
+  absl::StrAppend(&text, NoiseText(report), "\n", BoundsText(report), MemoryText(report), "\n", IdleText(report), "\n",
+                  SentText(report), RankText(report));
   if (verbose) text += RankIdleText(report);
   absl::StrAppend(&text, CriticalPathText(report), WhatIfText(report));
   return text;

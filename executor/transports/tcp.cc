@@ -71,8 +71,8 @@ class TcpEndpoint : public Endpoint {
         moved_.wait_for(lock, std::chrono::seconds(2),
                         [&] { return all([](const auto& peer) { return !peer->open() || peer->left(); }); });
       } else if (own_process_ && by_ != rank_) {
-        // The launcher ends all when one exits with an error, so the one that says why goes first. Longer than a watchdog
-        // gives a rank that is stuck (executor/watchdog.h).
+        // The launcher ends all when one exits with an error, so the one that says why goes first. Longer than a
+        // watchdog gives a rank that is stuck (executor/watchdog.h).
         moved_.wait_for(lock, std::chrono::seconds(8), [&] { return !peers_[by_]->open(); });
       }
       stopping_ = true;

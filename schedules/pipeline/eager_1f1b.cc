@@ -12,8 +12,8 @@
 //
 // Constraints: any P >= 1, N >= 1, limit >= 0.
 // Time:    equal stages, free transfers, limit 0 or at least 2P - 2: makespan = (N + P - 1)(F + B), as 1F1B. With F=1,
-//          B=2 and an edge latency c up to 1: (N + P - 1)(F + B) + 2(P - 1)c, as GPipe; at P=4, N=8, c=1 it takes 39 where
-//          1F1B takes 49. With a smaller limit the first ranks have no microbatch in reserve, and can be late.
+//          B=2 and an edge latency c up to 1: (N + P - 1)(F + B) + 2(P - 1)c, as GPipe; at P=4, N=8, c=1 it takes 39
+//          where 1F1B takes 49. With a smaller limit the first ranks have no microbatch in reserve, and can be late.
 // Memory:  rank r holds the activations of at most min(2(P - r) - 1, limit, N) microbatches.
 // Source:  Fan et al. 2021, "DAPPLE: A Pipelined Data Parallel Approach for Training Large Models", arXiv:2007.01045,
 //          sec. 3.2 (policies A and B).

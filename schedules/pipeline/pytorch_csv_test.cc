@@ -137,7 +137,8 @@ TEST(ParsePytorchCsv, RefusesWhatIsNoSchedule) {
   EXPECT_THAT(Error("0UNSHARD\n"), HasSubstr("no forward and no backward"));
   // The last stage's backward must come first.
   EXPECT_THAT(Error("0F0,1F0,0B0,1B0\n"), HasSubstr("comes before"));
-  EXPECT_THAT(Error("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n"), StartsWith("line 1 (rank 0), cell 2: 0B0: deadlock: B s0 m0 (rank 0) waits for "));
+  EXPECT_THAT(Error("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n"),
+              StartsWith("line 1 (rank 0), cell 2: 0B0: deadlock: B s0 m0 (rank 0) waits for "));
 }
 
 TEST(ParsePytorchCsv, RefusesTheOtherForm) {
@@ -167,7 +168,8 @@ TEST(ParsePytorchCsv, TransfersAndWeights) {
   EXPECT_THAT(Error("0F0,0REDUCE_GRAD,0B0\n"), HasSubstr("comes after 0REDUCE_GRAD in cell 2"));
   EXPECT_THAT(Error("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n"), HasSubstr("cell 4: 0REDUCE_GRAD: is also in cell 3"));
   EXPECT_THAT(Error("0UNSHARD,1UNSHARD,0F0,1F0,1B0,0B0,0REDUCE_GRAD\n"),
-              HasSubstr("cell 5: 1B0: is the last gradient of stage 1, whose weights are sharded, and no 1REDUCE_GRAD"));
+              HasSubstr("cell 5: 1B0: is the last gradient of stage 1, whose weights are sharded, and no "
+                        "1REDUCE_GRAD"));
   EXPECT_TRUE(ParsePytorchCsv("0UNSHARD,0F0,0B0\n").ok());
 }
 

@@ -25,23 +25,27 @@ Program Training() {
       steps { name: "b0" kernel: MATMUL stream: COMPUTE outputs: 0 } }
     segments { name: "optimizer" steps { name: "adamw" kernel: ADAMW stream: COMPUTE } }
     templates {
-      buffers { name: "w0" bytes: 64 dtype: BF16 persistent: true } buffers { name: "w1" bytes: 64 dtype: BF16 persistent: true }
-      buffers { name: "g0" bytes: 128 dtype: FP32 persistent: true } buffers { name: "g1" bytes: 128 dtype: FP32 persistent: true }
+      buffers { name: "w0" bytes: 64 dtype: BF16 persistent: true }
+      buffers { name: "w1" bytes: 64 dtype: BF16 persistent: true }
+      buffers { name: "g0" bytes: 128 dtype: FP32 persistent: true }
+      buffers { name: "g1" bytes: 128 dtype: FP32 persistent: true }
       buffers { name: "p0" bytes: 32 dtype: BF16 } buffers { name: "p1" bytes: 32 dtype: BF16 }
       buffers { name: "h0" bytes: 64 dtype: FP32 } buffers { name: "h1" bytes: 64 dtype: FP32 }
-      body { id: 1 kind: FORWARD segment: 0 operands: 0 operands: 1 deps { action: 8 distance: 1 } deps { action: 9 distance: 1 } }
+      body { id: 1 kind: FORWARD segment: 0 operands: 0 operands: 1 deps { action: 8 distance: 1 }
+             deps { action: 9 distance: 1 } }
       body { id: 2 kind: BACKWARD segment: 1 operands: 2 operands: 3 }
       body { id: 3 kind: FORWARD segment: 0 operands: 0 operands: 1 deps { action: 9 distance: 1 } }
       body { id: 4 kind: BACKWARD segment: 1 operands: 2 operands: 3 }
-      body { id: 5 kind: REDUCE_SCATTER name: "sum g0" purpose: GRADIENT_SYNC algorithm: "ring" group { axes { axis: "data" } }
-             sources: 2 destinations: 6 deps { action: 4 } }
-      body { id: 6 kind: REDUCE_SCATTER name: "sum g1" purpose: GRADIENT_SYNC algorithm: "ring" group { axes { axis: "data" } }
-             sources: 3 destinations: 7 deps { action: 4 } }
-      body { id: 7 kind: OPTIMIZER_STEP segment: 2 operands: 4 operands: 5 deps { action: 5 } deps { action: 6 } releases: 6 releases: 7 }
-      body { id: 8 kind: ALL_GATHER name: "gather w0" purpose: GATHER_WEIGHTS algorithm: "ring" group { axes { axis: "data" } }
-             sources: 4 destinations: 0 deps { action: 7 } releases: 4 }
-      body { id: 9 kind: ALL_GATHER name: "gather w1" purpose: GATHER_WEIGHTS algorithm: "ring" group { axes { axis: "data" } }
-             sources: 5 destinations: 1 deps { action: 7 } releases: 5 }
+      body { id: 5 kind: REDUCE_SCATTER name: "sum g0" purpose: GRADIENT_SYNC algorithm: "ring"
+             group { axes { axis: "data" } } sources: 2 destinations: 6 deps { action: 4 } }
+      body { id: 6 kind: REDUCE_SCATTER name: "sum g1" purpose: GRADIENT_SYNC algorithm: "ring"
+             group { axes { axis: "data" } } sources: 3 destinations: 7 deps { action: 4 } }
+      body { id: 7 kind: OPTIMIZER_STEP segment: 2 operands: 4 operands: 5 deps { action: 5 } deps { action: 6 }
+             releases: 6 releases: 7 }
+      body { id: 8 kind: ALL_GATHER name: "gather w0" purpose: GATHER_WEIGHTS algorithm: "ring"
+             group { axes { axis: "data" } } sources: 4 destinations: 0 deps { action: 7 } releases: 4 }
+      body { id: 9 kind: ALL_GATHER name: "gather w1" purpose: GATHER_WEIGHTS algorithm: "ring"
+             group { axes { axis: "data" } } sources: 5 destinations: 1 deps { action: 7 } releases: 5 }
     })",
                                          "test", &program);
   EXPECT_TRUE(read.ok()) << read;

@@ -24,7 +24,8 @@ std::vector<std::string> Names(const Segment& segment) {
 
 TEST(DelayGathers, BehindTheBackwardOfTheBlockAbove) {
   Program program = Read(R"(segments {
-    steps { name: "early" kernel: GROUP_ALL_GATHER stream: COLLECTIVE outputs: 7 collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "early" kernel: GROUP_ALL_GATHER stream: COLLECTIVE outputs: 7
+        collective { purpose: GATHER_WEIGHTS } }
     steps { name: "gelu.dx" kernel: GELU_BACKWARD stream: COMPUTE }
     steps { name: "dw" kernel: MATMUL stream: COMPUTE }
     steps { name: "bias.db" kernel: BIAS_GRADIENT stream: COMPUTE }
