@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/flags.h"
+#include "executor/job_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,14 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using Map = std::map<std::string, std::string>;
-
-Environment Of(Map variables) {
-  return [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  };
-}
 
 const Map kTorchrun = {{"RANK", "1"},
                        {"WORLD_SIZE", "2"},
@@ -64,7 +57,7 @@ TEST(ChooseLaunchTest, Choices) {
   };
   for (const auto& [bootstrap, transport, environment, expected, starts_ranks] : cases) {
     SCOPED_TRACE(absl::StrCat("--bootstrap=", bootstrap, " --transport=", transport));
-    const auto launch = ChooseLaunch(bootstrap, transport, Of(environment));
+    const auto launch = ChooseLaunch(bootstrap, transport, EnvironmentOf(environment));
     ASSERT_TRUE(launch.ok()) << launch.status();
     EXPECT_EQ(launch->bootstrap, expected);
     EXPECT_EQ(launch->starts_ranks, starts_ranks);
@@ -81,28 +74,28 @@ TEST(ChooseTransportTest, GpusTalkThroughNccl) {
 }
 
 TEST(ChooseLaunchTest, Contradictions) {
-  EXPECT_TRUE(IsUsageError(ChooseLaunch("local", "inproc", Of({})).status()));
-  EXPECT_TRUE(IsUsageError(ChooseLaunch("env", "loopback", Of(kTorchrun)).status()));
-  EXPECT_THAT(std::string(ChooseLaunch("local", "mpi", Of({})).status().message()),
+  EXPECT_TRUE(IsUsageError(ChooseLaunch("local", "inproc", EnvironmentOf({})).status()));
+  EXPECT_TRUE(IsUsageError(ChooseLaunch("env", "loopback", EnvironmentOf(kTorchrun)).status()));
+  EXPECT_THAT(std::string(ChooseLaunch("local", "mpi", EnvironmentOf({})).status().message()),
               HasSubstr("allowed: --bootstrap=mpi, auto"));
-  EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", Of({})).status().message()),
+  EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", EnvironmentOf({})).status().message()),
               HasSubstr("--transport=mpi: no MPI launcher has started this process"));
-  EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", Of(kTorchrun)).status().message()),
+  EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", EnvironmentOf(kTorchrun)).status().message()),
               HasSubstr("start it as `mpirun -n RANKS weft run ...`"));
   // All that is missing, at once.
   EXPECT_EQ(
-      ChooseLaunch("env", "auto", Of({})).status().message(),
+      ChooseLaunch("env", "auto", EnvironmentOf({})).status().message(),
       "WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; "
       "torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand "
       "-hex 32`)");
   EXPECT_EQ(
-      ChooseLaunch("auto", "auto", Of({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
+      ChooseLaunch("auto", "auto", EnvironmentOf({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
       "WORLD_SIZE, LOCAL_RANK, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
       "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`); --transport=inproc "
       "runs all ranks in this process, whatever is set");
-  EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", Of(kMpirun)).status().message()),
+  EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", EnvironmentOf(kMpirun)).status().message()),
               HasSubstr("MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set"));
-  EXPECT_THAT(std::string(ChooseLaunch("mpi", "auto", Of({})).status().message()),
+  EXPECT_THAT(std::string(ChooseLaunch("mpi", "auto", EnvironmentOf({})).status().message()),
               HasSubstr("start it with mpirun or srun --mpi=pmix"));
 }
 

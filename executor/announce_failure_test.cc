@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "executor/job_testing.h"
 #include "executor/told_elsewhere.h"
 #include "executor/transports/tcp_mesh.h"
 #include "gmock/gmock.h"
@@ -18,26 +19,11 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-// With a listening socket for rank 0, as the local launcher makes it.
-std::vector<Rendezvous> Job(int ranks) {
-  Socket listener = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
-  std::vector<Rendezvous> job(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    job[rank].process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = ranks};
-    job[rank].host = "127.0.0.1";
-    job[rank].port = LocalAddress(listener)->port();
-    job[rank].secret = "the secret of the job";
-    job[rank].timeout = seconds(60);
-  }
-  job[0].listener_fd = listener.Release();
-  return job;
-}
-
 // Whichever rank fails before the others have met it: they end at once with its reason, which it alone says.
 TEST(AnnounceFailureTest, TheOthersDoNotWait) {
   for (int failed = 0; failed < 3; ++failed) {
     SCOPED_TRACE(failed);
-    const std::vector<Rendezvous> job = Job(3);
+    const std::vector<Rendezvous> job = LocalJob(3, seconds(60));
     const auto start = steady_clock::now();
     std::atomic<int> said{0};
     std::vector<std::thread> ranks;
@@ -60,7 +46,7 @@ TEST(AnnounceFailureTest, TheOthersDoNotWait) {
 
 // One that comes when the failure is known already is told too.
 TEST(AnnounceFailureTest, ALatecomerDoesNotWait) {
-  const std::vector<Rendezvous> job = Job(3);
+  const std::vector<Rendezvous> job = LocalJob(3, seconds(60));
   const auto start = steady_clock::now();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -77,7 +63,7 @@ TEST(AnnounceFailureTest, ALatecomerDoesNotWait) {
 
 // What is wrong on all is said by one.
 TEST(AnnounceFailureTest, OneOfManySaysIt) {
-  const std::vector<Rendezvous> job = Job(4);
+  const std::vector<Rendezvous> job = LocalJob(4, seconds(60));
   std::atomic<int> said{0};
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank) {
@@ -90,7 +76,7 @@ TEST(AnnounceFailureTest, OneOfManySaysIt) {
 
 // Nobody is there to be told: it is said soon, and a rank that is asked to stop does not go on trying.
 TEST(AnnounceFailureTest, WithoutAStore) {
-  std::vector<Rendezvous> job = Job(2);
+  std::vector<Rendezvous> job = LocalJob(2, seconds(60));
   {
     const Socket unused = *AdoptListener(job[0].listener_fd);
   }
@@ -109,7 +95,7 @@ TEST(AnnounceFailureTest, WithoutAStore) {
 TEST(AnnounceFailureTest, AStopEndsTheWaitOfAll) {
   for (int stopped = 0; stopped < 2; ++stopped) {
     SCOPED_TRACE(stopped);
-    std::vector<Rendezvous> job = Job(3);
+    std::vector<Rendezvous> job = LocalJob(3, seconds(60));
     std::atomic<bool> stop{false};
     job[stopped].stop = &stop;
     const auto start = steady_clock::now();

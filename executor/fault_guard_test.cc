@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "executor/fault_report.h"
+#include "executor/fault_testing.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
 
@@ -18,23 +18,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Program Tiny() {
-  Program program;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"pb(mesh { axes { name: "pipe" size: 2 } }
-           templates {
-             name: "all"
-             body { id: 0 kind: FORWARD name: "F" }
-             body { id: 4 kind: BACKWARD name: "B" }
-           })pb",
-      &program));
-  return program;
-}
-
 std::string TestFile(const char* name) { return std::filesystem::path(testing::TempDir()) / name; }
 
 TEST(FaultGuardTest, RanksThatReturnWithAnErrorAreReportedOnce) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   const std::string file = TestFile("returned.json");
   {
@@ -57,7 +44,7 @@ TEST(FaultGuardTest, RanksThatReturnWithAnErrorAreReportedOnce) {
 }
 
 TEST(FaultGuardTest, GoodRunsAndThoseWithoutAFileWriteNothing) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   const std::string file = TestFile("good.json");
   {
@@ -73,7 +60,7 @@ TEST(FaultGuardTest, GoodRunsAndThoseWithoutAFileWriteNothing) {
 
 // What is refused before anything was done leaves nothing behind.
 TEST(FaultGuardTest, BeforeTheFirstStepNothingIsWritten) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   const std::string file = TestFile("refused.json");
   FaultGuard guard(program, endpoints, {.report_file = file});
@@ -87,7 +74,7 @@ TEST(FaultGuardTest, BeforeTheFirstStepNothingIsWritten) {
 }
 
 TEST(FaultGuardTest, AFileThatCannotBeWrittenIsSaid) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   FaultGuard guard(program, endpoints, {.report_file = "/nowhere/fault.json"});
   guard.deadlines(0)->Enter(RunPhase::kStepping);
@@ -97,7 +84,7 @@ TEST(FaultGuardTest, AFileThatCannotBeWrittenIsSaid) {
 
 // The rank's thread never comes back: its report is written for it, and the process is told to end.
 TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   const std::string file = TestFile("stuck.json");
   std::atomic<int> given_up{0};
@@ -129,7 +116,7 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
 
 // Another rank of the process has found it, and has returned: its process still has to say so.
 TEST(FaultGuardTest, AStuckRankDoesNotSilenceTheOthers) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   std::atomic<int> told{-1};
   FaultGuard guard(program, endpoints, {.give_up = [&](const absl::Status&, bool tell) { told = tell ? 1 : 0; }});
@@ -142,7 +129,7 @@ TEST(FaultGuardTest, AStuckRankDoesNotSilenceTheOthers) {
 }
 
 TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   FaultGuard guard(program, endpoints, {});
   const absl::Status cuda = absl::InternalError("cudaEventQuery: an illegal memory access was encountered");

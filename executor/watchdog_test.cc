@@ -5,27 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "executor/fault_testing.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 namespace weft {
 namespace {
 
 using std::chrono::milliseconds;
-
-Program Tiny() {
-  Program program;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"pb(mesh { axes { name: "pipe" size: 2 } }
-           templates {
-             name: "all"
-             body { id: 0 kind: FORWARD name: "F" }
-             body { id: 4 kind: BACKWARD name: "B" }
-           })pb",
-      &program));
-  return program;
-}
 
 // Two ranks of a process.
 struct Ranks {
@@ -50,7 +37,7 @@ struct Ranks {
     absl::Status reason;
   };
 
-  const Program program = Tiny();
+  const Program program = ForwardAndBackward();
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   FlightRecorder flights[2] = {FlightRecorder(2), FlightRecorder(2)};
   std::vector<std::unique_ptr<Deadlines>> deadlines;

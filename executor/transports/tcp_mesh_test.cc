@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "executor/job_testing.h"
 #include "executor/monotonic_clock.h"
 #include "executor/told_elsewhere.h"
 #include "gmock/gmock.h"
@@ -19,23 +20,9 @@ using ::testing::HasSubstr;
 
 int64_t In(int64_t milliseconds) { return MonotonicNanoseconds() + milliseconds * 1000000; }
 
-std::vector<Rendezvous> Job(int ranks) {
-  Socket listener = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
-  std::vector<Rendezvous> job(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    job[rank].process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = ranks};
-    job[rank].host = "127.0.0.1";
-    job[rank].port = LocalAddress(listener)->port();
-    job[rank].secret = "the secret of the job";
-    job[rank].timeout = std::chrono::seconds(20);
-  }
-  job[0].listener_fd = listener.Release();
-  return job;
-}
-
 TEST(ConnectMeshTest, EachTwoRanksHaveOneConnection) {
   constexpr int kRanks = 6;
-  const std::vector<Rendezvous> job = Job(kRanks);
+  const std::vector<Rendezvous> job = LocalJob(kRanks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -65,7 +52,7 @@ TEST(ConnectMeshTest, EachTwoRanksHaveOneConnection) {
 
 // A rank that is lost on the way ends the waits of the others at once, with its name.
 TEST(ConnectMeshTest, ALostRankIsNamed) {
-  const std::vector<Rendezvous> job = Job(3);
+  const std::vector<Rendezvous> job = LocalJob(3);
   const int64_t start = MonotonicNanoseconds();
   std::thread dies([&] {
     const auto store = StoreClient::Connect("127.0.0.1", job[2].port, 2, {.size = 3, .secret = job[2].secret},
@@ -90,7 +77,7 @@ TEST(ConnectMeshTest, ALostRankIsNamed) {
 
 // A firewall, say.
 TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
-  std::vector<Rendezvous> job = Job(2);
+  std::vector<Rendezvous> job = LocalJob(2);
   job[1].timeout = std::chrono::milliseconds(500);
   StoreOptions options = {.size = 2, .secret = job[0].secret};
   const auto server = StoreServer::Start(*AdoptListener(job[0].listener_fd), options);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "executor/control.h"
+#include "executor/job_testing.h"
 #include "executor/transport.h"
 #include "executor/transports/conformance_job.h"
 #include "executor/transports/tcp_frame.h"
@@ -19,21 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the processes of a job of `ranks` are told. Rank 0 is given its listener, so that no port is taken by chance.
-std::vector<Rendezvous> Job(int ranks) {
-  Socket listener = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
-  std::vector<Rendezvous> job(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    job[rank].process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = ranks};
-    job[rank].host = "127.0.0.1";
-    job[rank].port = LocalAddress(listener)->port();
-    job[rank].secret = "the secret of the job";
-    job[rank].timeout = std::chrono::seconds(20);
-  }
-  job[0].listener_fd = listener.Release();
-  return job;
-}
-
 // Runs `each` for all ranks at once.
 template <typename Each>
 void InThreads(int ranks, const Each& each) {
@@ -43,7 +29,7 @@ void InThreads(int ranks, const Each& each) {
 }
 
 std::vector<std::unique_ptr<Endpoint>> Open(int ranks) {
-  const std::vector<Rendezvous> job = Job(ranks);
+  const std::vector<Rendezvous> job = LocalJob(ranks);
   std::vector<std::unique_ptr<Endpoint>> endpoints(ranks);
   InThreads(ranks, [&](int rank) {
     auto endpoint = OpenTcpEndpoint(job[rank], /*own_process=*/false);
@@ -141,7 +127,7 @@ TEST(TcpTest, EndedRanksAreNamedIfTheyAreMissed) {
 }
 
 TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
-  const std::vector<Rendezvous> job = Job(3);
+  const std::vector<Rendezvous> job = LocalJob(3);
   std::vector<std::unique_ptr<Endpoint>> endpoints(2);
   std::vector<TcpConnection> dead;
   InThreads(3, [&](int rank) {
@@ -177,7 +163,7 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
 }
 
 TEST(TcpTest, BytesThatAreNoFramesEndTheJob) {
-  const std::vector<Rendezvous> job = Job(2);
+  const std::vector<Rendezvous> job = LocalJob(2);
   std::unique_ptr<Endpoint> endpoint;
   std::vector<TcpConnection> other;
   InThreads(2, [&](int rank) {
@@ -197,7 +183,7 @@ TEST(TcpTest, BytesThatAreNoFramesEndTheJob) {
 }
 
 TEST(TcpTest, ARankThatNeverComesIsNamed) {
-  std::vector<Rendezvous> job = Job(3);
+  std::vector<Rendezvous> job = LocalJob(3);
   for (Rendezvous& each : job) each.timeout = std::chrono::milliseconds(300);
   InThreads(2, [&](int rank) {
     const absl::Status status = OpenTcpEndpoint(job[rank], /*own_process=*/false).status();
@@ -208,7 +194,7 @@ TEST(TcpTest, ARankThatNeverComesIsNamed) {
 }
 
 TEST(TcpTest, AWrongSecretIsRefused) {
-  std::vector<Rendezvous> job = Job(2);
+  std::vector<Rendezvous> job = LocalJob(2);
   job[0].timeout = std::chrono::milliseconds(500);
   job[1].secret = "the secret of another";
   InThreads(2, [&](int rank) {
