@@ -24,11 +24,18 @@ TEST(LoadRuntime, EveryRuntimeOfTheCatalogIsValidAndNamesItsSource) {
   }
 }
 
-TEST(LoadRuntime, WeftChangesNothing) {
+TEST(LoadRuntime, WeftChangesNothingButLaunches) {
   const absl::StatusOr<Runtime> weft = LoadRuntime("weft");
   ASSERT_TRUE(weft.ok()) << weft.status();
   EXPECT_FALSE(weft->has_plan() || weft->has_host() || weft->has_memory() || weft->kernels_size() > 0 ||
                weft->sums_under_backward() || weft->gathers_under_forward() || weft->tensor_pieces() > 0);
+  // Its kernels are for these devices; nobody else has them.
+  EXPECT_EQ(weft->joins_from_compute_capability(), 80);
+  for (const std::string& name : CatalogNames("runtimes")) {
+    const absl::StatusOr<Runtime> runtime = LoadRuntime(name);
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    EXPECT_EQ(runtime->joins_from_compute_capability() > 0, name == "weft") << name;
+  }
 }
 
 TEST(LoadRuntime, ABaseIsPartOfIt) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -172,6 +173,35 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   return {s, 3, {{s + 1}, {s, at}}};
 }
 
+// Whether steps of the kernel are in launches with others at all.
+bool IsJoined(Kernel kernel, bool updates) {
+  switch (kernel) {
+    case ADAMW:
+    case SGD_STEP:
+    case FILL:
+    case SQUARED_NORM:
+    case SCALE:
+    case CAST:
+    case EXACT_ACCUMULATE:
+    case EXACT_ROUND:
+      return updates;
+    case ADD:
+      return !updates;
+    default:
+      return !updates && (IsNorm(kernel) || IsNormBackward(kernel) || IsNormWeight(kernel));
+  }
+}
+
+int64_t BytesOf(const Value& value) {
+  int64_t bytes = DTypeBytes(value.dtype());
+  for (const int64_t extent : value.shape()) bytes *= extent;
+  return bytes;
+}
+
+bool AreAtOnePlace(const Value& a, const Value& b) { return a.operand() == b.operand() && a.offset() == b.offset(); }
+
+int64_t SumOf(int64_t a, int64_t b) { return a + std::min(b, std::numeric_limits<int64_t>::max() - a); }
+
 }  // namespace
 
 bool RunsUpdates(ActionKind kind) {
@@ -189,7 +219,7 @@ bool RunsUpdates(ActionKind kind) {
 }
 
 std::string RunKey(const PlacedStep& use) {
-  if (!IsCompute(use) || use.step->accumulate()) return "";
+  if (!IsCompute(use) || use.step->accumulate() || !IsJoined(use.step->kernel(), /*updates=*/true)) return "";
   const StepAttributes& a = use.step->attributes();
   std::string key = Kernel_Name(use.step->kernel());
   switch (use.step->kernel()) {
@@ -203,14 +233,8 @@ std::string RunKey(const PlacedStep& use) {
     case FILL:
       absl::StrAppend(&key, " ", BitsOf(a.value()));
       break;
-    case SQUARED_NORM:
-    case SCALE:
-    case CAST:
-    case EXACT_ACCUMULATE:
-    case EXACT_ROUND:
-      break;
     default:
-      return "";
+      break;
   }
   for (const StepTouch& touch : use.inputs) absl::StrAppend(&key, " ", DType_Name(touch.dtype));
   absl::StrAppend(&key, " to");
@@ -262,20 +286,23 @@ std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of
   const auto touch = [&](int index) {
     const Value& value = segment.values(index);
     const Buffer& buffer = of.buffers(action.operands(value.operand()));
-    int64_t bytes = DTypeBytes(value.dtype());
-    for (const int64_t extent : value.shape()) bytes *= extent;
     // Arenas have far less than half of all addresses.
     const uint64_t begin = static_cast<uint64_t>(buffer.offset() + value.offset()) |
                            (buffer.place() == HOST ? uint64_t{1} << 63 : uint64_t{0});
-    return StepTouch{begin, begin + static_cast<uint64_t>(bytes), value.dtype()};
+    return StepTouch{begin, begin + static_cast<uint64_t>(BytesOf(value)), value.dtype()};
   };
+  const bool updates = RunsUpdates(action.kind());
   std::vector<PlacedStep> uses(segment.steps_size());
   for (int s = 0; s < segment.steps_size(); ++s) {
     const Step& step = segment.steps(s);
     PlacedStep& use = uses[s];
     use.step = &step;
-    for (const int value : step.inputs()) use.inputs.push_back(touch(value));
-    for (const int value : step.outputs()) use.outputs.push_back(touch(value));
+    if (IsJoined(step.kernel(), updates)) {
+      use.inputs.reserve(static_cast<size_t>(step.inputs_size()));
+      use.outputs.reserve(static_cast<size_t>(step.outputs_size()));
+      for (const int value : step.inputs()) use.inputs.push_back(touch(value));
+      for (const int value : step.outputs()) use.outputs.push_back(touch(value));
+    }
     for (const int dep : step.deps()) {
       const bool other = segment.steps(dep).stream() != step.stream() || step.stream() == COLLECTIVE;
       use.waits |= other;
@@ -283,6 +310,39 @@ std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of
     }
   }
   return uses;
+}
+
+const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step) {
+  const auto next = std::upper_bound(ranges.begin(), ranges.end(), step,
+                                     [](int own, const StepRange& range) { return own < range.first; });
+  if (next == ranges.begin()) return nullptr;
+  const StepRange& range = *(next - 1);
+  return step < range.first + range.count ? &range : nullptr;
+}
+
+Step AsOneStep(const Segment& segment, absl::Span<const int> launch) {
+  int largest = launch[0];
+  int64_t flops = 0, bytes = 0, read_again = 0;
+  for (size_t i = 0; i < launch.size(); ++i) {
+    const Step& step = segment.steps(launch[i]);
+    if (step.work().bytes() > segment.steps(largest).work().bytes()) largest = launch[i];
+    flops = SumOf(flops, step.work().flops());
+    bytes = SumOf(bytes, step.work().bytes());
+    // Launches of many steps touch nothing that another one makes.
+    if (launch.size() > 2) continue;
+    for (const int input : step.inputs()) {
+      const Value& value = segment.values(input);
+      const bool made = std::any_of(launch.begin(), launch.begin() + static_cast<std::ptrdiff_t>(i), [&](int other) {
+        return std::any_of(segment.steps(other).outputs().begin(), segment.steps(other).outputs().end(),
+                           [&](int output) { return AreAtOnePlace(segment.values(output), value); });
+      });
+      if (made) read_again = SumOf(read_again, BytesOf(value));
+    }
+  }
+  Step one = segment.steps(largest);
+  one.mutable_work()->set_flops(flops);
+  one.mutable_work()->set_bytes(std::max<int64_t>(0, bytes - read_again));
+  return one;
 }
 
 }  // namespace weft

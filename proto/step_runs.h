@@ -1,5 +1,5 @@
 // Which steps a GPU's executor runs as one launch, or as fewer than there are steps: the executor asks here of prepared
-// programs, and who counts launches may ask of programs as they are. Predictions do not yet: they count every step's.
+// programs, predictions of programs as they are.
 //
 // Two kinds. At the end of an optimizer step there are several steps for every tensor, most of them too small to fill a
 // device: those of one key (RunKey) that touch nothing of each other are one launch. And a norm takes the ADD of the
@@ -7,6 +7,7 @@
 #ifndef WEFT_PROTO_STEP_RUNS_H_
 #define WEFT_PROTO_STEP_RUNS_H_
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct StepRange {
   // Launches in their order: steps of the action by number, ascending in each; several of them are one.
   std::vector<std::vector<int>> launches;
 
-  friend bool operator==(const StepRange&, const StepRange&) = default;
+  friend auto operator<=>(const StepRange&, const StepRange&) = default;
 };
 
 // Whether an action's runs are those of updates: it is not of a microbatch. Otherwise they are those of norms.
@@ -64,8 +65,15 @@ std::vector<StepRange> FindNormRuns(absl::Span<const PlacedStep> steps);
 std::vector<StepRange> FindStepRuns(ActionKind kind, absl::Span<const PlacedStep> steps);
 
 // The steps of an action as the program says them, none of communication: addresses are offsets in the arenas of device
-// and host. Indices are in range (rule P2).
+// and host. Steps that are in no launch with others, whatever they touch, have no tensors. Indices are in range (P2).
 std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of, const Action& action);
+
+// The range that a step is in; null: none. `ranges` ascend.
+const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step);
+
+// A launch as one step: that of its steps with most bytes, the first of such, with the work of all. What one of them
+// makes and another one reads is not read again.
+Step AsOneStep(const Segment& segment, absl::Span<const int> launch);
 
 }  // namespace weft
 

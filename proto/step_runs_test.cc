@@ -2,6 +2,7 @@
 // them.
 #include "proto/step_runs.h"
 
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -256,6 +257,7 @@ TEST(PlacedStepsTest, AreTheProgramsOwn) {
   }
   for (const StreamKind stream : {COMPUTE, D2H, COMPUTE}) {
     Step* step = segment->add_steps();
+    step->set_kernel(stream == D2H ? ADD : CAST);
     step->set_stream(stream);
     step->add_inputs(0);
     step->add_outputs(1);
@@ -263,6 +265,7 @@ TEST(PlacedStepsTest, AreTheProgramsOwn) {
   segment->mutable_steps(1)->add_deps(0);
   segment->mutable_steps(2)->add_deps(0);
   Action action;
+  action.set_kind(OPTIMIZER_STEP);
   action.add_operands(0);
   action.add_operands(1);
   const std::vector<PlacedStep> uses = PlacedStepsOf(program, *t, action);
@@ -273,6 +276,74 @@ TEST(PlacedStepsTest, AreTheProgramsOwn) {
   EXPECT_TRUE(uses[0].awaited);
   EXPECT_TRUE(uses[1].waits);
   EXPECT_FALSE(uses[2].waits);
+  // No launch of many has a sum, and none of a microbatch's actions a cast.
+  EXPECT_TRUE(uses[1].inputs.empty());
+  action.set_kind(FORWARD);
+  EXPECT_TRUE(PlacedStepsOf(program, *t, action)[0].inputs.empty());
+  EXPECT_FALSE(PlacedStepsOf(program, *t, action)[1].inputs.empty());
+}
+
+TEST(RangeOfTest, IsTheOneThatAStepIsIn) {
+  const std::vector<StepRange> ranges = {{1, 2, {{1, 2}}}, {5, 3, {{6}, {5, 7}}}};
+  for (int step = 0; step < 10; ++step) {
+    const StepRange* expected = step == 1 || step == 2 ? &ranges[0] : step >= 5 && step < 8 ? &ranges[1] : nullptr;
+    EXPECT_EQ(RangeOf(ranges, step), expected) << step;
+  }
+  EXPECT_EQ(RangeOf({}, 0), nullptr);
+}
+
+// A tensor of 10 floats for each {operand, offset}, and steps that move bytes.
+class OneStep {
+ public:
+  int Value(int operand, int64_t offset) {
+    ::weft::Value& value = *segment_.add_values();
+    value.set_operand(operand);
+    value.set_offset(offset);
+    value.set_dtype(FP32);
+    value.add_shape(10);
+    return segment_.values_size() - 1;
+  }
+  void Add(Kernel kernel, std::vector<int> in, std::vector<int> out, int64_t bytes, int64_t flops = 0) {
+    Step& step = *segment_.add_steps();
+    step.set_kernel(kernel);
+    step.set_name(Kernel_Name(kernel));
+    step.mutable_inputs()->Assign(in.begin(), in.end());
+    step.mutable_outputs()->Assign(out.begin(), out.end());
+    step.mutable_work()->set_bytes(bytes);
+    step.mutable_work()->set_flops(flops);
+    step.mutable_work()->set_dtype(FP32);
+  }
+  Step Of(const std::vector<int>& launch) const { return AsOneStep(segment_, launch); }
+
+ private:
+  Segment segment_;
+};
+
+TEST(AsOneStepTest, TheSumIsNotReadAgain) {
+  OneStep steps;
+  const int a = steps.Value(0, 0), b = steps.Value(1, 0), sum = steps.Value(2, 64), same = steps.Value(2, 64);
+  const int y = steps.Value(2, 0);
+  steps.Add(ADD, {a, b}, {sum}, 120);
+  steps.Add(RMS_NORM, {same}, {y}, 80);
+  EXPECT_EQ(steps.Of({0, 1}).work().bytes(), 160);
+  EXPECT_EQ(steps.Of({0, 1}).kernel(), ADD);
+  EXPECT_EQ(steps.Of({1}).work().bytes(), 80);
+  EXPECT_EQ(steps.Of({1}).kernel(), RMS_NORM);
+}
+
+TEST(AsOneStepTest, ManyAreTheLargestWithTheWorkOfAll) {
+  OneStep steps;
+  for (const int64_t bytes : {100, 300, 300, 200}) {
+    const int tensor = steps.Value(static_cast<int>(bytes), bytes);
+    steps.Add(ADAMW, {tensor}, {tensor}, bytes, bytes / 100);
+  }
+  const Step one = steps.Of({0, 1, 2, 3});
+  EXPECT_EQ(one.work().bytes(), 900);
+  EXPECT_EQ(one.work().flops(), 9);
+  EXPECT_EQ(one.inputs(0), 1);
+  // Sums end at the end of numbers.
+  steps.Add(ADAMW, {}, {}, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(steps.Of({0, 1, 4}).work().bytes(), std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ absl::Status Validate(const Runtime& runtime) {
     return BadField("runtime.host_transport.bytes_per_second", rate, "0, or at least 1 and at most 1e15");
   }
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.tensor_pieces", runtime.tensor_pieces(), 0, 64));
+  WEFT_RETURN_IF_ERROR(CheckWithin("runtime.joins_from_compute_capability", runtime.joins_from_compute_capability(), 0,
+                                   kLargestCapability));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.member_seconds", runtime.member_seconds()));
   const RuntimeMemory& memory = runtime.memory();
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.memory.reserved_bytes", memory.reserved_bytes(), 0, int64_t{1} << 50));

@@ -42,6 +42,7 @@ TEST(ValidateRuntime, EveryFieldHasABadValue) {
       {"host { microbatch_seconds: inf }", "runtime.host.microbatch_seconds = inf must be"},
       {"host { step_seconds: 1e9 }", "runtime.host.step_seconds = 1e+09 must be"},
       {"tensor_pieces: 65", "runtime.tensor_pieces = 65 must be at most 64"},
+      {"joins_from_compute_capability: -1", "runtime.joins_from_compute_capability = -1 must be at least 0"},
       {"member_seconds: -1", "runtime.member_seconds = -1"},
       {"memory { bytes_per_wide_gradient: -1 }", "runtime.memory.bytes_per_wide_gradient = -1"},
       {"kernels { kernel: 'ADD' workspace: nan }", "runtime.kernels[0].workspace = nan"},

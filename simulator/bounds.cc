@@ -37,10 +37,21 @@ int64_t IdealPicoseconds(const Step& step, const Device& device, int64_t speed) 
   return static_cast<int64_t>(std::min(std::floor(seconds * 1e12), 0x1p62));
 }
 
+// Of joined steps, what their launches do.
+int64_t IdealPicoseconds(const Segment& segment, const StepRef& ref, const Device& device, int64_t speed) {
+  if (ref.range == nullptr) return IdealPicoseconds(segment.steps(ref.step), device, speed);
+  if (ref.step != ref.range->first) return 0;
+  __int128 sum = 0;
+  for (const std::vector<int>& launch : ref.range->launches) {
+    sum += IdealPicoseconds(AsOneStep(segment, launch), device, speed);
+  }
+  return static_cast<int64_t>(std::min(sum, kMostTime));
+}
+
 // Of one repetition.
 ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Device& device, int64_t speed) {
   ComputeTimes times;
-  // Actions of one kind on one segment share their runs.
+  // Actions of one kind on one segment, with steps joined alike, share their runs.
   std::map<int32_t, ComputeTimes> of_runs;
   for (const StreamView& stream : t.streams) {
     if (stream.key.kind != StreamClass::kCompute) continue;
@@ -51,8 +62,8 @@ ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Devi
       ComputeTimes& once = found->second;
       for (int32_t r = entry.runs.begin; is_new && r < entry.runs.end; ++r) {
         for (int32_t s = t.runs[r].steps.begin; s < t.runs[r].steps.end; ++s) {
-          const Step& step = program.segments(t.actions[entry.action].action->segment()).steps(t.steps[s].step);
-          once.ideal += std::min(IdealPicoseconds(step, device, speed), t.steps[s].cost_ps[0]);
+          const Segment& segment = program.segments(t.actions[entry.action].action->segment());
+          once.ideal += std::min(IdealPicoseconds(segment, t.steps[s], device, speed), t.steps[s].cost_ps[0]);
           once.costed += t.steps[s].cost_ps[0];
         }
       }

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/step_runs.h"
 #include "proto/units.h"
 #include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
@@ -63,6 +65,58 @@ template <typename T>
 T Must(const absl::StatusOr<T>& value) {
   EXPECT_TRUE(value.ok()) << value.status();
   return value.ok() ? *value : T{};
+}
+
+int64_t BytesOf(const Value& value) {
+  int64_t bytes = DTypeBytes(value.dtype());
+  for (const int64_t extent : value.shape()) bytes *= extent;
+  return bytes;
+}
+
+// Steps of one launch (docs/simulator.md): the one with most bytes, with the work of all; of a sum and the norm beside
+// it, without what the second reads of the first.
+Step Together(const Segment& segment, const std::vector<int>& launch) {
+  Step one = segment.steps(launch[0]);
+  int64_t most = one.work().bytes(), flops = 0, bytes = 0;
+  for (const int s : launch) {
+    const Step& step = segment.steps(s);
+    flops += step.work().flops();
+    bytes += step.work().bytes();
+    if (step.work().bytes() <= most) continue;
+    most = step.work().bytes();
+    one = step;
+  }
+  if (launch.size() == 2) {
+    const Value& made = segment.values(segment.steps(launch[0]).outputs(0));
+    for (const int read : segment.steps(launch[1]).inputs()) {
+      const Value& value = segment.values(read);
+      if (value.operand() == made.operand() && value.offset() == made.offset()) bytes -= BytesOf(value);
+    }
+  }
+  one.mutable_work()->set_flops(flops);
+  one.mutable_work()->set_bytes(std::max<int64_t>(0, bytes));
+  return one;
+}
+
+// What the device runs at the turn of a step: on GPUs that weft's executor is for all launches of steps that are
+// joined at the turn of the first, and nothing at that of the others.
+std::vector<Step> RunAt(const Program& program, const NaiveStepCall& call, const Device& device) {
+  const Segment& segment = program.segments(call.segment);
+  const Template& t = program.templates(TemplateOfRank(program, call.rank));
+  for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+    for (const Action& action : *list) {
+      if (action.id() != call.action_id || device.compute_capability() < 80) continue;
+      for (const StepRange& range : FindStepRuns(action.kind(), PlacedStepsOf(program, t, action))) {
+        if (call.step < range.first || call.step >= range.first + range.count) continue;
+        std::vector<Step> steps;
+        for (const std::vector<int>& launch : range.launches) {
+          if (call.step == range.first) steps.push_back(Together(segment, launch));
+        }
+        return steps;
+      }
+    }
+  }
+  return {segment.steps(call.step)};
 }
 
 NaiveTime TimeOf(const TransferTime& time) { return {time.occupancy.ps, time.latency.ps}; }
@@ -131,9 +185,12 @@ NaiveDurations ClusterDurations(const Program& program, const Cluster& cluster, 
     const OwnDevice& own = figures->devices[call.rank];
     CostOptions options;
     options.collectives = call.load;
-    const int64_t cost = Must(figures->cost->cost(step, ShapesOf(segment, step), call.kind, call.step,
-                                                  figures->clusters.at(own.device), options))
-                             .ps;
+    int64_t cost = 0;
+    for (const Step& run : RunAt(program, call, *own.device)) {
+      cost += Must(figures->cost->cost(run, ShapesOf(segment, run), call.kind, call.step,
+                                       figures->clusters.at(own.device), options))
+                  .ps;
+    }
     if (step.stream() != COMPUTE) return cost;
     const __int128 slowed = static_cast<__int128>(cost) * 1000000 + own.speed_millionths - 1;
     return static_cast<int64_t>(slowed / own.speed_millionths);

@@ -35,6 +35,7 @@ class TemplateBuilder {
     view_.objects = view_.actions.size();
     FindGroups();
     named_base_.assign(view_.actions.size(), 0);
+    ranges_.assign(view_.actions.size(), -1);
     for (int32_t i = 0; i < static_cast<int32_t>(view_.actions.size()); ++i) {
       const Action& action = *view_.actions[i].action;
       WEFT_RETURN_IF_ERROR(IsCompute(action.kind()) ? AddComputeAction(i) : AddCommunicationAction(i));
@@ -98,7 +99,8 @@ class TemplateBuilder {
     if (action.segment() < 0 || action.segment() >= program_.segments_size()) {
       return Error(action, absl::StrCat("segment ", action.segment(), " does not exist"));
     }
-    WEFT_ASSIGN_OR_RETURN(const SegmentRuns* runs, Runs(action.segment(), action.kind()));
+    ranges_[index] = RangesOf(action);
+    WEFT_ASSIGN_OR_RETURN(const SegmentRuns* runs, Runs(index));
     if (runs->tails == 0) return Error(action, "its segment has no step that is not detached, so it never finishes");
     view_.actions[index].tails = runs->tails;
     const int32_t named_base = view_.objects;
@@ -188,12 +190,27 @@ class TemplateBuilder {
     view_.step_count[static_cast<int>(view_.actions[index].list)] += steps;
   }
 
-  // Runs of `segment`, built on first use.
-  absl::StatusOr<const SegmentRuns*> Runs(int segment, ActionKind kind) {
-    const auto found = runs_.find({segment, kind});
+  // Its joined steps, in view_.ranges; -1 = none. Of actions alike they are the same.
+  int32_t RangesOf(const Action& action) {
+    const auto device = static_cast<size_t>(view_.device);
+    if (device >= options_.joins_on_device.size() || !options_.joins_on_device[device]) return -1;
+    std::vector<StepRange> ranges = FindStepRuns(action.kind(), PlacedStepsOf(program_, template_, action));
+    if (ranges.empty()) return -1;
+    const auto [found, is_new] = index_of_ranges_.try_emplace(ranges, static_cast<int32_t>(view_.ranges.size()));
+    if (is_new) view_.ranges.push_back(std::make_shared<const std::vector<StepRange>>(std::move(ranges)));
+    return found->second;
+  }
+
+  // Runs of a compute action's segment, built on first use.
+  absl::StatusOr<const SegmentRuns*> Runs(int32_t index) {
+    const Action& action = *view_.actions[index].action;
+    const std::tuple<int, ActionKind, int32_t> key = {action.segment(), action.kind(), ranges_[index]};
+    const auto found = runs_.find(key);
     if (found != runs_.end()) return &found->second;
-    WEFT_ASSIGN_OR_RETURN(const SegmentRuns built, BuildSegmentRuns(program_, segment, kind, costs_, options_, view_));
-    return &runs_.emplace(std::make_pair(segment, kind), built).first->second;
+    const std::vector<StepRange>* ranges = ranges_[index] < 0 ? nullptr : view_.ranges[ranges_[index]].get();
+    WEFT_ASSIGN_OR_RETURN(const SegmentRuns built,
+                          BuildSegmentRuns(program_, action.segment(), action.kind(), ranges, costs_, options_, view_));
+    return &runs_.emplace(key, built).first->second;
   }
 
   // Streams in the order of their keys; their entries, with waits, in list order.
@@ -265,9 +282,9 @@ class TemplateBuilder {
                    .distance = dep.distance(),
                    .body = view_.actions[target].list == ListKind::kBody,
                    .ordering = false,
-                   .reason = Reason(view_.actions[target])};
+                   .reason = Reason(target)};
       if (!ImpliedByStream(target, entry, dep.distance(), stream)) view_.waits.push_back(wait);
-      const SegmentRuns* runs = RunsOf(view_.actions[target]);
+      const SegmentRuns* runs = RunsOf(target);
       if (!dep.detached() || runs == nullptr) continue;
       for (const RunWait& detached : runs->detached) {
         wait.object = named_base_[target] + detached.named;
@@ -279,13 +296,15 @@ class TemplateBuilder {
   }
 
   // Of a compute action, else null.
-  const SegmentRuns* RunsOf(const ActionView& action) const {
-    if (!IsCompute(action.action->kind())) return nullptr;
-    return &runs_.at({action.action->segment(), action.action->kind()});
+  const SegmentRuns* RunsOf(int32_t index) const {
+    const Action& action = *view_.actions[index].action;
+    if (!IsCompute(action.kind())) return nullptr;
+    return &runs_.at({action.segment(), action.kind(), ranges_[index]});
   }
 
   // Why a compute stream is idle that waits for the action.
-  IdleReason Reason(const ActionView& view) const {
+  IdleReason Reason(int32_t index) const {
+    const ActionView& view = view_.actions[index];
     const Action& action = *view.action;
     if (action.kind() == SEND) return IdleReason::kBufferReuse;
     if (action.kind() == RECV) {
@@ -294,15 +313,14 @@ class TemplateBuilder {
     if (IsCollective(action.kind())) return CollectiveReason(action.purpose());
     // Of the rank's other compute actions only one whose turn is chosen need not come first on the stream.
     if (program_.compute_order() != STATIC_ORDER && view.start_object < 0) return IdleReason::kInFlightLimit;
-    return RunsOf(view)->reason;
+    return RunsOf(index)->reason;
   }
 
   // Whether the action `target` is an earlier one that ends on the entry's own stream. In a queue the times of all
   // dependencies count.
   bool ImpliedByStream(int32_t target, const Entry& entry, int32_t distance, const StreamView& stream) const {
-    const ActionView& action = view_.actions[target];
-    const SegmentRuns* runs = RunsOf(action);
-    if (runs == nullptr || action.tails != 1 || entry.runs.empty()) return false;
+    const SegmentRuns* runs = RunsOf(target);
+    if (runs == nullptr || view_.actions[target].tails != 1 || entry.runs.empty()) return false;
     if (stream.key.queue != ComputeQueue::kNone || (target >= entry.action && distance == 0)) return false;
     // What ends on a communicator is finished later.
     return std::any_of(runs->streams.begin(), runs->streams.end(), [&](const SegmentStream& own) {
@@ -316,13 +334,17 @@ class TemplateBuilder {
   const ProgramViewOptions& options_;
   TemplateView view_;
   absl::flat_hash_map<int32_t, int32_t> index_of_id_;
-  std::map<std::pair<int, ActionKind>, SegmentRuns> runs_;
+  // By segment, kind and ranges_.
+  std::map<std::tuple<int, ActionKind, int32_t>, SegmentRuns> runs_;
   std::map<StreamKey, std::vector<Entry>> entries_;
   std::map<ChannelView, int32_t> channels_;
   // Of the current group: its members of each channel so far.
   std::map<ChannelView, int32_t> slots_;
   // By action: the group of a transfer, or -1.
   std::vector<int32_t> group_of_;
+  std::map<std::vector<StepRange>, int32_t> index_of_ranges_;
+  // By compute action: its joined steps in view_.ranges, or -1.
+  std::vector<int32_t> ranges_;
   // By compute action: its first named step.
   std::vector<int32_t> named_base_;
   QueueOrder order_;

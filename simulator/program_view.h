@@ -6,11 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
+#include "proto/step_runs.h"
 #include "proto/units.h"
 #include "simulator/idle_reason.h"
 #include "simulator/network/collective_call.h"
@@ -35,6 +37,8 @@ struct StepUse {
   int step = 0;
   ActionKind kind = ACTION_UNSPECIFIED;
   int device = 0;
+  // Of the action, where the device joins steps to launches; else null. Lives as long as the view.
+  const std::vector<StepRange>* ranges = nullptr;
 };
 
 // Costs do not fall with the load, and are all 0 if one is; those of copies do not depend on it.
@@ -55,6 +59,9 @@ struct Range {
 
 struct StepRef {
   int32_t step = 0;
+  // What it runs together with (TemplateView::ranges); null: nothing. The first step costs what all of them take, the
+  // others nothing.
+  const StepRange* range = nullptr;
   // By load.
   std::array<int64_t, kLoads> cost_ps = {};
 };
@@ -181,6 +188,8 @@ struct TemplateView {
   std::vector<GroupMember> group_members;
   std::vector<int32_t> group_streams;
   std::vector<MemoryChange> memory;
+  // Of actions with joined steps, each list once.
+  std::vector<std::shared_ptr<const std::vector<StepRange>>> ranges;
   // Expanded steps of the prologue, one repetition of the body, the epilogue.
   std::array<int64_t, 3> step_count = {};
   ClassSizes persistent = {};
@@ -206,6 +215,8 @@ struct ProgramViewOptions {
   bool exceeded = false;
   // Sums of gradients have a communicator for each stage, as some frameworks do, instead of one for all (rule P3).
   bool communicators_by_stage = false;
+  // By kind of devices: whether steps are joined to launches there (proto/step_runs.h); empty = nowhere.
+  std::vector<bool> joins_on_device = {};
   // Kind of each rank's device, as `StepUse::device` says; empty = all alike, kind 0.
   std::vector<int32_t> device_of_rank = {};
   // As ProgramView has it.

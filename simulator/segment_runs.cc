@@ -16,12 +16,13 @@ constexpr int64_t kTimeLimit = int64_t{1} << 62;
 
 class Builder {
  public:
-  Builder(const Program& program, int segment, ActionKind kind, const StepCostsFn& costs,
-          const ProgramViewOptions& options, TemplateView& view)
+  Builder(const Program& program, int segment, ActionKind kind, const std::vector<StepRange>* ranges,
+          const StepCostsFn& costs, const ProgramViewOptions& options, TemplateView& view)
       : program_(program),
         index_(segment),
         segment_(program.segments(segment)),
         kind_(kind),
+        ranges_(ranges),
         costs_(costs),
         options_(options),
         view_(view),
@@ -136,8 +137,9 @@ class Builder {
   }
 
   absl::StatusOr<std::array<int64_t, kLoads>> Costs(int step) const {
-    WEFT_ASSIGN_OR_RETURN(const LoadTimes times,
-                          costs_({.segment = index_, .step = step, .kind = kind_, .device = view_.device}));
+    WEFT_ASSIGN_OR_RETURN(
+        const LoadTimes times,
+        costs_({.segment = index_, .step = step, .kind = kind_, .device = view_.device, .ranges = ranges_}));
     const bool grows = times[0] <= times[1] && times[1] <= times[2] && (times[0].ps > 0 || times[2].ps == 0);
     if (!grows) {
       return absl::InternalError(absl::StrCat(
@@ -166,7 +168,7 @@ class Builder {
         view_.runs.push_back(run);
       }
       Run& run = view_.runs.back();
-      StepRef ref = {.step = i, .cost_ps = {}};
+      StepRef ref = {.step = i, .range = ranges_ == nullptr ? nullptr : RangeOf(*ranges_, i), .cost_ps = {}};
       if (collective) {
         WEFT_ASSIGN_OR_RETURN(run.collective, AddStepCall(segment_, step, view_));
       } else {
@@ -188,6 +190,7 @@ class Builder {
   const int index_;
   const Segment& segment_;
   const ActionKind kind_;
+  const std::vector<StepRange>* const ranges_;
   const StepCostsFn& costs_;
   const ProgramViewOptions& options_;
   TemplateView& view_;
@@ -205,9 +208,9 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
-                                             const StepCostsFn& costs, const ProgramViewOptions& options,
-                                             TemplateView& view) {
-  return Builder(program, segment, kind, costs, options, view).Build();
+                                             const std::vector<StepRange>* ranges, const StepCostsFn& costs,
+                                             const ProgramViewOptions& options, TemplateView& view) {
+  return Builder(program, segment, kind, ranges, costs, options, view).Build();
 }
 
 }  // namespace weft

@@ -19,7 +19,8 @@ struct SegmentStream {
   bool has_tail = false;
 };
 
-// What the runs of a segment look like on its streams; shared by all actions of one kind on it.
+// What the runs of a segment look like on its streams; shared by all actions of one kind on it whose steps are joined
+// alike.
 struct SegmentRuns {
   std::vector<SegmentStream> streams;
   // Steps that others wait for.
@@ -32,10 +33,10 @@ struct SegmentRuns {
   IdleReason reason = IdleReason::kHostCopy;
 };
 
-// Adds the runs, their waits, steps and collectives to `view`.
+// Adds the runs, their waits, steps and collectives to `view`. `ranges`: as StepUse has them.
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
-                                             const StepCostsFn& costs, const ProgramViewOptions& options,
-                                             TemplateView& view);
+                                             const std::vector<StepRange>* ranges, const StepCostsFn& costs,
+                                             const ProgramViewOptions& options, TemplateView& view);
 
 }  // namespace weft
 

@@ -88,6 +88,20 @@ std::vector<int64_t> NodesOf(const RankPlacement& placement) {
   return nodes;
 }
 
+// weft's own executor, as catalog/runtimes/weft.textproto has it.
+Runtime OwnRuntime() {
+  Runtime runtime;
+  runtime.set_joins_from_compute_capability(80);
+  return runtime;
+}
+
+// The cost "unit" is of schedules, without launches.
+std::vector<bool> JoinsOnDevices(const RuntimeSteps& steps, const DeviceClasses& devices, const std::string& cost) {
+  std::vector<bool> joins;
+  for (const Device* device : devices.kinds) joins.push_back(cost != "unit" && steps.Joins(*device));
+  return joins;
+}
+
 absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster& cluster,
                                           const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
@@ -104,8 +118,8 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   const CostOptions cost_options = OfOneStage(options.cost_options, program);
   const std::vector<int32_t> widths = SegmentWidths(program);
   const std::vector<int> first_compute = FirstComputeSteps(program);
-  const Runtime plain;
-  const Runtime& runtime = options.runtime == nullptr ? plain : *options.runtime;
+  const Runtime own = OwnRuntime();
+  const Runtime& runtime = options.runtime == nullptr ? own : *options.runtime;
   RuntimeSteps steps(program, runtime, cost->cost);
   const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
   const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
@@ -119,7 +133,8 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
       time = times[0];
       if (wide.collectives > 0 && !(computes && steps.LoadMatters(own_cluster.device()))) continue;
       WEFT_ASSIGN_OR_RETURN(
-          time, steps.Cost(use.segment, use.step, use.kind, use.step - first_compute[use.segment], own_cluster, wide));
+          time, steps.Cost({use.segment, use.step, use.kind, use.step - first_compute[use.segment], use.ranges},
+                           own_cluster, wide));
     }
     return times;
   };
@@ -128,6 +143,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
                                          {.join_steps = !slots_limit,
                                           .exceeded = options.exceeded,
                                           .communicators_by_stage = runtime.communicators_by_stage(),
+                                          .joins_on_device = JoinsOnDevices(steps, devices, options.cost),
                                           .device_of_rank = devices.kind_of_rank,
                                           .speed_of_rank = devices.speed_of_rank}));
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));

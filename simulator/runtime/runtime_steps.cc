@@ -26,6 +26,8 @@ const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) 
 
 int Launches(const KernelForm* form) { return form == nullptr ? 1 : std::max(1, form->launches()); }
 
+constexpr int64_t kLongest = int64_t{1} << 62;
+
 double FactorOf(double stated) { return stated > 0 ? stated : 1; }
 
 int64_t Scaled(int64_t value, double factor) {
@@ -34,40 +36,66 @@ int64_t Scaled(int64_t value, double factor) {
 
 }  // namespace
 
-absl::StatusOr<Time> RuntimeSteps::OnDevice(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
+bool RuntimeSteps::Joins(const Device& device) const {
+  const int from = runtime_.joins_from_compute_capability();
+  return from > 0 && device.compute_capability() >= from;
+}
+
+absl::StatusOr<Time> RuntimeSteps::OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                             const CostOptions& options) const {
-  const Segment& of = program_.segments(segment);
-  const Step& stated = of.steps(step);
-  const StepShapes shapes = ShapesOf(of, stated);
-  const KernelForm* form = FormOf(runtime_, stated.kernel(), cluster.device().compute_capability());
-  if (form == nullptr || stated.stream() != COMPUTE) return cost_(stated, shapes, kind, index, cluster, options);
+  const StepShapes shapes = ShapesOf(of, step);
+  const KernelForm* form = FormOf(runtime_, step.kernel(), cluster.device().compute_capability());
+  if (form == nullptr || step.stream() != COMPUTE) return cost_(step, shapes, use.kind, use.index, cluster, options);
   Time time;
   if (FactorOf(form->bytes()) == 1) {
-    WEFT_ASSIGN_OR_RETURN(time, cost_(stated, shapes, kind, index, cluster, options));
+    WEFT_ASSIGN_OR_RETURN(time, cost_(step, shapes, use.kind, use.index, cluster, options));
   } else {
-    Step moved = stated;
-    moved.mutable_work()->set_bytes(Scaled(stated.work().bytes(), FactorOf(form->bytes())));
-    WEFT_ASSIGN_OR_RETURN(time, cost_(moved, shapes, kind, index, cluster, options));
+    Step moved = step;
+    moved.mutable_work()->set_bytes(Scaled(step.work().bytes(), FactorOf(form->bytes())));
+    WEFT_ASSIGN_OR_RETURN(time, cost_(moved, shapes, use.kind, use.index, cluster, options));
   }
   const double launches = cluster.device().launch_seconds() * (Launches(form) - 1);
   return Time{Scaled(time.ps, FactorOf(form->time())) + FromSeconds(launches).ps};
 }
 
-absl::StatusOr<double> RuntimeSteps::HostShare(int segment, ActionKind kind, const Cluster& cluster,
-                                               const CostOptions& options) {
+absl::StatusOr<Time> RuntimeSteps::OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const {
+  const Segment& of = program_.segments(use.segment);
+  const StepRange* range = use.ranges == nullptr ? nullptr : RangeOf(*use.ranges, use.step);
+  if (range == nullptr) return OfLaunch(of, of.steps(use.step), use, cluster, options);
+  Time sum;
+  if (use.step != range->first) return sum;
+  for (const std::vector<int>& launch : range->launches) {
+    WEFT_ASSIGN_OR_RETURN(const Time time, OfLaunch(of, AsOneStep(of, launch), use, cluster, options));
+    sum.ps += std::min(time.ps, kLongest - sum.ps);
+  }
+  return sum;
+}
+
+absl::StatusOr<double> RuntimeSteps::HostShare(const Use& use, const Cluster& cluster, const CostOptions& options) {
   if (!(runtime_.host().launch_seconds() > 0)) return 1.0;
-  const auto [found, is_new] = host_shares_.try_emplace({segment, kind, &cluster}, 1.0);
+  const auto [found, is_new] = host_shares_.try_emplace({use.segment, use.kind, use.ranges, &cluster}, 1.0);
   if (!is_new) return found->second;
   CostOptions alone = options;
   alone.collectives = 0;
-  const Segment& of = program_.segments(segment);
+  const Segment& of = program_.segments(use.segment);
+  const auto launches_of = [&](const Step& step) {
+    return Launches(FormOf(runtime_, step.kernel(), cluster.device().compute_capability()));
+  };
   double device = 0, launches = 0;
   int index = 0;
   for (int i = 0; i < of.steps_size(); ++i) {
     if (of.steps(i).stream() != COMPUTE) continue;
-    WEFT_ASSIGN_OR_RETURN(const Time time, OnDevice(segment, i, kind, index++, cluster, alone));
+    Use own = use;
+    own.step = i;
+    own.index = index++;
+    WEFT_ASSIGN_OR_RETURN(const Time time, OnDevice(own, cluster, alone));
     device += ToSeconds(time);
-    launches += Launches(FormOf(runtime_, of.steps(i).kernel(), cluster.device().compute_capability()));
+    const StepRange* range = use.ranges == nullptr ? nullptr : RangeOf(*use.ranges, i);
+    if (range == nullptr) {
+      launches += launches_of(of.steps(i));
+    } else if (range->first == i) {
+      for (const std::vector<int>& launch : range->launches) launches += launches_of(AsOneStep(of, launch));
+    }
   }
   if (device > 0) found->second = std::max(1.0, launches * runtime_.host().launch_seconds() / device);
   return found->second;
@@ -89,28 +117,27 @@ bool RuntimeSteps::LoadMatters(const Device& device) const {
   return !runtime_.has_host_transport() && CollectivesTakePart(device);
 }
 
-absl::StatusOr<Time> RuntimeSteps::Cost(int segment, int step, ActionKind kind, int index, const Cluster& cluster,
-                                        const CostOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const Time device, OnDevice(segment, step, kind, index, cluster, options));
-  if (program_.segments(segment).steps(step).stream() != COMPUTE || device.ps == 0) return device;
-  WEFT_ASSIGN_OR_RETURN(const double share, HostShare(segment, kind, cluster, options));
-  Time time = device;
+absl::StatusOr<Time> RuntimeSteps::Cost(const Use& use, const Cluster& cluster, const CostOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(Time time, OnDevice(use, cluster, options));
+  if (program_.segments(use.segment).steps(use.step).stream() != COMPUTE) return time;
+  WEFT_ASSIGN_OR_RETURN(const double share, HostShare(use, cluster, options));
   if (share > 1) {
     // What the host needs does not grow with what the device is slowed by.
     CostOptions alone = options;
     alone.collectives = 0;
-    WEFT_ASSIGN_OR_RETURN(const Time own, OnDevice(segment, step, kind, index, cluster, alone));
+    WEFT_ASSIGN_OR_RETURN(const Time own, OnDevice(use, cluster, alone));
     time.ps = std::max(time.ps, Scaled(own.ps, share));
   }
-  if (index != 0) return time;
+  // Also of a step that takes no time itself.
+  if (use.index != 0) return time;
   double wait = 0;
-  switch (kind) {
+  switch (use.kind) {
     case FORWARD:
     case BACKWARD:
     case BACKWARD_INPUT:
     case FORWARD_BACKWARD: {
-      WEFT_ASSIGN_OR_RETURN(wait, CopySeconds(segment, cluster));
-      wait += (kind == FORWARD_BACKWARD ? 2 : 1) * runtime_.host().microbatch_seconds();
+      WEFT_ASSIGN_OR_RETURN(wait, CopySeconds(use.segment, cluster));
+      wait += (use.kind == FORWARD_BACKWARD ? 2 : 1) * runtime_.host().microbatch_seconds();
       break;
     }
     case OPTIMIZER_STEP:

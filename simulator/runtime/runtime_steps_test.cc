@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/io.h"
+#include "proto/kernel_key.h"
 
 namespace weft {
 namespace {
@@ -28,7 +29,7 @@ Cluster Machine() {
 }
 
 double Microseconds(RuntimeSteps* steps, int step, ActionKind kind, const Cluster& cluster) {
-  const absl::StatusOr<Time> time = steps->Cost(0, step, kind, step, cluster, {});
+  const absl::StatusOr<Time> time = steps->Cost({0, step, kind, step}, cluster, {});
   EXPECT_TRUE(time.ok()) << time.status();
   return time.ok() ? 1e6 * ToSeconds(*time) : -1;
 }
@@ -92,10 +93,96 @@ TEST(RuntimeSteps, WaitsStandBeforeTheFirstStep) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, GRAD_NORM, cluster), 1100);
 }
 
+// There is nothing to compute before the wait, but the wait is there.
+TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
+  Program program = TwoKernels();
+  program.mutable_segments(0)->mutable_steps(0)->clear_work();
+  Cluster cluster = Machine();
+  cluster.mutable_device()->clear_launch_seconds();
+  cluster.mutable_host()->set_bytes_per_second(1e6);
+  *program.add_templates() = Read<Template>(R"(buffers { bytes: 300 }
+      body { id: 0 kind: RECV destinations: 0 }
+      body { id: 1 kind: FORWARD segment: 0 operands: 0 deps { action: 0 } })");
+  const Runtime runtime = Read<Runtime>("host { microbatch_seconds: 5e-4 step_seconds: 7e-4 } host_transport { }");
+  RuntimeSteps steps(program, runtime, Roofline());
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 800);
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, OPTIMIZER_STEP, cluster), 700);
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, GRAD_NORM, cluster), 0);
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1000);
+}
+
+// Two updates of 1 and 3 MB that take turns with two zeroings: two launches, at the turn of the first step.
+TEST(RuntimeSteps, JoinedStepsAreTheirLaunches) {
+  Program program = Read<Program>(R"(segments {
+    name: "s"
+    steps { name: "a" kernel: SGD_STEP stream: COMPUTE work { bytes: 1000000 dtype: FP32 } }
+    steps { name: "b" kernel: FILL stream: COMPUTE work { bytes: 500000 dtype: FP32 } }
+    steps { name: "c" kernel: SGD_STEP stream: COMPUTE work { bytes: 3000000 dtype: FP32 } }
+    steps { name: "d" kernel: FILL stream: COMPUTE work { bytes: 1500000 dtype: FP32 } }
+    steps { name: "e" kernel: NORM_TOTAL stream: COMPUTE work { bytes: 1000 dtype: FP32 } } })");
+  const std::vector<StepRange> ranges = {{0, 4, {{0, 2}, {1, 3}}}};
+  const Cluster cluster = Machine();
+  Runtime runtime;
+  RuntimeSteps steps(program, runtime, Roofline());
+  const auto microseconds = [&](int step) {
+    const auto time = steps.Cost({0, step, OPTIMIZER_STEP, step, &ranges}, cluster, {});
+    EXPECT_TRUE(time.ok()) << time.status();
+    return time.ok() ? 1e6 * ToSeconds(*time) : -1;
+  };
+  EXPECT_NEAR(microseconds(0), 6200, 1e-5);
+  for (const int step : {1, 2, 3}) EXPECT_EQ(microseconds(step), 0) << step;
+  EXPECT_NEAR(microseconds(4), 101, 1e-5);
+  // The host launches three kernels, not five: 9 ms for the 6.301 ms of the device.
+  runtime.mutable_host()->set_launch_seconds(3e-3);
+  RuntimeSteps bound(program, runtime, Roofline());
+  const auto first = bound.Cost({0, 0, OPTIMIZER_STEP, 0, &ranges}, cluster, {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_NEAR(1e6 * ToSeconds(*first), 6200 * 9 / 6.301, 1e-3);
+}
+
+// A launch has the measured rate of its largest step, and what a launch takes besides once.
+TEST(RuntimeSteps, AMeasuredLaunchGoesAtTheRateOfItsLargestStep) {
+  const Program program = Read<Program>(R"(segments {
+    name: "s"
+    values { dtype: FP32 shape: 4 } values { dtype: FP32 shape: 400 }
+    steps { name: "a" kernel: FILL stream: COMPUTE outputs: 0 work { bytes: 16 dtype: FP32 } }
+    steps { name: "b" kernel: FILL stream: COMPUTE outputs: 1 work { bytes: 1600 dtype: FP32 } } })");
+  Cluster cluster = Machine();
+  for (int step = 0; step < 2; ++step) {
+    KernelRate* rate = cluster.mutable_device()->add_kernel_rates();
+    rate->set_kernel(KernelKey(program.segments(0), program.segments(0).steps(step)));
+    rate->set_dtype(FP32);
+    rate->set_bytes_per_second(step == 0 ? 1e6 : 1e9);
+    rate->set_overhead_seconds(1e-6);
+  }
+  const std::vector<StepRange> ranges = {{0, 2, {{0, 1}}}};
+  const Runtime runtime;
+  RuntimeSteps steps(program, runtime, Roofline());
+  EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, CLEAR_GRADIENTS, cluster), 17);
+  const auto joined = steps.Cost({0, 0, CLEAR_GRADIENTS, 0, &ranges}, cluster, {});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_DOUBLE_EQ(1e6 * ToSeconds(*joined), 1 + 1.616);
+}
+
+TEST(RuntimeSteps, DevicesJoinStepsFromACapabilityOn) {
+  const Program program = TwoKernels();
+  const Cluster cluster = Machine();
+  const Runtime joins = Read<Runtime>("joins_from_compute_capability: 80");
+  const Runtime does_not;
+  RuntimeSteps steps(program, joins, Roofline());
+  Device device = cluster.device();
+  EXPECT_TRUE(steps.Joins(device));
+  EXPECT_FALSE(RuntimeSteps(program, does_not, Roofline()).Joins(device));
+  for (const int older : {70, 0}) {
+    device.set_compute_capability(older);
+    EXPECT_FALSE(steps.Joins(device)) << older;
+  }
+}
+
 TEST(RuntimeSteps, MessagesThroughTheHostAreCopiedOnTheStreamOfTheComputation) {
   Program program = TwoKernels();
   *program.add_templates() = Read<Template>(R"(buffers { bytes: 300 }
-      body { id: 0 kind: RECV destinations: 0 } body { id: 1 kind: FORWARD segment: 0 deps { action: 0 } })");
+      body { id: 0 kind: RECV destinations: 0 } body { id: 1 kind: FORWARD segment: 0 operands: 0 deps { action: 0 } })");
   Cluster cluster = Machine();
   cluster.mutable_host()->set_bytes_per_second(1e6);
   const Runtime runtime = Read<Runtime>("name: 'gloo' host_transport { }");
@@ -105,7 +192,7 @@ TEST(RuntimeSteps, MessagesThroughTheHostAreCopiedOnTheStreamOfTheComputation) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1100);
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, OPTIMIZER_STEP, cluster), 1100);
   cluster.clear_host();
-  const absl::Status status = steps.Cost(0, 0, FORWARD, 0, cluster, {}).status();
+  const absl::Status status = steps.Cost({0, 0, FORWARD, 0}, cluster, {}).status();
   EXPECT_NE(std::string(status.message()).find("cluster.host.bytes_per_second"), std::string::npos) << status;
 }
 

@@ -2,8 +2,10 @@
 // clock is arithmetic: calibrate -> cluster file -> simulate -> run with a trace -> report. Kernels take times that no
 // formula of the simulator tells, so a prediction is right only where every step takes what was measured of it.
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cli/trace_file.h"
 #include "executor/calibrate_device.h"
@@ -56,6 +58,63 @@ int64_t KernelNs(const Step& step, absl::Span<const TensorView> inputs, absl::Sp
   return step.kernel() == slow_kernel ? ns * slow_percent / 100 : ns;
 }
 
+// Whether the device's kernels take several steps at once, as those of GPUs do.
+bool joins = false;
+
+// Launches of several steps, at the rate of the largest of them; of a norm and the sum beside it, what one has made is
+// not read again.
+class JoiningBackend : public ClockedBackend {
+ public:
+  JoiningBackend(ClockedDevice* device) : ClockedBackend(device, MakeCpuBackend(1), KernelNs), device_(*device) {}
+
+  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    if (!joins) return std::unique_ptr<StepRun>();
+    auto launch = std::make_unique<Launch>(device_, cpu_.get());
+    const StepOfRun* largest = &steps[0];
+    double bytes = 0;
+    for (const StepOfRun& step : steps) {
+      launch->steps.push_back(step);
+      bytes += static_cast<double>(step.step->work().bytes());
+      if (step.step->work().bytes() > largest->step->work().bytes()) largest = &step;
+    }
+    const TensorView& made = steps[0].outputs[0];
+    for (const TensorView& read : steps.back().inputs) {
+      if (steps.size() > 2 || read.data != made.data) continue;
+      int64_t size = DTypeBytes(read.dtype);
+      for (const int64_t extent : read.shape) size *= extent;
+      bytes -= static_cast<double>(size);
+    }
+    const double rate = static_cast<double>(KernelNs(*largest->step, largest->inputs, largest->outputs)) /
+                        static_cast<double>(largest->step->work().bytes());
+    launch->ns = std::llround(rate * bytes);
+    return launch;
+  }
+
+ private:
+  struct Launch : StepRun {
+    Launch(ClockedDevice& device, Backend* cpu) : device(device), cpu(cpu) {}
+
+    absl::Status Run(const StepContext& context) override {
+      device.Spend(context.stream, ns);
+      StepContext own = context;
+      for (const StepOfRun& step : steps) {
+        own.first_element = step.first_element;
+        own.writes_norm = step.writes_norm;
+        WEFT_RETURN_IF_ERROR(cpu->Run(*step.step, step.inputs, step.outputs, own));
+      }
+      return absl::OkStatus();
+    }
+
+    ClockedDevice& device;
+    Backend* const cpu;
+    std::vector<StepOfRun> steps;
+    int64_t ns = 0;
+  };
+
+  ClockedDevice& device_;
+  const std::unique_ptr<Backend> cpu_ = MakeCpuBackend(1);
+};
+
 const BackendEntry& Clocked() {
   static const BackendEntry entry = {
       "clocked",
@@ -63,7 +122,7 @@ const BackendEntry& Clocked() {
         return std::make_unique<ClockedDevice>(kInside, kHost);
       },
       [](ComputeDevice* device, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
-        return std::make_unique<ClockedBackend>(static_cast<ClockedDevice*>(device), MakeCpuBackend(1), KernelNs);
+        return std::make_unique<JoiningBackend>(static_cast<ClockedDevice*>(device));
       },
       "the CPU's kernels with times of their own"};
   return entry;
@@ -86,6 +145,7 @@ absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
   // What is not known of this device.
   cluster.mutable_device()->set_name("clocked");
   cluster.mutable_device()->set_memory_bytes(int64_t{1} << 34);
+  if (joins) cluster.mutable_device()->set_compute_capability(90);
   cluster.mutable_inter_node()->set_bytes_per_second(1e9);
   cluster.set_nics_per_node(1);
   const std::string path = testing::TempDir() + "/clocked.textproto";
@@ -228,6 +288,29 @@ TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
     EXPECT_EQ(loop.run.allocated_bytes(), loop.run.planned_bytes());
     EXPECT_EQ(loop.run.tuning_digest(), 0xabu);
     EXPECT_EQ(loop.measured.tuning_digest(), 0xabu);
+  }
+}
+
+// What a device runs as one launch is predicted as one: each beside what was measured of it, step by step.
+TEST(MeasuredLoop, LaunchesOfSeveralStepsToo) {
+  for (const bool bf16 : {false, true}) {
+    TinyPlan plan = Plan();
+    plan.bf16 = bf16;
+    joins = true;
+    const Loop loop = RunLoop(plan, "inproc");
+    joins = false;
+    ASSERT_GT(loop.report.sources_size(), 0);
+    ExpectAddsUp(loop.report);
+    EXPECT_LT(std::abs(loop.report.iteration_error()), 0.01) << Sources(loop.report);
+    int together = 0;
+    for (const StepComparison& row : loop.report.steps()) {
+      EXPECT_NEAR(row.first_seconds(), row.second_seconds(), 1e-4 * row.second_seconds() + 1e-9 * row.count())
+          << row.segment() << row.step();
+      together += row.second_seconds() == 0;
+    }
+    // Those behind the first of a launch: of 4 steps for each of 28 tensors, and of 5 norms with their sums.
+    EXPECT_GT(together, 4 * 27);
+    for (const KernelComparison& row : loop.report.kernels()) EXPECT_LT(std::abs(row.error()), 1e-3) << row.kernel();
   }
 }
 

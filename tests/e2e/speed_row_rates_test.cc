@@ -1,5 +1,6 @@
 // The programs whose speed is measured on GPUs (tools/gpu-check), and what a calibrated cluster knows of their steps:
 // every kernel that occurs has a case, and a prediction takes for every step what was measured of that step.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/kernel_key.h"
+#include "proto/step_runs.h"
 #include "simulator/cost/measured_rate.h"
 #include "simulator/simulate.h"
 
@@ -109,15 +111,34 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
     EXPECT_EQ(step.rate.source, RateSource::kByWork) << step.key;
   }
 
-  // So a repetition computes for as long as its steps were measured to take, one after the other.
+  // So a repetition computes for as long as its steps were measured to take, one after the other; those of one launch
+  // at the rate of the largest.
   double busy = 0;
+  int joined = 0;
   for (const Action& action : program->templates(0).body()) {
     if (action.kind() == SEND || action.kind() == RECV || action.kind() == ALL_REDUCE) continue;
     const Segment& segment = program->segments(action.segment());
-    for (const Step& step : segment.steps()) {
-      if (step.stream() == COMPUTE) busy += seconds.at(KernelKey(segment, step));
+    const std::vector<StepRange> ranges =
+        FindStepRuns(action.kind(), PlacedStepsOf(*program, program->templates(0), action));
+    for (int s = 0; s < segment.steps_size(); ++s) {
+      if (segment.steps(s).stream() == COMPUTE && RangeOf(ranges, s) == nullptr) {
+        busy += seconds.at(KernelKey(segment, segment.steps(s)));
+      }
+    }
+    for (const StepRange& range : ranges) {
+      joined += range.count;
+      for (const std::vector<int>& launch : range.launches) {
+        const auto bytes = [&](int step) { return segment.steps(step).work().bytes(); };
+        const int largest =
+            *std::max_element(launch.begin(), launch.end(), [&](int a, int b) { return bytes(a) < bytes(b); });
+        const Step one = AsOneStep(segment, launch);
+        busy += seconds.at(KernelKey(segment, segment.steps(largest))) * static_cast<double>(one.work().bytes()) /
+                static_cast<double>(bytes(largest));
+      }
     }
   }
+  // Four steps of every tensor's, and two of every norm's in each microbatch.
+  EXPECT_GT(joined, 1000);
   SimulateOptions options;
   options.cost = BestCostModel(*cluster);
   const absl::StatusOr<Simulation> simulation = Simulate(*program, *cluster, options);

@@ -1,0 +1,201 @@
+// Predictions of weft's own runs on GPUs count launches as the executor has them (proto/step_runs.h): steps of one
+// launch take its time together, once, on every network, folded and not; nobody else's predictions do.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "catalog/load_cluster.h"
+#include "catalog/load_runtime.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "proto/mesh.h"
+#include "proto/step_runs.h"
+#include "proto/units.h"
+#include "simulator/cluster_oracle.h"
+#include "simulator/naive/naive_simulator.h"
+#include "simulator/network/network_model.h"
+#include "simulator/simulate.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+constexpr double kLaunch = 2e-6;
+
+Cluster Gpus(int capability) {
+  absl::StatusOr<Cluster> cluster = LoadCluster("dgx-h200");
+  EXPECT_TRUE(cluster.ok()) << cluster.status();
+  if (!cluster.ok()) return {};
+  cluster->mutable_device()->set_compute_capability(capability);
+  cluster->mutable_device()->set_launch_seconds(kLaunch);
+  return *cluster;
+}
+
+Program Compiled(const TinyPlan& plan) {
+  const absl::StatusOr<Program> program = CompileTiny(plan);
+  EXPECT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
+  return program.ok() ? *program : Program();
+}
+
+TinyPlan Small() {
+  TinyPlan plan;
+  plan.layers = 2;
+  plan.batch = 4;
+  plan.bf16 = true;
+  return plan;
+}
+
+std::vector<TinyPlan> Plans() {
+  std::vector<TinyPlan> plans(5, Small());
+  plans[0].family = "llama";
+  plans[0].pipe = 2;
+  plans[0].data = 2;
+  plans[1].exact = true;
+  plans[1].data = 2;
+  plans[2].plan_fields = "offload { optimizer: true }";
+  plans[3].mesh = "x2 z2";
+  plans[3].microbatch = 2;
+  plans[3].recompute = true;
+  plans[4].plan_fields = "zero { stage: 3 }";
+  plans[4].data = 2;
+  return plans;
+}
+
+Simulation Simulated(const Program& program, const Cluster& cluster, const SimulateOptions& options = {}) {
+  absl::StatusOr<Simulation> simulation = Simulate(program, cluster, options);
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return simulation.ok() ? *std::move(simulation) : Simulation();
+}
+
+// By (rank, action id, step).
+using Times = std::map<std::tuple<int64_t, int, int>, std::pair<int64_t, int64_t>>;
+
+Times TimesOf(const Trace& trace) {
+  Times times;
+  for (const RankTrace& rank : trace.ranks()) {
+    for (const TraceEvent& event : rank.events()) {
+      times[{rank.rank(), event.action(), event.step()}] = {event.start_ps(), event.end_ps()};
+    }
+  }
+  return times;
+}
+
+// Steps of all actions of a rank less their launches.
+int64_t LaunchesSaved(const Program& program, int64_t rank) {
+  const Template& t = program.templates(TemplateOfRank(program, rank));
+  int64_t saved = 0;
+  for (const Action& action : t.body()) {
+    for (const StepRange& range : FindStepRuns(action.kind(), PlacedStepsOf(program, t, action))) {
+      saved += range.count - static_cast<int64_t>(range.launches.size());
+    }
+  }
+  return saved;
+}
+
+// The oracle prices launches by itself, action by action.
+TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
+  for (const TinyPlan& plan : Plans()) {
+    const Program program = Compiled(plan);
+    const Cluster cluster = Gpus(90);
+    for (const char* name : {"analytic", "flow"}) {
+      SCOPED_TRACE(plan.Name() + ", " + name);
+      const absl::StatusOr<const NetworkModelEntry*> entry = FindNetworkModel(name);
+      ASSERT_TRUE(entry.ok()) << entry.status();
+      const std::unique_ptr<NetworkModel> network = (*entry)->make(program.mesh(), cluster);
+      const NaiveResult naive = SimulateNaively(program, ClusterDurations(program, cluster, "roofline", *network),
+                                                ClusterOptions(program, cluster, 1));
+      ASSERT_TRUE(naive.complete);
+      Times expected;
+      for (const NaiveStep& step : naive.steps)
+        expected[{step.rank, step.action_id, step.step}] = {step.start, step.end};
+      for (const bool fold : {true, false}) {
+        SimulateOptions options;
+        options.network = name;
+        options.fold = fold;
+        options.trace = true;
+        const Simulation simulation = Simulated(program, cluster, options);
+        ASSERT_TRUE(simulation.trace.has_value());
+        EXPECT_EQ(TimesOf(*simulation.trace), expected) << "folding " << fold;
+        EXPECT_EQ(simulation.report.makespan_seconds(), ToSeconds(Time{naive.makespan}));
+      }
+    }
+  }
+}
+
+// What a launch costs is paid once for each of them, where weft's executor joins them at all.
+TEST(JoinedLaunches, EachLaunchIsPaidOnce) {
+  for (const TinyPlan& plan : Plans()) {
+    SCOPED_TRACE(plan.Name());
+    const Program program = Compiled(plan);
+    // Far above what steps of this size take.
+    const auto busy = [&](int capability, double launch) {
+      Cluster cluster = Gpus(capability);
+      cluster.mutable_device()->set_launch_seconds(launch);
+      return Simulated(program, cluster).report.per_rank(0).busy_seconds();
+    };
+    const double launches = (busy(90, 1) - busy(90, 0)), steps = (busy(70, 1) - busy(70, 0));
+    EXPECT_NEAR(steps - launches, static_cast<double>(LaunchesSaved(program, 0)), 1e-6);
+    EXPECT_GT(LaunchesSaved(program, 0), 30);
+  }
+}
+
+TEST(JoinedLaunches, OnlyWhereTheExecutorJoins) {
+  const Program program = Compiled(Small());
+  const Cluster cluster = Gpus(90);
+  const absl::StatusOr<Runtime> weft = LoadRuntime("weft");
+  ASSERT_TRUE(weft.ok()) << weft.status();
+  Runtime other;
+  other.set_name("other");
+  SimulateOptions by_name, by_other, by_unit, by_unit_elsewhere;
+  by_name.runtime = &*weft;
+  by_other.runtime = &other;
+  by_unit.cost = "unit";
+  const SimulationReport own = Simulated(program, cluster).report;
+  // The default is what the catalog says of weft.
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(own, Simulated(program, cluster, by_name).report));
+  const double apart = Simulated(program, cluster, by_other).report.per_rank(0).busy_seconds();
+  EXPECT_GT(apart, own.per_rank(0).busy_seconds() + 30 * kLaunch);
+  // A machine without GPUs, and the cost of schedules alone.
+  EXPECT_EQ(Simulated(program, Gpus(0)).report.per_rank(0).busy_seconds(), apart);
+  EXPECT_EQ(Simulated(program, cluster, by_unit).report.iteration_seconds(),
+            Simulated(program, Gpus(0), by_unit).report.iteration_seconds());
+}
+
+// The first of them has all the time, as in a measured trace; the bounds are of the bytes that are moved.
+TEST(JoinedLaunches, TheFirstStepHasTheTimeOfAll) {
+  const Program program = Compiled(Small());
+  SimulateOptions options;
+  options.trace = true;
+  const Simulation simulation = Simulated(program, Gpus(90), options);
+  ASSERT_TRUE(simulation.trace.has_value());
+  const Times times = TimesOf(*simulation.trace);
+  int joined = 0;
+  for (const Action& action : program.templates(0).body()) {
+    for (const StepRange& range : FindStepRuns(action.kind(), PlacedStepsOf(program, program.templates(0), action))) {
+      const auto first = times.at({0, action.id(), range.first});
+      EXPECT_GE(first.second - first.first, FromSeconds(kLaunch).ps * static_cast<int64_t>(range.launches.size()));
+      for (int step = range.first + 1; step < range.first + range.count; ++step) {
+        const std::pair<int64_t, int64_t> nothing = {first.second, first.second};
+        EXPECT_EQ(times.at({0, action.id(), step}), nothing) << action.id() << " " << step;
+      }
+      joined += range.count;
+    }
+  }
+  EXPECT_GT(joined, 50);
+  const LowerBounds& bounds = simulation.report.bounds();
+  EXPECT_LE(bounds.compute_seconds(), bounds.costed_seconds());
+  // Without launches, at full rates, nothing is lost but what the device's tables of efficiency say.
+  Cluster ideal = Gpus(90);
+  ideal.mutable_device()->clear_launch_seconds();
+  ideal.mutable_device()->clear_memory_efficiency();
+  ideal.mutable_device()->clear_matmul_efficiency();
+  const LowerBounds met = Simulated(program, ideal).report.bounds();
+  EXPECT_NEAR(met.compute_seconds(), met.costed_seconds(), 1e-3 * met.costed_seconds());
+}
+
+}  // namespace
+}  // namespace weft
