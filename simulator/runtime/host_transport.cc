@@ -25,6 +25,16 @@ int64_t SumsOfARank(const Program& program) {
   return static_cast<int64_t>(most);
 }
 
+// Whether messages are copied on the stream on which an action of the kind computes.
+bool ReadsMessages(ActionKind kind) {
+  return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == FORWARD_BACKWARD;
+}
+
+// Others are waited for because they have used the same memory before.
+bool HasBuffer(const Action& action, int32_t buffer) {
+  return std::find(action.operands().begin(), action.operands().end(), buffer) != action.operands().end();
+}
+
 class HostTransportNetwork : public NetworkModel {
  public:
   HostTransportNetwork(const Runtime& runtime, const Program& program, std::unique_ptr<NetworkModel> network)
@@ -110,33 +120,30 @@ std::unique_ptr<NetworkModel> ThroughHosts(const Runtime& runtime, const Program
 std::map<int32_t, int64_t> MessageBytesOfSegments(const Program& program) {
   std::map<int32_t, int64_t> most;
   for (const Template& t : program.templates()) {
-    // By id, of compute actions their index in the body, of receives their bytes.
-    absl::flat_hash_map<int32_t, int> computes;
-    absl::flat_hash_map<int32_t, int64_t> received;
-    std::vector<int64_t> bytes(t.body_size());
+    absl::flat_hash_map<int32_t, int> index_of_id;
+    for (int i = 0; i < t.body_size(); ++i) index_of_id[t.body(i).id()] = i;
+    std::vector<int64_t> bytes(t.body_size(), 0);
     for (int i = 0; i < t.body_size(); ++i) {
       const Action& action = t.body(i);
-      if (action.kind() == RECV) {
-        received[action.id()] = t.buffers(action.destinations(0)).bytes();
-      } else if (action.kind() == SEND) {
-        for (const Dependency& dep : action.deps()) {
-          if (const auto maker = computes.find(dep.action()); dep.distance() == 0 && maker != computes.end()) {
-            bytes[maker->second] += t.buffers(action.sources(0)).bytes();
-          }
+      const bool computes = ReadsMessages(action.kind());
+      if (action.kind() != SEND && !computes) continue;
+      // Of earlier repetitions too: where the pipeline never drains a message may be under way from one to the next.
+      for (const Dependency& dep : action.deps()) {
+        const auto found = index_of_id.find(dep.action());
+        if (found == index_of_id.end()) continue;
+        const Action& other = t.body(found->second);
+        if (computes && other.kind() == RECV && HasBuffer(action, other.destinations(0))) {
+          bytes[i] += t.buffers(other.destinations(0)).bytes();
         }
-      } else if (action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT ||
-                 action.kind() == FORWARD_BACKWARD) {
-        computes[action.id()] = i;
-        for (const Dependency& dep : action.deps()) {
-          if (const auto found = received.find(dep.action()); dep.distance() == 0 && found != received.end()) {
-            bytes[i] += found->second;
-          }
+        if (!computes && ReadsMessages(other.kind()) && HasBuffer(other, action.sources(0))) {
+          bytes[found->second] += t.buffers(action.sources(0)).bytes();
         }
       }
     }
-    for (const auto& [id, index] : computes) {
-      int64_t& of_segment = most[t.body(index).segment()];
-      of_segment = std::max(of_segment, bytes[index]);
+    for (int i = 0; i < t.body_size(); ++i) {
+      if (!ReadsMessages(t.body(i).kind())) continue;
+      int64_t& of_segment = most[t.body(i).segment()];
+      of_segment = std::max(of_segment, bytes[i]);
     }
   }
   return most;

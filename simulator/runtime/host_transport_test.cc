@@ -65,16 +65,29 @@ TEST(HostTransport, BytesOfMessagesAreThoseThatAnActionReadsAndMakes) {
   ASSERT_TRUE(ParseMessage(R"(templates {
       buffers { bytes: 100 } buffers { bytes: 1000 } buffers { bytes: 10000 }
       body { id: 0 kind: RECV destinations: 0 }
-      body { id: 1 kind: FORWARD segment: 2 deps { action: 0 } }
+      body { id: 1 kind: FORWARD segment: 2 operands: [ 0, 1 ] deps { action: 0 } }
       body { id: 2 kind: SEND sources: 1 deps { action: 1 } }
-      body { id: 3 kind: FORWARD segment: 3 deps { action: 0 distance: 1 } deps { action: 2 } }
+      body { id: 3 kind: FORWARD segment: 3 operands: 2 deps { action: 0 distance: 1 } deps { action: 2 } }
       body { id: 4 kind: SEND sources: 2 deps { action: 3 } deps { action: 1 distance: 1 } }
-      body { id: 5 kind: FORWARD segment: 2 deps { action: 0 } }
-      body { id: 6 kind: FORWARD_BACKWARD segment: 4 deps { action: 0 } }
+      body { id: 5 kind: FORWARD segment: 2 operands: 0 deps { action: 0 } }
+      body { id: 6 kind: FORWARD_BACKWARD segment: 4 operands: [ 0, 2 ] deps { action: 0 } }
       body { id: 7 kind: SEND sources: 2 deps { action: 6 } } })",
                            "test", &program)
                   .ok());
   EXPECT_EQ(MessageBytesOfSegments(program), (std::map<int32_t, int64_t>{{2, 1100}, {3, 10000}, {4, 10100}}));
+}
+
+// What a forward reads came at the end of the repetition before; what it makes is sent in the next.
+TEST(HostTransport, MessagesMayBeUnderWayFromOneRepetitionToTheNext) {
+  Program program;
+  ASSERT_TRUE(ParseMessage(R"(templates {
+      buffers { bytes: 100 } buffers { bytes: 1000 }
+      body { id: 3 kind: SEND sources: 1 deps { action: 1 distance: 1 } }
+      body { id: 1 kind: FORWARD segment: 0 operands: [ 0, 1 ] deps { action: 2 distance: 1 } deps { action: 3 } }
+      body { id: 2 kind: RECV destinations: 0 deps { action: 1 } } })",
+                           "test", &program)
+                  .ok());
+  EXPECT_EQ(MessageBytesOfSegments(program), (std::map<int32_t, int64_t>{{0, 1100}}));
 }
 
 TEST(HostTransport, IsTheNetworkIfNothingIsAsked) {
