@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/trace_file.h"
-#include "executor/calibrate_device.h"
+#include "executor/calibrate/calibrate_device.h"
 #include "executor/clocked_device.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"

@@ -5,22 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
-#include "google/protobuf/text_format.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "tests/e2e/tiny_mesh.h"
 
 namespace weft {
 namespace {
-
-template <typename T>
-absl::StatusOr<T> Parse(const std::string& text) {
-  T message;
-  if (!google::protobuf::TextFormat::ParseFromString(text, &message)) {
-    return absl::InternalError("the test's own text does not parse: " + text);
-  }
-  return message;
-}
 
 // All but the number of layers, which is the last field.
 absl::StatusOr<std::string> Config(const TinyPlan& plan) {
@@ -69,14 +59,15 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
   WEFT_ASSIGN_OR_RETURN(const std::string config, Config(plan));
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model,
                         ImportHuggingFaceConfig(absl::StrCat(config, plan.layers, "}"), "tiny"));
-  WEFT_ASSIGN_OR_RETURN(const Recipe recipe,
-                        Parse<Recipe>(absl::StrCat("sequence_length: ", plan.sequence, " global_batch_sequences: ",
-                                                   plan.batch, " microbatch_sequences: ", plan.microbatch,
-                                                   " dropout: ", plan.dropout, " seed: 1234 clip_norm: ", plan.clip,
-                                                   " steps: ", plan.steps, " lr { ", plan.lr, " } ", plan.optimizer)));
+  WEFT_ASSIGN_OR_RETURN(
+      const Recipe recipe,
+      ParseTiny<Recipe>(absl::StrCat("sequence_length: ", plan.sequence, " global_batch_sequences: ", plan.batch,
+                                     " microbatch_sequences: ", plan.microbatch, " dropout: ", plan.dropout,
+                                     " seed: 1234 clip_norm: ", plan.clip, " steps: ", plan.steps, " lr { ", plan.lr,
+                                     " } ", plan.optimizer)));
   WEFT_ASSIGN_OR_RETURN(
       const Plan message,
-      Parse<Plan>(absl::StrCat(
+      ParseTiny<Plan>(absl::StrCat(
           "mesh { ", MeshOf(plan), " } schedule { name: '", plan.schedule, "' ", plan.schedule_fields, " } ",
           plan.plan_fields, " recompute { ",
           !plan.recompute_fields.empty() ? plan.recompute_fields
@@ -92,11 +83,12 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
               : " precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }")));
   WEFT_ASSIGN_OR_RETURN(
       const Cluster cluster,
-      Parse<Cluster>("name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
-                     "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
-                     "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
-                     "peaks { dtype: FP16 flops_per_second: 1e11 } } "
-                     "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 } host { bytes_per_second: 1e10 }"));
+      ParseTiny<Cluster>(
+          "name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
+          "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
+          "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
+          "peaks { dtype: FP16 flops_per_second: 1e11 } } "
+          "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 } host { bytes_per_second: 1e10 }"));
   return Compile(model, recipe, message, cluster, {});
 }
 

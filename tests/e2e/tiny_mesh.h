@@ -1,14 +1,26 @@
-// Meshes of the tiny plans.
+// What the tiny plans are written with: texts of messages, and of meshes.
 #ifndef WEFT_TESTS_E2E_TINY_MESH_H_
 #define WEFT_TESTS_E2E_TINY_MESH_H_
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/text_format.h"
 
 namespace weft {
+
+template <typename T>
+absl::StatusOr<T> ParseTiny(const std::string& text) {
+  T message;
+  if (!google::protobuf::TextFormat::ParseFromString(text, &message)) {
+    return absl::InternalError("the test's own text does not parse: " + text);
+  }
+  return message;
+}
 
 // Axes of Mesh, as text, of names with their sizes: "data2 pipe4".
 inline std::string AxesOf(absl::string_view mesh) {

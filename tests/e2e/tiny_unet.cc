@@ -6,22 +6,12 @@
 #include "compiler/compile.h"
 #include "compiler/models/unet_graph.h"
 #include "executor/image_format.h"
-#include "google/protobuf/text_format.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "tests/e2e/tiny_mesh.h"
 
 namespace weft {
 namespace {
-
-template <typename T>
-absl::StatusOr<T> Parse(const std::string& text) {
-  T message;
-  if (!google::protobuf::TextFormat::ParseFromString(text, &message)) {
-    return absl::InternalError("the test's own text does not parse: " + text);
-  }
-  return message;
-}
 
 ModelGraph TinyUnet(bool scale_shift) {
   UnetShape shape;
@@ -52,7 +42,7 @@ std::string UnetPlan::Name() const {
 }
 
 Cluster TinyCluster() {
-  return *Parse<Cluster>(
+  return *ParseTiny<Cluster>(
       "name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
       "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
       "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
@@ -63,10 +53,10 @@ Cluster TinyCluster() {
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
   WEFT_ASSIGN_OR_RETURN(
       const Recipe recipe,
-      Parse<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: ", plan.batch, " ",
-                                 "microbatch_sequences: ", plan.microbatch, " dropout: ", plan.dropout,
-                                 " seed: 77 clip_norm: ", plan.clip_norm, " steps: ", plan.steps, " ",
-                                 "lr { peak: ", plan.learning_rate, " } adamw {}")));
+      ParseTiny<Recipe>(absl::StrCat("sequence_length: ", sequence_length, " global_batch_sequences: ", plan.batch, " ",
+                                     "microbatch_sequences: ", plan.microbatch, " dropout: ", plan.dropout,
+                                     " seed: 77 clip_norm: ", plan.clip_norm, " steps: ", plan.steps, " ",
+                                     "lr { peak: ", plan.learning_rate, " } adamw {}")));
   const char* precision =
       plan.fp64   ? "precision { compute: FP64 params: FP64 grads: FP64 reduce: FP64 master: FP64 moments: FP64 }"
       : plan.fp16 ? "precision { compute: FP16 grads: FP16 }"
@@ -74,9 +64,9 @@ absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
                   : "precision { compute: FP32 params: FP32 grads: FP32 reduce: FP32 master: FP32 moments: FP32 }";
   WEFT_ASSIGN_OR_RETURN(
       const Plan message,
-      Parse<Plan>(absl::StrCat("mesh { ", MeshOf(plan), " } schedule { name: '", plan.schedule, "' ",
-                               plan.schedule_fields, " } ", plan.plan_fields, " recompute { mode: ", plan.recompute,
-                               " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
+      ParseTiny<Plan>(absl::StrCat("mesh { ", MeshOf(plan), " } schedule { name: '", plan.schedule, "' ",
+                                   plan.schedule_fields, " } ", plan.plan_fields, " recompute { mode: ", plan.recompute,
+                                   " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
   return Compile(TinyUnet(plan.scale_shift), recipe, message, TinyCluster(), {});
 }
 

@@ -1,6 +1,6 @@
 // Which kernels are measured on which shapes. Internal to calibration.
-#ifndef WEFT_EXECUTOR_CALIBRATE_KERNELS_H_
-#define WEFT_EXECUTOR_CALIBRATE_KERNELS_H_
+#ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_KERNELS_H_
+#define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -80,4 +80,4 @@ KernelCase SmallestStep();
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CALIBRATE_KERNELS_H_
+#endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_KERNELS_H_

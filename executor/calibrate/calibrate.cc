@@ -1,4 +1,4 @@
-#include "executor/calibrate.h"
+#include "executor/calibrate/calibrate.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -16,10 +16,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backend.h"
-#include "executor/calibrate_buffers.h"
-#include "executor/calibrate_kernels.h"
-#include "executor/calibrate_program.h"
-#include "executor/calibrate_rates.h"
+#include "executor/calibrate/calibrate_buffers.h"
+#include "executor/calibrate/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_program.h"
+#include "executor/calibrate/calibrate_rates.h"
 #include "executor/collective.h"
 #include "executor/compute_slots.h"
 #include "executor/transport.h"

@@ -1,4 +1,4 @@
-#include "executor/calibrate_rates.h"
+#include "executor/calibrate/calibrate_rates.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,9 +1,9 @@
-#include "executor/calibrate.h"
+#include "executor/calibrate/calibrate.h"
 
 #include <set>
 #include <string>
 
-#include "executor/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_kernels.h"
 #include "executor/collective.h"
 #include "gtest/gtest.h"
 #include "proto/program.pb.h"

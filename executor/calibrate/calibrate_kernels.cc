@@ -1,4 +1,4 @@
-#include "executor/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_kernels.h"
 
 #include <algorithm>
 #include <utility>

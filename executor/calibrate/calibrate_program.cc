@@ -1,4 +1,4 @@
-#include "executor/calibrate_program.h"
+#include "executor/calibrate/calibrate_program.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "executor/calibrate_device.h"
+#include "executor/calibrate/calibrate_device.h"
 
 #include <set>
 #include <string>

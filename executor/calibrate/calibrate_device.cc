@@ -1,4 +1,4 @@
-#include "executor/calibrate_device.h"
+#include "executor/calibrate/calibrate_device.h"
 
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/calibrate_buffers.h"
-#include "executor/calibrate_program.h"
-#include "executor/calibrate_rates.h"
+#include "executor/calibrate/calibrate_buffers.h"
+#include "executor/calibrate/calibrate_program.h"
+#include "executor/calibrate/calibrate_rates.h"
 #include "proto/status.h"
 
 namespace weft {

@@ -1,6 +1,6 @@
 // Tensors for the kernels that calibration measures. Internal to calibration.
-#ifndef WEFT_EXECUTOR_CALIBRATE_BUFFERS_H_
-#define WEFT_EXECUTOR_CALIBRATE_BUFFERS_H_
+#ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_BUFFERS_H_
+#define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_BUFFERS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/backend.h"
-#include "executor/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_kernels.h"
 #include "executor/data.h"
 #include "executor/device.h"
 
@@ -62,4 +62,4 @@ class KernelBuffers {
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CALIBRATE_BUFFERS_H_
+#endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_BUFFERS_H_

@@ -1,6 +1,6 @@
 // Measures this machine with the real backend and the inproc transport, as a cluster that programs can be costed for.
-#ifndef WEFT_EXECUTOR_CALIBRATE_H_
-#define WEFT_EXECUTOR_CALIBRATE_H_
+#ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_H_
+#define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_H_
 
 #include <functional>
 #include <string>
@@ -31,4 +31,4 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options);
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CALIBRATE_H_
+#endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_H_

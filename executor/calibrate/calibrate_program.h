@@ -1,15 +1,15 @@
 // The steps of programs as cases of calibration: each different one is measured with its own tensors, so that a
 // prediction of these programs rests on nothing else. Internal to calibration.
-#ifndef WEFT_EXECUTOR_CALIBRATE_PROGRAM_H_
-#define WEFT_EXECUTOR_CALIBRATE_PROGRAM_H_
+#ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_PROGRAM_H_
+#define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_PROGRAM_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "executor/calibrate_kernels.h"
-#include "executor/calibrate_rates.h"
+#include "executor/calibrate/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_rates.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 
@@ -32,4 +32,4 @@ absl::Status MeasureCases(const std::vector<ProgramCase>& cases, const MeasureKe
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CALIBRATE_PROGRAM_H_
+#endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_PROGRAM_H_

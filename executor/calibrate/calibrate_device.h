@@ -1,6 +1,6 @@
 // Measures a device that runs work on streams (a GPU) into a cluster that programs can be costed for.
-#ifndef WEFT_EXECUTOR_CALIBRATE_DEVICE_H_
-#define WEFT_EXECUTOR_CALIBRATE_DEVICE_H_
+#ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_DEVICE_H_
+#define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_DEVICE_H_
 
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/backend.h"
-#include "executor/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_kernels.h"
 #include "executor/device.h"
 #include "proto/cluster.pb.h"
 
@@ -36,4 +36,4 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CALIBRATE_DEVICE_H_
+#endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_DEVICE_H_

@@ -1,6 +1,6 @@
 // From measured kernels to the rates of a device in a cluster file. Internal to calibration.
-#ifndef WEFT_EXECUTOR_CALIBRATE_RATES_H_
-#define WEFT_EXECUTOR_CALIBRATE_RATES_H_
+#ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_RATES_H_
+#define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_RATES_H_
 
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/calibrate_kernels.h"
+#include "executor/calibrate/calibrate_kernels.h"
 #include "proto/cluster.pb.h"
 
 namespace weft {
@@ -33,4 +33,4 @@ int64_t CountCases(const CalibrationShapes& shapes);
 
 }  // namespace weft
 
-#endif  // WEFT_EXECUTOR_CALIBRATE_RATES_H_
+#endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_RATES_H_

@@ -1,4 +1,4 @@
-#include "executor/calibrate_buffers.h"
+#include "executor/calibrate/calibrate_buffers.h"
 
 #include <algorithm>
 #include <string>
