@@ -6,6 +6,7 @@
 #include "compiler/plan_schedule.h"
 #include "compiler/rank_passes.h"
 #include "compiler/rank_util.h"
+#include "compiler/slot_segments.h"
 
 namespace weft {
 
@@ -95,22 +96,8 @@ class ListWriter {
   }
 
  private:
-  static SegmentKind KindOf(const Slot& slot) {
-    switch (slot.kind) {
-      case SlotKind::kForward:
-        return SegmentKind::Forward;
-      case SlotKind::kBackward:
-        return SegmentKind::Backward;
-      case SlotKind::kBackwardInput:
-        return SegmentKind::BackwardInput;
-      case SlotKind::kBackwardWeight:
-        return SegmentKind::BackwardWeight;
-    }
-    return SegmentKind::Forward;
-  }
-
   ir::SignatureOp Signature(const Slot& slot, const Slot* backward) {
-    SegmentKind kind = KindOf(slot);
+    SegmentKind kind = SegmentKindOf(slot.kind);
     if (kind == SegmentKind::Forward && program_.getEvaluation()) kind = SegmentKind::Evaluate;
     if (backward != nullptr) kind = SegmentKind::ForwardBackward;
     const Slot& last = backward != nullptr ? *backward : slot;

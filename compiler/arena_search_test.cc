@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "compiler/arena_testing.h"
 #include "gtest/gtest.h"
 #include "proto/units.h"
 
@@ -14,18 +15,6 @@ namespace weft {
 namespace {
 
 bool Meet(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
-
-int64_t Bound(const std::vector<ArenaItem>& items) {
-  int64_t most = 0;
-  for (const ArenaItem& at : items) {
-    int64_t live = 0;
-    for (const ArenaItem& item : items) {
-      if (item.first <= at.first && at.first <= item.last) live += RoundUp(item.bytes, kArenaAlignment);
-    }
-    most = std::max(most, live);
-  }
-  return most;
-}
 
 void ExpectFits(const std::vector<ArenaItem>& items, const std::vector<int64_t>& offsets, int64_t height) {
   ASSERT_EQ(offsets.size(), items.size());
@@ -98,7 +87,7 @@ TEST(ArenaSearch, GapsOfTheSizeThatIsNeededWander) {
     items.push_back({kGradient, first + 2, first + 4});
     items.push_back({3 << 20, first - 1, first + 2});
   }
-  const int64_t bound = Bound(items);
+  const int64_t bound = LargestLiveSum(items);
   EXPECT_LT(bound, 7 * kBlock + kSaved + kGradient + (16 << 20));
   const absl::StatusOr<Arena> arena = PlanArenaOfRank(items, bound);
   ASSERT_TRUE(arena.ok());
@@ -120,7 +109,7 @@ TEST(ArenaSearch, FindsTheLeastHeightOfFewItems) {
       item.last = item.first + static_cast<int64_t>(random() % 4);
     }
     const int64_t least = LeastHeight(items);
-    above_bound += least > Bound(items) ? 1 : 0;
+    above_bound += least > LargestLiveSum(items) ? 1 : 0;
     greedy_misses += PlanArena(items)->height > least ? 1 : 0;
     std::optional<std::vector<int64_t>> offsets;
     for (uint32_t seed = 1; seed <= 4 && !offsets; ++seed) offsets = FitArena(items, least, Nowhere(items), seed);
@@ -133,7 +122,7 @@ TEST(ArenaSearch, FindsTheLeastHeightOfFewItems) {
 
 TEST(ArenaSearch, NothingLiesBelowTheBound) {
   const std::vector<ArenaItem> items = {{512, 0, 2}, {256, 1, 3}, {300, 2, 4}, {256, 3, 5}};
-  EXPECT_FALSE(FitArena(items, Bound(items) - kArenaAlignment, Nowhere(items), 1).has_value());
+  EXPECT_FALSE(FitArena(items, LargestLiveSum(items) - kArenaAlignment, Nowhere(items), 1).has_value());
   EXPECT_FALSE(FitArena(items, 0, Nowhere(items), 1).has_value());
 }
 
@@ -151,7 +140,7 @@ TEST(ArenaSearch, RandomItemsLieApartBelowTheHeight) {
       items.push_back(item);
     }
     // Not a multiple of the alignment.
-    const int64_t height = Bound(items) + Bound(items) / 5 + 3;
+    const int64_t height = LargestLiveSum(items) + LargestLiveSum(items) / 5 + 3;
     const auto offsets = FitArena(items, height, Nowhere(items), 7);
     ASSERT_TRUE(offsets.has_value());
     ExpectFits(items, *offsets, height);

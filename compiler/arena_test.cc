@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "compiler/arena_testing.h"
 #include "gtest/gtest.h"
 #include "proto/units.h"
 
@@ -27,18 +28,6 @@ void ExpectValid(const std::vector<ArenaItem>& items, const Arena& arena) {
   }
   EXPECT_EQ(arena.height, height);
   EXPECT_GE(arena.height, arena.lower_bound);
-}
-
-int64_t LargestLiveSum(const std::vector<ArenaItem>& items) {
-  int64_t most = 0;
-  for (const ArenaItem& at : items) {
-    int64_t live = 0;
-    for (const ArenaItem& item : items) {
-      if (item.first <= at.first && at.first <= item.last) live += RoundUp(item.bytes, kArenaAlignment);
-    }
-    most = std::max(most, live);
-  }
-  return most;
 }
 
 TEST(ArenaTest, NothingTakesNothing) {

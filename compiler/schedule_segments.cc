@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/pair_segments.h"
+#include "compiler/slot_segments.h"
 #include "compiler/widen_segment.h"
 #include "proto/status.h"
 
@@ -15,20 +16,6 @@ namespace weft {
 namespace {
 
 using ir::SegmentKind;
-
-SegmentKind KindOf(SlotKind kind) {
-  switch (kind) {
-    case SlotKind::kForward:
-      return SegmentKind::Forward;
-    case SlotKind::kBackward:
-      return SegmentKind::Backward;
-    case SlotKind::kBackwardInput:
-      return SegmentKind::BackwardInput;
-    case SlotKind::kBackwardWeight:
-      return SegmentKind::BackwardWeight;
-  }
-  return SegmentKind::Forward;
-}
 
 int& IndexOf(StageIndex& stage, SegmentKind kind) {
   switch (kind) {
@@ -51,7 +38,7 @@ class Selector {
   using Key = std::tuple<int, int, int, int, int>;
 
   absl::Status Add(const Slot& slot, int part) {
-    const SegmentKind kind = KindOf(slot.kind);
+    const SegmentKind kind = SegmentKindOf(slot.kind);
     const Key key = {slot.stage, static_cast<int>(kind), slot.width, part, -1};
     if (chosen_.contains(key)) return absl::OkStatus();
     WEFT_ASSIGN_OR_RETURN(chosen_[key], Make(slot, part));
@@ -91,7 +78,7 @@ class Selector {
 
  private:
   absl::StatusOr<StageSegment> Make(const Slot& slot, int part) {
-    const SegmentKind kind = KindOf(slot.kind);
+    const SegmentKind kind = SegmentKindOf(slot.kind);
     const int forward = set_.stages[slot.stage].forward;
     const int plain = IndexOf(set_.stages[slot.stage], kind);
     if (forward < 0 || plain < 0) {
