@@ -133,6 +133,9 @@ constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
 // Gradients in the type of the parameters: messages of half the size.
 constexpr PrecisionFields kBf16Grads = {BF16, BF16, BF16, BF16, FP32, FP32};
+// Moments of half the size.
+constexpr PrecisionFields kBf16Moments = {BF16, BF16, FP32, FP32, FP32, BF16};
+constexpr PrecisionFields kBf16GradsMoments = {BF16, BF16, BF16, BF16, FP32, BF16};
 constexpr PrecisionFields kFp16 = {FP16, FP16, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kFp16Grads = {FP16, FP16, FP16, FP16, FP32, FP32};
 constexpr PrecisionFields kFp64 = {FP64, FP64, FP64, FP64, FP64, FP64};
@@ -164,8 +167,14 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   }
   // A device that emulates bf16 has about the same rate for both.
   const bool prefers_bf16 = bf16 > 0 && bf16 >= 1.5 * fp32;
-  const std::array<PrecisionFields, 6> candidates = {
-      prefers_bf16 ? kBf16 : kFp32, prefers_bf16 ? kFp32 : kBf16, kFp64, kBf16Grads, kFp16, kFp16Grads};
+  const std::array<PrecisionFields, 8> candidates = {prefers_bf16 ? kBf16 : kFp32,
+                                                     prefers_bf16 ? kFp32 : kBf16,
+                                                     kFp64,
+                                                     kBf16Grads,
+                                                     kFp16,
+                                                     kFp16Grads,
+                                                     kBf16Moments,
+                                                     kBf16GradsMoments};
   for (const PrecisionFields& candidate : candidates) {
     bool agrees = true;
     for (size_t i = 0; i < given.size(); ++i) agrees = agrees && (given[i] == 0 || given[i] == candidate[i]);
@@ -182,7 +191,8 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
                                                  ") is not supported yet; supported: fp32 throughout, fp64 throughout, "
                                                  "(",
                                                  Describe(kBf16), "), (", Describe(kFp16), "), (", Describe(kBf16Grads),
-                                                 ") or (", Describe(kFp16Grads), ")"));
+                                                 ") or (", Describe(kFp16Grads),
+                                                 "); where params are bf16 also with moments bf16"));
 }
 
 }  // namespace

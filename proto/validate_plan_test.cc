@@ -48,6 +48,18 @@ TEST(ValidatePlan, PrecisionFollowsWhatIsGiven) {
   EXPECT_EQ(compute("grads: FP32", CpuDevice()), FP32);
 }
 
+TEST(ResolvePlan, MomentsInHalfTheBytes) {
+  for (const DType grads : {FP32, BF16}) {
+    Plan plan = Parse<Plan>(absl::StrCat("precision { grads: ", DType_Name(grads), " moments: BF16 }"));
+    ASSERT_TRUE(ValidateAndResolve(&plan, CpuDevice()).ok());
+    const Precision& precision = plan.precision();
+    EXPECT_EQ(precision.compute(), BF16);
+    EXPECT_EQ(precision.params(), BF16);
+    EXPECT_EQ(precision.reduce(), grads);
+    EXPECT_EQ(precision.master(), FP32);
+  }
+}
+
 TEST(ValidatePlan, AcceptsFullPlans) {
   Plan plan = Parse<Plan>(R"(
     mesh { axes { name: "x" size: 1 } axes { name: "data" size: 2 } axes { name: "pipe" size: 3 } }
@@ -123,6 +135,8 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"precision.reduce", "precision { compute: FP32 reduce: BF16 }", "is not supported yet; supported: fp32"},
       {"precision.master", "precision { master: BF16 }", "is not supported yet"},
       {"precision.moments", "precision { compute: FP32 moments: FP64 }", "is not supported yet"},
+      {"precision.moments", "precision { compute: FP16 moments: BF16 }",
+       "where params are bf16 also with moments bf16"},
       {"accumulation", "accumulation: 5", "plan.accumulation = 5 must be IN_ORDER or EXACT"},
       {"receive_buffers", "receive_buffers: -1", "plan.receive_buffers = -1 must be at least 1"},
       {"send_buffers", "send_buffers: -1", "plan.send_buffers = -1 must be at least 1"},

@@ -32,13 +32,14 @@ BF16_GRADIENTS = ["precision.compute=BF16", "precision.grads=BF16"]
 FP32 = ["precision.compute=FP32", "precision.params=FP32", "precision.grads=FP32"]
 
 # Shapes of the speed table: model, sequence, sequences per microbatch, settings, PyTorch's states, goal. `fp32` and `mixed`
-# are what weft keeps too: fp32 master weights and moments, with gradients in fp32 or bf16.
+# are what weft keeps too: fp32 master weights and moments, with gradients in fp32 or bf16; `mixed16` has bf16 moments.
 SPEED = {
     "speed-gpt2-xl": ("gpt2-xl", 1024, 16, BF16, "fp32", {"tokens_per_second": 60e3}),
     "speed-1.5b": ("qwen2.5-1.5b", 1024, 16, BF16, "fp32", {"mfu_causal": 0.62}),
     "speed-3b": ("qwen2.5-3b", 1024, 8, BF16, "fp32", {"mfu_causal": 0.64}),
     "speed-7b": ("qwen2.5-7b", 1024, 4, BF16_GRADIENTS, "mixed", {"mfu_causal": 0.65}),
-    "speed-8b": ("llama-3.1-8b", 8192, 1, BF16_GRADIENTS + ["recompute.mode=FIT"], "mixed", {"mfu_causal": 0.64}),
+    "speed-8b": ("llama-3.1-8b", 8192, 1, BF16_GRADIENTS + ["precision.moments=BF16", "recompute.mode=FIT"], "mixed16",
+                 {"mfu_causal": 0.64}),
 }
 SPEED_TOKENS = 65536
 WARM_UP = 3
@@ -218,16 +219,18 @@ def check_rival(name):
             return {"not_run": f"{python} has no PyTorch that sees a GPU ({reason})"}
         command = [python, bundle.directory / "pytorch_gpu.py", bundle.directory / f"{model}.json", "--sequence", sequence,
                    "--tokens", SPEED_TOKENS, "--microbatch", microbatch, "--steps", steps_of(model), "--warm-up", WARM_UP]
-        command += ["--recompute"] if model == "llama-3.1-8b" else []
-        # What does not fit with the same states is measured with smaller ones, and says so.
+        # What does not fit as weft has it is measured with layers recomputed, or with smaller states, and says so.
+        ways = [[states], ["bf16"]]
+        if sequence > 1024:
+            ways.insert(1, [states, "--recompute"])
         reasons = []
-        for tried in dict.fromkeys([states, "bf16"]):
+        for tried in ways:
             try:
-                figures = json.loads(run(command + ["--states", tried], 280).strip().splitlines()[-1])
+                figures = json.loads(run(command + ["--states", *tried], 280).strip().splitlines()[-1])
             except CutOff:
                 raise
             except (Failure, json.JSONDecodeError, IndexError) as error:
-                reasons.append(f"{tried}: {str(error)[-300:]}")
+                reasons.append(f"{' '.join(tried)}: {str(error)[-300:]}")
                 if "OutOfMemory" not in str(error) and "out of memory" not in str(error):
                     break
                 continue

@@ -2,13 +2,14 @@
 """A training step of GPT-2, Llama or Qwen2 on one GPU in PyTorch, as the rival of `weft run --backend=cuda`.
 
   pytorch_gpu.py CONFIG.json --sequence 1024 --tokens 65536 --microbatch 8 [--steps 20 --warm-up 3]
-                 [--states fp32|mixed|bf16] [--recompute] [--compile blocks|whole|off]
+                 [--states fp32|mixed|mixed16|bf16] [--recompute] [--compile blocks|whole|off]
                  [--data TOKENS --loss-curve OUT.json --lr 3e-4] [--device cuda|cpu]
 
 Written with what PyTorch itself offers for speed: torch.compile, scaled_dot_product_attention (cuDNN or flash), fused
 AdamW. bf16 with fp32 accumulation. States: `fp32` keeps weights, gradients and moments in fp32 and casts weights as they
 are used; `mixed` has weights and gradients in bf16 beside fp32 master weights and moments, updated by one compiled kernel
-per tensor; `bf16` has nothing but bf16. The first two are what weft keeps with precision.grads FP32 and BF16. `blocks`
+per tensor; `mixed16` the same with moments in bf16; `bf16` has nothing but bf16. The first three are what weft keeps with
+precision.grads FP32 and BF16, and with precision.moments BF16. `blocks`
 compiles a layer once for all layers, which takes seconds where the whole model takes minutes.
 
 Prints one line of JSON: tokens per second (the mean of the steps after the warm-up), model FLOPs utilisation with
@@ -138,20 +139,23 @@ def read_tokens(path):
 class MasterAdamW:
     """AdamW on fp32 copies of bf16 weights: the step reads bf16 gradients and writes both copies."""
 
-    def __init__(self, parameters, lr, compiled):
+    def __init__(self, parameters, lr, compiled, moments=torch.float32):
         self.parameters = parameters
         self.lr = lr
-        self.states = [(p.detach().float(), torch.zeros_like(p, dtype=torch.float32),
-                        torch.zeros_like(p, dtype=torch.float32)) for p in parameters]
+        self.states = [(p.detach().float(), torch.zeros_like(p, dtype=moments), torch.zeros_like(p, dtype=moments))
+                       for p in parameters]
         self.count = 0
         self.update = torch.compile(self.update_one, dynamic=True) if compiled else self.update_one
 
     @staticmethod
     def update_one(p, grad, master, m, v, factor, lr, decay, bias_1, bias_2):
         g = grad.float() * factor
-        m.mul_(0.9).add_(g, alpha=0.1)
-        v.mul_(0.95).addcmul_(g, g, value=0.05)
-        master.mul_(1 - lr * decay).sub_(lr / bias_1 * m / ((v / bias_2).sqrt() + 1e-8))
+        # Rounded as they are kept, not before they are used.
+        first = 0.9 * m.float() + 0.1 * g
+        second = 0.95 * v.float() + 0.05 * g * g
+        m.copy_(first)
+        v.copy_(second)
+        master.mul_(1 - lr * decay).sub_(lr / bias_1 * first / ((second / bias_2).sqrt() + 1e-8))
         p.copy_(master)
 
     @torch.no_grad()
@@ -184,7 +188,7 @@ def main():
     parser.add_argument("--microbatch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=3)
-    parser.add_argument("--states", choices=["fp32", "mixed", "bf16"], default="fp32")
+    parser.add_argument("--states", choices=["fp32", "mixed", "mixed16", "bf16"], default="fp32")
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--compile", choices=["blocks", "whole", "off"], default="blocks")
     parser.add_argument("--data")
@@ -205,8 +209,10 @@ def main():
     if a.states != "fp32":
         model = model.to(torch.bfloat16)
     parameters = list(model.parameters())
-    if a.states == "mixed":
-        optimizer = MasterAdamW(parameters, a.lr, a.compile != "off")
+    masters = a.states in ("mixed", "mixed16")
+    if masters:
+        optimizer = MasterAdamW(parameters, a.lr, a.compile != "off",
+                                torch.bfloat16 if a.states == "mixed16" else torch.float32)
     else:
         decayed = [p for p in parameters if p.dim() >= 2]
         rest = [p for p in parameters if p.dim() < 2]
@@ -246,7 +252,7 @@ def main():
                 loss = step_model(x, y) / microbatches
             loss.backward()
             total += loss.detach()
-        if a.states == "mixed":
+        if masters:
             optimizer.step(clip_factor(parameters, 1.0))
         else:
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)

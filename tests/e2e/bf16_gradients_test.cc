@@ -1,7 +1,8 @@
-// Gradients in bf16: plans agree bit for bit, and training goes as with fp32 gradients.
+// Gradients, and moments, in bf16: plans agree bit for bit, and training goes as with those in fp32.
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
@@ -55,6 +56,44 @@ TEST(Bf16Gradients, TrainsAsWithFp32Gradients) {
       EXPECT_NEAR(outcome.norms[i], expected.norms[i], 0.05 * expected.norms[i]) << mesh << " step " << i;
     }
     EXPECT_NE(outcome.norms, expected.norms);
+  }
+}
+
+TinyPlan WithMoments(const char* gradients) {
+  TinyPlan plan = Small();
+  plan.precision = absl::StrCat("compute: BF16 grads: ", gradients, " moments: BF16");
+  return plan;
+}
+
+TEST(Bf16Moments, PlansAgree) {
+  const Outcome one = Must(WithMoments("BF16"));
+  TinyPlan piped = WithMoments("BF16");
+  piped.pipe = 2;
+  ExpectSame(Must(piped), one, piped.Name());
+  // Moments in buckets on the host, and cut over replicas.
+  TinyPlan offloaded = WithMoments("BF16");
+  offloaded.plan_fields = "offload { optimizer: true bucket_elements: 3000 }";
+  ExpectSame(Must(offloaded), one, offloaded.Name());
+  TinyPlan replicas = WithMoments("FP32");
+  replicas.data = 2;
+  // Norms are added up in another order, and are to change nothing.
+  replicas.clip = 0;
+  const Outcome two = Must(replicas);
+  replicas.plan_fields = "zero { stage: 1 }";
+  EXPECT_EQ(Must(replicas).losses, two.losses);
+}
+
+TEST(Bf16Moments, TrainsAsWithFp32Moments) {
+  TinyPlan fp32 = WithMoments("FP32");
+  fp32.precision = "compute: BF16";
+  const Outcome expected = Must(fp32), outcome = Must(WithMoments("FP32"));
+  ASSERT_EQ(outcome.losses.size(), expected.losses.size());
+  EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.5);
+  // The first two losses are those before an update and behind one with the same gradients.
+  EXPECT_EQ(outcome.losses[0], expected.losses[0]);
+  EXPECT_NE(outcome.losses, expected.losses);
+  for (size_t i = 0; i < outcome.losses.size(); ++i) {
+    EXPECT_NEAR(outcome.losses[i], expected.losses[i], 0.01 * expected.losses[i]) << "step " << i;
   }
 }
 

@@ -40,14 +40,17 @@ void RoundAtRandom(CaseMaker& make, ConformanceCase& c) {
   c.exact = true;
 }
 
-// Master weights and moments in fp32, or all in one type.
+// Master weights and moments in fp32, or all in one type; or moments in bf16 beside weights in fp32.
 DType StateType(CaseMaker& make) { return make.dtype == FP64 ? FP64 : make.Coin() ? FP32 : make.dtype; }
+DType MomentType(CaseMaker& make, DType state) {
+  return state == FP32 && make.dtype != FP16 && make.round % 4 == 2 ? BF16 : state;
+}
 
 }  // namespace
 
 ConformanceCase AdamWCase(CaseMaker& make) {
   const int64_t n = make.Columns() * make.Between(1, 4);
-  const DType state = StateType(make);
+  const DType state = StateType(make), moment = MomentType(make, state);
   ConformanceCase c;
   c.step = make.MakeStep(ADAMW);
   StepAttributes* a = c.step.mutable_attributes();
@@ -57,10 +60,10 @@ ConformanceCase AdamWCase(CaseMaker& make) {
   a->set_weight_decay(make.Coin() ? 0 : 0.1);
   c.context.learning_rate = 0.01;
   c.context.step = make.Between(4, 20);
-  c.in = {make.Normal({n}), make.Normal(state, {n}), make.Normal(state, {n}, 0.1), make.Positive(state, {n})};
+  c.in = {make.Normal({n}), make.Normal(state, {n}), make.Normal(moment, {n}, 0.1), make.Positive(moment, {n})};
   AddScaling(make, c);
   for (int i = 0; i < 3; ++i) {
-    c.out.emplace_back(state, std::vector<int64_t>{n});
+    c.out.emplace_back(i == 0 ? state : moment, std::vector<int64_t>{n});
     if (make.round % 2 == 0) c.in_place.push_back({i, i + 1});
   }
   if (state == FP32 && make.round % 3 == 1) {
@@ -73,7 +76,7 @@ ConformanceCase AdamWCase(CaseMaker& make) {
 
 ConformanceCase SgdStepCase(CaseMaker& make) {
   const int64_t n = make.Columns() * make.Between(1, 4);
-  const DType state = StateType(make);
+  const DType state = StateType(make), moment = MomentType(make, state);
   const int states = make.Coin() ? 2 : 1;
   ConformanceCase c;
   c.step = make.MakeStep(SGD_STEP);
@@ -82,8 +85,8 @@ ConformanceCase SgdStepCase(CaseMaker& make) {
   c.context.learning_rate = 0.1;
   c.in.push_back(make.Normal({n}));
   for (int i = 0; i < states; ++i) {
-    c.in.push_back(make.Normal(state, {n}));
-    c.out.emplace_back(state, std::vector<int64_t>{n});
+    c.in.push_back(make.Normal(i == 0 ? state : moment, {n}));
+    c.out.emplace_back(i == 0 ? state : moment, std::vector<int64_t>{n});
     if (make.round % 2 == 0) c.in_place.push_back({i, i + 1});
   }
   AddScaling(make, c);

@@ -50,8 +50,8 @@ WEFT_DEVICE AdamFactors<C> FactorsOf(const AdamWUpdate& args) {
           static_cast<C>(args.epsilon)};
 }
 
-// G and W: how gradients and states are stored in all tensors of the launch (eights.h).
-template <typename C, Type G, Type W>
+// G, W and M: how gradients, weights and moments are stored in all tensors of the launch (eights.h).
+template <typename C, Type G, Type W, Type M>
 struct AdamWKernel {
   static constexpr int kMaxThreads = kTileThreads;
   AdamWUpdate args;
@@ -66,25 +66,27 @@ struct AdamWKernel {
     ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
              [&](const TensorUpdate& tensor, int64_t first, int64_t count) {
                if (count >= kBlock) {
-                 Update<G, W>(factors[0], gradients, tensor, first, count);
+                 Update<G, W, M>(factors[0], gradients, tensor, first, count);
                } else {
-                 Update<Type::kNone, Type::kNone>(factors[0], gradients, tensor, first, count);
+                 Update<Type::kNone, Type::kNone, Type::kNone>(factors[0], gradients, tensor, first, count);
                }
              });
   }
 
-  template <Type OfG, Type OfW>
+  template <Type OfG, Type OfW, Type OfM>
   WEFT_DEVICE void Update(const AdamFactors<C>& a, const Gradients<C>& gradients, const TensorUpdate& tensor,
                           int64_t first, int64_t count) const {
-    Eight<C, OfW> states[3];
+    Eight<C, OfW> weights;
+    Eight<C, OfM> moments[2];
     Eight<C, OfG> gradient;
+    weights.Ask(tensor.from[0], first, count, true);
 #pragma unroll
-    for (int i = 0; i < 3; ++i) states[i].Ask(tensor.from[i], first, count, true);
+    for (int i = 0; i < 2; ++i) moments[i].Ask(tensor.from[i + 1], first, count, true);
     gradient.Ask(tensor.gradient, first, count, true);
     C w[kBlock], m[kBlock], v[kBlock];
-    states[0].Get(w);
-    states[1].Get(m);
-    states[2].Get(v);
+    weights.Get(w);
+    moments[0].Get(m);
+    moments[1].Get(v);
     if (!gradients.skips) {
       const C keep = static_cast<C>(1 - args.learning_rate * tensor.weight_decay);
       C g[kBlock];
@@ -98,13 +100,13 @@ struct AdamWKernel {
       }
     }
     StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
-    StoreEight<C, OfW>(tensor.to[1], first, count, true, m);
-    StoreEight<C, OfW>(tensor.to[2], first, count, true, v);
+    StoreEight<C, OfM>(tensor.to[1], first, count, true, m);
+    StoreEight<C, OfM>(tensor.to[2], first, count, true, v);
     StoreParam(tensor, args.rounding, first, count, w);
   }
 };
 
-template <typename C, Type G, Type W>
+template <typename C, Type G, Type W, Type M>
 struct SgdKernel {
   static constexpr int kMaxThreads = kTileThreads;
   SgdUpdate args;
@@ -116,20 +118,21 @@ struct SgdKernel {
     ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
              [&](const TensorUpdate& tensor, int64_t first, int64_t count) {
                if (count >= kBlock) {
-                 Update<G, W>(gradients, tensor, first, count);
+                 Update<G, W, M>(gradients, tensor, first, count);
                } else {
-                 Update<Type::kNone, Type::kNone>(gradients, tensor, first, count);
+                 Update<Type::kNone, Type::kNone, Type::kNone>(gradients, tensor, first, count);
                }
              });
   }
 
-  template <Type OfG, Type OfW>
+  template <Type OfG, Type OfW, Type OfM>
   WEFT_DEVICE void Update(const Gradients<C>& gradients, const TensorUpdate& tensor, int64_t first,
                           int64_t count) const {
     const C learning_rate = static_cast<C>(args.learning_rate), keep = static_cast<C>(args.momentum);
     const C weight_decay = static_cast<C>(tensor.weight_decay);
     const bool momentum = tensor.to[1].data != nullptr;
-    Eight<C, OfW> weights, momenta;
+    Eight<C, OfW> weights;
+    Eight<C, OfM> momenta;
     Eight<C, OfG> gradient;
     weights.Ask(tensor.from[0], first, count, true);
     if (momentum) momenta.Ask(tensor.from[1], first, count, true);
@@ -152,7 +155,7 @@ struct SgdKernel {
       }
     }
     StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
-    if (momentum) StoreEight<C, OfW>(tensor.to[1], first, count, true, b);
+    if (momentum) StoreEight<C, OfM>(tensor.to[1], first, count, true, b);
     StoreParam(tensor, args.rounding, first, count, w);
   }
 };
@@ -187,32 +190,43 @@ int64_t BlocksFor(const Update& args) {
   return TileBlocks(args.table.tensors != nullptr ? args.table.tiles : TilesOf(args.elements));
 }
 
-// Calls f.template operator()<C, G, W>() on the host: states in fp32, or whatever each says of itself.
+// Calls f.template operator()<C, G, W, M>() on the host: weights in fp32 and moments in fp32, or, with bf16 weights
+// beside them, in bf16; or whatever each says of itself.
 template <typename Update, typename F>
 Outcome WithStored(const Update& args, F f) {
-  if (args.in_double) return f.template operator()<double, Type::kNone, Type::kNone>();
-  bool fp32 = true;
-  for (const auto* arrays : {&args.from, &args.to}) {
-    for (const Array& array : *arrays) fp32 = fp32 && (array.data == nullptr || array.type == Type::kFp32);
+  constexpr Type kAny = Type::kNone, kFp32 = Type::kFp32, kBf16 = Type::kBf16;
+  if (args.in_double) return f.template operator()<double, kAny, kAny, kAny>();
+  const auto all = [&args](int first, int end, Type type) {
+    for (int i = first; i < end; ++i) {
+      for (const Array& array : {args.from[i], args.to[i]}) {
+        if (array.data != nullptr && array.type != type) return false;
+      }
+    }
+    return true;
+  };
+  const Type gradient = all(0, 1, kFp32) ? args.gradient.type : kAny;
+  if (all(1, 3, kFp32)) {
+    if (gradient == kFp32) return f.template operator()<float, kFp32, kFp32, kFp32>();
+    if (gradient == kBf16) return f.template operator()<float, kBf16, kFp32, kFp32>();
+    if (gradient == Type::kFp16) return f.template operator()<float, Type::kFp16, kFp32, kFp32>();
+  } else if (all(1, 3, kBf16)) {
+    if (gradient == kFp32) return f.template operator()<float, kFp32, kFp32, kBf16>();
+    if (gradient == kBf16) return f.template operator()<float, kBf16, kFp32, kBf16>();
   }
-  const Type gradient = fp32 ? args.gradient.type : Type::kNone;
-  if (gradient == Type::kFp32) return f.template operator()<float, Type::kFp32, Type::kFp32>();
-  if (gradient == Type::kBf16) return f.template operator()<float, Type::kBf16, Type::kFp32>();
-  if (gradient == Type::kFp16) return f.template operator()<float, Type::kFp16, Type::kFp32>();
-  return f.template operator()<float, Type::kNone, Type::kNone>();
+  return f.template operator()<float, kAny, kAny, kAny>();
 }
 
 }  // namespace
 
 Outcome Launch(const AdamWUpdate& args, void* stream) {
-  return WithStored(args, [&]<typename C, Type G, Type W>() {
-    return LaunchKernel(AdamWKernel<C, G, W>{args}, BlocksFor(args), kTileThreads, sizeof(AdamPlace<C>), stream);
+  return WithStored(args, [&]<typename C, Type G, Type W, Type M>() {
+    return LaunchKernel(AdamWKernel<C, G, W, M>{args}, BlocksFor(args), kTileThreads, sizeof(AdamPlace<C>), stream);
   });
 }
 
 Outcome Launch(const SgdUpdate& args, void* stream) {
-  return WithStored(args, [&]<typename C, Type G, Type W>() {
-    return LaunchKernel(SgdKernel<C, G, W>{args}, BlocksFor(args), kTileThreads, sizeof(TensorUpdate), stream);
+  return WithStored(args, [&]<typename C, Type G, Type W, Type M>() {
+    return LaunchKernel(SgdKernel<C, G, W, M>{args}, BlocksFor(args), kTileThreads, sizeof(TensorUpdate), stream);
   });
 }
 

@@ -159,7 +159,8 @@ TEST(OptimizerTest, MoreElementsThan32BitsCount) {
   update.from[0] = update.to[0] = {w.data<void>(), Type::kFp32};
   update.learning_rate = 0.5;
   const int64_t blocks = BlocksFor(update);
-  RunBlock(SgdKernel<float, Type::kBf16, Type::kFp32>{update}, blocks - 1, blocks, kTileThreads, sizeof(TensorUpdate));
+  RunBlock(SgdKernel<float, Type::kBf16, Type::kFp32, Type::kFp32>{update}, blocks - 1, blocks, kTileThreads,
+           sizeof(TensorUpdate));
   EXPECT_EQ(w.data<float>()[kPlace], -2);
   EXPECT_EQ(w.data<float>()[56], 0);
 }
