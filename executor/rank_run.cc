@@ -38,7 +38,9 @@ uint64_t NumberOf(const std::string& digest) {
 absl::Status RankRun::Prepare() {
   const Program& program = shared_.program;
   const ArenaSize size = ArenaOf(program, endpoint_.rank(), shared_.options.eval_data != nullptr);
+  const int64_t begin_ns = MonotonicNanoseconds();
   WEFT_ASSIGN_OR_RETURN(arena_, Arena::Allocate(shared_.device, size.device, size.host));
+  const int64_t arena_ns = MonotonicNanoseconds();
   WEFT_ASSIGN_OR_RETURN(backend_, shared_.backend->make(shared_.device, {.threads = shared_.options.threads_per_rank,
                                                                          .program = &program,
                                                                          .rank = endpoint_.rank(),
@@ -54,6 +56,7 @@ absl::Status RankRun::Prepare() {
   if (endpoint_.rank() == 0 && shared_.options.on_note) {
     for (const std::string& note : backend_->Notes()) shared_.options.on_note(note);
   }
+  const int64_t backend_ns = MonotonicNanoseconds();
   state_ = std::make_unique<RankState>(program, endpoint_.rank(), arena_.get());
   if (shared_.manifest != nullptr) {
     const absl::Status loaded = LoadCheckpoint(shared_.resumed_from, *shared_.manifest, program, state_.get());
@@ -64,6 +67,12 @@ absl::Status RankRun::Prepare() {
   } else {
     WEFT_RETURN_IF_ERROR(state_->Initialize());
     if (shared_.weights != nullptr) WEFT_RETURN_IF_ERROR(LoadWeights(*shared_.weights, program, state_.get()));
+  }
+  // Where it can be minutes.
+  if (shared_.device->asynchronous() && endpoint_.rank() == 0 && shared_.options.on_note) {
+    shared_.options.on_note(absl::StrFormat(
+        "rank 0 is ready: %.1f s for memory, %.1f s for kernels and libraries, %.1f s for what the weights begin with",
+        1e-9 * (arena_ns - begin_ns), 1e-9 * (backend_ns - arena_ns), 1e-9 * (MonotonicNanoseconds() - backend_ns)));
   }
   return absl::OkStatus();
 }

@@ -46,6 +46,8 @@ const Buffer* FindBuffer(const Template& t, int tensor, StatePart part) {
   return nullptr;
 }
 
+bool IsWeight(const Buffer& buffer) { return buffer.role() == PARAM || buffer.role() == MASTER; }
+
 int64_t Elements(const google::protobuf::RepeatedField<int64_t>& shape) {
   int64_t elements = 1;
   for (int64_t extent : shape) elements *= extent;
@@ -152,60 +154,89 @@ absl::Status RankState::SetLossScale(const LossScaleState& state) {
 absl::Status RankState::ResetLossScale() { return SetLossScale({.scale = FirstLossScale(program_)}); }
 
 absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
+  ComputeDevice& device = arena_->device();
+  std::byte* const begin = arena_->Data(buffer) + from;
   const std::vector<std::byte> zeros(std::min(buffer.bytes() - from, kStagingBytes));
-  for (int64_t done = from; done < buffer.bytes(); done += zeros.size()) {
-    const int64_t bytes = std::min<int64_t>(buffer.bytes() - done, zeros.size());
-    WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer) + done, zeros.data(), bytes));
+  WEFT_RETURN_IF_ERROR(device.CopyNow(begin, zeros.data(), zeros.size()));
+  // The rest from what is there: a device copies its own memory many times faster than the host's.
+  for (int64_t done = zeros.size(); done < buffer.bytes() - from; done += zeros.size()) {
+    const int64_t bytes = std::min<int64_t>(buffer.bytes() - from - done, zeros.size());
+    WEFT_RETURN_IF_ERROR(device.CopyNow(begin + done, begin, bytes));
   }
   return absl::OkStatus();
 }
 
 absl::Status RankState::Initialize() {
   WEFT_RETURN_IF_ERROR(ResetLossScale());
-  // In pieces, so that a large embedding needs no second copy.
-  std::vector<float> values;
-  std::vector<std::byte> staging;
-  for (const Buffer& buffer : template_->buffers()) {
+  // What a tensor begins with is made once for all buffers that hold the same of it: the optimizer's copy and its
+  // rounding.
+  std::vector<bool> begun(template_->buffers_size());
+  for (int i = 0; i < template_->buffers_size(); ++i) {
+    const Buffer& buffer = template_->buffers(i);
     if (buffer.role() == MOMENT1 || buffer.role() == MOMENT2) WEFT_RETURN_IF_ERROR(Clear(buffer, 0));
-    if (buffer.role() != PARAM && buffer.role() != MASTER) continue;
-    const LogicalTensor& tensor = program_.tensors(buffer.tensor());
-    const int64_t size = DTypeBytes(buffer.dtype());
+    if (!IsWeight(buffer) || begun[i]) continue;
     WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
-    // Runs follow one another in the buffer: `staging` is what comes behind the `copied` bytes.
-    int64_t copied = 0;
-    staging.clear();
-    const auto flush = [&]() -> absl::Status {
-      const int64_t bytes = staging.size(), to = std::exchange(copied, copied + bytes);
-      const absl::Status status = arena_->device().CopyNow(arena_->Data(buffer) + to, staging.data(), bytes);
-      staging.clear();
-      return status;
-    };
-    for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
-      for (int64_t done = 0; done < run.count; done += values.size()) {
-        const int64_t room = std::max<int64_t>(1, (kStagingBytes - static_cast<int64_t>(staging.size())) / size);
-        values.resize(std::min(room, run.count - done));
-        const size_t filled = staging.size();
-        staging.resize(filled + values.size() * size);
-        // A model of billions of parameters takes minutes on one core.
-        std::atomic<bool> good{true};
-        ParallelRanges(static_cast<int64_t>(values.size()), kLeastPerThread, [&](int64_t first, int64_t last) {
-          const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
-          InitialValues(program_.recipe().seed(), buffer.tensor(), tensor, run.logical + done + first, part);
-          const absl::Status converted = ConvertFloats(
-              FP32, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float)),
-              buffer.dtype(), absl::MakeSpan(staging).subspan(filled + first * size, part.size() * size));
-          if (!converted.ok()) good = false;
-        });
-        if (!good) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(tensor.name(), " cannot begin as values of ", DType_Name(buffer.dtype())));
-        }
-        if (static_cast<int64_t>(staging.size()) > kStagingBytes - size) WEFT_RETURN_IF_ERROR(flush());
-      }
+    std::vector<const Buffer*> copies;
+    for (int other = i; other < template_->buffers_size(); ++other) {
+      const Buffer& copy = template_->buffers(other);
+      if (!IsWeight(copy) || copy.tensor() != buffer.tensor() || begun[other]) continue;
+      WEFT_ASSIGN_OR_RETURN(const TensorPiece of_copy, PieceOfBuffer(program_, rank_, copy));
+      if (of_copy != piece) continue;
+      begun[other] = true;
+      copies.push_back(&copy);
     }
-    WEFT_RETURN_IF_ERROR(flush());
-    WEFT_RETURN_IF_ERROR(Clear(buffer, copied));
+    WEFT_RETURN_IF_ERROR(Begin(piece, copies));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies) {
+  const LogicalTensor& tensor = program_.tensors(copies[0]->tensor());
+  int64_t widest = 1;
+  for (const Buffer* copy : copies) widest = std::max(widest, DTypeBytes(copy->dtype()));
+  // In pieces, so that a large embedding needs no second copy on the host. Runs follow one another in the buffers:
+  // `made` elements come behind the `copied` ones.
+  const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
+  std::vector<float> values(most);
+  std::vector<std::vector<std::byte>> staging;
+  for (const Buffer* copy : copies) staging.emplace_back(most * DTypeBytes(copy->dtype()));
+  int64_t copied = 0, made = 0;
+  const auto flush = [&]() -> absl::Status {
+    const int64_t elements = std::exchange(made, 0), to = std::exchange(copied, copied + elements);
+    for (size_t c = 0; c < copies.size(); ++c) {
+      const int64_t size = DTypeBytes(copies[c]->dtype());
+      WEFT_RETURN_IF_ERROR(
+          arena_->device().CopyNow(arena_->Data(*copies[c]) + to * size, staging[c].data(), elements * size));
+    }
+    return absl::OkStatus();
+  };
+  for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
+    for (int64_t done = 0; done < run.count;) {
+      const int64_t count = std::min(run.count - done, most - made);
+      // A model of billions of parameters takes minutes on one core.
+      std::atomic<bool> good{true};
+      ParallelRanges(count, kLeastPerThread, [&](int64_t first, int64_t last) {
+        const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
+        InitialValues(program_.recipe().seed(), copies[0]->tensor(), tensor, run.logical + done + first, part);
+        const auto bytes =
+            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float));
+        for (size_t c = 0; c < copies.size(); ++c) {
+          const int64_t size = DTypeBytes(copies[c]->dtype());
+          const auto to = absl::MakeSpan(staging[c]).subspan((made + first) * size, part.size() * size);
+          if (!ConvertFloats(FP32, bytes, copies[c]->dtype(), to).ok()) good = false;
+        }
+      });
+      if (!good) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(tensor.name(), " cannot begin as values of ", DType_Name(copies[0]->dtype())));
+      }
+      made += count;
+      done += count;
+      if (made == most) WEFT_RETURN_IF_ERROR(flush());
+    }
+  }
+  WEFT_RETURN_IF_ERROR(flush());
+  for (const Buffer* copy : copies) WEFT_RETURN_IF_ERROR(Clear(*copy, copied * DTypeBytes(copy->dtype())));
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "executor/arena.h"
 #include "executor/tensor_piece.h"
 #include "proto/program.pb.h"
@@ -82,6 +83,8 @@ class RankState {
   const Buffer* Find(int tensor, StatePart part) const;
   // Null if the rank has none.
   std::byte* LossScaleData() const;
+  // Initial values of a piece of a tensor, in each of the buffers that hold it, and zeros behind them.
+  absl::Status Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies);
   // Zeros from this byte of the buffer on.
   absl::Status Clear(const Buffer& buffer, int64_t from);
 
