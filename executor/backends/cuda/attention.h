@@ -3,6 +3,7 @@
 #define WEFT_EXECUTOR_BACKENDS_CUDA_ATTENTION_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "executor/backends/cuda/idle_memory.h"
@@ -58,6 +59,8 @@ class FusedAttention {
 
   // Whether it does this shape; the answer never changes.
   virtual bool Has(const AttentionShape& shape, bool backward) = 0;
+  // Why it does not, in its own words; "" if it does, or says nothing.
+  virtual std::string Refusal(const AttentionShape& /*shape*/, bool /*backward*/) { return ""; }
   // Announces a shape that it has before the first step: plans are made here, not in a step.
   virtual absl::Status Prepare(const AttentionShape& shape, bool backward) = 0;
   // After the last Prepare of all that use the library: allocates what plans work in, and runs each once in `memory`,

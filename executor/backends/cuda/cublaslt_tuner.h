@@ -41,6 +41,10 @@ class CublasLtTuner {
 
   absl::StatusOr<char*> Take(int64_t bytes, IdleMemory* idle);
   absl::Status Fill(void* to, int64_t bytes, Type type);
+  // Once: a device at rest is slow at first, and what is measured then would lose against what comes behind it.
+  absl::Status WarmUp(CublasLtProduct& product, cublasLtHandle_t handle,
+                      const std::vector<cublasLtMatmulAlgo_t>& algorithms, const MatmulPointers& pointers,
+                      void* workspace, int64_t workspace_bytes);
   absl::StatusOr<int64_t> Measure(CublasLtProduct& product, cublasLtHandle_t handle, const MatmulPointers& pointers,
                                   void* workspace, int64_t workspace_bytes);
 
@@ -48,6 +52,7 @@ class CublasLtTuner {
   LibraryWorkspace memory_;
   int stream_ = 0;
   int begin_ = 0, end_ = 0;
+  bool warm_ = false;
 };
 
 }  // namespace weft::cuda

@@ -66,15 +66,17 @@ const void* Data(const HeadPart& part) {
   return static_cast<const char*>(part.array.data) + part.first_column * ElementBytes(part.array.type);
 }
 
-// Kernels of our own run it, where people expect the library's.
-void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cores, absl::string_view why) {
+// Kernels of our own run it, where people expect the library's. `refusal`: what that says.
+void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cores, absl::string_view why,
+              absl::string_view refusal = "") {
   const Type type = problem.q.array.type;
   if (!call.measuring || (type != Type::kBf16 && type != Type::kFp16)) return;
   const HeadShape& shape = problem.shape;
   call.resources.notes.insert(absl::StrCat(
       "attention ", why, " (", shape.heads, " heads of ", shape.width, ", sequences of ", shape.sequence,
       ") runs on kernels of weft's own, ",
-      tensor_cores ? "on tensor cores: slower than cuDNN's" : "without tensor cores: many times slower than cuDNN's"));
+      tensor_cores ? "on tensor cores: slower than cuDNN's" : "without tensor cores: many times slower than cuDNN's",
+      refusal.empty() ? "" : absl::StrCat("; ", std::string(refusal))));
 }
 
 // The library, if it has this; shapes are announced while the program is measured.
@@ -112,7 +114,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   described.window = problem.window;
   described.scale = problem.scale;
   if (!library->Has(described, backward)) {
-    NoteSlow(call, problem, tensor_cores, "that cuDNN does not have");
+    NoteSlow(call, problem, tensor_cores, "that cuDNN does not have", library->Refusal(described, backward));
     return nullptr;
   }
   if (call.measuring) {
@@ -120,7 +122,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
     if (absl::IsResourceExhausted(prepared)) return prepared;
     // It was proposed and does not compile.
     if (!prepared.ok()) {
-      NoteSlow(call, problem, tensor_cores, "that cuDNN does not have");
+      NoteSlow(call, problem, tensor_cores, "that cuDNN does not have", prepared.message());
       return nullptr;
     }
   }

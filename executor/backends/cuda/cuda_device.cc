@@ -10,6 +10,7 @@
 #include "executor/backends/cuda/cuda_check.h"
 #include "executor/backends/cuda/cuda_status.h"
 #include "executor/backends/cuda/kernels/sum_parts.h"
+#include "executor/parallel_ranges.h"
 #include "executor/sum_parts.h"
 #include "executor/transport.h"
 #include "proto/status.h"
@@ -140,7 +141,10 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "cannot pin ", bytes, " bytes of the host's memory: ", CudaStatus("cudaHostAlloc", error).message()));
     }
-    std::memset(memory, 0, size);
+    // On all cores: optimizer states on the host are most of its memory.
+    ParallelRanges(static_cast<int64_t>(size), int64_t{64} << 20, [memory](int64_t first, int64_t last) {
+      std::memset(static_cast<char*>(memory) + first, 0, static_cast<size_t>(last - first));
+    });
     const std::lock_guard<std::mutex> lock(mutex_);
     host_memory_.push_back(memory);
     return memory;

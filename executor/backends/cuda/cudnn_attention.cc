@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,10 @@ class CudnnAttention : public FusedAttention {
     return backward ? FindBackward(shape).choice != nullptr : FindForward(shape).choice != nullptr;
   }
 
+  std::string Refusal(const AttentionShape& shape, bool backward) override {
+    return backward ? FindBackward(shape).refusal : FindForward(shape).refusal;
+  }
+
   absl::Status Prepare(const AttentionShape& shape, bool backward) override {
     if (!backward) return Compile(FindForward(shape), /*more_bytes=*/0);
     Entry<AttentionBackwardChoice>& entry = FindBackward(shape);
@@ -92,8 +97,9 @@ class CudnnAttention : public FusedAttention {
   template <typename Choice>
   struct Entry {
     AttentionShape shape;
-    // Null: cuDNN does not do it.
+    // Null: cuDNN does not do it, and why.
     std::unique_ptr<Choice> choice;
+    std::string refusal;
     std::optional<CudnnPlan> plan;
     // Run once, if there was memory for it.
     bool settled = false;
@@ -113,27 +119,43 @@ class CudnnAttention : public FusedAttention {
     entries.back()->shape = shape;
     entries.back()->scale = static_cast<float>(shape.scale);
     entries.back()->window = static_cast<float>(shape.window);
-    if (choice.ok()) entries.back()->choice = *std::move(choice);
+    if (choice.ok()) {
+      entries.back()->choice = *std::move(choice);
+    } else {
+      entries.back()->refusal = std::string(choice.status().message());
+    }
     return *entries.back();
   }
+  // Of one call's workspace: known when the first shape is asked about, and the same for all.
+  int64_t WorkspaceLimit() {
+    if (workspace_limit_ == 0) {
+      const auto properties = session_->device()->properties();
+      workspace_limit_ = properties.ok() ? AttentionWorkspaceLimit(properties->free_bytes) : kAttentionWorkspaceLimit;
+    }
+    return workspace_limit_;
+  }
   Entry<AttentionForwardChoice>& FindForward(const AttentionShape& shape) {
-    return Find<AttentionForwardChoice>(
-        forward_, shape, [&] { return ChooseAttentionForward(session_->cudnn(), shape, session_->target()); });
+    return Find<AttentionForwardChoice>(forward_, shape, [&] {
+      return ChooseAttentionForward(session_->cudnn(), shape, session_->target(), WorkspaceLimit());
+    });
   }
   Entry<AttentionBackwardChoice>& FindBackward(const AttentionShape& shape) {
-    return Find<AttentionBackwardChoice>(
-        backward_, shape, [&] { return ChooseAttentionBackward(session_->cudnn(), shape, session_->target()); });
+    return Find<AttentionBackwardChoice>(backward_, shape, [&] {
+      return ChooseAttentionBackward(session_->cudnn(), shape, session_->target(), WorkspaceLimit());
+    });
   }
 
   template <typename Choice>
   absl::Status Compile(Entry<Choice>& entry, int64_t more_bytes) {
     if (entry.plan.has_value()) return absl::OkStatus();
     if (entry.choice == nullptr) return absl::InternalError("a shape of attention that cuDNN does not have");
+    // Plans may need some more than what heuristics have named.
     auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
-                              kAttentionWorkspaceLimit);
+                              WorkspaceLimit() + WorkspaceLimit() / 8);
     if (!plan.ok()) {
       // From now on it is said not to have it: kernels of our own take the place of none that compiles.
       entry.choice = nullptr;
+      entry.refusal = std::string(plan.status().message());
       return plan.status();
     }
     session_->workspace().Reserve(Aligned(plan->workspace_bytes) + more_bytes);
@@ -221,6 +243,7 @@ class CudnnAttention : public FusedAttention {
   }
 
   std::shared_ptr<CudnnSession> session_;
+  int64_t workspace_limit_ = 0;
   std::vector<std::unique_ptr<Entry<AttentionForwardChoice>>> forward_;
   std::vector<std::unique_ptr<Entry<AttentionBackwardChoice>>> backward_;
 };

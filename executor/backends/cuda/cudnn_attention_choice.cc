@@ -1,5 +1,6 @@
 #include "executor/backends/cuda/cudnn_attention_choice.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,11 @@ absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, cons
 }
 
 }  // namespace
+
+int64_t AttentionWorkspaceLimit(int64_t free_bytes) {
+  constexpr int64_t kLeast = int64_t{64} << 20;
+  return std::clamp(free_bytes / 2, kLeast, kAttentionWorkspaceLimit);
+}
 
 std::string UnsupportedAttention(const AttentionShape& shape) {
   if (shape.type != Type::kBf16 && shape.type != Type::kFp16) {

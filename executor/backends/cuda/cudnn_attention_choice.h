@@ -17,6 +17,9 @@ namespace weft::cuda {
 
 // Of workspace for one call.
 inline constexpr int64_t kAttentionWorkspaceLimit = int64_t{2} << 30;
+// The limit where so many bytes of the device are free, with the arena already taken: others need some of them too.
+// Smaller slices cost a little time; too large a workspace is the end of the run.
+int64_t AttentionWorkspaceLimit(int64_t free_bytes);
 
 // Why cuDNN is not asked for this shape; empty if it is. What it then has no engine for, Choose says.
 std::string UnsupportedAttention(const AttentionShape& shape);

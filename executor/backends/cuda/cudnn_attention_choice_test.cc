@@ -138,6 +138,19 @@ TEST_F(CudnnAttentionTest, BackwardBeyondTheLimitTakesSomeHeadsAtATime) {
   EXPECT_NE(none.status().message().find("within 1048576 bytes of workspace"), std::string::npos) << none.status();
 }
 
+// Where the arena leaves little, slices are small: half of what is free.
+TEST_F(CudnnAttentionTest, LittleFreeMemoryMakesSmallSlices) {
+  EXPECT_EQ(AttentionWorkspaceLimit(int64_t{100} << 30), kAttentionWorkspaceLimit);
+  EXPECT_EQ(AttentionWorkspaceLimit(int64_t{3} << 30), int64_t{3} << 29);
+  EXPECT_EQ(AttentionWorkspaceLimit(0), int64_t{64} << 20);
+  const AttentionShape shape = Shape(1, 8192, 32, 8, 128, false);
+  const int64_t limit = AttentionWorkspaceLimit(int64_t{1400} << 20);
+  const auto choice = ChooseAttentionBackward(cudnn_, shape, target(), limit);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ((*choice)->slice.kv_heads, 1);
+  EXPECT_LE((*choice)->engine.workspace_bytes, limit);
+}
+
 // All but loading the kernel into a device, which the stand-in for the driver refuses.
 TEST_F(CudnnAttentionTest, KernelsAreGeneratedAndCompiled) {
   for (const auto& [name, shape] : {Models()[0], Models()[6], Models()[14]}) {

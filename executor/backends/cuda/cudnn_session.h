@@ -26,15 +26,17 @@ class CudnnSession {
   const Cudnn* cudnn() const { return cudnn_; }
   CudnnTarget target() const { return {handle_, nullptr}; }
   LibraryWorkspace& workspace() { return workspace_; }
+  ComputeDevice* device() const { return device_; }
 
   // Enqueues the plan.
   absl::Status Run(CudnnPlan& plan, absl::Span<const CudnnArgument> arguments, void* workspace,
                    const StreamRef& stream);
 
  private:
-  CudnnSession(const Cudnn* cudnn, ComputeDevice* device) : cudnn_(cudnn), workspace_(device) {}
+  CudnnSession(const Cudnn* cudnn, ComputeDevice* device) : cudnn_(cudnn), device_(device), workspace_(device) {}
 
   const Cudnn* cudnn_;
+  ComputeDevice* device_;
   cudnnHandle_t handle_ = nullptr;
   // What the handle enqueues on.
   void* stream_ = nullptr;

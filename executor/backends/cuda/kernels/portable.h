@@ -9,12 +9,13 @@
 //   block() blocks()                             of the grid
 //   Sync()                                       barrier of the block: all its threads come to it
 //   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
-//   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written with Put(i, x)
-//   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
+//   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written with Put(i,
+//   x) AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
 #include <math.h>
+#include <stdio.h>
 
 #include <type_traits>
 
@@ -92,6 +93,21 @@ __global__ void __launch_bounds__(Kernel::kMaxThreads, MinBlocks<Kernel>())
   kernel(thread);
 }
 
+// "cudaLaunchKernel: invalid argument (cudaErrorInvalidValue)". The error of this call, not the last one of the thread:
+// what an event's query or a library has left there is not about this kernel. Nor is what is told here to be found
+// later. An error of what runs comes up in a call behind it, whose own it is not.
+inline Outcome OutcomeOf(const char* call, cudaError_t error) {
+  if (error == cudaSuccess) return nullptr;
+  cudaGetLastError();
+  const bool own = error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration ||
+                   error == cudaErrorInvalidDeviceFunction || error == cudaErrorLaunchOutOfResources ||
+                   error == cudaErrorNoKernelImageForDevice || error == cudaErrorMemoryAllocation;
+  static thread_local char text[256];
+  snprintf(text, sizeof text, "%s: %s (%s)%s", call, cudaGetErrorString(error), cudaGetErrorName(error),
+           own ? "" : ", of this kernel or of one before it; CUDA_LAUNCH_BLOCKING=1 tells of which");
+  return text;
+}
+
 // Enqueues on a cudaStream_t. No blocks: nothing to do.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
@@ -100,27 +116,22 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";
   }
-  // The error of this call, not the last one of the thread: what an event's query or a library has left there is not
-  // about this kernel. Nor is what is returned from here to be found later.
-  const auto checked = [](cudaError_t error) -> Outcome {
-    if (error == cudaSuccess) return nullptr;
-    cudaGetLastError();
-    return cudaGetErrorString(error);
-  };
   const void* function = reinterpret_cast<const void*>(&RunKernel<Kernel>);
   if (stream == LoadOnly()) {
     cudaFuncAttributes attributes;
-    return checked(cudaFuncGetAttributes(&attributes, function));
+    return OutcomeOf("cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, function));
   }
   // More than this a kernel has to ask for.
   if (shared_bytes > 48 * 1024) {
-    const Outcome outcome = checked(
+    const Outcome outcome = OutcomeOf(
+        "cudaFuncSetAttribute",
         cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
     if (outcome != nullptr) return outcome;
   }
   void* arguments[] = {const_cast<Kernel*>(&kernel)};
-  return checked(cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
-                                  arguments, static_cast<size_t>(shared_bytes), static_cast<cudaStream_t>(stream)));
+  return OutcomeOf("cudaLaunchKernel",
+                   cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                                    arguments, static_cast<size_t>(shared_bytes), static_cast<cudaStream_t>(stream)));
 }
 
 WEFT_DEVICE Words LoadWords(const void* p) {
