@@ -19,9 +19,22 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
+// Where a value is, link by link from the root: a path as text is for errors only.
+struct Place {
+  const Place* outer = nullptr;
+  absl::string_view name;
+  // In a list, or -1.
+  int index = -1;
+
+  std::string Path() const {
+    return absl::StrCat(outer == nullptr ? "" : absl::StrCat(outer->Path(), "."), name,
+                        index < 0 ? "" : absl::StrCat("[", index, "]"));
+  }
+};
+
 class JsonPrinter {
  public:
-  absl::Status Print(const Message& message, const std::string& path, int indent) {
+  absl::Status Print(const Message& message, const Place& place, int indent) {
     const Descriptor& type = *message.GetDescriptor();
     const Reflection& reflection = *message.GetReflection();
     out_ += '{';
@@ -29,12 +42,12 @@ class JsonPrinter {
       const FieldDescriptor& field = *type.field(i);
       NewLine(i > 0, indent + 1);
       absl::StrAppend(&out_, "\"", field.name(), "\": ");
-      const std::string field_path = absl::StrCat(path, ".", field.name());
+      const Place own = {&place, field.name(), -1};
       if (!field.is_repeated()) {
         if (field.has_presence() && !reflection.HasField(message, &field)) {
           out_ += "null";
         } else {
-          WEFT_RETURN_IF_ERROR(PrintValue(message, field, -1, field_path, indent + 1));
+          WEFT_RETURN_IF_ERROR(PrintValue(message, field, own, indent + 1));
         }
         continue;
       }
@@ -42,7 +55,7 @@ class JsonPrinter {
       const int count = reflection.FieldSize(message, &field);
       for (int k = 0; k < count; ++k) {
         NewLine(k > 0, indent + 2);
-        WEFT_RETURN_IF_ERROR(PrintValue(message, field, k, absl::StrCat(field_path, "[", k, "]"), indent + 2));
+        WEFT_RETURN_IF_ERROR(PrintValue(message, field, {&place, own.name, k}, indent + 2));
       }
       if (count > 0) NewLine(false, indent + 1);
       out_ += ']';
@@ -64,10 +77,10 @@ class JsonPrinter {
     out_.append(static_cast<size_t>(2 * indent), ' ');
   }
 
-  // Element `index` of the field, or the field itself if it is -1.
-  absl::Status PrintValue(const Message& message, const FieldDescriptor& field, int index, const std::string& path,
-                          int indent) {
+  // Element `place.index` of the field, or the field itself if that is -1.
+  absl::Status PrintValue(const Message& message, const FieldDescriptor& field, const Place& place, int indent) {
     const Reflection& reflection = *message.GetReflection();
+    const int index = place.index;
     const auto get = [&](auto singular, auto repeated) {
       return index < 0 ? (reflection.*singular)(message, &field) : (reflection.*repeated)(message, &field, index);
     };
@@ -75,7 +88,7 @@ class JsonPrinter {
       case FieldDescriptor::CPPTYPE_MESSAGE:
         return Print(
             index < 0 ? reflection.GetMessage(message, &field) : reflection.GetRepeatedMessage(message, &field, index),
-            path, indent);
+            place, indent);
       case FieldDescriptor::CPPTYPE_BOOL:
         out_ += get(&Reflection::GetBool, &Reflection::GetRepeatedBool) ? "true" : "false";
         return absl::OkStatus();
@@ -92,31 +105,33 @@ class JsonPrinter {
         absl::StrAppend(&out_, get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64));
         return absl::OkStatus();
       case FieldDescriptor::CPPTYPE_FLOAT:
-        return PrintReal(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat), path);
+        return PrintReal(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat), place);
       case FieldDescriptor::CPPTYPE_DOUBLE:
-        return PrintReal(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble), path);
+        return PrintReal(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble), place);
       case FieldDescriptor::CPPTYPE_ENUM: {
         const int number = get(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue);
         const auto* value = field.enum_type()->FindValueByNumber(number);
         if (value == nullptr) {
-          return absl::InvalidArgumentError(absl::StrCat(path, " = ", number, " is no ", field.enum_type()->name()));
+          return absl::InvalidArgumentError(
+              absl::StrCat(place.Path(), " = ", number, " is no ", field.enum_type()->name()));
         }
         absl::StrAppend(&out_, "\"", value->name(), "\"");
         return absl::OkStatus();
       }
       case FieldDescriptor::CPPTYPE_STRING: {
         const std::string text = get(&Reflection::GetString, &Reflection::GetRepeatedString);
-        if (!IsValidUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(path, " is not valid UTF-8"));
+        if (!IsValidUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(place.Path(), " is not valid UTF-8"));
         out_ += JsonQuoted(text);
         return absl::OkStatus();
       }
     }
-    return absl::InternalError(absl::StrCat(path, " has an unknown type"));
+    return absl::InternalError(absl::StrCat(place.Path(), " has an unknown type"));
   }
 
-  absl::Status PrintReal(double value, const std::string& path) {
+  absl::Status PrintReal(double value, const Place& place) {
     if (!std::isfinite(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " = ", value, " has no form in JSON; it must be finite"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(place.Path(), " = ", value, " has no form in JSON; it must be finite"));
     }
     out_ += JsonNumber(value);
     return absl::OkStatus();
@@ -129,7 +144,8 @@ class JsonPrinter {
 
 absl::StatusOr<std::string> MessageToJson(const Message& message) {
   JsonPrinter printer;
-  WEFT_RETURN_IF_ERROR(printer.Print(message, RootName(*message.GetDescriptor()), 0));
+  const std::string root = RootName(*message.GetDescriptor());
+  WEFT_RETURN_IF_ERROR(printer.Print(message, {nullptr, root, -1}, 0));
   return printer.Take();
 }
 

@@ -75,6 +75,18 @@ MeasuredRate Near(const KernelKeyParts& wanted, const Step& step, const Device& 
   return result;
 }
 
+bool IsFusedAttention(Kernel kernel) { return kernel == ATTENTION || kernel == ATTENTION_BACKWARD; }
+
+// Of attention alone there is something to say where nothing is measured.
+bool HasDropoutInAttention(const Program& program) {
+  for (const Segment& segment : program.segments()) {
+    for (const Step& step : segment.steps()) {
+      if (IsFusedAttention(step.kernel()) && step.attributes().dropout() > 0) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 MeasuredRate FindMeasuredRate(const Step& step, const Segment* segment, const Device& device) {
@@ -99,9 +111,10 @@ std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device)
   for (const Segment& segment : program.segments()) {
     for (const Step& step : segment.steps()) {
       if (step.stream() != COMPUTE) continue;
-      StepRate& rate = rates[absl::StrCat(KernelKey(segment, step), "/", step.work().dtype())];
+      std::string key = KernelKey(segment, step);
+      StepRate& rate = rates[absl::StrCat(key, "/", step.work().dtype())];
       if (++rate.steps > 1) continue;
-      rate.key = KernelKey(segment, step);
+      rate.key = std::move(key);
       rate.kernel = step.kernel();
       rate.rate = FindMeasuredRate(step, &segment, device);
     }
@@ -113,6 +126,7 @@ std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device)
 
 std::vector<std::string> NotesOnRates(const Program& program, const Device& device) {
   std::vector<std::string> notes;
+  if (device.kernel_rates().empty() && !HasDropoutInAttention(program)) return notes;
   std::set<std::string> unmeasured, slow;
   int64_t near = 0, all = 0;
   bool any_key = false;
@@ -121,9 +135,9 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
     any_key = any_key || step.rate.source == RateSource::kSame || step.rate.source == RateSource::kNear;
     if (step.rate.source == RateSource::kNear) near += step.steps;
     if (step.rate.source == RateSource::kNone) unmeasured.insert(Kernel_Name(step.kernel));
-    const bool fused = step.kernel == ATTENTION || step.kernel == ATTENTION_BACKWARD;
     // Rates by work are of plain causal attention.
-    const bool own = fused && step.rate.source != RateSource::kSame && step.rate.source != RateSource::kNear;
+    const bool own =
+        IsFusedAttention(step.kernel) && step.rate.source != RateSource::kSame && step.rate.source != RateSource::kNear;
     if (own && absl::StrContains(step.key, " dropout")) slow.insert(step.key);
   }
   if (!device.kernel_rates().empty() && !unmeasured.empty()) {
