@@ -116,6 +116,8 @@ TEST_F(CublasLtTunerTest, TheFastestWhereverItIs) {
 
 // What a first launch brings with it, and what disturbs a round, is not the algorithm's.
 TEST_F(CublasLtTunerTest, NeitherTheFirstLaunchNorADisturbedRoundCounts) {
+  // The device is warm.
+  ASSERT_TRUE(Fastest(1, [](int, int) { return Answer{1}; }).ok());
   const auto best = Fastest(2, [](int algorithm, int run) {
     if (algorithm == 1) return Answer{1000};
     return Answer{run == 0 ? 10'000'000 : run < 9 ? 5000 : 800};
@@ -126,6 +128,30 @@ TEST_F(CublasLtTunerTest, NeitherTheFirstLaunchNorADisturbedRoundCounts) {
   EXPECT_EQ(machine.runs[0], machine.runs[1]) << "all are measured alike";
   // Too short for the clock is not nothing.
   EXPECT_EQ(Fastest(1, [](int, int) { return Answer{0}; })->nanoseconds, 1);
+}
+
+// A device at rest takes ten times as long for what comes first.
+TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
+  int64_t spent = 0;
+  const auto product = [&](int64_t nanoseconds) {
+    const int64_t taken = spent < 60'000'000 ? 10 * nanoseconds : nanoseconds;
+    spent += taken;
+    return Answer{taken};
+  };
+  for (int time = 0; time < 2; ++time) {
+    const auto best = Fastest(2, [&](int algorithm, int) { return product(algorithm == 0 ? 700'000 : 800'000); });
+    ASSERT_TRUE(best.ok()) << best.status();
+    EXPECT_EQ(best->index, 0u);
+    EXPECT_EQ(best->nanoseconds, 700'000);
+    EXPECT_EQ(machine.runs[0] > machine.runs[1], time == 0);
+  }
+  // What the library refuses is left out then too.
+  tuner_ = *CublasLtTuner::Make(&device_);
+  const auto other = Fastest(2, [](int algorithm, int) {
+    return Answer{9, algorithm == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS};
+  });
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->index, 1u);
 }
 
 TEST_F(CublasLtTunerTest, WhatTheLibraryRefusesIsLeftOut) {
