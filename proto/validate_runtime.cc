@@ -53,6 +53,14 @@ absl::Status ValidateKernels(const Runtime& runtime) {
                                      kLargestCapability));
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
                                      0, kLargestCapability));
+    WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".factor_bytes"), form.factor_bytes()));
+    if (form.factor_bytes() > 0 && form.kernel() != Kernel_Name(MATMUL)) {
+      return BadField(absl::StrCat(path, ".factor_bytes"), form.factor_bytes(), "0 for a kernel other than MATMUL");
+    }
+    WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".loss_time"), form.loss_time()));
+    if (form.loss_time() > 0 && form.kernel() != Kernel_Name(MATMUL)) {
+      return BadField(absl::StrCat(path, ".loss_time"), form.loss_time(), "0 for a kernel other than MATMUL");
+    }
     if (form.below_compute_capability() > 0 && form.below_compute_capability() <= form.from_compute_capability()) {
       return BadField(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
                       absl::StrCat("0 or greater than from_compute_capability, ", form.from_compute_capability()));

@@ -1,5 +1,6 @@
 #include "simulator/runtime/as_run_by.h"
 
+#include "simulator/runtime/cast_gathers.h"
 #include "simulator/runtime/gate_sums.h"
 #include "simulator/runtime/hidden_collectives.h"
 #include "simulator/runtime/late_gathers.h"
@@ -25,7 +26,8 @@ void UseOneCopyStream(Program* program) {
 std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
-      !runtime.recomputes_whole_layers() && !runtime.has_host_transport() && !runtime.gate_sums_apart()) {
+      !runtime.recomputes_whole_layers() && !runtime.has_host_transport() && !runtime.gate_sums_apart() &&
+      GatheredBytes(runtime) == 1) {
     return std::nullopt;
   }
   Program as_run = program;
@@ -39,6 +41,7 @@ std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
   if (runtime.gate_sums_apart()) TakeGateSumsApart(&as_run);
   CutTensorCollectives(runtime.tensor_pieces(), &as_run);
+  if (const double bytes = GatheredBytes(runtime); bytes != 1) ScaleGathers(bytes, &as_run);
   return as_run;
 }
 

@@ -24,7 +24,10 @@ const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) 
   return found;
 }
 
-int Launches(const KernelForm* form) { return form == nullptr ? 1 : std::max(1, form->launches()); }
+int Launches(const KernelForm* form) {
+  if (form == nullptr) return 1;
+  return std::max(1, form->launches()) + (form->factor_bytes() > 0 ? 2 : 0);
+}
 
 constexpr int64_t kLongest = int64_t{1} << 62;
 
@@ -54,8 +57,38 @@ absl::StatusOr<Time> RuntimeSteps::OfLaunch(const Segment& of, const Step& step,
     moved.mutable_work()->set_bytes(Scaled(step.work().bytes(), FactorOf(form->bytes())));
     WEFT_ASSIGN_OR_RETURN(time, cost_(moved, shapes, use.kind, use.index, cluster, options));
   }
-  const double launches = cluster.device().launch_seconds() * (Launches(form) - 1);
-  return Time{Scaled(time.ps, FactorOf(form->time())) + FromSeconds(launches).ps};
+  const double launches = cluster.device().launch_seconds() * (std::max(1, form->launches()) - 1);
+  const bool of_loss = form->loss_time() > 0 && loss_products_.count({use.segment, use.step}) > 0;
+  const double factor = of_loss ? form->loss_time() : FactorOf(form->time());
+  time = Time{Scaled(time.ps, factor) + FromSeconds(launches).ps};
+  if (!(form->factor_bytes() > 0) || of_loss || shapes.rows < 1) return time;
+  WEFT_ASSIGN_OR_RETURN(const Time casts, CastsOf(shapes, form->factor_bytes(), step, use, cluster, options));
+  return Time{time.ps + std::min(casts.ps, kLongest - time.ps)};
+}
+
+absl::StatusOr<Time> RuntimeSteps::CastsOf(const StepShapes& product, double bytes, const Step& step, const Use& use,
+                                           const Cluster& cluster, const CostOptions& options) const {
+  Time sum;
+  const int64_t extents[] = {product.rows, product.columns};
+  for (int input = 0; input < 2; ++input) {
+    double elements = static_cast<double>(extents[input]) * static_cast<double>(product.depth);
+    if (gathered_factors_.count({use.segment, use.step, input}) > 0) elements /= static_cast<double>(LayerRanks());
+    Step cast;
+    cast.set_name(step.name());
+    cast.set_kernel(CAST);
+    cast.mutable_work()->set_dtype(step.work().dtype());
+    cast.mutable_work()->set_bytes(static_cast<int64_t>(std::min(elements * bytes, 0x1p62)));
+    WEFT_ASSIGN_OR_RETURN(const Time time, cost_(cast, {}, use.kind, use.index, cluster, options));
+    sum.ps += std::min(time.ps, kLongest - sum.ps);
+  }
+  return sum;
+}
+
+int64_t RuntimeSteps::LayerRanks() const {
+  for (const MeshAxis& axis : program_.mesh().axes()) {
+    if (axis.name() == "x" && axis.size() > 0) return axis.size();
+  }
+  return 1;
 }
 
 absl::StatusOr<Time> RuntimeSteps::OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const {

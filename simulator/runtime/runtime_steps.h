@@ -2,6 +2,9 @@
 //
 //   kernels   of a form {launches l, bytes b, time t}:
 //             t x cost of the step with b times its bytes + (l - 1) x device.launch_seconds
+//   factors   of a product with factor_bytes f: + cost of casts of f x elements bytes, one for each of its factors;
+//             where gathers have a form (cast_gathers.h), of a part of what was gathered;
+//             those that make logits or read their gradient have their loss_time instead, and no casts
 //   launches  steps of one launch (proto/step_runs.h) cost what the largest of them would with the work of all, at the
 //             turn of the first of them and of all that take turns with them
 //   host      a segment of steps that together take D of the device and L launches of the host takes at least
@@ -15,7 +18,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,7 +30,9 @@
 #include "proto/step_runs.h"
 #include "proto/units.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/runtime/cast_gathers.h"
 #include "simulator/runtime/host_transport.h"
+#include "simulator/runtime/loss_products.h"
 
 namespace weft {
 
@@ -34,7 +41,11 @@ class RuntimeSteps {
   // All three must outlive this.
   RuntimeSteps(const Program& program, const Runtime& runtime, StepCostFn* cost)
       : program_(program), runtime_(runtime), cost_(cost) {
+    if (GatheredBytes(runtime) != 1) gathered_factors_ = GatheredFactors(program);
     if (runtime.has_host_transport()) message_bytes_ = MessageBytesOfSegments(program);
+    for (const KernelForm& form : runtime.kernels()) {
+      if (form.loss_time() > 0 && loss_products_.empty()) loss_products_ = LossProducts(program);
+    }
   }
 
   // Collectives under way make computation on such a device longer. Those that go through host memory take nothing of
@@ -63,6 +74,11 @@ class RuntimeSteps {
   // Of a launch by itself.
   absl::StatusOr<Time> OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
+  // What brings the factors of a product into another type, `bytes` for each element.
+  absl::StatusOr<Time> CastsOf(const StepShapes& product, double bytes, const Step& step, const Use& use,
+                               const Cluster& cluster, const CostOptions& options) const;
+  // That gather activations: those of the tensor axis.
+  int64_t LayerRanks() const;
   // Of messages from and to the host.
   absl::StatusOr<double> CopySeconds(int segment, const Cluster& cluster) const;
   // Host time of the segment over device time, at least 1.
@@ -72,6 +88,8 @@ class RuntimeSteps {
   const Runtime& runtime_;
   StepCostFn* cost_;
   std::map<int32_t, int64_t> message_bytes_;
+  std::set<std::pair<int, int>> loss_products_;
+  std::set<std::tuple<int, int, int>> gathered_factors_;
   // By segment, kind, joined steps and the cluster that its device is of.
   std::map<std::tuple<int, ActionKind, const std::vector<StepRange>*, const Cluster*>, double> host_shares_;
 };

@@ -55,6 +55,65 @@ TEST(RuntimeSteps, FormsMoveMoreBytesAndLaunchMoreKernels) {
   EXPECT_NEAR(Microseconds(&steps, 1, FORWARD, cluster), 8400, 1e-5);
 }
 
+TEST(RuntimeSteps, FactorsOfAProductAreCastBeforeIt) {
+  // [200 x 300] [300 x 400]: 60,000 and 120,000 elements.
+  const Program program = Read<Program>(R"(segments {
+    name: "s"
+    values { shape: 200 shape: 300 } values { shape: 300 shape: 400 } values { shape: 200 shape: 400 }
+    steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [0, 1] outputs: 2
+            work { flops: 48000000 bytes: 1000000 dtype: BF16 } } })");
+  Cluster cluster = Machine();
+  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime plain = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 })");
+  RuntimeSteps alone(program, plain, Roofline());
+  EXPECT_NEAR(Microseconds(&alone, 0, FORWARD, cluster), 550, 1e-5);
+  const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
+  RuntimeSteps steps(program, runtime, Roofline());
+  // Casts of 300,000 and 600,000 bytes, each with its launch.
+  EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400 + 700, 1e-5);
+  const Runtime hosted =
+      Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } host { launch_seconds: 1.1e-3 })");
+  RuntimeSteps bound(program, hosted, Roofline());
+  // Three launches of the host.
+  EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 3300, 1e-3);
+}
+
+TEST(RuntimeSteps, WhatIsGatheredWasCastInParts) {
+  const Program program = Read<Program>(R"(mesh { axes { name: "x" size: 4 } axes { name: "data" size: 2 } }
+    segments { name: "s"
+    values { operand: 0 shape: 50 shape: 300 } values { operand: 1 shape: 200 shape: 300 }
+    values { operand: 2 shape: 300 shape: 400 } values { operand: 3 shape: 200 shape: 400 }
+    steps { name: "g" kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
+    steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [1, 2] outputs: 3
+            work { flops: 48000000 bytes: 1000000 dtype: BF16 } } })");
+  Cluster cluster = Machine();
+  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime runtime = Read<Runtime>(
+      R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } kernels { kernel: "GROUP_ALL_GATHER" bytes: 0.5 })");
+  RuntimeSteps steps(program, runtime, Roofline());
+  // Casts of 75,000 and 600,000 bytes.
+  EXPECT_NEAR(Microseconds(&steps, 1, FORWARD, cluster), 550 + 175 + 700, 1e-5);
+}
+
+TEST(RuntimeSteps, ProductsAtTheLossHaveATimeOfTheirOwn) {
+  const Program program = Read<Program>(R"(segments {
+    name: "s"
+    values { operand: 0 shape: 200 shape: 300 } values { operand: 1 shape: 300 shape: 400 }
+    values { operand: 2 shape: 200 shape: 400 }
+    steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [0, 1] outputs: 2
+            work { flops: 48000000 bytes: 1000000 dtype: BF16 } }
+    steps { name: "l" kernel: CROSS_ENTROPY stream: COMPUTE inputs: 2 outputs: 0
+            work { bytes: 1000000 dtype: BF16 } } })");
+  Cluster cluster = Machine();
+  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 loss_time: 0.8 })");
+  RuntimeSteps steps(program, runtime, Roofline());
+  EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 880, 1e-5);
+  const Runtime alike = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
+  RuntimeSteps all(program, alike, Roofline());
+  EXPECT_NEAR(Microseconds(&all, 0, FORWARD, cluster), 1650, 1e-5);
+}
+
 TEST(RuntimeSteps, FormsAreForDevices) {
   const Program program = TwoKernels();
   const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "ADD" time: 2 from_compute_capability: 90 }

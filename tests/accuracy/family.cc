@@ -26,13 +26,13 @@ constexpr Family kFamilies[] = {
     {"Llama 3 Table", "C", "megatron-core", false},
     {"MT-NLG", "B", "megatron-2020", false},
     {"MegaScale", "A", "megatron-2023", false},
-    {"Megatron-Bridge", "B", "megatron-core", false},
+    {"Megatron-Bridge", "B", "nemo", false},
     {"Megatron-Core", "B", "megatron-core", false},
     {"Megatron-LM 2020", "A", "megatron-2020", false},
     {"Megatron-LM SC21", "B", "megatron-2020", false},
     {"MosaicML llm-foundry", "A", "llm-foundry", false},
-    {"NVIDIA DGXC", "A", "megatron-core", false},
-    {"NVIDIA NeMo", "B", "megatron-core", false},
+    {"NVIDIA DGXC", "A", "nemo", false},
+    {"NVIDIA NeMo", "B", "nemo", false},
     {"SimuMax", "A", "megatron-core-blocking", false},
     {"Single published", "C", "megatron-core", false, true},
     {"Small", "B", "llm.c", false, true},
@@ -69,8 +69,8 @@ constexpr struct {
     {"aleph alpha", "aleph-alpha"},
     {"megatron-core", "megatron-core"},
     {"megatron core", "megatron-core"},
-    {"megatron-bridge", "megatron-core"},
-    {"nemo", "megatron-core"},
+    {"megatron-bridge", "nemo"},
+    {"nemo", "nemo"},
     {"transformer engine", "megatron-core"},
     {"megatron", "megatron"},
     {"transformers", "transformers"},
@@ -144,12 +144,22 @@ std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumpti
   };
   if (Says(run, "torch_compile", "true")) vary("-compile");
   if (Says(run, "fused_rmsnorm", "false")) vary("-plain-norm");
-  if (absl::StrContains(absl::AsciiStrToLower(run.plan.precision), "fp8")) {
+  if (Mentions(run, "attention_kernel", "flashattention-1") || Mentions(run, "attention_kernel", "flash_attention1")) {
+    vary("-flash1");
+  }
+  if (InEightBits(run.plan.precision)) {
     vary("-fp8");
     // Only compiled where the framework needs that.
     if (!absl::EndsWith(name, "-fp8")) vary("-compile-fp8");
+    const std::string words = absl::AsciiStrToLower(run.plan.precision);
+    if (absl::StrContains(words, "rowwise") || absl::StrContains(words, "row-wise")) vary("-rowwise");
   }
   return name;
+}
+
+bool InEightBits(absl::string_view precision) {
+  const std::string words = absl::AsciiStrToLower(precision);
+  return absl::StrContains(words, "fp8") || absl::StrContains(words, "float8");
 }
 
 }  // namespace weft

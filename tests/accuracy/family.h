@@ -35,6 +35,9 @@ const Family& FamilyOf(absl::string_view family);
 // which the row or its family names; what was assumed is appended to `assumptions`.
 std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumptions);
 
+// Whether products are in 8 bits, of a precision as a source words it.
+bool InEightBits(absl::string_view precision);
+
 }  // namespace weft
 
 #endif  // WEFT_TESTS_ACCURACY_FAMILY_H_

@@ -72,9 +72,16 @@ TEST(Family, ARowMayNameAVariant) {
   EXPECT_EQ(Named(run), "torchtitan-compile-fp8");
   run.extra.clear();
   EXPECT_EQ(Named(run), "torchtitan-compile-fp8");
+  run.plan.precision = "float8 rowwise";
+  EXPECT_EQ(Named(run), "torchtitan-compile-fp8-rowwise");
+  run = Row("NVIDIA NeMo");
+  run.plan.precision = "FP8, row-wise";
+  EXPECT_EQ(Named(run), "nemo-fp8");
   run = Row("Aleph Alpha layouts");
   run.extra["fused_rmsnorm"] = "false";
   EXPECT_EQ(Named(run), "aleph-alpha-plain-norm");
+  run.extra["attention_kernel"] = "FlashAttention-1";
+  EXPECT_EQ(Named(run), "aleph-alpha-plain-norm-flash1");
   run = Row("AxoNN-4D");
   run.extra["framework"] = "DeepSpeed ZeRO-3";
   EXPECT_EQ(Named(run), "deepspeed");

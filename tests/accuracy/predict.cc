@@ -104,7 +104,7 @@ int64_t Shorten(RunPlan* plan, CompiledRun* made) {
 }
 
 absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines& machines, const Runtimes& runtimes,
-                                       bool whole) {
+                                       const std::string& cost, bool whole) {
   if (!stated.unreadable.empty()) return absl::InvalidArgumentError(stated.unreadable);
   CompiledRun made;
   Measurement run = stated;
@@ -118,6 +118,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   if (base == machines.end()) return absl::NotFoundError(absl::StrCat("the catalog has no '", made.machine, "'"));
   WEFT_ASSIGN_OR_RETURN(made.cluster, MachineOf(run, base->second, &made.assumptions));
   CompileOptions options;
+  options.cost = cost;
   // Whether it fits is a figure of its own.
   options.allow_oom = true;
   options.evaluation = false;
@@ -176,8 +177,8 @@ std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int
 }
 
 absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
-                                       bool whole) {
-  absl::StatusOr<CompiledRun> compiled = CompileAll(run, machines, runtimes, whole);
+                                       const std::string& cost, bool whole) {
+  absl::StatusOr<CompiledRun> compiled = CompileAll(run, machines, runtimes, cost, whole);
   if (!compiled.ok()) return InOneLine(compiled.status());
   return compiled;
 }

@@ -43,9 +43,10 @@ struct CompiledRun {
   std::vector<std::string> assumptions;
 };
 
-// An error is one line that says why weft cannot express the run. With `whole`, all microbatches are compiled.
+// An error is one line that says why weft cannot express the run. Choices are made by the cost model `cost`. With
+// `whole`, all microbatches are compiled.
 absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
-                                       bool whole = false);
+                                       const std::string& cost, bool whole = false);
 
 // Microbatches of the two programs that stand for one of `microbatches` over the `ranks` of a pipeline, by a schedule
 // of the registry; nothing where that would not be shorter, or the schedule does not repeat itself.

@@ -53,7 +53,7 @@ Known Load() {
 
 SimulationReport Predicted(const Measurement& run, bool whole) {
   const Known known = Load();
-  const absl::StatusOr<CompiledRun> compiled = CompileRun(run, known.machines, known.runtimes, whole);
+  const absl::StatusOr<CompiledRun> compiled = CompileRun(run, known.machines, known.runtimes, "tiles", whole);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   if (!compiled.ok()) return {};
   EXPECT_EQ(compiled->longer.has_value(), !whole);
@@ -86,11 +86,11 @@ TEST(Predict, SwitchesOfARowReachItsRuntime) {
   const Known known = Load();
   Measurement run = SmallRun();
   run.extra["tp_overlap"] = "false";
-  const absl::StatusOr<CompiledRun> off = CompileRun(run, known.machines, known.runtimes);
+  const absl::StatusOr<CompiledRun> off = CompileRun(run, known.machines, known.runtimes, "tiles");
   ASSERT_TRUE(off.ok()) << off.status();
   EXPECT_EQ(off->runtime.tensor_pieces(), 0);
   run.extra["tp_overlap"] = "true";
-  const absl::StatusOr<CompiledRun> on = CompileRun(run, known.machines, known.runtimes);
+  const absl::StatusOr<CompiledRun> on = CompileRun(run, known.machines, known.runtimes, "tiles");
   ASSERT_TRUE(on.ok()) << on.status();
   EXPECT_EQ(on->runtime.tensor_pieces(), 4);
 }
@@ -101,7 +101,7 @@ TEST(Predict, StepsOfAnAblationAddUp) {
   run.family = "MegaScale";
   const auto at = [&](const char* step) {
     run.extra["cumulative_step"] = step;
-    absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes);
+    absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes, "tiles");
     EXPECT_TRUE(made.ok()) << made.status();
     return made.ok() ? made->runtime : Runtime();
   };
@@ -119,13 +119,13 @@ TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
   Measurement run = SmallRun();
   run.machine.gpus = 12;
   run.plan.dp = 3;
-  const absl::StatusOr<CompiledRun> refused = CompileRun(run, known.machines, known.runtimes);
+  const absl::StatusOr<CompiledRun> refused = CompileRun(run, known.machines, known.runtimes, "tiles");
   // 3 has no smaller divisor but 1.
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("must divide the rank's"));
   run.machine.gpus = 24;
   run.plan.dp = 6;
-  const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes);
+  const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes, "tiles");
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(made->assumptions, Contains("states cut over 2 of 6 replicas"));
 }
@@ -140,7 +140,7 @@ TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
   run.plan.global_batch = 256;
   const auto assumed = [&](const char* gpu) {
     run.machine.gpu = gpu;
-    const absl::StatusOr<CompiledRun> compiled = CompileRun(run, known.machines, known.runtimes, true);
+    const absl::StatusOr<CompiledRun> compiled = CompileRun(run, known.machines, known.runtimes, "tiles", true);
     EXPECT_TRUE(compiled.ok()) << compiled.status();
     return compiled.ok() ? compiled->assumptions : std::vector<std::string>();
   };

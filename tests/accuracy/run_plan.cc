@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/status.h"
+#include "tests/accuracy/family.h"
 #include "tests/accuracy/run_model.h"
 
 namespace weft {
@@ -24,51 +26,60 @@ absl::Status Inexpressible(absl::string_view field, absl::string_view given, abs
   return absl::InvalidArgumentError(absl::StrCat(field, " is '", given.substr(0, 80), "': ", why));
 }
 
-// What sources call a schedule of weft: their name begins with `word`.
+// What sources call a schedule of weft, letters and digits alone: their name begins with `word`.
 struct ScheduleName {
   absl::string_view word, schedule;
   // Stages per rank where a row does not state them; 0: the schedule takes no such figure.
   int64_t chunks = 0;
 };
 
-// Null if none is meant.
+// Null if none is meant. `name` is in lower case.
 const ScheduleName* FindScheduleName(absl::string_view name) {
   static constexpr ScheduleName kNames[] = {
       {"none", "1f1b"},
-      {"1f1b-interleaved", "interleaved", 2},
-      {"1f1b interleaved", "interleaved", 2},
-      {"1f1b (interleaved", "interleaved", 2},
+      {"1f1binterleav", "interleaved", 2},
       {"1f1b", "1f1b"},
+      {"noninterleav", "1f1b"},
       {"dapple", "1f1b"},
-      {"pipedream-flush", "1f1b"},
-      {"interleaved-zb", "interleaved-zb", 2},
-      {"interleaved", "interleaved", 2},
+      {"pipedreamflush", "1f1b"},
+      {"interleavedzb", "interleaved-zb", 2},
+      {"interleav", "interleaved", 2},
       {"vpp", "interleaved", 2},
+      {"virtualpipeline", "interleaved", 2},
       {"gpipe", "gpipe"},
       {"afab", "gpipe"},
-      {"all-forward-all-backward", "gpipe"},
-      {"zero-bubble zb-1p", "zb-h1"},
-      {"zero-bubble zb-2p", "zb-h2"},
-      {"zero-bubble zb-v", "zb-v", 2},
-      {"zb-1p", "zb-h1"},
-      {"zb-2p", "zb-h2"},
-      {"zb-h1", "zb-h1"},
-      {"zb-h2", "zb-h2"},
-      {"zb-v", "zb-v", 2},
-      {"v-half", "v-half", 2},
-      {"v-min", "v-min", 2},
-      {"looped-bfs", "looped-bfs", 2},
-      {"breadth-first", "looped-bfs", 2},
-      {"message-driven", "axonn"},
-      {"chimera-wave", "chimera-wave"},
+      {"fthenb", "gpipe"},
+      {"allforwardallbackward", "gpipe"},
+      {"zb1p", "zb-h1"},
+      {"zb2p", "zb-h2"},
+      {"zbh1", "zb-h1"},
+      {"zbh2", "zb-h2"},
+      {"zbv", "zb-v", 2},
+      {"vhalf", "v-half", 2},
+      {"vmin", "v-min", 2},
+      {"loopedbfs", "looped-bfs", 2},
+      {"breadthfirst", "looped-bfs", 2},
+      {"messagedriven", "axonn"},
+      {"chimerawave", "chimera-wave"},
       {"chimera", "chimera"},
       {"hanayo", "hanayo"},
       {"gems", "gems"},
-      {"eager-1f1b", "eager-1f1b"},
+      {"eager1f1b", "eager-1f1b"},
   };
-  if (name.empty()) name = "1f1b";
+  std::string plain;
+  for (const char c : name) {
+    if (absl::ascii_isalnum(c)) plain.push_back(c);
+  }
+  for (const absl::string_view word : {"zerobubblez", "zerobubblev"}) {
+    if (absl::StartsWith(plain, word)) plain = plain.substr(word.size() - 1);
+  }
+  // As Zero Bubble's authors abbreviate it.
+  if (plain == "1f1bi") plain = "interleaved";
+  const bool interleaves = absl::StrContains(plain, "interleav") && !absl::StrContains(plain, "noninterleav");
+  if (absl::StartsWith(plain, "1f1b") && interleaves) plain = "interleaved";
+  if (name.empty()) plain = "1f1b";
   for (const ScheduleName& known : kNames) {
-    if (absl::StartsWith(name, known.word)) return &known;
+    if (absl::StartsWith(plain, known.word)) return &known;
   }
   return nullptr;
 }
@@ -211,7 +222,7 @@ class PlanBuilder {
     const std::string given = absl::AsciiStrToLower(run_.plan.precision);
     const bool old = IsOne(run_.machine.gpu, {"V100", "P100"});
     const auto says = [&](absl::string_view word) { return absl::StrContains(given, word); };
-    const bool eight = says("fp8") || says("float8");
+    const bool eight = InEightBits(run_.plan.precision);
     const bool brain = says("bf16") || says("bfloat16");
     const bool sixteen = !brain && (says("fp16") || says("float16") || says("half"));
     if (says("fp4") || says("float4")) {
@@ -222,7 +233,7 @@ class PlanBuilder {
         return Inexpressible("plan.precision", run_.plan.precision,
                              absl::StrCat(run_.machine.gpu.substr(0, 80), " has no products in 8 bits"));
       }
-      if (!absl::EndsWith(runtime_.name(), "-fp8")) {
+      if (!absl::StrContains(runtime_.name(), "-fp8")) {
         return Inexpressible("plan.precision", run_.plan.precision,
                              absl::StrCat("runtime ", runtime_.name(), " has no products in 8 bits"));
       }
@@ -252,8 +263,16 @@ class PlanBuilder {
   void Attention() {
     const auto kernel = run_.extra.find("attention_kernel");
     if (kernel == run_.extra.end()) return;
-    const bool fused =
-        absl::StrContains(kernel->second, "Flash") && !absl::StartsWith(absl::AsciiStrToLower(kernel->second), "no ");
+    const std::string name = absl::AsciiStrToLower(kernel->second.substr(0, 200));
+    const auto has = [&name](absl::string_view word) { return absl::StrContains(name, word); };
+    const bool none = absl::StartsWith(name, "no") || has("without") || has("unfused");
+    constexpr absl::string_view kFused[] = {"flash", "sdpa", "cudnn", "xformers", "efficient", "fa1", "fa2", "fa3"};
+    constexpr absl::string_view kApart[] = {"softmax", "torch", "naive", "math", "eager", "standard", "baddbmm"};
+    const bool fused = !none && std::any_of(std::begin(kFused), std::end(kFused), has);
+    if (!fused && !none && std::none_of(std::begin(kApart), std::end(kApart), has)) {
+      Assume(absl::StrCat("attention '", kernel->second.substr(0, 40), "' as ", runtime_.name(), " has it"));
+      return;
+    }
     made_.plan.set_attention(fused ? FUSED : MATERIALIZED);
   }
 
@@ -268,6 +287,11 @@ class PlanBuilder {
     };
     if (given == "none" || given == "no" || given == "false" || given == "off" ||
         (absl::StartsWith(given, "no ") && is_checkpointing(absl::string_view(given).substr(3)))) {
+      return absl::OkStatus();
+    }
+    if (absl::StrContains(given, "every other layer") || absl::StrContains(given, "every second layer")) {
+      recompute.set_mode(Recompute::EVERY);
+      recompute.set_every(2);
       return absl::OkStatus();
     }
     const bool some = absl::StrContains(given, "half") || absl::StrContains(given, " of ") ||

@@ -117,6 +117,13 @@ TEST(RunPlan, Schedules) {
   EXPECT_EQ(schedule("zero-bubble ZB-V").name(), "zb-v");
   EXPECT_EQ(schedule("zero-bubble ZB-V").virtual_stages(), 2);
   EXPECT_EQ(schedule("gems").virtual_stages(), 0);
+  for (const char* name : {"1F1B-I", "1f1bi", "1F1B, interleaved", "VPP", "virtual pipeline (1F1B)"}) {
+    EXPECT_EQ(schedule(name).name(), "interleaved") << name;
+  }
+  EXPECT_EQ(schedule("ZB1P").name(), "zb-h1");
+  EXPECT_EQ(schedule("Zero Bubble (ZBV)").name(), "zb-v");
+  EXPECT_EQ(schedule("F-then-B").name(), "gpipe");
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "zero-bubble 1F1B"; }), HasSubstr("zero-bubble 1F1B"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "PipeDream-2BW"; }), HasSubstr("'PipeDream-2BW'"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "DualPipe"; }), HasSubstr("plan.schedule is 'DualPipe'"));
   // 22 layers, embedding and head are 24: three to a rank, one to a chunk.
@@ -168,7 +175,16 @@ TEST(RunPlan, AttentionAndRecompute) {
   };
   EXPECT_EQ(kernel("FlashAttention-2"), FUSED);
   EXPECT_EQ(kernel("no FlashAttention"), MATERIALIZED);
+  EXPECT_EQ(kernel("flash_attn 2"), FUSED);
+  EXPECT_EQ(kernel("PyTorch SDPA"), FUSED);
+  EXPECT_EQ(kernel("none (PyTorch)"), MATERIALIZED);
+  EXPECT_EQ(kernel("Megatron's fused softmax"), MATERIALIZED);
+  // Not known: the runtime's own.
+  EXPECT_EQ(kernel("ours"), MATERIALIZED);
+  EXPECT_EQ(Make([](Measurement* r) { r->extra["attention_kernel"] = "ours"; }).plan.attention(),
+            RuntimeNamed("").plan().attention());
   // What a framework means by it.
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.recompute = "every other layer"; }).plan.recompute().every(), 2);
   EXPECT_EQ(
       Make([](Measurement* r) { r->plan.recompute = "selective (per op)"; }, "torchtitan").plan.recompute().every(), 2);
   EXPECT_EQ(Make([](Measurement* r) { r->plan.recompute = "none"; }, "torchtitan").plan.recompute().mode(),

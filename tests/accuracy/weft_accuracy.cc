@@ -79,7 +79,7 @@ absl::Status SetFigure(const std::string& setting, Machines* machines, Runtimes*
 
 absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
                                          const Settings& settings) {
-  WEFT_ASSIGN_OR_RETURN(const CompiledRun compiled, CompileRun(run, machines, runtimes, settings.whole));
+  WEFT_ASSIGN_OR_RETURN(const CompiledRun compiled, CompileRun(run, machines, runtimes, settings.cost, settings.whole));
   WEFT_ASSIGN_OR_RETURN(const SimulationReport report,
                         SimulateRun(compiled, compiled.cluster, compiled.runtime, settings.cost, settings.network));
   RunPrediction prediction;
@@ -154,7 +154,7 @@ absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines,
   for (const Measurement& run : runs) {
     if (!IsFittedSource(run.source) || !run.seconds) continue;
     progress.Step(absl::StrCat("compiling ", run.id));
-    absl::StatusOr<CompiledRun> made = CompileRun(run, machines, runtimes);
+    absl::StatusOr<CompiledRun> made = CompileRun(run, machines, runtimes, settings.cost);
     if (made.ok() && made->machine == parts.first) compiled.emplace_back(&run, *std::move(made));
   }
   FitOptions options;

@@ -1,0 +1,28 @@
+// Activations that are cast to 8 bits before the ranks of a layer gather them: fewer bytes are gathered, and each rank
+// casts its own part. Stated as a form of kernel GROUP_ALL_GATHER, `bytes` of which is what is moved relative to the
+// program's.
+// Sources: Transformer Engine, pytorch/module/layernorm_linear.py (with_quantized_all_gather), and user buffers in 8
+// bits; torchao, float8/float8_tensor_parallel.py (Float8ColwiseParallel).
+#ifndef WEFT_SIMULATOR_RUNTIME_CAST_GATHERS_H_
+#define WEFT_SIMULATOR_RUNTIME_CAST_GATHERS_H_
+
+#include <set>
+#include <tuple>
+
+#include "proto/program.pb.h"
+#include "proto/runtime.pb.h"
+
+namespace weft {
+
+// 1 if the runtime gathers what the program does.
+double GatheredBytes(const Runtime& runtime);
+
+// Of all gathers between ranks of a layer; the result is for costing alone.
+void ScaleGathers(double bytes, Program* program);
+
+// Segment, step and factor (0 or 1) of products that read what such a gather has put together.
+std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_RUNTIME_CAST_GATHERS_H_

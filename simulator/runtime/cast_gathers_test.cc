@@ -1,0 +1,57 @@
+#include "simulator/runtime/cast_gathers.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/io.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FieldsAre;
+
+// A gather of four parts of [2 x 8], the product that reads it, a layer's own tensor in its place, another product.
+Program Gathered() {
+  Program program;
+  const absl::Status read = ParseMessage(R"(segments {
+    name: "s"
+    values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 } values { operand: 2 shape: 8 }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
+    steps { kernel: MATMUL inputs: [1, 2] outputs: 2 }
+    steps { kernel: MATMUL inputs: [2, 1] outputs: 2 }
+    steps { kernel: GELU inputs: 2 outputs: 1 }
+    steps { kernel: MATMUL inputs: [1, 2] outputs: 2 }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: GATHER_WEIGHTS } } })",
+                                         "test", &program);
+  EXPECT_TRUE(read.ok()) << read;
+  return program;
+}
+
+TEST(CastGathers, ProductsThatReadThemAreKnownUntilTheyAreOverwritten) {
+  EXPECT_THAT(GatheredFactors(Gathered()), ElementsAre(FieldsAre(0, 1, 0), FieldsAre(0, 2, 1)));
+}
+
+TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
+  Program program = Gathered();
+  ScaleGathers(0.5, &program);
+  const Segment& segment = program.segments(0);
+  EXPECT_THAT(segment.values(segment.steps(0).inputs(0)).shape(), ElementsAre(8));
+  EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(32));
+  EXPECT_THAT(segment.values(segment.steps(1).inputs(0)).shape(), ElementsAre(8, 8));
+  EXPECT_THAT(segment.values(segment.steps(5).outputs(0)).shape(), ElementsAre(8, 8));
+  // Nor does that hide what they put together.
+  EXPECT_THAT(GatheredFactors(program), ElementsAre(FieldsAre(0, 1, 0), FieldsAre(0, 2, 1)));
+}
+
+TEST(CastGathers, ARuntimeStatesThem) {
+  Runtime runtime;
+  EXPECT_EQ(GatheredBytes(runtime), 1);
+  KernelForm* form = runtime.add_kernels();
+  form->set_kernel("GROUP_ALL_GATHER");
+  EXPECT_EQ(GatheredBytes(runtime), 1);
+  form->set_bytes(0.5);
+  EXPECT_EQ(GatheredBytes(runtime), 0.5);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,51 @@
+#include "simulator/runtime/loss_products.h"
+
+#include <cstdint>
+
+namespace weft {
+namespace {
+
+// Where a value is, whatever its name: operand and offset.
+using Range = std::pair<int32_t, int64_t>;
+
+Range RangeOf(const Segment& segment, int32_t value) {
+  return {segment.values(value).operand(), segment.values(value).offset()};
+}
+
+}  // namespace
+
+std::set<std::pair<int, int>> LossProducts(const Program& program) {
+  std::set<std::pair<int, int>> products;
+  for (int s = 0; s < program.segments_size(); ++s) {
+    const Segment& segment = program.segments(s);
+    // Gradients of logits that have been made so far.
+    std::set<Range> gradients;
+    for (int i = 0; i < segment.steps_size(); ++i) {
+      const Step& step = segment.steps(i);
+      if (step.kernel() == CROSS_ENTROPY_BACKWARD && step.outputs_size() > 0) {
+        gradients.insert(RangeOf(segment, step.outputs(0)));
+        continue;
+      }
+      const bool reads_logits = step.kernel() == CROSS_ENTROPY || step.kernel() == CROSS_ENTROPY_PARTIAL;
+      if (reads_logits && step.inputs_size() > 0) {
+        // The last product that wrote them.
+        const Range logits = RangeOf(segment, step.inputs(0));
+        for (int before = i - 1; before >= 0; --before) {
+          const Step& product = segment.steps(before);
+          if (product.outputs_size() == 0 || RangeOf(segment, product.outputs(0)) != logits) continue;
+          if (product.kernel() == MATMUL) products.emplace(s, before);
+          break;
+        }
+      }
+      if (gradients.empty()) continue;
+      bool reads_gradient = false;
+      for (const int32_t input : step.inputs()) reads_gradient |= gradients.count(RangeOf(segment, input)) > 0;
+      if (step.kernel() == MATMUL && reads_gradient) products.emplace(s, i);
+      // What else is written there is another tensor.
+      for (const int32_t output : step.outputs()) gradients.erase(RangeOf(segment, output));
+    }
+  }
+  return products;
+}
+
+}  // namespace weft
