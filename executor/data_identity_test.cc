@@ -23,10 +23,11 @@ DataIdentity Identity(const std::string& content, int64_t offset, int64_t bytes)
   return identity.ok() ? *identity : DataIdentity();
 }
 
-// Other bytes at every place.
+// Bytes by multiplicative hashing, so that no two MiB are the same.
 std::string Content(int64_t bytes) {
   std::string content(static_cast<size_t>(bytes), '\0');
-  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 + i / 256);
+  for (size_t i = 0; i < content.size(); ++i)
+    content[i] = static_cast<char>(static_cast<uint32_t>(i * 2654435761u) >> 24);
   return content;
 }
 

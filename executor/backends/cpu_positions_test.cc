@@ -167,14 +167,15 @@ TEST(CpuPositionsRefusalTest, ShapesThatDoNotBelongTogether) {
               std::string::npos);
   }
   EXPECT_EQ(ErrorOf(SUM_PER_SAMPLE, {{8, 2}}, {2, 2}, sequence), "ok");
-  // Sides whose product would not fit are no sides.
+  // Sides whose product would not fit, and be 0, are no sides.
   for (const int64_t height : {int64_t{0}, int64_t{-3}, int64_t{4}, int64_t{1} << 62}) {
     sides.set_height(height);
-    sides.set_width(height == 4 ? 4 : 3);
+    sides.set_width(height >= 4 ? 4 : 3);
     EXPECT_NE(ErrorOf(UPSAMPLE, {{6, 2}}, {24, 2}, sides).find("6 rows are no images of"), std::string::npos) << height;
     EXPECT_NE(ErrorOf(UPSAMPLE_BACKWARD, {{24, 2}}, {6, 2}, sides).find("6 rows are no images of"), std::string::npos);
   }
   sides.set_height(2);
+  sides.set_width(3);
   EXPECT_EQ(ErrorOf(UPSAMPLE, {{6, 2}}, {24, 2}, sides), "ok");
   columns.set_groups(2);
   EXPECT_EQ(ErrorOf(SLICE_COLUMNS, {{6, 2}}, {3, 4}, columns), "ok");
