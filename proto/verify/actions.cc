@@ -1,5 +1,6 @@
 // Fields of actions one by one: ids, segments, operands, peers, groups and dependencies are in range (P1, P2, P8).
 #include <algorithm>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "proto/sample_rows.h"
@@ -249,7 +250,7 @@ class TemplateCheck {
           segment.operands_size());
       return;
     }
-    absl::flat_hash_map<int, int> bound;
+    operand_of_.resize(t_.buffers_size(), -1);
     for (int i = 0; i < action.operands_size(); ++i) {
       const int b = action.operands(i);
       if (!BufferOk(action, "operands", b)) continue;
@@ -257,11 +258,16 @@ class TemplateCheck {
         Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " of ", t_.buffers(b).bytes(), " bytes to operand '",
             segment.operands(i).name(), "' of ", segment.operands(i).bytes());
       }
-      const auto [it, fresh] = bound.emplace(b, i);
-      if (!fresh && (segment.operands(i).access() != READ || segment.operands(it->second).access() != READ)) {
-        Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " to operands '",
-            segment.operands(it->second).name(), "' and '", segment.operands(i).name(), "', one of which it writes");
+      const int first = operand_of_[b];
+      if (first < 0) {
+        operand_of_[b] = i;
+      } else if (segment.operands(i).access() != READ || segment.operands(first).access() != READ) {
+        Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " to operands '", segment.operands(first).name(),
+            "' and '", segment.operands(i).name(), "', one of which it writes");
       }
+    }
+    for (const int b : action.operands()) {
+      if (b >= 0 && b < t_.buffers_size()) operand_of_[b] = -1;
     }
     for (const Step& step : segment.steps()) {
       if (!CheckMicrobatches(action, segment, step)) break;
@@ -443,6 +449,7 @@ class TemplateCheck {
   absl::flat_hash_map<int, List> list_of_;
   absl::flat_hash_map<int, const Action*> by_id_;
   absl::flat_hash_set<int> segments_;  // Whose groups were checked.
+  std::vector<int> operand_of_;        // Of the action that is looked at, by buffer: its first operand, or -1.
 };
 
 }  // namespace
