@@ -23,6 +23,11 @@ for row in report["rows"]:
     assert abs(math.log(row["predicted_seconds"] / row["measured_seconds"])) < 0.7, row
 PY
 
+# The held-out runs are of the same format, with no field that is not read.
+"$tool" --data=$here/held_out.json --only=mpt-a100-40-125m > "$out" 2> "$out.err" || fail "$(cat "$out.err")"
+grep -q "[1-9][0-9]* rows predicted, 0 cannot" "$out" || fail "$(cat "$out")"
+[[ ! -s "$out.err" ]] || fail "$(cat "$out.err")"
+
 # A run that cannot be read is refused by name; the others, and the sets, are none the worse.
 python3 - $here/published.json "$TEST_TMPDIR" <<'PY' || fail "writing runs"
 import json, sys
