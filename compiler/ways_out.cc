@@ -94,8 +94,8 @@ std::optional<Variant> KeepStates(Variant variant) {
   if (!offload.optimizer()) return std::nullopt;
   std::optional<Variant> with = With(std::move(variant), "offload.optimizer=false");
   // These are refused without it.
-  if (with && offload.bucket_elements() != 0) with = With(*std::move(with), "offload.bucket_elements=0");
-  if (with && offload.buckets_per_reduce() != 0) with = With(*std::move(with), "offload.buckets_per_reduce=0");
+  if (with && offload.bucket_elements() != 0) with = With(*std::move(with), "offload.bucket_elements=default");
+  if (with && offload.buckets_per_reduce() != 0) with = With(*std::move(with), "offload.buckets_per_reduce=default");
   return with;
 }
 

@@ -136,9 +136,9 @@ TEST(FindWaysOut, KeepsOnTheDeviceWhatTheHostLacks) {
     return DescribeWaysOut(FindWaysOut(RecipeOf(1), plan, cluster, 8, 1000, {true, capacity}, 3, HostBytes));
   };
   EXPECT_EQ(described(999), "it fits with --set offload.activation_layers=0 (600 B)");
-  EXPECT_EQ(described(500), "it fits with --set offload.optimizer=false --set offload.bucket_elements=0 (400 B)");
+  EXPECT_EQ(described(500), "it fits with --set offload.optimizer=false --set offload.bucket_elements=default (400 B)");
   EXPECT_EQ(described(300),
-            "it fits with --set offload.optimizer=false --set offload.bucket_elements=0 --set "
+            "it fits with --set offload.optimizer=false --set offload.bucket_elements=default --set "
             "offload.activation_layers=0 (0 B)");
   EXPECT_THAT(described(-1), testing::HasSubstr("no change"));
 }

@@ -10,6 +10,7 @@
 #include "proto/content.h"
 #include "proto/status.h"
 #include "proto/utf8.h"
+#include "proto/written_zero.h"
 
 namespace weft {
 namespace {
@@ -44,7 +45,7 @@ class JsonPrinter {
       absl::StrAppend(&out_, "\"", field.name(), "\": ");
       const Place own = {&place, field.name(), -1};
       if (!field.is_repeated()) {
-        if (field.has_presence() && !reflection.HasField(message, &field)) {
+        if ((field.has_presence() && !reflection.HasField(message, &field)) || HoldsUnwritableZero(message, field)) {
           out_ += "null";
         } else {
           WEFT_RETURN_IF_ERROR(PrintValue(message, field, own, indent + 1));

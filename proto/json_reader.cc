@@ -12,6 +12,7 @@
 #include "proto/json_value.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
+#include "proto/written_zero.h"
 
 namespace weft {
 namespace {
@@ -48,6 +49,10 @@ class MessageFiller {
       }
       if (!field->is_repeated()) {
         WEFT_RETURN_IF_ERROR(FillOne(member, field_path, *field, reflection, message));
+        if (const absl::Status zero = CheckWritten(*message, *field, field_path); !zero.ok()) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(source_, ":", member.line, ":", member.column, ": ", zero.message()));
+        }
         continue;
       }
       if (!member.is_array()) return Error(member, field_path, "expected an array");

@@ -19,6 +19,7 @@
 #include "proto/content.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
+#include "proto/written_zero.h"
 
 namespace weft {
 namespace {
@@ -108,7 +109,10 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
 }
 
 absl::Status SetLeaf(const FieldDescriptor& field, absl::string_view path, absl::string_view value, Message* message) {
-  if (!field.is_repeated()) return SetScalar(field, path, value, message);
+  if (!field.is_repeated()) {
+    WEFT_RETURN_IF_ERROR(SetScalar(field, path, value, message));
+    return CheckWritten(*message, field, path);
+  }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return SetScalar(field, path, value, message);
   message->GetReflection()->ClearField(message, &field);
   if (value.empty()) return absl::OkStatus();
@@ -146,6 +150,10 @@ absl::Status SetPath(absl::string_view done, absl::string_view rest, absl::strin
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": '", field->name(), "' takes no index",
                      field->is_repeated() ? "; give the whole list, separated by commas" : ""));
+  }
+  if (last && !index && value == kFieldDefault) {
+    reflection.ClearField(message, field);
+    return absl::OkStatus();
   }
   if (last && !index) return SetLeaf(*field, path, value, message);
   if (!is_message) return absl::InvalidArgumentError(absl::StrCat(path, " has no fields"));

@@ -10,9 +10,13 @@
 
 namespace weft {
 
+// Instead of a value: as if the field had not been given.
+inline constexpr absl::string_view kFieldDefault = "default";
+
 // Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Integers, doubles, bools (true, false),
 // enums by name in any case, strings as they are; a repeated field takes a comma-separated list that replaces it, and
-// an empty list clears it. InvalidArgument names the nearest field or value. `message` is unchanged after an error.
+// an empty list clears it. kFieldDefault leaves any field out, which a zero does not everywhere (written_zero.h).
+// InvalidArgument names the nearest field or value. `message` is unchanged after an error.
 absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
 
 // Applies "NAME=VALUE" to the recipe or the plan. NAME is

@@ -125,6 +125,33 @@ TEST(ApplySetting, AScheduleByNameReplacesADefinition) {
   }
 }
 
+TEST(ApplySetting, DefaultIsAsIfTheFieldHadNotBeenGiven) {
+  Specs s;
+  ASSERT_EQ(s.Set("mbs=4"), "");
+  ASSERT_EQ(s.Set("schedule=hanayo"), "");
+  ASSERT_EQ(s.Set("recipe.clip_norm=0"), "");
+  ASSERT_EQ(s.Set("offload.optimizer=true"), "");
+  ASSERT_EQ(s.Set("offload.bucket_elements=1000"), "");
+  ASSERT_EQ(s.Set("precision.compute=fp32"), "");
+  ASSERT_EQ(s.Set("recompute.layers=1,2"), "");
+  for (const char* setting :
+       {"mbs=default", "schedule=default", "recipe.clip_norm=default", "offload.bucket_elements = default",
+        "precision.compute=default", "recompute.layers=default"}) {
+    EXPECT_EQ(s.Set(setting), "") << setting;
+  }
+  EXPECT_EQ(s.recipe.microbatch_sequences(), 0);
+  EXPECT_EQ(s.plan.schedule().name(), "");
+  EXPECT_FALSE(s.recipe.has_clip_norm());
+  EXPECT_TRUE(s.plan.offload().optimizer());
+  EXPECT_EQ(s.plan.offload().bucket_elements(), 0);
+  EXPECT_EQ(s.plan.precision().compute(), DTYPE_UNSPECIFIED);
+  EXPECT_EQ(s.plan.recompute().layers_size(), 0);
+  // A message with all that it holds.
+  EXPECT_EQ(s.Set("plan.offload=default"), "");
+  EXPECT_FALSE(s.plan.has_offload());
+  EXPECT_THAT(s.Set("pp=default"), HasSubstr("pp = 'default' must be an integer of at least 1"));
+}
+
 TEST(ApplySetting, EnumNamesAsFlagsWriteThem) {
   for (const char* setting :
        {"scaling=forward-doubling", "scaling=FORWARD_DOUBLING", "schedule.scaling=Forward_Doubling"}) {

@@ -15,6 +15,7 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/utf8.h"
+#include "proto/written_zero.h"
 
 namespace weft {
 namespace {
@@ -164,6 +165,42 @@ class DuplicateFinder {
   Tokenizer tokens_;
 };
 
+// Whether people write it: a program or a trace has as many fields as actions, and no tree of them is made for those.
+bool IsSpec(const Descriptor& type) {
+  const std::string& name = type.full_name();
+  return name == "weft.Recipe" || name == "weft.Plan" || name == "weft.Cluster" || name == "weft.Runtime";
+}
+
+// Refuses zeros that somebody wrote and that would be taken for another value. `tree` has the place of every field.
+absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree& tree, absl::string_view source,
+                        const std::string& path) {
+  const Descriptor& type = *message.GetDescriptor();
+  const auto& reflection = *message.GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string field_path = absl::StrCat(path, ".", field.name());
+    if (field.message_type() == nullptr) {
+      if (field.is_repeated()) continue;
+      const TextFormat::ParseLocation at = tree.GetLocation(&field, -1);
+      if (at.line < 0) continue;
+      if (const absl::Status zero = CheckWritten(message, field, field_path); !zero.ok()) {
+        return ErrorAt(source, at.line, at.column, std::string(zero.message()));
+      }
+      continue;
+    }
+    const int count = field.is_repeated() ? reflection.FieldSize(message, &field) : 1;
+    for (int k = 0; k < count; ++k) {
+      const TextFormat::ParseInfoTree* nested = tree.GetTreeForNested(&field, field.is_repeated() ? k : -1);
+      if (nested == nullptr) continue;
+      WEFT_RETURN_IF_ERROR(field.is_repeated()
+                               ? CheckZeros(reflection.GetRepeatedMessage(message, &field, k), *nested, source,
+                                            absl::StrCat(field_path, "[", k, "]"))
+                               : CheckZeros(reflection.GetMessage(message, &field), *nested, source, field_path));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ReadText(absl::string_view text, absl::string_view source, Message* message) {
@@ -175,12 +212,15 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(kMaxMessageDepth);
+  TextFormat::ParseInfoTree places;
+  if (IsSpec(type)) parser.WriteLocationsTo(&places);
   ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, message)) {
     const std::string reason = errors.message().empty() ? "not a text proto" : WithNearest(errors.message(), type);
     return ErrorAt(source, errors.line(), errors.column(), reason);
   }
   WEFT_RETURN_IF_ERROR(DuplicateFinder(text, source).Find(type));
+  if (IsSpec(type)) WEFT_RETURN_IF_ERROR(CheckZeros(*message, places, source, RootName(type)));
   if (const absl::Status status = CheckContent(*message, RootName(type)); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": ", status.message()));
   }

@@ -157,7 +157,7 @@ absl::Status ValidateOthers(const Cluster& cluster) {
     if (row.has_device()) WEFT_RETURN_IF_ERROR(ValidateDevice(path + ".device", row.device()));
     // Speeds are counted in millionths.
     if (row.speed() != 0 && !(row.speed() >= 1 / kMostSpeed && row.speed() <= kMostSpeed)) {
-      return BadField(path + ".speed", row.speed(), "at least 1e-06 and at most 1e+06, or 0 for 1");
+      return BadField(path + ".speed", row.speed(), "at least 1e-06 and at most 1e+06");
     }
   }
   for (int i = 0; i < cluster.other_interfaces_size(); ++i) {

@@ -245,7 +245,7 @@ TEST(ValidateCluster, RefusesEveryBadField) {
       {"other_devices.devices", "other_devices { devices: -1 }",
        "cluster.other_devices[1].devices[0] = -1 must be at least 0 and at most 3: cluster.devices_per_node = 4"},
       {"other_devices.speed", "other_devices { speed: -1 }",
-       "cluster.other_devices[1].speed = -1 must be at least 1e-06 and at most 1e+06, or 0 for 1"},
+       "cluster.other_devices[1].speed = -1 must be at least 1e-06 and at most 1e+06"},
       {"other_devices.speed", "other_devices { speed: nan }", "cluster.other_devices[1].speed = nan"},
       {"other_interfaces.nodes", "other_interfaces { nodes: 2 fraction: 1 }",
        "cluster.other_interfaces[1].nodes[0] = 2"},

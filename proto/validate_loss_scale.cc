@@ -16,7 +16,7 @@ constexpr double kLeastLossScale = 0x1p-60;
 absl::Status CheckScale(absl::string_view path, double given, double least) {
   if (given == 0 || (given >= least && given <= kLargestLossScale)) return absl::OkStatus();
   return BadField(path, given,
-                  absl::StrCat("0 or from ", least, " to 2^60 = ", kLargestLossScale,
+                  absl::StrCat("from ", least, " to 2^60 = ", kLargestLossScale,
                                "; nearest: ", !(given >= least) ? least : kLargestLossScale));
 }
 

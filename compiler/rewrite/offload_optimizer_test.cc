@@ -240,7 +240,7 @@ TEST(OffloadOptimizer, Refusals) {
       error({.cluster_fields = ""}),
       AllOf(HasSubstr("plan.offload.optimizer = true needs cluster.host.bytes_per_second"), HasSubstr("'test'")));
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 191"}),
-              HasSubstr("plan.offload.bucket_elements = 191 must be at least 192, or 0 for 16 Mi"));
+              HasSubstr("plan.offload.bucket_elements = 191 must be at least 192; left out, it is 16 Mi"));
   EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 192"}), "");
   // 5 Mi elements and more, in 64 each; on two ranks half as many each.
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 192", .vocabulary = 40000}),
@@ -255,8 +255,8 @@ TEST(OffloadOptimizer, Refusals) {
   EXPECT_THAT(error({.data = 2, .cluster_fields = "host { bytes_per_second: 1e10 } host_memory_bytes: 1000000"}),
               AllOf(HasSubstr("does not fit the host memory of cluster 'test'"), HasSubstr("2 ranks of node 0"),
                     HasSubstr("cluster.host_memory_bytes is 1000000 (976.6 KiB)"), HasSubstr("plan.zero"),
-                    HasSubstr("--set offload.optimizer=false --set offload.bucket_elements=0 --set "
-                              "offload.buckets_per_reduce=0 (0 B)")));
+                    HasSubstr("--set offload.optimizer=false --set offload.bucket_elements=default --set "
+                              "offload.buckets_per_reduce=default (0 B)")));
 }
 
 // A plan that is too large for the device is told of offload.

@@ -112,7 +112,7 @@ TEST(AxonnPaper, CoarseningFactor) {
 }
 
 // AxoNN's interval is the factor of a stage's layers (8) that is nearest to the root of all (48). It is a rule of thumb
-// for the fewest bytes; `interval: 0` tries all.
+// for the fewest bytes; no interval tries all.
 TEST(AxonnPaper, IntervalBesideTheFewestBytes) {
   std::vector<int64_t> planned;
   std::vector<std::string> notes;
