@@ -79,7 +79,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   std::optional<FrozenSchedule> frozen;
   std::vector<int32_t> layers_per_stage;
   if (inputs.asynchronous) {
-    WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost));
+    WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost, nullptr));
     if (options.evaluation && options.notes != nullptr) {
       options.notes->push_back(absl::StrCat("schedule '", program.schedule(),
                                             "' updates the weights without a flush: no evaluation program is made"));

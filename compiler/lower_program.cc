@@ -177,9 +177,13 @@ absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vecto
   return offload.optimizer() ? OffloadOptimizer(offload, program) : absl::OkStatus();
 }
 
-absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost) {
+absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost,
+                                            std::vector<int32_t>* layers_per_stage) {
   WEFT_ASSIGN_OR_RETURN(const SegmentSet segments,
                         CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
+  if (layers_per_stage != nullptr) {
+    layers_per_stage->assign(segments.layers_per_stage.begin(), segments.layers_per_stage.end());
+  }
   WEFT_ASSIGN_OR_RETURN(Program program, ExportAsynchronous(*inputs.asynchronous, segments, inputs.plan));
   FillHeader(inputs, segments, program);
   return program;

@@ -46,8 +46,9 @@ absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInput
 absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
                                            std::vector<int32_t>* layers_per_stage);
 
-// The program of a schedule that never flushes.
-absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost);
+// The program of a schedule that never flushes. `layers_per_stage` as above.
+absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost,
+                                            std::vector<int32_t>* layers_per_stage);
 
 // What plan.offload moves to host memory. `notes`, if not null, receives what the user should know of it.
 absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vector<std::string>* notes);

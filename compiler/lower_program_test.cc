@@ -189,11 +189,13 @@ TEST(CompileAsynchronous, ARepetitionHasAllItsSteps) {
   const PlanInputs inputs = Inputs("schedule { name: 'pipedream' }", "clip_norm: 0 global_batch_sequences: 2",
                                    TinyGpt2(5, R"(, "tie_word_embeddings": false)"));
   ASSERT_TRUE(inputs.asynchronous.has_value());
-  const auto program = CompileAsynchronous(inputs, Costs(inputs));
+  std::vector<int32_t> layers;
+  const auto program = CompileAsynchronous(inputs, Costs(inputs), &layers);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->steps_per_repetition(), inputs.asynchronous->steps_per_repetition);
   EXPECT_EQ(program->microbatches(), inputs.asynchronous->microbatches);
   EXPECT_EQ(program->name(), "tiny");
+  EXPECT_EQ(layers.size(), 3u);
   EXPECT_EQ(Count(*program, OPTIMIZER_STEP), 3 * inputs.asynchronous->steps_per_repetition);
   EXPECT_TRUE(VerifyProgram(*program).ok()) << VerifyProgram(*program);
 }

@@ -57,11 +57,6 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
   const Recompute& asked = inputs.plan.recompute();
   const bool fit = asked.mode() == Recompute::FIT;
   if (!fit && (asked.mode() != Recompute::INTERVAL || asked.interval() != 0)) return absl::OkStatus();
-  if (inputs.asynchronous) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan.recompute.", fit ? "mode = FIT" : "interval = 0", " is not for schedule '", inputs.plan.schedule().name(),
-        "', which updates the weights without a flush; give ", fit ? "another mode" : "an interval"));
-  }
   if (inputs.schedule.message_driven && HasCollectives(inputs.plan)) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan.recompute.", fit ? "mode = FIT" : "interval = 0",
@@ -77,16 +72,24 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
   const PlanArenas plan = [&](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
     *tried.plan.mutable_recompute() = recompute;
-    CompileContext context;
-    RankLevel training;
-    WEFT_ASSIGN_OR_RETURN(Program program, CompileTraining(context, tried, cost, &training));
+    Program program;
+    std::vector<int32_t> counts;
+    if (inputs.asynchronous) {
+      // Its arena holds the versions of the weights that are in use at a time, and what is saved for backwards of later
+      // steps.
+      WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(tried, cost, &counts));
+    } else {
+      CompileContext context;
+      RankLevel training;
+      WEFT_ASSIGN_OR_RETURN(program, CompileTraining(context, tried, cost, &training));
+      counts = training.segments.layers_per_stage;
+    }
     WEFT_RETURN_IF_ERROR(ApplyOffload(tried, &program, nullptr));
     if (inputs.plan.post_validation()) {
       // What it keeps does not depend on the order, which may be frozen later.
       if (inputs.plan.schedule().freeze()) program.set_compute_order(STATIC_ORDER);
       WEFT_RETURN_IF_ERROR(PostValidate(&program));
     }
-    const std::vector<int32_t>& counts = training.segments.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;
     arenas.bytes.resize(ranks);

@@ -108,14 +108,71 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   EXPECT_GE(HighestArena(ProgramOf(fewer)), most);
 }
 
+// Without a flush the arena is that of the program too: with the versions of the weights, and with what is saved for
+// backwards of later steps.
+TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
+  const auto bytes = [](const PlanInputs& inputs) {
+    const auto program = CompileAsynchronous(inputs, Costs(inputs), nullptr);
+    EXPECT_TRUE(program.ok()) << program.status();
+    EXPECT_TRUE(VerifyProgram(*program, {.allow_unfit = true}).ok()) << VerifyProgram(*program, {.allow_unfit = true});
+    std::vector<int64_t> of_ranks(4);
+    for (const Template& t : program->templates()) {
+      for (const Coordinate& pin : t.pins()) {
+        if (pin.axis() == "pipe") of_ranks[pin.index()] = t.device_arena_bytes();
+      }
+    }
+    return of_ranks;
+  };
+  const auto asked = [](const std::string& schedule, const std::string& recompute) {
+    auto inputs = ResolveInputs(TinyGpt2(20, R"(, "tie_word_embeddings": false)"),
+                                Parse<Recipe>("sequence_length: 16 clip_norm: 0 global_batch_sequences: " +
+                                              std::string(schedule == "pipedream" ? "2" : "8")),
+                                Parse<Plan>(absl::StrCat(kPipe, "schedule { name: '", schedule, "' } ", recompute)),
+                                SlowCluster(), nullptr);
+    EXPECT_TRUE(inputs.ok()) << inputs.status();
+    return *std::move(inputs);
+  };
+  for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
+    SCOPED_TRACE(schedule);
+    const PlanInputs fit = asked(schedule, "recompute { mode: FIT }");
+    // With room for everything none; then one byte less than the fullest rank has.
+    PlanInputs roomy = fit;
+    std::vector<std::string> notes;
+    ASSERT_EQ(ResolveRecompute(roomy, Costs(roomy), &notes), absl::OkStatus());
+    EXPECT_EQ(roomy.plan.recompute().layers_size(), 0);
+    EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.recompute = FIT")));
+    const std::vector<int64_t> full = bytes(roomy);
+    const int64_t capacity = *std::max_element(full.begin(), full.end()) - 1;
+    PlanInputs tight = fit;
+    tight.cluster.mutable_device()->set_memory_bytes(capacity + tight.cluster.device().reserved_bytes());
+    ASSERT_EQ(ResolveRecompute(tight, Costs(tight), nullptr), absl::OkStatus());
+    EXPECT_EQ(tight.plan.recompute().mode(), Recompute::LAYERS);
+    ASSERT_GT(tight.plan.recompute().layers_size(), 0);
+    for (int64_t rank : bytes(tight)) EXPECT_LE(rank, capacity);
+    // Without the last of them it would not.
+    PlanInputs fewer = tight;
+    fewer.plan.mutable_recompute()->mutable_layers()->RemoveLast();
+    if (fewer.plan.recompute().layers().empty()) fewer.plan.clear_recompute();
+    const std::vector<int64_t> more = bytes(fewer);
+    EXPECT_GT(*std::max_element(more.begin(), more.end()), capacity);
+    // The interval with the fewest bytes.
+    PlanInputs interval = asked(schedule, "recompute { mode: INTERVAL }");
+    ASSERT_EQ(ResolveRecompute(interval, Costs(interval), nullptr), absl::OkStatus());
+    ASSERT_GE(interval.plan.recompute().interval(), 1);
+    const std::vector<int64_t> best = bytes(interval);
+    for (int other = 1; other <= 5; ++other) {
+      PlanInputs tried = interval;
+      tried.plan.mutable_recompute()->set_interval(other);
+      const std::vector<int64_t> worse = bytes(tried);
+      EXPECT_GE(*std::max_element(worse.begin(), worse.end()), *std::max_element(best.begin(), best.end())) << other;
+    }
+  }
+}
+
 TEST(ResolveRecompute, WhereThereIsNoChoice) {
   for (const auto& [recompute, field] : {std::pair{"recompute { mode: FIT }", "plan.recompute.mode = FIT"},
                                          std::pair{"recompute { mode: INTERVAL }", "plan.recompute.interval = 0"}}) {
-    PlanInputs inputs =
-        Inputs(absl::StrCat(recompute, " schedule { name: 'pipedream' }"), 8, "global_batch_sequences: 2 clip_norm: 0");
-    EXPECT_THAT(std::string(ResolveRecompute(inputs, Costs(inputs), nullptr).message()),
-                AllOf(HasSubstr(absl::StrCat(field, " is not for schedule 'pipedream'"))));
-    inputs = Inputs(absl::StrCat(recompute, " schedule { name: 'axonn' freeze: true } zero { stage: 2 }"));
+    PlanInputs inputs = Inputs(absl::StrCat(recompute, " schedule { name: 'axonn' freeze: true } zero { stage: 2 }"));
     EXPECT_THAT(std::string(ResolveRecompute(inputs, Costs(inputs), nullptr).message()),
                 AllOf(HasSubstr(field), HasSubstr("plan.schedule.freeze gives schedule 'axonn' an order")));
   }
