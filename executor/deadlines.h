@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/monotonic_clock.h"
 #include "proto/program.pb.h"
 #include "proto/trace.pb.h"
 
@@ -58,7 +59,7 @@ class Deadlines {
   Deadlines(const Program& program, int rank, std::chrono::nanoseconds timeout, const PredictedTimes& predicted,
             bool generous);
 
-  // By index in PreparedProgram.actions. Until FirstIsOver is called the first repetition is under way.
+  // By index in PreparedProgram.actions. Until RepetitionIsOver is called the first is under way.
   std::chrono::nanoseconds Of(int32_t action) const;
   // Of waiting for other ranks in the action: a little more, so that a rank that is stuck is named by its own process.
   std::chrono::nanoseconds OfWaitIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
@@ -66,9 +67,24 @@ class Deadlines {
   std::chrono::nanoseconds OfWaiting() const {
     return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
   }
-  void FirstIsOver() { generous_.store(false, std::memory_order_relaxed); }
+  // All of the rank's actions of a repetition are over, of its first too. Whose repetitions overlap ends them later
+  // than it begins the next.
+  void RepetitionIsOver(int64_t now_ns) {
+    const bool first = generous_.load(std::memory_order_relaxed);
+    // A first one that may take many times as long says nothing of the others.
+    if (!first) {
+      const int64_t longest = longest_repetition_ns_.load(std::memory_order_relaxed);
+      longest_repetition_ns_.store(std::max({int64_t{1}, longest, now_ns - since_ns_}), std::memory_order_relaxed);
+    }
+    since_ns_ = now_ns;
+    generous_.store(false, std::memory_order_relaxed);
+    repetitions_over_.fetch_add(1, std::memory_order_release);
+  }
   // Of a rank with a generous first repetition: it is not over.
   bool in_first() const { return generous_.load(std::memory_order_relaxed); }
+  int64_t repetitions_over() const { return repetitions_over_.load(std::memory_order_acquire); }
+  // 0: none is over that says how long the others take.
+  int64_t longest_repetition_ns() const { return longest_repetition_ns_.load(std::memory_order_relaxed); }
 
   // The run was asked to stop: it waits for others no longer than this for the end of the step.
   void Hurry(std::chrono::nanoseconds patience) {
@@ -76,7 +92,11 @@ class Deadlines {
   }
   bool hurried() const { return patience_ns_.load(std::memory_order_relaxed) != INT64_MAX; }
 
-  void Enter(RunPhase phase) { phase_.store(phase, std::memory_order_release); }
+  void Enter(RunPhase phase) {
+    // What comes between steps is none of their time.
+    if (phase == RunPhase::kStepping) since_ns_ = MonotonicNanoseconds();
+    phase_.store(phase, std::memory_order_release);
+  }
   RunPhase phase() const { return phase_.load(std::memory_order_acquire); }
 
  private:
@@ -87,8 +107,12 @@ class Deadlines {
 
   int64_t timeout_ns_ = int64_t{300} * 1000 * 1000 * 1000;
   std::vector<int64_t> of_action_;
-  // The watchdog reads it.
+  // Since when the repetition that ends next has been under way, by the rank's own thread.
+  int64_t since_ns_ = 0;
+  // The watchdog reads these.
   std::atomic<bool> generous_{false};
+  std::atomic<int64_t> repetitions_over_{0};
+  std::atomic<int64_t> longest_repetition_ns_{0};
   std::atomic<int64_t> patience_ns_{INT64_MAX};
   std::atomic<RunPhase> phase_{RunPhase::kStarting};
 };

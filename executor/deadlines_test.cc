@@ -87,9 +87,35 @@ TEST(DeadlinesTest, TheFirstRepetitionHasMoreTime) {
   EXPECT_EQ(deadlines.Of(0), seconds(1));
   EXPECT_EQ(deadlines.Of(2), seconds(400));
   EXPECT_EQ(deadlines.OfWaiting(), seconds(2));
-  deadlines.FirstIsOver();
+  EXPECT_TRUE(deadlines.in_first());
+  deadlines.RepetitionIsOver(MonotonicNanoseconds());
+  EXPECT_FALSE(deadlines.in_first());
   EXPECT_EQ(deadlines.Of(0), milliseconds(100));
   EXPECT_EQ(deadlines.Of(2), seconds(40));
+}
+
+TEST(DeadlinesTest, TheLongestRepetition) {
+  for (const bool generous : {false, true}) {
+    Deadlines deadlines(TwoTemplates(), 0, milliseconds(100), PredictedTimes(), generous);
+    EXPECT_EQ(deadlines.repetitions_over(), 0);
+    deadlines.Enter(RunPhase::kStepping);
+    const int64_t start = MonotonicNanoseconds();
+    const int64_t first = start + 3'000'000'000, second = first + 2'000'000'000, third = second + 1;
+    deadlines.RepetitionIsOver(first);
+    // Of a device, which loads kernels in it, the first says nothing.
+    if (generous) EXPECT_EQ(deadlines.longest_repetition_ns(), 0);
+    if (!generous) EXPECT_GE(deadlines.longest_repetition_ns(), 3'000'000'000);
+    deadlines.RepetitionIsOver(second);
+    deadlines.RepetitionIsOver(third);
+    EXPECT_EQ(deadlines.repetitions_over(), 3);
+    if (generous) EXPECT_EQ(deadlines.longest_repetition_ns(), 2'000'000'000);
+    // What lies between steps is none of theirs.
+    const int64_t longest = deadlines.longest_repetition_ns();
+    deadlines.Enter(RunPhase::kEnding);
+    deadlines.Enter(RunPhase::kStepping);
+    deadlines.RepetitionIsOver(MonotonicNanoseconds());
+    EXPECT_EQ(deadlines.longest_repetition_ns(), longest);
+  }
 }
 
 TEST(DeadlinesTest, LongTimesDoNotOverflow) {

@@ -40,6 +40,7 @@ absl::StatusOr<int64_t> Interpreter::Impl::RunList(ActionList list, int64_t firs
   const int64_t end = first_repetition_ + count;
   WEFT_ASSIGN_OR_RETURN(const double loss_scale, LossScale());
   results_.Begin(list, first_step, first_repetition_, count, loss_scale);
+  told_over_ = first_repetition_;
   if (list == kBodyList) left_.assign(count, ActionsOfBody());
   // Of several epilogues (rule P15) the first.
   tracing_ = options_.trace_repetitions > 0 && (list != kEpilogueList || first_repetition_ == 0);
@@ -93,8 +94,9 @@ absl::StatusOr<bool> Interpreter::Impl::LookAtDevice() {
     // Repetitions may begin, verdicts may be known.
     unblocked_ = true;
     Allow();
-    const bool first_is_over = streams_.list() == kBodyList && device_->over() > first_repetition_;
-    if (options_.deadlines != nullptr && first_is_over) options_.deadlines->FirstIsOver();
+    if (streams_.list() == kBodyList && options_.deadlines != nullptr) {
+      for (; told_over_ < device_->over(); ++told_over_) options_.deadlines->RepetitionIsOver(MonotonicNanoseconds());
+    }
   }
   return any;
 }

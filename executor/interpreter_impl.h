@@ -184,6 +184,8 @@ class Interpreter::Impl {
   // Null on a synchronous device: there a step that is done is over.
   std::unique_ptr<DeviceRun> device_;
   uint32_t since_look_ = 0;
+  // Repetitions of the body below this are known to Deadlines to be over.
+  int64_t told_over_ = 0;
   // When the quiet time began in which the device was asked how far it is.
   int64_t asked_in_ = 0;
   // Runs of the epilogue so far.

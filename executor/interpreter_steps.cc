@@ -299,8 +299,9 @@ void Interpreter::Impl::Finish(PreparedAction& action, int64_t repetition) {
   if (streams_.list() != kBodyList || --left_[repetition - first_repetition_] > 0) return;
   // On an asynchronous device it is over later.
   if (device_ != nullptr) return;
-  if (options_.deadlines != nullptr) options_.deadlines->FirstIsOver();
-  results_.Over(repetition, MonotonicNanoseconds());
+  const int64_t now_ns = MonotonicNanoseconds();
+  if (options_.deadlines != nullptr) options_.deadlines->RepetitionIsOver(now_ns);
+  results_.Over(repetition, now_ns);
 }
 
 absl::Status Interpreter::Impl::Begin(const PreparedAction& action, int64_t repetition) {

@@ -10,11 +10,7 @@
 namespace weft {
 namespace {
 
-// Steps may have been over before the watchdog has looked for the first time.
-bool HasEndedAStep(const FlightRecorder& flight) {
-  const std::vector<FlightRecorder::Entry> last = flight.Last();
-  return !last.empty() && last.front().step < last.back().step;
-}
+int64_t Threefold(int64_t nanoseconds) { return 3 * std::min(nanoseconds, INT64_MAX / 3); }
 
 }  // namespace
 
@@ -86,30 +82,18 @@ void Watchdog::Follow(size_t index, int64_t now) {
   if (begun != state.begun) {
     state.begun = begun;
     state.begun_ns = now;
-    const int64_t step = watched.flight->LastStep();
-    if (step != state.step) {
-      // The first of them has not been seen to begin.
-      if (state.step >= 0 && state.step_ns > 0)
-        state.longest_step_ns = std::max(state.longest_step_ns, now - state.step_ns);
-      state.step = step;
-      state.step_ns = now;
-    }
-  }
-  if (watched.deadlines->in_first()) {
-    state.runs_ahead = true;
-    state.longest_step_ns = state.step_ns = 0;
   }
   // A save may take as long as it takes.
   if (phase == RunPhase::kEnding) state.begun_ns = now;
   if (options_.stop == nullptr || !options_.stop->load(std::memory_order_relaxed)) return;
-  if (phase == RunPhase::kStepping && state.runs_ahead && state.longest_step_ns == 0) return;
-  const int64_t patience = state.longest_step_ns == 0 && !HasEndedAStep(*watched.flight)
-                               ? options_.first_patience.count()
-                               : std::max(options_.least_patience.count(), 3 * state.longest_step_ns);
-  if (state.stop_ns == 0) {
-    state.stop_ns = now;
-    watched.deadlines->Hurry(std::chrono::nanoseconds(patience));
-  }
+  const int64_t over = watched.deadlines->repetitions_over();
+  const int64_t longest = watched.deadlines->longest_repetition_ns();
+  // A device's first says nothing, and the next has not ended.
+  if (phase == RunPhase::kStepping && longest == 0 && (over > 0 || watched.deadlines->in_first())) return;
+  const int64_t patience =
+      over == 0 ? options_.first_patience.count() : std::max(options_.least_patience.count(), Threefold(longest));
+  if (state.stop_ns == 0) state.stop_ns = now;
+  watched.deadlines->Hurry(std::chrono::nanoseconds(patience));
   if (phase == RunPhase::kEnding) return;
   const std::string who = absl::StrCat("rank ", watched.endpoint->rank());
   if (phase == RunPhase::kStarting) {
@@ -121,7 +105,7 @@ void Watchdog::Follow(size_t index, int64_t now) {
   const int64_t quiet = now - std::max(state.stop_ns, state.begun_ns);
   if (quiet < patience + std::chrono::nanoseconds(std::chrono::seconds(2)).count()) return;
   watched.endpoint->Abort(absl::DeadlineExceededError(
-      absl::StrCat(who, " was asked to stop, and waits for the end of step ", state.step, " in vain")));
+      absl::StrCat(who, " was asked to stop, and waits for the end of step ", watched.flight->LastStep(), " in vain")));
 }
 
 }  // namespace weft

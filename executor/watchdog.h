@@ -2,10 +2,11 @@
 // no state to notice), and sees to it that a run that has failed is over soon, whatever its ranks are stuck in.
 //
 // A run that is asked to stop does so after the step in progress. One in which nothing moves any more has no end of it:
-// a rank that waits for others gives up after three times the longest step so far, at least least_patience, or after
-// first_patience where no step has ended; its action's deadline says which (Deadlines::Hurry). What waits outside of
-// actions, and before the first step, the watchdog ends. A device's steps are not seen before the host, two steps
-// ahead, waits for it: until then its ranks keep their own deadlines.
+// a rank that waits for others gives up after three times its longest repetition so far, at least least_patience, or
+// after first_patience where none has ended; its action's deadline says which (Deadlines::Hurry). That a rank has begun
+// a later step says nothing: in a pipeline that is never drained forwards are steps ahead of backwards, and a device
+// has steps enqueued before it ends any. What waits outside of actions, and before the first step, the watchdog ends.
+// On a device the first repetition is left out, and until the second has ended ranks keep their own deadlines.
 #ifndef WEFT_EXECUTOR_WATCHDOG_H_
 #define WEFT_EXECUTOR_WATCHDOG_H_
 
@@ -64,13 +65,8 @@ class Watchdog {
     bool given_up = false;
     // When the failure was seen, 0 = it was not.
     int64_t failed_ns = 0;
-    // The last that the rank began, and the step of it, as seen here: since when.
+    // The last that the rank began: since when, as seen here.
     int64_t begun = -1, begun_ns = 0;
-    int64_t step = -1, step_ns = 0;
-    // 0 = no step has ended.
-    int64_t longest_step_ns = 0;
-    // What begins is enqueued on a device, steps ahead of what it does.
-    bool runs_ahead = false;
     // When the stop was seen, 0 = it was not.
     int64_t stop_ns = 0;
   };
