@@ -12,12 +12,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/bootstrap.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
@@ -34,6 +37,8 @@ constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
 constexpr int64_t kAfterDeath = 5 * kSecond;
 constexpr int64_t kAfterFailure = 3 * kSecond;
 constexpr int64_t kAfterRequest = 5 * kSecond / 2;
+// After the same signal again, which ends whoever can take it at once.
+constexpr int64_t kAfterAgain = kSecond;
 // One attempt to tell the others that a rank has died before it met them.
 constexpr std::chrono::milliseconds kAttempt(300);
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
@@ -42,6 +47,18 @@ constexpr int kMostRanks = 1024;
 constexpr int kAnotherDied = 4;
 // Of notes (transports/tcp.cc), per rank.
 constexpr size_t kNoteBytes = 16;
+
+// In messages.
+constexpr size_t kMostNamed = 8;
+
+// Whether a process takes no signal but SIGKILL: the state in its /proc/PID/stat, behind the name in parentheses.
+bool IsStopped(pid_t process) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && name_end + 2 < text.size() &&
+         (text[name_end + 2] == 'T' || text[name_end + 2] == 't');
+}
 
 struct Child {
   pid_t process = -1;
@@ -131,10 +148,7 @@ class Launcher {
         timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
       }
       const int signal = sigtimedwait(&waited_, nullptr, &timeout);
-      if (signal > 0 && signal != SIGCHLD) {
-        passed_on_ = signal;
-        Tell(signal);
-      }
+      if (signal > 0 && signal != SIGCHLD) PassOn(signal);
       Reap();
       if (unmet_rank_ >= 0 && !said_ && !asked_) TellTheOthers();
       if (next_ns_.has_value() && MonotonicNanoseconds() >= *next_ns_) Escalate();
@@ -157,6 +171,14 @@ class Launcher {
     }
   }
 
+  void PassOn(int signal) {
+    // Of whoever did not ask for more than a stop.
+    again_ = again_ || (signal == passed_on_ && signal != SIGUSR1);
+    passed_on_ = signal;
+    Tell(signal);
+    if (again_) next_ns_ = std::min(next_ns_.value_or(INT64_MAX), MonotonicNanoseconds() + kAfterAgain);
+  }
+
   void Reap() {
     for (int rank = 0; rank < launch_.ranks; ++rank) {
       Child& child = children_[rank];
@@ -166,6 +188,10 @@ class Launcher {
       const bool killed = WIFSIGNALED(status);
       const int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (code == 0) continue;
+      if (again_ && killed) {
+        if (first_ == 0) first_ = 128 + passed_on_;
+        continue;
+      }
       // What ends with a status of its own has said why, or knows that another does.
       if (!killed && !asked_) said_ = true;
       if (first_ != 0) {
@@ -206,9 +232,26 @@ class Launcher {
 
   // The job is over, and some processes are not.
   void Escalate() {
-    Tell(asked_ ? SIGKILL : SIGTERM);
+    if (again_ && !asked_) SayWhoDidNotAnswer();
+    Tell(asked_ || again_ ? SIGKILL : SIGTERM);
     asked_ = true;
     next_ns_ = MonotonicNanoseconds() + kAfterRequest;
+  }
+
+  void SayWhoDidNotAnswer() const {
+    std::vector<std::string> names;
+    for (int rank = 0; rank < launch_.ranks; ++rank) {
+      const Child& child = children_[rank];
+      if (child.process <= 0 || child.ended) continue;
+      names.push_back(absl::StrCat("rank ", rank, " (process ", child.process,
+                                   IsStopped(child.process) ? ", stopped by a signal)" : ")"));
+    }
+    if (names.empty() || !launch_.on_message) return;
+    const size_t more = names.size() - std::min(names.size(), kMostNamed);
+    names.resize(names.size() - more);
+    launch_.on_message(absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                                    names.size() + more == 1 ? " does" : " do", " not answer ", strsignal(passed_on_),
+                                    " (signal ", passed_on_, ") the second time; killed"));
   }
 
   const LocalLaunch& launch_;
@@ -223,6 +266,8 @@ class Launcher {
   int port_ = 0;
   bool said_ = false;
   int passed_on_ = 0;
+  // It came twice: nothing is waited for any more.
+  bool again_ = false;
   // When more is done about those that have not ended.
   std::optional<int64_t> next_ns_;
   bool asked_ = false;

@@ -20,7 +20,8 @@ struct LocalLaunch {
 
 // Returns the exit status of the job when all of its processes have ended: 0, or that of the process that failed first
 // (128 + the signal where one ended it). Signals that this process gets are passed on to all: SIGUSR1, SIGTERM, SIGINT,
-// SIGHUP. When a process fails the others have a moment to say why, and are ended then. None outlives this process: the
+// SIGHUP. The same again (but SIGUSR1) ends the job within two seconds: who has not ended by it is named and killed.
+// When a process fails the others have a moment to say why, and are ended then. None outlives this process: the
 // kernel ends them with it, however it ends.
 //
 // The processes find what they are in the environment (executor/bootstrap.h), a secret of their own among it, and meet

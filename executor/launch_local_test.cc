@@ -38,9 +38,9 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     }
     const bool listens = AdoptListener(rendezvous->listener_fd).ok();
     out << BootstrapName(rendezvous->process.bootstrap) << " " << rendezvous->process.rank << " of "
-        << rendezvous->process.size << " local " << rendezvous->process.local_rank << " at " << rendezvous->host
-        << (listens ? ", listens" : "") << (rendezvous->notes_fd >= 0 ? ", notes" : "") << ", secret of "
-        << rendezvous->secret.size();
+        << rendezvous->process.size << " local " << rendezvous->process.local_rank.value_or(-1) << " at "
+        << rendezvous->host << (listens ? ", listens" : "") << (rendezvous->notes_fd >= 0 ? ", notes" : "")
+        << ", secret of " << rendezvous->secret.size();
     return 0;
   }
   if (how == "rank 1 exits with 7") {
@@ -80,6 +80,17 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     signal(SIGTERM, SIG_IGN);
     if (rank == 1) return 3;
     Wait(60);
+    return 0;
+  }
+  if (how == "rank 1 is stopped" || how == "all are stopped") {
+    // As weft-run does: the second is deadly.
+    struct sigaction action = {};
+    action.sa_handler = [](int) {};
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGTERM, &action, nullptr);
+    std::ofstream(absl::StrCat(argument, "/", rank)) << getpid();
+    if (rank == 1 || how == "all are stopped") raise(SIGSTOP);
+    for (int i = 0; i < 600; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     return 0;
   }
   if (how == "until told") {
@@ -185,6 +196,37 @@ TEST(LaunchLocalTest, SignalsArePassedOn) {
   }
   EXPECT_EQ(Launch("until told", folder).status, 0);
   waitpid(teller, nullptr, 0);
+}
+
+// The second signal ends at once whoever can take it; who cannot is named and killed.
+TEST(LaunchLocalTest, ASecondSignalWaitsForNobody) {
+  for (const std::string how : {"rank 1 is stopped", "all are stopped"}) {
+    const std::string folder = Folder();
+    const pid_t self = getpid();
+    const pid_t teller = fork();
+    if (teller == 0) {
+      for (int rank = 0; rank < 3; ++rank) {
+        while (Contents(absl::StrCat(folder, "/", rank)).empty()) usleep(20000);
+      }
+      usleep(200000);
+      for (int i = 0; i < 2; ++i) {
+        kill(self, SIGTERM);
+        usleep(200000);
+      }
+      _exit(0);
+    }
+    const Outcome outcome = Launch(how, folder);
+    waitpid(teller, nullptr, 0);
+    EXPECT_EQ(outcome.status, 128 + SIGTERM) << how;
+    ASSERT_EQ(outcome.messages.size(), 1) << how;
+    const std::string one = "rank [0-9] \\(process [0-9]+, stopped by a signal\\)";
+    EXPECT_THAT(
+        outcome.messages[0],
+        MatchesRegex(absl::StrCat(how == "all are stopped" ? one + ", " + one + ", " + one + " do"
+                                                           : "rank 1 \\(process [0-9]+, stopped by a signal\\) does",
+                                  " not answer Terminated \\(signal 15\\) the second time; killed")));
+    EXPECT_LT(outcome.seconds, 5) << how;
+  }
 }
 
 TEST(LaunchLocalTest, NumbersOfRanks) {
