@@ -253,6 +253,8 @@ TEST(Hanayo, RefusesAbsurdNumbers) {
     return std::string(BuildSchedule(Hanayo(), params).status().message());
   };
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .waves = -1}), HasSubstr("waves = -1"));
+  EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .waves = 513}),
+              HasSubstr("allowed: 1 to 512, nearest valid: 512 (a rank has at most 1024 stages, a wave is 2)"));
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .waves = 1 << 30}), HasSubstr("waves = 1073741824"));
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .limit = -1}), HasSubstr("limit = -1"));
   EXPECT_THAT(message({.ranks = 0}), HasSubstr("ranks = 0"));

@@ -77,6 +77,8 @@ TEST(Interleaved, RefusesGroupsWithAShortRest) {
   EXPECT_EQ(message({.ranks = 4, .microbatches = 3, .group = 4}),
             "group = 4 for 4 ranks and 3 microbatches; allowed: 3, nearest valid: 3");
   EXPECT_THAT(message({.ranks = 4, .microbatches = 8, .virtual_stages = 1}), HasSubstr("virtual_stages = 1; allowed"));
+  EXPECT_EQ(message({.ranks = 4, .microbatches = 8, .virtual_stages = 1025}),
+            "virtual_stages = 1025; allowed: 1 to 1024, nearest valid: 1024 (a rank has at most 1024 stages)");
 }
 
 }  // namespace

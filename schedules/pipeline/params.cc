@@ -37,12 +37,14 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int6
 absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
   const int64_t most = kMaximumSlots / 3;
   if (absl::Status s = CheckRange("ranks", params.ranks, 1, most); !s.ok()) return s;
-  for (const auto& [name, value, high] :
-       {std::tuple<absl::string_view, int64_t, int64_t>{"virtual_stages", params.virtual_stages, kMaximumStagesPerRank},
-        {"waves", params.waves, kMaximumStagesPerRank / 2}}) {
-    if (absl::Status s = CheckRange(name, value, 0, high); !s.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(s.message(), " (0 is the schedule's choice; a rank has at most ",
-                                                     kMaximumStagesPerRank, " stages, a wave is 2)"));
+  for (const auto& [name, value, high, wave] : {std::tuple<absl::string_view, int64_t, int64_t, absl::string_view>{
+                                                    "virtual_stages", params.virtual_stages, kMaximumStagesPerRank, ""},
+                                                {"waves", params.waves, kMaximumStagesPerRank / 2, ", a wave is 2"}}) {
+    // 0 is the schedule's choice.
+    if (value == 0) continue;
+    if (absl::Status s = CheckRange(name, value, 1, high); !s.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(s.message(), " (a rank has at most ", kMaximumStagesPerRank, " stages", wave, ")"));
     }
   }
   const int64_t per_rank =
