@@ -229,8 +229,9 @@ absl::Status ValidateTrace(const Trace& trace) {
 absl::Status ValidateTogether(const Trace& trace, const Program& program) {
   if (trace.program_crc() != 0 && trace.program_crc() != ProgramCrc(program)) {
     return absl::InvalidArgumentError(absl::StrCat("the trace is of program '", trace.program_name(), "' with CRC ",
-                                                   trace.program_crc(), ", not of '", program.name(), "' with CRC ",
-                                                   ProgramCrc(program)));
+                                                   absl::Hex(trace.program_crc(), absl::kZeroPad8), ", not of '",
+                                                   program.name(), "' with CRC ",
+                                                   absl::Hex(ProgramCrc(program), absl::kZeroPad8)));
   }
   const int64_t ranks = MeshRanks(program.mesh());
   std::map<int, std::map<int32_t, const Action*>> actions;
@@ -301,8 +302,9 @@ TraceReport SummarizeTrace(const Trace& trace) {
 absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& second, const Program* program) {
   if (first.program_crc() != 0 && second.program_crc() != 0 && first.program_crc() != second.program_crc()) {
     return absl::InvalidArgumentError(absl::StrCat("the traces are of different programs: '", first.program_name(),
-                                                   "' with CRC ", first.program_crc(), " and '", second.program_name(),
-                                                   "' with CRC ", second.program_crc()));
+                                                   "' with CRC ", absl::Hex(first.program_crc(), absl::kZeroPad8),
+                                                   " and '", second.program_name(), "' with CRC ",
+                                                   absl::Hex(second.program_crc(), absl::kZeroPad8)));
   }
   ComparisonReport report;
   report.set_schema_version(1);
