@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "catalog/load_cluster.h"
+#include "cli/file_clash.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
 #include "executor/backend.h"
@@ -38,8 +39,13 @@ absl::StatusOr<std::vector<Program>> ReadPrograms(const std::vector<std::string>
 }  // namespace
 
 absl::Status CalibrateCommand(absl::Span<const std::string> args) {
-  Flags flags("weft calibrate", "-o CLUSTER.textproto [flags]",
-              "Measures this machine into a cluster file for compile and simulate. Takes about a minute.");
+  Flags flags(
+      "weft calibrate", "-o CLUSTER.textproto [flags]",
+      "Measures this machine into a cluster file for compile and simulate: memory, rates of kernels and, on cpu, "
+      "links\n"
+      "between ranks and how ranks share the cores. It takes --seconds and a few more, and longer where a kernel or a\n"
+      "step of a --program is so slow that five calls of it take longer than its part. Nothing but the file is\n"
+      "written; what it is at is shown on a terminal.");
   std::string output, base, backend = "auto", tuning = "off";
   std::vector<std::string> lib_path, program_paths;
   int64_t ranks = 4, threads = 1, seconds = 0;
@@ -47,7 +53,8 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   flags.Short('o', "output");
   std::vector<std::string> backends = {"auto"};
   for (const BackendEntry& entry : Backends()) backends.emplace_back(entry.name);
-  flags.Choice("backend", backends, "what runs the kernels; auto = cuda where there is a GPU, else cpu", &backend);
+  flags.Choice("backend", backends, "what runs the kernels; auto = cuda where there is a GPU, else cpu", &backend,
+               kBackendWords);
   flags.String("base", "CLUSTER",
                "of a GPU: the catalog's cluster or file to take from what one device cannot tell, as nodes and links",
                &base);
@@ -66,8 +73,14 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
   if (flags.help_wanted()) return Print(flags.Help());
   if (output.empty()) return UsageError("-o FILE is required");
+  if (const absl::Status status = ParseTuningOptions(tuning).status(); !status.ok()) {
+    return UsageError(status.message());
+  }
+  const TuningOptions tuned = *ParseTuningOptions(tuning);
+  std::vector<NamedFile> read = {{"--base", base}, {"--tuning", tuned.read()}};
+  for (const std::string& path : program_paths) read.push_back({"--program", path});
+  WEFT_RETURN_IF_ERROR(CheckFileClashes(read, {{"-o", output}, {"--tuning", tuned.written()}}));
   WEFT_RETURN_IF_ERROR(CheckWritable(output));
-  WEFT_RETURN_IF_ERROR(ParseTuningOptions(tuning).status());
   SetLibraryPath(lib_path);
   WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs, ReadPrograms(program_paths));
   std::vector<const Program*> measured;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/file_clash.h"
 #include "cli/flags.h"
 #include "cli/inputs.h"
 #include "cli/terminal.h"
@@ -24,10 +24,14 @@ namespace {
 std::string Written(const Program& program, const std::string& path) {
   int actions = 0;
   for (const Template& t : program.templates()) actions += t.prologue_size() + t.body_size() + t.epilogue_size();
-  return absl::StrFormat("%s: %s for %d ranks, %d stages, %d microbatches, schedule %s; %d actions, %s per device%s\n",
-                         path, program.name(), MeshRanks(program.mesh()), program.stages(), program.microbatches(),
-                         program.schedule(), actions, BytesText(PlannedDeviceBytes(program)),
-                         program.does_not_fit() ? ", WHICH DOES NOT FIT" : "");
+  const auto counted = [](int64_t count, absl::string_view one, absl::string_view more) {
+    return absl::StrCat(count, " ", count == 1 ? one : more);
+  };
+  return absl::StrCat(path, ": ", program.name(), " for ", counted(MeshRanks(program.mesh()), "rank", "ranks"), ", ",
+                      counted(program.stages(), "stage", "stages"), ", ",
+                      counted(program.microbatches(), "microbatch", "microbatches"), ", schedule ", program.schedule(),
+                      "; ", counted(actions, "action", "actions"), ", ", BytesText(PlannedDeviceBytes(program)),
+                      " per device", program.does_not_fit() ? ", WHICH DOES NOT FIT" : "", "\n");
 }
 
 }  // namespace
@@ -57,6 +61,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
   if (emit == "program" && output.empty()) return UsageError("-o FILE is needed; see weft compile --help");
 
+  WEFT_RETURN_IF_ERROR(CheckFileClashes(InputFiles(input), {{"-o", output}}));
   Progress progress;
   WEFT_ASSIGN_OR_RETURN(const Inputs inputs, LoadInputs(input, &progress));
   progress.Step(absl::StrCat("compiling ", inputs.model.name()));

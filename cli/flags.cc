@@ -86,7 +86,8 @@ void Flags::String(std::string name, std::string value, std::string help, std::s
 }
 
 void Flags::Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high) {
-  Add(std::move(name), std::move(value), std::move(help), absl::StrCat(*target),
+  const bool has_default = *target >= low && *target <= high;
+  Add(std::move(name), std::move(value), std::move(help), has_default ? absl::StrCat(*target) : "",
       [target, low, high](const std::string& text) {
         int64_t number = 0;
         if (!absl::SimpleAtoi(text, &number)) {
@@ -124,14 +125,18 @@ void Flags::Repeated(std::string name, std::string value, std::string help, std:
   }).repeated = true;
 }
 
-void Flags::Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target) {
+void Flags::Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target,
+                   absl::Span<const std::pair<absl::string_view, absl::string_view>> meant) {
   std::string value = absl::StrJoin(choices, "|");
   Add(std::move(name), std::move(value), std::move(help), *target,
-      [target, choices = std::move(choices)](const std::string& text) {
+      [target, choices = std::move(choices), meant](const std::string& text) {
         const auto chosen = std::find_if(choices.begin(), choices.end(),
                                          [&](const std::string& choice) { return Plain(choice) == Plain(text); });
         if (chosen == choices.end()) {
-          const std::string nearest = Nearest(text, choices);
+          std::string nearest = Nearest(text, choices);
+          for (const auto& [word, choice] : meant) {
+            if (word == Plain(text)) nearest = std::string(choice);
+          }
           return Refuse(absl::StrCat("allowed: ", absl::StrJoin(choices, ", "),
                                      nearest.empty() ? "" : absl::StrCat(", nearest valid: ", nearest)));
         }

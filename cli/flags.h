@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +27,10 @@ namespace weft {
 absl::Status UsageError(absl::string_view message);
 bool IsUsageError(const absl::Status& status);
 
+// For Flags::Choice: what a backend is called elsewhere.
+inline constexpr std::pair<absl::string_view, absl::string_view> kBackendWords[] = {
+    {"gpu", "cuda"}, {"nvidia", "cuda"}, {"device", "cuda"}, {"host", "cpu"}};
+
 class Flags {
  public:
   // `command` as typed, `arguments` as --help shows them after it, `summary` one or more sentences.
@@ -34,12 +39,15 @@ class Flags {
   // Targets keep their value where the flag is not given; --help shows it as the default.
   void Bool(std::string name, std::string help, bool* target);
   void String(std::string name, std::string value, std::string help, std::string* target);
+  // A target that is not in low..high stands for what `help` says, and can only be had by leaving the flag out.
   void Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // A decimal number with at most three digits after the point; target, low and high count thousandths.
   void Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // May be given more than once.
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
-  void Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target);
+  // `meant`: words that are no choice, each with the one that is meant by it and told of as the nearest; not copied.
+  void Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target,
+              absl::Span<const std::pair<absl::string_view, absl::string_view>> meant = {});
   // For values with a syntax of their own: `parse` returns why it refuses, which is put behind "--NAME=VALUE: ".
   // `shown` is the default in --help. `repeated`: may be given more than once.
   void Custom(std::string name, std::string value, std::string help, std::string shown,

@@ -16,7 +16,7 @@ struct Parsed {
   absl::Status status;
   bool help = false;
   bool verbose = false;
-  int64_t ranks = 4;
+  int64_t ranks = 4, steps = 0;
   std::string output = "-";
   std::string format = "text";
   std::vector<std::string> set;
@@ -31,7 +31,9 @@ Parsed Parse(const std::vector<std::string>& args, int low = 0, int high = 2) {
   flags.Int("ranks", "P", "pipeline ranks", &p.ranks, 1, 64);
   flags.String("output", "FILE", "where to", &p.output);
   flags.Short('o', "output");
-  flags.Choice("format", {"text", "json"}, "output format", &p.format);
+  flags.Int("steps", "N", "by default the recipe's", &p.steps, 1, 9);
+  static constexpr std::pair<absl::string_view, absl::string_view> kWords[] = {{"table", "text"}};
+  flags.Choice("format", {"text", "json"}, "output format", &p.format, kWords);
   flags.Repeated("set", "FIELD=VALUE", "overrides a field", &p.set);
   flags.Example("weft test --ranks=2");
   p.status = flags.Parse(args, low, high);
@@ -79,6 +81,9 @@ TEST(Flags, WrongUsage) {
   EXPECT_THAT(Error({"--ranks=99999999999999999999"}), HasSubstr("expected a whole number"));
   EXPECT_THAT(Error({"--format=jsn"}), HasSubstr("--format='jsn': allowed: text, json, nearest valid: json"));
   EXPECT_THAT(Error({"--verbose=yes"}), HasSubstr("allowed: true, false"));
+  // A word that others have for it.
+  EXPECT_EQ(Error({"--format=Table"}),
+            "--format='Table': allowed: text, json, nearest valid: text; see weft test --help");
   EXPECT_THAT(Error({"--ranks=1", "--ranks=1"}), HasSubstr("--ranks is given twice"));
   EXPECT_THAT(Error({}, 1), HasSubstr("an argument is missing; usage: weft test [FILE]"));
   EXPECT_THAT(Error({"a", "b", "c"}), HasSubstr("unexpected argument 'c'"));
@@ -91,6 +96,9 @@ TEST(Flags, Help) {
   const std::string text = Parse({}).text;
   EXPECT_THAT(text, HasSubstr("usage: weft test [FILE]\n\nTests.\n"));
   EXPECT_THAT(text, HasSubstr("  --ranks=P                       pipeline ranks [4]\n"));
+  // A default that cannot be asked for is for the help to say.
+  EXPECT_THAT(text, HasSubstr("  --steps=N                       by default the recipe's\n"));
+  EXPECT_THAT(Error({"--steps=0"}), HasSubstr("--steps='0': allowed: 1 to 9, nearest valid: 1"));
   EXPECT_THAT(text, HasSubstr("  -o, --output=FILE               where to [-]\n"));
   EXPECT_THAT(text, HasSubstr("example:\n  weft test --ranks=2\n"));
 }

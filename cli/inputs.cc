@@ -69,8 +69,17 @@ void AddInputFlags(Flags* flags, InputFlags* input) {
   flags->String("schedule", "NAME|FILE", "of `weft list schedules`, or a file: weft's text form or PyTorch's CSV",
                 &input->schedule);
   flags->Repeated("set", "FIELD=VALUE",
-                  "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe vpp=2 recipe.lr.peak=1e-3 ...",
+                  "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe vpp=2 recipe.lr.peak=1e-3 ...; "
+                  "FIELD=default leaves out what a file gives",
                   &input->settings);
+}
+
+std::vector<NamedFile> InputFiles(const InputFlags& input) {
+  return {{"--model", input.model},
+          {"--recipe", input.recipe},
+          {"--plan", input.plan},
+          {"--cluster", input.cluster},
+          {"--schedule", input.schedule}};
 }
 
 // A name as it is; of a file the content, which docs/schedule_files.md describes.
@@ -122,6 +131,16 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   WEFT_ASSIGN_OR_RETURN(inputs.cluster, LoadCluster(input.cluster));
   WEFT_ASSIGN_OR_RETURN(inputs.model, LoadModel(input.model));
   return inputs;
+}
+
+absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan) {
+  Recipe recipe;
+  for (const std::string& setting : input.settings) {
+    // As if it had not been given: the runtime's.
+    if (absl::StripAsciiWhitespace(absl::string_view(setting).substr(setting.find('=') + 1)) == kFieldDefault) continue;
+    WEFT_RETURN_IF_ERROR(Annotate(ApplySetting(setting, &recipe, plan), absl::StrCat("--set ", setting)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path) {

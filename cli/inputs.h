@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cli/file_clash.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
 #include "proto/cluster.pb.h"
@@ -26,6 +27,9 @@ struct InputFlags {
 
 void AddInputFlags(Flags* flags, InputFlags* input);
 
+// What of it may be files, for CheckFileClashes.
+std::vector<NamedFile> InputFiles(const InputFlags& input);
+
 struct Inputs {
   ModelGraph model;
   Recipe recipe;
@@ -37,6 +41,9 @@ struct Inputs {
 // --cluster is missing.
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress);
 
+// Applies --set again to a plan that has got what a runtime does by default: zeros and falses that were asked for too,
+// which a plan cannot tell from what is left out.
+absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan);
 
 // The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);

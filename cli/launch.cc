@@ -16,7 +16,7 @@ namespace {
 constexpr char kExitStatus[] = "weft/exit_status";
 
 Bootstrap Parse(absl::string_view name) {
-  for (const Bootstrap bootstrap : {Bootstrap::kLocal, Bootstrap::kEnv, Bootstrap::kMpi}) {
+  for (const Bootstrap bootstrap : {Bootstrap::kNone, Bootstrap::kLocal, Bootstrap::kEnv, Bootstrap::kMpi}) {
     if (BootstrapName(bootstrap) == name) return bootstrap;
   }
   return Bootstrap::kAuto;
@@ -29,8 +29,12 @@ bool InOneProcess(absl::string_view transport) { return transport == "inproc" ||
 absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_view transport,
                                     const Environment& environment) {
   Bootstrap wanted = Parse(bootstrap);
-  if (InOneProcess(transport)) {
-    if (wanted != Bootstrap::kAuto) {
+  if (wanted == Bootstrap::kNone && transport != "auto" && !InOneProcess(transport)) {
+    return UsageError(absl::StrCat("--bootstrap=none runs all ranks in one process, and --transport=", transport,
+                                   " is between processes; allowed: --transport=inproc, loopback, auto"));
+  }
+  if (wanted == Bootstrap::kNone || InOneProcess(transport)) {
+    if (wanted != Bootstrap::kAuto && wanted != Bootstrap::kNone) {
       return UsageError(absl::StrCat("--bootstrap=", bootstrap, " is for jobs of several processes, and --transport=",
                                      transport, " runs all ranks in one; give one of them"));
     }

@@ -43,6 +43,9 @@ TEST(ChooseLaunchTest, Choices) {
       {"auto", "tcp", {}, Bootstrap::kLocal, true},
       {"auto", "nccl", {}, Bootstrap::kLocal, true},
       {"local", "auto", {}, Bootstrap::kLocal, true},
+      {"none", "auto", {}, Bootstrap::kNone, false},
+      {"none", "auto", kTorchrun, Bootstrap::kNone, false},
+      {"none", "inproc", kMpirun, Bootstrap::kNone, false},
       {"auto", "auto", kTorchrun, Bootstrap::kEnv, false},
       {"env", "tcp", kTorchrun, Bootstrap::kEnv, false},
       {"local", "tcp", kTorchrun, Bootstrap::kLocal, true},
@@ -76,6 +79,11 @@ TEST(ChooseTransportTest, GpusTalkThroughNccl) {
 TEST(ChooseLaunchTest, Contradictions) {
   EXPECT_TRUE(IsUsageError(ChooseLaunch("local", "inproc", EnvironmentOf({})).status()));
   EXPECT_TRUE(IsUsageError(ChooseLaunch("env", "loopback", EnvironmentOf(kTorchrun)).status()));
+  for (const char* between : {"tcp", "mpi", "nccl"}) {
+    const absl::Status none = ChooseLaunch("none", between, EnvironmentOf({})).status();
+    EXPECT_TRUE(IsUsageError(none)) << none;
+    EXPECT_THAT(std::string(none.message()), HasSubstr("allowed: --transport=inproc, loopback, auto"));
+  }
   EXPECT_THAT(std::string(ChooseLaunch("local", "mpi", EnvironmentOf({})).status().message()),
               HasSubstr("allowed: --bootstrap=mpi, auto"));
   EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", EnvironmentOf({})).status().message()),
@@ -85,12 +93,12 @@ TEST(ChooseLaunchTest, Contradictions) {
   // All that is missing, at once.
   EXPECT_EQ(
       ChooseLaunch("env", "auto", EnvironmentOf({})).status().message(),
-      "WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; "
+      "WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; "
       "torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand "
       "-hex 32`)");
   EXPECT_EQ(
       ChooseLaunch("auto", "auto", EnvironmentOf({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
-      "WORLD_SIZE, LOCAL_RANK, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
+      "WORLD_SIZE, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
       "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`); --transport=inproc "
       "runs all ranks in this process, whatever is set");
   EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", EnvironmentOf(kMpirun)).status().message()),

@@ -37,8 +37,11 @@ std::string Help() {
   }
   absl::StrAppend(
       &help,
-      "\n`weft COMMAND --help` has the flags and an example. Exit status: 0 ok, 1 refused or failed, 2 wrong "
-      "usage.\n\nexample:\n"
+      "\n`weft COMMAND --help` has the flags and an example. Exit status: 0 ok; 1 refused or failed; 2 wrong usage: a\n"
+      "command line that cannot be understood or contradicts itself, whatever is in its files. Of `weft run` also 3 a\n"
+      "deadline has passed, 4 another rank's process has died, 5 an error of a device or transport, 6 replicas "
+      "differ,\n"
+      "128 + N a rank died of signal N (docs/faults.md).\n\nexample:\n"
       "  weft compile --model=gpt2 --cluster=dgx-a100-80g --set pp=4 --set dp=2 --set gbs=64 --set seq=1024 "
       "-o gpt2.weft\n");
   return help;
@@ -78,4 +81,7 @@ absl::Span<const Command> Commands() { return kCommands; }
 
 }  // namespace weft
 
-int main(int argc, char** argv) { return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc)); }
+int main(int argc, char** argv) {
+  weft::HoldStandardStreams();
+  return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc));
+}

@@ -38,6 +38,28 @@ cat >plan.json <<'P'
 P
 expect 0 'for 2 ranks, 2 stages, 8 microbatches, schedule gpipe' \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto --plan=plan.json -o gpipe.weft
+# A zero that would silently be a default is no value, wherever it is written; "default" leaves a field out.
+for setting in mbs=0 recipe.steps=0 loss_scale.fixed=0 vpp=0 receive_buffers=0 collective=; do
+  expect 1 "--set ${setting%=}=?.*: .* = .* must be .*; left out, it is" compile "${tiny[@]}" --set $setting -o x.weft
+done
+{ cat recipe.textproto; echo 'steps: 0'; } >zero.textproto
+expect 1 "zero.textproto:3:1: recipe.steps = 0 must be at least 1; left out, it is 1" \
+  compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=zero.textproto -o x.weft
+echo '{"send_buffers": 0}' >zero.json
+expect 1 "zero.json:1:18: plan.send_buffers = 0 must be at least 1; left out, it is 2" \
+  compile "${tiny[@]}" --plan=zero.json -o x.weft
+[ ! -e x.weft ] || fail "a program is left of what was refused"
+echo 'schedule { name: "interleaved" virtual_stages: 2 }' >virtual.textproto
+expect 0 'schedule 1f1b' compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o x.weft
+expect 0 '^x.weft: gpt2-tiny for 1 rank, 1 stage, 8 microbatches' compile "${tiny[@]}" -o x.weft
+
+# What is read is not overwritten.
+cp tiny.weft mine.weft
+expect 2 "--trace './mine.weft' would overwrite the program 'mine.weft', which is read" \
+  simulate mine.weft --trace=./mine.weft
+expect 2 "-o 'recipe.textproto' would overwrite --recipe 'recipe.textproto'" \
+  compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto -o recipe.textproto
+cmp -s tiny.weft mine.weft || fail "a program was overwritten by a trace"
 # Nothing is left of a file that could not be written.
 expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 
@@ -45,6 +67,13 @@ expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 expect 0 '^megatron-core +' list runtimes
 expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
 expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
+# What is asked for goes before what the runtime does by default, a "false" too.
+"$WEFT" simulate "${tiny[@]}" --set tp=2 --runtime=megatron-core --format=json >parallel.json 2>/dev/null || fail "sequence parallel"
+"$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=false --runtime=megatron-core --format=json >repeated.json 2>/dev/null ||
+  fail "not sequence parallel"
+"$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=default --runtime=megatron-core --format=json 2>/dev/null |
+  cmp -s - parallel.json || fail "default is not the runtime's"
+cmp -s parallel.json repeated.json && fail "--set sequence_parallel=false is lost under a runtime"
 echo 'name: "own" host { launch_seconds: 1 }' >own.textproto
 expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
 expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "executor/backend.h"
 #include "executor/transport.h"
+#include "executor/tuning_options.h"
 #include "proto/suggest.h"
 
 namespace weft {
@@ -40,15 +41,17 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
       "data", "FILE",
       "training data: a token file, a Megatron .bin/.idx pair, or text as bytes; an image file for a model of images",
       &f.data);
-  flags.String("token-type", "TYPE", "uint16 or uint32 for raw token files without a header", &f.token_type);
+  flags.Choice("token-type", {"uint16", "uint32", "bytes"},
+               "of raw token files, which have no header; bytes: any file, each byte a token", &f.token_type);
   flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
   flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
   flags.Int("eval-batches", "N", "at most N global batches per evaluation", &f.eval_batches, 1, INT64_MAX);
-  flags.Choice("backend", Choices(Backends()), "what runs the kernels", &f.backend);
+  flags.Choice("backend", Choices(Backends()), "what runs the kernels", &f.backend, kBackendWords);
   flags.Choice("transport", Choices(Transports()),
                "how ranks talk: threads of one process (inproc; loopback on a GPU), or processes", &f.transport);
-  flags.Choice("bootstrap", {"auto", "local", "env", "mpi"},
-               "what starts the processes: weft-run on this node, a launcher that sets RANK and WORLD_SIZE, or MPI's",
+  flags.Choice("bootstrap", {"auto", "none", "local", "env", "mpi"},
+               "what starts the processes: nothing, as one has all ranks; weft-run on this node; a launcher that sets "
+               "RANK and WORLD_SIZE; or MPI's",
                &f.bootstrap);
   flags.Repeated("lib-path", "DIR", "where the libraries of CUDA and MPI are looked for first", &f.lib_path);
   flags.String("tuning", "off|write FILE|read FILE",
@@ -57,7 +60,7 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
                &f.tuning);
   flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
   flags.Int("slots", "N", "ranks of a process that compute at a time; 0 = cores / threads", &f.slots, 0, 4096);
-  flags.Int("steps", "N", "run until N optimizer steps are done; 0 = the recipe's", &f.steps, 0, INT64_MAX);
+  flags.Int("steps", "N", "run until N optimizer steps are done, instead of the recipe's", &f.steps, 1, INT64_MAX);
   flags.String("checkpoint", "DIR", "save the state here", &f.checkpoint);
   flags.Int("checkpoint-every", "N", "save after every N steps; 0 = only at the end", &f.checkpoint_every, 0,
             INT64_MAX);
@@ -114,10 +117,13 @@ absl::Status CheckRunFlags(const Flags& flags, RunFlags& f) {
   if (!f.cluster.empty() && !f.predicted.empty()) {
     return UsageError("--cluster and --predicted: deadlines are from the one or the other; give one of them");
   }
-  return absl::OkStatus();
+  if (const absl::Status tuning = ParseTuningOptions(f.tuning).status(); !tuning.ok()) {
+    return UsageError(tuning.message());
+  }
+  return f.fail_at.empty() ? absl::OkStatus() : ParseFailure(f.fail_at).status();
 }
 
-absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text, int64_t ranks) {
+absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
   InjectedFailure failure;
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
   const absl::string_view how = parts.size() == 4 ? parts[3] : absl::string_view();
@@ -126,14 +132,10 @@ absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text, int64_t ra
   failure.flip = how == "flip";
   if (parts.size() < 3 || parts.size() > 4 || !absl::SimpleAtoi(parts[0], &failure.rank) ||
       !absl::SimpleAtoi(parts[1], &failure.repetition) || !absl::SimpleAtoi(parts[2], &failure.action) ||
-      failure.repetition < 0 || failure.action < 0 ||
+      failure.rank < 0 || failure.repetition < 0 || failure.action < 0 ||
       (parts.size() == 4 && !failure.kill && !failure.stall && !failure.flip)) {
     return UsageError(
         absl::StrCat("--inject-failure=", Quoted(text), ": expected RANK:STEP:ACTION[:kill|:stall|:flip]"));
-  }
-  if (failure.rank < 0 || failure.rank >= ranks) {
-    return UsageError(
-        absl::StrCat("--inject-failure=", Quoted(text), ": rank ", failure.rank, ": allowed: 0 to ", ranks - 1));
   }
   return failure;
 }

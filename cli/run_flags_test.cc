@@ -70,19 +70,33 @@ TEST(RunFlags, WhatNeedsAnother) {
 }
 
 TEST(RunFlags, Failures) {
-  const auto failure = ParseFailure("1:2:3:kill", 2);
+  const auto failure = ParseFailure("1:2:3:kill");
   ASSERT_TRUE(failure.ok());
   EXPECT_EQ(failure->rank, 1);
   EXPECT_EQ(failure->repetition, 2);
   EXPECT_EQ(failure->action, 3);
   EXPECT_TRUE(failure->kill);
   EXPECT_FALSE(failure->stall || failure->flip);
-  for (const char* wrong : {"", "1:2", "1:2:3:4:5", "1:2:3:die", "x:2:3", "1:-2:3", "1:2:-3", "1:2:9999999999"}) {
-    EXPECT_THAT(std::string(ParseFailure(wrong, 2).status().message()),
+  for (const char* wrong :
+       {"", "1:2", "1:2:3:4:5", "1:2:3:die", "x:2:3", "-1:2:3", "1:-2:3", "1:2:-3", "1:2:9999999999"}) {
+    EXPECT_THAT(std::string(ParseFailure(wrong).status().message()),
                 HasSubstr("expected RANK:STEP:ACTION[:kill|:stall|:flip]"))
         << wrong;
   }
-  EXPECT_THAT(std::string(ParseFailure("2:0:0", 2).status().message()), HasSubstr("rank 2: allowed: 0 to 1"));
+  // Before anything is read.
+  EXPECT_THAT(Error({"--data=d", "--inject-failure=1:2"}), HasSubstr("expected RANK:STEP:ACTION"));
+  EXPECT_EQ(Error({"--data=d", "--inject-failure=1000:0:0"}), "");
+}
+
+TEST(RunFlags, WordsThatAreNoChoice) {
+  EXPECT_THAT(Error({"--data=d", "--tuning=on"}), HasSubstr("allowed: off, 'write FILE', 'read FILE'"));
+  EXPECT_THAT(Error({"--data=d", "--token-type=uint8"}), HasSubstr("allowed: uint16, uint32, bytes"));
+  EXPECT_EQ(Error({"--data=d", "--token-type=bytes"}), "");
+  for (const char* gpu : {"gpu", "GPU", "nvidia"}) {
+    EXPECT_THAT(Error({"--data=d", std::string("--backend=") + gpu}), HasSubstr("nearest valid: cuda")) << gpu;
+  }
+  EXPECT_EQ(Error({"--data=d", "--bootstrap=none"}), "");
+  EXPECT_THAT(Error({"--data=d", "--steps=0"}), HasSubstr("nearest valid: 1"));
 }
 
 }  // namespace

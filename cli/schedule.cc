@@ -89,8 +89,9 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
       "Shows a pipeline schedule without a model: when each rank works on which microbatch, how long it idles and\n"
       "why, and how many microbatches' activations it holds. NAME is one of `weft list schedules`; FILE is one of\n"
       "your own, in weft's text form or as PyTorch's CSV (docs/schedule_files.md).");
-  flags.Int("ranks", "P", "pipeline ranks; 0 = 4, or the file's", &ranks, 0, kMaximumCount);
-  flags.Int("microbatches", "N", "microbatches of one step; 0 = 8, or the file's", &microbatches, 0, kMaximumCount);
+  flags.Int("ranks", "P", "pipeline ranks; by default 4, or the file's", &ranks, 1, kMaximumCount);
+  flags.Int("microbatches", "N", "microbatches of one step; by default 8, or the file's", &microbatches, 1,
+            kMaximumCount);
   flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &forward, 1,
                     kLargestCost);
   flags.Thousandths("backward", "T", "time of its backward", &backward, 1, kLargestCost);
@@ -98,11 +99,12 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
                     &weight, 0, kLargestCost);
   flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum", &pair, 0, kLargestCost);
   flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &p2p, 0, kLargestCost);
-  flags.Int("virtual", "V", "stages per rank; 0 = the schedule's choice", &virtual_stages, 0, kMaximumCount);
-  flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &waves, 0, kMaximumCount);
-  flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &lanes, 0, kMaximumCount);
-  flags.Int("limit", "M", "microbatches in flight", &limit, 0, kMaximumCount);
-  flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &group, 0,
+  flags.Int("virtual", "V", "stages per rank; by default the schedule's choice, as of the next four", &virtual_stages,
+            1, kMaximumCount);
+  flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &waves, 1, kMaximumCount);
+  flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &lanes, 1, kMaximumCount);
+  flags.Int("limit", "M", "microbatches in flight", &limit, 1, kMaximumCount);
+  flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &group, 1,
             kMaximumCount);
   flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &scaling);
   flags.Thousandths(

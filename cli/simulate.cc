@@ -61,7 +61,10 @@ absl::StatusOr<Loaded> LoadOrCompile(const SimulateRequest& request, Progress* p
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, progress));
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
-  if (loaded.runtime) inputs.plan = PlanUnder(*loaded.runtime, inputs.plan);
+  if (loaded.runtime) {
+    inputs.plan = PlanUnder(*loaded.runtime, inputs.plan);
+    WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
+  }
   CompileOptions compile;
   // `unit` is of a schedule alone; the compiler goes by the machine then too.
   const std::string& cost = request.options.cost;

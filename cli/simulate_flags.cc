@@ -138,6 +138,10 @@ absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
       return UsageError(absl::StrCat("--what-if: ", status.message()));
     }
   }
+  std::vector<NamedFile> read = InputFiles(request_->input);
+  read.push_back({"the program", request_->program});
+  read.push_back({"--runtime", request_->runtime});
+  WEFT_RETURN_IF_ERROR(CheckFileClashes(read, {{"--trace", request_->trace}}));
   request_->options.trace = !request_->trace.empty();
   request_->options.trace_repetitions = static_cast<int>(repetitions_);
   return absl::OkStatus();

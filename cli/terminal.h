@@ -9,6 +9,11 @@
 
 namespace weft {
 
+// To be called first in main. Where one of the three standard streams is closed, what is opened next would get its
+// number, and be written to by whoever prints: a socket, or the file of a checkpoint. Such a number is taken by
+// something that fails as a closed stream does.
+void HoldStandardStreams();
+
 // Writes to standard output at once; an error (a full disk, a closed pipe) is a status.
 absl::Status Print(absl::string_view text);
 

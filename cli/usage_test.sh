@@ -23,6 +23,12 @@ for command in $commands; do
   expect 2 'an argument is missing|is required|(is|are) needed' "$command"
 done
 
+# All that a run can end with.
+expect 0 'Of .weft run. also 3 a' --help
+expect 0 '128 \+ N a rank died of signal N' --help
+expect 0 '6 replicas differ; 128 \+ N' run --help
+expect 2 "--backend='gpu': allowed: auto, cpu, cuda, nearest valid: cuda" calibrate --backend=gpu -o x
+
 # run and calibrate are done by the weft-run beside weft, and by no other.
 mkdir "$TEST_TMPDIR/alone" "$TEST_TMPDIR/path"
 cp "$WEFT" "$TEST_TMPDIR/alone/weft"
@@ -42,5 +48,7 @@ expect 1 '^weft report: \./no\\x1b\[31m' report $'./no\033[31m'
 expect 1 '\./no\\x1b\\xff: ' compile --model=gpt2-tiny --cluster=dgx-a100-80g --schedule=$'./no\033\377' -o x.weft
 
 # Output that cannot be written is a failure, not silence.
+"$WEFT" list models >&- 2>"$TEST_TMPDIR/closed"; [ $? -eq 1 ] || fail "closed output went unnoticed"
+grep -q 'cannot write to standard output: Bad file descriptor' "$TEST_TMPDIR/closed" || fail "$(cat "$TEST_TMPDIR/closed")"
 "$WEFT" --help >/dev/full 2>/dev/null && fail "a full disk went unnoticed"
 finish

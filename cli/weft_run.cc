@@ -22,6 +22,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "cli/calibrate.h"
+#include "cli/file_clash.h"
 #include "cli/flags.h"
 #include "cli/launch.h"
 #include "cli/predict.h"
@@ -122,12 +123,15 @@ absl::Status CheckOutputs(const RunFlags& f) {
   std::vector<std::pair<const char*, std::string>> outputs = {
       {"--trace", f.trace}, {"--save-weights", f.save_weights}, {"--report", f.report}};
   if (!f.checkpoint.empty()) {
+    // The run makes the folder when nothing is left to refuse.
     std::error_code error;
-    std::filesystem::create_directories(f.checkpoint, error);
-    if (error) {
-      return absl::UnavailableError(absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot create: ", error.message()));
+    std::filesystem::path there = f.checkpoint;
+    while (!there.empty() && !std::filesystem::exists(there, error)) there = there.parent_path();
+    if (!there.empty() && !std::filesystem::is_directory(there, error)) {
+      return absl::UnavailableError(
+          absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot create: ", there.string(), " is not a folder"));
     }
-    outputs.emplace_back("--checkpoint", f.checkpoint + "/latest");
+    outputs.emplace_back("--checkpoint", (there / "latest").string());
   }
   for (const auto& [flag, path] : outputs) {
     if (path.empty()) continue;
@@ -170,12 +174,28 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const 
 }
 
 absl::Status RunMain(absl::Span<const std::string> args) {
-  Flags flags("weft run", "PROGRAM [flags]", "Trains: runs a compiled program on this machine, or under mpirun.");
+  Flags flags(
+      "weft run", "PROGRAM [flags]",
+      "Trains: runs a compiled program on this machine, or as one process of a job on several (docs/launch.md).\n"
+      "Exit status: 0 the run is complete, or was stopped by a signal and saved; 1 refused, or the training\n"
+      "cannot go on; 2 wrong usage; 3 a deadline has passed; 4 the process of another rank has died; 5 an error\n"
+      "of a device or transport; 6 replicas differ; 128 + N, with --bootstrap=local, a rank died of signal N.");
   RunFlags f;
   DeclareRunFlags(flags, f);
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
   WEFT_RETURN_IF_ERROR(CheckRunFlags(flags, f));
+  // New weights may take the place of those that a run starts from.
+  WEFT_RETURN_IF_ERROR(CheckFileClashes({{"the program", flags.positional()[0]},
+                                         {"--data", f.data},
+                                         {"--eval-data", f.eval_data},
+                                         {"--predicted", f.predicted},
+                                         {"--cluster", f.cluster}},
+                                        {{"--trace", f.trace},
+                                         {"--report", f.report},
+                                         {"--save-weights", f.save_weights},
+                                         {"--tuning", ParseTuningOptions(f.tuning)->written()}}));
+  WEFT_RETURN_IF_ERROR(CheckFileClashes({{"--weights", f.weights}}, {{"--trace", f.trace}, {"--report", f.report}}));
   WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
   has_store = f.transport == "tcp";
   SetLibraryPath(f.lib_path);
@@ -186,6 +206,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
   WEFT_ASSIGN_OR_RETURN(const BackendEntry* backend, FindBackend(f.backend));
+  // Cores need no number of their node's.
+  if (backend->name != "cpu") WEFT_RETURN_IF_ERROR(CheckLocalRank(launch.bootstrap, ProcessEnvironment()));
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport,
                         FindTransport(ChooseTransport(f.transport, backend->name, launch.bootstrap)));
   const bool first = RankFromLauncher().rank == 0;
@@ -202,7 +224,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, RankFromLauncher().rank));
   RunOptions options;
   options.backend = backend;
-  WEFT_ASSIGN_OR_RETURN(const TuningOptions tuning, ParseTuningOptions(f.tuning));
+  // CheckRunFlags has read it.
+  const TuningOptions tuning = *ParseTuningOptions(f.tuning);
   if (tuning.mode != TuningOptions::Mode::kOff && backend->name != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("--tuning is '", f.tuning, "', but backend ",
                                                    std::string(backend->name), " has nothing to tune; allowed: off"));
@@ -257,7 +280,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     _exit(ExitStatusOf(reason));
   };
   if (!f.fail_at.empty()) {
-    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at, MeshRanks(program.mesh())));
+    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
   }
   if (first) {
     options.on_warning = [](const std::string& warning) { std::fprintf(stderr, "weft run: %s\n", warning.c_str()); };
@@ -267,8 +290,13 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     if (!note.empty()) options.on_warning(note);
   }
   absl::Status printed;
-  auto print = [&printed](const std::string& line) {
-    if (printed.ok()) printed = Print(line);
+  // What is refused prints nothing: lines wait until nothing is left to refuse.
+  std::string waiting;
+  bool accepted = false;
+  auto print = [&](const std::string& line) {
+    waiting += line;
+    if (!accepted) return;
+    if (printed.ok()) printed = Print(std::exchange(waiting, ""));
     // Nobody reads any more: end as if asked to.
     if (!printed.ok()) stop_requested = true;
   };
@@ -285,9 +313,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                        BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
                        f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
   }
-  options.on_meeting = [first](bool met) {
+  options.on_meeting = [&](bool met) {
     meets = true;
     announces_stop = first && met;
+    accepted = true;
+    print("");
   };
   absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
   if (!ran.ok() && FailedInStep(ran.status()) && HasFaultReport(options.fault_report, MeshRanks(program.mesh()))) {
@@ -299,6 +329,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     return failed;
   }
   WEFT_ASSIGN_OR_RETURN(const RunResult result, std::move(ran));
+  accepted = true;
   if (!first) return absl::OkStatus();
   // One file that cannot be written is no reason to lose the others.
   absl::Status written = result.save_status;
@@ -382,4 +413,7 @@ int Main(std::vector<std::string> args) {
 }  // namespace
 }  // namespace weft
 
-int main(int argc, char** argv) { return weft::Main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  weft::HoldStandardStreams();
+  return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc));
+}

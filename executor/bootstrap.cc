@@ -28,15 +28,17 @@ class Variables {
   explicit Variables(const Environment& environment) : environment_(environment) {}
 
   int Number(const char* name, int low, int high, const char* meaning) {
-    const std::optional<std::string> text = environment_(name);
+    const std::optional<int> value = NumberIfSet(name, low, high, meaning);
+    if (!Has(name)) missing_.push_back(name);
+    return value.value_or(0);
+  }
+  std::optional<int> NumberIfSet(const char* name, int low, int high, const char* meaning) {
+    if (!Has(name)) return std::nullopt;
+    const std::string text = *environment_(name);
     int value = 0;
-    if (!text.has_value() || text->empty()) {
-      missing_.push_back(name);
-    } else if (!absl::SimpleAtoi(*text, &value) || value < low || value > high) {
-      wrong_.push_back(absl::StrCat(name, "='", *text, "' is no ", meaning, " from ", low, " to ", high));
-      value = 0;
-    }
-    return value;
+    if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) return value;
+    wrong_.push_back(absl::StrCat(name, "='", text, "' is no ", meaning, " from ", low, " to ", high));
+    return std::nullopt;
   }
   std::string Text(const char* name) {
     std::optional<std::string> text = environment_(name);
@@ -81,7 +83,7 @@ LaunchedAs Read(const Names& names, Variables& variables) {
   process.bootstrap = names.bootstrap;
   process.size = variables.Number(names.size, 1, kMostProcesses, "number of processes");
   process.rank = variables.Number(names.rank, 0, kMostProcesses - 1, "rank");
-  process.local_rank = variables.Number(names.local_rank, 0, kMostProcesses - 1, "rank on its node");
+  process.local_rank = variables.NumberIfSet(names.local_rank, 0, kMostProcesses - 1, "rank on its node");
   if (process.size > 0 && process.rank >= process.size && !variables.missing(names.size)) {
     variables.Wrong(absl::StrCat(names.rank, "=", process.rank, " must be below ", names.size, "=", process.size));
   }
@@ -224,6 +226,18 @@ absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& env
   return process;
 }
 
+absl::Status CheckLocalRank(Bootstrap bootstrap, const Environment& environment) {
+  WEFT_ASSIGN_OR_RETURN(const LaunchedAs process, FindLauncher(bootstrap, environment));
+  if (process.size == 0 || process.local_rank.has_value()) return absl::OkStatus();
+  const bool open_mpi = HasOpenMpi(Variables(environment));
+  const Names& names = process.bootstrap != Bootstrap::kMpi ? kEnvironmentNames
+                       : open_mpi                           ? kOpenMpiNames
+                                                            : kSlurmNames;
+  return absl::InvalidArgumentError(
+      absl::StrCat(names.local_rank, " is not set; with GPUs it says which of its node's each process takes",
+                   process.bootstrap == Bootstrap::kMpi ? "" : " (torchrun sets it)"));
+}
+
 absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment) {
   Rendezvous rendezvous;
   Variables variables(environment);
@@ -263,7 +277,7 @@ absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& e
     }
     if (variables.Has(kNotesVariable)) rendezvous.notes_fd = variables.Number(kNotesVariable, 3, 1 << 20, "descriptor");
   }
-  const bool launcher = variables.missing("RANK") || variables.missing("WORLD_SIZE") || variables.missing("LOCAL_RANK");
+  const bool launcher = variables.missing("RANK") || variables.missing("WORLD_SIZE");
   std::vector<std::string> advice;
   if (wanted == Bootstrap::kEnv && launcher) advice.push_back("--bootstrap=env; torchrun sets them, but for ");
   if (variables.missing(kSecretVariable)) {

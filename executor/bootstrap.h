@@ -18,7 +18,7 @@ enum class Bootstrap {
   kAuto,   // of a process: not decided yet
   kNone,   // one process runs the whole job
   kLocal,  // a process per rank on this node, started by weft-run itself (launch_local.h)
-  kEnv,    // RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT: torchrun, Kubernetes
+  kEnv,    // RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with GPUs LOCAL_RANK: torchrun, Kubernetes
   kMpi,    // mpirun, or srun --mpi=pmix
 };
 absl::string_view BootstrapName(Bootstrap bootstrap);
@@ -32,7 +32,8 @@ struct LaunchedAs {
   Bootstrap bootstrap = Bootstrap::kNone;
   int rank = 0;
   int size = 0;  // 0: no launcher
-  int local_rank = 0;
+  // Its number among the processes of its node, which only GPUs need (CheckLocalRank).
+  std::optional<int> local_rank;
 };
 
 // What the environment says of this process: kLocal where weft-run's own launcher started it, else kMpi, else kEnv
@@ -40,6 +41,10 @@ struct LaunchedAs {
 // InvalidArgument names every variable that is missing or wrong. kLocal is what a process is that has been started so;
 // where it is still to start the others, the answer is kNone.
 absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment);
+
+// InvalidArgument, naming the variable, if the launcher has not told this process its number among those of its node:
+// each of them takes the GPU of that number.
+absl::Status CheckLocalRank(Bootstrap bootstrap, const Environment& environment);
 
 // What --bootstrap said, for RankFromLauncher() (transport.h). Set by main, before any transport is opened.
 void SetBootstrap(Bootstrap wanted);

@@ -33,7 +33,7 @@ TEST(FindLauncherTest, AutoTakesWhatIsThere) {
   // One alone is somebody else's.
   // Half of a launcher's variables are a mistake: each process would train the whole job by itself.
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, EnvironmentOf({{"RANK", "3"}})).status().message(),
-            "WORLD_SIZE, LOCAL_RANK are not set (--bootstrap=env; torchrun sets them)");
+            "WORLD_SIZE is not set (--bootstrap=env; torchrun sets them)");
   const LaunchedAs env = *FindLauncher(Bootstrap::kAuto, EnvironmentOf(Torchrun()));
   EXPECT_EQ(env.bootstrap, Bootstrap::kEnv);
   EXPECT_EQ(env.rank, 3);
@@ -55,7 +55,7 @@ TEST(FindLauncherTest, SlurmWithPmix) {
   EXPECT_EQ(process.size, 16);
   EXPECT_EQ(process.local_rank, 2);
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kMpi, EnvironmentOf({{"PMIX_RANK", "5"}})).status().message()),
-              HasSubstr("SLURM_STEP_NUM_TASKS, SLURM_LOCALID are not set"));
+              HasSubstr("SLURM_STEP_NUM_TASKS is not set"));
 }
 
 TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
@@ -63,7 +63,9 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
     Map variables = Torchrun();
     variables.erase(name);
     EXPECT_EQ(FindLauncher(Bootstrap::kEnv, EnvironmentOf(variables)).status().message(),
-              absl::StrCat(name, " is not set (--bootstrap=env; torchrun sets them)"));
+              name == std::string("LOCAL_RANK")
+                  ? ""
+                  : absl::StrCat(name, " is not set (--bootstrap=env; torchrun sets them)"));
     for (const char* wrong : {"two", "-1", "1.5", "99999999999999999999"}) {
       variables[name] = wrong;
       EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, EnvironmentOf(variables)).status().message()),
@@ -71,7 +73,7 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
     }
   }
   EXPECT_EQ(FindLauncher(Bootstrap::kEnv, EnvironmentOf({})).status().message(),
-            "WORLD_SIZE, RANK, LOCAL_RANK are not set (--bootstrap=env; torchrun sets them)");
+            "WORLD_SIZE, RANK are not set (--bootstrap=env; torchrun sets them)");
   Map variables = Torchrun();
   variables["RANK"] = "8";
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, EnvironmentOf(variables)).status().message()),
@@ -81,6 +83,25 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
               AllOf(HasSubstr("WORLD_SIZE='0' is no number of processes"), Not(HasSubstr("must be below"))));
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kMpi, EnvironmentOf(Torchrun())).status().message()),
               HasSubstr("no MPI launcher has started this process"));
+}
+
+// Cores need no number of their node's: any rank runs on any of them.
+TEST(FindLauncherTest, OnlyGpusNeedALocalRank) {
+  const auto check = [](Bootstrap bootstrap, Map variables) {
+    return std::string(CheckLocalRank(bootstrap, EnvironmentOf(std::move(variables))).message());
+  };
+  EXPECT_EQ(check(Bootstrap::kEnv, Torchrun()), "");
+  EXPECT_EQ(check(Bootstrap::kNone, {}), "");
+  Map without = Torchrun();
+  without.erase("LOCAL_RANK");
+  EXPECT_EQ(check(Bootstrap::kNone, without), "");
+  EXPECT_EQ(check(Bootstrap::kEnv, without),
+            "LOCAL_RANK is not set; with GPUs it says which of its node's each process takes (torchrun sets it)");
+  EXPECT_FALSE(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(without))->process.local_rank.has_value());
+  EXPECT_THAT(check(Bootstrap::kMpi, {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
+              HasSubstr("OMPI_COMM_WORLD_LOCAL_RANK is not set"));
+  EXPECT_THAT(check(Bootstrap::kMpi, {{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}),
+              HasSubstr("SLURM_LOCALID is not set"));
 }
 
 TEST(FindLauncherTest, LocalIsWhoseParentSaysSo) {
@@ -161,7 +182,7 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
   // Those of the launcher and those of the meeting in one message.
   EXPECT_EQ(
       FindRendezvous(Bootstrap::kEnv, EnvironmentOf({{"RANK", "one"}, {"MASTER_PORT", "29500"}})).status().message(),
-      "RANK='one' is no rank from 0 to 1048575; WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, WEFT_JOB_SECRET are not set "
+      "RANK='one' is no rank from 0 to 1048575; WORLD_SIZE, MASTER_ADDR, WEFT_JOB_SECRET are not set "
       "(--bootstrap=env; torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of "
       "`openssl rand -hex 32`)");
   Map variables = Torchrun();

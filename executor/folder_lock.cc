@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,14 +14,41 @@
 #include "absl/strings/str_cat.h"
 
 namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Adds to `made` what it has made, also after an error.
+absl::Status MakeFolders(const std::string& folder, std::vector<std::string>* made) {
+  std::error_code error;
+  std::vector<fs::path> missing;
+  for (fs::path path = folder; !path.empty() && !fs::exists(path, error); path = path.parent_path()) {
+    missing.push_back(path);
+  }
+  for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
+    // False without an error: somebody else has been faster, or the path ends in a slash.
+    if (fs::create_directory(*path, error)) made->push_back(path->string());
+    if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
+// Whether it is still the folder of that name, and not one that its last user has removed meanwhile.
+bool IsStill(int file, const std::string& folder) {
+  struct stat opened, named;
+  return fstat(file, &opened) == 0 && stat(folder.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+}  // namespace
 
 absl::StatusOr<FolderLock> FolderLock::Take(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  FolderLock lock;
+  absl::Status made = MakeFolders(folder, &lock.made_);
+  if (!made.ok()) return made;
+  lock.file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int file = lock.file_;
   if (file < 0) return absl::UnavailableError(absl::StrCat(folder, ": cannot open: ", std::strerror(errno)));
-  FolderLock lock(file);
   int locked = flock(file, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR) locked = flock(file, LOCK_EX | LOCK_NB);
   if (locked != 0 && errno == EWOULDBLOCK) {
@@ -29,18 +57,29 @@ absl::StatusOr<FolderLock> FolderLock::Take(const std::string& folder) {
                      ": another run that has not ended saves its checkpoints here; wait for its end, or choose another "
                      "directory"));
   }
+  if (locked == 0 && !IsStill(file, folder)) return Take(folder);
   return lock;
 }
 
-FolderLock::FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), made_(std::exchange(other.made_, {})) {}
 
 FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-  std::swap(file_, other.file_);
+  if (this == &other) return *this;
+  Drop();
+  file_ = std::exchange(other.file_, -1);
+  made_ = std::exchange(other.made_, {});
   return *this;
 }
 
-FolderLock::~FolderLock() {
+FolderLock::~FolderLock() { Drop(); }
+
+void FolderLock::Drop() {
+  // Those with something in them stay.
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) rmdir(folder->c_str());
+  made_.clear();
   if (file_ >= 0) close(file_);
+  file_ = -1;
 }
 
 }  // namespace weft

@@ -3,16 +3,19 @@
 #define WEFT_EXECUTOR_FOLDER_LOCK_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace weft {
 
-// Held until it goes, or the process ends, however it ends; nothing is left in the folder. Where the file system knows
-// no such locks, nothing is locked.
+// Held until it goes, or the process ends, however it ends; nothing is left in the folder. Folders that were made for
+// it and into which nobody has put anything go with it: a run that is refused leaves nothing behind. Where the file
+// system knows no such locks, nothing is locked.
 class FolderLock {
  public:
-  // Makes the folder if there is none. FailedPrecondition, naming it, while another one is held, in this process too.
+  // Makes the folder, and those around it, if there is none. FailedPrecondition, naming it, while another one is held,
+  // in this process too.
   static absl::StatusOr<FolderLock> Take(const std::string& folder);
 
   FolderLock() = default;
@@ -21,10 +24,13 @@ class FolderLock {
   ~FolderLock();
 
  private:
-  explicit FolderLock(int file) : file_(file) {}
+  // Gives up what is held.
+  void Drop();
 
   // Of the folder; -1: not locked.
   int file_ = -1;
+  // Outermost first.
+  std::vector<std::string> made_;
 };
 
 }  // namespace weft

@@ -30,7 +30,35 @@ TEST(FolderLock, IsForOneAtATime) {
     EXPECT_FALSE(FolderLock::Take(folder).ok());
   }
   EXPECT_TRUE(FolderLock::Take(folder).ok());
-  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+TEST(FolderLock, TakesAwayWhatItHasMadeAndNobodyHasUsed) {
+  const std::string there = testing::TempDir() + "/there";
+  ASSERT_TRUE(fs::create_directory(there));
+  for (const char* below : {"", "/a", "/a/b/c", "/a/b/"}) {
+    {
+      EXPECT_TRUE(FolderLock::Take(there + below).ok()) << below;
+    }
+    EXPECT_TRUE(fs::is_empty(there)) << below;
+  }
+  {
+    const absl::StatusOr<FolderLock> lock = FolderLock::Take(there + "/a/b/c");
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    ASSERT_TRUE(fs::create_directory(there + "/a/b/step-1"));
+  }
+  EXPECT_TRUE(fs::exists(there + "/a/b/step-1"));
+  EXPECT_FALSE(fs::exists(there + "/a/b/c"));
+  // What cannot be made to its end is not left half made. (Root may write anywhere, but not below a file.)
+  ASSERT_TRUE(fs::remove_all(there + "/a") > 0);
+  ASSERT_TRUE(FolderLock::Take(there + "/" + std::string(300, 'n')).status().code() != absl::StatusCode::kOk);
+  ASSERT_TRUE(FolderLock::Take(there + "/a/" + std::string(300, 'n')).status().code() != absl::StatusCode::kOk);
+  EXPECT_TRUE(fs::is_empty(there));
+  // A lock that another takes the place of is given up.
+  absl::StatusOr<FolderLock> first = FolderLock::Take(there + "/first");
+  ASSERT_TRUE(first.ok());
+  *first = *FolderLock::Take(there + "/second");
+  EXPECT_FALSE(fs::exists(there + "/first"));
+  EXPECT_TRUE(fs::exists(there + "/second"));
 }
 
 TEST(FolderLock, GoesWithItsProcess) {

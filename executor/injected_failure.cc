@@ -10,15 +10,26 @@
 namespace weft {
 
 absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure& failure, int64_t repetitions,
-                                  int64_t check_replicas) {
+                                  int64_t last_step, int64_t check_replicas) {
   const auto refused = [](auto... parts) {
     return absl::InvalidArgumentError(absl::StrCat("--inject-failure: ", parts...));
   };
-  const int index = TemplateOfRank(program, failure.rank);
-  if (index < 0) return refused("rank ", failure.rank, ": no template of the program is of it");
+  const int64_t ranks = MeshRanks(program.mesh());
+  const int index = failure.rank < 0 || failure.rank >= ranks ? -1 : TemplateOfRank(program, failure.rank);
+  if (index < 0) {
+    return refused("rank ", failure.rank, ": this program has ranks 0 to ", ranks - 1,
+                   "; nearest valid: ", std::clamp<int64_t>(failure.rank, 0, ranks - 1));
+  }
   if (failure.flip) {
     if (check_replicas <= 0) return refused("a flipped bit is looked for with --check-replicas N only");
-    return absl::OkStatus();
+    const int64_t last_look = last_step / check_replicas * check_replicas;
+    if (last_look == 0) {
+      return refused("--check-replicas=", check_replicas, " compares nothing in ", last_step,
+                     " steps; nearest valid: ", last_step);
+    }
+    if (failure.repetition <= last_look) return absl::OkStatus();
+    return refused("step ", failure.repetition, ": replicas are compared for the last time after step ", last_look,
+                   "; nearest valid: ", last_look);
   }
   // The lists before and behind the steps are run once.
   const Template& t = program.templates(index);

@@ -11,9 +11,10 @@
 namespace weft {
 
 // InvalidArgument, naming what is allowed, unless the rank has the action and one of the run's `repetitions` is the
-// failure's; of a flipped bit, unless replicas are compared after it, every `check_replicas` steps (0 = never).
+// failure's; of a flipped bit, unless replicas are compared at its step or later, every `check_replicas` steps (0 =
+// never) up to `last_step`, which counts those of earlier runs.
 absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure& failure, int64_t repetitions,
-                                  int64_t check_replicas);
+                                  int64_t last_step, int64_t check_replicas);
 
 }  // namespace weft
 

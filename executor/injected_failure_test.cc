@@ -28,7 +28,7 @@ std::string Refusal(const InjectedFailure& failure, int64_t repetitions = 4, int
              body { id: 7 kind: FORWARD }
            })pb",
       &program));
-  return std::string(CheckInjectedFailure(program, failure, repetitions, check_replicas).message());
+  return std::string(CheckInjectedFailure(program, failure, repetitions, repetitions, check_replicas).message());
 }
 
 TEST(InjectedFailure, IsOfAnActionOfTheRank) {
@@ -54,6 +54,19 @@ TEST(InjectedFailure, IsOfAStepOfTheRun) {
 TEST(InjectedFailure, AFlippedBitHasToBeLookedFor) {
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}, 4, 2), "");
   EXPECT_THAT(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}), HasSubstr("--check-replicas N only"));
+  // In the last comparison at the latest.
+  EXPECT_EQ(Refusal({.rank = 0, .repetition = 4, .action = 0, .flip = true}, 5, 2), "");
+  EXPECT_EQ(Refusal({.rank = 0, .repetition = 5, .action = 0, .flip = true}, 5, 2),
+            "--inject-failure: step 5: replicas are compared for the last time after step 4; nearest valid: 4");
+  EXPECT_EQ(Refusal({.rank = 0, .repetition = 1, .action = 0, .flip = true}, 5, 6),
+            "--inject-failure: --check-replicas=6 compares nothing in 5 steps; nearest valid: 5");
+}
+
+TEST(InjectedFailure, IsOfARankOfTheProgram) {
+  EXPECT_EQ(Refusal({.rank = 2, .repetition = 0, .action = 0}),
+            "--inject-failure: rank 2: this program has ranks 0 to 1; nearest valid: 1");
+  EXPECT_THAT(Refusal({.rank = INT32_MAX, .repetition = 0, .action = 0, .flip = true}, 4, 2),
+              HasSubstr("ranks 0 to 1; nearest valid: 1"));
 }
 
 }  // namespace

@@ -66,7 +66,10 @@ absl::Status RankRun::Prepare() {
     WEFT_RETURN_IF_ERROR(loaded);
   } else {
     WEFT_RETURN_IF_ERROR(state_->Initialize());
-    if (shared_.weights != nullptr) WEFT_RETURN_IF_ERROR(LoadWeights(*shared_.weights, program, state_.get()));
+    if (shared_.weights != nullptr) {
+      const absl::Status loaded = LoadWeights(*shared_.weights, program, state_.get());
+      if (!loaded.ok()) return absl::Status(loaded.code(), absl::StrCat("--weights: ", loaded.message()));
+    }
   }
   // Where it can be minutes.
   if (shared_.device->asynchronous() && endpoint_.rank() == 0 && shared_.options.on_note) {

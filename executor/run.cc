@@ -63,6 +63,10 @@ absl::Status CheckOptions(const Program& program, const RunOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
+}
+
 // Rule P14: what a pipeline that is never drained cannot do between two repetitions.
 absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const RunOptions& options) {
   const int64_t steps = program.steps_per_repetition();
@@ -276,7 +280,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   if (options.failure.has_value()) {
     const int64_t steps = shared.last_step - (shared.manifest != nullptr ? manifest.step() : 0);
     WEFT_RETURN_IF_ERROR(
-        CheckInjectedFailure(program, *options.failure, steps / StepsPerRepetition(program), options.check_replicas));
+        CheckInjectedFailure(program, *options.failure, steps / StepsPerRepetition(program), shared.last_step,
+                             options.check_replicas));
   }
   if (options.resume && !options.weights.empty()) {
     return absl::InvalidArgumentError(
@@ -284,8 +289,10 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   std::unique_ptr<SafetensorsReader> weights;
   if (!options.weights.empty()) {
-    WEFT_ASSIGN_OR_RETURN(weights, SafetensorsReader::Open(options.weights));
-    WEFT_RETURN_IF_ERROR(MatchWeights(*weights, program).status());
+    absl::StatusOr<std::unique_ptr<SafetensorsReader>> opened = SafetensorsReader::Open(options.weights);
+    if (!opened.ok()) return OfFlag("--weights", opened.status());
+    weights = *std::move(opened);
+    WEFT_RETURN_IF_ERROR(OfFlag("--weights", MatchWeights(*weights, program).status()));
     shared.weights = weights.get();
   }
 

@@ -16,6 +16,10 @@ struct TuningOptions {
   enum class Mode { kOff, kWrite, kRead };
   Mode mode = Mode::kOff;
   std::string path;
+
+  // The file that is written, and the one that is read; empty if none is.
+  std::string written() const { return mode == Mode::kWrite ? path : ""; }
+  std::string read() const { return mode == Mode::kRead ? path : ""; }
 };
 
 // "off", "write FILE" or "read FILE"; a colon may stand for the space. InvalidArgument names what is allowed.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "executor/weight_names.h"
 #include "proto/io.h"
 #include "proto/status.h"
@@ -138,7 +139,9 @@ absl::Status SaveWeights(const std::string& path, const Program& program,
     declarations.push_back({logical.name(), FP32, {logical.shape().begin(), logical.shape().end()}});
   }
   WEFT_RETURN_IF_ERROR(CheckWeightsTarget(path));
-  return ReplaceFile(path, [&](const std::string& name) -> absl::Status {
+  std::string temporary;
+  const absl::Status written = ReplaceFile(path, [&](const std::string& name) -> absl::Status {
+    temporary = name;
     WEFT_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(name, declarations, {{"format", "pt"}}));
     for (int i = 0; i < program.tensors_size(); ++i) {
       WEFT_ASSIGN_OR_RETURN(const TensorData data, tensor(i));
@@ -150,6 +153,9 @@ absl::Status SaveWeights(const std::string& path, const Program& program,
     uint32_t crc = 0;
     return writer->Finish(&file_bytes, &crc);
   });
+  if (written.ok() || temporary.empty()) return written;
+  // Nobody knows that name, and nothing is there any more.
+  return absl::Status(written.code(), absl::StrReplaceAll(written.message(), {{temporary, path}}));
 }
 
 }  // namespace weft

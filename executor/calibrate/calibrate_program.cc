@@ -81,8 +81,11 @@ std::vector<ProgramCase> CasesOf(absl::Span<const Program* const> programs) {
 
 absl::Status MeasureCases(const std::vector<ProgramCase>& cases, const MeasureKernels& measure, Device* device,
                           std::vector<std::string>* left_out) {
+  int64_t begun = 0;
   for (const ProgramCase& one : cases) {
-    if (measure.on_progress) measure.on_progress(one.key);
+    if (measure.on_progress) {
+      measure.on_progress(absl::StrCat("steps of programs ", ++begun, " of ", cases.size(), ": ", one.key));
+    }
     const absl::StatusOr<double> seconds = measure.seconds(one.kernel);
     if (absl::IsResourceExhausted(seconds.status()) || absl::IsInvalidArgument(seconds.status()) ||
         absl::IsUnimplemented(seconds.status())) {

@@ -53,8 +53,12 @@ double Typical(std::vector<double> values) {
 absl::Status MeasureRates(const CalibrationShapes& shapes, const MeasureKernels& measure, Device* device) {
   double copy_rate = 0;
   std::vector<std::pair<DType, double>> peaks;
-  for (const KernelFamily& family : KernelFamilies(shapes)) {
-    if (measure.on_progress) measure.on_progress(Kernel_Name(family.kernel));
+  const std::vector<KernelFamily> families = KernelFamilies(shapes);
+  int64_t begun = 0;
+  for (const KernelFamily& family : families) {
+    if (measure.on_progress) {
+      measure.on_progress(absl::StrCat("kernels ", ++begun, " of ", families.size(), ": ", Kernel_Name(family.kernel)));
+    }
     std::vector<Point> points;
     for (const std::vector<KernelCase>& size : family.sizes) {
       // Variants of one size count as one step of average work.

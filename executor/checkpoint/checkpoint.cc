@@ -229,9 +229,10 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
 
 }  // namespace
 
-absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& program, int64_t step,
-                            const RankState& state, Endpoint& endpoint) {
-  const std::string temporary = absl::StrCat(options.directory, "/.tmp-", FolderName(step));
+namespace {
+
+absl::Status SaveInto(const std::string& temporary, const CheckpointOptions& options, const Program& program,
+                      int64_t step, const RankState& state, Endpoint& endpoint) {
   if (endpoint.rank() == 0) {
     std::error_code error;
     fs::create_directories(options.directory, error);
@@ -247,6 +248,21 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   if (endpoint.rank() != 0) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(const std::optional<LossScaleState> scale, state.LossScale());
   return Commit(options, program, step, scale, files, temporary);
+}
+
+}  // namespace
+
+absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& program, int64_t step,
+                            const RankState& state, Endpoint& endpoint) {
+  const std::string temporary = absl::StrCat(options.directory, "/.tmp-", FolderName(step));
+  const absl::Status saved = SaveInto(temporary, options, program, step, state, endpoint);
+  if (saved.ok()) return saved;
+  // What is there of it is worth nothing, and a full disk has better use for the room. Each takes its own away, and who
+  // is the last the folder.
+  unlink((temporary + "/" + RankFileName(endpoint.rank())).c_str());
+  if (endpoint.rank() == 0) unlink((temporary + "/" + kManifestName).c_str());
+  rmdir(temporary.c_str());
+  return saved;
 }
 
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,

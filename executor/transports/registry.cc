@@ -40,7 +40,7 @@ absl::StatusOr<const TransportEntry*> FindTransport(absl::string_view name) {
 LauncherRank RankFromLauncher() {
   const absl::StatusOr<LaunchedAs> process = FindLauncher(WantedBootstrap(), ProcessEnvironment());
   if (!process.ok()) return {};
-  return {.rank = process->rank, .size = process->size, .local_rank = process->local_rank};
+  return {.rank = process->rank, .size = process->size, .local_rank = process->local_rank.value_or(0)};
 }
 
 }  // namespace weft

@@ -38,7 +38,8 @@ PY
 secret=0123456789abcdef0123456789abcdef
 # as_rank RANK SIZE PORT COMMAND...: with what torchrun sets.
 as_rank() {
-  RANK=$1 WORLD_SIZE=$2 LOCAL_RANK=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$3 WEFT_JOB_SECRET=$secret "${@:4}"
+  # Cores need no LOCAL_RANK.
+  RANK=$1 WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$3 WEFT_JOB_SECRET=$secret "${@:4}"
 }
 
 "$compile" "$dir/p2.weft" "$text" 2 1 1f1b 0 6 || fail compile
@@ -311,7 +312,7 @@ refused 2 'allowed: --bootstrap=mpi' "$run" run "$dir/p2.weft" --data "$text" --
 # No GPU: every rank finds that, and one says it.
 CUDA_VISIBLE_DEVICES= refused 1 'backend cuda: ' "$run" run "$dir/p2d2.weft" --data "$text" --backend=cuda \
   --bootstrap=local
-refused 1 'WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
+refused 1 'WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
 refused 1 'start it with mpirun' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=mpi
 refused 1 "RANK='two' is no rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" run "$dir/p2.weft" --data "$text" \
   --bootstrap=env

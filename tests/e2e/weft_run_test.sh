@@ -59,12 +59,7 @@ assert any(a["kind"] == "SEND" and a["peer"] is not None and a["communicator"] f
 PY
   done
 }
-for wrong in 4:0:0 -1:0:0; do
-  "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure "$wrong" > /dev/null 2> "$cd_dir/err"
-  [[ $? -eq 2 ]] || fail "exit status of a failure of no rank"
-  expect_error "$cd_dir/err" "rank ${wrong%%:*}: allowed: 0 to 3"
-done
-for wrong in 9223372036854775808:0:0 0:-1:0 0:0 0:0:0:0:0; do
+for wrong in 9223372036854775808:0:0 -1:0:0 0:-1:0 0:0 0:0:0:0:0; do
   "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure "$wrong" > /dev/null 2> "$cd_dir/err"
   [[ $? -eq 2 ]] || fail "exit status of what is no failure"
   expect_error "$cd_dir/err" "--inject-failure='$wrong': expected RANK:STEP:ACTION"
@@ -75,6 +70,8 @@ while read -r wrong pattern; do
   [[ $? -eq 1 ]] || fail "exit status of a failure that cannot come about: $wrong"
   expect_error "$cd_dir/err" "--inject-failure: $pattern"
 done << 'EOF'
+4:0:0 rank 4: this program has ranks 0 to 3; nearest valid: 3
+1:7:0:flip a flipped bit is looked for with --check-replicas N only
 3:2:99999 action 99999: rank 3 has none of that number .*; nearest valid: [0-9]
 3:6:4 step 6: this run has 6, counted from 0; nearest valid: 5
 1:3:0:flip a flipped bit is looked for with --check-replicas N only
@@ -229,6 +226,59 @@ diff <(losses "$cd_dir/p2.out" | tail -2) <(losses "$cd_dir/out") || fail "a run
 "$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --checkpoint "$cd_dir/fresh" --resume > "$cd_dir/out" \
   2> "$cd_dir/err" || fail "a resume without a checkpoint"
 grep -q "fresh has no checkpoint: starting at step 0$" "$cd_dir/err" || fail "a resume of nothing is not reported"
+
+# What is refused leaves no folder behind, mistyped or not.
+for wrong in "--resume-step 5" "--weights $cd_dir/missing.safetensors" "--inject-failure 9:0:0"; do
+  refused 1 "" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/mistyped/deeper" $wrong
+  [[ ! -e $cd_dir/mistyped ]] || fail "a folder is left behind by a run that is refused for $wrong"
+done
+# Errors of a weights file name the flag.
+refused 1 "--weights: $cd_dir/missing.safetensors: " run "$cd_dir/p1.weft" --data "$text" \
+  --weights "$cd_dir/missing.safetensors"
+refused 1 "--weights: $text: " run "$cd_dir/p1.weft" --data "$text" --weights "$text"
+# What the first line calls the way in which the run was started is a word for the flag, whatever a launcher has set.
+"$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 > "$cd_dir/out" || fail "one step"
+bootstrap=$(sed -n '1s/.*bootstrap \([a-z]*\).*/\1/p' "$cd_dir/out")
+RANK=0 WORLD_SIZE=7 "$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 --bootstrap "$bootstrap" > "$cd_dir/out" \
+  || fail "--bootstrap=$bootstrap"
+grep -q 'bootstrap none,' "$cd_dir/out" || fail "--bootstrap=none is not what it is"
+
+# What is read is not overwritten, and two outputs are two files; nothing is printed by what is refused.
+cp "$cd_dir/p1.weft" "$cd_dir/mine.weft"
+ln -sf "$cd_dir/mine.weft" "$cd_dir/also-mine"
+for flag in --trace --report --save-weights; do
+  refused 2 "$flag '$cd_dir/also-mine' would overwrite the program '$cd_dir/mine.weft'" \
+    run "$cd_dir/mine.weft" --data "$text" $flag "$cd_dir/also-mine"
+done
+refused 2 "--report '$cd_dir/x' and --trace '$cd_dir/x' are one file" \
+  run "$cd_dir/mine.weft" --data "$text" --trace "$cd_dir/x" --report "$cd_dir/x"
+refused 2 "would overwrite --data" run "$cd_dir/mine.weft" --data "$text" --trace "$text"
+cmp "$cd_dir/p1.weft" "$cd_dir/mine.weft" || fail "the program was overwritten"
+"$run" run "$cd_dir/p2.weft" --data "$text" --weights "$text" > "$cd_dir/out" 2> "$cd_dir/err" && fail "text as weights"
+[[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "a run that is refused prints"; }
+
+# Closed streams: their numbers are not taken by sockets and files, which lines would be written into.
+"$run" run "$cd_dir/p2.weft" --data "$text" --steps 2 --bootstrap=local --checkpoint "$cd_dir/closed" >&- 2> "$cd_dir/err"
+[[ $? -eq 1 ]] || { cat "$cd_dir/err"; fail "exit status with standard output closed"; }
+expect_error "$cd_dir/err" "cannot write to standard output: Bad file descriptor"
+[[ -s $cd_dir/closed/latest ]] || fail "nothing is saved where nobody reads"
+"$run" run "$cd_dir/p2.weft" --data "$text" --steps 6 --save-weights "$cd_dir/closed.safetensors" --bootstrap=local \
+  <&- 2>&- > "$cd_dir/out" || fail "a run without standard error"
+cmp "$cd_dir/closed.safetensors" "$cd_dir/p2.safetensors" || fail "a run without standard error has written elsewhere"
+
+# A full disk: here, files that may not grow beyond 1 KiB. What is there of the checkpoint goes, and names are the user's.
+# (The lines of the steps go through a pipe.)
+small() { (trap '' XFSZ; ulimit -f 1; exec "$@") 2> >(cat > "$cd_dir/err") | cat > "$cd_dir/out"; }
+small "$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --checkpoint "$cd_dir/full" --fault-report none
+sleep 0.2
+grep -q "full/.tmp-step-00000001/rank-000[01].safetensors: cannot write: File too large" "$cd_dir/err" || {
+  cat "$cd_dir/err"; fail "a disk that is full"; }
+[[ -z $(find "$cd_dir/full" -name '.tmp-*' 2> /dev/null) ]] || fail "what cannot be saved is left behind"
+small "$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --save-weights "$cd_dir/full.safetensors"
+sleep 0.2
+grep -q "^weft run: $cd_dir/full.safetensors: cannot write: File too large$" "$cd_dir/err" || {
+  cat "$cd_dir/err"; fail "weights on a disk that is full"; }
+[[ -z $(ls "$cd_dir"/full.safetensors* 2> /dev/null) ]] || fail "weights that cannot be written are left behind"
 
 # What could not be written at the end is refused at the start.
 for flag in --trace --save-weights --report; do
