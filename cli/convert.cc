@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
+#include "cli/trace_file.h"
 #include "compiler/models/import_hf.h"
 #include "executor/image_format.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -56,10 +57,16 @@ constexpr Type kTypes[] = {
 };
 
 // The message in `bytes`. Without a type it must say by itself what it is: a program file by its magic, a Hugging Face
-// config by its fields, anything else by being readable as one type only.
+// config by its fields, a trace for viewers by theirs, anything else by being readable as one type only.
 absl::StatusOr<std::unique_ptr<Message>> Read(const std::string& bytes, const std::string& path,
                                               absl::string_view type) {
   std::unique_ptr<Message> message;
+  if (bytes.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
+  if (IsForViewers(bytes) && (type.empty() || type == "trace")) {
+    message.reset(Trace::default_instance().New());
+    WEFT_ASSIGN_OR_RETURN(static_cast<Trace&>(*message), ParseTrace(bytes, path));
+    return message;
+  }
   if (LooksLikeProgram(bytes) && (type.empty() || type == "program")) {
     message.reset(Program::default_instance().New());
     WEFT_ASSIGN_OR_RETURN(static_cast<Program&>(*message), ParseProgram(bytes, path));
@@ -110,7 +117,9 @@ absl::StatusOr<std::string> ImageFile(const std::string& raw, const std::string&
                                       absl::string_view dtype) {
   if (LooksLikeImageFile(raw)) return absl::InvalidArgumentError(absl::StrCat(path, ": is an image file already"));
   const absl::StatusOr<ImageLayout> layout = LayoutOfRawImages(shape, dtype, static_cast<int64_t>(raw.size()));
-  if (!layout.ok()) return absl::Status(layout.status().code(), absl::StrCat(path, ": ", layout.status().message()));
+  if (!layout.ok()) {
+    return absl::Status(layout.status().code(), absl::StrCat("--image: ", path, ": ", layout.status().message()));
+  }
   return ImageFileHeader(*layout) + raw;
 }
 

@@ -57,4 +57,12 @@ expect 1 'no/such/folder' convert recipe.textproto --type=recipe --to=text -o no
 expect 2 'needed' convert recipe.textproto
 expect 2 "to='yaml': allowed: text, json, binary, images" convert recipe.textproto --to=yaml
 expect 2 "type='recip': allowed: .*nearest valid: recipe" convert recipe.textproto --to=text --type=recip
+# What is empty says so, and a trace that weft wrote for viewers is read as one.
+: >nothing
+expect 1 '^weft convert: nothing: the file is empty$' convert nothing --to=json
+"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=viewers.json >/dev/null 2>&1 || fail "simulate"
+"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=plain.trace >/dev/null 2>&1 || fail "simulate"
+"$WEFT" convert viewers.json --to=text | cmp -s - <("$WEFT" convert plain.trace --to=text) || fail "a trace for viewers is another"
+head -c 1000 viewers.json >cut.json
+expect 1 'cut.json: a trace for viewers that is cut off' convert cut.json --to=text
 finish

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/flags.h"
-#include "proto/suggest.h"
 
 namespace weft {
 namespace {
@@ -29,13 +28,13 @@ absl::Status CheckFileClashes(absl::Span<const NamedFile> read, absl::Span<const
     if (output.path.empty()) continue;
     for (const NamedFile& input : read) {
       if (input.path.empty() || !AreOne(output.path, input.path)) continue;
-      return UsageError(absl::StrCat(output.flag, " ", Quoted(output.path), " would overwrite ", input.flag, " ",
-                                     Quoted(input.path), ", which is read; give it a name of its own"));
+      return UsageError(absl::StrCat(output.flag, " ", output.path, " would overwrite ", input.flag, " ", input.path,
+                                     ", which is read; give it a name of its own"));
     }
     for (size_t k = 0; k < i; ++k) {
       if (written[k].path.empty() || !AreOne(output.path, written[k].path)) continue;
-      return UsageError(absl::StrCat(output.flag, " ", Quoted(output.path), " and ", written[k].flag, " ",
-                                     Quoted(written[k].path), " are one file; give each a name of its own"));
+      return UsageError(absl::StrCat(output.flag, " ", output.path, " and ", written[k].flag, " ", written[k].path,
+                                     " are one file; give each a name of its own"));
     }
   }
   return absl::OkStatus();

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -27,29 +28,43 @@ namespace weft {
 
 namespace {
 
-// tp is x alone, with y and z of 1: beside one of them, the last would silently win.
-absl::Status CheckTensorSettings(const std::vector<std::string>& settings) {
-  const std::string* tp = nullptr;
-  const std::string* axis = nullptr;
-  for (const std::string& setting : settings) {
-    const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
-    if (name == "tp") tp = &setting;
-    if (name == "x" || name == "y" || name == "z") axis = &setting;
-  }
-  if (tp == nullptr || axis == nullptr) return absl::OkStatus();
-  return UsageError(absl::StrCat("--set ", Quoted(*tp), " and --set ", Quoted(*axis),
-                                 " are both given, but tp is axis x with y and z of 1; give tp, or x, y and z"));
+absl::string_view NameOf(const std::string& setting) {
+  return absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
 }
 
-// The last would silently win.
-absl::Status CheckSetOnce(const std::vector<std::string>& settings) {
-  std::map<absl::string_view, const std::string*> seen;
+// The last of two would silently win.
+absl::Status CheckTogether(const std::vector<std::string>& settings) {
+  std::map<std::string, const std::string*> seen;
+  const auto both = [](const std::string& a, const std::string& b, absl::string_view why) {
+    return UsageError(absl::StrCat("--set ", Quoted(a), " and --set ", Quoted(b), " are both given", why));
+  };
+  // Of axes: tp; x, y or z; any; the mesh itself.
+  const std::string *tp = nullptr, *tensor = nullptr, *axis = nullptr, *mesh = nullptr;
   for (const std::string& setting : settings) {
-    const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
-    const auto [first, is_new] = seen.emplace(name, &setting);
-    if (is_new) continue;
-    return UsageError(
-        absl::StrCat("--set ", Quoted(*first->second), " and --set ", Quoted(setting), " are both given; give one"));
+    const absl::string_view name = NameOf(setting);
+    const auto [first, is_new] = seen.emplace(FullSettingName(name), &setting);
+    if (!is_new) return both(*first->second, setting, "; give one");
+    if (name == "tp") tp = &setting;
+    if (name == "x" || name == "y" || name == "z") tensor = &setting;
+    if (name == "tp" || name == "x" || name == "y" || name == "z" || name == "dp" || name == "pp") axis = &setting;
+    if (absl::StartsWith(first->first, "plan.mesh")) mesh = &setting;
+  }
+  // tp is x alone, with y and z of 1.
+  if (tp != nullptr && tensor != nullptr) {
+    return both(*tp, *tensor, ", but tp is axis x with y and z of 1; give tp, or x, y and z");
+  }
+  if (axis != nullptr && mesh != nullptr) {
+    return both(*axis, *mesh, ", and both are of the mesh's axes; give sizes by names, or the mesh's fields");
+  }
+  const auto of = [&](absl::string_view optimizer) {
+    return std::find_if(settings.begin(), settings.end(), [&](const std::string& setting) {
+      const std::string name = FullSettingName(NameOf(setting));
+      return name == optimizer || absl::StartsWith(name, absl::StrCat(optimizer, "."));
+    });
+  };
+  const auto sgd = of("recipe.sgd"), adamw = of("recipe.adamw");
+  if (sgd != settings.end() && adamw != settings.end()) {
+    return both(*sgd, *adamw, ", but a recipe has one optimizer; give those of one");
   }
   return absl::OkStatus();
 }
@@ -119,8 +134,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
     return UsageError(absl::StrCat("--schedule=", Quoted(input.schedule), " and --set ", Quoted(setting),
                                    " are both given; give one"));
   }
-  WEFT_RETURN_IF_ERROR(CheckTensorSettings(input.settings));
-  WEFT_RETURN_IF_ERROR(CheckSetOnce(input.settings));
+  WEFT_RETURN_IF_ERROR(CheckTogether(input.settings));
   for (const std::string& setting : input.settings) {
     WEFT_RETURN_IF_ERROR(
         Annotate(ApplySetting(setting, &inputs.recipe, &inputs.plan), absl::StrCat("--set ", setting)));

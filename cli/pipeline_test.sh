@@ -53,11 +53,25 @@ echo 'schedule { name: "interleaved" virtual_stages: 2 }' >virtual.textproto
 expect 0 'schedule 1f1b' compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o x.weft
 expect 0 '^x.weft: gpt2-tiny for 1 rank, 1 stage, 8 microbatches' compile "${tiny[@]}" -o x.weft
 
+# Two settings of one field, by whatever names.
+for pair in 'seq=128' 'recipe.global_batch_sequences=16'; do
+  expect 2 "and --set '$pair' are both given; give one" compile "${tiny[@]}" --set $pair -o y.weft
+done
+expect 2 "'vpp=2' and --set 'plan.schedule.virtual_stages=3' are both given; give one" \
+  compile "${tiny[@]}" --set vpp=2 --set plan.schedule.virtual_stages=3 -o y.weft
+expect 2 "'pp=2' and --set 'mesh.axes\[0\].size=4' are both given, and both are of the mesh" \
+  compile "${tiny[@]}" --set pp=2 --set 'mesh.axes[0].size=4' -o y.weft
+expect 2 'a recipe has one optimizer' \
+  compile "${tiny[@]}" --set recipe.sgd.momentum=0.9 --set recipe.adamw.beta1=0.9 -o y.weft
+expect 1 '^weft compile: plan.partition.layers_per_stage has 2 stages with 3 layers in all; needed' \
+  compile "${tiny[@]}" --set pp=2 --set partition.layers_per_stage=1,2 -o y.weft
+[ ! -e y.weft ] || fail "a program is left of what was refused"
+
 # What is read is not overwritten.
 cp tiny.weft mine.weft
-expect 2 "--trace './mine.weft' would overwrite the program 'mine.weft', which is read" \
+expect 2 "--trace ./mine.weft would overwrite the program mine.weft, which is read" \
   simulate mine.weft --trace=./mine.weft
-expect 2 "-o 'recipe.textproto' would overwrite --recipe 'recipe.textproto'" \
+expect 2 "-o recipe.textproto would overwrite --recipe recipe.textproto, which is read" \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto -o recipe.textproto
 cmp -s tiny.weft mine.weft || fail "a program was overwritten by a trace"
 # Nothing is left of a file that could not be written.

@@ -73,6 +73,8 @@ absl::Status WriteTrace(const Trace& trace, const Program& program, const std::s
   return WriteFileAtomic(path, WithTrace(chrome, trace));
 }
 
+bool IsForViewers(absl::string_view bytes) { return absl::StrContains(bytes, "\"traceEvents\""); }
+
 absl::StatusOr<Trace> ReadTrace(const std::string& path) {
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   return ParseTrace(bytes, path);
@@ -89,9 +91,12 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& sou
       return absl::InvalidArgumentError(absl::StrCat(source, ": weft_trace is damaged"));
     }
     WEFT_RETURN_IF_ERROR(ParseMessage(message, source, &trace));
-  } else if (absl::StrContains(bytes, "\"traceEvents\"")) {
+  } else if (IsForViewers(bytes)) {
+    // It is the last of the file.
+    const bool whole = absl::EndsWith(absl::StripTrailingAsciiWhitespace(bytes), "}");
     return absl::InvalidArgumentError(
-        absl::StrCat(source, ": a trace for viewers that weft did not write: it has no weft_trace"));
+        absl::StrCat(source, whole ? ": a trace for viewers that weft did not write: it has no weft_trace"
+                                   : ": a trace for viewers that is cut off: it does not end with a '}'"));
   } else {
     WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &trace));
     // The wire format has bytes that no text has: at least the times'.

@@ -20,11 +20,14 @@ std::string WithTrace(absl::string_view chrome, const Trace& trace);
 // hold Trace.crc.
 absl::Status WriteTrace(const Trace& trace, const Program& program, const std::string& path);
 
-// The trace in a file that WithTrace made or that holds the message as text, JSON or binary. Its CRC is right; only text
-// and JSON of the message alone, which people and other programs write, may lack one. It is valid by itself
+// The trace in a file that WithTrace made or that holds the message as text, JSON or binary. Its CRC is right; only
+// text and JSON of the message alone, which people and other programs write, may lack one. It is valid by itself
 // (ValidateTrace); errors begin with the path.
 absl::StatusOr<Trace> ReadTrace(const std::string& path);
 absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& source);
+
+// Whether it is JSON for trace viewers: its events have their name there.
+bool IsForViewers(absl::string_view bytes);
 
 }  // namespace weft
 

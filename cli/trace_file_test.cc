@@ -77,6 +77,17 @@ TEST(TraceFile, DamagedFilesAreRefused) {
               HasSubstr("t: the trace has no checksum"));
 }
 
+TEST(TraceFile, ATraceForViewersThatIsCutOff) {
+  const std::string chrome = WithTrace("{\"traceEvents\": []}", TestTrace());
+  EXPECT_TRUE(IsForViewers(chrome));
+  EXPECT_FALSE(IsForViewers(MessageToText(TestTrace())));
+  EXPECT_TRUE(ParseTrace(chrome, "t").ok()) << ParseTrace(chrome, "t").status();
+  EXPECT_THAT(std::string(ParseTrace(chrome.substr(0, 20), "t").status().message()),
+              HasSubstr("t: a trace for viewers that is cut off"));
+  EXPECT_THAT(std::string(ParseTrace("{\"traceEvents\": []}\n", "t").status().message()),
+              HasSubstr("that weft did not write"));
+}
+
 TEST(TraceFile, RefusesOthers) {
   const auto message = [](absl::string_view content) {
     return std::string(ReadTrace(Write(content)).status().message());

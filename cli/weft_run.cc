@@ -292,13 +292,13 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   absl::Status printed;
   // What is refused prints nothing: lines wait until nothing is left to refuse.
   std::string waiting;
-  bool accepted = false;
+  bool accepted = false, have_met = false;
   auto print = [&](const std::string& line) {
     waiting += line;
     if (!accepted) return;
     if (printed.ok()) printed = Print(std::exchange(waiting, ""));
-    // Nobody reads any more: end as if asked to.
-    if (!printed.ok()) stop_requested = true;
+    // Nobody reads any more: end as if asked to. Ranks that have not met would end without having done anything.
+    if (!printed.ok() && have_met) stop_requested = true;
   };
   if (text) {
     options.on_note = [&](const std::string& note) { print(note + "\n"); };
@@ -317,6 +317,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     meets = true;
     announces_stop = first && met;
     accepted = true;
+    have_met = met;
     print("");
   };
   absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
@@ -368,7 +369,8 @@ int Main(std::vector<std::string> args) {
   const int exit_status = IsUsageError(status) ? 2 : FailedInRun(status) ? ExitStatusOf(status) : 1;
   if (ReportedElsewhere(status)) return exit_status;
   const auto say = [&](const std::string& message) {
-    std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", message.c_str());
+    // It may hold the name of a file as it is.
+    std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", Printable(message).c_str());
   };
   // What has failed in the run says so itself.
   const LauncherRank process = RankFromLauncher();

@@ -1,5 +1,6 @@
 #include "compiler/diagnostic_status.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -31,7 +32,9 @@ std::string ForUsers(std::string text, const std::string& where) {
     const bool id = bracket < text.find(' ', begin) && text.find("_c", begin) < bracket;
     if (bracket != std::string::npos && id) end = bracket + 2;
   }
-  text.erase(where.empty() ? begin : 0, where.empty() ? end - begin : end);
+  // There is one graph, or one program: which is meant needs no word.
+  const bool whole = absl::StartsWith(text, "'weft.graph' op ") || absl::StartsWith(text, "'weft.program' op ");
+  text.erase(where.empty() && !whole ? begin : 0, where.empty() && !whole ? end - begin : end);
   // "op 'qkv': " and "'qkv': ".
   if (where.size() > 3 && text.compare(0, where.size() - 3, where, 3) == 0) text.erase(0, where.size() - 3);
   return text;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -205,7 +206,29 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
   return absl::OkStatus();
 }
 
+// Short names of fields. "schedule" is one of a whole message besides.
+constexpr std::pair<absl::string_view, absl::string_view> kAliases[] = {
+    {"vpp", "plan.schedule.virtual_stages"}, {"virtual", "plan.schedule.virtual_stages"},
+    {"mbs", "recipe.microbatch_sequences"},  {"gbs", "recipe.global_batch_sequences"},
+    {"seq", "recipe.sequence_length"},       {"waves", "plan.schedule.waves"},
+    {"lanes", "plan.schedule.lanes"},        {"limit", "plan.schedule.limit"},
+    {"group", "plan.schedule.group"},        {"scaling", "plan.schedule.scaling"},
+    {"freeze", "plan.schedule.freeze"},
+};
+
 }  // namespace
+
+std::string FullSettingName(absl::string_view name) {
+  name = absl::StripAsciiWhitespace(name);
+  if (name == "schedule") return "plan.schedule.name";
+  for (const auto& [alias, field] : kAliases) {
+    if (name == alias) return std::string(field);
+  }
+  if (absl::StartsWith(name, "recipe.") || absl::StartsWith(name, "plan.")) return std::string(name);
+  const std::string first(name.substr(0, name.find_first_of(".[")));
+  const bool of_plan = Plan::descriptor()->FindFieldByName(first) != nullptr;
+  return of_plan ? absl::StrCat("plan.", name) : std::string(name);
+}
 
 absl::Status SetField(Message* message, absl::string_view path, absl::string_view value) {
   return SetRooted("", path, value, message);
@@ -231,10 +254,8 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "z") return SetAxis(name, "z", value, {"data", "pipe"}, plan);
   if (name == "dp") return SetAxis(name, "data", value, {"pipe"}, plan);
   if (name == "pp") return SetAxis(name, "pipe", value, {}, plan);
-  if (name == "mbs") return SetRooted("recipe.", "microbatch_sequences", value, recipe);
-  if (name == "gbs") return SetRooted("recipe.", "global_batch_sequences", value, recipe);
-  if (name == "seq") return SetRooted("recipe.", "sequence_length", value, recipe);
-  if (name == "schedule" || name == "schedule.name" || name == "plan.schedule.name") {
+  const std::string full = FullSettingName(name);
+  if (full == "plan.schedule.name") {
     if (value.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(name, " has no value; expected a schedule's name"));
     }
@@ -243,17 +264,12 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
     plan->mutable_schedule()->clear_definition();
     return absl::OkStatus();
   }
-  if (name == "vpp" || name == "virtual") return SetRooted("plan.", "schedule.virtual_stages", value, plan);
-  for (absl::string_view parameter : {"waves", "lanes", "limit", "group", "scaling", "freeze"}) {
-    if (name == parameter) return SetRooted("plan.", absl::StrCat("schedule.", parameter), value, plan);
-  }
-  if (absl::StartsWith(name, "recipe.")) return SetRooted("recipe.", name.substr(7), value, recipe);
-  if (absl::StartsWith(name, "plan.")) return SetRooted("plan.", name.substr(5), value, plan);
+  if (absl::StartsWith(full, "recipe.")) return SetRooted("recipe.", full.substr(7), value, recipe);
+  if (absl::StartsWith(full, "plan.")) return SetRooted("plan.", full.substr(5), value, plan);
 
   const std::string first(name.substr(0, name.find_first_of(".[")));
-  if (Plan::descriptor()->FindFieldByName(first) != nullptr) return SetRooted("plan.", name, value, plan);
-  std::vector<std::string> known = {"pp",  "dp",  "tp",    "x",     "y",     "z",     "vpp",     "virtual", "mbs",
-                                    "gbs", "seq", "waves", "lanes", "limit", "group", "scaling", "freeze"};
+  std::vector<std::string> known = {"pp", "dp", "tp", "x", "y", "z"};
+  for (const auto& [alias, field] : kAliases) known.emplace_back(alias);
   for (const std::string& field : FieldNames(*Plan::descriptor())) known.push_back(field);
   std::vector<std::string> recipe_fields = FieldNames(*Recipe::descriptor());
   for (const std::string& field : recipe_fields) {

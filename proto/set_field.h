@@ -2,6 +2,8 @@
 #ifndef WEFT_PROTO_SET_FIELD_H_
 #define WEFT_PROTO_SET_FIELD_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
@@ -18,6 +20,10 @@ inline constexpr absl::string_view kFieldDefault = "default";
 // an empty list clears it. kFieldDefault leaves any field out, which a zero does not everywhere (written_zero.h).
 // InvalidArgument names the nearest field or value. `message` is unchanged after an error.
 absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
+
+// The field that a NAME of ApplySetting is of, by one name: "recipe.microbatch_sequences" for mbs, "plan.zero.stage" for
+// zero.stage. Sizes of axes (pp, x, ...) and what is unknown as they are.
+std::string FullSettingName(absl::string_view name);
 
 // Applies "NAME=VALUE" to the recipe or the plan. NAME is
 //   recipe.FIELD or plan.FIELD,

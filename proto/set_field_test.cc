@@ -161,6 +161,21 @@ TEST(ApplySetting, EnumNamesAsFlagsWriteThem) {
   }
 }
 
+TEST(FullSettingName, OneForAllThatAreOfOneField) {
+  for (const char* name : {"mbs", " mbs ", "recipe.microbatch_sequences"}) {
+    EXPECT_EQ(FullSettingName(name), "recipe.microbatch_sequences");
+  }
+  for (const char* name : {"vpp", "virtual", "schedule.virtual_stages", "plan.schedule.virtual_stages"}) {
+    EXPECT_EQ(FullSettingName(name), "plan.schedule.virtual_stages");
+  }
+  for (const char* name : {"schedule", "schedule.name", "plan.schedule.name"}) {
+    EXPECT_EQ(FullSettingName(name), "plan.schedule.name");
+  }
+  EXPECT_EQ(FullSettingName("mesh.axes[0].size"), "plan.mesh.axes[0].size");
+  EXPECT_EQ(FullSettingName("pp"), "pp");
+  EXPECT_EQ(FullSettingName("nonsense"), "nonsense");
+}
+
 TEST(ApplySetting, RefusesByName) {
   Specs s;
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));

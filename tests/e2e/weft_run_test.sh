@@ -247,10 +247,10 @@ grep -q 'bootstrap none,' "$cd_dir/out" || fail "--bootstrap=none is not what it
 cp "$cd_dir/p1.weft" "$cd_dir/mine.weft"
 ln -sf "$cd_dir/mine.weft" "$cd_dir/also-mine"
 for flag in --trace --report --save-weights; do
-  refused 2 "$flag '$cd_dir/also-mine' would overwrite the program '$cd_dir/mine.weft'" \
+  refused 2 "$flag $cd_dir/also-mine would overwrite the program $cd_dir/mine.weft" \
     run "$cd_dir/mine.weft" --data "$text" $flag "$cd_dir/also-mine"
 done
-refused 2 "--report '$cd_dir/x' and --trace '$cd_dir/x' are one file" \
+refused 2 "--report $cd_dir/x and --trace $cd_dir/x are one file" \
   run "$cd_dir/mine.weft" --data "$text" --trace "$cd_dir/x" --report "$cd_dir/x"
 refused 2 "would overwrite --data" run "$cd_dir/mine.weft" --data "$text" --trace "$text"
 cmp "$cd_dir/p1.weft" "$cd_dir/mine.weft" || fail "the program was overwritten"
