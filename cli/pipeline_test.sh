@@ -50,8 +50,8 @@ expect 1 "zero.json:1:18: plan.send_buffers = 0 must be at least 1; left out, it
   compile "${tiny[@]}" --plan=zero.json -o x.weft
 [ ! -e x.weft ] || fail "a program is left of what was refused"
 echo 'schedule { name: "interleaved" virtual_stages: 2 }' >virtual.textproto
-expect 0 'schedule 1f1b' compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o x.weft
-expect 0 '^x.weft: gpt2-tiny for 1 rank, 1 stage, 8 microbatches' compile "${tiny[@]}" -o x.weft
+expect 0 'schedule 1f1b' compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o z.weft
+expect 0 '^z.weft: gpt2-tiny for 1 rank, 1 stage, 8 microbatches' compile "${tiny[@]}" -o z.weft
 
 # Two settings of one field, by whatever names.
 for pair in 'seq=128' 'recipe.global_batch_sequences=16'; do
@@ -140,7 +140,7 @@ expect 0 'for 8 ranks, 2 stages, 4 microbatches, schedule 1f1b' compile "${cut[@
 expect 0 '^mesh x=2 x z=2 x pipe=2, 8 ranks' inspect cut.weft
 expect 0 'TENSOR|tensor' simulate cut.weft
 expect 0 'for 4 ranks, 2 stages' compile "${tiny[@]}" --set dp=2 --set pp=2 --set zero.stage=3 -o zero.weft
-expect 0 'for 4 ranks, 1 stages' compile "${tiny[@]}" --set y=4 -o y.weft
+expect 0 'for 4 ranks, 1 stage,' compile "${tiny[@]}" --set y=4 -o y.weft
 expect 1 "128 columns of a weight cannot be cut over axis y of plan.mesh, which has size 3; nearest valid: 2 or 4" \
   compile "${tiny[@]}" --set y=3 -o x.weft
 expect 1 "recipe.microbatch_sequences = 1 must be a multiple of the 2 ranks of mesh axis z.*nearest valid: 2" \

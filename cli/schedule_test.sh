@@ -132,7 +132,7 @@ expect 1 "unknown schedule 'x'" schedule gpipe --compare=1f1b,x
 expect 2 'an argument is missing' schedule
 expect 2 "unexpected argument '1f1b'" schedule gpipe 1f1b
 expect 2 "unknown flag '--rank'; nearest: --ranks" schedule gpipe --rank=4
-expect 2 "ranks='-1': allowed: 0 to [0-9]+, nearest valid: 0" schedule gpipe --ranks=-1
+expect 2 "ranks='-1': allowed: 1 to [0-9]+, nearest valid: 1" schedule gpipe --ranks=-1
 expect 2 "ranks='four': expected a whole number" schedule gpipe --ranks=four
 expect 2 "expected a number from 0\.001 to 10000000 with at most 3 digits" schedule gpipe --forward=0
 expect 2 "expected a number" schedule gpipe --backward=-1
