@@ -103,12 +103,18 @@ TEST(DeadlinesTest, TheLongestRepetition) {
     const int64_t first = start + 3'000'000'000, second = first + 2'000'000'000, third = second + 1;
     deadlines.RepetitionIsOver(first);
     // Of a device, which loads kernels in it, the first says nothing.
-    if (generous) EXPECT_EQ(deadlines.longest_repetition_ns(), 0);
-    if (!generous) EXPECT_GE(deadlines.longest_repetition_ns(), 3'000'000'000);
+    if (generous) {
+      EXPECT_EQ(deadlines.longest_repetition_ns(), 0);
+    }
+    if (!generous) {
+      EXPECT_GE(deadlines.longest_repetition_ns(), 3'000'000'000);
+    }
     deadlines.RepetitionIsOver(second);
     deadlines.RepetitionIsOver(third);
     EXPECT_EQ(deadlines.repetitions_over(), 3);
-    if (generous) EXPECT_EQ(deadlines.longest_repetition_ns(), 2'000'000'000);
+    if (generous) {
+      EXPECT_EQ(deadlines.longest_repetition_ns(), 2'000'000'000);
+    }
     // What lies between steps is none of theirs.
     const int64_t longest = deadlines.longest_repetition_ns();
     deadlines.Enter(RunPhase::kEnding);
