@@ -10,6 +10,7 @@
 #include "proto/content.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
+#include "proto/written_zero.h"
 
 namespace weft {
 namespace {
@@ -137,6 +138,12 @@ class WireChecker {
     if (wire_type != kVarint) {
       const size_t size = wire_type == kFixed64 ? 8 : 4;
       if (end - position_ < size) return Truncated();
+      // A zero is not written at all, but this is one too.
+      constexpr absl::string_view kMinusZero("\0\0\0\0\0\0\0\x80", 8);
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && bytes_.substr(position_, size) == kMinusZero &&
+          HasZeroRule(field)) {
+        return Error("-0 stands for another value; leave it out");
+      }
       position_ += size;
       return absl::OkStatus();
     }

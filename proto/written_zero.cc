@@ -71,6 +71,8 @@ bool IsZero(const Message& message, const FieldDescriptor& field) {
 
 absl::Span<const ZeroRule> ZeroRules() { return kRules; }
 
+bool HasZeroRule(const FieldDescriptor& field) { return RuleOf(field) != nullptr; }
+
 bool HoldsUnwritableZero(const Message& message, const FieldDescriptor& field) {
   return RuleOf(field) != nullptr && IsZero(message, field);
 }

@@ -23,7 +23,10 @@ struct ZeroRule {
 // Sorted by name.
 absl::Span<const ZeroRule> ZeroRules();
 
-// Whether the field is one of them and holds its zero: 0, an empty string or an unspecified enum value.
+// Whether the field is one of them.
+bool HasZeroRule(const google::protobuf::FieldDescriptor& field);
+
+// Whether it is and holds its zero: 0, an empty string or an unspecified enum value.
 bool HoldsUnwritableZero(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field);
 
 // "recipe.steps = 0 must be at least 1; left out, it is 1" if the field, which was written, HoldsUnwritableZero.

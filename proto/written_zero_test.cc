@@ -202,6 +202,33 @@ TEST(WrittenZero, IsRefusedInTextInJsonAndAsASetting) {
   EXPECT_GE(tried, static_cast<int>(ZeroRules().size()));
 }
 
+// In binary a zero is not written, unless it has a sign.
+TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
+  int tried = 0;
+  for (const Leaf& leaf : AllLeaves()) {
+    if (leaf.field().cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
+    const std::unique_ptr<Message> root = NewRoot(leaf);
+    Message* message = root.get();
+    for (const FieldDescriptor* field : leaf.path) {
+      const auto& reflection = *message->GetReflection();
+      if (field->message_type() == nullptr) {
+        reflection.SetDouble(message, field, -0.0);
+        break;
+      }
+      message =
+          field->is_repeated() ? reflection.AddMessage(message, field) : reflection.MutableMessage(message, field);
+    }
+    const std::string bytes = root->SerializeAsString();
+    // Where protobuf takes it for the default, it is not there.
+    if (bytes.find('\x80') == std::string::npos) continue;
+    ++tried;
+    const std::unique_ptr<Message> read = NewRoot(leaf);
+    const absl::Status status = ParseMessage(bytes, "f.bin", read.get());
+    EXPECT_EQ(status.ok(), !HasRule(leaf.full_name())) << leaf.full_name() << ": " << status;
+  }
+  EXPECT_GT(tried, 0);
+}
+
 // What weft writes itself, weft reads: a spec that leaves such fields out, as JSON.
 TEST(WrittenZero, JsonOfASpecThatLeavesThemOutIsRead) {
   int tried = 0;
