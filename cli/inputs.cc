@@ -150,6 +150,8 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
 absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan) {
   Recipe recipe;
   for (const std::string& setting : input.settings) {
+    // No runtime states a recipe; and one setting of a list may need the list that its file has.
+    if (absl::StartsWith(FullSettingName(NameOf(setting)), "recipe.")) continue;
     // As if it had not been given: the runtime's.
     if (absl::StripAsciiWhitespace(absl::string_view(setting).substr(setting.find('=') + 1)) == kFieldDefault) continue;
     WEFT_RETURN_IF_ERROR(Annotate(ApplySetting(setting, &recipe, plan), absl::StrCat("--set ", setting)));

@@ -87,6 +87,10 @@ expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
   fail "not sequence parallel"
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=default --runtime=megatron-core --format=json 2>/dev/null |
   cmp -s - parallel.json || fail "default is not the runtime's"
+# A setting of a list that its file has.
+printf 'sequence_length: 64 global_batch_sequences: 8 adamw { overrides { pattern: "ln" weight_decay: 0 } }\n' >listed.textproto
+expect 0 '^runtime megatron-core: ' simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=listed.textproto \
+  --set 'recipe.adamw.overrides[0].weight_decay=0.5' --runtime=megatron-core
 cmp -s parallel.json repeated.json && fail "--set sequence_parallel=false is lost under a runtime"
 echo 'name: "own" host { launch_seconds: 1 }' >own.textproto
 expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto

@@ -131,7 +131,9 @@ absl::Status CheckOutputs(const RunFlags& f) {
       return absl::UnavailableError(
           absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot create: ", there.string(), " is not a folder"));
     }
-    outputs.emplace_back("--checkpoint", (there / "latest").string());
+    // In a folder of others a name that nobody has.
+    const bool is_there = there == std::filesystem::path(f.checkpoint);
+    outputs.emplace_back("--checkpoint", (there / (is_there ? "latest" : ".weft-checkpoint")).string());
   }
   for (const auto& [flag, path] : outputs) {
     if (path.empty()) continue;

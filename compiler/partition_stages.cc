@@ -33,8 +33,8 @@ mlir::FailureOr<std::vector<int32_t>> PartitionStagesPass::LayersPerStage(ir::Gr
     bool positive = std::all_of(counts.begin(), counts.end(), [](int32_t count) { return count > 0; });
     int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
     if (!positive || sum != layers || static_cast<int64_t>(counts.size()) != stages) {
-      graph.emitOpError() << "[partition_stages_c1] plan.partition.layers_per_stage has " << counts.size() << " stages with "
-                          << sum << " layers in all; needed: " << stages.getValue()
+      graph.emitOpError() << "[partition_stages_c1] plan.partition.layers_per_stage has " << counts.size()
+                          << " stages with " << sum << " layers in all; needed: " << stages.getValue()
                           << " stages of at least one layer each, with " << layers << " layers in all";
       return mlir::failure();
     }

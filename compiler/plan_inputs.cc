@@ -90,7 +90,8 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
   if (offload.bucket_elements() == 0) offload.set_bucket_elements(int64_t{1} << 24);
   if (offload.bucket_elements() < kLeastBucketElements) {
     return absl::InvalidArgumentError(absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(),
-                                                   " must be at least ", kLeastBucketElements, "; left out, it is 16 Mi"));
+                                                   " must be at least ", kLeastBucketElements,
+                                                   "; left out, it is 16 Mi"));
   }
   if (inputs.plan.gradient_bucket_bytes() > 0) {
     if (offload.buckets_per_reduce() == 0) return absl::OkStatus();

@@ -19,7 +19,7 @@ std::vector<Rendezvous> LocalJob(int ranks, std::chrono::seconds timeout) {
   Socket listener = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
   std::vector<Rendezvous> job(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    job[rank].process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = ranks};
+    job[rank].process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = ranks, .local_rank = rank};
     job[rank].host = "127.0.0.1";
     job[rank].port = LocalAddress(listener)->port();
     job[rank].secret = "the secret of the job";

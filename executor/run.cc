@@ -279,9 +279,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   if (options.failure.has_value()) {
     const int64_t steps = shared.last_step - (shared.manifest != nullptr ? manifest.step() : 0);
-    WEFT_RETURN_IF_ERROR(
-        CheckInjectedFailure(program, *options.failure, steps / StepsPerRepetition(program), shared.last_step,
-                             options.check_replicas));
+    WEFT_RETURN_IF_ERROR(CheckInjectedFailure(program, *options.failure, steps / StepsPerRepetition(program),
+                                              shared.last_step, options.check_replicas));
   }
   if (options.resume && !options.weights.empty()) {
     return absl::InvalidArgumentError(

@@ -3,6 +3,7 @@ import os
 import pathlib
 import resource
 import shutil
+import stat
 import tempfile
 
 from gpu_process import Failure, run, say
@@ -58,6 +59,11 @@ def name_cuda():
 def name_caches():
     """What is compiled on the way is kept from one check to the next, and not among the results."""
     folder = pathlib.Path(tempfile.gettempdir()) / f"gpu-check-cache-{os.getuid()}"
+    # It holds code that will be run: one that somebody else has made, or may write to, is not for us.
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-cache-"))
     for name in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ.setdefault(name, str(folder / name.split("_", maxsplit=1)[0].lower()))
 

@@ -231,6 +231,17 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
 
 namespace {
 
+// Keeps the folder of a save while a rank is in it. Without it who fails first would take an empty folder away, and who
+// comes last would fail for want of it: a second error, that hides the first.
+std::string MarkName(int rank) { return "." + RankFileName(rank); }
+
+absl::Status Mark(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) return Failed(path, "cannot create");
+  close(file);
+  return absl::OkStatus();
+}
+
 absl::Status SaveInto(const std::string& temporary, const CheckpointOptions& options, const Program& program,
                       int64_t step, const RankState& state, Endpoint& endpoint) {
   if (endpoint.rank() == 0) {
@@ -241,8 +252,12 @@ absl::Status SaveInto(const std::string& temporary, const CheckpointOptions& opt
     if (mkdir(temporary.c_str(), 0777) != 0) return Failed(temporary, "cannot create");
   }
   WEFT_RETURN_IF_ERROR(Barrier(endpoint, options.timeout));
+  const std::string mark = temporary + "/" + MarkName(endpoint.rank());
+  WEFT_RETURN_IF_ERROR(Mark(mark));
+  WEFT_RETURN_IF_ERROR(Barrier(endpoint, options.timeout));
   WEFT_ASSIGN_OR_RETURN(const WrittenFile mine, WriteRankFile(temporary + "/" + RankFileName(endpoint.rank()), program,
                                                               state, endpoint.rank()));
+  unlink(mark.c_str());
   WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
   // All ranks' scales are equal.
   if (endpoint.rank() != 0) return absl::OkStatus();
@@ -260,6 +275,7 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   // What is there of it is worth nothing, and a full disk has better use for the room. Each takes its own away, and who
   // is the last the folder.
   unlink((temporary + "/" + RankFileName(endpoint.rank())).c_str());
+  unlink((temporary + "/" + MarkName(endpoint.rank())).c_str());
   if (endpoint.rank() == 0) unlink((temporary + "/" + kManifestName).c_str());
   rmdir(temporary.c_str());
   return saved;

@@ -137,9 +137,7 @@ class TcpEndpoint : public Endpoint {
     return by_ == rank_;
   }
 
-  absl::Status AbortReason() override {
-    return aborted_.load(std::memory_order_acquire) ? reason_ : absl::OkStatus();
-  }
+  absl::Status AbortReason() override { return aborted_.load(std::memory_order_acquire) ? reason_ : absl::OkStatus(); }
 
   void Note(int64_t step, int32_t action) override {
     note_step_.store(step, std::memory_order_relaxed);

@@ -184,6 +184,10 @@ head -c 1000 "$cd_dir/p2.weft" > "$cd_dir/cut.weft"
 refused 2 '--data' run "$cd_dir/p2.weft"
 refused 2 'eval-every' run "$cd_dir/p2.weft" --data "$text" --eval-data "$text"
 refused 2 'checkpoint' run "$cd_dir/p2.weft" --data "$text" --resume
+# A folder beside a new one may have any name.
+mkdir -p "$cd_dir/others/latest"
+"$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/others/new" --steps 1 > /dev/null || fail "a folder beside"
+[ -e "$cd_dir/others/new/latest" ] && [ "$(ls -A "$cd_dir/others" | tr '\n' ' ')" = "latest new " ] || fail "left beside"
 refused 2 'threads' run "$cd_dir/p2.weft" --data "$text" --threads 0
 refused 2 'transport' run "$cd_dir/p2.weft" --data "$text" --transport pigeons
 refused 1 'missing.weft' run "$cd_dir/missing.weft" --data "$text"

@@ -81,18 +81,17 @@ absl::StatusOr<int64_t> CublasLtTuner::Measure(CublasLtProduct& product, cublasL
 absl::Status CublasLtTuner::WarmUp(CublasLtProduct& product, cublasLtHandle_t handle,
                                    const std::vector<cublasLtMatmulAlgo_t>& algorithms, const MatmulPointers& pointers,
                                    void* workspace, int64_t workspace_bytes) {
-  // Longer than a device takes to raise its clocks; a product that is too small for that needs none.
+  // Longer than a device takes to raise its clocks; small products take several shapes for that.
   constexpr int64_t kNanoseconds = 100'000'000;
   constexpr int kMostMeasured = 32;
-  if (algorithms.empty() || std::exchange(warm_, true)) return absl::OkStatus();
+  if (algorithms.empty()) return absl::OkStatus();
   product.set_algorithm(algorithms.front());
-  int64_t spent = 0;
-  for (int i = 0; i < kMostMeasured && spent < kNanoseconds; ++i) {
+  for (int i = 0; i < kMostMeasured && warm_nanoseconds_ < kNanoseconds; ++i) {
     const absl::StatusOr<int64_t> time = Measure(product, handle, pointers, workspace, workspace_bytes);
     // It is left out when its turn comes.
     if (absl::IsUnimplemented(time.status())) return absl::OkStatus();
     WEFT_RETURN_IF_ERROR(time.status());
-    spent += *time * kRuns * (kRounds + 1);
+    warm_nanoseconds_ += *time * kRuns * (kRounds + 1);
   }
   return absl::OkStatus();
 }

@@ -52,7 +52,8 @@ class CublasLtTuner {
   LibraryWorkspace memory_;
   int stream_ = 0;
   int begin_ = 0, end_ = 0;
-  bool warm_ = false;
+  // What the device has been kept busy for to warm it up.
+  int64_t warm_nanoseconds_ = 0;
 };
 
 }  // namespace weft::cuda

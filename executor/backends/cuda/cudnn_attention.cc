@@ -151,7 +151,7 @@ class CudnnAttention : public FusedAttention {
     if (entry.choice == nullptr) return absl::InternalError("a shape of attention that cuDNN does not have");
     // Plans may need some more than what heuristics have named.
     auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
-                              WorkspaceLimit() + WorkspaceLimit() / 8);
+                              kAttentionWorkspaceLimit + kAttentionWorkspaceLimit / 8);
     if (!plan.ok()) {
       // From now on it is said not to have it: kernels of our own take the place of none that compiles.
       entry.choice = nullptr;

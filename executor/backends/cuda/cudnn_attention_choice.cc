@@ -21,7 +21,9 @@ bool Vectors(const HeadLayout& layout) {
          layout.head_stride > 0 && layout.row_stride < kMostStride && layout.head_stride < kMostStride;
 }
 
-// Of the slices, the first that `make` has a graph for with an engine within the limit.
+// Of the slices, the first that `make` has a graph for with an engine within the limit. Where the limit is below that
+// of all machines and none is within it, the smallest slice that is within the latter: what is free on a device may
+// decide how many calls there are, which changes no bit, but not whose kernels run.
 template <typename Choice, typename MakeGraph>
 absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, const CudnnTarget& target,
                                                int64_t workspace_limit, const MakeGraph& make) {
@@ -40,7 +42,14 @@ absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, cons
     }
     refused = engine.status();
   }
-  return refused;
+  if (workspace_limit >= kAttentionWorkspaceLimit) return refused;
+  std::vector<AttentionSlice> slices = AttentionSlices(shape);
+  auto choice = std::make_unique<Choice>(Choice{slices.back(), make(slices.back()), {}, {}});
+  WEFT_RETURN_IF_ERROR(choice->call.graph.Finish(target));
+  WEFT_ASSIGN_OR_RETURN(std::vector<CudnnEngine> engines, choice->call.graph.Engines(target));
+  WEFT_ASSIGN_OR_RETURN(choice->engine,
+                        ChooseCudnnEngine(std::move(engines), kAttentionWorkspaceLimit, 0, &choice->others));
+  return choice;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace weft::cuda {
 // Of workspace for one call.
 inline constexpr int64_t kAttentionWorkspaceLimit = int64_t{2} << 30;
 // The limit where so many bytes of the device are free, with the arena already taken: others need some of them too.
-// Smaller slices cost a little time; too large a workspace is the end of the run.
+// Smaller slices cost a little time and change no bit; too large a workspace is the end of the run.
 int64_t AttentionWorkspaceLimit(int64_t free_bytes);
 
 // Why cuDNN is not asked for this shape; empty if it is. What it then has no engine for, Choose says.
@@ -44,8 +44,8 @@ struct AttentionBackwardChoice {
   std::vector<CudnnEngine> others;
 };
 
-// The largest slice with a deterministic engine whose workspace is within the limit. Unimplemented, with the reason, if
-// there is none: kernels of our own are for that.
+// The largest slice with a deterministic engine whose workspace is within the limit, else the smallest slice if it is
+// within kAttentionWorkspaceLimit. Unimplemented, with the reason, if there is none: kernels of our own are for that.
 absl::StatusOr<std::unique_ptr<AttentionForwardChoice>> ChooseAttentionForward(
     const Cudnn* cudnn, const AttentionShape& shape, const CudnnTarget& target,
     int64_t workspace_limit = kAttentionWorkspaceLimit);

@@ -132,10 +132,22 @@ TEST_F(CudnnAttentionTest, BackwardBeyondTheLimitTakesSomeHeadsAtATime) {
   ASSERT_TRUE(unlimited.ok()) << unlimited.status();
   EXPECT_EQ((*unlimited)->slice.batch, 2);
   EXPECT_GE((*unlimited)->engine.workspace_bytes, int64_t{2} * 32 * 8192 * 8192 * 2);
-  // Not even the heads of one of k and v.
-  const auto none = ChooseAttentionBackward(cudnn_, shape, target(), 1 << 20);
-  EXPECT_EQ(none.status().code(), absl::StatusCode::kUnimplemented) << none.status();
-  EXPECT_NE(none.status().message().find("within 1048576 bytes of workspace"), std::string::npos) << none.status();
+}
+
+// Whether cuDNN has a shape does not depend on what is free: a limit below that of all machines takes the smallest
+// slice.
+TEST_F(CudnnAttentionTest, WhatIsFreeDoesNotDecideWhoseKernelsRun) {
+  const auto smallest = ChooseAttentionBackward(cudnn_, Shape(2, 8192, 32, 8, 128, false), target(), 1 << 20);
+  ASSERT_TRUE(smallest.ok()) << smallest.status();
+  EXPECT_EQ((*smallest)->slice.batch, 1);
+  EXPECT_EQ((*smallest)->slice.kv_heads, 1);
+  EXPECT_GT((*smallest)->engine.workspace_bytes, 1 << 20);
+  // Not even the heads of one of k and v: 8 GiB.
+  for (const int64_t limit : {int64_t{1} << 20, kAttentionWorkspaceLimit}) {
+    const auto none = ChooseAttentionBackward(cudnn_, Shape(1, 65536, 8, 8, 128, false), target(), limit);
+    EXPECT_EQ(none.status().code(), absl::StatusCode::kUnimplemented) << none.status();
+    EXPECT_NE(none.status().message().find("within 2147483648 bytes of workspace"), std::string::npos) << none.status();
+  }
 }
 
 // Where the arena leaves little, slices are small: half of what is free.

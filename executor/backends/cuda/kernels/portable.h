@@ -9,8 +9,8 @@
 //   block() blocks()                             of the grid
 //   Sync()                                       barrier of the block: all its threads come to it
 //   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
-//   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written with Put(i,
-//   x) AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
+//   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written by Put(i, x)
+//   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
@@ -99,12 +99,15 @@ __global__ void __launch_bounds__(Kernel::kMaxThreads, MinBlocks<Kernel>())
 inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return nullptr;
   cudaGetLastError();
-  const bool own = error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration ||
-                   error == cudaErrorInvalidDeviceFunction || error == cudaErrorLaunchOutOfResources ||
-                   error == cudaErrorNoKernelImageForDevice || error == cudaErrorMemoryAllocation;
+  // Of a kernel that has run: the next call learns of it, whichever it is. All others are of this call.
+  const bool asynchronous = error == cudaErrorIllegalAddress || error == cudaErrorMisalignedAddress ||
+                            error == cudaErrorIllegalInstruction || error == cudaErrorInvalidAddressSpace ||
+                            error == cudaErrorInvalidPc || error == cudaErrorHardwareStackError ||
+                            error == cudaErrorLaunchFailure || error == cudaErrorLaunchTimeout ||
+                            error == cudaErrorAssert || error == cudaErrorECCUncorrectable || error == cudaErrorUnknown;
   static thread_local char text[256];
   snprintf(text, sizeof text, "%s: %s (%s)%s", call, cudaGetErrorString(error), cudaGetErrorName(error),
-           own ? "" : ", of this kernel or of one before it; CUDA_LAUNCH_BLOCKING=1 tells of which");
+           !asynchronous ? "" : ", of this kernel or of one before it; CUDA_LAUNCH_BLOCKING=1 tells of which");
   return text;
 }
 
