@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "cli/file_clash.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
@@ -149,6 +150,7 @@ absl::Status ConvertCommand(absl::Span<const std::string> args) {
   if ((to == "binary" || to == "images") && output.empty() && isatty(STDOUT_FILENO)) {
     return UsageError("binary output to a terminal; give a file with -o FILE");
   }
+  WEFT_RETURN_IF_ERROR(CheckFileClashes({{"the input", flags.positional()[0]}}, {{"-o", output}}));
 
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(flags.positional()[0]));
   if (to == "images") {

@@ -48,6 +48,9 @@ printf '%48s' '' >raw
 [[ $(head -c 8 one.img) == WEFTIMGS && $(wc -c <one.img) == 88 ]] || fail "image file"
 expect 1 'raw: 48 bytes are not whole images of 4x4x2' convert raw --to=images --image=4x4x2 -o two.img
 expect 1 'one.img: is an image file already' convert one.img --to=images --image=4x4x3 -o two.img
+cp recipe.text mine.text
+expect 2 'mine.text' convert mine.text --type=recipe --to=json -o mine.text
+cmp recipe.text mine.text || fail "convert has overwritten its input"
 expect 2 'belong together' convert raw --to=images -o two.img
 expect 2 'belong together' convert recipe.textproto --to=text --image=4x4x3
 

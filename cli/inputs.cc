@@ -170,7 +170,9 @@ std::string NoteOnCluster(const Program& program, const Cluster& cluster, absl::
   if (ClusterDigest(cluster) == program.cluster_digest()) return "";
   return absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is ", done, " on ",
                       Quoted(cluster.name()),
-                      cluster.name() == program.cluster_name() ? ", whose figures have changed since" : "");
+                      cluster.name() == program.cluster_name()
+                          ? ", whose figures are not those: a file of one's own is given with --cluster"
+                          : "");
 }
 
 absl::StatusOr<Program> LoadProgram(const std::string& path) {

@@ -81,6 +81,9 @@ expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 expect 0 '^megatron-core +' list runtimes
 expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
 expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
+"$WEFT" simulate tiny.weft --runtime=megatron-2020 2>&1 >/dev/null |
+  grep -q "runtime 'megatron-2020' decides plan\.[a-z_, .]*plan\.attention.* where a plan is silent; this program is compiled" ||
+  fail "no note on what a runtime would have decided"
 # What is asked for goes before what the runtime does by default, a "false" too.
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --runtime=megatron-core --format=json >parallel.json 2>/dev/null || fail "sequence parallel"
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=false --runtime=megatron-core --format=json >repeated.json 2>/dev/null ||

@@ -109,6 +109,9 @@ absl::Status CheckRunFlags(const Flags& flags, RunFlags& f) {
       (f.resume || flags.Given("resume-step") || f.checkpoint_every > 0 || flags.Given("keep"))) {
     return UsageError("--resume, --resume-step, --checkpoint-every and --keep need --checkpoint DIR");
   }
+  if (flags.Given("trace-steps") && f.trace.empty()) {
+    return UsageError("--trace-steps is for --trace=FILE, which is not given");
+  }
   f.resume |= flags.Given("resume-step");
   if (f.resume && !f.weights.empty()) {
     return UsageError(

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "catalog/load_runtime.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
@@ -18,6 +19,7 @@
 #include "proto/json.h"
 #include "proto/runtime.pb.h"
 #include "proto/status.h"
+#include "proto/suggest.h"
 #include "proto/units_text.h"
 #include "proto/validate_runtime.h"
 #include "proto/verify/verify.h"
@@ -45,6 +47,17 @@ struct Loaded {
   std::vector<std::string> notes;
 };
 
+// A program is as it was compiled.
+std::string NoteOnPlan(const Runtime& runtime) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  runtime.plan().GetReflection()->ListFields(runtime.plan(), &fields);
+  const std::string names = absl::StrJoin(
+      fields, ", ", [](std::string* out, const auto* field) { absl::StrAppend(out, "plan.", field->name()); });
+  return absl::StrCat("runtime ", Quoted(runtime.name()), " decides ", names,
+                      " where a plan is silent; this program is ",
+                      "compiled already and keeps its own: with --model instead of the program the runtime decides");
+}
+
 // Reads the program, or compiles it.
 absl::StatusOr<Loaded> LoadOrCompile(const SimulateRequest& request, Progress* progress) {
   Loaded loaded;
@@ -57,6 +70,7 @@ absl::StatusOr<Loaded> LoadOrCompile(const SimulateRequest& request, Progress* p
     WEFT_ASSIGN_OR_RETURN(loaded.cluster, ClusterFor(loaded.program, request.input.cluster));
     std::string note = NoteOnCluster(loaded.program, loaded.cluster, "simulated");
     if (!note.empty()) loaded.notes.push_back(std::move(note));
+    if (loaded.runtime && loaded.runtime->has_plan()) loaded.notes.push_back(NoteOnPlan(*loaded.runtime));
     return loaded;
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, progress));

@@ -36,7 +36,7 @@ std::vector<std::unique_ptr<Endpoint>> Open(Way way) {
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       Rendezvous rendezvous;
-      rendezvous.process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = kRanks};
+      rendezvous.process = {.bootstrap = Bootstrap::kEnv, .rank = rank, .size = kRanks, .local_rank = rank};
       rendezvous.host = "127.0.0.1";
       rendezvous.port = port;
       rendezvous.secret = "the secret of the job";

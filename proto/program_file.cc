@@ -1,6 +1,8 @@
 #include "proto/program_file.h"
 
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -84,7 +86,12 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
 }
 
 absl::StatusOr<Program> ReadProgram(const std::string& path) {
-  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, int64_t{kMaxPayload} + int64_t{kHeaderBytes}));
+  // What has no size, a pipe or a device, may never end: it is given up long before memory is.
+  constexpr int64_t kMostWithoutSize = int64_t{256} << 20;
+  std::error_code error;
+  const bool has_size = std::filesystem::is_regular_file(path, error);
+  const int64_t most = has_size ? int64_t{kMaxPayload} + int64_t{kHeaderBytes} : kMostWithoutSize;
+  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, most));
   return ParseProgram(bytes, path);
 }
 

@@ -96,6 +96,10 @@ TEST(ProgramFile, FilesRoundTrip) {
   EXPECT_EQ(ReadProgram(path + "none").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ProgramFile, WhatNeverEndsIsGivenUp) {
+  EXPECT_EQ(ReadProgram("/dev/zero").status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(ProgramFile, RefusesBadHeaders) {
   const std::string good = SerializeProgram(SmallProgram());
   EXPECT_THAT(ErrorOf(""), HasSubstr("p.weft: the file is empty"));

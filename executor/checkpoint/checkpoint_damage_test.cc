@@ -96,6 +96,16 @@ TEST(CheckpointDamageTest, DamageIsNamed) {
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));
   std::ofstream(directory + "/latest", std::ios::trunc) << "../../etc";
   EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()), HasSubstr("latest: holds '../../etc'"));
+  // What it names is gone: another whole one, or none, which is not the same as never any.
+  std::ofstream(directory + "/latest", std::ios::trunc) << "step-00000099\n";
+  EXPECT_TRUE(FindCheckpoint(directory)->has_value());
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.is_directory()) std::filesystem::remove_all(entry.path());
+  }
+  EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()),
+              HasSubstr("latest: names step-00000099, which is not there, and "));
+  std::filesystem::remove(directory + "/latest");
+  EXPECT_FALSE(FindCheckpoint(directory)->has_value());
 }
 
 TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {

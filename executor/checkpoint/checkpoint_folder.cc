@@ -133,6 +133,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   if (wanted >= 0) return FindStep(directory, wanted);
   const std::string pointer = directory + "/latest";
   std::error_code error;
+  std::string named;
   if (fs::exists(pointer, error)) {
     WEFT_ASSIGN_OR_RETURN(std::string name, ReadFile(pointer, 4096));
     name = std::string(absl::StripAsciiWhitespace(name));
@@ -141,6 +142,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
           absl::StrCat(pointer, ": holds ", Quoted(name), ", expected a name like ", FolderName(20),
                        "; remove the file to use the newest checkpoint, or name one with --resume-step N"));
     }
+    named = name;
     const std::string folder = directory + "/" + name;
     if (fs::exists(folder, error)) return folder;
     // A save of the same step was cut short between two renames.
@@ -151,6 +153,11 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   for (int64_t step : steps) {
     const std::string folder = directory + "/" + FolderName(step);
     if (IsWholeFolder(folder)) return folder;
+  }
+  // It has been trained, then: to begin at step 0 would be to lose that without a word.
+  if (!named.empty()) {
+    return absl::DataLossError(absl::StrCat(pointer, ": names ", named, ", which is not there, and ", directory,
+                                            " has no other checkpoint; remove the file to start at step 0"));
   }
   return std::nullopt;
 }
