@@ -154,6 +154,14 @@ absl::Status StopVote::Start() {
   return endpoint_.PostRecv(&transfers_[1]);
 }
 
+int StopVote::waiting_for() const {
+  if (!active_) return -1;
+  for (int i = 0; i < count_; ++i) {
+    if (!AllDone(&transfers_[i], 1)) return endpoint_.rank() == 0 ? i + 1 : 0;
+  }
+  return -1;
+}
+
 absl::StatusOr<bool> StopVote::Advance() {
   if (!active_) return true;
   if (!AllDone(transfers_.get(), count_)) return false;

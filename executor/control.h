@@ -43,6 +43,8 @@ class StopVote {
   // True when the answer is there and nothing is in flight; then `stop()` holds for all ranks alike.
   absl::StatusOr<bool> Advance();
   bool stop() const { return stop_; }
+  // The first rank that a vote under way has not heard of, or has not told; -1: there is none.
+  int waiting_for() const;
 
  private:
   bool Asked() const { return asked_ != nullptr && asked_->load(std::memory_order_relaxed); }

@@ -201,6 +201,11 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
   }
   // A prediction may allow what is under way more than that.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();
+  if (const int peer = votes_.vote().waiting_for(); peer >= 0) {
+    return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint_.rank(), " has waited for rank ", peer,
+                                                    " to say that its step is over for more than ", seconds(of_waiting),
+                                                    " s"));
+  }
   return absl::DeadlineExceededError(
       absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds(of_waiting), " s"));
 }

@@ -37,7 +37,8 @@ Op* Partner(const Op& op) {
 
 void MoveMessage(Op& op) {
   Op* partner = Partner(op);
-  if (partner == nullptr || !partner->kernel->begun) return;
+  // Who has aborted may have given its memory up since.
+  if (partner == nullptr || !partner->kernel->begun || partner->kernel->comm->dead) return;
   Op &send = op.kind == OpKind::kSend ? op : *partner, &recv = op.kind == OpKind::kSend ? *partner : op;
   if (send.count != recv.count || send.type != recv.type) {
     Refuse(*op.kernel->comm, absl::StrCat("a send of ", send.count, " meets a receive of ", recv.count));
@@ -55,7 +56,7 @@ void RunCollective(Op& op) {
   for (Comm* member : clique.members) {
     if (member->collectives.size() <= op.number) return;
     Op* other = member->collectives[op.number];
-    if (!other->kernel->begun) return;
+    if (!other->kernel->begun || other->kernel->comm->dead) return;
     if (other->kind != op.kind || other->count != op.count || other->type != op.type) {
       Refuse(*op.kernel->comm, "members call different collectives");
       op.kernel->comm->error = member->error = kNcclInvalidUsage;

@@ -44,10 +44,14 @@ struct Outcome {
 
 using BackendMaker = std::function<std::unique_ptr<Backend>()>;
 
+// `memory_of_rank` is the caller's to give up: a rank that fails has to abort first, as others may be about to write
+// there.
 absl::Status RunRank(const Program &program, Endpoint *endpoint, ComputeDevice *device, Backend *backend,
-                     int64_t repetitions, std::string *memory, std::vector<StepResult> *steps) {
+                     int64_t repetitions, std::unique_ptr<Arena> *memory_of_rank, std::string *memory,
+                     std::vector<StepResult> *steps) {
   const Template &t = program.templates(TemplateOfRank(program, endpoint->rank()));
-  WEFT_ASSIGN_OR_RETURN(const auto arena, Arena::Allocate(device, t.device_arena_bytes(), t.host_arena_bytes()));
+  std::unique_ptr<Arena> &arena = *memory_of_rank;
+  WEFT_ASSIGN_OR_RETURN(arena, Arena::Allocate(device, t.device_arena_bytes(), t.host_arena_bytes()));
   InterpreterOptions options;
   options.timeout = std::chrono::seconds(30);
   options.check_finite = false;
@@ -90,10 +94,11 @@ Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend,
         device = std::move(gpu);
         endpoint = MakeNcclEndpoint(FakeNccl::Table(), std::move(endpoint));
       }
+      std::unique_ptr<Arena> arena;
       status = endpoint->UseDevice(device.get());
       if (status.ok()) {
-        status = RunRank(program, endpoint.get(), device.get(), backend.get(), repetitions, &outcome.memory[rank],
-                         &steps[rank]);
+        status = RunRank(program, endpoint.get(), device.get(), backend.get(), repetitions, &arena,
+                         &outcome.memory[rank], &steps[rank]);
       }
       if (!status.ok()) endpoint->Abort(status);
       if (const auto *gpu = dynamic_cast<FakeGpu *>(device.get())) outcome.streams[rank] = gpu->streams();

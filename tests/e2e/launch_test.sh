@@ -263,7 +263,9 @@ start=$SECONDS
 wait $launcher
 [[ $? -eq 3 ]] || { cat "$dir/err"; fail "exit status after SIGSTOP"; }
 (( SECONDS - start < limit + 3 )) || fail "SIGSTOP took $((SECONDS - start)) s"
-expect_error "$dir/err" "rank 0, step [0-9]*, action [0-9]* '.*' has waited for rank 1 on '.*' for more than 3 s"
+# In an action, or between two steps.
+where="\(, step [0-9]*, action [0-9]* '.*'\)\?"
+expect_error "$dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to say that its step is over\) for more than 3 s"
 [[ -s $dir/stop-0.json ]] || fail "no report after SIGSTOP"
 
 # ---- No orphans, however the launcher ends.
