@@ -27,6 +27,11 @@ volatile sig_atomic_t seen_signal = 0;
 
 void Wait(int seconds) { std::this_thread::sleep_for(std::chrono::seconds(seconds)); }
 
+// Until another rank has made the file.
+void WaitFor(const std::string& path) {
+  while (!std::ifstream(path).good()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
 // What rank `rank` of a job does.
 int Behave(const std::string& how, const std::string& argument, int rank) {
   if (how == "describe") {
@@ -52,7 +57,7 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     signal(SIGTERM, [](int number) { seen_signal = number; });
     if (rank == 2) std::ofstream(argument + "/ready") << "ready";
     if (rank == 1) {
-      while (!std::ifstream(argument + "/ready").good()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      WaitFor(argument + "/ready");
       return 7;
     }
     const int patience = rank == 0 ? 20 : 100;
@@ -72,7 +77,11 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
   }
   if (how == "rank 1 is killed after it is told of") {
     signal(SIGTERM, SIG_IGN);
-    if (rank != 1) return 4;
+    if (rank != 1) {
+      WaitFor(argument + "/ready");
+      return 4;
+    }
+    std::ofstream(argument + "/ready") << "ready";
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     raise(SIGKILL);
   }
@@ -170,7 +179,7 @@ TEST(LaunchLocalTest, ADeathOfWhichAnotherRankTellsIsNot) {
 }
 
 TEST(LaunchLocalTest, TheStatusIsThatOfTheDeathAlsoIfItIsSeenLater) {
-  const Outcome outcome = Launch("rank 1 is killed after it is told of");
+  const Outcome outcome = Launch("rank 1 is killed after it is told of", Folder());
   EXPECT_EQ(outcome.status, 128 + SIGKILL);
   EXPECT_TRUE(outcome.messages.empty());
   EXPECT_LT(outcome.seconds, 5);
