@@ -61,10 +61,8 @@ std::optional<int64_t> ElementCount(absl::Span<const int64_t> shape) {
     if (extent < 0) return std::nullopt;
     if (extent == 0) {
       count = 0;
-    } else if (count > kLimit / extent) {
+    } else if (__builtin_mul_overflow(count, extent, &count) || count > kLimit) {
       return std::nullopt;
-    } else {
-      count *= extent;
     }
   }
   return count;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,25 @@ WireType WireTypeOf(const FieldDescriptor& field) {
   }
 }
 
+// What the checker asks of a field again and again.
+struct WireField {
+  const FieldDescriptor* field = nullptr;
+  WireType wire_type = kVarint;
+  FieldDescriptor::Type type = FieldDescriptor::TYPE_INT32;
+  bool repeated = false;
+  bool has_zero_rule = false;
+  // Of its oneof in the message, -1 = it is in none.
+  int oneof = -1;
+  // Of messages.
+  const struct WireMessage* message = nullptr;
+  const google::protobuf::EnumDescriptor* values = nullptr;
+};
+
+struct WireMessage {
+  // By number; numbers of contracts are small.
+  std::vector<WireField> fields;
+};
+
 // Walks the wire format beside the descriptors; reads nothing but says whether protobuf would read all of it.
 class WireChecker {
  public:
@@ -47,10 +67,32 @@ class WireChecker {
 
   absl::Status Check(const Descriptor& type) {
     root_ = RootName(type);
-    return CheckMessage(type, bytes_.size());
+    return CheckMessage(MessageOf(type), bytes_.size());
   }
 
  private:
+  const WireMessage& MessageOf(const Descriptor& type) {
+    const auto [found, is_new] = messages_.try_emplace(&type);
+    // References into a map stay.
+    WireMessage& message = found->second;
+    for (int i = 0; is_new && i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      const auto number = static_cast<size_t>(field.number());
+      if (number >= message.fields.size()) message.fields.resize(number + 1);
+      WireField own;
+      own.field = &field;
+      own.wire_type = WireTypeOf(field);
+      own.type = field.type();
+      own.repeated = field.is_repeated();
+      own.has_zero_rule = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && HasZeroRule(field);
+      if (const auto* oneof = field.real_containing_oneof(); oneof != nullptr) own.oneof = oneof->index();
+      if (own.type == FieldDescriptor::TYPE_MESSAGE) own.message = &MessageOf(*field.message_type());
+      if (own.type == FieldDescriptor::TYPE_ENUM) own.values = field.enum_type();
+      message.fields[number] = own;
+    }
+    return message;
+  }
+
   struct Level {
     const FieldDescriptor* field;
     int index;
@@ -80,7 +122,7 @@ class WireChecker {
     return Error("an integer of more than 64 bits");
   }
 
-  absl::Status CheckMessage(const Descriptor& type, size_t end) {
+  absl::Status CheckMessage(const WireMessage& type, size_t end) {
     if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
     // How often each field and oneof was seen. No contract has this many fields; beyond, duplicates pass.
     std::array<int, 64> seen{};
@@ -90,30 +132,30 @@ class WireChecker {
       uint64_t tag = 0;
       WEFT_RETURN_IF_ERROR(Varint(end, &tag));
       const uint64_t number = tag >> 3;
-      const FieldDescriptor* field = number <= static_cast<uint64_t>(FieldDescriptor::kMaxNumber)
-                                         ? type.FindFieldByNumber(static_cast<int>(number))
-                                         : nullptr;
-      if (field == nullptr) {
+      const WireField* own = number < type.fields.size() ? &type.fields[number] : nullptr;
+      if (own == nullptr || own->field == nullptr) {
         position_ = start;
         return Error(absl::StrCat("unknown field number ", number, "; written by a newer version, or damaged"));
       }
+      const FieldDescriptor* field = own->field;
       int* count = field->index() < static_cast<int>(seen.size()) ? &seen[field->index()] : nullptr;
       path_.push_back({field, count == nullptr ? 0 : *count});
-      if (count != nullptr && (*count)++ > 0 && !field->is_repeated()) return Error("given twice");
-      if (const auto* oneof = field->real_containing_oneof();
-          oneof != nullptr && oneof->index() < static_cast<int>(oneof_seen.size())) {
-        if (oneof_seen[oneof->index()]) return Error(absl::StrCat("another member of '", oneof->name(), "' is given"));
-        oneof_seen[oneof->index()] = true;
+      if (count != nullptr && (*count)++ > 0 && !own->repeated) return Error("given twice");
+      if (own->oneof >= 0 && own->oneof < static_cast<int>(oneof_seen.size())) {
+        if (oneof_seen[own->oneof]) {
+          return Error(absl::StrCat("another member of '", field->real_containing_oneof()->name(), "' is given"));
+        }
+        oneof_seen[own->oneof] = true;
       }
-      WEFT_RETURN_IF_ERROR(CheckField(*field, static_cast<int>(tag & 7), end));
+      WEFT_RETURN_IF_ERROR(CheckField(*own, static_cast<int>(tag & 7), end));
       path_.pop_back();
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckField(const FieldDescriptor& field, int wire_type, size_t end) {
-    const WireType own = WireTypeOf(field);
-    const bool packed = wire_type == kLength && own != kLength && field.is_repeated();
+  absl::Status CheckField(const WireField& field, int wire_type, size_t end) {
+    const WireType own = field.wire_type;
+    const bool packed = wire_type == kLength && own != kLength && field.repeated;
     if (wire_type != own && !packed) return Error(absl::StrCat("wire type ", wire_type, " instead of ", own));
     if (own != kLength && !packed) return CheckScalar(field, own, end);
 
@@ -125,8 +167,8 @@ class WireChecker {
       while (position_ < value_end) WEFT_RETURN_IF_ERROR(CheckScalar(field, own, value_end));
       return absl::OkStatus();
     }
-    if (field.type() == FieldDescriptor::TYPE_MESSAGE) return CheckMessage(*field.message_type(), value_end);
-    if (field.type() == FieldDescriptor::TYPE_STRING) {
+    if (field.message != nullptr) return CheckMessage(*field.message, value_end);
+    if (field.type == FieldDescriptor::TYPE_STRING) {
       const absl::string_view problem = StringProblem(bytes_.substr(position_, value_end - position_));
       if (!problem.empty()) return Error(problem);
     }
@@ -134,14 +176,13 @@ class WireChecker {
     return absl::OkStatus();
   }
 
-  absl::Status CheckScalar(const FieldDescriptor& field, WireType wire_type, size_t end) {
+  absl::Status CheckScalar(const WireField& field, WireType wire_type, size_t end) {
     if (wire_type != kVarint) {
       const size_t size = wire_type == kFixed64 ? 8 : 4;
       if (end - position_ < size) return Truncated();
       // A zero is not written at all, but this is one too.
       constexpr absl::string_view kMinusZero("\0\0\0\0\0\0\0\x80", 8);
-      if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && bytes_.substr(position_, size) == kMinusZero &&
-          HasZeroRule(field)) {
+      if (field.has_zero_rule && bytes_.substr(position_, size) == kMinusZero) {
         return Error("-0 stands for another value; leave it out");
       }
       position_ += size;
@@ -152,7 +193,7 @@ class WireChecker {
     const int64_t as_signed = static_cast<int64_t>(value);
     const bool fits_int32 =
         as_signed >= std::numeric_limits<int32_t>::min() && as_signed <= std::numeric_limits<int32_t>::max();
-    switch (field.type()) {
+    switch (field.type) {
       case FieldDescriptor::TYPE_BOOL:
         return value <= 1 ? absl::OkStatus() : Error(absl::StrCat(value, " is no bool"));
       case FieldDescriptor::TYPE_INT32:
@@ -162,12 +203,11 @@ class WireChecker {
         return value <= std::numeric_limits<uint32_t>::max() ? absl::OkStatus()
                                                              : Error(absl::StrCat(value, " does not fit into 32 bits"));
       case FieldDescriptor::TYPE_ENUM:
-        if (fits_int32 && field.enum_type()->FindValueByNumber(static_cast<int>(as_signed)) != nullptr) {
+        if (fits_int32 && field.values->FindValueByNumber(static_cast<int>(as_signed)) != nullptr) {
           return absl::OkStatus();
         }
-        return Error(absl::StrCat(as_signed, " is no ", field.enum_type()->name(),
-                                  "; written by a newer version, or damaged",
-                                  NameHelp("", ValueNames(*field.enum_type()))));
+        return Error(absl::StrCat(as_signed, " is no ", field.values->name(),
+                                  "; written by a newer version, or damaged", NameHelp("", ValueNames(*field.values))));
       default:
         return absl::OkStatus();
     }
@@ -176,6 +216,7 @@ class WireChecker {
   absl::string_view bytes_;
   absl::string_view source_;
   std::string root_;
+  std::map<const Descriptor*, WireMessage> messages_;
   std::vector<Level> path_;
   size_t position_ = 0;
 };

@@ -41,18 +41,18 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
 }
 
 void Engine::Handle(const Event& event) {
-  switch (static_cast<EventKind>(event.kind)) {
+  switch (event.kind()) {
     case EventKind::kStreamEnd:
-      return IsStale(event) ? void() : EndRun(event.index);
+      return IsStale(event) ? void() : EndRun(event.index());
     case EventKind::kTransferEnd:
-      return EndTransfer(event.index);
+      return EndTransfer(event.index());
     case EventKind::kCollectiveEnd:
-      return EndCollective(event.index);
+      return EndCollective(event.index());
     case EventKind::kCollectiveFinish:
-      return FinishCollective(event.index);
+      return FinishCollective(event.index());
     case EventKind::kTransferFinish:
-      ranks_[event.index].meter.ChangeCommunication(now_, -1);
-      return FinishAction(event.index, event.detail);
+      ranks_[event.index()].meter.ChangeCommunication(now_, -1);
+      return FinishAction(event.index(), event.detail());
   }
 }
 

@@ -248,11 +248,11 @@ class Engine {
 
   // Whether the event was of a run that was retimed since.
   bool IsStale(const Event& event) const {
-    if (!view_.slows || static_cast<EventKind>(event.kind) != EventKind::kStreamEnd) return false;
-    const StreamState& stream = streams_[event.index];
+    if (!view_.slows || event.kind() != EventKind::kStreamEnd) return false;
+    const StreamState& stream = streams_[event.index()];
     if (stream.kind != StreamClass::kCompute) return false;
     const Computation& own = ranks_[stream.rank].computation;
-    return own.stream != static_cast<int32_t>(event.index) || own.end != event.time;
+    return own.stream != static_cast<int32_t>(event.index()) || own.end != event.time;
   }
 
   // ---- Starts.

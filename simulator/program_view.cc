@@ -194,11 +194,19 @@ class TemplateBuilder {
   int32_t RangesOf(const Action& action) {
     const auto device = static_cast<size_t>(view_.device);
     if (device >= options_.joins_on_device.size() || !options_.joins_on_device[device]) return -1;
+    // They follow from the segment and the addresses of its operands.
+    std::vector<int64_t> key = {action.segment(), RunsUpdates(action.kind())};
+    for (const int b : action.operands()) {
+      const Buffer& buffer = template_.buffers(b);
+      key.push_back(buffer.place() == HOST ? ~buffer.offset() : buffer.offset());
+    }
+    const auto [of_key, fresh] = ranges_of_key_.try_emplace(std::move(key), -1);
+    if (!fresh) return of_key->second;
     std::vector<StepRange> ranges = FindStepRuns(action.kind(), PlacedStepsOf(program_, template_, action));
     if (ranges.empty()) return -1;
     const auto [found, is_new] = index_of_ranges_.try_emplace(ranges, static_cast<int32_t>(view_.ranges.size()));
     if (is_new) view_.ranges.push_back(std::make_shared<const std::vector<StepRange>>(std::move(ranges)));
-    return found->second;
+    return of_key->second = found->second;
   }
 
   // Runs of a compute action's segment, built on first use.
@@ -343,6 +351,8 @@ class TemplateBuilder {
   // By action: the group of a transfer, or -1.
   std::vector<int32_t> group_of_;
   std::map<std::vector<StepRange>, int32_t> index_of_ranges_;
+  // By segment, what RangesOf goes by besides, and the operands' places: the action's own.
+  absl::flat_hash_map<std::vector<int64_t>, int32_t> ranges_of_key_;
   // By compute action: its joined steps in view_.ranges, or -1.
   std::vector<int32_t> ranges_;
   // By compute action: its first named step.

@@ -29,20 +29,22 @@ int Dataflow::Coordinate(int role, int position) const {
   return position < 0 ? 0 : static_cast<int>(index_.RoleCoordinate(role, position));
 }
 
-Symbol Dataflow::Sum(const RoleAction& at, const Symbol& a, const Symbol& b) {
+Symbol Dataflow::Sum(const RoleAction& at, Symbol a, const Symbol& b) {
   if (a.kind == Symbol::kZero) return b;
   if (b.kind == Symbol::kZero) return a;
   if (a.kind != b.kind) return {};
-  if (a.kind == Symbol::kGradient) return SumGradients(at, a, b);
-  Symbol sum = a;
-  if (a.kind == Symbol::kLosses) {
-    if (a.over_pipe != b.over_pipe || a.over_data != b.over_data || a.over_z != b.over_z) return {};
+  if (a.kind == Symbol::kGradient) return SumGradients(at, std::move(a), b);
+  Symbol sum = std::move(a);
+  if (sum.kind == Symbol::kLosses) {
+    if (sum.over_pipe != b.over_pipe || sum.over_data != b.over_data || sum.over_z != b.over_z) return {};
     sum.elements.insert(sum.elements.end(), b.elements.begin(), b.elements.end());
     std::sort(sum.elements.begin(), sum.elements.end());
-  } else if (a.kind == Symbol::kNorms) {
-    if (a.sums != b.sums) return {};
-    sum.norms.insert(sum.norms.end(), b.norms.begin(), b.norms.end());
-    std::sort(sum.norms.begin(), sum.norms.end());
+  } else if (sum.kind == Symbol::kNorms) {
+    if (sum.sums != b.sums) return {};
+    // Both ascend, and mostly there is one to be added.
+    for (const NormPart& part : b.norms) {
+      sum.norms.insert(std::upper_bound(sum.norms.begin(), sum.norms.end(), part), part);
+    }
     const auto twice = std::adjacent_find(sum.norms.begin(), sum.norms.end(),
                                           [](const NormPart& x, const NormPart& y) { return x.tensor == y.tensor; });
     if (twice != sum.norms.end()) Bad("P11.norm", at, "counts the norm of ", TensorName(twice->tensor), " twice");
@@ -53,14 +55,13 @@ Symbol Dataflow::Sum(const RoleAction& at, const Symbol& a, const Symbol& b) {
 }
 
 // Other uses of a tensor are added in model order; the same uses of other replicas each with itself.
-Symbol Dataflow::SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b) {
+Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
   if (a.scaled != b.scaled) return {};
   if (!a.SameElements(b)) {
     Bad("P9.gradient", at, "adds elements of ", TensorName(a.parts[0].tensor), " from ", a.FirstElement(),
         " on to those of ", TensorName(b.parts[0].tensor), " from ", b.FirstElement(), " on");
     return {};
   }
-  Symbol sum = a;
   const auto place = [](const Part_& part) { return std::tie(part.tensor, part.use); };
   const auto same = [&](const Part_& x, const Part_& y) { return place(x) == place(y); };
   if (!std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same)) {
@@ -68,11 +69,11 @@ Symbol Dataflow::SumGradients(const RoleAction& at, const Symbol& a, const Symbo
       Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor), " out of model order, or one twice");
       return {};
     }
-    sum.parts.insert(sum.parts.end(), b.parts.begin(), b.parts.end());
-    return sum;
+    a.parts.insert(a.parts.end(), b.parts.begin(), b.parts.end());
+    return a;
   }
-  for (size_t i = 0; i < sum.parts.size(); ++i) {
-    Part_& x = sum.parts[i];
+  for (size_t i = 0; i < a.parts.size(); ++i) {
+    Part_& x = a.parts[i];
     const Part_& y = b.parts[i];
     std::vector<int> both;
     std::set_intersection(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(both));
@@ -98,7 +99,7 @@ Symbol Dataflow::SumGradients(const RoleAction& at, const Symbol& a, const Symbo
     x.pipes = std::move(all);
     x.microbatches += y.microbatches;
   }
-  return sum;
+  return a;
 }
 
 void CheckDataflow(const Index& index, const Matching& matching, const ListOrders& order, bool training,

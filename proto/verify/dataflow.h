@@ -231,8 +231,8 @@ class Dataflow {
   // dataflow.cc: transfers and sums.
   void Transfer(const RoleAction& at);
   int Coordinate(int role, int position) const;
-  Symbol Sum(const RoleAction& at, const Symbol& a, const Symbol& b);
-  Symbol SumGradients(const RoleAction& at, const Symbol& a, const Symbol& b);
+  Symbol Sum(const RoleAction& at, Symbol a, const Symbol& b);
+  Symbol SumGradients(const RoleAction& at, Symbol a, const Symbol& b);
 
   // dataflow_copy.cc: copies between host and device.
   void Fetch(const RoleAction& at, const Action& action);
@@ -286,6 +286,7 @@ class Dataflow {
   std::map<int, std::vector<int>> skips_from_, skips_to_;
   // Of (segment, what its operands hold).
   std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
+  // Of (segment, ranges of the parameters that its operands are; none: nothing is cut).
   std::map<std::pair<int, std::vector<Cuts>>, PartFlow> part_flows_;
   // Of each tensor: the axes that cut its dimensions.
   std::vector<Cuts> dimensions_;

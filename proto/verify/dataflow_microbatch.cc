@@ -267,68 +267,86 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
 void Dataflow::CheckOnce(const RoleAction& at, const Action& action, int o) {
   const Segment& segment = index_.program->segments(action.segment());
   const OperandUse& use = index_.segments[action.segment()].operands[o];
-  const std::string what = DescribeBuffer(*TemplateOf(at.role).t, action.operands(o));
+  const auto what = [&] { return DescribeBuffer(*TemplateOf(at.role).t, action.operands(o)); };
   if (use.rewritten_by >= 0) {
     Bad("P9.once", at, "step ", use.rewritten_by, " '", segment.steps(use.rewritten_by).name(), "' writes bytes of ",
-        what, " that an earlier step of the segment has written; a microbatch adds to each byte of a gradient once");
+        what(), " that an earlier step of the segment has written; a microbatch adds to each byte of a gradient once");
   } else if (!use.first_reads.empty() && !use.first_reads.Covers(use.writes)) {
-    Bad("P9.once", at, "adds to some bytes of ", what, " and overwrites others");
+    Bad("P9.once", at, "adds to some bytes of ", what(), " and overwrites others");
   }
 }
 
 const PartFlow& Dataflow::FlowOfParts(const RoleAction& at, const Action& action) {
-  std::vector<Cuts> ranges(action.operands_size());
-  for (int o = 0; o < action.operands_size(); ++o) {
-    const Buffer& buffer = BufferOf(at.role, action.operands(o));
-    if (buffer.role() == PARAM) ranges[o] = RangeCuts(*index_.program, buffer.shard());
+  const auto cut = [&](int b) {
+    const Buffer& buffer = BufferOf(at.role, b);
+    return buffer.role() == PARAM && buffer.shard().ranges_size() > 0;
+  };
+  std::vector<Cuts> ranges;
+  if (std::any_of(action.operands().begin(), action.operands().end(), cut)) {
+    ranges.resize(action.operands_size());
+    for (int o = 0; o < action.operands_size(); ++o) {
+      const int b = action.operands(o);
+      if (cut(b)) ranges[o] = RangeCuts(*index_.program, BufferOf(at.role, b).shard());
+    }
   }
   const auto [it, fresh] = part_flows_.try_emplace(std::pair(action.segment(), std::move(ranges)));
-  if (fresh) it->second = FollowParts(*index_.program, index_.program->segments(action.segment()), it->first.second);
+  if (fresh) {
+    std::vector<Cuts> of_operands = it->first.second;
+    of_operands.resize(action.operands_size());
+    it->second = FollowParts(*index_.program, index_.program->segments(action.segment()), of_operands);
+  }
   return it->second;
 }
 
 void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held) {
   const Buffer& buffer = BufferOf(at.role, b);
-  const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
-  Symbol symbol = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
+  const auto what = [&] { return DescribeBuffer(*TemplateOf(at.role).t, b); };
   const int item = static_cast<int>(DTypeBytes(buffer.dtype()));
-  if (symbol.kind == Symbol::kZero) {
-    symbol = Of(Symbol::kGradient).InBuffer(0, item);
-    symbol.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
+  // Mostly the buffer holds one symbol, which is changed where it is.
+  Symbol* const there = accumulates ? state_[at.role][b].content.Find(0, buffer.bytes()) : nullptr;
+  Symbol made;
+  if (there == nullptr) made = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
+  const bool fresh = (there == nullptr ? made : *there).kind == Symbol::kZero;
+  if (fresh) {
+    made = Of(Symbol::kGradient).InBuffer(0, item);
+    made.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
+  Symbol& symbol = fresh || there == nullptr ? made : *there;
   const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
   if (held.ranges != ranges) {
-    Bad("P9.scatter", at, "writes to ", what, ", which holds a range cut over ", DescribeCuts(*index_.program, ranges),
-        ", what is cut over ", held.mixed ? "different axes" : DescribeCuts(*index_.program, held.ranges));
+    Bad("P9.scatter", at, "writes to ", what(), ", which holds a range cut over ",
+        DescribeCuts(*index_.program, ranges), ", what is cut over ",
+        held.mixed ? "different axes" : DescribeCuts(*index_.program, held.ranges));
     return;
   }
   if (held.mixed) {
-    Bad("P9.sync", at, "writes to ", what, " parts that are not all summed over the same ranks, or over no whole axes");
+    Bad("P9.sync", at, "writes to ", what(),
+        " parts that are not all summed over the same ranks, or over no whole axes");
     return;
   }
   if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].sums != held.sums ||
       !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.shift != 0 || symbol.item != item ||
       symbol.parts[0].tensor != buffer.tensor() || symbol.parts[0].use != buffer.use()) {
-    Bad("P9.sync", at, "adds to ", what, " after it was synchronised or changed");
+    Bad("P9.sync", at, "adds to ", what(), " after it was synchronised or changed");
     return;
   }
   Part_& part = symbol.parts[0];
   if (part.stage != work.stage) {
-    Bad("P9.uses", at, "adds to ", what, ", to which stage ", part.stage, " adds too: each use has its own gradient");
+    Bad("P9.uses", at, "adds to ", what(), ", to which stage ", part.stage, " adds too: each use has its own gradient");
   }
   if (index_.program->accumulation() != EXACT && work.microbatch <= part.last) {
-    Bad("P9.order", at, "adds microbatch ", work.microbatch, " to ", what, " after microbatch ", part.last,
+    Bad("P9.order", at, "adds microbatch ", work.microbatch, " to ", what(), " after microbatch ", part.last,
         "; IN_ORDER needs ascending microbatches");
   }
   const int step = IsAsynchronous(*index_.program) ? work.microbatch / MicrobatchesPerStep(*index_.program) : 0;
   if (part.microbatches > 0 && part.step != step) {
-    Bad("P14.step", at, "adds a microbatch of optimizer step ", step, " to ", what, ", which sums those of step ",
+    Bad("P14.step", at, "adds a microbatch of optimizer step ", step, " to ", what(), ", which sums those of step ",
         part.step);
   }
   part.step = step;
   ++part.microbatches;
   if (index_.program->accumulation() != EXACT) part.last = work.microbatch;
-  SetWhole(at.role, b, symbol);
+  if (&symbol == &made) SetWhole(at.role, b, std::move(made));
 }
 
 }  // namespace weft::verify

@@ -14,7 +14,8 @@ std::optional<Symbol> Dataflow::OfMembers(const Rendezvous& members, int source)
   for (const RoleAction& member : members) {
     const int b = Ref(member)->sources(source);
     if (IsGrad(BufferOf(member.role, b).role())) Touch(member.role, b, true);
-    Symbol symbol = WeightsIn(member.role, b).value_or(Whole(member.role, b));
+    std::optional<Symbol> weights = WeightsIn(member.role, b);
+    Symbol symbol = weights ? *std::move(weights) : Whole(member.role, b);
     for (Part_& part : symbol.parts) {
       if (part.pipes.empty()) part.pipes = {Coordinate(member.role, pipe_position_)};
       part.last = -1;
@@ -23,15 +24,15 @@ std::optional<Symbol> Dataflow::OfMembers(const Rendezvous& members, int source)
     for (int p = 0; p < static_cast<int>(index_.pinned_axes.size()); ++p) {
       if (p != pipe_position_) place.push_back(index_.RoleCoordinate(member.role, p));
     }
-    const auto [it, fresh] = sums.emplace(std::move(place), symbol);
-    if (!fresh) it->second = Sum(member, it->second, symbol);
+    const auto [it, fresh] = sums.try_emplace(std::move(place));
+    it->second = fresh ? std::move(symbol) : Sum(member, std::move(it->second), symbol);
   }
   for (const auto& [place, other] : sums) {
     if (other == sums.begin()->second) continue;
     Bad("P9.sync", members[0], "sums or gathers different things over ranks that should hold the same");
     return std::nullopt;
   }
-  return sums.begin()->second;
+  return std::move(sums.begin()->second);
 }
 
 std::optional<Symbol> Dataflow::WeightsIn(int role, int b) const {
@@ -42,7 +43,7 @@ std::optional<Symbol> Dataflow::WeightsIn(int role, int b) const {
   symbol.tensor = buffer.tensor();
   symbol.ranges = RangeCuts(*index_.program, buffer.shard());
   symbol.version = state_[role][b].version;
-  return symbol.InBuffer(0, static_cast<int>(DTypeBytes(buffer.dtype())));
+  return std::move(symbol).InBuffer(0, static_cast<int>(DTypeBytes(buffer.dtype())));
 }
 
 void Dataflow::Reduce(const Rendezvous& members) {

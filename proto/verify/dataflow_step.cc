@@ -1,6 +1,7 @@
 // The end of a step in the symbolic run: gradient norms, clipping, the optimizer, and what must hold afterwards.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "proto/units.h"
@@ -26,9 +27,16 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
     const Value& v = segment.values(value);
     return state_[at.role][buffer_of(value)].content.Get(v.offset(), end_of(value)).InValue(v.offset(), ItemBytes(v));
   };
-  const auto set = [&](int value, const Symbol& symbol) {
+  // Of what is written next: mostly without a copy.
+  const auto take = [&](int value) {
     const Value& v = segment.values(value);
-    state_[at.role][buffer_of(value)].content.Set(v.offset(), end_of(value), symbol.InBuffer(v.offset(), ItemBytes(v)));
+    Symbol* const there = state_[at.role][buffer_of(value)].content.Find(v.offset(), end_of(value));
+    return there == nullptr ? get(value) : std::exchange(*there, Symbol()).InValue(v.offset(), ItemBytes(v));
+  };
+  const auto set = [&](int value, Symbol symbol) {
+    const Value& v = segment.values(value);
+    state_[at.role][buffer_of(value)].content.Set(v.offset(), end_of(value),
+                                                  std::move(symbol).InBuffer(v.offset(), ItemBytes(v)));
   };
   for (const Step& step : segment.steps()) {
     std::vector<Symbol> out(step.outputs_size());
@@ -36,8 +44,8 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
       case CAST:
       case EXACT_ROUND: {
         const Value& source = segment.values(step.inputs(0));
-        const std::optional<Symbol> weights = WeightsIn(at.role, buffer_of(step.inputs(0)));
-        out[0] = weights ? weights->InValue(source.offset(), ItemBytes(source)) : get(step.inputs(0));
+        std::optional<Symbol> weights = WeightsIn(at.role, buffer_of(step.inputs(0)));
+        out[0] = weights ? std::move(*weights).InValue(source.offset(), ItemBytes(source)) : get(step.inputs(0));
         CopyParam(at, action, segment, step, out[0]);
         break;
       }
@@ -55,7 +63,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         out[0] = Scale(at, get(step.inputs(0)), get(step.inputs(1)));
         break;
       case SQUARED_NORM:
-        out[0] = Norm(at, step, get(step.inputs(0)), get(step.outputs(0)),
+        out[0] = Norm(at, step, get(step.inputs(0)), take(step.outputs(0)),
                       *ElementCount(segment.values(step.inputs(0)).shape()));
         break;
       case NORM_TOTAL:
@@ -71,12 +79,12 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
       case SGD_STEP: {
         Symbol gradient = get(step.inputs(0));
         const int norm = OptimizerStates(step) + 1;
-        if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), gradient);
-        const Symbol weights = Update(at, action, segment, step, gradient);
+        if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), std::move(gradient));
+        Symbol weights = Update(at, action, segment, step, gradient);
         // The copy for compute may go to a buffer of its own, from which it is gathered.
         const int copy = step.outputs(step.outputs_size() - 1);
         if (step.outputs_size() > OptimizerStates(step) && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
-          set(copy, weights);
+          set(copy, std::move(weights));
         }
         continue;
       }
@@ -90,7 +98,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         Bad("P11.update", at, "step '", step.name(), "' writes ", DescribeBuffer(*TemplateOf(at.role).t, b),
             " and is no optimizer kernel");
       }
-      set(step.outputs(k), out[k]);
+      set(step.outputs(k), std::move(out[k]));
     }
   }
 }
@@ -197,7 +205,7 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
   }
   std::sort(part.counted.begin(), part.counted.end());
   one.norms = {part};
-  return Sum(at, norms, one);
+  return Sum(at, std::move(norms), one);
 }
 
 std::string Dataflow::NormsFault(const Symbol& norms) const {

@@ -1,5 +1,7 @@
 // Arity, shapes, dtypes and attributes of every kernel, as docs/kernels.md states them (rule P2.kernel), and that no
 // step writes what it reads except where that page says "in place" (P2.alias).
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
 #include "proto/verify/step_check.h"
 
 namespace weft::verify {
@@ -131,6 +133,33 @@ void StepCheck::CrossEntropy() {
   }
   Is(Out(1), {FP64});
   Shape(Out(1), {program_.microbatches() * data});
+}
+
+// What is set is what is written: looking through that is far quicker than asking for each field whether it is set.
+// True also where it is not clear.
+bool StepCheck::MaySetOthers(std::initializer_list<int> allowed) const {
+  constexpr size_t kMost = 512;
+  uint8_t bytes[kMost];
+  const size_t size = attributes().ByteSizeLong();
+  if (size > kMost || !attributes().SerializePartialToArray(bytes, static_cast<int>(kMost))) return true;
+  google::protobuf::io::CodedInputStream stream(bytes, static_cast<int>(size));
+  while (const uint32_t tag = stream.ReadTag()) {
+    const int number = google::protobuf::internal::WireFormatLite::GetTagFieldNumber(tag);
+    if (std::find(allowed.begin(), allowed.end(), number) == allowed.end()) return true;
+    if (!google::protobuf::internal::WireFormatLite::SkipField(&stream, tag)) return true;
+  }
+  return !stream.ConsumedEntireMessage();
+}
+
+void StepCheck::Attributes(std::initializer_list<int> allowed) {
+  if (!step_.has_attributes() || !MaySetOthers(allowed)) return;
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  attributes().GetReflection()->ListFields(attributes(), &set);
+  for (const auto* field : set) {
+    if (std::find(allowed.begin(), allowed.end(), field->number()) == allowed.end()) {
+      Bad("P2.attribute", "does not read attribute ", field->name(), ", which is set");
+    }
+  }
 }
 
 void StepCheck::Kernels() {

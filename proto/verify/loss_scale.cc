@@ -1,6 +1,8 @@
 #include "proto/verify/loss_scale.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 namespace weft::verify {
 namespace {
@@ -37,8 +39,11 @@ class LossScaleCheck {
  public:
   LossScaleCheck(const Index& index, Findings* findings)
       : program_(*index.program), index_(index), findings_(findings) {
-    for (const Segment& segment : program_.segments()) {
-      for (const Step& step : segment.steps()) {
+    about_scale_.resize(program_.segments_size(), false);
+    for (int s = 0; s < program_.segments_size(); ++s) {
+      for (const Step& step : program_.segments(s).steps()) {
+        const bool about = ScaleInput(step) >= 0 || step.kernel() == NORM_TOTAL || step.kernel() == UPDATE_LOSS_SCALE;
+        about_scale_[s] = about_scale_[s] || about;
         if (step.kernel() == NORM_TOTAL && total_ == nullptr) total_ = &step;
         if (step.kernel() == UPDATE_LOSS_SCALE && update_ == nullptr) update_ = &step;
         if (IsLoss(step.kernel()) && loss_ == nullptr) loss_ = &step;
@@ -105,6 +110,9 @@ class LossScaleCheck {
     const auto bad = [&](const auto&... parts) { Bad("template '", t.t->name(), "': ", parts...); };
     bool total = false;
     const Action* update = nullptr;
+    // Without one, the steps of most segments touch no scale.
+    const bool has_state = std::any_of(t.t->buffers().begin(), t.t->buffers().end(),
+                                       [](const Buffer& buffer) { return buffer.role() == LOSS_SCALE; });
     for (const ActionRef& ref : t.actions) {
       const Action& action = *ref.action;
       if (!IsCompute(action.kind()) && action.kind() != FETCH && action.kind() != OFFLOAD) {
@@ -116,6 +124,7 @@ class LossScaleCheck {
         continue;
       }
       const Segment& segment = program_.segments(action.segment());
+      if (!has_state && !about_scale_[action.segment()]) continue;
       const auto is_scale = [&](int value) {
         return t.t->buffers(action.operands(segment.values(value).operand())).role() == LOSS_SCALE;
       };
@@ -157,6 +166,8 @@ class LossScaleCheck {
   const Step* total_ = nullptr;
   const Step* update_ = nullptr;
   const Step* loss_ = nullptr;
+  // Of each segment: it has steps that read, update or know of a scale.
+  std::vector<bool> about_scale_;
   bool dynamic_ = false;
   double fixed_ = 0;
 };

@@ -181,11 +181,11 @@ class TemplateMemory {
     for (int copy = 0; copy < order_.copies(); ++copy) {
       if (by_copy[copy].empty()) continue;
       const BufferAccess& first = *by_copy[copy].front();
-      const std::string what = DescribeBuffer(*t_.t, buffer);
+      const auto what = [&] { return DescribeBuffer(*t_.t, buffer); };
       RangeSet written;
       for (const BufferAccess* access : by_copy[copy]) {
         if (!Defined(*access, buffer, written)) {
-          return Bad("P7.undefined", Name(access->instance), " reads bytes of ", what,
+          return Bad("P7.undefined", Name(access->instance), " reads bytes of ", what(),
                      " that nothing has written in this repetition");
         }
         if (!access->write) continue;
@@ -197,12 +197,12 @@ class TemplateMemory {
       }
       const int release = ReleaseIn(buffer, copy);
       if (release < 0) {
-        return Bad("P7.release", what, " is first written by ", Name(first.instance), " and never released");
+        return Bad("P7.release", what(), " is first written by ", Name(first.instance), " and never released");
       }
       const Order::Instance& r = order_.instances()[release];
       for (const BufferAccess* access : by_copy[copy]) {
         if (!UsedUntilRelease(*access, r, release)) {
-          return Bad("P7.use_after_release", Name(access->instance), " uses ", what,
+          return Bad("P7.use_after_release", Name(access->instance), " uses ", what(),
                      " and is not finished for sure when ", Name(release), " releases it");
         }
       }
@@ -360,6 +360,14 @@ class TemplateMemory {
 
 std::vector<std::vector<BufferAccess>> CollectAccesses(const Index& index, const TemplateIndex& t, const Order& order) {
   std::vector<std::vector<BufferAccess>> accesses(t.t->buffers_size());
+  std::vector<int> count(t.t->buffers_size(), 0);
+  for (const Order::Instance& instance : order.instances()) {
+    const Action& action = *t.actions[instance.action].action;
+    for (const auto* list : {&action.operands(), &action.sources(), &action.destinations()}) {
+      for (const int b : *list) ++count[b];
+    }
+  }
+  for (size_t b = 0; b < accesses.size(); ++b) accesses[b].reserve(count[b]);
   for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
     const Action& action = *t.actions[order.instances()[i].action].action;
     if (IsCompute(action.kind())) {
@@ -377,9 +385,11 @@ std::vector<std::vector<BufferAccess>> CollectAccesses(const Index& index, const
       if (destination >= 0 && destination != source) accesses[destination].push_back({i, true, -1, nullptr, false});
     }
   }
+  std::vector<std::pair<int, int>> keys;  // (time, position)
   for (std::vector<BufferAccess>& list : accesses) {
-    std::vector<std::pair<int, int>> keys;  // (time, position)
+    keys.clear();
     for (int i = 0; i < static_cast<int>(list.size()); ++i) keys.emplace_back(FirstRank(order, list[i]), i);
+    if (std::is_sorted(keys.begin(), keys.end())) continue;
     std::sort(keys.begin(), keys.end());
     std::vector<BufferAccess> sorted;
     sorted.reserve(list.size());

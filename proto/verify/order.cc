@@ -65,12 +65,9 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
   const int n = static_cast<int>(clock_of_.size());
 
   // Edges: `ended` = the end of a node before the start of another, by stream order or inside a segment.
-  std::vector<std::vector<int>> next(n);
-  std::vector<int> waits(n, 0);
-  const auto edge = [&](int a, int b) {
-    next[a].push_back(b);
-    ++waits[b];
-  };
+  std::vector<std::pair<int, int>> edges;
+  edges.reserve(int64_t{4} * n);
+  const auto edge = [&](int a, int b) { edges.emplace_back(a, b); };
   std::vector<int> count(clocks_, 0);
   position_.resize(n);
   for (int node = 0; node < n; ++node) {
@@ -126,9 +123,17 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
     }
   }
 
+  // By their first node, each node's in the order in which they came.
+  std::vector<int> waits(n, 0), next_begin(n + 1, 0), next(edges.size());
+  for (const auto& [a, b] : edges) ++next_begin[a + 1], ++waits[b];
+  for (int node = 0; node < n; ++node) next_begin[node + 1] += next_begin[node];
+  std::vector<int> at(next_begin.begin(), next_begin.end() - 1);
+  for (const auto& [a, b] : edges) next[at[a]++] = b;
+
   clock_.assign(int64_t{n} * clocks_, -1);
   rank_.assign(n, -1);
   std::vector<int> ready;
+  ready.reserve(n);
   for (int node = 0; node < n; ++node) {
     if (waits[node] == 0) ready.push_back(node);
   }
@@ -137,7 +142,8 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
     rank_[a] = static_cast<int>(head);
     const int32_t* from = &clock_[int64_t{a} * clocks_];
     const int own = clock_of_[a];
-    for (int b : next[a]) {
+    for (int e = next_begin[a]; e < next_begin[a + 1]; ++e) {
+      const int b = next[e];
       int32_t* to = &clock_[int64_t{b} * clocks_];
       for (int c = 0; c < clocks_; ++c) to[c] = std::max(to[c], from[c]);
       if (own >= 0) to[own] = std::max(to[own], static_cast<int32_t>(position_[a]));

@@ -5,36 +5,56 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <map>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
 
 namespace weft {
 
 class RangeSet {
  public:
-  using Map = std::map<int64_t, int64_t>;  // begin -> end, neither touching nor overlapping the next
+  // (begin, end), ascending, neither touching nor overlapping the next. There are millions of sets of one range or
+  // none.
+  using Ranges = absl::InlinedVector<std::pair<int64_t, int64_t>, 1>;
 
   void Add(int64_t begin, int64_t end) {
     if (begin >= end) return;
-    auto it = ranges_.upper_bound(begin);
-    if (it != ranges_.begin() && std::prev(it)->second >= begin) --it;
-    while (it != ranges_.end() && it->first <= end) {
-      begin = std::min(begin, it->first);
-      end = std::max(end, it->second);
-      it = ranges_.erase(it);
+    auto first = Behind(begin);
+    if (first != ranges_.begin() && std::prev(first)->second >= begin) --first;
+    auto last = first;
+    for (; last != ranges_.end() && last->first <= end; ++last) {
+      begin = std::min(begin, last->first);
+      end = std::max(end, last->second);
     }
-    ranges_[begin] = end;
+    if (first == last) {
+      ranges_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      ranges_.erase(first + 1, last);
+    }
   }
 
   void Remove(int64_t begin, int64_t end) {
     if (begin >= end) return;
-    auto it = ranges_.upper_bound(begin);
-    if (it != ranges_.begin() && std::prev(it)->second > begin) --it;
-    while (it != ranges_.end() && it->first < end) {
-      const auto [b, e] = *it;
-      it = ranges_.erase(it);
-      if (b < begin) ranges_[b] = begin;
-      if (e > end) it = ranges_.emplace(end, e).first;
+    auto first = Behind(begin);
+    if (first != ranges_.begin() && std::prev(first)->second > begin) --first;
+    auto last = first;
+    while (last != ranges_.end() && last->first < end) ++last;
+    if (first == last) return;
+    const int64_t from = first->first, to = std::prev(last)->second;
+    if (from < begin && to > end) {
+      *first = {from, begin};
+      if (std::next(first) == last) {
+        ranges_.insert(last, {end, to});
+      } else {
+        *std::next(first) = {end, to};
+        ranges_.erase(first + 2, last);
+      }
+      return;
     }
+    if (from < begin) *first++ = {from, begin};
+    if (to > end) *--last = {end, to};
+    ranges_.erase(first, last);
   }
 
   void Remove(const RangeSet& other) {
@@ -47,7 +67,7 @@ class RangeSet {
 
   bool Covers(int64_t begin, int64_t end) const {
     if (begin >= end) return true;
-    auto it = ranges_.upper_bound(begin);
+    const auto it = Behind(begin);
     return it != ranges_.begin() && std::prev(it)->second >= end;
   }
 
@@ -57,14 +77,14 @@ class RangeSet {
   }
 
   bool Overlaps(int64_t begin, int64_t end) const {
-    auto it = ranges_.lower_bound(begin);
-    if (it != ranges_.end() && it->first < end && begin < end) return true;
-    return it != ranges_.begin() && std::prev(it)->second > begin && begin < end;
+    if (begin >= end) return false;
+    const auto it = Behind(begin);
+    return (it != ranges_.end() && it->first < end) || (it != ranges_.begin() && std::prev(it)->second > begin);
   }
 
   // Adds to `into` the parts of [begin, end) that are not in this set.
   void AddMissing(int64_t begin, int64_t end, RangeSet* into) const {
-    auto it = ranges_.upper_bound(begin);
+    auto it = Behind(begin);
     if (it != ranges_.begin()) --it;
     for (; it != ranges_.end() && it->first < end; ++it) {
       if (it->second <= begin) continue;
@@ -76,10 +96,19 @@ class RangeSet {
 
   bool empty() const { return ranges_.empty(); }
   void clear() { ranges_.clear(); }
-  const Map& ranges() const { return ranges_; }
+  const Ranges& ranges() const { return ranges_; }
 
  private:
-  Map ranges_;
+  // The first range that begins behind `byte`.
+  template <typename R>
+  static auto BehindIn(R& ranges, int64_t byte) {
+    return std::upper_bound(ranges.begin(), ranges.end(), byte,
+                            [](int64_t b, const std::pair<int64_t, int64_t>& range) { return b < range.first; });
+  }
+  Ranges::iterator Behind(int64_t byte) { return BehindIn(ranges_, byte); }
+  Ranges::const_iterator Behind(int64_t byte) const { return BehindIn(ranges_, byte); }
+
+  Ranges ranges_;
 };
 
 }  // namespace weft

@@ -71,18 +71,18 @@ struct Symbol {
   bool HasElements() const { return kind == kGradient || kind == kWeights; }
   // From the form that buffers hold to that of a value at `offset` with items of so many bytes, and back. It is nothing
   // if the value's items are not those that were written.
-  Symbol InValue(int64_t offset, int bytes) const {
-    if (!HasElements()) return *this;
+  Symbol InValue(int64_t offset, int bytes) && {
+    if (!HasElements()) return std::move(*this);
     if (item != bytes || (offset + shift) % bytes != 0) return {};
-    Symbol value = *this;
-    value.element = (offset + shift) / bytes;
+    Symbol value = std::move(*this);
+    value.element = (offset + value.shift) / bytes;
     value.shift = value.item = 0;
     return value;
   }
-  Symbol InBuffer(int64_t offset, int bytes) const {
-    if (!HasElements()) return *this;
-    Symbol held = *this;
-    held.shift = element * bytes - offset;
+  Symbol InBuffer(int64_t offset, int bytes) && {
+    if (!HasElements()) return std::move(*this);
+    Symbol held = std::move(*this);
+    held.shift = held.element * bytes - offset;
     held.item = bytes;
     held.element = 0;
     return held;
@@ -120,6 +120,11 @@ struct RangeMap {
       begin = stop;
     }
   }
+  // The value of the range if it was set for just these bytes, to be changed where it is; else null.
+  T* Find(int64_t begin, int64_t end) {
+    const auto it = ranges.find(begin);
+    return it != ranges.end() && it->second.first == end ? &it->second.second : nullptr;
+  }
   // Of all bytes of the range, or T{} if they differ.
   T Get(int64_t begin, int64_t end) const {
     auto it = ranges.upper_bound(begin);
@@ -133,6 +138,10 @@ struct RangeMap {
     return value;
   }
   void Set(int64_t begin, int64_t end, T value) {
+    if (T* const same = Find(begin, end)) {
+      *same = std::move(value);
+      return;
+    }
     auto it = ranges.upper_bound(begin);
     if (it != ranges.begin() && std::prev(it)->second.first > begin) --it;
     while (it != ranges.end() && it->first < end) {
