@@ -92,14 +92,9 @@ class Builder : public GraphBuilder {
   }
 
   ModelGraph Build() {
-    std::string x = Embeddings();
-    for (int64_t block = 0; block < shape_.layers; ++block) {
-      NextLayer();
-      x = Block(block, x);
-    }
-    NextLayer();
-    Head(x);
-    return Take();
+    return Layers(
+        Embeddings(), shape_.layers, [this](int64_t block, const std::string& x) { return Block(block, x); },
+        [this](const std::string& x) { Head(x); });
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "proto/model_graph.pb.h"
 
@@ -75,8 +76,20 @@ class GraphBuilder {
     graph_.set_loss(Op("loss", "cross_entropy", {logits, ids}));
   }
 
-  void NextLayer() { ++layer_; }
-  ModelGraph Take() { return std::move(graph_); }
+  // The graph of what was written so far, whose last output is `x`, then `blocks` blocks, then the head. What is before
+  // the blocks is layer 0, every block is a layer, and the head is one. `block` gives its output; nothing may be
+  // written afterwards.
+  ModelGraph Layers(std::string x, int64_t blocks,
+                    absl::FunctionRef<std::string(int64_t block, const std::string& x)> block,
+                    absl::FunctionRef<void(const std::string& x)> head) {
+    for (int64_t b = 0; b < blocks; ++b) {
+      ++layer_;
+      x = block(b, x);
+    }
+    ++layer_;
+    head(x);
+    return std::move(graph_);
+  }
 
  private:
   GraphParameter& Parameter(absl::string_view name, const std::vector<int64_t>& extents) {

@@ -9,6 +9,8 @@
 namespace weft {
 namespace {
 
+constexpr char kEmbeddings[] = "model.embed_tokens.weight";
+
 class Builder : public GraphBuilder {
  public:
   Builder(const LlamaShape& shape, absl::string_view name)
@@ -56,23 +58,27 @@ class Builder : public GraphBuilder {
     return Op(h + "mlp.residual", "add", {middle, y});
   }
 
-  ModelGraph Build() {
-    std::string weight = Weight("model.embed_tokens.weight", {shape_.vocabulary, shape_.width}, shape_.init);
+  std::string Embeddings() {
+    const std::string weight = Weight(kEmbeddings, {shape_.vocabulary, shape_.width}, shape_.init);
     HasVocabularyRows();
     const std::string tokens = Op("tokens", "tokens", {});
-    std::string x = Op("embed_tokens", "embedding", {tokens, weight});
-    for (int64_t block = 0; block < shape_.layers; ++block) {
-      NextLayer();
-      x = Block(block, x);
-    }
-    NextLayer();
-    x = Norm("norm", x);
+    return Op("embed_tokens", "embedding", {tokens, weight});
+  }
+
+  void Head(const std::string& x) {
+    const std::string normed = Norm("norm", x);
+    std::string weight = kEmbeddings;
     if (!shape_.tied_head) {
       weight = Weight("lm_head.weight", {shape_.vocabulary, shape_.width}, shape_.init);
       HasVocabularyRows();
     }
-    Loss("lm_head", {x, weight});
-    return Take();
+    Loss("lm_head", {normed, weight});
+  }
+
+  ModelGraph Build() {
+    return Layers(
+        Embeddings(), shape_.layers, [this](int64_t block, const std::string& x) { return Block(block, x); },
+        [this](const std::string& x) { Head(x); });
   }
 
  private:
