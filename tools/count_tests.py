@@ -36,7 +36,8 @@ def main():
                         counts = count_cases(path)
                     except (OSError, ElementTree.ParseError):
                         counts = (0, 0)
-            # A target that failed without naming a case (crash, time-out) is one failure; one that passed is at least one pass.
+            # A target that failed without naming a case (crash, time-out) is one failure; one that passed is at least
+            # one pass.
             if ok:
                 passed += max(1, counts[0])
             else:

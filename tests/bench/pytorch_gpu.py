@@ -6,11 +6,11 @@
                  [--data TOKENS --loss-curve OUT.json --lr 3e-4] [--device cuda|cpu]
 
 Written with what PyTorch itself offers for speed: torch.compile, scaled_dot_product_attention (cuDNN or flash), fused
-AdamW. bf16 with fp32 accumulation. States: `fp32` keeps weights, gradients and moments in fp32 and casts weights as they
-are used; `mixed` has weights and gradients in bf16 beside fp32 master weights and moments, updated by one compiled kernel
-per tensor; `mixed16` the same with moments in bf16; `bf16` has nothing but bf16. The first three are what weft keeps with
-precision.grads FP32 and BF16, and with precision.moments BF16. `blocks`
-compiles a layer once for all layers, which takes seconds where the whole model takes minutes.
+AdamW. bf16 with fp32 accumulation. States: `fp32` keeps weights, gradients and moments in fp32 and casts weights as
+they are used; `mixed` has weights and gradients in bf16 beside fp32 master weights and moments, updated by one
+compiled kernel per tensor; `mixed16` the same with moments in bf16; `bf16` has nothing but bf16. The first three are
+what weft keeps with precision.grads FP32 and BF16, and with precision.moments BF16. `blocks` compiles a layer once
+for all layers, which takes seconds where the whole model takes minutes.
 
 Prints one line of JSON: tokens per second (the mean of the steps after the warm-up), model FLOPs utilisation with
 attention counted causally (half), and versions. `--data` reads a token file of weft, for loss curves; otherwise tokens

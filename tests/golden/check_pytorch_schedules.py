@@ -36,7 +36,8 @@ def check(name, ranks, microbatches):
     lowered = weft(*arguments, "--csv-form=compute_comms").stdout
     stages = 1 + max(int(stage) for stage in re.findall(r"(\d+)F", compute.stdout))
     for form, text in [("compute_only", compute.stdout), ("compute_comms", lowered)]:
-        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file, tempfile.NamedTemporaryFile("r", newline="") as out:
+        with (tempfile.NamedTemporaryFile("w", suffix=".csv") as file,
+              tempfile.NamedTemporaryFile("r", newline="") as out):
             file.write(text)
             file.flush()
             reader = runtime(stages, ranks, microbatches)

@@ -19,8 +19,8 @@ from make_gpt2_golden import BATCH, SEED, SEQUENCE
 
 MASKING = 4
 MASKED_FRACTION = 0.15
-# Larger than GPT-2's: of the untied head's many small gradients some are all but zero, and with 1e-8 AdamW makes steps of
-# full size of their rounding noise.
+# Larger than GPT-2's: of the untied head's many small gradients some are all but zero, and with 1e-8 AdamW makes steps
+# of full size of their rounding noise.
 EPSILON = 1e-6
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes the golden files of tiny U-Nets with PyTorch: python3 make_unet_golden.py.
 
-The model is written from the architecture (Nichol and Dhariwal 2021, arXiv:2102.09672, and their published module names),
-channels first as PyTorch has them; the optimizer is PyTorch's AdamW. Times, noise and the order of the images come from the
-random numbers that docs/kernels.md defines, written here a second time in numpy. README.md says what the files hold.
+The model is written from the architecture (Nichol and Dhariwal 2021, arXiv:2102.09672, and their published module
+names), channels first as PyTorch has them; the optimizer is PyTorch's AdamW. Times, noise and the order of the images
+come from the random numbers that docs/kernels.md defines, written here a second time in numpy. README.md says what
+the files hold.
 """
 import json
 import math
@@ -105,7 +106,8 @@ class Model:
         return F.conv2d(x, w, self.weight(name + ".bias", (outputs,)), stride=stride, padding=side // 2)
 
     def linear(self, name, x, outputs):
-        return F.linear(x, self.weight(name + ".weight", (outputs, x.shape[1])), self.weight(name + ".bias", (outputs,)))
+        weight = self.weight(name + ".weight", (outputs, x.shape[1]))
+        return F.linear(x, weight, self.weight(name + ".bias", (outputs,)))
 
     def norm(self, name, x):
         gamma, beta = self.weight(name + ".weight", (x.shape[1],)), self.weight(name + ".bias", (x.shape[1],))
@@ -126,8 +128,11 @@ class Model:
     def attention(self, name, x, heads):
         batch, width, height, _ = x.shape
         positions = height * height
-        project = lambda part, v, outputs: F.conv1d(
-            v, self.weight(f"{name}.{part}.weight", (outputs, width, 1)), self.weight(f"{name}.{part}.bias", (outputs,)))
+
+        def project(part, v, outputs):
+            weight = self.weight(f"{name}.{part}.weight", (outputs, width, 1))
+            return F.conv1d(v, weight, self.weight(f"{name}.{part}.bias", (outputs,)))
+
         qkv = project("qkv", self.norm(name + ".norm", x).reshape(batch, width, positions), 3 * width)
         if self.config.get("use_new_attention_order", False):
             parts = qkv.reshape(batch, 3, heads, width // heads, positions).unbind(1)
@@ -174,7 +179,8 @@ class Model:
                     x = self.attention(name + ".1", x, heads_up)
                     part = 2
                 if level > 0 and i == blocks:
-                    x = self.conv(f"{name}.{part}.conv", F.interpolate(x, scale_factor=2, mode="nearest"), base * mult[level])
+                    x = F.interpolate(x, scale_factor=2, mode="nearest")
+                    x = self.conv(f"{name}.{part}.conv", x, base * mult[level])
                 index += 1
         return self.conv("out.2", F.silu(self.norm("out.0", x)), c["in_channels"])
 
@@ -231,7 +237,9 @@ def key_biases(config, weights):
         if not name.endswith(".qkv.bias"):
             continue
         width = weight.shape[0] // 3
-        heads = config.get("num_heads_upsample", config["num_heads"]) if name.startswith("output") else config["num_heads"]
+        heads = config["num_heads"]
+        if name.startswith("output"):
+            heads = config.get("num_heads_upsample", heads)
         if config.get("use_new_attention_order", False):
             ranges.append([name, width, 2 * width])
         else:
@@ -244,7 +252,8 @@ def make(folder):
     config = json.load(open(os.path.join(folder, "config.json")))
     side, channels = config["image_size"], config["in_channels"]
     random = np.random.default_rng(3)
-    waves = np.add.outer(np.arange(side), np.arange(side))[None, :, :, None] * random.uniform(0.1, 0.9, (IMAGES, 1, 1, channels))
+    diagonals = np.add.outer(np.arange(side), np.arange(side))[None, :, :, None]
+    waves = diagonals * random.uniform(0.1, 0.9, (IMAGES, 1, 1, channels))
     images = (127.5 + 100 * np.sin(waves + random.uniform(0, 6, (IMAGES, 1, 1, channels)))).astype(np.uint8)
     write_images(os.path.join(folder, "images.img"), images)
     arrays = lambda weights: {name: w.detach().numpy() for name, w in weights.items()}

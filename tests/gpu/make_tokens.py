@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes a token file that a language model can learn something from: `make_tokens.py OUT [TOKENS]`.
 
-A walk over the tokens of GPT-2: each has four successors, of which the walk takes the first half of the time, and the token
-that stands eight places back otherwise now and then. Everything comes from one 64-bit linear congruence, so the same
-bytes come out everywhere.
+A walk over the tokens of GPT-2: each has four successors, of which the walk takes the first half of the time, and the
+token that stands eight places back otherwise now and then. Everything comes from one 64-bit linear congruence, so the
+same bytes come out everywhere.
 """
 import struct
 import sys
