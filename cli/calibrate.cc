@@ -9,6 +9,7 @@
 #include "catalog/load_cluster.h"
 #include "cli/file_clash.h"
 #include "cli/flags.h"
+#include "cli/run_flags.h"
 #include "cli/terminal.h"
 #include "executor/backend.h"
 #include "executor/calibrate/calibrate.h"
@@ -81,6 +82,7 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   for (const std::string& path : program_paths) read.push_back({"--program", path});
   WEFT_RETURN_IF_ERROR(CheckFileClashes(read, {{"-o", output}, {"--tuning", tuned.written()}}));
   WEFT_RETURN_IF_ERROR(CheckWritable(output));
+  WEFT_RETURN_IF_ERROR(CheckLibraryPath(lib_path));
   SetLibraryPath(lib_path);
   WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs, ReadPrograms(program_paths));
   std::vector<const Program*> measured;

@@ -68,11 +68,12 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   // As weft simulate does.
   if (cost.empty()) cost = BestCostModel(inputs.cluster);
   if (emit != "program") {
+    for (const std::string& note : inputs.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
     WEFT_ASSIGN_OR_RETURN(const std::string ir,
                           EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost));
     return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
   }
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = inputs.notes;
   CompileOptions options;
   options.cost = cost;
   options.allow_oom = allow_oom;
@@ -83,7 +84,10 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(WriteProgram(program, output));
   progress.Done();
   for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
-  return Print(Written(program, output));
+  const absl::Status printed = Print(Written(program, output));
+  // The program is there all the same.
+  return printed.ok() ? printed
+                      : absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", output, " is written"));
 }
 
 }  // namespace weft

@@ -41,6 +41,9 @@ absl::Status CheckTogether(const std::vector<std::string>& settings) {
   // Of axes: tp; x, y or z; any; the mesh itself.
   const std::string *tp = nullptr, *tensor = nullptr, *axis = nullptr, *mesh = nullptr;
   for (const std::string& setting : settings) {
+    if (setting.find('=') == std::string::npos || setting.front() == '=') {
+      return UsageError(absl::StrCat("--set ", Quoted(setting), ": expected FIELD=VALUE, e.g. pp=4"));
+    }
     const absl::string_view name = NameOf(setting);
     const auto [first, is_new] = seen.emplace(FullSettingName(name), &setting);
     if (!is_new) return both(*first->second, setting, "; give one");
@@ -136,8 +139,15 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   }
   WEFT_RETURN_IF_ERROR(CheckTogether(input.settings));
   for (const std::string& setting : input.settings) {
+    const Recipe::OptimizerCase before = inputs.recipe.optimizer_case();
     WEFT_RETURN_IF_ERROR(
         Annotate(ApplySetting(setting, &inputs.recipe, &inputs.plan), absl::StrCat("--set ", setting)));
+    const Recipe::OptimizerCase after = inputs.recipe.optimizer_case();
+    if (before == after || before == Recipe::OPTIMIZER_NOT_SET || after == Recipe::OPTIMIZER_NOT_SET) continue;
+    const bool sgd = after == Recipe::kSgd;
+    inputs.notes.push_back(absl::StrCat("--set ", Printable(setting), " takes ", sgd ? "SGD" : "AdamW",
+                                        " as the optimizer; what ", input.recipe, " says of ", sgd ? "adamw" : "sgd",
+                                        " is left out"));
   }
   if (!input.schedule.empty()) {
     WEFT_RETURN_IF_ERROR(SetSchedule(input.schedule, inputs.plan.mutable_schedule()));

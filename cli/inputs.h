@@ -35,10 +35,13 @@ struct Inputs {
   Recipe recipe;
   Plan plan;
   Cluster cluster;
+  // What a file says and a setting sets aside.
+  std::vector<std::string> notes;
 };
 
 // Reads all of them; a recipe or plan that is not given is empty but for the settings. UsageError if --model or
-// --cluster is missing.
+// --cluster is missing, or settings are not FIELD=VALUE or contradict each other; a field or a value that there is not
+// is refused as it is in a file.
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress);
 
 // Applies --set again to a plan that has got what a runtime does by default: zeros and falses that were asked for too,

@@ -38,7 +38,10 @@ std::string Help() {
   absl::StrAppend(
       &help,
       "\n`weft COMMAND --help` has the flags and an example. Exit status: 0 ok; 1 refused or failed; 2 wrong usage: a\n"
-      "command line that cannot be understood or contradicts itself, whatever is in its files. Of `weft run` also 3 a\n"
+      "command line that cannot be understood or contradicts itself, whatever is in its files; a field or value of "
+      "--set\n"
+      "is refused with 1, as in a file. Standard output that cannot be written to is 1 too: files that were asked for\n"
+      "are there and whole. Of `weft run` also 3 a\n"
       "deadline has passed, 4 another rank's process has died, 5 an error of a device or transport, 6 replicas "
       "differ,\n"
       "128 + N a rank died of signal N (docs/faults.md).\n\nexample:\n"

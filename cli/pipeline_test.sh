@@ -110,6 +110,26 @@ expect 1 "gpt2-tinny.*gpt2-tiny" compile --model=gpt2-tinny --cluster=dgx-a100-8
 expect 1 'sequence_length' compile --model=gpt2-tiny --cluster=dgx-a100-80g --set gbs=8 -o x.weft
 expect 1 "schedule.*'gpip'.*gpipe" compile "${tiny[@]}" --set schedule=gpip -o x.weft
 expect 1 "--set pq=4: .*pq" compile "${tiny[@]}" --set pq=4 -o x.weft
+# What is no FIELD=VALUE is wrong usage, whatever is in the files.
+for setting in pp =4; do
+  expect 2 "--set '$setting': expected FIELD=VALUE" compile "${tiny[@]}" --set $setting -o x.weft
+done
+# An axis is left out as any field is: what the file says of it is gone.
+expect 0 '^w.weft: .* for 2 ranks, 1 stage, ' compile "${tiny[@]}" --plan=plan.json --set pp=default --set dp=2 -o w.weft
+expect 0 '^w.weft: .* for 2 ranks, 2 stages, ' compile "${tiny[@]}" --plan=plan.json --set dp=default -o w.weft
+# An optimizer that takes the place of a file's is named.
+{ cat recipe.textproto; echo 'adamw { beta1: 0.8 }'; } >adamw.textproto
+adamw=(compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=adamw.textproto -o w.weft)
+"$WEFT" "${adamw[@]}" --set recipe.sgd.momentum=0.9 2>&1 >/dev/null |
+  grep -q '^note: --set recipe.sgd.momentum=0.9 takes SGD as the optimizer; what adamw.textproto says of adamw is left out$' ||
+  fail "adamw is dropped without a note"
+for setting in recipe.adamw.beta2=0.9 recipe.adamw=default; do
+  "$WEFT" "${adamw[@]}" --set $setting 2>&1 >/dev/null | grep 'as the optimizer' && fail "a note on --set $setting"
+done
+# The line on standard output comes after the file.
+"$WEFT" compile "${tiny[@]}" -o unread.weft >&- 2>unread.err; [ $? -eq 1 ] || fail "closed output went unnoticed"
+grep -q 'cannot write to standard output: .*; unread.weft is written$' unread.err || fail "$(cat unread.err)"
+expect 0 '^runtime weft: ' simulate unread.weft
 expect 1 "global_batch_sequences" compile "${tiny[@]}" --set dp=3 -o x.weft
 expect 1 'missing.textproto' compile "${tiny[@]}" --plan=missing.textproto -o x.weft
 expect 2 "--set 'tp=2' and --set 'x=4' are both given" compile "${tiny[@]}" --set tp=2 --set x=4 -o x.weft
@@ -242,6 +262,10 @@ expect 0 '^simulated trace of .*: 3 steps, ' report t.json
 expect 0 '^simulated trace of .*: 1 steps, ' report t.trace
 expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
+expect 0 '^by kind, summed over all ranks, per step$' report t.json --program=tiny.weft
+expect 0 '^by source, mean over ranks, per step; it adds up$' report t.json --program=tiny.weft
+# A steady period is a whole number of picoseconds off, or not at all.
+"$WEFT" report t.json --program=tiny.weft | grep -E '^  steady state .*e-' && fail "rounding is shown as a time"
 expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json
 expect 0 'off$' report t.json --program=tiny.weft --cluster=dgx-h100
 "$WEFT" report t.json --program=tiny.weft --cluster=dgx-h100 2>&1 >/dev/null |

@@ -1,6 +1,8 @@
 #include "cli/run_flags.h"
 
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -124,6 +126,17 @@ absl::Status CheckRunFlags(const Flags& flags, RunFlags& f) {
     return UsageError(tuning.message());
   }
   return f.fail_at.empty() ? absl::OkStatus() : ParseFailure(f.fail_at).status();
+}
+
+absl::Status CheckLibraryPath(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    if (std::filesystem::is_directory(folder, error)) continue;
+    const bool there = std::filesystem::exists(folder, error);
+    return absl::NotFoundError(
+        absl::StrCat("--lib-path: ", folder, there ? ": is not a folder" : ": there is no such folder"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {

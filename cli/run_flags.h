@@ -33,6 +33,9 @@ void DeclareRunFlags(Flags& flags, RunFlags& f);
 // After Parse: UsageError where flags need or contradict each other. Sets what one of them implies.
 absl::Status CheckRunFlags(const Flags& flags, RunFlags& f);
 
+// NotFound if one of --lib-path is no folder of this machine.
+absl::Status CheckLibraryPath(const std::vector<std::string>& folders);
+
 // --inject-failure. UsageError if it cannot be read; whether there is such a rank, and whether it has the action, is
 // for the run to say.
 absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text);

@@ -1,5 +1,6 @@
 #include "cli/run_flags.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,19 @@ TEST(RunFlags, WhatNeedsAnother) {
   EXPECT_THAT(Error({"--data=d", "--trace-steps=3"}), HasSubstr("--trace-steps is for --trace=FILE"));
   EXPECT_THAT(Error({"--data=d", "--checkpoint=c", "--resume", "--weights=w"}), HasSubstr("give one of them"));
   EXPECT_THAT(Error({"--data=d", "--cluster=c", "--predicted=p"}), HasSubstr("give one of them"));
+}
+
+TEST(RunFlags, FoldersOfLibrariesAreThere) {
+  const std::string folder = testing::TempDir();
+  const std::string file = folder + "/run_flags_test.so";
+  std::ofstream(file) << "no library";
+  EXPECT_TRUE(CheckLibraryPath({}).ok());
+  EXPECT_TRUE(CheckLibraryPath({folder, "/"}).ok());
+  const absl::Status missing = CheckLibraryPath({folder, folder + "/nodir"});
+  EXPECT_EQ(missing.message(), "--lib-path: " + folder + "/nodir: there is no such folder");
+  // As a file that is missing; the command line itself is well.
+  EXPECT_FALSE(IsUsageError(missing));
+  EXPECT_EQ(CheckLibraryPath({file}).message(), "--lib-path: " + file + ": is not a folder");
 }
 
 TEST(RunFlags, Failures) {

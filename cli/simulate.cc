@@ -26,6 +26,7 @@
 #include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
+#include "simulator/noise.h"
 #include "simulator/report_text.h"
 #include "simulator/what_if.h"
 
@@ -74,6 +75,9 @@ absl::StatusOr<Loaded> LoadOrCompile(const SimulateRequest& request, Progress* p
     return loaded;
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, progress));
+  // To compile takes longest.
+  if (request.options.runs > 0) WEFT_RETURN_IF_ERROR(CheckNoise(inputs.cluster));
+  loaded.notes = std::move(inputs.notes);
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
   if (loaded.runtime) {
     inputs.plan = PlanUnder(*loaded.runtime, inputs.plan);

@@ -60,10 +60,15 @@ expect 0 '^runtime mine: ' simulate tiny.weft --runtime=mine.textproto --explain
 grep -v simulated_ranks plain.json | cmp -s - unfolded.json || fail "folding changed the report"
 expect 2 "fold='on': allowed: auto, off" simulate tiny.weft --fold=on
 expect 2 '--seed is for --runs=N' simulate tiny.weft --seed=3
+# Runs that would all be the same are refused, and before anything is compiled: this plan would be refused too.
+sed 's/^name: "plain"/& noise { }/' plain.textproto >silent.textproto
+expect 1 "cluster 'plain' does not say how runs differ" simulate tiny.weft --cluster=silent.textproto --runs=3
+expect 1 "cluster 'plain' does not say how runs differ" simulate --model=gpt2-tiny --cluster=silent.textproto \
+  --set seq=64 --set gbs=8 --set dp=3 --runs=3
 expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra, " simulate tiny.weft --what-if=nik=2x
 expect 2 "what-if='nic=0x': nic=0x: allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
 expect 2 "nic='1e3x': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=1e3x
-expect 2 "'nic' is no change NAME=FACTOR" simulate tiny.weft --what-if=nic
+expect 2 "'nic' is no change NAME=FACTOR, e.g. nic=2x; see weft" simulate tiny.weft --what-if=nic
 expect 2 'nic is changed twice' simulate tiny.weft --what-if=nic=2x,nic=3x
 expect 2 '--what-if: compute=2x changes nothing: the cost unit does not ask the device' \
   simulate tiny.weft --cost=unit --what-if=compute=2x

@@ -133,7 +133,14 @@ absl::Status CheckOutputs(const RunFlags& f) {
     }
     // In a folder of others a name that nobody has.
     const bool is_there = there == std::filesystem::path(f.checkpoint);
-    outputs.emplace_back("--checkpoint", (there / (is_there ? "latest" : ".weft-checkpoint")).string());
+    const absl::Status status = CheckWritable((there / (is_there ? "latest" : ".weft-checkpoint")).string());
+    if (!status.ok()) {
+      const absl::string_view message = status.message();
+      // The reason alone: nobody has asked for the file that was tried.
+      return absl::Status(status.code(),
+                          absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot write in ",
+                                       there.empty() ? "." : there.string(), message.substr(message.rfind(": "))));
+    }
   }
   for (const auto& [flag, path] : outputs) {
     if (path.empty()) continue;
@@ -200,6 +207,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(CheckFileClashes({{"--weights", f.weights}}, {{"--trace", f.trace}, {"--report", f.report}}));
   WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
   has_store = f.transport == "tcp";
+  WEFT_RETURN_IF_ERROR(CheckLibraryPath(f.lib_path));
   SetLibraryPath(f.lib_path);
   if (!launch.starts_ranks) {
     SetStopFlag(&stop_requested);

@@ -230,6 +230,12 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   shared.device = device.get();
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
   WEFT_RETURN_IF_ERROR(CheckAsynchronous(program, shared.last_step, options));
+  // The transport says so too, but only when the ranks have met.
+  if (entry->name == "nccl" && !device->asynchronous()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "transport 'nccl' moves memory of GPUs, and the backend's device is '", std::string(device->name()),
+        "'; allowed with it: inproc, loopback, mpi, tcp; or use --backend=cuda"));
+  }
   if (options.check_replicas > 0) WEFT_RETURN_IF_ERROR(CanCheckReplicas(program));
   if (options.predicted != nullptr) {
     const std::chrono::duration<double> longest =

@@ -183,9 +183,22 @@ absl::Status SetRooted(absl::string_view root, absl::string_view path, absl::str
   return absl::OkStatus();
 }
 
-// Sizes `axis`. A new axis goes before the first of `before`, otherwise to the end (innermost first: x, data, pipe).
+// As if nobody had sized `axis`.
+void RemoveAxis(absl::string_view axis, Plan* plan) {
+  auto* axes = plan->mutable_mesh()->mutable_axes();
+  axes->erase(std::remove_if(axes->begin(), axes->end(), [&](const MeshAxis& a) { return a.name() == axis; }),
+              axes->end());
+  if (axes->empty()) plan->clear_mesh();
+}
+
+// Sizes `axis`, or removes it for kFieldDefault. A new axis goes before the first of `before`, otherwise to the end
+// (innermost first: x, data, pipe).
 absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::string_view value,
                      const std::vector<std::string>& before, Plan* plan) {
+  if (value == kFieldDefault) {
+    RemoveAxis(axis, plan);
+    return absl::OkStatus();
+  }
   int64_t size = 0;
   if (!absl::SimpleAtoi(value, &size) || size < 1) return BadValue(alias, value, "an integer of at least 1");
   Mesh* mesh = plan->mutable_mesh();
@@ -244,6 +257,11 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "tp") {
     // Tensor parallelism as Megatron's: on x alone.
     WEFT_RETURN_IF_ERROR(SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan));
+    if (value == kFieldDefault) {
+      RemoveAxis("y", plan);
+      RemoveAxis("z", plan);
+      return absl::OkStatus();
+    }
     for (MeshAxis& axis : *plan->mutable_mesh()->mutable_axes()) {
       if (axis.name() == "y" || axis.name() == "z") axis.set_size(1);
     }

@@ -109,12 +109,13 @@ void AddInterfaceRows(const Cluster& cluster, const RankPlacement& placement, in
 }  // namespace
 
 absl::Status CheckNoise(const Cluster& cluster) {
-  if (!cluster.has_noise()) {
+  const Noise& noise = cluster.noise();
+  if (noise.device_speed_deviation() == 0 && noise.step_deviation() == 0 && noise.straggler_probability() == 0 &&
+      noise.slow_interface_probability() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("cluster '", cluster.name(),
                                                    "' does not say how runs differ, so all of them would be the same; "
                                                    "state cluster.noise, e.g. noise { step_deviation: 0.01 }"));
   }
-  const Noise& noise = cluster.noise();
   WEFT_RETURN_IF_ERROR(CheckRange("device_speed_deviation", noise.device_speed_deviation(), 0, 1));
   WEFT_RETURN_IF_ERROR(CheckRange("step_deviation", noise.step_deviation(), 0, 1));
   WEFT_RETURN_IF_ERROR(CheckRange("straggler_probability", noise.straggler_probability(), 0, 1));

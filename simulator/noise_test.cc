@@ -162,6 +162,12 @@ TEST(DrawCluster, TooFewDevicesAreRefused) { EXPECT_FALSE(DrawCluster(FourByTwo(
 
 TEST(CheckNoise, NamesTheField) {
   Cluster cluster = FourByTwo();
+  // Runs that differ in nothing are not worth simulating.
+  EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("does not say how runs differ"));
+  cluster.mutable_noise()->set_straggler_slowdown(2);
+  EXPECT_FALSE(CheckNoise(cluster).ok());
+  cluster.mutable_noise()->clear_straggler_slowdown();
+  cluster.mutable_noise()->set_step_deviation(0.5);
   EXPECT_TRUE(CheckNoise(cluster).ok());
   cluster.mutable_noise()->set_step_deviation(-0.5);
   EXPECT_THAT(std::string(CheckNoise(cluster).message()),

@@ -89,7 +89,11 @@ SimulationReport Report(const Program& program, const Cluster& cluster, int64_t 
 constexpr double kCompute = 1e-3;
 
 TEST(SimulateRuns, WithoutDeviationsAllRunsAreThePlainOne) {
-  const SimulationReport report = Report(ComputeAndSum(4), Nodes(4), 20);
+  // All nodes are slow in every run, but none by anything.
+  Cluster cluster = Nodes(4);
+  cluster.mutable_noise()->set_straggler_probability(1);
+  cluster.mutable_noise()->set_straggler_slowdown(1);
+  const SimulationReport report = Report(ComputeAndSum(4), cluster, 20);
   EXPECT_EQ(report.noise().runs(), 20);
   EXPECT_EQ(report.noise().seed(), 1);
   for (const double figure :

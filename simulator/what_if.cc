@@ -139,8 +139,10 @@ const Entry* Find(absl::string_view name) {
 absl::StatusOr<WhatIfChange> ParseChange(absl::string_view text) {
   const size_t equals = text.find('=');
   if (equals == absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(text), " is no change NAME=FACTOR, e.g. nic=2x", NameHelp(text, WhatIfNames())));
+    const bool known = Find(text) != nullptr;
+    return absl::InvalidArgumentError(absl::StrCat(Quoted(text), " is no change NAME=FACTOR, e.g. ",
+                                                   known ? text : "nic", "=2x",
+                                                   known ? "" : NameHelp(text, WhatIfNames())));
   }
   const absl::string_view name = text.substr(0, equals);
   if (Find(name) == nullptr) {

@@ -50,7 +50,10 @@ TEST(ParseWhatIf, ReadsNamesAndFactors) {
 TEST(ParseWhatIf, RefusesByName) {
   EXPECT_THAT(Refusal("nik=2x"), HasSubstr("unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra"));
   EXPECT_THAT(Refusal(""), HasSubstr("'' is no change NAME=FACTOR"));
-  EXPECT_THAT(Refusal("nic"), HasSubstr("'nic' is no change NAME=FACTOR"));
+  // What is known already has no nearest.
+  EXPECT_EQ(Refusal("nic"), "'nic' is no change NAME=FACTOR, e.g. nic=2x");
+  EXPECT_EQ(Refusal("memory"), "'memory' is no change NAME=FACTOR, e.g. memory=2x");
+  EXPECT_THAT(Refusal("nik"), HasSubstr("e.g. nic=2x; nearest: 'nic'"));
   EXPECT_THAT(Refusal("nic=2x,"), HasSubstr("is no change"));
   EXPECT_THAT(Refusal("nic=0"), HasSubstr("nic=0x: allowed: 0.01 to 100, nearest valid: 0.01"));
   EXPECT_THAT(Refusal("nic=100.1x"), HasSubstr("nearest valid: 100"));
