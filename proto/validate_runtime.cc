@@ -39,6 +39,26 @@ std::vector<std::string> KernelNames() {
   return names;
 }
 
+// Collectives are costed by the network; of a gather a form says how much is moved.
+absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
+  const bool gather = form.kernel() == Kernel_Name(GROUP_ALL_GATHER);
+  if (!gather && form.kernel() != Kernel_Name(GROUP_ALL_REDUCE) && form.kernel() != Kernel_Name(GROUP_REDUCE_SCATTER)) {
+    return absl::OkStatus();
+  }
+  if (!gather) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".kernel = ", Quoted(form.kernel()),
+                     " has no form: it is costed by the network; of collectives, 'GROUP_ALL_GATHER' may state bytes"));
+  }
+  const auto means_nothing = [&](absl::string_view field, double value) {
+    if (value == 0) return absl::OkStatus();
+    return BadField(absl::StrCat(path, ".", field), value, "0 for GROUP_ALL_GATHER, of which only bytes are counted");
+  };
+  WEFT_RETURN_IF_ERROR(means_nothing("launches", form.launches()));
+  WEFT_RETURN_IF_ERROR(means_nothing("time", form.time()));
+  return means_nothing("workspace", form.workspace());
+}
+
 absl::Status ValidateKernels(const Runtime& runtime) {
   const std::vector<std::string> known = KernelNames();
   std::set<std::pair<std::string, int>> seen;
@@ -61,6 +81,11 @@ absl::Status ValidateKernels(const Runtime& runtime) {
     if (form.loss_time() > 0 && form.kernel() != Kernel_Name(MATMUL)) {
       return BadField(absl::StrCat(path, ".loss_time"), form.loss_time(), "0 for a kernel other than MATMUL");
     }
+    if (form.weights_cast_once() && !(form.factor_bytes() > 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".weights_cast_once is set; it is for a MATMUL with factor_bytes"));
+    }
+    WEFT_RETURN_IF_ERROR(CheckGroupForm(path, form));
     if (form.below_compute_capability() > 0 && form.below_compute_capability() <= form.from_compute_capability()) {
       return BadField(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
                       absl::StrCat("0 or greater than from_compute_capability, ", form.from_compute_capability()));

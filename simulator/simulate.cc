@@ -20,6 +20,7 @@
 #include "simulator/metrics.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placement.h"
+#include "simulator/own_runtime.h"
 #include "simulator/program_view.h"
 #include "simulator/rank_links.h"
 #include "simulator/runtime/as_run_by.h"
@@ -88,13 +89,6 @@ std::vector<int64_t> NodesOf(const RankPlacement& placement) {
   return nodes;
 }
 
-// weft's own executor, as catalog/runtimes/weft.textproto has it.
-Runtime OwnRuntime() {
-  Runtime runtime;
-  runtime.set_joins_from_compute_capability(80);
-  return runtime;
-}
-
 // The cost "unit" is of schedules, without launches.
 std::vector<bool> JoinsOnDevices(const RuntimeSteps& steps, const DeviceClasses& devices, const std::string& cost) {
   std::vector<bool> joins;
@@ -118,7 +112,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   const CostOptions cost_options = OfOneStage(options.cost_options, program);
   const std::vector<int32_t> widths = SegmentWidths(program);
   const std::vector<int> first_compute = FirstComputeSteps(program);
-  const Runtime own = OwnRuntime();
+  WEFT_ASSIGN_OR_RETURN(const Runtime own, OwnRuntime());
   const Runtime& runtime = options.runtime == nullptr ? own : *options.runtime;
   RuntimeSteps steps(program, runtime, cost->cost);
   const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
@@ -212,7 +206,7 @@ absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Clust
     return absl::InvalidArgumentError(absl::StrCat("cost 'unit' knows no kernels, so nothing of runtime '",
                                                    options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
   }
-  std::optional<Program> as_run = AsRunBy(*options.runtime, program);
+  std::optional<Program> as_run = AsRunBy(*options.runtime, cluster.device().compute_capability(), program);
   const Program& costed = as_run ? *as_run : program;
   WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateAsItIs(costed, cluster, options));
   simulation.report.set_runtime(options.runtime->name());

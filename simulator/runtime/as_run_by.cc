@@ -3,10 +3,12 @@
 #include "simulator/runtime/cast_gathers.h"
 #include "simulator/runtime/gate_sums.h"
 #include "simulator/runtime/hidden_collectives.h"
+#include "simulator/runtime/kernel_form.h"
 #include "simulator/runtime/late_gathers.h"
 #include "simulator/runtime/split_collectives.h"
 #include "simulator/runtime/staged_sums.h"
 #include "simulator/runtime/tensor_pieces.h"
+#include "simulator/runtime/weight_casts.h"
 #include "simulator/runtime/whole_layers.h"
 
 namespace weft {
@@ -23,11 +25,14 @@ void UseOneCopyStream(Program* program) {
 
 }  // namespace
 
-std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
+std::optional<Program> AsRunBy(const Runtime& runtime, int capability, const Program& program) {
+  const double gathered = GatheredBytes(runtime, capability);
+  const KernelForm* product = FormOf(runtime, MATMUL, capability);
+  const bool casts_once = product != nullptr && product->weights_cast_once();
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
       !runtime.recomputes_whole_layers() && !runtime.has_host_transport() && !runtime.gate_sums_apart() &&
-      GatheredBytes(runtime) == 1) {
+      gathered == 1 && !casts_once) {
     return std::nullopt;
   }
   Program as_run = program;
@@ -41,7 +46,8 @@ std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program) {
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
   if (runtime.gate_sums_apart()) TakeGateSumsApart(&as_run);
   CutTensorCollectives(runtime.tensor_pieces(), &as_run);
-  if (const double bytes = GatheredBytes(runtime); bytes != 1) ScaleGathers(bytes, &as_run);
+  if (gathered != 1) ScaleGathers(gathered, &as_run);
+  if (casts_once) CastWeightsOnce(product->factor_bytes(), !(product->loss_time() > 0), &as_run);
   return as_run;
 }
 

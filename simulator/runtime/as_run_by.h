@@ -9,8 +9,9 @@
 
 namespace weft {
 
-// Nothing if the framework's order is the program's. For costing alone: it is not proven again, and never run.
-std::optional<Program> AsRunBy(const Runtime& runtime, const Program& program);
+// On devices of this compute capability. Nothing if the framework's order is the program's. For costing alone: it is
+// not proven again, and never run.
+std::optional<Program> AsRunBy(const Runtime& runtime, int capability, const Program& program);
 
 }  // namespace weft
 

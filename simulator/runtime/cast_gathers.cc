@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
+#include <vector>
+
+#include "simulator/runtime/kernel_form.h"
+#include "simulator/runtime/loss_products.h"
 
 namespace weft {
 namespace {
@@ -18,31 +23,61 @@ bool IsGather(const Step& step) {
   return step.stream() == COLLECTIVE && step.kernel() == GROUP_ALL_GATHER && step.collective().purpose() == TENSOR;
 }
 
+// Gathers that a product reads which is not at the loss.
+std::set<int> GathersOfProducts(const Segment& segment, int number, const std::set<std::pair<int, int>>& at_loss) {
+  struct Gathered {
+    // Pieces of one gather, which follow each other (tensor_pieces.h).
+    std::vector<int> pieces;
+    bool read = false;
+  };
+  std::set<int> gathers;
+  std::map<Range, Gathered> gathered;
+  for (int i = 0; i < segment.steps_size(); ++i) {
+    const Step& step = segment.steps(i);
+    for (const int32_t input : step.inputs()) {
+      const auto found = gathered.find(RangeOf(segment, input));
+      if (found == gathered.end()) continue;
+      found->second.read = true;
+      if (step.kernel() != MATMUL || at_loss.count({number, i}) > 0) continue;
+      gathers.insert(found->second.pieces.begin(), found->second.pieces.end());
+    }
+    for (const int32_t output : step.outputs()) {
+      Gathered& last = gathered[RangeOf(segment, output)];
+      if (last.read || !IsGather(step)) last = {};
+      if (IsGather(step)) last.pieces.push_back(i);
+    }
+  }
+  return gathers;
+}
+
+// Gives the gather values with so many times the elements.
+void Scale(double bytes, int gather, Segment* segment) {
+  Step& step = *segment->mutable_steps(gather);
+  for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
+    for (int32_t& value : *values) {
+      Value scaled = segment->values(value);
+      double elements = bytes;
+      for (const int64_t extent : scaled.shape()) elements *= static_cast<double>(extent);
+      scaled.clear_shape();
+      scaled.add_shape(std::max<int64_t>(1, static_cast<int64_t>(std::min(elements, 0x1p62))));
+      value = segment->values_size();
+      *segment->add_values() = std::move(scaled);
+    }
+  }
+}
+
 }  // namespace
 
-double GatheredBytes(const Runtime& runtime) {
-  for (const KernelForm& form : runtime.kernels()) {
-    if (form.kernel() == Kernel_Name(GROUP_ALL_GATHER) && form.bytes() > 0) return form.bytes();
-  }
-  return 1;
+double GatheredBytes(const Runtime& runtime, int capability) {
+  const KernelForm* form = FormOf(runtime, GROUP_ALL_GATHER, capability);
+  return form != nullptr && form->bytes() > 0 ? form->bytes() : 1;
 }
 
 void ScaleGathers(double bytes, Program* program) {
-  for (Segment& segment : *program->mutable_segments()) {
-    for (Step& step : *segment.mutable_steps()) {
-      if (!IsGather(step)) continue;
-      for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
-        for (int32_t& value : *values) {
-          Value scaled = segment.values(value);
-          double elements = bytes;
-          for (const int64_t extent : scaled.shape()) elements *= static_cast<double>(extent);
-          scaled.clear_shape();
-          scaled.add_shape(std::max<int64_t>(1, static_cast<int64_t>(std::min(elements, 0x1p62))));
-          value = segment.values_size();
-          *segment.add_values() = std::move(scaled);
-        }
-      }
-    }
+  const std::set<std::pair<int, int>> at_loss = LossProducts(*program);
+  for (int s = 0; s < program->segments_size(); ++s) {
+    Segment& segment = *program->mutable_segments(s);
+    for (const int gather : GathersOfProducts(segment, s, at_loss)) Scale(bytes, gather, &segment);
   }
 }
 

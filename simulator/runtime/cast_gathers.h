@@ -14,10 +14,11 @@
 
 namespace weft {
 
-// 1 if the runtime gathers what the program does.
-double GatheredBytes(const Runtime& runtime);
+// On devices of this compute capability; 1 if the runtime gathers what the program does.
+double GatheredBytes(const Runtime& runtime, int capability);
 
-// Of all gathers between ranks of a layer; the result is for costing alone.
+// Of gathers between ranks of a layer that products read which are not at the loss: what the embedding's backward and
+// the head gather is no factor of a product in 8 bits, and stays as it is. The result is for costing alone.
 void ScaleGathers(double bytes, Program* program);
 
 // Segment, step and factor (0 or 1) of products that read what such a gather has put together.

@@ -43,14 +43,57 @@ TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
   EXPECT_THAT(GatheredFactors(program), ElementsAre(FieldsAre(0, 1, 0), FieldsAre(0, 2, 1)));
 }
 
-TEST(CastGathers, ARuntimeStatesThem) {
+// The head's gather is read by the product that makes logits, the embedding's by no product.
+TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
+  Program program;
+  const absl::Status read = ParseMessage(R"(segments { name: "s"
+    values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 } values { operand: 2 shape: 8 }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
+    steps { kernel: MATMUL inputs: [1, 0] outputs: 2 }
+    steps { kernel: CROSS_ENTROPY inputs: 2 outputs: 2 }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
+    steps { kernel: EMBEDDING_BACKWARD inputs: 1 outputs: 2 }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
+    steps { kernel: MATMUL inputs: [1, 0] outputs: 2 } })",
+                                         "test", &program);
+  ASSERT_TRUE(read.ok()) << read;
+  ScaleGathers(0.5, &program);
+  const Segment& segment = program.segments(0);
+  EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(8, 8));
+  EXPECT_THAT(segment.values(segment.steps(3).outputs(0)).shape(), ElementsAre(8, 8));
+  EXPECT_THAT(segment.values(segment.steps(5).outputs(0)).shape(), ElementsAre(32));
+}
+
+// A gather in pieces is as many steps that write one range.
+TEST(CastGathers, AllPiecesAreSmaller) {
+  Program program;
+  const absl::Status read = ParseMessage(R"(segments { name: "s"
+    values { operand: 0 shape: 16 } values { operand: 1 shape: 16 } values { operand: 1 shape: 48 }
+    values { operand: 1 shape: 64 } values { operand: 2 shape: 8 }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
+    steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 2 collective { purpose: TENSOR } }
+    steps { kernel: MATMUL inputs: [3, 0] outputs: 4 } })",
+                                         "test", &program);
+  ASSERT_TRUE(read.ok()) << read;
+  ScaleGathers(0.5, &program);
+  const Segment& segment = program.segments(0);
+  EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(8));
+  EXPECT_THAT(segment.values(segment.steps(1).outputs(0)).shape(), ElementsAre(24));
+}
+
+TEST(CastGathers, ARuntimeStatesThemForItsDevices) {
   Runtime runtime;
-  EXPECT_EQ(GatheredBytes(runtime), 1);
+  EXPECT_EQ(GatheredBytes(runtime, 90), 1);
   KernelForm* form = runtime.add_kernels();
   form->set_kernel("GROUP_ALL_GATHER");
-  EXPECT_EQ(GatheredBytes(runtime), 1);
+  EXPECT_EQ(GatheredBytes(runtime, 90), 1);
   form->set_bytes(0.5);
-  EXPECT_EQ(GatheredBytes(runtime), 0.5);
+  EXPECT_EQ(GatheredBytes(runtime, 90), 0.5);
+  form->set_from_compute_capability(90);
+  EXPECT_EQ(GatheredBytes(runtime, 80), 1);
+  form->set_below_compute_capability(100);
+  EXPECT_EQ(GatheredBytes(runtime, 90), 0.5);
+  EXPECT_EQ(GatheredBytes(runtime, 100), 1);
 }
 
 }  // namespace

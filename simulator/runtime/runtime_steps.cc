@@ -8,26 +8,10 @@
 #include "proto/status.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/step_shapes.h"
+#include "simulator/runtime/kernel_form.h"
 
 namespace weft {
 namespace {
-
-// The last form of the kernel that is for the device, or null.
-const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) {
-  const KernelForm* found = nullptr;
-  const std::string& name = Kernel_Name(kernel);
-  for (const KernelForm& form : runtime.kernels()) {
-    if (form.kernel() != name || capability < form.from_compute_capability()) continue;
-    if (form.below_compute_capability() > 0 && capability >= form.below_compute_capability()) continue;
-    found = &form;
-  }
-  return found;
-}
-
-int Launches(const KernelForm* form) {
-  if (form == nullptr) return 1;
-  return std::max(1, form->launches()) + (form->factor_bytes() > 0 ? 2 : 0);
-}
 
 constexpr int64_t kLongest = int64_t{1} << 62;
 
@@ -58,26 +42,43 @@ absl::StatusOr<Time> RuntimeSteps::OfLaunch(const Segment& of, const Step& step,
     WEFT_ASSIGN_OR_RETURN(time, cost_(moved, shapes, use.kind, use.index, cluster, options));
   }
   const double launches = cluster.device().launch_seconds() * (std::max(1, form->launches()) - 1);
-  const bool of_loss = form->loss_time() > 0 && loss_products_.count({use.segment, use.step}) > 0;
-  const double factor = of_loss ? form->loss_time() : FactorOf(form->time());
+  const double factor = IsOfLoss(*form, use) ? form->loss_time() : FactorOf(form->time());
   time = Time{Scaled(time.ps, factor) + FromSeconds(launches).ps};
-  if (!(form->factor_bytes() > 0) || of_loss || shapes.rows < 1) return time;
-  WEFT_ASSIGN_OR_RETURN(const Time casts, CastsOf(shapes, form->factor_bytes(), step, use, cluster, options));
+  if (shapes.rows < 1) return time;
+  WEFT_ASSIGN_OR_RETURN(const Time casts, CastsOf(shapes, *form, step, use, cluster, options));
   return Time{time.ps + std::min(casts.ps, kLongest - time.ps)};
 }
 
-absl::StatusOr<Time> RuntimeSteps::CastsOf(const StepShapes& product, double bytes, const Step& step, const Use& use,
-                                           const Cluster& cluster, const CostOptions& options) const {
+bool RuntimeSteps::IsOfLoss(const KernelForm& form, const Use& use) const {
+  return form.loss_time() > 0 && loss_products_.count({use.segment, use.step}) > 0;
+}
+
+bool RuntimeSteps::IsCast(const KernelForm& form, const Use& use, int input) const {
+  if (!(form.factor_bytes() > 0) || IsOfLoss(form, use)) return false;
+  return !form.weights_cast_once() || kept_weights_.count({use.segment, use.step, input}) == 0;
+}
+
+int RuntimeSteps::Launches(const KernelForm* form, const Use& use) const {
+  if (form == nullptr) return 1;
+  return std::max(1, form->launches()) + IsCast(*form, use, 0) + IsCast(*form, use, 1);
+}
+
+absl::StatusOr<Time> RuntimeSteps::CastsOf(const StepShapes& product, const KernelForm& form, const Step& step,
+                                           const Use& use, const Cluster& cluster, const CostOptions& options) const {
   Time sum;
   const int64_t extents[] = {product.rows, product.columns};
+  const bool in_parts = GatheredBytes(runtime_, cluster.device().compute_capability()) != 1;
   for (int input = 0; input < 2; ++input) {
+    if (!IsCast(form, use, input)) continue;
     double elements = static_cast<double>(extents[input]) * static_cast<double>(product.depth);
-    if (gathered_factors_.count({use.segment, use.step, input}) > 0) elements /= static_cast<double>(LayerRanks());
+    if (in_parts && gathered_factors_.count({use.segment, use.step, input}) > 0) {
+      elements /= static_cast<double>(LayerRanks());
+    }
     Step cast;
     cast.set_name(step.name());
     cast.set_kernel(CAST);
     cast.mutable_work()->set_dtype(step.work().dtype());
-    cast.mutable_work()->set_bytes(static_cast<int64_t>(std::min(elements * bytes, 0x1p62)));
+    cast.mutable_work()->set_bytes(static_cast<int64_t>(std::min(elements * form.factor_bytes(), 0x1p62)));
     WEFT_ASSIGN_OR_RETURN(const Time time, cost_(cast, {}, use.kind, use.index, cluster, options));
     sum.ps += std::min(time.ps, kLongest - sum.ps);
   }
@@ -111,8 +112,8 @@ absl::StatusOr<double> RuntimeSteps::HostShare(const Use& use, const Cluster& cl
   CostOptions alone = options;
   alone.collectives = 0;
   const Segment& of = program_.segments(use.segment);
-  const auto launches_of = [&](const Step& step) {
-    return Launches(FormOf(runtime_, step.kernel(), cluster.device().compute_capability()));
+  const auto launches_of = [&](const Step& step, const Use& own) {
+    return Launches(FormOf(runtime_, step.kernel(), cluster.device().compute_capability()), own);
   };
   double device = 0, launches = 0;
   int index = 0;
@@ -125,9 +126,9 @@ absl::StatusOr<double> RuntimeSteps::HostShare(const Use& use, const Cluster& cl
     device += ToSeconds(time);
     const StepRange* range = use.ranges == nullptr ? nullptr : RangeOf(*use.ranges, i);
     if (range == nullptr) {
-      launches += launches_of(of.steps(i));
+      launches += launches_of(of.steps(i), own);
     } else if (range->first == i) {
-      for (const std::vector<int>& launch : range->launches) launches += launches_of(AsOneStep(of, launch));
+      for (const std::vector<int>& launch : range->launches) launches += launches_of(AsOneStep(of, launch), own);
     }
   }
   if (device > 0) found->second = std::max(1.0, launches * runtime_.host().launch_seconds() / device);

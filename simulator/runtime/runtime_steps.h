@@ -3,7 +3,8 @@
 //   kernels   of a form {launches l, bytes b, time t}:
 //             t x cost of the step with b times its bytes + (l - 1) x device.launch_seconds
 //   factors   of a product with factor_bytes f: + cost of casts of f x elements bytes, one for each of its factors;
-//             where gathers have a form (cast_gathers.h), of a part of what was gathered;
+//             where gathers have a form (cast_gathers.h), of a part of what was gathered; weights that are kept
+//             (weight_casts.h) are cast by steps of their own;
 //             those that make logits or read their gradient have their loss_time instead, and no casts
 //   launches  steps of one launch (proto/step_runs.h) cost what the largest of them would with the work of all, at the
 //             turn of the first of them and of all that take turns with them
@@ -33,6 +34,7 @@
 #include "simulator/runtime/cast_gathers.h"
 #include "simulator/runtime/host_transport.h"
 #include "simulator/runtime/loss_products.h"
+#include "simulator/runtime/weight_casts.h"
 
 namespace weft {
 
@@ -41,10 +43,12 @@ class RuntimeSteps {
   // All three must outlive this.
   RuntimeSteps(const Program& program, const Runtime& runtime, StepCostFn* cost)
       : program_(program), runtime_(runtime), cost_(cost) {
-    if (GatheredBytes(runtime) != 1) gathered_factors_ = GatheredFactors(program);
     if (runtime.has_host_transport()) message_bytes_ = MessageBytesOfSegments(program);
     for (const KernelForm& form : runtime.kernels()) {
       if (form.loss_time() > 0 && loss_products_.empty()) loss_products_ = LossProducts(program);
+      if (form.weights_cast_once() && kept_weights_.empty()) kept_weights_ = KeptWeightFactors(program, true);
+      const bool gathers = form.kernel() == Kernel_Name(GROUP_ALL_GATHER);
+      if (gathers && gathered_factors_.empty()) gathered_factors_ = GatheredFactors(program);
     }
   }
 
@@ -74,8 +78,13 @@ class RuntimeSteps {
   // Of a launch by itself.
   absl::StatusOr<Time> OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
-  // What brings the factors of a product into another type, `bytes` for each element.
-  absl::StatusOr<Time> CastsOf(const StepShapes& product, double bytes, const Step& step, const Use& use,
+  bool IsOfLoss(const KernelForm& form, const Use& use) const;
+  // That factor (0 or 1) of the product is cast for it.
+  bool IsCast(const KernelForm& form, const Use& use, int input) const;
+  // Of the step with its casts; null is one launch.
+  int Launches(const KernelForm* form, const Use& use) const;
+  // What brings the factors of a product into another type.
+  absl::StatusOr<Time> CastsOf(const StepShapes& product, const KernelForm& form, const Step& step, const Use& use,
                                const Cluster& cluster, const CostOptions& options) const;
   // That gather activations: those of the tensor axis.
   int64_t LayerRanks() const;
@@ -90,6 +99,7 @@ class RuntimeSteps {
   std::map<int32_t, int64_t> message_bytes_;
   std::set<std::pair<int, int>> loss_products_;
   std::set<std::tuple<int, int, int>> gathered_factors_;
+  std::set<std::tuple<int, int, int>> kept_weights_;
   // By segment, kind, joined steps and the cluster that its device is of.
   std::map<std::tuple<int, ActionKind, const std::vector<StepRange>*, const Cluster*>, double> host_shares_;
 };

@@ -114,6 +114,49 @@ TEST(RuntimeSteps, ProductsAtTheLossHaveATimeOfTheirOwn) {
   EXPECT_NEAR(Microseconds(&all, 0, FORWARD, cluster), 1650, 1e-5);
 }
 
+// Where nothing is cast there is nothing to launch for it.
+TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
+  const Program program = Read<Program>(R"(segments {
+    name: "s" operands { name: "x" } operands { name: "w" }
+    values { operand: 0 shape: 200 shape: 300 } values { operand: 1 shape: 300 shape: 400 }
+    values { operand: 0 offset: 64 shape: 200 shape: 400 }
+    steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [0, 1] outputs: 2
+            work { flops: 48000000 bytes: 1000000 dtype: BF16 } }
+    steps { name: "l" kernel: CROSS_ENTROPY stream: COMPUTE inputs: 2 outputs: 0
+            work { bytes: 1000000 dtype: BF16 } } }
+    templates { buffers { name: "x" } buffers { name: "w" role: PARAM }
+      body { id: 0 kind: FORWARD segment: 0 operands: [0, 1] } })");
+  Cluster cluster = Machine();
+  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const auto sum = [&](const char* form) {
+    const Runtime runtime =
+        Read<Runtime>(std::string("host { launch_seconds: 1e-2 } kernels { kernel: 'MATMUL' ") + form + " }");
+    RuntimeSteps steps(program, runtime, Roofline());
+    return Microseconds(&steps, 0, FORWARD, cluster) + Microseconds(&steps, 1, FORWARD, cluster);
+  };
+  EXPECT_NEAR(sum("factor_bytes: 5"), 40000, 1e-2);
+  EXPECT_NEAR(sum("factor_bytes: 5 weights_cast_once: true"), 30000, 1e-2);
+  EXPECT_NEAR(sum("factor_bytes: 5 loss_time: 0.8"), 20000, 1e-2);
+}
+
+// [200 x 300] [300 x 400], of which the second is a weight.
+TEST(RuntimeSteps, KeptWeightsAreNotCastAgain) {
+  const Program program = Read<Program>(R"(segments {
+    name: "s" operands { name: "x" } operands { name: "w" }
+    values { operand: 0 shape: 200 shape: 300 } values { operand: 1 shape: 300 shape: 400 }
+    values { operand: 0 offset: 64 shape: 200 shape: 400 }
+    steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [0, 1] outputs: 2
+            work { flops: 48000000 bytes: 1000000 dtype: BF16 } } }
+    templates { buffers { name: "x" } buffers { name: "w" role: PARAM }
+      body { id: 0 kind: FORWARD segment: 0 operands: [0, 1] } })");
+  Cluster cluster = Machine();
+  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime runtime =
+      Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 weights_cast_once: true })");
+  RuntimeSteps steps(program, runtime, Roofline());
+  EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400, 1e-5);
+}
+
 TEST(RuntimeSteps, FormsAreForDevices) {
   const Program program = TwoKernels();
   const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "ADD" time: 2 from_compute_capability: 90 }

@@ -99,10 +99,12 @@ class Cutter {
     Step* step = made_.add_steps();
     *step = stated;
     AddWaits(stated, step);
-    // Whoever runs behind a product that began with a first piece needs all of them.
-    if (stated.stream() == COMPUTE && rest_ >= 0 && index != rest_product_) {
-      step->add_deps(rest_);
-      rest_ = -1;
+    // Whoever runs behind a product that began with a first piece needs all of them; whoever runs before it does not.
+    if (stated.stream() == COMPUTE) {
+      std::erase_if(rests_, [&](const Rest& rest) {
+        if (index > rest.product) step->add_deps(rest.step);
+        return index > rest.product;
+      });
     }
     begun_[index] = made_.steps_size() - 1;
   }
@@ -134,8 +136,7 @@ class Cutter {
       AddWaits(from_.steps(gather), step);
       if (part == 1) begun_[gather] = made_.steps_size() - 1;
     }
-    rest_ = made_.steps_size() - 1;
-    rest_product_ = product;
+    rests_.push_back({.step = made_.steps_size() - 1, .product = product});
   }
 
   const int64_t pieces_;
@@ -145,9 +146,12 @@ class Cutter {
   std::vector<int> begun_;
   // Of a reduce-scatter, its first pieces; -1 where it is not cut.
   std::vector<int> first_piece_;
-  // The pieces of a gather that the next compute step but `rest_product_` waits for, or -1.
-  int rest_ = -1;
-  int rest_product_ = -1;
+  // The other pieces of a gather, which the next compute step behind its product waits for.
+  struct Rest {
+    int step = 0;
+    int product = 0;
+  };
+  std::vector<Rest> rests_;
 };
 
 bool HasTensorSteps(const Segment& segment) {

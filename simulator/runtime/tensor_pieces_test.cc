@@ -1,6 +1,7 @@
 #include "simulator/runtime/tensor_pieces.h"
 
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/io.h"
@@ -68,6 +69,35 @@ TEST(TensorPieces, GathersBehindAndScattersInFrontOfTheProduct) {
   EXPECT_EQ(s.steps(6).deps(0), 5);
   ASSERT_EQ(s.steps(7).deps_size(), 1);
   EXPECT_EQ(s.steps(7).deps(0), 6);
+}
+
+// As in the backward of a layer that gathers its input again for the weight's product: the product before that runs
+// beside the gather.
+TEST(TensorPieces, WhatRunsBeforeTheProductDoesNotWaitForItsGather) {
+  Program program = Read(R"(segments {
+    name: "backward"
+    operands { bytes: 4096 access: READ_WRITE }
+    values { name: "part" dtype: BF16 shape: 8 shape: 10 } values { name: "whole" dtype: BF16 shape: 32 shape: 10 }
+    values { name: "wide" dtype: BF16 shape: 32 shape: 40 } values { name: "sum" dtype: BF16 shape: 32 shape: 10 }
+    steps { name: "gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1
+            collective { purpose: TENSOR algorithm: "ring" } }
+    steps { name: "second gather" kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 3
+            collective { purpose: TENSOR algorithm: "ring" } }
+    steps { name: "dx" kernel: MATMUL stream: COMPUTE inputs: 2 outputs: 2 }
+    steps { name: "dw" kernel: MATMUL stream: COMPUTE inputs: 1 outputs: 2 deps: 0 }
+    steps { name: "second dw" kernel: MATMUL stream: COMPUTE inputs: 3 outputs: 2 deps: 1 }
+    steps { name: "norm" kernel: LAYER_NORM stream: COMPUTE inputs: 0 outputs: 0 } })");
+  CutTensorCollectives(4, &program);
+  const Segment& s = program.segments(0);
+  const auto deps = [&](int step) {
+    return std::vector<int>(s.steps(step).deps().begin(), s.steps(step).deps().end());
+  };
+  ASSERT_EQ(s.steps_size(), 8);
+  EXPECT_EQ(s.steps(4).name(), "dx");
+  EXPECT_EQ(deps(4), std::vector<int>());
+  EXPECT_EQ(deps(5), (std::vector<int>{0}));
+  EXPECT_EQ(deps(6), (std::vector<int>{2, 1}));
+  EXPECT_EQ(deps(7), (std::vector<int>{3}));
 }
 
 TEST(TensorPieces, OnlyCollectivesBesideAProductAreCut) {

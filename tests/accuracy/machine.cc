@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "proto/suggest.h"
 
 namespace weft {
@@ -36,10 +37,13 @@ const std::vector<DeviceName>& DeviceNames() {
       {{"B200"}, "dgx-b200", 1000},
       // An H100 beside an Arm processor, with more memory and links of its own.
       {{"GH200"}, ""},
+      {{"H200", "PCIE"}, ""},
       {{"H200"}, "dgx-h200", 700},
+      {{"H800", "PCIE"}, ""},
       {{"H800"}, "hgx-h800", 700},
       {{"H100", "PCIE"}, ""},
       {{"H100"}, "dgx-h100", 700},
+      {{"A800", "PCIE"}, ""},
       {{"A800"}, "hgx-a800", 400},
       {{"A100", "PERLMUTTER"}, "perlmutter", 400},
       {{"A100", "LONESTAR"}, "lonestar6", 250},
@@ -71,7 +75,10 @@ bool HasNvlink(absl::string_view link) {
 
 // Null if none is known.
 const DeviceName* FindDevice(const Measurement::Machine& machine) {
-  std::string name = absl::AsciiStrToUpper(machine.gpu.substr(0, 400));
+  // "40 GB" is "40GB".
+  std::string name =
+      absl::StrReplaceAll(absl::AsciiStrToUpper(machine.gpu.substr(0, 400)), {{" GB)", "GB)"}, {" GB ", "GB "}});
+  if (absl::EndsWith(name, " GB")) name.replace(name.size() - 3, 3, "GB");
   const std::string link = absl::AsciiStrToUpper(machine.intra_node_link.substr(0, 400));
   // The link may be what says that it is a card, unless the name says the opposite.
   const bool card = absl::StrContains(link, "PCIE") && !HasNvlink(link) && !absl::StrContains(name, "SXM");

@@ -22,6 +22,9 @@ TEST(CatalogMachine, NamesOfDevices) {
   EXPECT_EQ(machine("A100-SXM4-80GB"), "dgx-a100-80g");
   EXPECT_EQ(machine("A100 (8 per node)"), "dgx-a100-80g");
   EXPECT_EQ(machine("A100-40GB"), "dgx-a100-40g");
+  EXPECT_EQ(machine("A100 SXM4 40 GB"), "dgx-a100-40g");
+  EXPECT_EQ(machine("A100 (40 GB)"), "dgx-a100-40g");
+  EXPECT_EQ(machine("A100 PCIe 40 GB"), "lonestar6");
   EXPECT_EQ(machine("A100-SXM4-40GB (Perlmutter)"), "perlmutter");
   EXPECT_EQ(machine("A800-80GB"), "hgx-a800");
   EXPECT_EQ(machine("h100-sxm5"), "dgx-h100");
@@ -45,6 +48,10 @@ TEST(CatalogMachine, NamesOfDevices) {
   EXPECT_EQ(machine("A100-40GB (Lonestar6)", "PCIe/no full NVLink (3 GPUs per node)"), "lonestar6");
   EXPECT_EQ(machine("H100 PCIe 80GB"), "none");
   EXPECT_EQ(machine("H100-NVL-94GB"), "none");
+  EXPECT_EQ(machine("H200 NVL"), "none");
+  EXPECT_EQ(machine("H800 PCIe"), "none");
+  EXPECT_EQ(machine("A800-80GB", "PCIe"), "none");
+  EXPECT_EQ(machine("L40S"), "none");
   EXPECT_EQ(machine("H100 NVLink"), "dgx-h100");
   EXPECT_EQ(machine("V100-PCIe-16GB"), "none");
   Measurement::Machine tpu;

@@ -1,0 +1,28 @@
+// Weights that are brought into 8 bits once per optimizer step and then kept for all its microbatches.
+//
+// Transformer Engine keeps the cast weight, as it is and transposed, over the microbatches of a step
+// (pytorch/module/linear.py: `is_first_microbatch`, `get_weight_workspace` with `cache_name`), and Megatron-Core says
+// which microbatch is the first (core/extensions/transformer_engine.py, `set_is_first_microbatch`). Weights that ZeRO 3
+// gathers are not kept, and a program with several optimizer steps in flight has several versions of each: they are
+// cast for every product.
+#ifndef WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
+#define WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
+
+#include <set>
+#include <tuple>
+
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Segment, step and factor (0 or 1) of products that read a weight that is kept so. Not of those at the loss, whose
+// factors are not cast where `casts_at_loss` is false.
+std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bool casts_at_loss);
+
+// Adds a CAST in front of the first product of each repetition that reads such a weight: `bytes` for each of its
+// elements, for the product of the forward and again for that of the backward. For costing alone.
+void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program);
+
+}  // namespace weft
+
+#endif  // WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
