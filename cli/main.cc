@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/large_pages.h"
 #include "cli/terminal.h"
 #include "proto/suggest.h"
 #include "proto/version.h"
@@ -86,5 +87,6 @@ absl::Span<const Command> Commands() { return kCommands; }
 
 int main(int argc, char** argv) {
   weft::HoldStandardStreams();
+  weft::UseLargePages();
   return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc));
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -114,7 +115,11 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
 
   Progress progress;
-  WEFT_ASSIGN_OR_RETURN(const Loaded loaded, LoadOrCompile(request, &progress));
+  WEFT_ASSIGN_OR_RETURN(Loaded read, LoadOrCompile(request, &progress));
+  // Never freed: to take a large program apart would take a twentieth of the time of a folded run, for nothing.
+  static const Loaded* kept = nullptr;
+  kept = new Loaded(std::move(read));
+  const Loaded& loaded = *kept;
   const Program& program = loaded.program;
   const Cluster& cluster = loaded.cluster;
   SimulateOptions& options = request.options;

@@ -2,6 +2,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -36,16 +40,17 @@ struct Place {
 class JsonPrinter {
  public:
   absl::Status Print(const Message& message, const Place& place, int indent) {
-    const Descriptor& type = *message.GetDescriptor();
+    const std::vector<PrintedField>& fields = FieldsOf(*message.GetDescriptor());
     const Reflection& reflection = *message.GetReflection();
     out_ += '{';
-    for (int i = 0; i < type.field_count(); ++i) {
-      const FieldDescriptor& field = *type.field(i);
-      NewLine(i > 0, indent + 1);
-      absl::StrAppend(&out_, "\"", field.name(), "\": ");
+    for (const PrintedField& printed : fields) {
+      const FieldDescriptor& field = *printed.field;
+      NewLine(&printed != fields.data(), indent + 1);
+      out_ += printed.key;
       const Place own = {&place, field.name(), -1};
-      if (!field.is_repeated()) {
-        if ((field.has_presence() && !reflection.HasField(message, &field)) || HoldsUnwritableZero(message, field)) {
+      if (!printed.repeated) {
+        if ((printed.presence && !reflection.HasField(message, &field)) ||
+            (printed.zero_rule && HoldsUnwritableZero(message, field))) {
           out_ += "null";
         } else {
           WEFT_RETURN_IF_ERROR(PrintValue(message, field, own, indent + 1));
@@ -61,7 +66,7 @@ class JsonPrinter {
       if (count > 0) NewLine(false, indent + 1);
       out_ += ']';
     }
-    if (type.field_count() > 0) NewLine(false, indent);
+    if (!fields.empty()) NewLine(false, indent);
     out_ += '}';
     return absl::OkStatus();
   }
@@ -72,6 +77,25 @@ class JsonPrinter {
   }
 
  private:
+  // What is asked of a field again and again: a report has the same ones for thousands of ranks.
+  struct PrintedField {
+    const FieldDescriptor* field = nullptr;
+    // "\"name\": ".
+    std::string key;
+    bool repeated = false, presence = false, zero_rule = false;
+  };
+
+  // In the order in which the type declares them.
+  const std::vector<PrintedField>& FieldsOf(const Descriptor& type) {
+    const auto [found, is_new] = fields_.try_emplace(&type);
+    for (int i = 0; is_new && i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      found->second.push_back({&field, absl::StrCat("\"", field.name(), "\": "), field.is_repeated(),
+                               field.has_presence(), HasZeroRule(field)});
+    }
+    return found->second;
+  }
+
   void NewLine(bool comma, int indent) {
     if (comma) out_ += ',';
     out_ += '\n';
@@ -139,6 +163,8 @@ class JsonPrinter {
   }
 
   std::string out_;
+  // References into a map stay.
+  std::map<const Descriptor*, std::vector<PrintedField>> fields_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "proto/utf8.h"
 
+#include <cstring>
+
 namespace weft {
 namespace {
 
@@ -35,6 +37,15 @@ size_t SequenceLength(absl::string_view text, size_t i) {
 
 size_t FirstInvalidUtf8(absl::string_view text) {
   for (size_t i = 0; i < text.size();) {
+    // Mostly ASCII, of which eight bytes are looked at together.
+    uint64_t word = 0;
+    if (text.size() - i >= sizeof(word)) {
+      std::memcpy(&word, text.data() + i, sizeof(word));
+      if ((word & 0x8080808080808080) == 0) {
+        i += sizeof(word);
+        continue;
+      }
+    }
     const size_t length = SequenceLength(text, i);
     if (length == 0) return i;
     i += length;

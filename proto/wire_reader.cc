@@ -110,6 +110,11 @@ class WireChecker {
   absl::Status Truncated() const { return Error("the file ends in the middle of a field; it is cut off or damaged"); }
 
   absl::Status Varint(size_t end, uint64_t* value) {
+    // Of one byte, as most are.
+    if (position_ < end && static_cast<unsigned char>(bytes_[position_]) < 0x80) {
+      *value = static_cast<unsigned char>(bytes_[position_++]);
+      return absl::OkStatus();
+    }
     *value = 0;
     for (int shift = 0; shift < 70; shift += 7) {
       if (position_ >= end) return Truncated();

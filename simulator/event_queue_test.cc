@@ -55,5 +55,37 @@ TEST(EventQueueTest, PopsInOrder) {
   }
 }
 
+// What many ranks that are alike push, and take again, at once.
+TEST(EventQueueTest, PopsRunsInOrder) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 100; ++round) {
+    EventQueue queue;
+    std::vector<Key> expected;
+    const auto later = std::greater<Key>();
+    for (int i = 0; i < 40; ++i) {
+      const int kind = static_cast<int>(random() % kEventKinds);
+      // Sometimes of two kinds by turns, and for times that other runs have too.
+      const int other = random() % 2 == 0 ? kind : static_cast<int>(random() % kEventKinds);
+      const int64_t time = random() % 6;
+      uint32_t index = random() % 20;
+      for (int k = static_cast<int>(random() % 30); k > 0; --k) {
+        const Key key = {time, index, k % 2 == 0 ? kind : other, 0};
+        queue.Push(time, static_cast<EventKind>(std::get<2>(key)), index, 0);
+        expected.push_back(key);
+        std::push_heap(expected.begin(), expected.end(), later);
+        index += random() % 3;
+      }
+      for (int k = static_cast<int>(random() % 30); k > 0 && !expected.empty(); --k) {
+        std::pop_heap(expected.begin(), expected.end(), later);
+        ASSERT_EQ(KeyOf(queue.Pop()), expected.back()) << "round " << round;
+        expected.pop_back();
+      }
+      ASSERT_EQ(queue.empty(), expected.empty());
+    }
+    std::sort(expected.begin(), expected.end());
+    for (const Key& key : expected) ASSERT_EQ(KeyOf(queue.Pop()), key) << "round " << round;
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -282,6 +282,9 @@ class TemplateMemory {
         if (access.write) tokens.clear(), targets.clear();
         continue;
       }
+      const bool reads = !use->token_reads.empty() || !use->target_reads.empty();
+      const bool writes = !use->token_writes.empty() || !use->target_writes.empty();
+      if (!reads && !writes && tokens.empty() && targets.empty()) continue;
       if (!tokens.Covers(use->token_reads) || !targets.Covers(use->target_reads)) {
         return Bad("P2.indices", Name(access.instance), " reads ", DescribeBuffer(*t_.t, buffer), " as ",
                    tokens.Covers(use->token_reads) ? "targets, which were not written by LOAD_TARGETS"

@@ -1,0 +1,14 @@
+// Memory of short runs.
+#ifndef WEFT_CLI_LARGE_PAGES_H_
+#define WEFT_CLI_LARGE_PAGES_H_
+
+namespace weft {
+
+// Lets the heap grow in large steps, keep what is freed, and be of large pages (2 MiB instead of 4 KiB) where the
+// system has them: a folded simulation spends an eighth of its time on faults of small ones. It takes at most a page
+// more memory. Does nothing where the C library is not glibc. Called once, before there are threads.
+void UseLargePages();
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_LARGE_PAGES_H_
