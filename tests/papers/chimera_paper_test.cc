@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ Cluster PizDaint() {
 }
 
 // What PyTorch of 2020 keeps of a layer beyond weft's saved activations: gelu and layer norm written as several ops.
-// Which configurations the paper recomputes and which not bounds it between 1.6 and 1.8 for both models.
-constexpr double kActivationFactor = 1.7;
+// Which configurations the paper recomputes and which not, and GEMS with B = 32, which fits there, bound it between 1.6
+// and 1.69.
+constexpr double kActivationFactor = 1.65;
 
 PipelineJob BertJob(int64_t ranks, int64_t batch) {
   return {.model = Bert(),
@@ -53,7 +55,8 @@ PipelineJob BertJob(int64_t ranks, int64_t batch) {
           .runtime = "pytorch-gloo",
           .activation_factor = kActivationFactor,
           // The authors pack gradients into one buffer to sum them (github.com/Shigangli/Chimera, pipeline.py).
-          .gradient_factor = 2};
+          .gradient_factor = 2,
+          .recomputes_stages = true};
 }
 
 PipelineJob Gpt2Job(int64_t ranks, int64_t batch) {
@@ -111,7 +114,8 @@ void CompareAtThePapersChoices(const PipelineJob& job, const PipelineChoice& chi
 }
 
 void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, const PipelineSpace& chimera_space,
-                        const std::vector<std::string>& chimera_parameters, const std::vector<Baseline>& baselines) {
+                        const std::vector<std::string>& chimera_parameters, const std::vector<Baseline>& baselines,
+                        const std::set<std::string>& within_a_tenth = {}) {
   std::optional<PipelineRun> chimera;
   for (const std::string& parameters : chimera_parameters) {
     const auto best = BestPipeline(job, {.schedule = "chimera", .parameters = parameters}, chimera_space);
@@ -129,7 +133,10 @@ void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, cons
     }
     const auto best = BestPipeline(RunAs(baseline.schedule, job), {.schedule = baseline.schedule, .sync = "LAZY"}, own);
     ASSERT_TRUE(best.has_value()) << baseline.name;
-    Row(baseline.name, chimera->sequences_per_second, *best, baseline.paper);
+    const double error = Row(baseline.name, chimera->sequences_per_second, *best, baseline.paper);
+    if (within_a_tenth.count(baseline.name) > 0) {
+      EXPECT_LT(std::abs(error), 0.1) << baseline.name;
+    }
   }
 }
 
@@ -162,7 +169,8 @@ TEST(ChimeraPaper, Bert48On64Nodes) {
   CompareAtThePapersChoices(job, {.schedule = "chimera", .depth = 4, .microbatch = 8}, BertBaselines());
   if (!full) return;
   const PipelineSpace space = {.depths = {2, 4, 8}, .microbatches = {2, 4, 8, 16, 32}};
-  CompareAtTheirBest(job, space, {.depths = {2, 4, 8, 16}, .microbatches = {4, 8, 16}}, {""}, BertBaselines());
+  CompareAtTheirBest(job, space, {.depths = {2, 4, 8, 16}, .microbatches = {4, 8, 16}}, {""}, BertBaselines(),
+                     {"GPipe", "DAPPLE", "PipeDream", "2BW"});
 }
 
 // Figure 13: of W and D, each with the largest B that fits.
@@ -224,7 +232,8 @@ TEST(ChimeraPaper, Gpt2On2048Nodes) {
   std::printf("GPT-2, 2048 nodes, 2048 sequences, D of the baselines as in figures 15 and 18: ");
   CompareAtThePapersChoices(job, {.schedule = "chimera", .depth = 32, .microbatch = 1}, baselines);
   const PipelineSpace space = {.depths = {8, 16, 32}, .microbatches = {1, 2, 4}};
-  CompareAtTheirBest(job, space, {.depths = {8, 16, 32}, .microbatches = {1, 2}}, {""}, baselines);
+  CompareAtTheirBest(job, space, {.depths = {8, 16, 32}, .microbatches = {1, 2}}, {""}, baselines,
+                     {"GPipe", "DAPPLE", "GEMS", "2BW"});
   const PipelineJob small = Gpt2Job(512, 512);
   const double few = Throughput(small, {.schedule = "chimera", .depth = 32, .microbatch = 1});
   const double coarse = Throughput(small, {.schedule = "chimera", .depth = 8, .microbatch = 1, .recompute = true});
@@ -235,48 +244,81 @@ TEST(ChimeraPaper, Gpt2On2048Nodes) {
   std::printf("parallel efficiency from 512 nodes: %.1f %%, paper 91.4 %%\n", 100 * many / few / 4);
 }
 
-// Figures 17 and 18: means over batches.
-void LargeBatches(const char* name, const PipelineJob& base, const std::vector<int64_t>& batches,
-                  const std::vector<int64_t>& depths, const std::vector<int64_t>& microbatches,
-                  const std::vector<std::string>& chimera_parameters, const std::vector<Baseline>& baselines) {
-  std::vector<double> sums(baselines.size());
-  for (const int64_t batch : batches) {
-    PipelineJob job = base;
+// Figures 17 and 18: a schedule's mean over batches, Chimera as in the text, each baseline at its best.
+struct LargeBatchesOf {
+  const char* name;
+  PipelineJob job;
+  std::vector<int64_t> batches;
+  // Of Chimera, and of the others that are searched.
+  int64_t depth = 0;
+  int64_t microbatch = 0;
+  const char* scaling = "";
+  PipelineSpace space;
+};
+
+// The relative error of each baseline's mean speed-up.
+std::map<std::string, double> MeanErrors(const LargeBatchesOf& runs, const std::vector<Baseline>& baselines) {
+  std::map<std::string, double> mean;
+  for (const int64_t batch : runs.batches) {
+    PipelineJob job = runs.job;
     job.batch = batch;
-    std::optional<PipelineRun> chimera;
-    for (const std::string& parameters : chimera_parameters) {
-      const auto best = BestPipeline(job, {.schedule = "chimera", .parameters = parameters},
-                                     {.depths = depths, .microbatches = microbatches});
-      if (best)
-        std::printf("  Chimera %s %s %.1f sequences/s\n", best->Text().c_str(), parameters.c_str(),
-                    best->sequences_per_second);
-      if (best && (!chimera || best->sequences_per_second > chimera->sequences_per_second)) chimera = best;
-    }
-    ASSERT_TRUE(chimera.has_value());
-    for (size_t i = 0; i < baselines.size(); ++i) {
+    const auto chimera = BestPipeline(job, {.schedule = "chimera", .parameters = runs.scaling},
+                                      {.depths = {runs.depth}, .microbatches = {runs.microbatch}});
+    EXPECT_TRUE(chimera.has_value());
+    if (!chimera) return {};
+    std::printf("%s, %lld sequences: Chimera %s %s, %.1f sequences/s\n", runs.name, static_cast<long long>(batch),
+                chimera->Text().c_str(), runs.scaling, chimera->sequences_per_second);
+    for (const Baseline& baseline : baselines) {
       const auto best =
-          BestPipeline(RunAs(baselines[i].schedule, job), {.schedule = baselines[i].schedule, .sync = "LAZY"},
-                       {.depths = depths, .microbatches = microbatches});
-      ASSERT_TRUE(best.has_value()) << baselines[i].name;
-      Row(baselines[i].name, chimera->sequences_per_second, *best, baselines[i].paper);
-      sums[i] += chimera->sequences_per_second / best->sequences_per_second / static_cast<double>(batches.size());
+          BestPipeline(RunAs(baseline.schedule, job), {.schedule = baseline.schedule, .sync = "LAZY"}, runs.space);
+      EXPECT_TRUE(best.has_value()) << baseline.name;
+      if (!best) return {};
+      Row(baseline.name, chimera->sequences_per_second, *best, baseline.paper);
+      mean[baseline.name] += chimera->sequences_per_second / best->sequences_per_second;
     }
   }
-  for (size_t i = 0; i < baselines.size(); ++i) {
-    std::printf("%s, mean over batches: %s %.2f, paper %.2f, %+.0f %%\n", name, baselines[i].name, sums[i],
-                baselines[i].paper, 100 * (sums[i] / baselines[i].paper - 1));
+  for (const Baseline& baseline : baselines) {
+    double& of = mean.at(baseline.name);
+    of /= static_cast<double>(runs.batches.size());
+    std::printf("%s, mean: %s %.2f, paper %.2f, %+.0f %%\n", runs.name, baseline.name, of, baseline.paper,
+                100 * (of / baseline.paper - 1));
+    of = of / baseline.paper - 1;
   }
+  return mean;
 }
 
-TEST(ChimeraPaper, LargeBatches) {
+// The text's means for Bert-48 are of 1024 sequences and more.
+TEST(ChimeraPaper, LargeBatchesOfBert48) {
   if (!full) GTEST_SKIP() << "with --full";
-  LargeBatches(
-      "Bert-48, 32 nodes", BertJob(32, 0), {1024, 2048, 4096}, {4}, {4, 8, 16, 32},
-      {"", "scaling: FORWARD_DOUBLING", "scaling: BACKWARD_HALVING"},
+  const auto errors = MeanErrors(
+      {.name = "Bert-48, 32 nodes",
+       .job = BertJob(32, 0),
+       .batches = {1024, 2048, 4096},
+       .depth = 4,
+       .microbatch = 8,
+       .space = {.depths = {4}, .microbatches = {4, 8, 16, 32}}},
       {{"gpipe", "GPipe", 1.13}, {"gems", "GEMS", 2.07}, {"1f1b", "DAPPLE", 1.06}, {"pipedream-2bw", "2BW", 1.0}});
-  LargeBatches(
-      "GPT-2, 512 nodes", Gpt2Job(512, 0), {512, 1024, 2048}, {8, 16}, {1, 2, 4}, {"", "scaling: FORWARD_DOUBLING"},
+  ASSERT_EQ(errors.size(), 4);
+  // GEMS is 10 % out, GPipe 16 %.
+  EXPECT_LT(std::abs(errors.at("DAPPLE")), 0.1);
+  EXPECT_LT(std::abs(errors.at("2BW")), 0.1);
+}
+
+// DAPPLE and 2BW have D = 16 with 512 sequences.
+TEST(ChimeraPaper, LargeBatchesOfGpt2) {
+  if (!full) GTEST_SKIP() << "with --full";
+  const auto errors = MeanErrors(
+      {.name = "GPT-2, 512 nodes",
+       .job = Gpt2Job(512, 0),
+       .batches = {512, 1024, 2048},
+       .depth = 8,
+       .microbatch = 1,
+       .scaling = "scaling: FORWARD_DOUBLING",
+       .space = {.depths = {8, 16}, .microbatches = {1, 2, 4}}},
       {{"pipedream-2bw", "2BW", 1.13}, {"gpipe", "GPipe", 1.18}, {"gems", "GEMS", 2.60}, {"1f1b", "DAPPLE", 1.34}});
+  ASSERT_EQ(errors.size(), 4);
+  // GEMS is 11 % out.
+  for (const char* baseline : {"GPipe", "DAPPLE", "2BW"}) EXPECT_LT(std::abs(errors.at(baseline)), 0.1) << baseline;
 }
 
 // Figure 19: GPT-2 of 32 layers, 64 nodes, 64 sequences, 1 (1f1b), 2, 4 and 8 pipelines.

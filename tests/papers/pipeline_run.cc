@@ -44,6 +44,37 @@ double BytesOfClass(const SimulationReport& report, const std::string& name) {
   return 0;
 }
 
+absl::StatusOr<SimulationReport> Simulated(const PipelineJob& job, const PipelineChoice& choice, int64_t batch) {
+  const int64_t width = job.ranks / choice.depth;
+  PublishedRun run;
+  run.recipe = absl::StrCat("sequence_length: ", job.sequence_length, " global_batch_sequences: ", batch,
+                            " microbatch_sequences: ", choice.microbatch, " clip_norm: 0 dropout: 0.1");
+  const int64_t stages_per_rank = choice.schedule == "chimera-wave" ? 2 : 1;
+  run.plan =
+      absl::StrCat("mesh { axes { name: 'pipe' size: ", choice.depth, " } axes { name: 'data' size: ", width,
+                   " } } schedule { name: '", choice.schedule, "' ", choice.parameters,
+                   " } gradient_sync: ", choice.sync, choice.recompute ? RecomputeAll(job.model) : "", " ", job.plan);
+  if (choice.parameters.find("waves") == std::string::npos && stages_per_rank == 1) {
+    absl::StrAppend(&run.plan, " partition { layers_per_stage: [",
+                    absl::StrJoin(EvenLayers(job.model, choice.depth), ","), "] }");
+  }
+  run.allow_oom = true;
+  run.cost = "tiles";
+  run.network = job.network;
+  run.runtime = job.runtime;
+  WEFT_ASSIGN_OR_RETURN(const SimulatedRun simulated, RunOn(job.model, run, job.cluster));
+  return simulated.simulation.report;
+}
+
+// What the stage with most saves of one microbatch where it is not computed again.
+absl::StatusOr<double> StageActivations(const PipelineJob& job, const PipelineChoice& choice) {
+  PipelineJob pipeline = job;
+  pipeline.ranks = choice.depth;
+  const PipelineChoice one = {.schedule = "1f1b", .depth = choice.depth, .microbatch = choice.microbatch};
+  WEFT_ASSIGN_OR_RETURN(const SimulationReport report, Simulated(pipeline, one, choice.microbatch));
+  return BytesOfClass(report, "saved_activation");
+}
+
 }  // namespace
 
 std::string PipelineRun::Text() const {
@@ -59,28 +90,15 @@ absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineCh
     return absl::InvalidArgumentError(
         absl::StrCat(made.Text(), " does not divide ", job.ranks, " ranks and a batch of ", batch));
   }
-  PublishedRun run;
-  run.recipe = absl::StrCat("sequence_length: ", job.sequence_length, " global_batch_sequences: ", batch,
-                            " microbatch_sequences: ", choice.microbatch, " clip_norm: 0 dropout: 0.1");
-  const int64_t stages_per_rank = choice.schedule == "chimera-wave" ? 2 : 1;
-  run.plan =
-      absl::StrCat("mesh { axes { name: 'pipe' size: ", choice.depth, " } axes { name: 'data' size: ", made.width,
-                   " } } schedule { name: '", choice.schedule, "' ", choice.parameters,
-                   " } gradient_sync: ", choice.sync, choice.recompute ? RecomputeAll(job.model) : "", " ", job.plan);
-  if (choice.parameters.find("waves") == std::string::npos && stages_per_rank == 1) {
-    absl::StrAppend(&run.plan, " partition { layers_per_stage: [",
-                    absl::StrJoin(EvenLayers(job.model, choice.depth), ","), "] }");
-  }
-  run.allow_oom = true;
-  run.cost = "tiles";
-  run.network = job.network;
-  run.runtime = job.runtime;
-  WEFT_ASSIGN_OR_RETURN(const SimulatedRun simulated, RunOn(job.model, run, job.cluster));
-  const SimulationReport& report = simulated.simulation.report;
+  WEFT_ASSIGN_OR_RETURN(const SimulationReport report, Simulated(job, choice, batch));
   made.sequences_per_second = report.tokens_per_second() / static_cast<double>(job.sequence_length);
   made.bytes = static_cast<double>(report.device_bytes()) +
                (job.activation_factor - 1) * BytesOfClass(report, "saved_activation") +
                (job.gradient_factor - 1) * BytesOfClass(report, "gradient");
+  if (choice.recompute && job.recomputes_stages) {
+    WEFT_ASSIGN_OR_RETURN(const double stage, StageActivations(job, choice));
+    made.bytes += job.activation_factor * stage;
+  }
   made.fits = made.bytes <= static_cast<double>(report.capacity_bytes());
   return made;
 }

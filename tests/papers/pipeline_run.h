@@ -30,6 +30,9 @@ struct PipelineJob {
   double activation_factor = 1;
   // The same of gradients.
   double gradient_factor = 1;
+  // What is computed again is all of a stage, before its backward begins: all that the stage saves of a microbatch is
+  // held beside what is kept. weft's own goes layer by layer.
+  bool recomputes_stages = false;
 };
 
 struct PipelineChoice {
