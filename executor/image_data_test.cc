@@ -101,26 +101,5 @@ TEST(ImageData, RefusesFilesThatAreNot) {
   EXPECT_THAT(Refusal(other), HasSubstr("is an image file; the model is trained on tokens"));
 }
 
-TEST(ImageFormat, RawImages) {
-  const auto layout = LayoutOfRawImages("4x3x2", "float32", 24 * 4 * 5);
-  ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_EQ(layout->count, 5);
-  EXPECT_EQ(layout->height, 4);
-  EXPECT_EQ(layout->channels, 2);
-  const auto back = ParseImageHeader(ImageFileHeader(*layout), 40 + 24 * 4 * 5, "x");
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->width, 3);
-  EXPECT_EQ(back->bytes_per_element, 4);
-  for (const char* shape : {"", "4x3", "4x3x0", "4x3x2x1", "axbxc", "99999x1x1"}) {
-    EXPECT_THAT(std::string(LayoutOfRawImages(shape, "uint8", 100).status().message()),
-                HasSubstr("HEIGHTxWIDTHxCHANNELS"))
-        << shape;
-  }
-  EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "int8", 24).status().message()), HasSubstr("uint8, float32"));
-  EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "uint8", 25).status().message()),
-              HasSubstr("not whole images of 4x3x2 uint8, 24 bytes each; nearest: 1 or 2 images"));
-  EXPECT_THAT(std::string(LayoutOfRawImages("4x3x2", "uint8", 0).status().message()), HasSubstr("nearest: 1 image"));
-}
-
 }  // namespace
 }  // namespace weft
