@@ -11,30 +11,6 @@
 namespace weft {
 namespace cpu {
 
-absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating, uint32_t integer) {
-  const auto error = [&](auto... parts) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step '", call.step.name(), "', kernel ", Kernel_Name(call.step.kernel()), ": ", parts...));
-  };
-  if (call.in.size() != inputs || call.out.size() != outputs) {
-    return error("takes ", inputs, " inputs and ", outputs, " outputs, given ", call.in.size(), " and ",
-                 call.out.size());
-  }
-  for (size_t i = 0; i < inputs + outputs; ++i) {
-    const bool is_input = i < inputs;
-    const DType dtype = is_input ? call.in[i].dtype : call.out[i - inputs].dtype;
-    const char* side = is_input ? "input " : "output ";
-    const size_t index = is_input ? i : i - inputs;
-    if ((floating >> i & 1) != 0 && !IsFloating(dtype)) {
-      return error(side, index, " is ", DType_Name(dtype), "; the CPU backend takes FP64, FP32, BF16 or FP16");
-    }
-    if ((integer >> i & 1) != 0 && dtype != INT32) {
-      return error(side, index, " is ", DType_Name(dtype), "; it must be INT32");
-    }
-  }
-  return absl::OkStatus();
-}
-
 namespace {
 
 class CpuBackend : public Backend {

@@ -17,6 +17,7 @@
 #include "executor/backend.h"
 #include "executor/backends/cpu_loops.h"
 #include "executor/backends/cpu_pool.h"
+#include "executor/backends/step_tensors.h"
 #include "proto/program.pb.h"
 
 namespace weft::cpu {
@@ -94,19 +95,6 @@ const Loops<T>& GetLoops(const Call& call) {
   }
 }
 
-inline int64_t Elements(const TensorView& view) {
-  int64_t n = 1;
-  for (int64_t extent : view.shape) n *= extent;
-  return n;
-}
-// The last extent; 1 for a scalar.
-inline int64_t Columns(const TensorView& view) { return view.shape.empty() ? 1 : view.shape.back(); }
-inline int64_t Rows(const TensorView& view) {
-  const int64_t columns = Columns(view);
-  return columns == 0 ? 0 : Elements(view) / columns;
-}
-
-inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
 inline int64_t ElementBytes(DType dtype) {
   return dtype == FP64 ? 8 : dtype == BF16 || dtype == FP16 ? 2 : dtype == UINT8 ? 1 : 4;
 }
@@ -115,9 +103,11 @@ inline char* At(const TensorView& view, int64_t element) {
   return static_cast<char*>(view.data) + element * ElementBytes(view.dtype);
 }
 
-// InvalidArgument unless the call has as many inputs and outputs as stated, all tensors named by `floating` (bit i =
-// input i, then outputs) are FP64, FP32, BF16 or FP16, and those named by `integer` INT32.
-absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating, uint32_t integer = 0);
+// CheckStepTensors of the call.
+inline absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating,
+                                 uint32_t integer = 0) {
+  return CheckStepTensors("CPU", call.step, call.in, call.out, inputs, outputs, floating, integer);
+}
 
 // True if the kernel computes in double: one of these inputs is FP64.
 inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {

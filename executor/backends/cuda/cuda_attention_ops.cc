@@ -17,24 +17,6 @@ absl::Status BadShapes(const Call& call) {
                     a.kv_heads(), " of keys and values (0 = of qkv)");
 }
 
-// `pairs` must be [rows, heads * sequence] with rows in whole sequences.
-bool GoodPairs(const Call& call, const TensorView& pairs) {
-  const int64_t heads = call.attributes().heads(), sequence = call.attributes().sequence();
-  return heads >= 1 && sequence >= 1 && Rows(pairs) % sequence == 0 && Columns(pairs) % heads == 0 &&
-         Columns(pairs) / heads == sequence;
-}
-
-// `matrix` must have `rows` rows and be qkv, or k or v alone, of heads that q's are as wide as. Gives q's columns, 0 if
-// it is not.
-int64_t QueryColumns(const Call& call, const TensorView& matrix, int64_t rows) {
-  const int64_t heads = call.attributes().heads(), kv_heads = call.attributes().kv_heads();
-  const int64_t own = kv_heads == 0 ? heads : kv_heads, parts = kv_heads == 0 ? 3 : 1;
-  if (heads < 1 || own < 1 || heads % own != 0 || Columns(matrix) % (parts * own) != 0) return 0;
-  return Rows(matrix) == rows ? Columns(matrix) / (parts * own) * heads : 0;
-}
-
-bool SameShape(const TensorView& a, const TensorView& b) { return Rows(a) == Rows(b) && Columns(a) == Columns(b); }
-
 // `columns` are those of q.
 HeadShape ShapeOf(const Call& call, int64_t rows, int64_t columns) {
   HeadShape shape;
@@ -156,8 +138,8 @@ absl::Status Run(const Call& call, const GroupSums& args) {
 absl::Status AttentionScores(const Call& call) {
   const size_t parts = call.attributes().kv_heads() > 0 ? 2 : 1;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 1, (1u << (parts + 1)) - 1));
-  const int64_t rows = Rows(call.in[0]), columns = QueryColumns(call, call.in.back(), rows);
-  if (!GoodPairs(call, call.out[0]) || columns == 0 || Rows(call.out[0]) != rows ||
+  const int64_t rows = Rows(call.in[0]), columns = QueryColumns(call.attributes(), call.in.back(), rows);
+  if (!GoodPairs(call.attributes(), call.out[0]) || columns == 0 || Rows(call.out[0]) != rows ||
       (parts == 2 && Columns(call.in[0]) != columns)) {
     return BadShapes(call);
   }
@@ -170,8 +152,8 @@ absl::Status AttentionScores(const Call& call) {
 absl::Status AttentionScoresBackward(const Call& call) {
   const size_t parts = call.attributes().kv_heads() > 0 ? 2 : 1;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 1, parts, (1u << (2 * parts + 1)) - 1));
-  const int64_t rows = Rows(call.in[1]), columns = QueryColumns(call, call.in.back(), rows);
-  bool good = GoodPairs(call, call.in[0]) && columns > 0 && Rows(call.in[0]) == rows &&
+  const int64_t rows = Rows(call.in[1]), columns = QueryColumns(call.attributes(), call.in.back(), rows);
+  bool good = GoodPairs(call.attributes(), call.in[0]) && columns > 0 && Rows(call.in[0]) == rows &&
               (parts == 1 || Columns(call.in[1]) == columns);
   for (size_t i = 0; i < parts; ++i) good = good && SameShape(call.out[i], call.in[i + 1]);
   if (!good) return BadShapes(call);
@@ -189,7 +171,7 @@ absl::Status AttentionScoresBackward(const Call& call) {
 
 absl::Status AttentionSoftmax(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  if (!GoodPairs(call, call.in[0]) || !SameShape(call.out[0], call.in[0])) return BadShapes(call);
+  if (!GoodPairs(call.attributes(), call.in[0]) || !SameShape(call.out[0], call.in[0])) return BadShapes(call);
   PairsSoftmax args;
   args.shape = ShapeOf(call, Rows(call.in[0]), 0);
   args.in_double = ComputesInDouble(call.in);
@@ -202,7 +184,8 @@ absl::Status AttentionSoftmax(const Call& call) {
 
 absl::Status AttentionSoftmaxBackward(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  if (!GoodPairs(call, call.in[1]) || !SameShape(call.in[0], call.in[1]) || !SameShape(call.out[0], call.in[1])) {
+  if (!GoodPairs(call.attributes(), call.in[1]) || !SameShape(call.in[0], call.in[1]) ||
+      !SameShape(call.out[0], call.in[1])) {
     return BadShapes(call);
   }
   PairsSoftmaxGradient args;
@@ -216,8 +199,9 @@ absl::Status AttentionSoftmaxBackward(const Call& call) {
 
 absl::Status AttentionValues(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  const int64_t rows = Rows(call.in[0]), columns = QueryColumns(call, call.in[1], rows);
-  if (!GoodPairs(call, call.in[0]) || columns == 0 || Rows(call.out[0]) != rows || Columns(call.out[0]) != columns) {
+  const int64_t rows = Rows(call.in[0]), columns = QueryColumns(call.attributes(), call.in[1], rows);
+  if (!GoodPairs(call.attributes(), call.in[0]) || columns == 0 || Rows(call.out[0]) != rows ||
+      Columns(call.out[0]) != columns) {
     return BadShapes(call);
   }
   const HeadShape shape = ShapeOf(call, rows, columns);
@@ -227,9 +211,9 @@ absl::Status AttentionValues(const Call& call) {
 
 absl::Status AttentionValuesBackward(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 2, 0b11111));
-  const int64_t rows = Rows(call.in[1]), columns = QueryColumns(call, call.in[2], rows);
-  if (!GoodPairs(call, call.in[1]) || columns == 0 || Rows(call.in[0]) != rows || Columns(call.in[0]) != columns ||
-      !SameShape(call.out[0], call.in[1]) || !SameShape(call.out[1], call.in[2])) {
+  const int64_t rows = Rows(call.in[1]), columns = QueryColumns(call.attributes(), call.in[2], rows);
+  if (!GoodPairs(call.attributes(), call.in[1]) || columns == 0 || Rows(call.in[0]) != rows ||
+      Columns(call.in[0]) != columns || !SameShape(call.out[0], call.in[1]) || !SameShape(call.out[1], call.in[2])) {
     return BadShapes(call);
   }
   const HeadShape shape = ShapeOf(call, rows, columns);

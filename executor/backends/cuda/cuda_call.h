@@ -22,6 +22,7 @@
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/cuda_resources.h"
 #include "executor/backends/cuda/kernels/types.h"
+#include "executor/backends/step_tensors.h"
 #include "proto/program.pb.h"
 
 namespace weft::cuda {
@@ -118,18 +119,6 @@ struct Call {
   absl::Status LaunchError(Outcome outcome) const;
 };
 
-inline int64_t Elements(const TensorView& view) {
-  int64_t n = 1;
-  for (int64_t extent : view.shape) n *= extent;
-  return n;
-}
-// The last extent; 1 for a scalar.
-inline int64_t Columns(const TensorView& view) { return view.shape.empty() ? 1 : view.shape.back(); }
-inline int64_t Rows(const TensorView& view) {
-  const int64_t columns = Columns(view);
-  return columns == 0 ? 0 : Elements(view) / columns;
-}
-inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
 inline Type TypeOf(const TensorView& view) { return static_cast<Type>(view.dtype); }
 inline Array ArrayOf(const TensorView& view) { return {view.data, TypeOf(view)}; }
 inline int64_t ElementBytes(Type type) {
@@ -144,9 +133,11 @@ inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });
 }
 
-// InvalidArgument unless the call has as many inputs and outputs as stated, all tensors named by `floating` (bit i =
-// input i, then outputs) are FP64, FP32, BF16 or FP16, and those named by `integer` INT32.
-absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating, uint32_t integer = 0);
+// CheckStepTensors of the call.
+inline absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating,
+                                 uint32_t integer = 0) {
+  return CheckStepTensors("CUDA", call.step, call.in, call.out, inputs, outputs, floating, integer);
+}
 
 using KernelFunction = absl::Status(const Call& call);
 #define KERNEL(kernel, function) KernelFunction function;

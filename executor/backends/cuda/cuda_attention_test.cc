@@ -1,0 +1,175 @@
+// What attention steps ask of the library, and which steps kernels of our own run: on the host, with a library that
+// only writes down what it is told. That results are right is in fused_steps_test.cc and the conformance tests.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cuda/counting_device.h"
+#include "executor/backends/cuda/cuda_backend.h"
+#include "executor/backends/cuda/emulated_libraries.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft::cuda {
+namespace {
+
+using cpu::Tensor;
+using testing::HasSubstr;
+
+struct Asked {
+  std::vector<AttentionShape> forward, backward;
+  AttentionPointers pointers;
+};
+
+class WritingAttention : public FusedAttention {
+ public:
+  explicit WritingAttention(Asked* asked) : asked_(*asked) {}
+  bool Has(const AttentionShape&, bool) override { return true; }
+  absl::Status Prepare(const AttentionShape&, bool) override { return absl::OkStatus(); }
+  absl::Status Settle(IdleMemory&) override { return absl::OkStatus(); }
+  absl::Status Forward(const AttentionShape& shape, const AttentionPointers& pointers, const StreamRef&) override {
+    asked_.forward.push_back(shape);
+    asked_.pointers = pointers;
+    return absl::OkStatus();
+  }
+  absl::Status Backward(const AttentionShape& shape, const AttentionPointers& pointers, const StreamRef&) override {
+    asked_.backward.push_back(shape);
+    asked_.pointers = pointers;
+    return absl::OkStatus();
+  }
+
+ private:
+  Asked& asked_;
+};
+
+constexpr int64_t kSequence = 4, kSequences = 3, kRows = kSequence * kSequences, kWidth = 8, kHeads = 6;
+
+Step AttentionStep(Kernel kernel, int kv_heads) {
+  Step step;
+  step.set_name("attn");
+  step.set_kernel(kernel);
+  StepAttributes& a = *step.mutable_attributes();
+  a.set_heads(kHeads);
+  a.set_kv_heads(kv_heads);
+  a.set_sequence(kSequence);
+  a.set_causal(true);
+  a.set_window(3);
+  a.set_scale(0.25);
+  return step;
+}
+
+Tensor Of(DType dtype, int64_t columns, int64_t rows = kRows) { return Tensor(dtype, {rows, columns}); }
+
+absl::Status Run(const Step& step, std::vector<Tensor>& in, std::vector<Tensor>& out, Asked* asked) {
+  CountingDevice device;
+  Libraries libraries = EmulatedLibraries();
+  libraries.attention = std::make_unique<WritingAttention>(asked);
+  const auto backend = MakeBackend(&device, std::move(libraries), {});
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  return cpu::RunStep(**backend, step, in, out);
+}
+
+TEST(CudaAttention, OneMatrixOfThreePartsIsThreeLayouts) {
+  Asked asked;
+  std::vector<Tensor> in = {Of(BF16, 3 * kHeads * kWidth)}, out = {Of(BF16, kHeads * kWidth), Of(FP32, kHeads)};
+  ASSERT_EQ(Run(AttentionStep(ATTENTION, 0), in, out, &asked), absl::OkStatus());
+  ASSERT_EQ(asked.forward.size(), 1u);
+  const AttentionShape& shape = asked.forward[0];
+  EXPECT_EQ(shape.type, Type::kBf16);
+  EXPECT_EQ(shape.batch, kSequences);
+  EXPECT_EQ(shape.heads, kHeads);
+  EXPECT_EQ(shape.kv_heads, kHeads);
+  EXPECT_EQ(shape.sequence, kSequence);
+  EXPECT_EQ(shape.head_size, kWidth);
+  EXPECT_TRUE(shape.causal);
+  EXPECT_EQ(shape.window, 3);
+  EXPECT_EQ(shape.scale, 0.25);
+  // All parts lie in rows of the one matrix; what comes out has rows of its own.
+  for (const HeadLayout& part : {shape.q, shape.k, shape.v}) EXPECT_EQ(part.row_stride, 3 * kHeads * kWidth);
+  EXPECT_EQ(shape.o, (HeadLayout{kHeads * kWidth, kWidth}));
+  EXPECT_EQ(asked.pointers.q, in[0].data<void>());
+  EXPECT_EQ(asked.pointers.o, out[0].data<void>());
+  EXPECT_EQ(asked.pointers.statistics, out[1].data<float>());
+}
+
+TEST(CudaAttention, FewerHeadsOfKeysAndValues) {
+  Asked asked;
+  std::vector<Tensor> in = {Of(FP16, kHeads * kWidth), Of(FP16, 2 * kWidth), Of(FP16, 2 * kWidth)};
+  std::vector<Tensor> out = {Of(FP16, kHeads * kWidth), Of(FP32, kHeads)};
+  ASSERT_EQ(Run(AttentionStep(ATTENTION, 2), in, out, &asked), absl::OkStatus());
+  ASSERT_EQ(asked.forward.size(), 1u);
+  EXPECT_EQ(asked.forward[0].kv_heads, 2);
+  EXPECT_EQ(asked.forward[0].q, (HeadLayout{kHeads * kWidth, kWidth}));
+  EXPECT_EQ(asked.forward[0].k, (HeadLayout{2 * kWidth, kWidth}));
+  EXPECT_EQ(asked.forward[0].v, (HeadLayout{2 * kWidth, kWidth}));
+  EXPECT_EQ(asked.pointers.k, in[1].data<void>());
+  EXPECT_EQ(asked.pointers.v, in[2].data<void>());
+}
+
+// do, q, k, v, o and statistics; gradients of q, k and v.
+std::vector<Tensor> BackwardInputs(DType gradient, DType type) {
+  return {Of(gradient, kHeads * kWidth), Of(type, kHeads * kWidth), Of(type, 2 * kWidth),
+          Of(type, 2 * kWidth),          Of(type, kHeads * kWidth), Of(FP32, kHeads)};
+}
+
+TEST(CudaAttention, GradientsOfTheTypeOfWhatTheyAreOf) {
+  const auto run = [](DType gradient, Asked* asked) {
+    std::vector<Tensor> in = BackwardInputs(gradient, BF16);
+    std::vector<Tensor> out = {Of(BF16, kHeads * kWidth), Of(BF16, 2 * kWidth), Of(BF16, 2 * kWidth)};
+    ASSERT_EQ(Run(AttentionStep(ATTENTION_BACKWARD, 2), in, out, asked), absl::OkStatus());
+    if (asked->backward.empty()) return;
+    EXPECT_EQ(asked->pointers.gradient_o, in[0].data<void>());
+    EXPECT_EQ(asked->pointers.gradient_q, out[0].data<void>());
+    EXPECT_EQ(asked->pointers.gradient_k, out[1].data<void>());
+    EXPECT_EQ(asked->pointers.gradient_v, out[2].data<void>());
+    EXPECT_EQ(asked->pointers.o, in[4].data<void>());
+  };
+  Asked same, other;
+  run(BF16, &same);
+  EXPECT_EQ(same.backward.size(), 1u);
+  // The library stores them as one type: a wider gradient is for kernels of our own.
+  run(FP32, &other);
+  EXPECT_TRUE(other.backward.empty());
+}
+
+TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
+  const auto asked_of = [](const Step& step, DType type, DType statistics, int64_t rows) {
+    Asked asked;
+    std::vector<Tensor> in = {Of(type, 3 * kHeads * kWidth, rows)};
+    std::vector<Tensor> out = {Of(type, kHeads * kWidth, rows), Of(statistics, kHeads, rows)};
+    EXPECT_EQ(Run(step, in, out, &asked), absl::OkStatus());
+    return asked.forward.size();
+  };
+  const Step plain = AttentionStep(ATTENTION, 0);
+  EXPECT_EQ(asked_of(plain, BF16, FP32, kRows), 1u);
+  // Its random numbers are not ours.
+  Step dropped = plain;
+  dropped.mutable_attributes()->set_dropout(0.5);
+  EXPECT_EQ(asked_of(dropped, BF16, FP32, kRows), 0u);
+  EXPECT_EQ(asked_of(plain, FP64, FP64, kRows), 0u);
+  // No sequence at all.
+  EXPECT_EQ(asked_of(plain, BF16, FP32, 0), 0u);
+}
+
+TEST(CudaAttention, RefusesWhatDoesNotDivide) {
+  const auto refusal = [](std::vector<Tensor> in, int kv_heads) {
+    Asked asked;
+    std::vector<Tensor> out = {Of(BF16, kHeads * kWidth), Of(FP32, kHeads)};
+    const absl::Status status = Run(AttentionStep(ATTENTION, kv_heads), in, out, &asked);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(asked.forward.empty());
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal({Of(BF16, 3 * kHeads * kWidth, kRows + 1)}, 0),
+              HasSubstr("qkv of 13 x 144 do not divide into sequences of 4, 6 heads"));
+  EXPECT_THAT(refusal({Of(BF16, 3 * kHeads * kWidth + 1)}, 0), HasSubstr("qkv of 12 x 145 do not divide"));
+  EXPECT_THAT(refusal({Of(BF16, kHeads * kWidth), Of(BF16, 4 * kWidth), Of(BF16, 4 * kWidth)}, 4),
+              HasSubstr("q, k and v of 12 x 48 do not divide into sequences of 4, 6 heads and 4 of keys and values"));
+  EXPECT_THAT(refusal({Of(BF16, kHeads * kWidth), Of(BF16, 2 * kWidth), Of(BF16, 3 * kWidth)}, 2),
+              HasSubstr("q, k and v of 12 x 48 do not divide"));
+}
+
+}  // namespace
+}  // namespace weft::cuda
