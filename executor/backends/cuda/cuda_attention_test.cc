@@ -62,7 +62,7 @@ Step AttentionStep(Kernel kernel, int kv_heads) {
 
 Tensor Of(DType dtype, int64_t columns, int64_t rows = kRows) { return Tensor(dtype, {rows, columns}); }
 
-absl::Status Run(const Step& step, std::vector<Tensor>& in, std::vector<Tensor>& out, Asked* asked) {
+absl::Status RunStep(const Step& step, std::vector<Tensor>& in, std::vector<Tensor>& out, Asked* asked) {
   CountingDevice device;
   Libraries libraries = EmulatedLibraries();
   libraries.attention = std::make_unique<WritingAttention>(asked);
@@ -74,7 +74,7 @@ absl::Status Run(const Step& step, std::vector<Tensor>& in, std::vector<Tensor>&
 TEST(CudaAttention, OneMatrixOfThreePartsIsThreeLayouts) {
   Asked asked;
   std::vector<Tensor> in = {Of(BF16, 3 * kHeads * kWidth)}, out = {Of(BF16, kHeads * kWidth), Of(FP32, kHeads)};
-  ASSERT_EQ(Run(AttentionStep(ATTENTION, 0), in, out, &asked), absl::OkStatus());
+  ASSERT_EQ(RunStep(AttentionStep(ATTENTION, 0), in, out, &asked), absl::OkStatus());
   ASSERT_EQ(asked.forward.size(), 1u);
   const AttentionShape& shape = asked.forward[0];
   EXPECT_EQ(shape.type, Type::kBf16);
@@ -98,7 +98,7 @@ TEST(CudaAttention, FewerHeadsOfKeysAndValues) {
   Asked asked;
   std::vector<Tensor> in = {Of(FP16, kHeads * kWidth), Of(FP16, 2 * kWidth), Of(FP16, 2 * kWidth)};
   std::vector<Tensor> out = {Of(FP16, kHeads * kWidth), Of(FP32, kHeads)};
-  ASSERT_EQ(Run(AttentionStep(ATTENTION, 2), in, out, &asked), absl::OkStatus());
+  ASSERT_EQ(RunStep(AttentionStep(ATTENTION, 2), in, out, &asked), absl::OkStatus());
   ASSERT_EQ(asked.forward.size(), 1u);
   EXPECT_EQ(asked.forward[0].kv_heads, 2);
   EXPECT_EQ(asked.forward[0].q, (HeadLayout{kHeads * kWidth, kWidth}));
@@ -118,7 +118,7 @@ TEST(CudaAttention, GradientsOfTheTypeOfWhatTheyAreOf) {
   const auto run = [](DType gradient, Asked* asked) {
     std::vector<Tensor> in = BackwardInputs(gradient, BF16);
     std::vector<Tensor> out = {Of(BF16, kHeads * kWidth), Of(BF16, 2 * kWidth), Of(BF16, 2 * kWidth)};
-    ASSERT_EQ(Run(AttentionStep(ATTENTION_BACKWARD, 2), in, out, asked), absl::OkStatus());
+    ASSERT_EQ(RunStep(AttentionStep(ATTENTION_BACKWARD, 2), in, out, asked), absl::OkStatus());
     if (asked->backward.empty()) return;
     EXPECT_EQ(asked->pointers.gradient_o, in[0].data<void>());
     EXPECT_EQ(asked->pointers.gradient_q, out[0].data<void>());
@@ -139,7 +139,7 @@ TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
     Asked asked;
     std::vector<Tensor> in = {Of(type, 3 * kHeads * kWidth, rows)};
     std::vector<Tensor> out = {Of(type, kHeads * kWidth, rows), Of(statistics, kHeads, rows)};
-    EXPECT_EQ(Run(step, in, out, &asked), absl::OkStatus());
+    EXPECT_EQ(RunStep(step, in, out, &asked), absl::OkStatus());
     return asked.forward.size();
   };
   const Step plain = AttentionStep(ATTENTION, 0);
@@ -157,7 +157,7 @@ TEST(CudaAttention, RefusesWhatDoesNotDivide) {
   const auto refusal = [](std::vector<Tensor> in, int kv_heads) {
     Asked asked;
     std::vector<Tensor> out = {Of(BF16, kHeads * kWidth), Of(FP32, kHeads)};
-    const absl::Status status = Run(AttentionStep(ATTENTION, kv_heads), in, out, &asked);
+    const absl::Status status = RunStep(AttentionStep(ATTENTION, kv_heads), in, out, &asked);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(asked.forward.empty());
     return std::string(status.message());
