@@ -59,6 +59,13 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
     return builder.create<MatmulOp>(getLoc(), request.type, left, right, mlir::Value(), request.init, transpose_left,
                                     transpose_right);
   };
+  unsigned next = 2;
+  if (getBias()) {
+    const GradientRequest& bias = requests[next];
+    // First: behind what makes dy, so that a device can sum up columns as it makes them (proto/step_runs.h).
+    if (bias.type) gradients[next] = builder.create<BiasGradientOp>(getLoc(), bias.type, dy, bias.init);
+    ++next;
+  }
   if (requests[0].type) {
     gradients[0] = getTransposeA() ? matmul(requests[0], getB(), getTransposeB(), dy, true)
                                    : matmul(requests[0], dy, false, getB(), !getTransposeB());
@@ -66,12 +73,6 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   if (requests[1].type) {
     gradients[1] = getTransposeB() ? matmul(requests[1], dy, true, getA(), getTransposeA())
                                    : matmul(requests[1], getA(), !getTransposeA(), dy, false);
-  }
-  unsigned next = 2;
-  if (getBias()) {
-    const GradientRequest& bias = requests[next];
-    if (bias.type) gradients[next] = builder.create<BiasGradientOp>(getLoc(), bias.type, dy, bias.init);
-    ++next;
   }
   if (getInit() && requests[next].type) gradients[next] = Deliver(builder, getLoc(), dy, requests[next]);
   return gradients;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <utility>
@@ -109,6 +110,10 @@ class Neighbours {
   std::vector<Launch> launches_;
 };
 
+// Norms have the gradients of their weights in one launch with those of their inputs if they have more columns than the
+// first and no more than the second: then a block of a device has a row, and room for the sums.
+constexpr int64_t kLeastSummedNorm = 1024, kMostSummedNorm = 8192;
+
 bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }
 bool IsNormBackward(Kernel kernel) { return kernel == LAYER_NORM_BACKWARD || kernel == RMS_NORM_BACKWARD; }
 bool IsNormWeight(Kernel kernel) { return kernel == LAYER_NORM_BACKWARD_WEIGHT || kernel == RMS_NORM_BACKWARD_WEIGHT; }
@@ -143,6 +148,56 @@ int LinkOf(const PlacedStep& sum, const StepTouch& tensor) {
   return first == second ? -1 : first ? 0 : 1;
 }
 
+// Whether `weights` makes the gradients of the weights of the norm whose backward is `norm`, of the same tensors, and
+// both have rows as kLeastSummedNorm says.
+bool IsSummedNorm(const PlacedStep& norm, const PlacedStep& weights) {
+  const size_t statistics = norm.step->kernel() == LAYER_NORM_BACKWARD ? 2 : 1;
+  const Kernel of_weights = statistics == 2 ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT;
+  if (weights.step->kernel() != of_weights || norm.inputs.size() != 3 + statistics ||
+      weights.inputs.size() != 2 + statistics) {
+    return false;
+  }
+  for (size_t i = 0; i < weights.inputs.size(); ++i) {
+    if (weights.inputs[i] != norm.inputs[i < 2 ? i : i + 1]) return false;
+  }
+  for (const StepTouch& touch : norm.inputs) {
+    if (touch.dtype == FP64) return false;
+  }
+  const StepTouch& gamma = norm.inputs[2];
+  const auto columns = static_cast<int64_t>(gamma.end - gamma.begin) / std::max<int64_t>(1, DTypeBytes(gamma.dtype));
+  return columns > kLeastSummedNorm && columns <= kMostSummedNorm;
+}
+
+// Whether `sums` writes nothing that these steps touch.
+bool WritesApart(const PlacedStep& sums, std::initializer_list<const PlacedStep*> steps) {
+  Touched touched;
+  for (const PlacedStep* step : steps) touched.Add(*step);
+  PlacedStep written = sums;
+  written.inputs.clear();
+  return !touched.Conflicts(written);
+}
+
+// Whether `bias` is the BIAS_GRADIENT of what `made` makes.
+bool IsBiasOf(const PlacedStep& bias, const PlacedStep& made) {
+  return bias.step->kernel() == BIAS_GRADIENT && bias.inputs.size() == 1 && bias.outputs.size() == 1 &&
+         made.outputs.size() == 1 && bias.inputs[0] == made.outputs[0];
+}
+
+// Neighbours of one key from this step on that touch nothing of each other, as far as `follows` says.
+template <typename Follows>
+StepRange AlikeRunAt(absl::Span<const PlacedStep> steps, int s, Follows follows) {
+  const std::string key = RunKey(steps[s]);
+  if (key.empty()) return {};
+  Touched touched;
+  std::vector<int> launch;
+  for (int at = s; at == s || (follows(at) && RunKey(steps[at]) == key && !touched.Conflicts(steps[at])); ++at) {
+    touched.Add(steps[at]);
+    launch.push_back(at);
+  }
+  const int count = static_cast<int>(launch.size());
+  return count < 2 ? StepRange() : StepRange{s, count, {std::move(launch)}};
+}
+
 // A run that begins with this step.
 StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const auto follows = [&](int next) {
@@ -157,6 +212,11 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
     if (norm.inputs.empty() || norm.inputs[0] != first.outputs[0] || !RunTogether(first, norm, 0)) return {};
     return {s, 2, {{s, s + 1}}};
   }
+  if (first.step->kernel() == EXACT_ACCUMULATE) return AlikeRunAt(steps, s, follows);
+  if (first.step->kernel() == GELU_BACKWARD) {
+    const bool both = follows(s + 1) && IsBiasOf(steps[s + 1], first) && WritesApart(steps[s + 1], {&first});
+    return both ? StepRange{s, 2, {{s, s + 1}}} : StepRange();
+  }
   if (!IsNormBackward(first.step->kernel()) || first.step->accumulate() || first.outputs.size() != 1) return {};
   int at = s + 1;
   const bool weights = follows(at) && IsNormWeight(steps[at].step->kernel());
@@ -166,11 +226,15 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const int link = LinkOf(sum, first.outputs[0]);
   if (link < 0 || !RunTogether(first, sum, static_cast<size_t>(link))) return {};
   if (!weights) return {s, 2, {{s, at}}};
-  // The gradients of the weights go first: the sum may be in the place of what they are made of.
+  // By themselves they go first: the sum may be in the place of what they are made of.
+  const PlacedStep& of_weights = steps[s + 1];
   Touched before;
-  before.Add(steps[s + 1]);
+  before.Add(of_weights);
   if (before.Conflicts(first)) return {};
-  return {s, 3, {{s + 1}, {s, at}}};
+  if (!IsSummedNorm(first, of_weights) || !WritesApart(of_weights, {&sum})) return {s, 3, {{s + 1}, {s, at}}};
+  const bool bias =
+      follows(at + 1) && IsBiasOf(steps[at + 1], sum) && WritesApart(steps[at + 1], {&first, &of_weights, &sum});
+  return bias ? StepRange{s, 4, {{s, s + 1, at, at + 1}}} : StepRange{s, 3, {{s, s + 1, at}}};
 }
 
 // Whether steps of the kernel are in launches with others at all.
@@ -182,10 +246,13 @@ bool IsJoined(Kernel kernel, bool updates) {
     case SQUARED_NORM:
     case SCALE:
     case CAST:
-    case EXACT_ACCUMULATE:
     case EXACT_ROUND:
       return updates;
+    case EXACT_ACCUMULATE:
+      return true;
     case ADD:
+    case BIAS_GRADIENT:
+    case GELU_BACKWARD:
       return !updates;
     default:
       return !updates && (IsNorm(kernel) || IsNormBackward(kernel) || IsNormWeight(kernel));
@@ -323,20 +390,25 @@ const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step) {
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch) {
   int largest = launch[0];
   int64_t flops = 0, bytes = 0, read_again = 0;
+  // Launches of one kernel touch nothing that another of their steps makes, and share no more than a few numbers.
+  const bool alike = std::all_of(launch.begin(), launch.end(), [&](int step) {
+    return segment.steps(step).kernel() == segment.steps(launch[0]).kernel();
+  });
   for (size_t i = 0; i < launch.size(); ++i) {
     const Step& step = segment.steps(launch[i]);
     if (step.work().bytes() > segment.steps(largest).work().bytes()) largest = launch[i];
     flops = SumOf(flops, step.work().flops());
     bytes = SumOf(bytes, step.work().bytes());
-    // Launches of many steps touch nothing that another one makes.
-    if (launch.size() > 2) continue;
+    if (alike) continue;
     for (const int input : step.inputs()) {
       const Value& value = segment.values(input);
-      const bool made = std::any_of(launch.begin(), launch.begin() + static_cast<std::ptrdiff_t>(i), [&](int other) {
-        return std::any_of(segment.steps(other).outputs().begin(), segment.steps(other).outputs().end(),
-                           [&](int output) { return AreAtOnePlace(segment.values(output), value); });
+      const auto is_it = [&](int other) { return AreAtOnePlace(segment.values(other), value); };
+      const bool known = std::any_of(launch.begin(), launch.begin() + static_cast<std::ptrdiff_t>(i), [&](int other) {
+        const Step& before = segment.steps(other);
+        return std::any_of(before.outputs().begin(), before.outputs().end(), is_it) ||
+               std::any_of(before.inputs().begin(), before.inputs().end(), is_it);
       });
-      if (made) read_again = SumOf(read_again, BytesOf(value));
+      if (known) read_again = SumOf(read_again, BytesOf(value));
     }
   }
   Step one = segment.steps(largest);

@@ -238,6 +238,103 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   }
 }
 
+// The same of rows that are long enough, in a mean's norm or not, with what accumulates: dgamma (and dbeta), and the
+// bias behind the sum.
+constexpr int kLong = 2000;
+// More columns than the first, no more than the second.
+constexpr int kLeastSummedNorm = 1024, kMostSummedNorm = 8192;
+Steps LongBackward(bool centred, int columns = kLong, std::pair<int, int> sum = {40000, 10000}) {
+  const std::pair<int, int> dy = {0, 10000}, x = {10000, 10000}, dx = {20000, 10000}, residual = {30000, 10000};
+  const std::pair<int, int> gamma = {50000, columns}, mean = {60000, 5}, rstd = {60005, 5}, dgamma = {70000, columns},
+                            dbeta = {80000, columns}, dbias = {90000, columns};
+  Steps steps;
+  if (centred) {
+    steps.Add(LAYER_NORM_BACKWARD, {dy, x, gamma, mean, rstd}, {dx});
+    steps.Add(LAYER_NORM_BACKWARD_WEIGHT, {dy, x, mean, rstd}, {dgamma, dbeta});
+  } else {
+    steps.Add(RMS_NORM_BACKWARD, {dy, x, gamma, rstd}, {dx});
+    steps.Add(RMS_NORM_BACKWARD_WEIGHT, {dy, x, rstd}, {dgamma});
+  }
+  steps.Add(ADD, {residual, dx}, {sum});
+  steps.Add(BIAS_GRADIENT, {sum}, {dbias});
+  for (const int i : {1, 3}) steps.Proto(i).set_accumulate(true);
+  return steps;
+}
+
+TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
+  const Runs all = {{0, 4, {{0, 1, 2, 3}}}}, no_bias = {{0, 3, {{0, 1, 2}}}}, apart = {{0, 3, {{1}, {0, 2}}}};
+  for (const bool centred : {false, true}) {
+    EXPECT_EQ(LongBackward(centred).Norms(), all);
+    EXPECT_EQ(LongBackward(centred, kMostSummedNorm).Norms(), all);
+    EXPECT_EQ(LongBackward(centred, kLeastSummedNorm + 1).Norms(), all);
+    EXPECT_EQ(LongBackward(centred, kLeastSummedNorm).Norms(), apart);
+    EXPECT_EQ(LongBackward(centred, kMostSummedNorm + 1).Norms(), apart);
+    // Row by row in the place of what is read.
+    for (const int place : {0, 10000, 30000}) EXPECT_EQ(LongBackward(centred, kLong, {place, 10000}).Norms(), all);
+    for (int what = 0; what < 7; ++what) {
+      Steps steps = LongBackward(centred);
+      if (what == 0) steps.Proto(3).set_kernel(MATMUL);
+      if (what == 1) steps.Use(3).waits = true;
+      if (what == 2) steps.Use(2).awaited = true;
+      if (what == 3) steps.Use(3).inputs[0] = steps.Use(0).inputs[0];
+      // The bias' gradient in the place of another one, or of something that is read.
+      if (what == 4) steps.Use(3).outputs[0] = steps.Use(1).outputs[0];
+      if (what == 5) steps.Use(3).outputs[0] = steps.Use(0).inputs[2];
+      if (what == 6) steps.Use(3).inputs[0].dtype = BF16;
+      EXPECT_EQ(steps.Norms(), no_bias) << what;
+    }
+    for (int what = 0; what < 4; ++what) {
+      Steps steps = LongBackward(centred);
+      // Of another tensor, of a kernel for another norm, in double, in the place of what is added.
+      if (what == 0) steps.Use(1).inputs[1].begin += 4;
+      if (what == 1) steps.Proto(1).set_kernel(centred ? RMS_NORM_BACKWARD_WEIGHT : LAYER_NORM_BACKWARD_WEIGHT);
+      if (what == 2) steps.Use(0).inputs[0].dtype = steps.Use(1).inputs[0].dtype = FP64;
+      if (what == 3) steps.Use(1).outputs[0] = steps.Use(2).inputs[0];
+      EXPECT_EQ(steps.Norms(), apart) << what;
+    }
+  }
+}
+
+TEST(NormRunsTest, AnActivationAndTheBiasBeforeIt) {
+  const auto steps_of = [] {
+    Steps steps;
+    steps.Add(GELU_BACKWARD, {{0, 100}, {100, 100}}, {{200, 100}});
+    steps.Add(BIAS_GRADIENT, {{200, 100}}, {{300, 10}});
+    return steps;
+  };
+  const Runs both = {{0, 2, {{0, 1}}}};
+  EXPECT_EQ(steps_of().Norms(), both);
+  EXPECT_EQ(steps_of().Updates(), Runs());
+  Steps in_place = steps_of();
+  in_place.Use(0).outputs[0] = in_place.Use(1).inputs[0] = in_place.Use(0).inputs[0];
+  EXPECT_EQ(in_place.Norms(), both);
+  for (int what = 0; what < 6; ++what) {
+    Steps steps = steps_of();
+    if (what == 0) steps.Proto(0).set_kernel(SILU_BACKWARD);
+    if (what == 1) steps.Proto(1).set_kernel(MATMUL);
+    if (what == 2) steps.Use(0).awaited = true;
+    if (what == 3) steps.Use(1).waits = true;
+    if (what == 4) steps.Use(1).inputs[0].begin += 4;
+    if (what == 5) steps.Use(1).outputs[0] = steps.Use(0).inputs[1];
+    EXPECT_EQ(steps.Norms(), Runs()) << what;
+  }
+}
+
+TEST(NormRunsTest, ExactSumsOfOneOpsGradients) {
+  Steps steps;
+  steps.Add(MATMUL, {{0, 10}}, {{10, 10}});
+  for (int i = 0; i < 3; ++i) steps.Add(EXACT_ACCUMULATE, {{10 * i, 10}}, {{100 + 60 * i, 60}}, FP32, EXACT192);
+  steps.Add(EXACT_ACCUMULATE, {{30, 10}}, {{300, 60}}, BF16, EXACT192);
+  steps.Add(MATMUL, {{0, 10}}, {{10, 10}});
+  steps.Add(EXACT_ACCUMULATE, {{10, 10}}, {{100, 60}}, FP32, EXACT192);
+  EXPECT_EQ(steps.Norms(), (Runs{{1, 3, {{1, 2, 3}}}}));
+  // To one accumulator one after the other.
+  steps.Use(2).outputs[0] = steps.Use(1).outputs[0];
+  EXPECT_EQ(steps.Norms(), (Runs{{2, 2, {{2, 3}}}}));
+  steps.Use(3).waits = true;
+  EXPECT_EQ(steps.Norms(), Runs());
+}
+
 TEST(PlacedStepsTest, AreTheProgramsOwn) {
   Program program;
   Template* t = program.add_templates();
@@ -329,6 +426,22 @@ TEST(AsOneStepTest, TheSumIsNotReadAgain) {
   EXPECT_EQ(steps.Of({0, 1}).kernel(), ADD);
   EXPECT_EQ(steps.Of({1}).work().bytes(), 80);
   EXPECT_EQ(steps.Of({1}).kernel(), RMS_NORM);
+}
+
+// Of a norm's backward with all that goes with it: 40 bytes for each of dy, x, dx, the residual and the sum, and twice
+// as many for weights and their gradients.
+TEST(AsOneStepTest, WhatIsReadByTwoIsReadOnce) {
+  OneStep steps;
+  const int dy = steps.Value(0, 0), x = steps.Value(1, 0), gamma = steps.Value(2, 0), dx = steps.Value(3, 0),
+            residual = steps.Value(4, 0), sum = steps.Value(5, 0), dgamma = steps.Value(6, 0),
+            dbias = steps.Value(7, 0);
+  steps.Add(RMS_NORM_BACKWARD, {dy, x, gamma}, {dx}, 160);
+  steps.Add(RMS_NORM_BACKWARD_WEIGHT, {dy, x}, {dgamma}, 120);
+  steps.Add(ADD, {residual, dx}, {sum}, 120);
+  steps.Add(BIAS_GRADIENT, {sum}, {dbias}, 80);
+  EXPECT_EQ(steps.Of({0, 1, 2, 3}).work().bytes(), 160 + 40 + 80 + 40);
+  EXPECT_EQ(steps.Of({0, 1, 2, 3}).kernel(), RMS_NORM_BACKWARD);
+  EXPECT_EQ(steps.Of({0, 1, 2}).work().bytes(), 160 + 40 + 80);
 }
 
 TEST(AsOneStepTest, ManyAreTheLargestWithTheWorkOfAll) {

@@ -137,7 +137,8 @@ TEST(StepRunsAgreementTest, PredictedLaunchesAreTheExecutors) {
   ExpectAgreement(plan);
 }
 
-// The residual stream's sums are with their norms, both ways, and an optimizer step has a launch for each kind of work.
+// The residual stream's sums are with their norms, both ways, the gradient of a bias with that of the activation behind
+// it, and an optimizer step has a launch for each kind of work.
 TEST(StepRunsAgreementTest, APlansLaunches) {
   const absl::StatusOr<Program> program = CompileTiny(Small());
   ASSERT_TRUE(program.ok()) << program.status();
@@ -145,8 +146,9 @@ TEST(StepRunsAgreementTest, APlansLaunches) {
   for (const std::string& names : LaunchesOf(*program)) {
     (std::count(names.begin(), names.end(), ' ') == 2 ? norms : updates) += 1;
   }
-  // Each of 4 microbatches: the embedding's sum and two in each of 2 layers forward, two in each layer backward.
-  EXPECT_EQ(norms, 4 * (5 + 4));
+  // Each of 4 microbatches: the embedding's sum and two in each of 2 layers forward, two in each layer backward, and
+  // the activation of each layer.
+  EXPECT_EQ(norms, 4 * (5 + 4 + 2));
   // Norms, scalings, updates and zeroings.
   EXPECT_EQ(updates, 4);
 }

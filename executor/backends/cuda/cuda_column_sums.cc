@@ -1,6 +1,6 @@
 // Gradients that are sums over rows: of biases, of the weights of norms, of what was added to all rows of a sample.
-#include "executor/backends/cuda/cuda_call.h"
-#include "executor/backends/cuda/kernels/column_sums.h"
+#include "executor/backends/cuda/cuda_column_sums.h"
+
 #include "proto/status.h"
 
 namespace weft::cuda {
@@ -51,33 +51,34 @@ absl::Status CheckColumns(const Call& call) {
 
 }  // namespace
 
-absl::Status BiasGradient(const Call& call) {
+absl::StatusOr<ColumnSums> BiasGradientArguments(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   WEFT_RETURN_IF_ERROR(CheckColumns(call));
   ColumnSums sums = Of(call);
   sums.plain = ArrayOf(call.out[0]);
-  return Sum(call, sums);
+  return sums;
 }
 
-absl::Status LayerNormBackwardWeight(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 4, 2, 0b111111));
+absl::StatusOr<ColumnSums> NormWeightArguments(const Call& call) {
+  const bool centred = call.step.kernel() == LAYER_NORM_BACKWARD_WEIGHT;
+  WEFT_RETURN_IF_ERROR(centred ? CheckTensors(call, 4, 2, 0b111111) : CheckTensors(call, 3, 1, 0b1111));
   WEFT_RETURN_IF_ERROR(CheckColumns(call));
   ColumnSums sums = Of(call);
   sums.x = ArrayOf(call.in[1]);
-  sums.mean = ArrayOf(call.in[2]);
-  sums.rstd = ArrayOf(call.in[3]);
+  if (centred) sums.mean = ArrayOf(call.in[2]);
+  sums.rstd = ArrayOf(call.in[centred ? 3 : 2]);
   sums.products = ArrayOf(call.out[0]);
-  sums.plain = ArrayOf(call.out[1]);
+  if (centred) sums.plain = ArrayOf(call.out[1]);
+  return sums;
+}
+
+absl::Status BiasGradient(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const ColumnSums sums, BiasGradientArguments(call));
   return Sum(call, sums);
 }
 
-absl::Status RmsNormBackwardWeight(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 1, 0b1111));
-  WEFT_RETURN_IF_ERROR(CheckColumns(call));
-  ColumnSums sums = Of(call);
-  sums.x = ArrayOf(call.in[1]);
-  sums.rstd = ArrayOf(call.in[2]);
-  sums.products = ArrayOf(call.out[0]);
+absl::Status NormWeightGradient(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const ColumnSums sums, NormWeightArguments(call));
   return Sum(call, sums);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "executor/backends/cuda/cuda_column_sums.h"
 #include "executor/backends/cuda/cuda_exact.h"
 #include "executor/backends/cuda/cuda_gradient_norm.h"
 #include "executor/backends/cuda/cuda_norm.h"
@@ -58,6 +59,7 @@ class LaunchRun : public StepRun {
     return absl::InternalError(absl::StrCat("step '", first_.name(), "' and ", count_ - 1, " behind it, kernel ",
                                             Kernel_Name(first_.kernel()), ": ", outcome));
   }
+  Args& args() { return args_; }
 
  private:
   Resources& resources_;
@@ -65,6 +67,27 @@ class LaunchRun : public StepRun {
   const size_t count_;
   Args args_;
   SetStepFunction set_step_;
+};
+
+ColumnSums& SumsOf(ColumnSums& args) { return args; }
+ColumnSums& SumsOf(NormBackwardSums& args) { return args.sums; }
+
+// A launch with sums over rows, whose chunks are in the stream's scratch: as much as the steps themselves need.
+template <typename Args>
+class RunWithSums : public StepRun {
+ public:
+  RunWithSums(Resources& resources, absl::Span<const StepOfRun> steps, const Args& args)
+      : resources_(resources), run_(resources, steps, args, nullptr) {}
+
+  absl::Status Run(const StepContext& context) override {
+    ColumnSums& sums = SumsOf(run_.args());
+    WEFT_ASSIGN_OR_RETURN(sums.scratch, resources_.scratch.Get(context.stream, sums.ScratchBytes()));
+    return run_.Run(context);
+  }
+
+ private:
+  Resources& resources_;
+  LaunchRun<Args> run_;
 };
 
 template <typename Args>
@@ -241,10 +264,18 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl
   return MakeRun(resources, steps, args);
 }
 
-// The backward of a norm and the ADD of what it makes.
+// Whether `bias` is the BIAS_GRADIENT of this tensor, in the arithmetic of a launch.
+bool IsBiasOf(const StepOfRun& bias, const TensorView& made, bool in_double) {
+  return bias.step->kernel() == BIAS_GRADIENT && bias.inputs.size() == 1 && bias.inputs[0].data == made.data &&
+         bias.inputs[0].dtype == made.dtype && ComputesInDouble(bias.inputs) == in_double;
+}
+
+// The backward of a norm and the ADD of what it makes; between them or not the gradients of the norm's weights, and
+// then behind them or not the gradient of the bias whose result's gradient the sum is.
 absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, absl::Span<const StepOfRun> steps) {
-  const StepOfRun &norm = steps[0], &sum = steps[1];
-  if (steps.size() != 2 || norm.step->accumulate()) return std::unique_ptr<StepRun>();
+  const bool weights = steps.size() > 2;
+  const StepOfRun &norm = steps[0], &sum = steps[weights ? 2 : 1];
+  if (steps.size() > 4 || norm.step->accumulate()) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(NormBackward args, RowNormBackwardArguments(CallOf(resources, norm, {})));
   if (args.dx.data == nullptr || !IsSumFor(sum, norm, args.rows * args.columns)) return std::unique_ptr<StepRun>();
   const int link = sum.inputs[0].data == args.dx.data ? 0 : 1;
@@ -254,7 +285,49 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
   }
   args.residual = ArrayOf(residual);
   args.sum = ArrayOf(sum.outputs[0]);
-  return MakeRun(resources, steps, args);
+  if (!weights) return MakeRun(resources, steps, args);
+  const StepOfRun& of_weights = steps[1];
+  const Kernel kernel = of_weights.step->kernel();
+  if ((kernel != LAYER_NORM_BACKWARD_WEIGHT && kernel != RMS_NORM_BACKWARD_WEIGHT) || !HasSums(args)) {
+    return std::unique_ptr<StepRun>();
+  }
+  NormBackwardSums with = {args, {}};
+  WEFT_ASSIGN_OR_RETURN(with.sums, NormWeightArguments(CallOf(resources, of_weights, {})));
+  const ColumnSums& sums = with.sums;
+  if (sums.in_double || sums.dy.data != args.dy.data || sums.x.data != args.x.data ||
+      sums.mean.data != args.mean.data || sums.rstd.data != args.rstd.data || sums.rows != args.rows ||
+      sums.columns != args.columns) {
+    return std::unique_ptr<StepRun>();
+  }
+  if (steps.size() == 4) {
+    const StepOfRun& of_bias = steps[3];
+    if (!IsBiasOf(of_bias, sum.outputs[0], /*in_double=*/false)) return std::unique_ptr<StepRun>();
+    WEFT_ASSIGN_OR_RETURN(const ColumnSums bias, BiasGradientArguments(CallOf(resources, of_bias, {})));
+    if (bias.rows != args.rows || bias.columns != args.columns) return std::unique_ptr<StepRun>();
+    with.sums.beside = bias.plain;
+    with.sums.accumulate_beside = bias.accumulate;
+  }
+  return std::make_unique<RunWithSums<NormBackwardSums>>(resources, steps, with);
+}
+
+// GELU_BACKWARD and the gradient of the bias before that activation.
+absl::StatusOr<std::unique_ptr<StepRun>> ActivationWithBiasRun(Resources& resources,
+                                                               absl::Span<const StepOfRun> steps) {
+  const StepOfRun &gelu = steps[0], &of_bias = steps[1];
+  if (steps.size() != 2 || gelu.inputs.size() != 2 || gelu.outputs.size() != 1) return std::unique_ptr<StepRun>();
+  const bool in_double = ComputesInDouble(gelu.inputs);
+  const TensorView& made = gelu.outputs[0];
+  if (!IsBiasOf(of_bias, made, in_double)) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(ColumnSums sums, BiasGradientArguments(CallOf(resources, of_bias, {})));
+  for (const TensorView& view : {gelu.inputs[0], gelu.inputs[1], made}) {
+    if (!IsFloating(view.dtype) || Elements(view) != sums.rows * sums.columns) return std::unique_ptr<StepRun>();
+  }
+  sums.dy = ArrayOf(gelu.inputs[0]);
+  sums.x = ArrayOf(gelu.inputs[1]);
+  sums.made = ArrayOf(made);
+  sums.make =
+      gelu.step->attributes().tanh_approximation() ? ElementwiseOp::kGeluTanhBackward : ElementwiseOp::kGeluBackward;
+  return std::make_unique<RunWithSums<ColumnSums>>(resources, steps, sums);
 }
 
 }  // namespace
@@ -267,6 +340,8 @@ absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::
     case LAYER_NORM_BACKWARD:
     case RMS_NORM_BACKWARD:
       return SumOfGradientRun(resources, steps);
+    case GELU_BACKWARD:
+      return ActivationWithBiasRun(resources, steps);
     case EXACT_ACCUMULATE:
     case EXACT_ROUND:
       return ExactRun(resources, steps);

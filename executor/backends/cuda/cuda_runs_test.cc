@@ -1,6 +1,7 @@
 // Runs of steps as one launch: the bits of the steps one by one, for tensors of all sizes; and which steps are none.
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,8 +10,10 @@
 #include "executor/backends/cpu_test_util.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/emulated_libraries.h"
+#include "executor/backends/cuda/kernels/norm.h"
 #include "executor/device.h"
 #include "gtest/gtest.h"
+#include "proto/step_runs.h"
 
 namespace weft::cuda {
 namespace {
@@ -364,6 +367,111 @@ TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
 INSTANTIATE_TEST_SUITE_P(Kernels, NormWithSumTest,
                          testing::Values(LAYER_NORM, RMS_NORM, LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD),
                          [](const auto& info) { return Kernel_Name(info.param); });
+
+// What sums over rows make goes with what makes the rows.
+class WithSumsTest : public testing::TestWithParam<DType> {};
+
+// Of one turn's rows, of several turns and of several chunks; rows of whole eights and not.
+TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
+  const DType type = GetParam();
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{5, 1600}, {19, 1032}, {40, 1029}, {9, 8192}}) {
+    for (const bool centred : {false, true}) {
+      const bool accumulate = centred == (rows % 2 == 0);
+      SCOPED_TRACE(absl::StrCat(rows, " x ", columns, " ", centred, accumulate));
+      std::vector<Tensor> tensors;
+      const auto add = [&](Tensor tensor) {
+        tensors.push_back(std::move(tensor));
+        return static_cast<int>(tensors.size()) - 1;
+      };
+      const int dy = add(Matrix(type, rows, columns, 1)), x = add(Matrix(type, rows, columns, 2)),
+                dx = add(Matrix(type, rows, columns, 3)), residual = add(Matrix(type, rows, columns, 4)),
+                sum_of = add(Matrix(type, rows, columns, 5)), gamma = add(Matrix(type, 1, columns, 6)),
+                mean = add(Matrix(FP32, 1, rows, 7)), rstd = add(Matrix(FP32, 1, rows, 8)),
+                dgamma = add(Matrix(FP32, 1, columns, 9)), dbeta = add(Matrix(FP32, 1, columns, 10)),
+                dbias = add(Matrix(FP32, 1, columns, 11));
+      NumberedStep norm, weights, sum, bias;
+      norm.step.set_kernel(centred ? LAYER_NORM_BACKWARD : RMS_NORM_BACKWARD);
+      norm.in = centred ? std::vector<int>{dy, x, gamma, mean, rstd} : std::vector<int>{dy, x, gamma, rstd};
+      norm.out = {dx};
+      weights.step.set_kernel(centred ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT);
+      weights.step.set_accumulate(accumulate);
+      weights.in = centred ? std::vector<int>{dy, x, mean, rstd} : std::vector<int>{dy, x, rstd};
+      weights.out = centred ? std::vector<int>{dgamma, dbeta} : std::vector<int>{dgamma};
+      sum.step.set_kernel(ADD);
+      sum.in = {residual, dx};
+      sum.out = {sum_of};
+      bias.step.set_kernel(BIAS_GRADIENT);
+      bias.step.set_accumulate(!accumulate);
+      bias.in = {sum_of};
+      bias.out = {dbias};
+      ExpectSameBehind({norm, weights, sum}, tensors);
+      ExpectSameBehind({norm, weights, sum, bias}, tensors);
+      // In the place of what the norm and the sums over rows have read.
+      sum.out = bias.in = {rows == 5 ? dy : rows == 19 ? x : residual};
+      ExpectSameBehind({norm, weights, sum, bias}, tensors);
+    }
+  }
+}
+
+TEST_P(WithSumsTest, AnActivationAndTheBiasBeforeItAreTheTwo) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{3, 8}, {77, 600}, {300, 33}, {1, 1}}) {
+    for (const bool approximation : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(rows, " x ", columns, " ", approximation));
+      std::vector<Tensor> tensors;
+      for (int i = 0; i < 3; ++i) tensors.push_back(Matrix(GetParam(), rows, columns, i));
+      tensors.push_back(Matrix(FP32, 1, columns, 9));
+      NumberedStep gelu, bias;
+      gelu.step.set_kernel(GELU_BACKWARD);
+      gelu.step.mutable_attributes()->set_tanh_approximation(approximation);
+      gelu.in = {0, 1};
+      gelu.out = bias.in = {2};
+      bias.step.set_kernel(BIAS_GRADIENT);
+      bias.step.set_accumulate(approximation);
+      bias.out = {3};
+      ExpectSameBehind({gelu, bias}, tensors);
+      for (const int place : {0, 1}) {
+        gelu.out = bias.in = {place};
+        ExpectSameBehind({gelu, bias}, tensors);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, WithSumsTest, testing::Values(BF16, FP16, FP32),
+                         [](const auto& info) { return DType_Name(info.param); });
+
+// Which norms have sums is a rule of programs (proto/step_runs.h), and here it is what the kernels have room for.
+TEST(CudaRunsTest, NormsThatHaveSums) {
+  Step backward, weights, add;
+  backward.set_kernel(RMS_NORM_BACKWARD);
+  weights.set_kernel(RMS_NORM_BACKWARD_WEIGHT);
+  add.set_kernel(ADD);
+  for (Step* const step : {&backward, &weights, &add}) step->set_stream(COMPUTE);
+  float anything = 0;
+  NormBackward norm;
+  norm.sum = {&anything, Type::kFp32};
+  norm.rows = 4;
+  std::set<bool> seen;
+  for (const int64_t columns : {8, 1024, 1025, 1032, 8192, 8193, 8200, 20000}) {
+    norm.columns = columns;
+    uint64_t next = 0;
+    const auto tensor = [&](int64_t elements) {
+      const uint64_t begin = next;
+      next += static_cast<uint64_t>(4 * elements);
+      return StepTouch{begin, next, FP32};
+    };
+    const StepTouch dy = tensor(4 * columns), x = tensor(4 * columns), dx = tensor(4 * columns),
+                    residual = tensor(4 * columns), gamma = tensor(columns), dgamma = tensor(columns), rstd = tensor(4);
+    const std::vector<PlacedStep> steps = {{&backward, {dy, x, gamma, rstd}, {dx}},
+                                           {&weights, {dy, x, rstd}, {dgamma}},
+                                           {&add, {residual, dx}, {residual}}};
+    const std::vector<StepRange> ranges = FindNormRuns(steps);
+    ASSERT_EQ(ranges.size(), 1u);
+    EXPECT_EQ(ranges[0].launches.size() == 1, HasSums(norm)) << columns;
+    seen.insert(HasSums(norm));
+  }
+  EXPECT_EQ(seen.size(), 2u);
+}
 
 TEST(CudaRunsTest, NormsThatAreNotWithTheirSum) {
   NumberedStep sum, norm;

@@ -1,7 +1,9 @@
 // One pass over memory: a block adds up a chunk of rows of 256 columns, eight warps taking rows in turns, four at a
 // time; then the warps' sums, and in a second launch the chunks', are added in an order that depends on the shape only.
+#include "executor/backends/cuda/kernels/column_chunks.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/eights.h"
+#include "executor/backends/cuda/kernels/elementwise_ops.h"
 
 namespace weft::cuda {
 
@@ -9,23 +11,27 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
+static_assert(kWarps == kColumnTurns);
 constexpr int kTile = kWarp * kBlock;
 // Rows that a warp asks for together.
 constexpr int kTogether = 4;
 // Several times what a large GPU runs at a time, so that its multiprocessors end at about the same time.
 constexpr int64_t kWantedBlocks = 2112;
-// A chunk has at least so many rows.
-constexpr int64_t kLeastRows = 2 * kTogether * kWarps;
+// Where a chunk is a block's whose threads have sixteen columns each (norm.h): 512 threads for each of 132
+// multiprocessors.
+constexpr int64_t kWantedChunks = 264, kNarrow = 2048;
 
 // Whether there are sums of dy (x - mean) rstd too, and what has a mean: the row, or groups of its columns.
 enum class Products { kNone, kOfRows, kOfGroups };
 
-template <typename C, Type S, Products kProducts>
+// kMake: what dy is made of.
+template <typename C, Type S, Products kProducts, ElementwiseOp kMake = ElementwiseOp::kCast>
 struct SumChunks {
   static constexpr int kMaxThreads = kThreads;
   static constexpr int kMinBlocks = S == Type::kNone ? 1 : 2;
+  static constexpr bool kMakes = kMake != ElementwiseOp::kCast;
   ColumnSums a;
-  int64_t chunks, tiles;
+  int64_t chunks, per_chunk, tiles;
 
   WEFT_DEVICE int64_t StatisticOf(int64_t row, int64_t column) const {
     if constexpr (kProducts != Products::kOfGroups) return row;
@@ -36,7 +42,6 @@ struct SumChunks {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t tile = Modulo(thread.block(), tiles), rest = Divide(thread.block(), tiles);
     const int64_t chunk = Modulo(rest, chunks), segment = Divide(rest, chunks);
-    const int64_t per_chunk = Divide(a.rows + chunks - 1, chunks);
     const int64_t begin = segment * a.rows + chunk * per_chunk;
     const int64_t end = segment * a.rows + Least(a.rows, (chunk + 1) * per_chunk);
     const int64_t column = tile * kTile + thread.lane() * kBlock;
@@ -51,8 +56,10 @@ struct SumChunks {
         for (int k = 0; k < kTogether; ++k) {
           const int64_t r = row + k * kWarps, inside = r < end ? count : 0;
           dy[k].Ask(a.dy, r * a.columns + column, inside, aligned);
-          if constexpr (kProducts != Products::kNone) {
+          if constexpr (kMakes || kProducts != Products::kNone) {
             x[k].Ask(a.x, r * a.columns + column, inside, aligned);
+          }
+          if constexpr (kProducts != Products::kNone) {
             const int64_t s = inside == 0 ? 0 : StatisticOf(r, column);
             mean[k] = a.mean.data == nullptr ? C(0) : Statistic<C, S>(a.mean, s);
             rstd[k] = a.rstd.data == nullptr ? C(1) : Statistic<C, S>(a.rstd, s);
@@ -63,6 +70,10 @@ struct SumChunks {
         for (int k = 0; k < kTogether; ++k) {
           C of_dy[kBlock];
           dy[k].Get(of_dy);
+          if constexpr (kMakes) {
+            const int64_t r = row + k * kWarps;
+            MakeEight(r * a.columns + column, r < end ? count : 0, aligned, x[k], of_dy);
+          }
 #pragma unroll
           for (int i = 0; i < kBlock; ++i) plain[i] += of_dy[i];
           if constexpr (kProducts != Products::kNone) {
@@ -99,9 +110,24 @@ struct SumChunks {
         for (int warp = 0; warp < kWarps; ++warp) {
           sum += shared[warp * kTile + of_tile % kBlock * kWarp + of_tile / kBlock];
         }
-        static_cast<C*>(a.scratch)[((segment * chunks + chunk) * 2 + which) * a.columns + to] = sum;
+        static_cast<C*>(a.scratch)[((segment * chunks + chunk) * kColumnResults + which) * a.columns + to] = sum;
       }
     }
+  }
+
+  // dy becomes what is summed up.
+  WEFT_DEVICE void MakeEight(int64_t first, int64_t count, bool aligned, const Eight<C, S>& x, C (&dy)[kBlock]) const {
+    C of_x[kBlock];
+    x.Get(of_x);
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) {
+      const C of[2] = {dy[i], of_x[i]};
+      Op<kMake>::Apply(of, C(1), &dy[i]);
+    }
+    StoreEight<C, S>(a.made, first, count, aligned, dy);
+    Eight<C, S> stored;
+    stored.Set(a.made, dy);
+    stored.Get(dy);
   }
 };
 
@@ -115,19 +141,21 @@ struct AddChunks {
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const int64_t result = Divide(thread.block(), tiles), segment = result / 2, which = result % 2;
-    const Array& to = which == 0 ? a.plain : a.products;
+    const int64_t result = Divide(thread.block(), tiles), segment = result / kColumnResults,
+                  which = result % kColumnResults;
+    const Array& to = which == 0 ? a.plain : which == 1 ? a.products : a.beside;
     // The same for the whole block.
     if (to.data == nullptr) return;
     const int64_t column = (thread.block() - result * tiles) * kWarp + thread.lane();
-    const C* const parts = static_cast<const C*>(a.scratch) + (segment * chunks * 2 + which) * a.columns + column;
+    const C* const parts =
+        static_cast<const C*>(a.scratch) + (segment * chunks * kColumnResults + which) * a.columns + column;
     C sum = 0;
     for (int64_t chunk = thread.warp(); chunk < chunks; chunk += kTogether * kWarps) {
       C part[kTogether];
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) {
         const int64_t c = chunk + k * kWarps;
-        part[k] = c < chunks && column < a.columns ? parts[c * 2 * a.columns] : C(0);
+        part[k] = c < chunks && column < a.columns ? parts[c * kColumnResults * a.columns] : C(0);
       }
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) sum += part[k];
@@ -137,46 +165,67 @@ struct AddChunks {
     thread.Sync();
     if (thread.warp() != 0 || column >= a.columns) return;
     for (int warp = 1; warp < kWarps; ++warp) sum += shared[warp * kWarp + thread.lane()];
-    const int64_t place = segment * a.stride + (which == 0 ? a.plain_offset : a.products_offset) + column;
-    if (a.accumulate) sum += Load<C>(to, place);
+    const int64_t offset = which == 0 ? a.plain_offset : which == 1 ? a.products_offset : 0;
+    const int64_t place = segment * a.stride + offset + column;
+    if (which == 2 ? a.accumulate_beside : a.accumulate) sum += Load<C>(to, place);
     Store<C>(to, place, sum);
   }
 };
 
 template <typename C>
-Outcome LaunchAdd(const ColumnSums& sums, int64_t chunks, void* stream) {
+Outcome LaunchAdd(const ColumnSums& sums, void* stream) {
   const int64_t tiles = CeilDivide(sums.columns, kWarp);
-  return LaunchKernel(AddChunks<C>{sums, chunks, tiles}, sums.segments * 2 * tiles, kThreads,
+  return LaunchKernel(AddChunks<C>{sums, sums.Chunks(), tiles}, sums.segments * kColumnResults * tiles, kThreads,
                       kThreads * static_cast<int64_t>(sizeof(C)), stream);
 }
 
 }  // namespace
 
-int64_t ColumnSums::Chunks() const {
+int64_t ColumnSums::RowsOfChunk() const {
   const int64_t tiles = CeilDivide(columns, kTile) * segments;
-  const int64_t wanted = tiles == 0 ? 1 : CeilDivide(kWantedBlocks, tiles);
-  const int64_t most = CeilDivide(rows, kLeastRows);
-  return wanted < most ? wanted : most > 1 ? most : 1;
+  int64_t wanted = tiles == 0 ? 1 : CeilDivide(kWantedBlocks, tiles);
+  const int64_t least = columns <= kNarrow ? 2 * kWantedChunks : kWantedChunks;
+  if (segments == 1 && wanted < least) wanted = least;
+  // Each turn has as many rows, at least one.
+  const int64_t turns = CeilDivide(CeilDivide(rows, wanted), kColumnTurns);
+  return (turns > 1 ? turns : 1) * kColumnTurns;
+}
+
+int64_t ColumnSums::Chunks() const {
+  const int64_t chunks = CeilDivide(rows, RowsOfChunk());
+  return chunks > 1 ? chunks : 1;
+}
+
+Outcome AddColumnChunks(const ColumnSums& sums, void* stream) {
+  return sums.in_double ? LaunchAdd<double>(sums, stream) : LaunchAdd<float>(sums, stream);
 }
 
 Outcome Launch(const ColumnSums& sums, void* stream) {
-  const int64_t chunks = sums.Chunks(), tiles = CeilDivide(sums.columns, kTile),
+  const int64_t chunks = sums.Chunks(), per_chunk = sums.RowsOfChunk(), tiles = CeilDivide(sums.columns, kTile),
                 blocks = tiles * chunks * sums.segments;
   // With groups an eight is of one of them.
   const bool whole = sums.columns / sums.groups % kBlock == 0;
-  const Outcome first =
-      WithEights(sums.in_double, whole, {sums.dy, sums.x}, {sums.mean, sums.rstd}, [&]<typename C, Type S>() {
+  const Outcome first = WithEights(
+      sums.in_double, whole, {sums.dy, sums.x, sums.made}, {sums.mean, sums.rstd}, [&]<typename C, Type S>() {
         const auto launch = [&](const auto& kernel) {
           return LaunchKernel(kernel, blocks, kThreads, kWarps * kTile * int64_t{sizeof(C)}, stream);
         };
-        if (sums.products.data == nullptr) return launch(SumChunks<C, S, Products::kNone>{sums, chunks, tiles});
-        if (sums.groups == 1 && sums.rows_of_statistic == 1) {
-          return launch(SumChunks<C, S, Products::kOfRows>{sums, chunks, tiles});
+        if (sums.made.data != nullptr) {
+          if (sums.make == ElementwiseOp::kGeluTanhBackward) {
+            return launch(
+                SumChunks<C, S, Products::kNone, ElementwiseOp::kGeluTanhBackward>{sums, chunks, per_chunk, tiles});
+          }
+          return launch(SumChunks<C, S, Products::kNone, ElementwiseOp::kGeluBackward>{sums, chunks, per_chunk, tiles});
         }
-        return launch(SumChunks<C, S, Products::kOfGroups>{sums, chunks, tiles});
+        if (sums.products.data == nullptr) {
+          return launch(SumChunks<C, S, Products::kNone>{sums, chunks, per_chunk, tiles});
+        }
+        if (sums.groups == 1 && sums.rows_of_statistic == 1) {
+          return launch(SumChunks<C, S, Products::kOfRows>{sums, chunks, per_chunk, tiles});
+        }
+        return launch(SumChunks<C, S, Products::kOfGroups>{sums, chunks, per_chunk, tiles});
       });
-  if (first != nullptr) return first;
-  return sums.in_double ? LaunchAdd<double>(sums, chunks, stream) : LaunchAdd<float>(sums, chunks, stream);
+  return first != nullptr ? first : AddColumnChunks(sums, stream);
 }
 
 }  // namespace weft::cuda

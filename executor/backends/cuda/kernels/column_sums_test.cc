@@ -61,11 +61,31 @@ TEST_P(ColumnSumsTest, EveryRowCountsOnce) {
   EXPECT_EQ(plain, expected_plain);
 }
 
+// Chunks are of whole turns and have all rows; as many as a large device wants, and no more than that asks for.
+TEST(ColumnChunksTest, AreAsManyAsADeviceHasRoomFor) {
+  const auto of = [](int64_t rows, int64_t columns) {
+    ColumnSums sums;
+    sums.rows = rows;
+    sums.columns = columns;
+    EXPECT_EQ(sums.RowsOfChunk() % kColumnTurns, 0);
+    EXPECT_GE(sums.RowsOfChunk() * sums.Chunks(), rows);
+    EXPECT_LT(sums.RowsOfChunk() * (sums.Chunks() - 1), rows);
+    return sums.Chunks();
+  };
+  EXPECT_EQ(of(16384, 1600), 512);
+  EXPECT_EQ(of(8192, 4096), 256);
+  EXPECT_EQ(of(16384, 6400), 256);
+  EXPECT_EQ(of(65536, 64), 2048);
+  EXPECT_EQ(of(100, 1600), 13);
+  EXPECT_EQ(of(1, 1600), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, ColumnSumsTest,
                          testing::Values(Case{1, 1, 8, 1, 1, false}, Case{1, 63, 2, 1, 1, true},
                                          Case{1, 65, 264, 1, 1, false}, Case{1, 5000, 8, 1, 1, true},
-                                         Case{3, 129, 16, 1, 1, false}, Case{2, 64, 264, 33, 64, true},
-                                         Case{1, 192, 24, 4, 64, false}, Case{1, 30, 9, 3, 15, true}));
+                                         Case{1, 17000, 8, 1, 1, false}, Case{3, 129, 16, 1, 1, false},
+                                         Case{2, 64, 264, 33, 64, true}, Case{1, 192, 24, 4, 64, false},
+                                         Case{1, 30, 9, 3, 15, true}));
 
 }  // namespace
 }  // namespace weft::cuda

@@ -15,6 +15,7 @@ BackwardIfLNS0_4TypeE4ELi4E 16
 BackwardIfLNS0_4TypeE2ELi2ELb1E 8
 ForwardIfLNS0_4TypeE4ELi4ELb1E 8
 BackwardPartialId 8
+BackwardWithSumsIf 88
 '
 awk -v allowed="$allowed" '
   BEGIN {

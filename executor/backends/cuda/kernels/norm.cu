@@ -1,21 +1,16 @@
 // One pass over memory: a row stays in registers, as it is stored, between its sums and its results.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/norm.h"
+#include "executor/backends/cuda/kernels/norm_rows.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
 namespace weft::cuda {
 namespace {
 
-constexpr int kMostThreads = 512;
-
-// Eights of halves take four registers each: of two there is room for everything that a row needs.
-template <Type S>
-constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
-
 // kHeld: eights of a row that a thread keeps; 0: it reads them again for every pass. kSums: x is made, too.
 template <typename C, Type S, int kHeld, bool kSums>
 struct Forward {
-  static constexpr int kMaxThreads = kMostThreads;
+  static constexpr int kMaxThreads = kMostRowThreads;
   static constexpr int kMinBlocks = S == Type::kNone ? 1 : 2;
   static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   Norm a;
@@ -131,108 +126,8 @@ struct Forward {
   }
 };
 
-// With g = dy gamma and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)), without mean(g) for the root mean
-// square norm. kSums: the sum with the residual's gradient, too, which takes the place of what dx is added to.
 template <typename C, Type S, int kHeld, bool kSums>
-struct Backward {
-  static constexpr int kMaxThreads = kMostThreads;
-  static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
-  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
-  // Whether there are registers for what is added to, and for the weights until they are used again.
-  static constexpr bool kEarly = kHalves<S> && kHeld == 2;
-  NormBackward a;
-  bool per_warp;
-
-  template <typename Thread>
-  WEFT_DEVICE void operator()(Thread& thread) const {
-    const RowShare<Thread> share(thread, per_warp);
-    if (per_warp && share.row >= a.rows) return;
-    const int64_t begin = share.row * a.columns;
-    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
-    Eight<C, S> dy[kKept], x[kKept], gamma[kKept], old[kKept];
-    const auto ask = [&](int i, int64_t first) {
-      const int64_t count = a.columns - first;
-      dy[i].Ask(a.dy, begin + first, count, aligned);
-      x[i].Ask(a.x, begin + first, count, aligned);
-      if constexpr (kEarly) gamma[i].Ask(a.gamma, first, count, aligned);
-    };
-    const auto ask_old = [&](int i, int64_t first) {
-      if constexpr (kSums) {
-        old[i].Ask(a.residual, begin + first, a.columns - first, aligned);
-      } else if (a.accumulate) {
-        old[i].Ask(a.dx, begin + first, a.columns - first, aligned);
-      }
-    };
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) ask(i, share.First(i));
-    if constexpr (kEarly) {
-#pragma unroll
-      for (int i = 0; i < kHeld; ++i) ask_old(i, share.First(i));
-    }
-    const C mean = centred ? Statistic<C, S>(a.mean, share.row) : C(0);
-    const C rstd = Statistic<C, S>(a.rstd, share.row);
-    // Calls f(g, z, i, first); elements behind the end are 0 in g.
-    const auto each = [&](auto f) {
-      const auto call = [&](int i, int64_t first) {
-        C g[kBlock], z[kBlock], weight[kBlock];
-        if constexpr (!kEarly) gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
-        dy[i].Get(g);
-        x[i].Get(z);
-        gamma[i].Get(weight);
-#pragma unroll
-        for (int j = 0; j < kBlock; ++j) {
-          g[j] *= weight[j];
-          z[j] = (z[j] - mean) * rstd;
-        }
-        f(g, z, i, first);
-      };
-      if constexpr (kHeld > 0) {
-#pragma unroll
-        for (int i = 0; i < kHeld; ++i) {
-          dy[i].Pack();
-          x[i].Pack();
-          gamma[i].Pack();
-          call(i, share.First(i));
-        }
-      } else {
-        for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
-          ask(0, first);
-          call(0, first);
-        }
-      }
-    };
-    C sum_g = 0, sum_gz = 0;
-    each([&](const C(&g)[kBlock], const C(&z)[kBlock], int, int64_t) {
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        sum_g += g[i];
-        sum_gz += g[i] * z[i];
-      }
-    });
-    const C columns = static_cast<C>(a.columns);
-    const C mean_g = centred ? share.Sum(sum_g) / columns : C(0);
-    const C mean_gz = share.Sum(sum_gz) / columns;
-    each([&](C(&g)[kBlock], const C(&z)[kBlock], int k, int64_t first) {
-      if (first >= a.columns) return;
-      if constexpr (!kEarly) ask_old(k, first);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) g[i] = rstd * ((g[i] - mean_g) - z[i] * mean_gz);
-      C before[kBlock];
-      if constexpr (kSums) {
-        StoreEight<C, S>(a.dx, begin + first, a.columns - first, aligned, g);
-        Eight<C, S> stored;
-        stored.Set(a.dx, g);
-        stored.Get(g);
-      }
-      if (kSums || a.accumulate) {
-        old[k].Get(before);
-#pragma unroll
-        for (int i = 0; i < kBlock; ++i) g[i] = before[i] + g[i];
-      }
-      StoreEight<C, S>(kSums ? a.sum : a.dx, begin + first, a.columns - first, aligned, g);
-    });
-  }
-};
+using RowBackward = Backward<C, S, kHeld, kSums>;
 
 template <template <typename, Type, int, bool> typename Kernel, bool kSums, typename Args>
 Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, std::initializer_list<Array> statistics,
@@ -263,10 +158,10 @@ Outcome Launch(const Norm& norm, void* stream) {
 
 Outcome Launch(const NormBackward& norm, void* stream) {
   if (norm.sum.data != nullptr) {
-    return LaunchRows<Backward, true>(norm, {norm.dy, norm.x, norm.gamma, norm.dx, norm.residual, norm.sum},
-                                      {norm.mean, norm.rstd}, stream);
+    return LaunchRows<RowBackward, true>(norm, {norm.dy, norm.x, norm.gamma, norm.dx, norm.residual, norm.sum},
+                                         {norm.mean, norm.rstd}, stream);
   }
-  return LaunchRows<Backward, false>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, {norm.mean, norm.rstd}, stream);
+  return LaunchRows<RowBackward, false>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, {norm.mean, norm.rstd}, stream);
 }
 
 }  // namespace weft::cuda

@@ -1,8 +1,9 @@
 // LAYER_NORM, RMS_NORM and the gradients of their inputs, by themselves or with the ADD of the residual stream beside
-// them. Gradients of weights are column sums (column_sums.h).
+// them, and then with the sums over rows that gradients of weights and biases are (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_
 
+#include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/types.h"
 
 namespace weft::cuda {
@@ -32,6 +33,17 @@ struct NormBackward {
   bool in_double = false;
 };
 Outcome Launch(const NormBackward& norm, void* stream);
+
+// With `residual` and `sum`, in float, of rows that RowLayout holds two eights each of (1024 < columns <= 8192):
+// besides, of `sums`, what ColumnSums would make of dy, x, mean and rstd of the norm, and in `beside` the sums of
+// `sum`, bit for bit. Of `sums` only results, `accumulate`s and scratch are looked at.
+struct NormBackwardSums {
+  NormBackward norm;
+  ColumnSums sums;
+};
+// Whether there is such a launch for the norm.
+bool HasSums(const NormBackward& norm);
+Outcome Launch(const NormBackwardSums& args, void* stream);
 
 }  // namespace weft::cuda
 

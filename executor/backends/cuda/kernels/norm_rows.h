@@ -1,0 +1,133 @@
+// The backward of a norm, row by row. A row stays in registers, as it is stored, between its sums and its results.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
+
+#include "executor/backends/cuda/kernels/eights.h"
+#include "executor/backends/cuda/kernels/norm.h"
+#include "executor/backends/cuda/kernels/rows.h"
+
+namespace weft::cuda {
+
+inline constexpr int kMostRowThreads = 512;
+
+// Eights of halves take four registers each: of two there is room for everything that a row needs.
+template <Type S>
+constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
+
+// With g = dy gamma and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)), without mean(g) for the root mean
+// square norm. kSums: the sum with the residual's gradient, too, which takes the place of what dx is added to.
+// kAsksAgain: weights are loaded for every pass, where registers are needed for something else.
+template <typename C, Type S, int kHeld, bool kSums, bool kAsksAgain = false>
+struct Backward {
+  static constexpr int kMaxThreads = kMostRowThreads;
+  static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
+  static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
+  // Whether there are registers for what is added to, and for the weights until they are used again.
+  static constexpr bool kEarly = kHalves<S> && kHeld == 2, kKeepsWeights = kEarly && !kAsksAgain;
+  NormBackward a;
+  bool per_warp;
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    const RowShare<Thread> share(thread, per_warp);
+    if (per_warp && share.row >= a.rows) return;
+    Row(share, share.row, [](int, const C(&)[kBlock], const Eight<C, S>&, const Eight<C, S>&) {});
+  }
+
+  // The calling team's row. Behind its results f(i, z, dy, sum) is called for the thread's eights that are in the row:
+  // what `dy` is, and the sum as it is stored, of kSums alone.
+  template <typename Share, typename F>
+  WEFT_DEVICE void Row(const Share& share, int64_t row, F f) const {
+    const int64_t begin = row * a.columns;
+    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
+    Eight<C, S> dy[kKept], x[kKept], gamma[kKept], old[kKept];
+    const auto ask = [&](int i, int64_t first) {
+      const int64_t count = a.columns - first;
+      dy[i].Ask(a.dy, begin + first, count, aligned);
+      x[i].Ask(a.x, begin + first, count, aligned);
+      if constexpr (kKeepsWeights) gamma[i].Ask(a.gamma, first, count, aligned);
+    };
+    const auto ask_old = [&](int i, int64_t first) {
+      if constexpr (kSums) {
+        old[i].Ask(a.residual, begin + first, a.columns - first, aligned);
+      } else if (a.accumulate) {
+        old[i].Ask(a.dx, begin + first, a.columns - first, aligned);
+      }
+    };
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) ask(i, share.First(i));
+    if constexpr (kEarly) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) ask_old(i, share.First(i));
+    }
+    const C mean = centred ? Statistic<C, S>(a.mean, row) : C(0);
+    const C rstd = Statistic<C, S>(a.rstd, row);
+    // Calls with(g, z, i, first); elements behind the end are 0 in g.
+    const auto each = [&](auto with) {
+      const auto call = [&](int i, int64_t first) {
+        C g[kBlock], z[kBlock], weight[kBlock];
+        if constexpr (!kKeepsWeights) gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
+        dy[i].Get(g);
+        x[i].Get(z);
+        gamma[i].Get(weight);
+#pragma unroll
+        for (int j = 0; j < kBlock; ++j) {
+          g[j] *= weight[j];
+          z[j] = (z[j] - mean) * rstd;
+        }
+        with(g, z, i, first);
+      };
+      if constexpr (kHeld > 0) {
+#pragma unroll
+        for (int i = 0; i < kHeld; ++i) {
+          dy[i].Pack();
+          x[i].Pack();
+          if constexpr (kKeepsWeights) gamma[i].Pack();
+          call(i, share.First(i));
+        }
+      } else {
+        for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
+          ask(0, first);
+          call(0, first);
+        }
+      }
+    };
+    C sum_g = 0, sum_gz = 0;
+    each([&](const C(&g)[kBlock], const C(&z)[kBlock], int, int64_t) {
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        sum_g += g[i];
+        sum_gz += g[i] * z[i];
+      }
+    });
+    const C columns = static_cast<C>(a.columns);
+    const C mean_g = centred ? share.Sum(sum_g) / columns : C(0);
+    const C mean_gz = share.Sum(sum_gz) / columns;
+    each([&](C(&g)[kBlock], const C(&z)[kBlock], int k, int64_t first) {
+      if (first >= a.columns) return;
+      if constexpr (!kEarly) ask_old(k, first);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) g[i] = rstd * ((g[i] - mean_g) - z[i] * mean_gz);
+      C before[kBlock];
+      if constexpr (kSums) {
+        StoreEight<C, S>(a.dx, begin + first, a.columns - first, aligned, g);
+        Eight<C, S> stored;
+        stored.Set(a.dx, g);
+        stored.Get(g);
+      }
+      if (kSums || a.accumulate) {
+        old[k].Get(before);
+#pragma unroll
+        for (int i = 0; i < kBlock; ++i) g[i] = before[i] + g[i];
+      }
+      StoreEight<C, S>(kSums ? a.sum : a.dx, begin + first, a.columns - first, aligned, g);
+      Eight<C, S> sum;
+      sum.Set(kSums ? a.sum : a.dx, g);
+      f(k, z, dy[k], sum);
+    });
+  }
+};
+
+}  // namespace weft::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
