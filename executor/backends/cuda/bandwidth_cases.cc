@@ -175,6 +175,36 @@ void AddImages(Maker& make) {
   }
 }
 
+// Launches of several steps: what is summed over rows with what makes the rows, and the residual stream with norms.
+void AddLaunches(Maker& make, const std::string& detail) {
+  const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), gradient = make.Row(FP32);
+  const auto launch = [&](Operands in, Operands out, std::vector<BandwidthStep> steps) {
+    std::string all = detail;
+    for (size_t i = 1; i < steps.size(); ++i) absl::StrAppend(&all, " + ", Kernel_Name(steps[i].step.kernel()));
+    BandwidthCase& c = make.Add(steps[0].step.kernel(), all, std::move(in), std::move(out));
+    steps[0].step.set_name(c.name);
+    c.step = steps[0].step;
+    c.launch = std::move(steps);
+  };
+  const auto step = [](Kernel kernel, std::vector<int> in, std::vector<int> out) {
+    BandwidthStep made = {{}, std::move(in), std::move(out)};
+    made.step.set_kernel(kernel);
+    made.step.set_name(Kernel_Name(kernel));
+    if (kernel == RMS_NORM) made.step.mutable_attributes()->set_epsilon(1e-5);
+    if (kernel == GELU_BACKWARD) made.step.mutable_attributes()->set_tanh_approximation(true);
+    return made;
+  };
+  launch({x, x, w}, {x, x, s}, {step(ADD, {0, 1}, {3}), step(RMS_NORM, {3, 2}, {4, 5})});
+  launch({x, x}, {x, gradient}, {step(GELU_BACKWARD, {0, 1}, {2}), step(BIAS_GRADIENT, {2}, {3})});
+  if (make.columns <= 1024 || make.columns > 8192) return;
+  launch({x, x, w, s, x}, {x, gradient, x},
+         {step(RMS_NORM_BACKWARD, {0, 1, 2, 3}, {5}), step(RMS_NORM_BACKWARD_WEIGHT, {0, 1, 3}, {6}),
+          step(ADD, {4, 5}, {7})});
+  launch({x, x, w, s, s, x}, {x, gradient, gradient, x, gradient},
+         {step(LAYER_NORM_BACKWARD, {0, 1, 2, 3, 4}, {6}), step(LAYER_NORM_BACKWARD_WEIGHT, {0, 1, 3, 4}, {7, 8}),
+          step(ADD, {5, 6}, {9}), step(BIAS_GRADIENT, {9}, {10})});
+}
+
 void AddOptimizer(Maker& make) {
   const BandwidthOperand x = make.All(BF16), single = make.All(FP32), exact = make.All(EXACT192);
   BandwidthCase& adamw = make.Add(ADAMW, "fp32", {x, single, single, single}, {single, single, single, x});
@@ -220,6 +250,13 @@ std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t
   AddTokens(make, vocabulary);
   AddImages(make);
   AddOptimizer(make);
+  AddLaunches(make, "bf16");
+  // The columns of GPT-2 1.5B, where these are those of Llama 3 8B.
+  if (const int64_t other = columns * 25 / 64; other % 8 == 0) {
+    Maker more(rows * columns / other, other);
+    AddLaunches(more, absl::StrCat("bf16 of ", other));
+    for (BandwidthCase& c : more.cases) make.cases.push_back(std::move(c));
+  }
   // Rows of which a warp has one, and rows that fill a block's registers.
   for (const int64_t other : {columns / 4, 4 * columns}) {
     Maker more(rows * columns / other, other);

@@ -22,10 +22,18 @@ struct BandwidthOperand {
   int64_t Bytes() const;
 };
 
+// One of several steps, with its operands by their numbers in the case: inputs, then outputs.
+struct BandwidthStep {
+  Step step;
+  std::vector<int> in, out;
+};
+
 struct BandwidthCase {
   // Kernel and types, e.g. "RMS_NORM bf16 of 1024": columns.
   std::string name;
   Step step;
+  // If any: steps that run as one launch (Backend::PrepareRun), `step` the first of them.
+  std::vector<BandwidthStep> launch;
   std::vector<BandwidthOperand> in, out;
   // Output i is input `in_place[i]`, -1: it is not.
   std::vector<int> in_place;
@@ -37,7 +45,8 @@ struct BandwidthCase {
   int64_t Bytes() const;
 };
 
-// For activations of rows x columns in bf16; `columns` is a multiple of 128, `rows` of 256.
+// For activations of rows x columns in bf16; `columns` is a multiple of 128, `rows` of 256. Launches of a norm with its
+// sums over rows are among them if there are any of so many columns (kernels/norm.h).
 std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary);
 
 }  // namespace weft::cuda

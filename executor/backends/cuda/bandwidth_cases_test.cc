@@ -1,5 +1,6 @@
 #include "executor/backends/cuda/bandwidth_cases.h"
 
+#include <list>
 #include <set>
 
 #include "executor/backends/cpu_test_util.h"
@@ -29,9 +30,39 @@ TEST(BandwidthCases, RunOnTheEmulation) {
     for (size_t i = 0; i < c.out.size(); ++i) {
       out.push_back(c.in_place[i] >= 0 ? in[c.in_place[i]] : tensors[c.in.size() + i].view());
     }
+    if (!c.launch.empty()) continue;
     const absl::Status status = (*backend)->Run(c.step, in, out, c.context);
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+TEST(BandwidthCases, LaunchesOfSeveralStepsAreOne) {
+  const auto device = EmulatedBackend().open({});
+  const auto backend = EmulatedBackend().make(device->get(), {});
+  std::multiset<Kernel> begin_with;
+  for (const BandwidthCase& c : BandwidthCases(256, 1152, 500)) {
+    if (c.launch.empty()) continue;
+    SCOPED_TRACE(c.name);
+    std::vector<cpu::Tensor> tensors;
+    for (const auto* operands : {&c.in, &c.out}) {
+      for (const BandwidthOperand& operand : *operands) tensors.emplace_back(operand.dtype, operand.shape);
+    }
+    std::list<std::vector<TensorView>> views;
+    std::vector<StepOfRun> steps;
+    for (const BandwidthStep& step : c.launch) {
+      std::vector<TensorView>&in = views.emplace_back(), &out = views.emplace_back();
+      for (const int i : step.in) in.push_back(tensors[i].view());
+      for (const int i : step.out) out.push_back(tensors[i].view());
+      steps.push_back({&step.step, in, out});
+    }
+    const auto run = (*backend)->PrepareRun(steps);
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_NE(*run, nullptr);
+    EXPECT_TRUE((*run)->Run(c.context).ok());
+    begin_with.insert(c.step.kernel());
+  }
+  for (const Kernel kernel : {RMS_NORM_BACKWARD, LAYER_NORM_BACKWARD}) EXPECT_EQ(begin_with.count(kernel), 1u);
+  for (const Kernel kernel : {ADD, GELU_BACKWARD}) EXPECT_GE(begin_with.count(kernel), 1u);
 }
 
 // A new kernel is either measured, or not one of memory.

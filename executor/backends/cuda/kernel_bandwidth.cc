@@ -2,10 +2,13 @@
 // it must move, the median of its times by the device's events, and the two's quotient.
 #include <algorithm>
 #include <cstdio>
+#include <list>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "executor/backend.h"
 #include "executor/backends/cuda/bandwidth_cases.h"
 #include "proto/status.h"
@@ -30,6 +33,25 @@ std::vector<char> Content(const BandwidthOperand& operand) {
     if (operand.dtype == BF16) reinterpret_cast<uint16_t*>(bytes.data())[i] = 0x3f80;
   }
   return bytes;
+}
+
+// Of a case of one step none. `views` are those of its steps.
+absl::StatusOr<std::unique_ptr<StepRun>> LaunchOf(const BandwidthCase& c, const std::vector<TensorView>& in,
+                                                  const std::vector<TensorView>& out, Backend& backend,
+                                                  std::list<std::vector<TensorView>>& views) {
+  std::vector<TensorView> all = in;
+  all.insert(all.end(), out.begin(), out.end());
+  std::vector<StepOfRun> steps;
+  for (const BandwidthStep& step : c.launch) {
+    std::vector<TensorView>&of_in = views.emplace_back(), &of_out = views.emplace_back();
+    for (const int i : step.in) of_in.push_back(all[i]);
+    for (const int i : step.out) of_out.push_back(all[i]);
+    steps.push_back({&step.step, of_in, of_out});
+  }
+  if (steps.empty()) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(std::unique_ptr<StepRun> launch, backend.PrepareRun(steps));
+  if (launch == nullptr) return absl::InternalError(absl::StrCat(c.name, " is no launch"));
+  return launch;
 }
 
 absl::Status Measure() {
@@ -67,11 +89,14 @@ absl::Status Measure() {
     }
     StepContext context = c.context;
     context.stream = stream;
+    std::list<std::vector<TensorView>> views;
+    WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<StepRun> launch, LaunchOf(c, in, out, *backend, views));
+    const auto run = [&] { return launch != nullptr ? launch->Run(context) : backend->Run(c.step, in, out, context); };
     // Warm, and the output that is added to a number.
-    WEFT_RETURN_IF_ERROR(backend->Run(c.step, in, out, context));
+    WEFT_RETURN_IF_ERROR(run());
     WEFT_RETURN_IF_ERROR(device->Record(events[0], stream));
     for (int i = 1; i <= kRuns; ++i) {
-      WEFT_RETURN_IF_ERROR(backend->Run(c.step, in, out, context));
+      WEFT_RETURN_IF_ERROR(run());
       WEFT_RETURN_IF_ERROR(device->Record(events[i], stream));
     }
     WEFT_RETURN_IF_ERROR(device->Synchronize(events[kRuns]));
