@@ -2,8 +2,10 @@
 // programs, predictions of programs as they are.
 //
 // Two kinds. At the end of an optimizer step there are several steps for every tensor, most of them too small to fill a
-// device: those of one key (RunKey) that touch nothing of each other are one launch. And a norm takes the ADD of the
-// residual stream beside it along, before it in the forward pass, behind it in the backward.
+// device: those of one key (RunKey) that touch nothing of each other are one launch. And within a microbatch, steps
+// that would read again what the one before has in registers: a norm takes the ADD of the residual stream beside it
+// along, before it in the forward pass, behind it in the backward; gradients of weights of norms and of biases, which
+// are sums over rows, go with what makes the rows.
 #ifndef WEFT_PROTO_STEP_RUNS_H_
 #define WEFT_PROTO_STEP_RUNS_H_
 
@@ -58,7 +60,10 @@ std::string RunKey(const PlacedStep& use);
 std::vector<StepRange> FindUpdateRuns(absl::Span<const PlacedStep> steps);
 
 // ADD and the norm behind it that reads its sum; the backward of a norm and the ADD of its result, with the gradients
-// of the norm's weights between them or not, which go first then.
+// of the norm's weights between them or not, and the BIAS_GRADIENT of the sum behind them or not: one launch, or, of
+// rows that are too short or too long for it (step_runs.cc), the gradients of the weights first, without that of the
+// bias. GELU_BACKWARD and the BIAS_GRADIENT of its result. Neighbouring EXACT_ACCUMULATE of one key: gradients of one
+// op.
 std::vector<StepRange> FindNormRuns(absl::Span<const PlacedStep> steps);
 
 // By RunsUpdates.
@@ -71,8 +76,8 @@ std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of
 // The range that a step is in; null: none. `ranges` ascend.
 const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step);
 
-// A launch as one step: that of its steps with most bytes, the first of such, with the work of all. What one of them
-// makes and another one reads is not read again.
+// A launch as one step: that of its steps with most bytes, the first of such, with the work of all. Of different
+// kernels, what one of them makes or reads and another one behind it reads is not read again.
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch);
 
 }  // namespace weft
