@@ -17,7 +17,7 @@
 #include "compiler/state_shards.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
-#include "proto/units.h"
+#include "proto/value_bytes.h"
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
 #include "simulator/simulate.h"
@@ -43,8 +43,7 @@ std::optional<int32_t> LayerOf(const Step& step) {
 int64_t BytesOf(const Segment& segment, const google::protobuf::RepeatedField<int32_t>& values) {
   int64_t bytes = 0;
   for (const int32_t v : values) {
-    const Value& value = segment.values(v);
-    bytes += ElementCount(value.shape()).value_or(0) * DTypeBytes(value.dtype());
+    bytes += ValueBytes(segment.values(v)).value_or(0);
   }
   return bytes;
 }

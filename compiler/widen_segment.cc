@@ -10,6 +10,7 @@
 #include "ir/interfaces.h"
 #include "proto/status.h"
 #include "proto/units.h"
+#include "proto/value_bytes.h"
 
 namespace weft {
 
@@ -196,12 +197,11 @@ bool IsWide(ir::Role role) {
   return role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::Saved || role == ir::Role::Workspace;
 }
 
+// Within what an operand may be.
 absl::StatusOr<int64_t> BytesOf(const Value& value) {
-  const std::optional<int64_t> elements = ElementCount(value.shape());
-  if (!elements || *elements > kLargestOperand / std::max<int64_t>(1, DTypeBytes(value.dtype()))) {
-    return absl::InvalidArgumentError(absl::StrCat("value '", value.name(), "' has more than 2^60 bytes"));
-  }
-  return *elements * DTypeBytes(value.dtype());
+  const std::optional<int64_t> bytes = ValueBytes(value);
+  if (bytes && *bytes <= kLargestOperand) return *bytes;
+  return absl::InvalidArgumentError(absl::StrCat("value '", value.name(), "' has more than 2^60 bytes"));
 }
 
 bool Crosses(ir::Role role) { return role == ir::Role::Input || role == ir::Role::Output; }

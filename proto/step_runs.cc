@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/units.h"
+#include "proto/value_bytes.h"
 
 namespace weft {
 namespace {
@@ -259,11 +260,8 @@ bool IsJoined(Kernel kernel, bool updates) {
   }
 }
 
-int64_t BytesOf(const Value& value) {
-  int64_t bytes = DTypeBytes(value.dtype());
-  for (const int64_t extent : value.shape()) bytes *= extent;
-  return bytes;
-}
+// Of a proven program.
+int64_t BytesOf(const Value& value) { return ValueBytes(value).value_or(0); }
 
 bool AreAtOnePlace(const Value& a, const Value& b) { return a.operand() == b.operand() && a.offset() == b.offset(); }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/units.h"
+#include "proto/value_bytes.h"
 
 namespace weft {
 namespace {
@@ -96,7 +96,7 @@ void SetAccess(const Template& t, BoundSegment* segment) {
     for (int v : step.inputs()) reads[proto.values(v).operand()] = true;
     for (int v : step.outputs()) {
       const Value& value = proto.values(v);
-      written[value.operand()] += ElementCount(value.shape()).value_or(0) * DTypeBytes(value.dtype());
+      written[value.operand()] += ValueBytes(value).value_or(0);
       if (step.accumulate()) reads[value.operand()] = true;
     }
   }
