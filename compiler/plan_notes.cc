@@ -33,6 +33,21 @@ void NoteRecompute(const Recompute& recompute, std::vector<int32_t> layers, std:
   }
 }
 
+void NoteActivations(const Offload& offload, const std::vector<int32_t>& layers, std::vector<std::string>* notes) {
+  if (layers.empty()) return;
+  const int32_t longest = *std::max_element(layers.begin(), layers.end());
+  if (offload.activation_layers() <= longest) return;
+  notes->push_back(absl::StrCat("plan.offload.activation_layers = ", offload.activation_layers(), " has the effect of ",
+                                longest, ": the longest stage has ", longest, longest == 1 ? " layer" : " layers"));
+}
+
+void NoteWarmup(const Recipe& recipe, std::vector<std::string>* notes) {
+  const int64_t warmup = recipe.lr().warmup_steps();
+  if (recipe.steps() == 0 || warmup <= recipe.steps()) return;
+  notes->push_back(absl::StrCat("recipe.lr.warmup_steps = ", warmup, " is more than recipe.steps = ", recipe.steps(),
+                                ": within them the learning rate does not come to recipe.lr.peak"));
+}
+
 void NoteBuckets(const Offload& offload, const Program& program, std::vector<std::string>* notes) {
   if (!offload.optimizer()) return;
   int64_t most = 0;
@@ -55,11 +70,13 @@ void NoteBuckets(const Offload& offload, const Program& program, std::vector<std
 
 }  // namespace
 
-void AddPlanNotes(const Plan& plan, const Program& program, const std::vector<int32_t>& layers_per_stage,
-                  std::vector<std::string>* notes) {
+void AddPlanNotes(const Recipe& recipe, const Plan& plan, const Program& program,
+                  const std::vector<int32_t>& layers_per_stage, std::vector<std::string>* notes) {
+  NoteWarmup(recipe, notes);
   NoteZero(plan, notes);
   NoteRecompute(plan.recompute(), layers_per_stage, notes);
   NoteBuckets(plan.offload(), program, notes);
+  NoteActivations(plan.offload(), layers_per_stage, notes);
 }
 
 }  // namespace weft

@@ -13,7 +13,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Two ranks with 1000 and 1200 elements of weights on the host; a copy of them on the device does not count.
-std::vector<std::string> NotesOf(const std::string& text, const std::vector<int32_t>& layers = {}) {
+std::vector<std::string> NotesOf(const std::string& text, const std::vector<int32_t>& layers = {},
+                                 const Recipe& recipe = {}) {
   Plan plan;
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &plan)) << text;
@@ -28,7 +29,7 @@ std::vector<std::string> NotesOf(const std::string& text, const std::vector<int3
     }
   }
   std::vector<std::string> notes;
-  AddPlanNotes(plan, program, layers, &notes);
+  AddPlanNotes(recipe, plan, program, layers, &notes);
   return notes;
 }
 
@@ -59,6 +60,26 @@ TEST(PlanNotes, BucketsThatHoldAll) {
               ElementsAre(HasSubstr("bucket_elements = 1200 holds all")));
   EXPECT_THAT(NotesOf("offload { optimizer: true bucket_elements: 1199 }"), IsEmpty());
   EXPECT_THAT(NotesOf("offload { activation_layers: 2 }"), IsEmpty());
+}
+
+TEST(PlanNotes, MoreLayersToOffloadThanAnyStageHas) {
+  EXPECT_THAT(NotesOf("offload { activation_layers: 99 }", {3, 4}),
+              ElementsAre("plan.offload.activation_layers = 99 has the effect of 4: the longest stage has 4 layers"));
+  EXPECT_THAT(NotesOf("offload { activation_layers: 2 }", {1}), ElementsAre(HasSubstr("has 1 layer")));
+  EXPECT_THAT(NotesOf("offload { activation_layers: 4 }", {3, 4}), IsEmpty());
+}
+
+TEST(PlanNotes, AWarmUpLongerThanTheTraining) {
+  Recipe recipe;
+  recipe.mutable_lr()->set_warmup_steps(21);
+  // Without a number of steps there is nothing to be longer than.
+  EXPECT_THAT(NotesOf("", {}, recipe), IsEmpty());
+  recipe.set_steps(21);
+  EXPECT_THAT(NotesOf("", {}, recipe), IsEmpty());
+  recipe.set_steps(20);
+  EXPECT_THAT(NotesOf("", {}, recipe),
+              ElementsAre("recipe.lr.warmup_steps = 21 is more than recipe.steps = 20: within them the learning rate "
+                          "does not come to recipe.lr.peak"));
 }
 
 }  // namespace

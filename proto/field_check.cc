@@ -21,6 +21,10 @@ absl::Status CheckNotNegative(absl::string_view path, double value) {
   return std::isfinite(value) && value >= 0 ? absl::OkStatus() : BadField(path, value, "finite and at least 0");
 }
 
+absl::Status CheckDeviation(absl::string_view path, double value) {
+  return value >= 0 && value <= 1e30 ? absl::OkStatus() : BadField(path, value, "from 0 to 1e30");
+}
+
 absl::Status CheckPositive(absl::string_view path, double value) {
   return std::isfinite(value) && value > 0 ? absl::OkStatus() : BadField(path, value, "finite and greater than 0");
 }

@@ -24,6 +24,8 @@ absl::Status CheckWithin(absl::string_view path, int64_t value, int64_t low, int
 
 // Finite and at least 0.
 absl::Status CheckNotNegative(absl::string_view path, double value);
+// From 0 to 1e30: of a normal distribution in FP32, none of whose values then overflows.
+absl::Status CheckDeviation(absl::string_view path, double value);
 // Finite and greater than 0.
 absl::Status CheckPositive(absl::string_view path, double value);
 // In [0, 1).

@@ -83,7 +83,7 @@ class GraphValidator {
     WEFT_RETURN_IF_ERROR(CheckWithin("elements of model_graph.parameters", elements_, 1, kMaxElements));
     switch (parameter.init().kind_case()) {
       case Init::kNormal:
-        WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".init.normal", parameter.init().normal()));
+        WEFT_RETURN_IF_ERROR(CheckDeviation(path + ".init.normal", parameter.init().normal()));
         break;
       case Init::kConstant:
         WEFT_RETURN_IF_ERROR(CheckFinite(path + ".init.constant", parameter.init().constant()));

@@ -80,7 +80,7 @@ absl::Status ResolveLearningRate(LearningRate* lr) {
 absl::Status ValidateAndResolve(Recipe* recipe) {
   WEFT_RETURN_IF_ERROR(ResolveSizes(recipe));
   if (recipe->init().has_normal()) {
-    WEFT_RETURN_IF_ERROR(CheckNotNegative("recipe.init.normal", recipe->init().normal()));
+    WEFT_RETURN_IF_ERROR(CheckDeviation("recipe.init.normal", recipe->init().normal()));
   }
   if (recipe->has_sgd()) {
     WEFT_RETURN_IF_ERROR(CheckProbability("recipe.sgd.momentum", recipe->sgd().momentum()));
