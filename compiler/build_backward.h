@@ -64,8 +64,8 @@ class StageDifferentiator {
   void Recompute(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map,
                  llvm::DenseSet<mlir::Operation*>& done);
   // At op `first` of the backward: if that is a layer's first, and some of what the layer's backward runs again are
-  // collectives of activations, all of it, but for what the backward gathers for itself. The sums of gradients, which run
-  // beside the products behind them, are then not in their way.
+  // collectives of activations, all of it, but for what the backward gathers for itself. The sums of gradients, which
+  // run beside the products behind them, are then not in their way.
   void RecomputeLayer(size_t first, SegmentBuilder& segment, mlir::IRMapping& map,
                       llvm::DenseSet<mlir::Operation*>& done);
   void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);

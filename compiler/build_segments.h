@@ -116,7 +116,8 @@ mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const Stag
                                             std::vector<TensorInfo>& tensors, const Training* training,
                                             const Backwards& backwards);
 
-// Mesh axes that cut the gradient of a tensor as the optimizer has it, and those that cut some gradient: norms are summed over these.
+// Mesh axes that cut the gradient of a tensor as the optimizer has it, and those that cut some gradient: norms are
+// summed over these.
 std::set<std::string> GradientAxes(ir::TensorOp tensor);
 std::set<std::string> NormAxes(std::vector<TensorInfo>& tensors);
 

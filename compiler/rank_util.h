@@ -22,7 +22,8 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute);
 // The buffer that a compute action binds to operand `index` of its signature.
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
-// Persistent buffers of a template by role, and others that are bound to one; adds those that are missing, at the head of the list behind the others.
+// Persistent buffers of a template by role, and others that are bound to one; adds those that are missing, at the head
+// of the list behind the others.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);

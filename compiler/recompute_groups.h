@@ -27,8 +27,8 @@ struct RecomputeChoice {
 // (Singh and Bhatele 2021, arXiv:2110.13005, sec. IV-B). 1 if the stage has no layer.
 int32_t AxonnInterval(int64_t stage_layers, int64_t all_layers);
 
-// Fills StageContent.recomputed and StageContent.recomputes_probabilities. The layer of the loss is computed again only if `layers` names it. Errors are emitted
-// at `graph`.
+// Fills StageContent.recomputed and StageContent.recomputes_probabilities. The layer of the loss is computed again only
+// if `layers` names it. Errors are emitted at `graph`.
 mlir::LogicalResult ChooseRecompute(ir::GraphOp graph, const RecomputeChoice& choice,
                                     llvm::MutableArrayRef<StageContent> stages);
 

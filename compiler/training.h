@@ -4,8 +4,8 @@
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
 //
 // or `optimizer = "sgd", momentum = 0.9 : f64`; the unit `asynchronous` for an asynchronous program; with loss scaling
-// `loss_scale = 1024.0 : f64`, and if it is dynamic `growth_interval = 2000 : i32`; the unit `stochastic_rounding` where
-// recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
+// `loss_scale = 1024.0 : f64`, and if it is dynamic `growth_interval = 2000 : i32`; the unit `stochastic_rounding`
+// where recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
 #ifndef WEFT_COMPILER_TRAINING_H_
 #define WEFT_COMPILER_TRAINING_H_
 

@@ -86,8 +86,8 @@ class Backend {
                            const StepContext& context) = 0;
 
   // Steps of one action that may be one launch (proto/step_runs.h): alike, and touching nothing of each other but for
-  // reading the same; or a norm and the ADD beside it, in their order. Null: they are run one by one. What they refer to
-  // outlives the result. Called before the first step.
+  // reading the same; or a norm and the ADD beside it, in their order. Null: they are run one by one. What they refer
+  // to outlives the result. Called before the first step.
   virtual absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun([[maybe_unused]] absl::Span<const StepOfRun> steps) {
     return std::unique_ptr<StepRun>();
   }

@@ -21,13 +21,14 @@ inline constexpr absl::string_view kFieldDefault = "default";
 // InvalidArgument names the nearest field or value. `message` is unchanged after an error.
 absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
 
-// The field that a NAME of ApplySetting is of, by one name: "recipe.microbatch_sequences" for mbs, "plan.zero.stage" for
-// zero.stage. Sizes of axes (pp, x, ...) and what is unknown as they are.
+// The field that a NAME of ApplySetting is of, by one name: "recipe.microbatch_sequences" for mbs, "plan.zero.stage"
+// for zero.stage. Sizes of axes (pp, x, ...) and what is unknown as they are.
 std::string FullSettingName(absl::string_view name);
 
 // Applies "NAME=VALUE" to the recipe or the plan. NAME is
 //   recipe.FIELD or plan.FIELD,
-//   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them),
+//   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them; with
+//                kFieldDefault the mesh has no such axis, with tp neither y and z),
 //   mbs, gbs, seq   recipe.microbatch_sequences, global_batch_sequences, sequence_length,
 //   schedule   plan.schedule.name,
 //   vpp or virtual, waves, lanes, limit, group, scaling, freeze   the schedule's parameters (plan.schedule),

@@ -22,8 +22,8 @@ std::string SlotName(const PipelineSchedule& schedule, const Slot& slot);
 // - consistent: every slot is on the rank that its lane's placement gives its stage;
 // - in order on each rank: a backward after its forward, a weight gradient after its input gradient, and stages of one
 //   rank in the order that data flows;
-// - if message-driven, in one order of microbatches in all stages, and with at most one stage boundary from each rank to
-//   each other;
+// - if message-driven, in one order of microbatches in all stages, and with at most one stage boundary from each rank
+//   to each other;
 // - free of deadlock: ranks that run their lists in order and wait for their inputs all finish, whatever slots cost,
 //   whatever a message-driven rank chooses, however often an asynchronous list repeats.
 // InvalidArgument names the ranks and slots; a deadlock is named as a cycle.
