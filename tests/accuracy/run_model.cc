@@ -118,10 +118,9 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
   attention.set_window(s.window);
   const std::string table = b.Weight("embed.weight", {s.vocabulary, s.width}, init);
   b.HasVocabularyRows();
-  std::string x = b.Op("embed", "embedding", {b.Op("tokens", "tokens", {}), table});
-  for (int64_t block = 0; block < s.layers; ++block) {
-    b.NextLayer();
-    const std::string h = absl::StrCat("h.", block, ".");
+  const std::string embedded = b.Op("embed", "embedding", {b.Op("tokens", "tokens", {}), table});
+  const auto block = [&](int64_t number, const std::string& x) {
+    const std::string h = absl::StrCat("h.", number, ".");
     const std::string normed = norm(h + "norm_1", x);
     std::vector<std::string> inputs;
     if (s.kv_heads == s.heads) {
@@ -135,15 +134,15 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
     const std::string middle =
         b.Op(h + "attention_sum", "add", {x, linear(h + "o", heads, s.width, s.width, residual)});
     const std::string wide = linear(h + "up", parallel ? normed : norm(h + "norm_2", middle), s.width, s.inner, init);
-    x = b.Op(h + "sum", "add",
-             {middle, linear(h + "down", b.Op(h + "act", "gelu", {wide}), s.inner, s.width, residual)});
-  }
-  b.NextLayer();
-  const std::string normed = norm("norm", x);
-  const std::string head = b.Weight("head.weight", {s.vocabulary, s.width}, init);
-  b.HasVocabularyRows();
-  b.Loss("head", {normed, head});
-  return b.Take();
+    return b.Op(h + "sum", "add",
+                {middle, linear(h + "down", b.Op(h + "act", "gelu", {wide}), s.inner, s.width, residual)});
+  };
+  return b.Layers(embedded, s.layers, block, [&](const std::string& x) {
+    const std::string normed = norm("norm", x);
+    const std::string head = b.Weight("head.weight", {s.vocabulary, s.width}, init);
+    b.HasVocabularyRows();
+    b.Loss("head", {normed, head});
+  });
 }
 
 }  // namespace
