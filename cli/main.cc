@@ -36,18 +36,24 @@ std::string Help() {
   for (const Command& command : kCommands) {
     absl::StrAppendFormat(&help, "  %-10s %s\n", command.name, command.summary);
   }
-  absl::StrAppend(
-      &help,
-      "\n`weft COMMAND --help` has the flags and an example. Exit status: 0 ok; 1 refused or failed; 2 wrong usage: a\n"
-      "command line that cannot be understood or contradicts itself, whatever is in its files; a field or value of "
-      "--set\n"
-      "is refused with 1, as in a file. Standard output that cannot be written to is 1 too: files that were asked for\n"
-      "are there and whole. Of `weft run` also 3 a\n"
-      "deadline has passed, 4 another rank's process has died, 5 an error of a device or transport, 6 replicas "
-      "differ,\n"
-      "128 + N a rank died of signal N (docs/faults.md).\n\nexample:\n"
-      "  weft compile --model=gpt2 --cluster=dgx-a100-80g --set pp=4 --set dp=2 --set gbs=64 --set seq=1024 "
-      "-o gpt2.weft\n");
+  absl::StrAppend(&help, R"(
+`weft COMMAND --help` has the flags and an example.
+
+exit status:
+  0        ok
+  1        refused or failed: bad input, a wrong field or value of --set, an output that cannot be written to (standard
+           output too: files that were asked for are there and whole then)
+  2        wrong usage: a command line that cannot be understood or contradicts itself, whatever is in its files
+  of `weft run` also (docs/faults.md):
+  3        a deadline has passed
+  4        another rank's process has died
+  5        an error of a device or transport
+  6        replicas differ
+  128 + N  a rank died of signal N
+
+example:
+  weft compile --model=gpt2 --cluster=dgx-a100-80g --set pp=4 --set dp=2 --set gbs=64 --set seq=1024 -o gpt2.weft
+)");
   return help;
 }
 

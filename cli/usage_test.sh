@@ -24,8 +24,8 @@ for command in $commands; do
 done
 
 # All that a run can end with.
-expect 0 'Of .weft run. also 3 a' --help
-expect 0 '128 \+ N a rank died of signal N' --help
+expect 0 'of .weft run. also' --help
+expect 0 '128 \+ N  a rank died of signal N' --help
 expect 0 '6 replicas differ; 128 \+ N' run --help
 expect 2 "--backend='gpu': allowed: auto, cpu, cuda, nearest valid: cuda" calibrate --backend=gpu -o x
 
