@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "gtest/gtest.h"
@@ -73,26 +74,31 @@ int64_t BytesOf(const Value& value) {
   return bytes;
 }
 
-// Steps of one launch (docs/simulator.md): the one with most bytes, with the work of all; of a sum and the norm beside
-// it, without what the second reads of the first.
+// Steps of one launch (docs/simulator.md): the one with most bytes, with the work of all; of different kernels, without
+// what one of them reads that one before it has read or made.
 Step Together(const Segment& segment, const std::vector<int>& launch) {
   Step one = segment.steps(launch[0]);
-  int64_t most = one.work().bytes(), flops = 0, bytes = 0;
+  int64_t most = one.work().bytes(), flops = 0, bytes = 0, again = 0;
+  std::set<Kernel> kernels;
+  // Operand and offset.
+  std::set<std::pair<int32_t, int64_t>> known;
   for (const int s : launch) {
     const Step& step = segment.steps(s);
     flops += step.work().flops();
     bytes += step.work().bytes();
+    kernels.insert(step.kernel());
+    const auto place = [&](int v) { return std::pair(segment.values(v).operand(), segment.values(v).offset()); };
+    for (const int read : step.inputs()) {
+      if (known.count(place(read)) > 0) again += BytesOf(segment.values(read));
+    }
+    for (const auto* values : {&step.inputs(), &step.outputs()}) {
+      for (const int v : *values) known.insert(place(v));
+    }
     if (step.work().bytes() <= most) continue;
     most = step.work().bytes();
     one = step;
   }
-  if (launch.size() == 2) {
-    const Value& made = segment.values(segment.steps(launch[0]).outputs(0));
-    for (const int read : segment.steps(launch[1]).inputs()) {
-      const Value& value = segment.values(read);
-      if (value.operand() == made.operand() && value.offset() == made.offset()) bytes -= BytesOf(value);
-    }
-  }
+  if (kernels.size() > 1) bytes -= again;
   one.mutable_work()->set_flops(flops);
   one.mutable_work()->set_bytes(std::max<int64_t>(0, bytes));
   return one;

@@ -1,5 +1,6 @@
 // Predictions of weft's own runs on GPUs count launches as the executor has them (proto/step_runs.h): steps of one
 // launch take its time together, once, on every network, folded and not; nobody else's predictions do.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "catalog/load_cluster.h"
 #include "catalog/load_runtime.h"
+#include "compiler/models/import_hf.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "proto/mesh.h"
@@ -19,6 +21,7 @@
 #include "simulator/naive/naive_simulator.h"
 #include "simulator/network/network_model.h"
 #include "simulator/simulate.h"
+#include "tests/e2e/published_run.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
@@ -65,6 +68,21 @@ std::vector<TinyPlan> Plans() {
   return plans;
 }
 
+// Of rows that are long enough for the gradients of a norm's weights to go with its backward.
+Program Wide() {
+  const absl::StatusOr<ModelGraph> model = ImportHuggingFaceConfig(
+      R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 1040, "n_head": 2, "n_layer": 2})",
+      "wide");
+  EXPECT_TRUE(model.ok()) << model.status();
+  if (!model.ok()) return {};
+  PublishedRun wide;
+  wide.recipe = "sequence_length: 32 global_batch_sequences: 2 dropout: 0";
+  wide.plan = "mesh { axes { name: 'data' size: 1 } }";
+  const absl::StatusOr<SimulatedRun> run = RunOn(*model, wide, Gpus(90));
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run.ok() ? run->program : Program();
+}
+
 Simulation Simulated(const Program& program, const Cluster& cluster, const SimulateOptions& options = {}) {
   absl::StatusOr<Simulation> simulation = Simulate(program, cluster, options);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
@@ -98,11 +116,12 @@ int64_t LaunchesSaved(const Program& program, int64_t rank) {
 
 // The oracle prices launches by itself, action by action.
 TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
-  for (const TinyPlan& plan : Plans()) {
-    const Program program = Compiled(plan);
+  std::vector<std::pair<std::string, Program>> programs = {{"wide", Wide()}};
+  for (const TinyPlan& plan : Plans()) programs.emplace_back(plan.Name(), Compiled(plan));
+  for (const auto& [of, program] : programs) {
     const Cluster cluster = Gpus(90);
     for (const char* name : {"analytic", "flow"}) {
-      SCOPED_TRACE(plan.Name() + ", " + name);
+      SCOPED_TRACE(of + ", " + name);
       const absl::StatusOr<const NetworkModelEntry*> entry = FindNetworkModel(name);
       ASSERT_TRUE(entry.ok()) << entry.status();
       const std::unique_ptr<NetworkModel> network = (*entry)->make(program.mesh(), cluster);
@@ -124,6 +143,21 @@ TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
       }
     }
   }
+}
+
+// Else the oracle has not seen them.
+TEST(JoinedLaunches, ANormIsWithAllThatItMakes) {
+  const Program program = Wide();
+  ASSERT_EQ(program.templates_size(), 1);
+  const Template& t = program.templates(0);
+  size_t most = 0;
+  for (const Action& action : t.body()) {
+    if (RunsUpdates(action.kind())) continue;
+    for (const StepRange& range : FindStepRuns(action.kind(), PlacedStepsOf(program, t, action))) {
+      for (const std::vector<int>& launch : range.launches) most = std::max(most, launch.size());
+    }
+  }
+  EXPECT_EQ(most, 4u);
 }
 
 // What a launch costs is paid once for each of them, where weft's executor joins them at all.
