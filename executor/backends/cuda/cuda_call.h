@@ -30,7 +30,7 @@ namespace weft::cuda {
 // Lives as long as the backend.
 struct Resources {
   explicit Resources(ComputeDevice* on, Libraries with)
-      : device(on), libraries(std::move(with)), scratch(on), staging(on), tables(on) {}
+      : device(on), libraries(std::move(with)), scratch(on), staging(on), tables(on), fixed_tables(on) {}
 
   ComputeDevice* device;
   Libraries libraries;
@@ -39,6 +39,7 @@ struct Resources {
   ScratchMemory scratch;
   Staging staging;
   KeptTables tables;
+  FixedTables fixed_tables;
   // Of Backend::Notes.
   std::set<std::string> notes;
   // The first product that the library refused beforehand.

@@ -13,7 +13,7 @@ namespace {
 // Of a table that no stream has; -1 is what a device without streams calls its one.
 constexpr int kNoStream = -2;
 
-// Of pieces of the ring of uploads, and its least size.
+// Of tables and of pieces of the ring of uploads; and the ring's least size.
 constexpr int64_t kAlignment = 256;
 constexpr int64_t kLeastRing = 1 << 16;
 
@@ -39,6 +39,29 @@ absl::Status ScratchMemory::Settle() {
   WEFT_ASSIGN_OR_RETURN(spare_.data, device_->Allocate(DEVICE, wanted));
   spare_.bytes = wanted;
   return absl::OkStatus();
+}
+
+absl::StatusOr<void*> FixedTables::Get(absl::string_view bytes) {
+  const auto [found, is_new] = tables_.try_emplace(std::string(bytes), nullptr);
+  if (!is_new) return found->second;
+  // Forgotten if it does not come to be.
+  const auto fail = [&, at = found](absl::Status status) {
+    tables_.erase(at);
+    return status;
+  };
+  const auto size = static_cast<int64_t>(bytes.size()), wanted = RoundUp(std::max<int64_t>(size, 1), kAlignment);
+  if (wanted > free_bytes_) {
+    const int64_t block = std::max(wanted, kBlock);
+    const absl::StatusOr<void*> memory = device_->Allocate(DEVICE, block);
+    if (!memory.ok()) return fail(memory.status());
+    free_ = static_cast<char*>(*memory);
+    free_bytes_ = block;
+  }
+  if (const absl::Status copied = device_->CopyNow(free_, bytes.data(), size); !copied.ok()) return fail(copied);
+  found->second = free_;
+  free_ += wanted;
+  free_bytes_ -= wanted;
+  return found->second;
 }
 
 absl::StatusOr<KeptTables::Entry*> KeptTables::NewEntry(int64_t bytes) {

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "executor/device.h"
 
 namespace weft::cuda {
@@ -67,6 +69,25 @@ class KeptTables {
 
   ComputeDevice* device_;
   std::vector<Entry> entries_;
+};
+
+// Tables on the device that never change. They lie side by side in few allocations, and those with the same bytes are
+// one: a program has a table for each of its actions that runs many steps as one launch, of which most are alike.
+class FixedTables {
+ public:
+  explicit FixedTables(ComputeDevice* device) : device_(device) {}
+
+  // A table with these bytes, aligned to 256. Waits for their copy: not for use within a step.
+  absl::StatusOr<void*> Get(absl::string_view bytes);
+
+ private:
+  static constexpr int64_t kBlock = int64_t{1} << 18;
+
+  ComputeDevice* device_;
+  std::map<std::string, void*> tables_;
+  // Of the block that was allocated last: what no table has yet.
+  char* free_ = nullptr;
+  int64_t free_bytes_ = 0;
 };
 
 // Bytes that the host makes and a stream copies to the device: through a ring of pinned memory, of which an upload

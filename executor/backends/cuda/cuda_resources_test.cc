@@ -1,8 +1,11 @@
 #include "executor/backends/cuda/cuda_resources.h"
 
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "executor/backends/cuda/counting_device.h"
@@ -43,6 +46,30 @@ TEST(ScratchMemory, OfTheFirstStreamIsAllocatedBeforehand) {
   // Others get as much at once.
   EXPECT_TRUE(scratch.Get(4, 10).ok());
   EXPECT_TRUE(scratch.Get(4, 300000).ok());
+  EXPECT_EQ(device.allocations(), 2);
+}
+
+TEST(FixedTables, ThoseOfTheSameBytesAreOneAndOthersLieSideBySide) {
+  CountingDevice device;
+  FixedTables tables(&device);
+  std::map<std::string, void*> seen;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 200; ++i) {
+      const std::string bytes = std::string(static_cast<size_t>(i % 7) * 300 + 1, 'a') + std::to_string(i);
+      void* const table = tables.Get(bytes).value();
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(table) % 256, 0);
+      if (round == 0) EXPECT_TRUE(seen.emplace(bytes, table).second);
+      EXPECT_EQ(seen.at(bytes), table);
+    }
+  }
+  // No table was written over by one behind it.
+  for (const auto& [bytes, table] : seen) EXPECT_EQ(std::memcmp(table, bytes.data(), bytes.size()), 0);
+  EXPECT_EQ(device.allocations(), 1);
+  // One that is larger than what is left has memory of its own, however large.
+  const std::string large(int64_t{1} << 20, 'x');
+  void* const table = tables.Get(large).value();
+  EXPECT_EQ(std::memcmp(table, large.data(), large.size()), 0);
+  EXPECT_EQ(tables.Get(large).value(), table);
   EXPECT_EQ(device.allocations(), 2);
 }
 

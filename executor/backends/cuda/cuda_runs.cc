@@ -20,23 +20,22 @@ namespace weft::cuda {
 namespace {
 
 template <typename T>
-absl::StatusOr<T*> ToDevice(ComputeDevice& device, const std::vector<T>& values) {
-  const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
-  WEFT_ASSIGN_OR_RETURN(void* const memory, device.Allocate(DEVICE, bytes));
-  WEFT_RETURN_IF_ERROR(device.CopyNow(memory, values.data(), bytes));
+absl::StatusOr<T*> ToDevice(Resources& resources, const std::vector<T>& values) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  WEFT_ASSIGN_OR_RETURN(void* const memory, resources.fixed_tables.Get(bytes));
   return static_cast<T*>(memory);
 }
 
 // `tiles_of`: how many tiles a number of elements are.
 template <typename T>
-absl::StatusOr<TensorTable<T>> TableOf(ComputeDevice& device, const std::vector<T>& tensors,
+absl::StatusOr<TensorTable<T>> TableOf(Resources& resources, const std::vector<T>& tensors,
                                        int64_t (*tiles_of)(int64_t elements) = TilesOf) {
   TensorTable<T> table;
   std::vector<int64_t> ends;
   for (const T& tensor : tensors) ends.push_back(table.tiles += tiles_of(tensor.elements));
   table.count = static_cast<int64_t>(tensors.size());
-  WEFT_ASSIGN_OR_RETURN(table.tensors, ToDevice(device, tensors));
-  WEFT_ASSIGN_OR_RETURN(table.ends, ToDevice(device, ends));
+  WEFT_ASSIGN_OR_RETURN(table.tensors, ToDevice(resources, tensors));
+  WEFT_ASSIGN_OR_RETURN(table.ends, ToDevice(resources, ends));
   return table;
 }
 
@@ -144,7 +143,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> UpdatesRun(Resources& resources, absl::
     return absl::OkStatus();
   }));
   if (!alike) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(first->table, TableOf(*resources.device, tensors));
+  WEFT_ASSIGN_OR_RETURN(first->table, TableOf(resources, tensors));
   return MakeRun<Args>(resources, steps, *first, &SetStep);
 }
 
@@ -163,7 +162,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormsRun(Resources& resources, absl::Sp
     return absl::OkStatus();
   }));
   if (!alike) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(*resources.device, tensors, &NormPiecesOf));
+  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors, &NormPiecesOf));
   // Its own: the stream's scratch is no larger than one step needs.
   const int64_t bytes = args.table.tiles * static_cast<int64_t>(args.exact ? sizeof(Exact192) : sizeof(double));
   WEFT_ASSIGN_OR_RETURN(args.scratch, resources.device->Allocate(DEVICE, bytes));
@@ -214,7 +213,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
     return absl::OkStatus();
   }));
   if (!alike) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(*resources.device, tensors));
+  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors));
   return MakeRun(resources, steps, args);
 }
 
@@ -234,7 +233,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Sp
     return absl::OkStatus();
   }));
   if (!alike) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(*resources.device, tensors, &ExactTilesOf));
+  WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors, &ExactTilesOf));
   return MakeRun(resources, steps, args);
 }
 
