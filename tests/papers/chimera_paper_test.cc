@@ -115,7 +115,7 @@ void CompareAtThePapersChoices(const PipelineJob& job, const PipelineChoice& chi
 
 void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, const PipelineSpace& chimera_space,
                         const std::vector<std::string>& chimera_parameters, const std::vector<Baseline>& baselines,
-                        const std::set<std::string>& within_a_tenth = {}) {
+                        std::set<std::string> within_a_tenth = {}) {
   std::optional<PipelineRun> chimera;
   for (const std::string& parameters : chimera_parameters) {
     const auto best = BestPipeline(job, {.schedule = "chimera", .parameters = parameters}, chimera_space);
@@ -134,10 +134,11 @@ void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, cons
     const auto best = BestPipeline(RunAs(baseline.schedule, job), {.schedule = baseline.schedule, .sync = "LAZY"}, own);
     ASSERT_TRUE(best.has_value()) << baseline.name;
     const double error = Row(baseline.name, chimera->sequences_per_second, *best, baseline.paper);
-    if (within_a_tenth.count(baseline.name) > 0) {
+    if (within_a_tenth.erase(baseline.name) > 0) {
       EXPECT_LT(std::abs(error), 0.1) << baseline.name;
     }
   }
+  EXPECT_TRUE(within_a_tenth.empty()) << *within_a_tenth.begin() << " is no baseline";
 }
 
 const std::vector<Baseline>& BertBaselines() {
@@ -173,8 +174,7 @@ TEST(ChimeraPaper, Bert48On64Nodes) {
                      {"GPipe", "DAPPLE", "PipeDream", "2BW"});
 }
 
-// Figure 13: of W and D, each with the largest B that fits.
-// The throughput of each depth over the best one's, with the largest microbatch that fits.
+// Figure 13: the throughput of each depth over the best one's, with the largest microbatch that fits.
 std::map<int64_t, double> OfTheBestDepth(const PipelineJob& job) {
   std::map<int64_t, double> throughput;
   double best = 0;
