@@ -9,26 +9,12 @@
 #include <vector>
 
 #include "executor/run.h"
+#include "executor/test_data.h"
 #include "gtest/gtest.h"
 #include "proto/verify/split_program.h"
 
 namespace weft {
 namespace {
-
-class TestData : public DataSource {
- public:
-  explicit TestData(int64_t vocabulary) : vocabulary_(vocabulary) {}
-  int64_t windows() const override { return 64; }
-  absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = Token(sample, static_cast<int64_t>(i));
-    for (size_t i = 0; i < targets.size(); ++i) targets[i] = Token(sample, static_cast<int64_t>(i) + 1);
-    return absl::OkStatus();
-  }
-
- private:
-  int32_t Token(int64_t sample, int64_t i) const { return static_cast<int32_t>((7 * sample + i * i) % vocabulary_); }
-  const int64_t vocabulary_;
-};
 
 Program Trainable(bool zero) {
   Program program = SplitProgram(zero);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/interpreter.h"
+#include "executor/test_data.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/mesh.h"
@@ -16,18 +17,6 @@ namespace {
 
 constexpr int64_t kSequence = 16;
 constexpr int64_t kVocabulary = 4;
-
-// Token i of sample s is (7 s + i^2) mod 4.
-class TestData : public DataSource {
- public:
-  int64_t windows() const override { return 1000; }
-  absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = Token(sample, static_cast<int64_t>(i));
-    for (size_t i = 0; i < targets.size(); ++i) targets[i] = Token(sample, static_cast<int64_t>(i) + 1);
-    return absl::OkStatus();
-  }
-  static int32_t Token(int64_t sample, int64_t i) { return static_cast<int32_t>((7 * sample + i * i) % kVocabulary); }
-};
 
 struct Field {
   std::string name;
@@ -158,7 +147,7 @@ Outcome RunForwards(const Program& program, int rank = 0) {
   const auto arena = *Arena::Allocate(t.device_arena_bytes(), 0);
   for (int i = 0; i < 48; ++i)
     reinterpret_cast<float*>(arena->Data(t.buffers(0)))[i] = 0.1f * static_cast<float>(i % 7);
-  const TestData data;
+  const TestData data(kVocabulary);
   InterpreterOptions options;
   options.data = &data;
   const auto backend = MakeCpuBackend(1);
@@ -246,7 +235,7 @@ TEST(StepMicrobatchTest, StepsOfAPairNameTheirHalf) {
       &program));
   const auto endpoints = *(*FindTransport("inproc"))->open(1);
   const auto arena = *Arena::Allocate(512, 0);
-  const TestData data;
+  const TestData data(kVocabulary);
   InterpreterOptions options;
   options.data = &data;
   const auto backend = MakeCpuBackend(1);
@@ -255,7 +244,7 @@ TEST(StepMicrobatchTest, StepsOfAPairNameTheirHalf) {
   ASSERT_TRUE((*interpreter)->RunBody(2, 1).ok());
   for (const auto& [buffer, microbatch] : {std::pair(0, 3), {1, 1}}) {
     const auto* tokens = reinterpret_cast<const int32_t*>(arena->Data(program.templates(0).buffers(buffer)));
-    for (int i = 0; i < kSequence; ++i) EXPECT_EQ(tokens[i], TestData::Token(2 * 4 + microbatch, i)) << buffer;
+    for (int i = 0; i < kSequence; ++i) EXPECT_EQ(tokens[i], data.Token(2 * 4 + microbatch, i)) << buffer;
   }
 }
 
