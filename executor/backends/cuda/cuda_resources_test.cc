@@ -58,7 +58,9 @@ TEST(FixedTables, ThoseOfTheSameBytesAreOneAndOthersLieSideBySide) {
       const std::string bytes = std::string(static_cast<size_t>(i % 7) * 300 + 1, 'a') + std::to_string(i);
       void* const table = tables.Get(bytes).value();
       EXPECT_EQ(reinterpret_cast<uintptr_t>(table) % 256, 0);
-      if (round == 0) EXPECT_TRUE(seen.emplace(bytes, table).second);
+      if (round == 0) {
+        EXPECT_TRUE(seen.emplace(bytes, table).second);
+      }
       EXPECT_EQ(seen.at(bytes), table);
     }
   }
