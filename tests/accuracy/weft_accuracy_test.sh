@@ -28,6 +28,11 @@ PY
 grep -q "[1-9][0-9]* rows predicted, 0 cannot" "$out" || fail "$(cat "$out")"
 [[ ! -s "$out.err" ]] || fail "$(cat "$out.err")"
 
+# So are the unseen ones.
+"$tool" --data=$here/unseen.json --only=bignlp2207-5b-n8 > "$out" 2> "$out.err" || fail "$(cat "$out.err")"
+grep -q "[1-9][0-9]* rows predicted, 0 cannot" "$out" || fail "$(cat "$out")"
+[[ ! -s "$out.err" ]] || fail "$(cat "$out.err")"
+
 # A run that cannot be read is refused by name; the others, and the sets, are none the worse.
 python3 - $here/published.json "$TEST_TMPDIR" <<'PY' || fail "writing runs"
 import json, sys
