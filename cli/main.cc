@@ -20,6 +20,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"compile", "model, recipe, plan and cluster to a program", CompileCommand},
     {"simulate", "what a program costs on a cluster: time, memory, idle", SimulateCommand},
+    {"compare", "programs or plans side by side on one cluster, and where their times differ", CompareCommand},
     {"run", "trains with a program on this machine's devices", RunCommand},
     {"report", "compares a measured trace with a simulated one, action by action", ReportCommand},
     {"inspect", "what a program holds: templates, memory, segments, actions", InspectCommand},

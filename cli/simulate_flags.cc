@@ -7,14 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
-#include "simulator/cost/cost_model.h"
-#include "simulator/network/network_model.h"
 
 namespace weft {
 namespace {
-
-// 10 seconds.
-constexpr int64_t kLargestUnitNs = 10'000'000'000;
 
 // "15T", "300e9", "1.5B": a number with an optional k, M, B (or G), T.
 std::optional<double> ParseCount(absl::string_view text) {
@@ -36,13 +31,6 @@ std::optional<double> ParseCount(absl::string_view text) {
   return value;
 }
 
-template <typename Entry>
-std::vector<std::string> NamesOf(absl::Span<const Entry> entries) {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries) names.emplace_back(entry.name);
-  return names;
-}
-
 }  // namespace
 
 SimulateFlags::SimulateFlags(SimulateRequest* request)
@@ -50,40 +38,11 @@ SimulateFlags::SimulateFlags(SimulateRequest* request)
       flags_("weft simulate", "PROGRAM | --model=M --cluster=C [--recipe=R] [--plan=P]   [flags]",
              "Predicts what a program costs: time per step, idle time and its causes, memory, tokens per second. The\n"
              "program is a file that `weft compile` wrote, or is compiled from the same flags on the way.") {
-  request->options.cost.clear();
-  const CostOptions unit;
-  forward_ns_ = unit.unit_forward.ps / 1000;
-  backward_ns_ = unit.unit_backward.ps / 1000;
-  weight_ns_ = unit.unit_weight.ps / 1000;
-  pair_ns_ = unit.unit_pair.ps / 1000;
   AddInputFlags(&flags_, &request->input);
-  AddCostFlags();
+  cost_flags_.emplace(&flags_, request);
   AddOutputFlags();
   flags_.Example("weft simulate gpt2.weft --cluster=dgx-h100 --trace=t.json");
   flags_.Example("weft simulate gpt2.weft --explain --what-if=intra=2x,compute=1.2x");
-}
-
-void SimulateFlags::AddCostFlags() {
-  SimulateOptions& options = request_->options;
-  flags_.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &options.network);
-  flags_.Choice("cost", NamesOf(CostModels()),
-                "how kernels are costed [tiles if the cluster has figures for it, else roofline]", &options.cost);
-  flags_.Thousandths("forward", "US", "with --cost=unit: microseconds of a forward", &forward_ns_, 1, kLargestUnitNs);
-  flags_.Thousandths("backward", "US", "with --cost=unit: microseconds of a backward", &backward_ns_, 1,
-                     kLargestUnitNs);
-  flags_.Thousandths("weight", "US",
-                     "with --cost=unit: of a backward, the weight gradients'; half of it if only --backward is given",
-                     &weight_ns_, 0, kLargestUnitNs);
-  flags_.Thousandths("pair", "US", "with --cost=unit: a forward and a backward that overlap; 0 = the sum", &pair_ns_, 0,
-                     kLargestUnitNs);
-  flags_.String("runtime", "NAME|FILE", "the framework whose run is predicted; see weft list runtimes",
-                &request_->runtime);
-  flags_.Int("runs", "N", "also the iteration's time in N runs that differ as the cluster's `noise` says: percentiles",
-             &options.runs, 0, 1'000'000);
-  flags_.Int("seed", "S", "with --runs: another seed, other runs", &options.seed, 0, INT64_MAX);
-  flags_.Choice("fold", {"auto", "off"}, "simulate one rank for all that behave like it; off: every rank", &fold_);
-  flags_.Bool("exceeded", "of a program with post_validation: every gradient norm is too large, instead of none",
-              &options.exceeded);
 }
 
 void SimulateFlags::AddOutputFlags() {
@@ -120,16 +79,10 @@ absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
   if (flags_.help_wanted()) return absl::OkStatus();
   if (!flags_.positional().empty()) request_->program = flags_.positional()[0];
   WEFT_RETURN_IF_ERROR(CheckInput());
-  WEFT_RETURN_IF_ERROR(SetUnitCosts());
-  request_->options.fold = fold_ == "auto";
-  if (flags_.Given("seed") && request_->options.runs == 0) return UsageError("--seed is for --runs=N");
+  WEFT_RETURN_IF_ERROR(cost_flags_->Finish());
   const bool json = request_->format == "json";
   if (request_->verbose && json) return UsageError("--verbose has --format=text only; JSON has everything");
   if (request_->tokens && json) return UsageError("--tokens has --format=text only; see weft simulate --help");
-  if (request_->runtime != "weft" && request_->options.cost == "unit") {
-    return UsageError(
-        absl::StrCat("--cost=unit knows no kernels, so nothing of --runtime=", Quoted(request_->runtime)));
-  }
   if (flags_.Given("trace-repetitions") && request_->trace.empty()) {
     return UsageError("--trace-repetitions is for --trace=FILE, which is not given");
   }
@@ -157,26 +110,6 @@ absl::Status SimulateFlags::CheckInput() const {
   if (flags_.positional().empty() && request_->input.model.empty()) {
     return UsageError("a PROGRAM, or --model and --cluster, are needed; see weft simulate --help");
   }
-  return absl::OkStatus();
-}
-
-absl::Status SimulateFlags::SetUnitCosts() {
-  const SimulateOptions& options = request_->options;
-  for (const char* flag : {"forward", "backward", "weight", "pair"}) {
-    if (options.cost != "unit" && flags_.Given(flag)) {
-      return UsageError(absl::StrCat("--", flag, " is for --cost=unit",
-                                     options.cost.empty() ? "" : absl::StrCat(", the cost is ", options.cost)));
-    }
-  }
-  if (flags_.Given("backward") && !flags_.Given("weight")) weight_ns_ = backward_ns_ / 2;
-  if (weight_ns_ > backward_ns_) {
-    return UsageError(
-        absl::StrCat("--weight=", weight_ns_ / 1000.0, ": allowed: at most --backward=", backward_ns_ / 1000.0));
-  }
-  request_->options.cost_options = {.unit_forward = {forward_ns_ * 1000},
-                                    .unit_backward = {backward_ns_ * 1000},
-                                    .unit_weight = {weight_ns_ * 1000},
-                                    .unit_pair = {pair_ns_ * 1000}};
   return absl::OkStatus();
 }
 

@@ -9,23 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "cli/cost_flags.h"
+#include "cli/costed_program.h"
 #include "cli/flags.h"
-#include "cli/inputs.h"
-#include "simulator/simulate.h"
 #include "simulator/what_if.h"
 
 namespace weft {
 
 // What a command line asks for.
-struct SimulateRequest {
-  // A program file; empty: one that is compiled from `input`.
-  std::string program;
-  InputFlags input;
-  // Its `cost` is empty unless it was given: what is best is known once the cluster is.
-  SimulateOptions options;
+struct SimulateRequest : CostRequest {
   std::vector<WhatIfChanges> what_if;
-  // Name or file.
-  std::string runtime = "weft";
   std::string format = "text";
   std::string trace;
   std::optional<double> tokens;
@@ -48,17 +41,13 @@ class SimulateFlags {
   std::string Help() const { return flags_.Help(); }
 
  private:
-  void AddCostFlags();
   void AddOutputFlags();
   absl::Status CheckInput() const;
-  absl::Status SetUnitCosts();
 
   SimulateRequest* request_;
   Flags flags_;
+  std::optional<CostFlags> cost_flags_;
   int64_t repetitions_ = 1;
-  std::string fold_ = "auto";
-  // Nanoseconds: thousandths of a microsecond.
-  int64_t forward_ns_, backward_ns_, weight_ns_, pair_ns_;
 };
 
 }  // namespace weft

@@ -1,53 +1,18 @@
 #include "simulator/report_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "simulator/figure_text.h"
 
 namespace weft {
 namespace {
 
 // More ranks than this are left to the JSON report.
 constexpr int kShownRanks = 32;
-
-std::string Seconds(double seconds) {
-  if (seconds == 0) return "0";
-  if (std::abs(seconds) < 1e-3) return absl::StrFormat("%.2f us", seconds * 1e6);
-  if (std::abs(seconds) < 1) return absl::StrFormat("%.3f ms", seconds * 1e3);
-  return absl::StrFormat("%.3f s", seconds);
-}
-
-std::string Bytes(int64_t bytes) {
-  const double size = static_cast<double>(bytes);
-  if (bytes < 1 << 10) return absl::StrCat(bytes, " B");
-  if (bytes < 1 << 20) return absl::StrFormat("%.1f KiB", size / (1 << 10));
-  if (bytes < 1 << 30) return absl::StrFormat("%.1f MiB", size / (1 << 20));
-  return absl::StrFormat("%.2f GiB", size / (1 << 30));
-}
-
-std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
-
-// Columns as wide as their widest cell: the first to the left, the others to the right.
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const std::vector<std::string>& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const std::vector<std::string>& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - row[i].size(), ' ');
-      absl::StrAppend(&text, "  ", i == 0 ? row[i] + padding : padding + row[i]);
-    }
-    text += "\n";
-  }
-  return text;
-}
 
 std::string MemoryText(const SimulationReport& report) {
   std::string text = absl::StrFormat(

@@ -1,0 +1,126 @@
+// weft compare: programs or plans side by side on one cluster.
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/command.h"
+#include "cli/cost_flags.h"
+#include "cli/costed_program.h"
+#include "cli/flags.h"
+#include "cli/inputs.h"
+#include "cli/terminal.h"
+#include "proto/json.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "simulator/compare/programs.h"
+
+namespace weft {
+namespace {
+
+// More would not be one table any more.
+constexpr int kMostPrograms = 64;
+
+// A note, and the programs that it is of.
+struct NoteOfPrograms {
+  std::string text;
+  std::vector<std::string> files;
+};
+
+void AddNote(const std::string& text, const std::string& file, std::vector<NoteOfPrograms>* notes) {
+  for (NoteOfPrograms& note : *notes) {
+    if (note.text != text) continue;
+    if (note.files.back() != file) note.files.push_back(file);
+    return;
+  }
+  notes->push_back({text, {file}});
+}
+
+// Which of several files it is of; messages that say so by themselves are left alone, and so is wrong usage.
+absl::Status OfFile(const absl::Status& status, const std::string& file) {
+  if (status.ok() || IsUsageError(status) || absl::StartsWith(status.message(), file)) return status;
+  return Annotate(status, file);
+}
+
+absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostRequest request, Progress* progress,
+                                             std::string* cluster, std::vector<NoteOfPrograms>* notes) {
+  (request.input.model.empty() ? request.program : request.input.plan) = file;
+  absl::StatusOr<CostedProgram> loaded = LoadOrCompile(request, progress);
+  if (!loaded.ok()) return OfFile(loaded.status(), file);
+  SimulateOptions& options = request.options;
+  WEFT_RETURN_IF_ERROR(OfFile(FinishOptions(*loaded, &options), file));
+  progress->Step(absl::StrCat("simulating ", file, " on ", loaded->cluster.name()));
+  const absl::StatusOr<Simulation> simulation = Simulate(loaded->program, loaded->cluster, options);
+  if (!simulation.ok()) return OfFile(simulation.status(), file);
+  WEFT_RETURN_IF_ERROR(OfFile(CheckRatios(loaded->program, simulation->report), file));
+  for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
+  // What follows is on the same machine.
+  if (cluster->empty()) *cluster = loaded->program.cluster_name();
+  return SimulatedProgram{Printable(file), simulation->report};
+}
+
+}  // namespace
+
+absl::Status CompareCommand(absl::Span<const std::string> args) {
+  CostRequest request;
+  std::string format = "text";
+  bool require_fit = false;
+  Flags flags(
+      "weft compare", "PROGRAM PROGRAM... | PLAN PLAN... --model=M --cluster=C [--recipe=R]   [flags]",
+      "Predicts two or more programs on one cluster: which is fastest, what each needs, and what a step is spent\n"
+      "on, beside the first. Programs are files that `weft compile` wrote, or are compiled from plans on the way.");
+  flags.String("model", "NAME|FILE",
+               "the files are plans for this model: from the catalog, a Hugging Face config.json "
+               "or a model graph",
+               &request.input.model);
+  flags.String("recipe", "FILE", "with --model: what is trained; fields also by --set", &request.input.recipe);
+  flags.String("cluster", "NAME|FILE", "the machine, from the catalog or a file; default: that of the first program",
+               &request.input.cluster);
+  flags.Repeated("set", "FIELD=VALUE", "with --model: overrides a field in all plans: gbs=64 seq=1024 ...",
+                 &request.input.settings);
+  CostFlags cost_flags(&flags, &request);
+  flags.Choice("format", {"text", "json"}, "output format", &format);
+  flags.Bool("require-fit", "exit with 1 if one does not fit the device", &require_fit);
+  flags.Example("weft compare gpt2.weft cut.weft --cluster=dgx-h100");
+  flags.Example("weft compare a.textproto b.textproto --model=gpt2 --cluster=dgx-a100-80g --set gbs=64 --set seq=1024");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 2, kMostPrograms));
+  if (flags.help_wanted()) return Print(flags.Help());
+  for (const char* flag : {"recipe", "set"}) {
+    if (request.input.model.empty() && flags.Given(flag)) {
+      return UsageError(absl::StrCat("--", flag, " is for compiling plans, with --model; ",
+                                     Quoted(flags.positional()[0]), " is to be a program"));
+    }
+  }
+  WEFT_RETURN_IF_ERROR(cost_flags.Finish());
+
+  Progress progress;
+  std::vector<SimulatedProgram> programs;
+  std::vector<NoteOfPrograms> notes;
+  for (const std::string& file : flags.positional()) {
+    WEFT_ASSIGN_OR_RETURN(SimulatedProgram program,
+                          SimulateOne(file, request, &progress, &request.input.cluster, &notes));
+    programs.push_back(std::move(program));
+  }
+  progress.Done();
+  for (const NoteOfPrograms& note : notes) {
+    const bool of_all = note.files.size() == programs.size();
+    std::fprintf(stderr, "note: %s%s\n", of_all ? "" : absl::StrCat(absl::StrJoin(note.files, ", "), ": ").c_str(),
+                 note.text.c_str());
+  }
+  const ProgramComparisonReport report = ComparePrograms(std::move(programs));
+  std::string text = ProgramComparisonText(report);
+  if (format == "json") {
+    WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
+  }
+  WEFT_RETURN_IF_ERROR(Print(text));
+  if (!require_fit) return absl::OkStatus();
+  for (const ComparedProgram& program : report.programs()) {
+    WEFT_RETURN_IF_ERROR(Annotate(CheckFit(program.report()), program.file()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft

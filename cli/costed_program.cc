@@ -1,0 +1,98 @@
+#include "cli/costed_program.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "catalog/load_runtime.h"
+#include "cli/flags.h"
+#include "compiler/compile.h"
+#include "proto/status.h"
+#include "proto/suggest.h"
+#include "proto/units_text.h"
+#include "proto/validate_runtime.h"
+#include "proto/verify/verify.h"
+#include "schedules/collective/plan.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/measured_rate.h"
+#include "simulator/noise.h"
+
+namespace weft {
+namespace {
+
+// A program is as it was compiled.
+std::string NoteOnPlan(const Runtime& runtime) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  runtime.plan().GetReflection()->ListFields(runtime.plan(), &fields);
+  const std::string names = absl::StrJoin(
+      fields, ", ", [](std::string* out, const auto* field) { absl::StrAppend(out, "plan.", field->name()); });
+  return absl::StrCat("runtime ", Quoted(runtime.name()), " decides ", names,
+                      " where a plan is silent; this program is ",
+                      "compiled already and keeps its own: with --model instead of the program the runtime decides");
+}
+
+}  // namespace
+
+absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress* progress) {
+  CostedProgram loaded;
+  WEFT_ASSIGN_OR_RETURN(loaded.runtime, LoadRuntime(request.runtime));
+  // That of weft itself changes nothing.
+  if (loaded.runtime->name() == "weft") loaded.runtime.reset();
+  if (!request.program.empty()) {
+    progress->Step(absl::StrCat("reading and proving ", request.program));
+    WEFT_ASSIGN_OR_RETURN(loaded.program, LoadProgram(request.program));
+    WEFT_ASSIGN_OR_RETURN(loaded.cluster, ClusterFor(loaded.program, request.input.cluster));
+    std::string note = NoteOnCluster(loaded.program, loaded.cluster, "simulated");
+    if (!note.empty()) loaded.notes.push_back(std::move(note));
+    if (loaded.runtime && loaded.runtime->has_plan()) loaded.notes.push_back(NoteOnPlan(*loaded.runtime));
+    return loaded;
+  }
+  WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, progress));
+  // To compile takes longest.
+  if (request.options.runs > 0) WEFT_RETURN_IF_ERROR(CheckNoise(inputs.cluster));
+  loaded.notes = std::move(inputs.notes);
+  progress->Step(absl::StrCat("compiling ", inputs.model.name()));
+  if (loaded.runtime) {
+    inputs.plan = PlanUnder(*loaded.runtime, inputs.plan);
+    WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
+  }
+  CompileOptions compile;
+  // `unit` is of a schedule alone; the compiler goes by the machine then too.
+  const std::string& cost = request.options.cost;
+  compile.cost = cost.empty() || cost == "unit" ? BestCostModel(inputs.cluster) : cost;
+  // What does not fit is part of the report.
+  compile.allow_oom = true;
+  compile.notes = &loaded.notes;
+  WEFT_ASSIGN_OR_RETURN(loaded.program, Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile));
+  WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
+  loaded.cluster = std::move(inputs.cluster);
+  return loaded;
+}
+
+absl::Status FinishOptions(const CostedProgram& loaded, SimulateOptions* options) {
+  if (options->exceeded && !loaded.program.post_validation()) {
+    return UsageError(
+        "--exceeded is for programs with post_validation; this one waits for its norms (plan field "
+        "post_validation)");
+  }
+  if (options->cost.empty()) options->cost = BestCostModel(loaded.cluster);
+  if (loaded.runtime) options->runtime = &*loaded.runtime;
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOptions& options) {
+  std::vector<std::string> notes = loaded.notes;
+  // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
+  if (options.cost == "unit" || loaded.runtime) return notes;
+  for (std::string& note : NotesOnRates(loaded.program, loaded.cluster.device())) notes.push_back(std::move(note));
+  return notes;
+}
+
+absl::Status CheckFit(const SimulationReport& report) {
+  if (report.fits()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the program needs ", BytesText(report.device_bytes()),
+                                                   " per device; ", report.cluster(), " has ",
+                                                   BytesText(report.capacity_bytes())));
+}
+
+}  // namespace weft

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "simulator/compare/programs.h"
+#include "simulator/figure_text.h"
+
+namespace weft {
+namespace {
+
+// Programs beside the first in one table of differences.
+constexpr int kProgramsBeside = 3;
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string Difference(double seconds) {
+  // Less than what is shown.
+  if (std::abs(seconds) < 0.5e-8) return "0";
+  return absl::StrCat(seconds > 0 ? "+" : "", Seconds(seconds));
+}
+
+std::string Difference(int64_t bytes) {
+  if (bytes == 0) return "0";
+  return absl::StrCat(bytes > 0 ? "+" : "-", Bytes(std::abs(bytes)));
+}
+
+std::string Figures(const ProgramComparisonReport& report) {
+  Rows rows = {{"program", "ranks", "step", "faster by", "tokens/s", "MFU", "bubble", "exposed", "memory", "of", "fits",
+                "live peak"}};
+  for (const ComparedProgram& program : report.programs()) {
+    const SimulationReport& own = program.report();
+    rows.push_back({program.file(), absl::StrCat(own.ranks()), Seconds(program.step_seconds()),
+                    rows.size() == 1 ? "" : absl::StrFormat("%+.1f %%", 100 * program.gain()),
+                    absl::StrFormat("%.0f", own.tokens_per_second()), own.mfu() > 0 ? Percent(own.mfu()) : "-",
+                    Percent(own.bubble_ratio()), Seconds(program.exposed_communication_seconds()),
+                    Bytes(own.device_bytes()), Bytes(own.capacity_bytes()), own.fits() ? "yes" : "NO",
+                    Bytes(own.live_peak_bytes())});
+  }
+  return Table(rows);
+}
+
+// Percentiles, where runs were asked for.
+std::string Runs(const ProgramComparisonReport& report) {
+  if (!report.programs(0).report().has_noise()) return "";
+  const NoiseReport& first = report.programs(0).report().noise();
+  Rows rows = {
+      {absl::StrCat("iteration of ", first.runs(), first.runs() == 1 ? " run" : " runs", ", seed ", first.seed()),
+       "10th percentile", "median", "90th percentile", "mean"}};
+  for (const ComparedProgram& program : report.programs()) {
+    const NoiseReport& noise = program.report().noise();
+    rows.push_back(
+        {program.file(), Seconds(noise.p10()), Seconds(noise.p50()), Seconds(noise.p90()), Seconds(noise.mean())});
+  }
+  return "\n" + Table(rows);
+}
+
+// `title`, then a column for the first program and two for each of the others, so many at a time; rows by `names`.
+// `value`(program, row), and how the value and a difference are shown. Empty without rows.
+template <typename Value>
+std::string SideBySide(const ProgramComparisonReport& report, const std::string& title,
+                       const std::vector<std::string>& names,
+                       const std::function<Value(const ComparedProgram&, size_t)>& value, std::string (*show)(Value)) {
+  if (names.empty()) return "";
+  std::string text;
+  for (int begin = 1; begin < std::max(2, report.programs_size()); begin += kProgramsBeside) {
+    const int end = std::min(report.programs_size(), begin + kProgramsBeside);
+    Rows rows = {{title, report.programs(0).file()}};
+    for (int i = begin; i < end; ++i) {
+      rows[0].push_back(report.programs(i).file());
+      rows[0].push_back("difference");
+    }
+    for (size_t row = 0; row < names.size(); ++row) {
+      const Value first = value(report.programs(0), row);
+      rows.push_back({names[row], show(first)});
+      for (int i = begin; i < end; ++i) {
+        const Value own = value(report.programs(i), row);
+        rows.back().push_back(show(own));
+        rows.back().push_back(Difference(own - first));
+      }
+    }
+    absl::StrAppend(&text, "\n", Table(rows));
+  }
+  return text;
+}
+
+std::string Sources(const ProgramComparisonReport& report) {
+  std::vector<std::string> names;
+  for (const TimeSpent& spent : report.programs(0).sources()) names.push_back(spent.source());
+  names.push_back("step");
+  const auto seconds = [](const ComparedProgram& program, size_t row) {
+    const int index = static_cast<int>(row);
+    return index < program.sources_size() ? program.sources(index).seconds() : program.step_seconds();
+  };
+  return SideBySide<double>(report, "a step, mean over ranks; it adds up", names, seconds, Seconds);
+}
+
+// Rows that some program has, in the order in which they come up.
+std::vector<std::string> NamesOf(const ProgramComparisonReport& report,
+                                 const std::function<std::vector<std::string>(const SimulationReport&)>& names_of) {
+  std::vector<std::string> names;
+  for (const ComparedProgram& program : report.programs()) {
+    for (const std::string& name : names_of(program.report())) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string Sent(const ProgramComparisonReport& report) {
+  const std::vector<std::string> names = NamesOf(report, [](const SimulationReport& own) {
+    std::vector<std::string> purposes;
+    for (const SentBytes& row : own.sent()) purposes.push_back(row.purpose());
+    return purposes;
+  });
+  const auto bytes = [&](const ComparedProgram& program, size_t row) -> int64_t {
+    const SimulationReport& own = program.report();
+    for (const SentBytes& sent : own.sent()) {
+      if (sent.purpose() != names[row]) continue;
+      return sent.bytes() / (std::max<int64_t>(1, own.ranks()) * std::max(1, own.steps_per_repetition()));
+    }
+    return 0;
+  };
+  return SideBySide<int64_t>(report, "sent in a step, mean per rank", names, bytes, Bytes);
+}
+
+std::string Memory(const ProgramComparisonReport& report) {
+  const std::vector<std::string> names = NamesOf(report, [](const SimulationReport& own) {
+    std::vector<std::string> classes;
+    for (const ClassBytes& row : own.memory()) classes.push_back(row.class_());
+    return classes;
+  });
+  const auto bytes = [&](const ComparedProgram& program, size_t row) -> int64_t {
+    for (const ClassBytes& of : program.report().memory()) {
+      if (of.class_() == names[row]) return of.bytes_at_peak();
+    }
+    return 0;
+  };
+  return SideBySide<int64_t>(report, "live at the peak, rank with most", names, bytes, Bytes);
+}
+
+// What tells steps apart that the times are of; empty if they are alike.
+std::string Unlike(const ProgramComparisonReport& report) {
+  for (const ComparedProgram& program : report.programs()) {
+    if (program.report().tokens_per_step() == report.programs(0).report().tokens_per_step()) continue;
+    return absl::StrCat("\nSteps are not of equally many tokens (", report.programs(0).report().tokens_per_step(),
+                        " in ", report.programs(0).file(), ", ", program.report().tokens_per_step(), " in ",
+                        program.file(), "): \"faster by\" is of tokens/s, times are of each one's own step.\n");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ProgramComparisonText(const ProgramComparisonReport& report) {
+  const SimulationReport& first = report.programs(0).report();
+  return absl::StrCat("runtime ", first.runtime(), ": ", report.programs_size(), " programs on ", report.cluster(),
+                      " (cost ", first.cost(), ", network ", first.network(), "); differences from ",
+                      report.programs(0).file(), "\n\n", Figures(report), Unlike(report), Runs(report), Sources(report),
+                      Sent(report), Memory(report));
+}
+
+}  // namespace weft
