@@ -1,7 +1,6 @@
 #include "cli/calibrate.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -127,7 +126,7 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   }
   WEFT_RETURN_IF_ERROR(Validate(cluster));
   progress.Done();
-  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : notes) PrintNote(note);
   return WriteFileAtomic(output, MessageToText(cluster));
 }
 

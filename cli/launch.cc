@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/flags.h"
 #include "executor/launch_local.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 
 namespace weft {
@@ -86,7 +87,9 @@ absl::Status RunLocally(int ranks, absl::Span<const std::string> args) {
   launch.ranks = ranks;
   launch.arguments = {"weft-run", "run"};
   launch.arguments.insert(launch.arguments.end(), args.begin(), args.end());
-  launch.on_message = [](const std::string& message) { std::fprintf(stderr, "weft run: %s\n", message.c_str()); };
+  launch.on_message = [](const std::string& message) {
+    std::fprintf(stderr, "weft run: %s\n", Printable(message).c_str());
+  };
   WEFT_ASSIGN_OR_RETURN(const int exit_status, LaunchLocal(launch));
   if (exit_status == 0) return absl::OkStatus();
   absl::Status status = absl::AbortedError(absl::StrCat("the job ended with status ", exit_status));

@@ -11,6 +11,7 @@
 #include "cli/flags.h"
 #include "cli/large_pages.h"
 #include "cli/terminal.h"
+#include "proto/printable.h"
 #include "proto/suggest.h"
 #include "proto/version.h"
 

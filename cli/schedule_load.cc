@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "cli/terminal.h"
 #include "proto/io.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "schedules/pipeline/activation_cap.h"

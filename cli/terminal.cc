@@ -4,15 +4,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "proto/utf8.h"
+#include "proto/printable.h"
 
 namespace weft {
 
@@ -31,22 +29,7 @@ absl::Status Print(absl::string_view text) {
   return absl::OkStatus();
 }
 
-std::string Printable(absl::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t valid = FirstInvalidUtf8(text);
-    for (size_t i = 0; i < text.size() && i <= valid; ++i) {
-      const unsigned char byte = static_cast<unsigned char>(text[i]);
-      if (i == valid || byte < 0x20 || byte == 0x7f) {
-        absl::StrAppendFormat(&out, "\\x%02x", byte);
-      } else {
-        out += text[i];
-      }
-    }
-    text.remove_prefix(std::min(valid + 1, text.size()));
-  }
-  return out;
-}
+void PrintNote(absl::string_view text) { std::fprintf(stderr, "note: %s\n", Printable(text).c_str()); }
 
 bool ColourOutput() { return isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr; }
 
@@ -67,9 +50,15 @@ void Progress::Done() {
 
 void Progress::Step(absl::string_view text) {
   if (!terminal_) return;
-  std::fprintf(stderr, "\r\033[K%.*s...", static_cast<int>(text.size()), text.data());
+  std::fprintf(stderr, "\r\033[K%s...", Printable(text).c_str());
   std::fflush(stderr);
   shown_ = true;
+  shown_at_ = std::chrono::steady_clock::now();
+}
+
+void Progress::StepOften(absl::string_view text) {
+  constexpr std::chrono::milliseconds kPause{100};
+  if (terminal_ && (!shown_ || std::chrono::steady_clock::now() - shown_at_ >= kPause)) Step(text);
 }
 
 }  // namespace weft

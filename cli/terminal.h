@@ -2,7 +2,7 @@
 #ifndef WEFT_CLI_TERMINAL_H_
 #define WEFT_CLI_TERMINAL_H_
 
-#include <string>
+#include <chrono>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -17,9 +17,8 @@ void HoldStandardStreams();
 // Writes to standard output at once; an error (a full disk, a closed pipe) is a status.
 absl::Status Print(absl::string_view text);
 
-// `text` made safe to show on one line, such as the name of a file: control characters and bytes that are not UTF-8 as
-// \xNN.
-std::string Printable(absl::string_view text);
+// "note: TEXT" on stderr, printable.
+void PrintNote(absl::string_view text);
 
 // Whether standard output shows colours: a terminal, and NO_COLOR is not set.
 bool ColourOutput();
@@ -36,12 +35,15 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Step(absl::string_view text);
+  // Of steps that may follow each other faster than a terminal can show: some are left out.
+  void StepOften(absl::string_view text);
   // Wipes the line before anything else is printed.
   void Done();
 
  private:
   bool terminal_;
   bool shown_ = false;
+  std::chrono::steady_clock::time_point shown_at_;
 };
 
 }  // namespace weft

@@ -47,6 +47,9 @@ WEFT=$beside
 expect 1 '^weft report: \./no\\x1b\[31m' report $'./no\033[31m'
 expect 1 '\./no\\x1b\\xff: ' compile --model=gpt2-tiny --cluster=dgx-a100-80g --schedule=$'./no\033\377' -o x.weft
 
+expect 1 '^weft report: \./no\\u202ecod\\u009b: cannot open' report $'./no\xe2\x80\xaecod\xc2\x9b'
+expect 1 '^weft compare: \./no\\u202e: ' compare $'./no\xe2\x80\xae' x.weft
+
 # Output that cannot be written is a failure, not silence.
 "$WEFT" list models >&- 2>"$TEST_TMPDIR/closed"; [ $? -eq 1 ] || fail "closed output went unnoticed"
 grep -q 'cannot write to standard output: Bad file descriptor' "$TEST_TMPDIR/closed" || fail "$(cat "$TEST_TMPDIR/closed")"

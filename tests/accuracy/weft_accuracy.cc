@@ -20,6 +20,7 @@
 #include "cli/terminal.h"
 #include "proto/io.h"
 #include "proto/json.h"
+#include "proto/printable.h"
 #include "proto/set_field.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -174,18 +175,17 @@ absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines,
 
 // What of the files has no part in the report.
 void Note(const Measurements& data, const std::vector<RankingSet>& sets) {
-  const auto note = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", Printable(text).c_str()); };
-  if (!data.unread.empty()) note(absl::StrCat("fields that are not read: ", absl::StrJoin(data.unread, ", ")));
+  if (!data.unread.empty()) PrintNote(absl::StrCat("fields that are not read: ", absl::StrJoin(data.unread, ", ")));
   std::set<std::string> known;
   for (const Measurement& run : data.runs) known.insert(run.id);
   for (const RankingSet& set : sets) {
-    if (!set.unreadable.empty()) note(absl::StrCat("ranking set ", Quoted(set.group), ": ", set.unreadable));
+    if (!set.unreadable.empty()) PrintNote(absl::StrCat("ranking set ", Quoted(set.group), ": ", set.unreadable));
     std::vector<std::string> missing;
     for (const std::string& id : set.ids) {
       if (known.count(id) == 0) missing.push_back(id);
     }
     if (missing.empty()) continue;
-    note(absl::StrCat("ranking set ", Quoted(set.group), ": not in the data: ", absl::StrJoin(missing, ", ")));
+    PrintNote(absl::StrCat("ranking set ", Quoted(set.group), ": not in the data: ", absl::StrJoin(missing, ", ")));
   }
 }
 

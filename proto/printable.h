@@ -1,0 +1,18 @@
+// Text from outside, as it may be shown on one line of a terminal: names of files, fields of files, messages with them.
+#ifndef WEFT_PROTO_PRINTABLE_H_
+#define WEFT_PROTO_PRINTABLE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace weft {
+
+// `text` with what a terminal would obey, or show in another order than it stands in, spelt out: control characters and
+// bytes that are not UTF-8 as \xNN; control characters beyond ASCII (C1), ends of lines and paragraphs, and marks,
+// embeddings, overrides and isolates of direction (Unicode's Bidi_Control) as \uNNNN.
+std::string Printable(absl::string_view text);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_PRINTABLE_H_
