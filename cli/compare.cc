@@ -1,5 +1,4 @@
 // weft compare: programs or plans side by side on one cluster.
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "cli/inputs.h"
 #include "cli/terminal.h"
 #include "proto/json.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "simulator/compare/programs.h"
@@ -53,7 +53,7 @@ absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostReques
   SimulateOptions& options = request.options;
   WEFT_RETURN_IF_ERROR(OfFile(FinishOptions(*loaded, &options), file));
   progress->Step(absl::StrCat("simulating ", file, " on ", loaded->cluster.name()));
-  const absl::StatusOr<Simulation> simulation = Simulate(loaded->program, loaded->cluster, options);
+  const absl::StatusOr<Simulation> simulation = SimulateCosted(*loaded, options, progress);
   if (!simulation.ok()) return OfFile(simulation.status(), file);
   WEFT_RETURN_IF_ERROR(OfFile(CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
@@ -107,8 +107,7 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   progress.Done();
   for (const NoteOfPrograms& note : notes) {
     const bool of_all = note.files.size() == programs.size();
-    std::fprintf(stderr, "note: %s%s\n", of_all ? "" : absl::StrCat(absl::StrJoin(note.files, ", "), ": ").c_str(),
-                 note.text.c_str());
+    PrintNote(absl::StrCat(of_all ? "" : absl::StrCat(absl::StrJoin(note.files, ", "), ": "), note.text));
   }
   const ProgramComparisonReport report = ComparePrograms(std::move(programs));
   std::string text = ProgramComparisonText(report);

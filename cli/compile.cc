@@ -1,7 +1,6 @@
 // weft compile: from model, recipe, plan and cluster to a proven program.
 #include "compiler/compile.h"
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -68,7 +67,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   // As weft simulate does.
   if (cost.empty()) cost = BestCostModel(inputs.cluster);
   if (emit != "program") {
-    for (const std::string& note : inputs.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+    for (const std::string& note : inputs.notes) PrintNote(note);
     WEFT_ASSIGN_OR_RETURN(const std::string ir,
                           EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost));
     return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
@@ -78,12 +77,15 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   options.cost = cost;
   options.allow_oom = allow_oom;
   options.notes = &notes;
+  options.on_try = [&](absl::string_view change) {
+    progress.Step(absl::StrCat("it does not fit; looking for what would: ", change));
+  };
   WEFT_ASSIGN_OR_RETURN(const Program program,
                         Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options));
   progress.Step(absl::StrCat("writing ", output));
   WEFT_RETURN_IF_ERROR(WriteProgram(program, output));
   progress.Done();
-  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : notes) PrintNote(note);
   const absl::Status printed = Print(Written(program, output));
   // The program is there all the same.
   return printed.ok() ? printed

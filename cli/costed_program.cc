@@ -16,6 +16,7 @@
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
 #include "simulator/noise.h"
+#include "simulator/simulate_runs.h"
 
 namespace weft {
 namespace {
@@ -78,6 +79,20 @@ absl::Status FinishOptions(const CostedProgram& loaded, SimulateOptions* options
   if (options->cost.empty()) options->cost = BestCostModel(loaded.cluster);
   if (loaded.runtime) options->runtime = &*loaded.runtime;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Simulation> SimulateCosted(const CostedProgram& loaded, const SimulateOptions& options,
+                                          Progress* progress) {
+  SimulateOptions once = options;
+  once.runs = 0;
+  WEFT_ASSIGN_OR_RETURN(Simulation simulation, Simulate(loaded.program, loaded.cluster, once));
+  if (options.runs == 0) return simulation;
+  const auto on_run = [&](int64_t run) {
+    progress->StepOften(absl::StrCat("simulating run ", run, " of ", options.runs, " on ", loaded.cluster.name()));
+  };
+  WEFT_ASSIGN_OR_RETURN(*simulation.report.mutable_noise(),
+                        SimulateRuns(loaded.program, loaded.cluster, options, on_run));
+  return simulation;
 }
 
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOptions& options) {

@@ -43,6 +43,10 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
 // they ask for what the program has not.
 absl::Status FinishOptions(const CostedProgram& loaded, SimulateOptions* options);
 
+// Simulates it, and then the runs that differ, if any are asked for.
+absl::StatusOr<Simulation> SimulateCosted(const CostedProgram& loaded, const SimulateOptions& options,
+                                          Progress* progress);
+
 // Notes of the program and on what the prediction rests on, after a simulation with `options`.
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOptions& options);
 

@@ -15,6 +15,7 @@
 #include "compiler/models/load_model.h"
 #include "proto/cluster_digest.h"
 #include "proto/io.h"
+#include "proto/printable.h"
 #include "proto/program_file.h"
 #include "proto/set_field.h"
 #include "proto/status.h"
@@ -116,6 +117,14 @@ absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule
   return absl::OkStatus();
 }
 
+// Axes that settings put in front would be counted with those of the file, where whoever wrote it looks for them.
+absl::Status CheckAxes(const Mesh& of_file, const Inputs& inputs, const std::string& path) {
+  if (of_file.axes_size() == 0 || of_file.axes_size() == inputs.plan.mesh().axes_size()) return absl::OkStatus();
+  Plan plan;
+  *plan.mutable_mesh() = of_file;
+  return Annotate(ValidateAndResolve(&plan, inputs.cluster.device()), path);
+}
+
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   if (input.model.empty()) return UsageError("--model=NAME|FILE is needed; `weft list models` lists names");
   if (input.cluster.empty()) return UsageError("--cluster=NAME|FILE is needed; `weft list clusters` lists names");
@@ -127,6 +136,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   if (!input.plan.empty()) {
     WEFT_RETURN_IF_ERROR(ReadMessageInto(input.plan, &inputs.plan));
   }
+  const Mesh of_file = inputs.plan.mesh();
   // Which of the two is meant?
   for (const std::string& setting : input.settings) {
     const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
@@ -153,6 +163,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
     WEFT_RETURN_IF_ERROR(SetSchedule(input.schedule, inputs.plan.mutable_schedule()));
   }
   WEFT_ASSIGN_OR_RETURN(inputs.cluster, LoadCluster(input.cluster));
+  WEFT_RETURN_IF_ERROR(CheckAxes(of_file, inputs, input.plan));
   WEFT_ASSIGN_OR_RETURN(inputs.model, LoadModel(input.model));
   return inputs;
 }

@@ -140,6 +140,12 @@ expect 1 'plan\.recompute\.layers\[1\] = 77 must be 0 to [0-9]*, the layers of m
 echo 'mesh { axis { } }' >typo.textproto
 expect 1 "typo.textproto:1:13: unknown field 'axis' of Mesh; nearest: 'axes'" compile "${tiny[@]}" --plan=typo.textproto -o x.weft
 
+# Axes are counted as they are in the file, whatever settings add to them.
+echo 'mesh { axes { name: "data" size: 2 } axes { name: "pip" size: 2 } }' >axis.textproto
+expect 1 "plan.mesh.axes\[1\].name = 'pip' is unknown; nearest: 'pipe'" compile "${tiny[@]}" --plan=axis.textproto -o x.weft
+expect 1 "axis.textproto: plan.mesh.axes\[1\].name = 'pip' is unknown" \
+  compile "${tiny[@]}" --plan=axis.textproto --set tp=2 -o x.weft
+
 # Schedules: files keep their own name, a name and a definition do not mix, and what does not fit is said in the plan's words.
 "$WEFT" schedule gpipe --ranks=2 --format=schedule | sed 's/^name: .*/name: own/' >mine.schedule
 expect 0 '2 stages, 8 microbatches, schedule own;' compile "${tiny[@]}" --set pp=2 --schedule=mine.schedule -o own.weft
@@ -262,8 +268,8 @@ expect 0 '^simulated trace of .*: 3 steps, ' report t.json
 expect 0 '^simulated trace of .*: 1 steps, ' report t.trace
 expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
-expect 0 '^by kind, summed over all ranks, per step$' report t.json --program=tiny.weft
-expect 0 '^by source, mean over ranks, per step; it adds up$' report t.json --program=tiny.weft
+expect 0 '^by kind, summed over all ranks, per step; steps alone, without host and waiting$' report t.json --program=tiny.weft
+expect 0 '^by source, mean over ranks, per step; with host and waiting, so it adds up$' report t.json --program=tiny.weft
 # A steady period is a whole number of picoseconds off, or not at all.
 "$WEFT" report t.json --program=tiny.weft | grep -E '^  steady state .*e-' && fail "rounding is shown as a time"
 expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json

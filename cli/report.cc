@@ -1,7 +1,6 @@
 // weft report: what a trace says, and how far a prediction was off, action by action.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,7 +56,8 @@ std::string ShareText(double share) { return absl::StrFormat("%5.1f %%", 100 * s
 // Where the difference comes from: by source, by kernel, by step. Both sides of the first add up to the time per step.
 std::string Sources(const ComparisonReport& report, const std::string& heads, int top) {
   std::string text =
-      absl::StrFormat("\nby source, mean over ranks, per step; it adds up\n  %-27s %s %7s\n", "source", heads, "share");
+      absl::StrFormat("\nby source, mean over ranks, per step; with host and waiting, so it adds up\n  %-27s %s %7s\n",
+                      "source", heads, "share");
   double first = 0, second = 0;
   for (const SourceComparison& row : report.sources()) {
     absl::StrAppendFormat(&text, "  %-27s %s %s\n", row.source(), Sides(row.first_seconds(), row.second_seconds()),
@@ -107,8 +107,9 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
                                      second, SecondsText(report.second().iteration_seconds()),
                                      report.second().repetitions(), SignedPercentText(report.iteration_error()));
   if (report.kinds_size() > 0) {
-    absl::StrAppendFormat(&text, "\nby kind, summed over all ranks, per step\n  %-18s %8s %s\n", "kind", "actions",
-                          heads);
+    absl::StrAppendFormat(
+        &text, "\nby kind, summed over all ranks, per step; steps alone, without host and waiting\n  %-18s %8s %s\n",
+        "kind", "actions", heads);
     for (const KindComparison& kind : report.kinds()) {
       absl::StrAppendFormat(&text, "  %-18s %8d %s\n", kind.kind(), kind.actions(),
                             Sides(kind.first_seconds(), kind.second_seconds()));
@@ -237,7 +238,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     }
   }
   progress.Done();
-  if (!note.empty()) std::fprintf(stderr, "note: %s\n", note.c_str());
+  if (!note.empty()) PrintNote(note);
   return Print(text);
 }
 

@@ -1,7 +1,6 @@
 // weft simulate: what a program costs on a cluster.
 #include "simulator/simulate.h"
 
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -56,7 +55,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   SimulateOptions& options = request.options;
   WEFT_RETURN_IF_ERROR(FinishOptions(loaded, &options));
   progress.Step(absl::StrCat("simulating on ", cluster.name()));
-  WEFT_ASSIGN_OR_RETURN(Simulation simulation, Simulate(program, cluster, options));
+  WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateCosted(loaded, options, &progress));
   WEFT_RETURN_IF_ERROR(CheckRatios(program, simulation.report));
   if (simulation.trace) {
     progress.Step(absl::StrCat("writing ", request.trace));
@@ -65,7 +64,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   if (!request.what_if.empty()) progress.Step("simulating changes of the machine");
   WEFT_RETURN_IF_ERROR(AddWhatIfs(program, cluster, options, request.what_if, &simulation.report));
   progress.Done();
-  for (const std::string& note : NotesOn(loaded, options)) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : NotesOn(loaded, options)) PrintNote(note);
   const SimulationReport& report = simulation.report;
   if (absl::Status printed = PrintReport(request, report); !printed.ok()) {
     // The trace is there all the same.

@@ -28,7 +28,7 @@ namespace {
 
 // Adds changes of recipe and plan, as the user gave them, with which the program fits.
 absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, const Plan& plan, const PlanInputs& inputs,
-                         bool host) {
+                         bool host, const OnTry& on_try) {
   constexpr int kWanted = 3;
   const int layers = inputs.model.ops_size() == 0 ? 1 : inputs.model.ops(inputs.model.ops_size() - 1).layer() + 1;
   const Device& device = inputs.cluster.device();
@@ -56,7 +56,7 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Recipe& recipe, cons
     return host ? PlannedNodeBytes(program, inputs.cluster) : PlannedDeviceBytes(program);
   };
   const std::vector<WayOut> ways =
-      FindWaysOut(recipe, plan, inputs.cluster, layers, parameters, shortage, kWanted, planned);
+      FindWaysOut(recipe, plan, inputs.cluster, layers, parameters, shortage, kWanted, planned, on_try);
   return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeWaysOut(ways)));
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) {
       if (!options.ways_out) return fits;
-      return WithWaysOut(fits, recipe, plan, inputs, DeviceMemoryFits(program, inputs.cluster));
+      return WithWaysOut(fits, recipe, plan, inputs, DeviceMemoryFits(program, inputs.cluster), options.on_try);
     }
     if (options.notes != nullptr) options.notes->push_back(std::string(fits.message()));
     program.set_does_not_fit(true);

@@ -8,6 +8,7 @@
 #define WEFT_COMPILER_COMPILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct CompileOptions {
   // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs up to kMostTries
   // compilations.
   bool ways_out = true;
+  // If set, told what is tried for that, e.g. "--set mbs=2, 3 of at most 24".
+  std::function<void(absl::string_view)> on_try = nullptr;
   // If not null, receives what the user should know: one sentence each.
   std::vector<std::string>* notes = nullptr;
 };

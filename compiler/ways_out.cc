@@ -148,7 +148,7 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
 
 std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
                                 int64_t parameters, const Shortage& shortage, int wanted,
-                                const PlannedBytesOf& planned_bytes) {
+                                const PlannedBytesOf& planned_bytes, const OnTry& on_try) {
   // Of a kind above 0 one way is enough.
   constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
   struct Numbered {
@@ -181,6 +181,7 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
   const auto attempt = [&](const std::optional<Variant>& variant) {
     if (!variant || done()) return false;
     ++tries;
+    if (on_try) on_try(absl::StrCat(variant->change, ", ", tries, " of at most ", kMostTries));
     const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
     if (!bytes.ok() || *bytes > shortage.capacity) return false;
     ways.push_back({variant->change, *bytes});

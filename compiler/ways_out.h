@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
@@ -29,6 +30,9 @@ struct Shortage {
   int64_t capacity = 0;
 };
 
+// Told what is tried next, e.g. "--set mbs=2, 3 of at most 24"; null: nobody is.
+using OnTry = std::function<void(absl::string_view)>;
+
 // Planned bytes of the fullest rank, or, where host memory is short, of the fullest node; an error for what cannot be
 // compiled or does not fit.
 using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recipe, const Plan& plan)>;
@@ -40,7 +44,7 @@ using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recip
 inline constexpr int kMostTries = 24;
 std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
                                 int64_t parameters, const Shortage& shortage, int wanted,
-                                const PlannedBytesOf& planned_bytes);
+                                const PlannedBytesOf& planned_bytes, const OnTry& on_try = nullptr);
 
 // "it fits with --set recompute.mode=FULL (61.2 GiB), or with --set mbs=1 (70 GiB)"; or that nothing was found.
 std::string DescribeWaysOut(const std::vector<WayOut>& ways);

@@ -158,6 +158,23 @@ TEST(FindWaysOut, MakesBucketsSmaller) {
   EXPECT_EQ(described(9999), "it fits with --set offload.bucket_elements=2500 (2.441 KiB)");
 }
 
+TEST(FindWaysOut, TellsEveryTryBeforeItIsMade) {
+  std::vector<std::string> told;
+  size_t made = 0;
+  const auto bytes = [&](const Recipe& recipe, const Plan& plan) {
+    EXPECT_EQ(told.size(), ++made);
+    return Bytes(recipe, plan);
+  };
+  const auto on_try = [&](absl::string_view change) { told.emplace_back(change); };
+  const auto ways =
+      FindWaysOut(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 1000}, 3, bytes, on_try);
+  ASSERT_EQ(ways.size(), 3u);
+  EXPECT_EQ(told.size(), made);
+  ASSERT_GE(told.size(), 3u);
+  EXPECT_EQ(told[0], "--set recompute.mode=FIT, 1 of at most 24");
+  EXPECT_EQ(told[1], "--set schedule=1f1b, 2 of at most 24");
+}
+
 TEST(FindWaysOut, StopsTrying) {
   int tries = 0;
   const auto never = [&](const Recipe&, const Plan&) -> absl::StatusOr<int64_t> {

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster,
-                                         const SimulateOptions& options) {
+absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
+                                         const std::function<void(int64_t)>& on_run) {
   if (options.runs < 1 || options.runs > kMostRuns) {
     return absl::InvalidArgumentError(absl::StrCat("runs = ", options.runs, " must be from 1 to ", kMostRuns,
                                                    "; nearest valid: ", options.runs < 1 ? 1 : kMostRuns));
@@ -27,6 +27,7 @@ absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& 
   own.fold = options.fold;
   std::vector<double> seconds;
   for (int64_t run = 0; run < options.runs; ++run) {
+    if (on_run) on_run(run + 1);
     WEFT_ASSIGN_OR_RETURN(const Cluster drawn, DrawCluster(cluster, MeshRanks(program.mesh()), options.seed, run));
     own.jitter = DrawJitter(cluster.noise(), options.seed, run);
     WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, drawn, own));

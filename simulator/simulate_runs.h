@@ -2,6 +2,9 @@
 #ifndef WEFT_SIMULATOR_SIMULATE_RUNS_H_
 #define WEFT_SIMULATOR_SIMULATE_RUNS_H_
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
@@ -11,9 +14,9 @@
 namespace weft {
 
 // `options.runs` of them, at least 1. InvalidArgument, naming the field, if there are too many or the cluster does not
-// say how runs differ.
-absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster,
-                                         const SimulateOptions& options);
+// say how runs differ. `on_run`, if set, is called with the number of each run, from 1, before it.
+absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
+                                         const std::function<void(int64_t)>& on_run = nullptr);
 
 }  // namespace weft
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -184,6 +185,20 @@ TEST(SimulateRuns, TheSameSeedGivesTheSameBytes) {
   SimulationReport report = Report(ComputeAndSum(4), cluster, 10, 7);
   report.clear_noise();
   EXPECT_EQ(report.SerializeAsString(), Report(ComputeAndSum(4), cluster, 0).SerializeAsString());
+}
+
+TEST(SimulateRuns, EveryRunIsTold) {
+  Cluster cluster = Nodes(2);
+  cluster.mutable_noise()->set_step_deviation(0.1);
+  SimulateOptions options;
+  options.runs = 3;
+  std::vector<int64_t> told;
+  const auto on_run = [&](int64_t run) { told.push_back(run); };
+  const absl::StatusOr<NoiseReport> told_of = SimulateRuns(ComputeAndSum(2), cluster, options, on_run);
+  ASSERT_TRUE(told_of.ok()) << told_of.status();
+  EXPECT_THAT(told, testing::ElementsAre(1, 2, 3));
+  // It changes nothing.
+  EXPECT_EQ(told_of->SerializeAsString(), SimulateRuns(ComputeAndSum(2), cluster, options)->SerializeAsString());
 }
 
 TEST(SimulateRuns, WhatCannotBeDrawnIsRefused) {
