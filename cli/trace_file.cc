@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Quotes within JSON strings are escaped, so this text cannot be part of one.
 constexpr char kMarker[] = "\"weft_trace\":\"";
+// In front of it, of all bytes before, as eight hexadecimal digits.
+constexpr char kEventsCrc[] = "\"weft_events_crc\":\"";
 
 std::string Bytes(const Trace& trace) {
   std::string bytes;
@@ -59,12 +62,29 @@ absl::Status CheckCrc(const Trace& trace, bool may_lack, absl::string_view sourc
                                                  ", but what is in the file has ", absl::Hex(found, absl::kZeroPad8)));
 }
 
+std::string EventsCrc(absl::string_view events) {
+  return absl::StrCat(kEventsCrc, absl::Hex(Crc32c(events), absl::kZeroPad8), "\",\n");
+}
+
+// What a viewer shows must be what is read. `front` and `behind` are the file without its weft_trace; early versions of
+// weft wrote no checksum of the rest.
+absl::Status CheckEvents(absl::string_view front, absl::string_view behind, absl::string_view source) {
+  const size_t crc = front.rfind(kEventsCrc);
+  const bool unchanged = crc == absl::string_view::npos || front.substr(crc) == EventsCrc(front.substr(0, crc));
+  if (unchanged && absl::StripAsciiWhitespace(behind) == "}") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(source,
+                   ": its events for viewers were changed after weft wrote them; weft reads the weft_trace of the file "
+                   "alone, which does not say the same: take the file as it was written"));
+}
+
 }  // namespace
 
 std::string WithTrace(absl::string_view chrome, const Trace& trace) {
   chrome = absl::StripTrailingAsciiWhitespace(chrome);
   absl::ConsumeSuffix(&chrome, "}");
-  return absl::StrCat(chrome, ",\n", kMarker, absl::Base64Escape(Serialize(trace)), "\"}\n");
+  const std::string events = absl::StrCat(chrome, ",\n");
+  return absl::StrCat(events, EventsCrc(events), kMarker, absl::Base64Escape(Serialize(trace)), "\"}\n");
 }
 
 absl::Status WriteTrace(const Trace& trace, const Program& program, const std::string& path) {
@@ -87,9 +107,11 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& sou
   if (marker != std::string::npos) {
     const size_t begin = marker + std::strlen(kMarker);
     std::string message;
-    if (!absl::Base64Unescape(bytes.substr(begin, bytes.find('"', begin) - begin), &message)) {
+    const size_t end = bytes.find('"', begin);
+    if (end == absl::string_view::npos || !absl::Base64Unescape(bytes.substr(begin, end - begin), &message)) {
       return absl::InvalidArgumentError(absl::StrCat(source, ": weft_trace is damaged"));
     }
+    WEFT_RETURN_IF_ERROR(CheckEvents(bytes.substr(0, marker), bytes.substr(end + 1), source));
     WEFT_RETURN_IF_ERROR(ParseMessage(message, source, &trace));
   } else if (IsForViewers(bytes)) {
     // It is the last of the file.

@@ -13,7 +13,8 @@
 namespace weft {
 
 // `chrome`, a JSON object in Chrome's trace event format, with the trace itself beside its events where viewers ignore
-// it: one file that opens in a viewer and that ReadTrace gives back exactly.
+// it: one file that opens in a viewer and that ReadTrace gives back exactly. It has a checksum of the events too:
+// ReadTrace refuses a file whose events are not those of its trace any more.
 std::string WithTrace(absl::string_view chrome, const Trace& trace);
 
 // PATH.json is for viewers and for weft, with the names of `program`; any other name gets the message in binary. Both

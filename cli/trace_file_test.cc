@@ -88,6 +88,25 @@ TEST(TraceFile, ATraceForViewersThatIsCutOff) {
               HasSubstr("that weft did not write"));
 }
 
+// What a viewer would show of the file is not what would be read.
+TEST(TraceFile, ChangedEventsAreRefused) {
+  const std::string chrome = WithTrace("{\"traceEvents\": [{\"ts\": 1}]}", TestTrace());
+  ASSERT_TRUE(ParseTrace(chrome, "t").ok()) << ParseTrace(chrome, "t").status();
+  const auto message = [](const std::string& text) { return std::string(ParseTrace(text, "t").status().message()); };
+  const char* changed = "t: its events for viewers were changed after weft wrote them";
+  std::string other = chrome;
+  other[other.find("\"ts\": 1") + 6] = '2';
+  EXPECT_THAT(message(other), HasSubstr(changed));
+  other = chrome;
+  other[other.find("weft_events_crc") + 19] ^= 1;
+  EXPECT_THAT(message(other), HasSubstr(changed));
+  EXPECT_THAT(message(chrome.substr(0, chrome.rfind('}')) + ", \"traceEvents\": []}"), HasSubstr(changed));
+  EXPECT_THAT(message(chrome.substr(0, chrome.rfind('"'))), HasSubstr("t: weft_trace is damaged"));
+  // As early versions wrote it.
+  const size_t crc = chrome.find("\"weft_events_crc");
+  EXPECT_EQ(message(chrome.substr(0, crc) + chrome.substr(chrome.find("\"weft_trace"))), "");
+}
+
 TEST(TraceFile, RefusesOthers) {
   const auto message = [](absl::string_view content) {
     return std::string(ReadTrace(Write(content)).status().message());
@@ -95,6 +114,7 @@ TEST(TraceFile, RefusesOthers) {
   EXPECT_THAT(message("{\"traceEvents\":[]}"), HasSubstr("trace: a trace for viewers that weft did not write"));
   EXPECT_THAT(message("{\"weft_trace\":\"!!!\"}"), HasSubstr("damaged"));
   EXPECT_THAT(message("{\"weft_trace\":\"AAAA"), HasSubstr("trace: "));
+  EXPECT_THAT(message("{\"weft_trace\":\"AAAA\"}"), HasSubstr("trace: "));
   EXPECT_THAT(message("origin: \"simulated\""), HasSubstr("no events"));
   EXPECT_FALSE(ReadTrace(testing::TempDir() + "/none").ok());
 }
