@@ -165,6 +165,11 @@ absl::Status HfConfig::CheckNames(absl::Span<const HfField> own, absl::string_vi
   for (const HfField& field : kCommon) known.emplace_back(field.name);
   const std::string unknown = FirstUnknown(fields_, known);
   if (unknown.empty()) return absl::OkStatus();
+  if (const Value* value = Find("quantization_config"); value != nullptr) {
+    return Refuse("quantization_config", ShowHf(*value),
+                  "quantized weights cannot be trained; without the field the model is planned as it was before, in "
+                  "plan.precision, and --weights takes weights that are not quantized");
+  }
   return absl::InvalidArgumentError(absl::StrCat("config.json: ", Quoted(unknown), " is not a field of a ", family,
                                                  " config that weft knows", DidYouMean(unknown, known),
                                                  " (a field without effect may be removed)"));

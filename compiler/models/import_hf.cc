@@ -1,9 +1,12 @@
 #include "compiler/models/import_hf.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/models/hf_config.h"
 #include "compiler/models/hf_families.h"
 #include "proto/status.h"
@@ -24,7 +27,14 @@ constexpr Family kFamilies[] = {
     {"bert", "BertForMaskedLM", ImportBert},          {"unet", "UNetModel", ImportUnet},
 };
 
-// By model_type; a config without one is of the family whose architecture it names, else GPT-2.
+// Fields of which every config that Hugging Face writes for a language model has one, and a model graph has none.
+constexpr absl::string_view kTelling[] = {
+    "model_type",  "architectures",           "transformers_version", "vocab_size",
+    "hidden_size", "num_hidden_layers",       "num_attention_heads",  "n_embd",
+    "n_layer",     "max_position_embeddings", "quantization_config"};
+
+// By model_type; a config without one is of the family whose architecture it names, or GPT-2 if it has fields that only
+// that has.
 absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", ""));
   std::vector<std::string> known;
@@ -37,14 +47,19 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   for (const Family& family : kFamilies) {
     if (config.Has("architectures") && config.CheckArchitecture(family.architecture).ok()) return &family;
   }
-  return &kFamilies[0];
+  if (config.Has("n_embd") || config.Has("n_layer")) return &kFamilies[0];
+  return RefuseHf(
+      "model_type", "nothing",
+      absl::StrCat("one is required, as weft has an importer for each; known: ", absl::StrJoin(known, ", ")));
 }
 
 }  // namespace
 
 bool IsHuggingFaceConfig(absl::string_view json) {
   auto fields = ParseHfConfig(json);
-  return fields.ok() && (fields->fields().contains("model_type") || fields->fields().contains("architectures"));
+  return fields.ok() && std::any_of(std::begin(kTelling), std::end(kTelling), [&](absl::string_view name) {
+           return fields->fields().contains(std::string(name));
+         });
 }
 
 absl::StatusOr<ModelGraph> ImportHuggingFaceConfig(absl::string_view json, absl::string_view name) {

@@ -131,7 +131,13 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error("[1]"), HasSubstr("JSON"));
   EXPECT_THAT(Error("{\"model_type\": "), HasSubstr("JSON"));
   EXPECT_THAT(Error(""), HasSubstr("JSON"));
-  EXPECT_THAT(Error("{}"), HasSubstr("vocab_size"));
+  EXPECT_THAT(Error("{}"), HasSubstr("config.json: model_type = nothing; one is required"));
+  EXPECT_THAT(Error(R"({"hidden_size": 128})"), HasSubstr("model_type = nothing; one is required, as weft has an "
+                                                          "importer for each; known: gpt2, llama, mistral"));
+  EXPECT_THAT(Error(R"({"n_embd": 128})"), HasSubstr("vocab_size"));
+  EXPECT_THAT(Error(R"({"architectures": ["GPT2LMHeadModel"]})"), HasSubstr("vocab_size"));
+  EXPECT_THAT(Error(With(R"("quantization_config": {"bits": 4}, "a_word": 1)")),
+              HasSubstr("quantization_config = an object; quantized weights cannot be trained; without the field"));
   EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // a second time
 }
 
