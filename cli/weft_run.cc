@@ -45,6 +45,7 @@
 #include "proto/io.h"
 #include "proto/json.h"
 #include "proto/mesh.h"
+#include "proto/printable.h"
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -55,6 +56,8 @@
 
 namespace weft {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -125,14 +128,19 @@ absl::Status CheckOutputs(const RunFlags& f) {
   if (!f.checkpoint.empty()) {
     // The run makes the folder when nothing is left to refuse.
     std::error_code error;
-    std::filesystem::path there = f.checkpoint;
-    while (!there.empty() && !std::filesystem::exists(there, error)) there = there.parent_path();
-    if (!there.empty() && !std::filesystem::is_directory(there, error)) {
+    fs::path there = f.checkpoint;
+    while (!there.empty() && !fs::exists(there, error)) there = there.parent_path();
+    if (!there.empty() && !fs::is_directory(there, error)) {
       return absl::UnavailableError(
           absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot create: ", there.string(), " is not a folder"));
     }
+    if (const fs::path latest = fs::path(f.checkpoint) / "latest"; fs::is_directory(latest, error)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--checkpoint: ", latest.string(),
+          ": is a folder, but a file of this name is to say which checkpoint is the newest; move it away"));
+    }
     // In a folder of others a name that nobody has.
-    const bool is_there = there == std::filesystem::path(f.checkpoint);
+    const bool is_there = there == fs::path(f.checkpoint);
     const absl::Status status = CheckWritable((there / (is_there ? "latest" : ".weft-checkpoint")).string());
     if (!status.ok()) {
       const absl::string_view message = status.message();
@@ -156,8 +164,8 @@ absl::Status CheckOutputs(const RunFlags& f) {
 absl::Status CheckFaultReport(const std::string& path, int rank) {
   if (path.empty() || path == "none") return absl::OkStatus();
   std::error_code error;
-  if (path.back() == '/' || std::filesystem::is_directory(path, error)) {
-    const std::string file = (std::filesystem::path(path) / "weft-fault.json").string();
+  if (path.back() == '/' || fs::is_directory(path, error)) {
+    const std::string file = (fs::path(path) / "weft-fault.json").string();
     return absl::InvalidArgumentError(
         absl::StrCat("--fault-report: ", path, ": is a folder; give a file, e.g. ", file));
   }
@@ -170,7 +178,7 @@ absl::Status CheckFaultReport(const std::string& path, int rank) {
 bool HasFaultReport(const std::string& path, int64_t ranks) {
   std::error_code error;
   for (int rank = 0; !path.empty() && rank < ranks; ++rank) {
-    if (std::filesystem::exists(FaultFileOfRank(path, rank), error)) return true;
+    if (fs::exists(FaultFileOfRank(path, rank), error)) return true;
   }
   return false;
 }
@@ -286,14 +294,16 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   options.predicted = &predicted;
   // Nothing else can be done: the rank's thread will not come back.
   options.on_stuck = [](const absl::Status& reason, bool told) {
-    if (told) std::fprintf(stderr, "weft run: %s\n", std::string(reason.message()).c_str());
+    if (told) std::fprintf(stderr, "weft run: %s\n", Printable(reason.message()).c_str());
     _exit(ExitStatusOf(reason));
   };
   if (!f.fail_at.empty()) {
     WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
   }
   if (first) {
-    options.on_warning = [](const std::string& warning) { std::fprintf(stderr, "weft run: %s\n", warning.c_str()); };
+    options.on_warning = [](const std::string& warning) {
+      std::fprintf(stderr, "weft run: %s\n", Printable(warning).c_str());
+    };
     // Standard output is for the report alone, or for the lines of steps with their notes.
     options.on_note = options.on_warning;
     const std::string note = NoteOnSteps(program.recipe(), f.steps);

@@ -134,6 +134,11 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   const std::string pointer = directory + "/latest";
   std::error_code error;
   std::string named;
+  if (fs::is_directory(pointer, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(pointer, ": is a folder, expected a file that holds a name like ", FolderName(20),
+                     "; move it away to use the newest checkpoint, or name one with --resume-step N"));
+  }
   if (fs::exists(pointer, error)) {
     WEFT_ASSIGN_OR_RETURN(std::string name, ReadFile(pointer, 4096));
     name = std::string(absl::StripAsciiWhitespace(name));

@@ -193,6 +193,8 @@ refused 2 'transport' run "$cd_dir/p2.weft" --data "$text" --transport pigeons
 refused 1 '--lib-path: .*/nodir: there is no such folder' run "$cd_dir/p2.weft" --data "$text" --lib-path "$cd_dir/nodir"
 refused 1 '--checkpoint: /proc/x: cannot write in /proc: ' run "$cd_dir/p2.weft" --data "$text" --checkpoint /proc/x
 grep -q latest "$cd_dir/err" && fail "a file that nobody named is blamed: $(cat "$cd_dir/err")"
+refused 1 '--checkpoint: .*/others/latest: is a folder, but a file of this name is to say which checkpoint is the newest' \
+  run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/others"
 refused 1 'missing.weft' run "$cd_dir/missing.weft" --data "$text"
 refused 1 'cut.weft' run "$cd_dir/cut.weft" --data "$text"
 refused 1 'empty' run "$cd_dir/empty" --data "$text"
