@@ -86,7 +86,9 @@ Deadlines::Deadlines(const Program& program, int rank, std::chrono::nanoseconds 
   const Template& t = program.templates(index);
   for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
     for (const Action& action : *list) {
-      of_action_.push_back(std::max(timeout_ns_, Times(predicted.Of(index, action.id()), kFactor)));
+      const int64_t limit = Times(predicted.Of(index, action.id()), kFactor);
+      of_action_.push_back(std::max(timeout_ns_, limit));
+      longest_predicted_ns_ = std::max(longest_predicted_ns_, limit);
     }
   }
 }

@@ -63,6 +63,8 @@ class Deadlines {
   std::chrono::nanoseconds Of(int32_t action) const;
   // Of waiting for other ranks in the action: a little more, so that a rank that is stuck is named by its own process.
   std::chrono::nanoseconds OfWaitIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
+  // kFactor x predicted, of the action with the longest prediction; 0 without one.
+  std::chrono::nanoseconds LongestPredicted() const { return std::chrono::nanoseconds(longest_predicted_ns_); }
   // Of what is no action.
   std::chrono::nanoseconds OfWaiting() const {
     return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
@@ -107,6 +109,7 @@ class Deadlines {
 
   int64_t timeout_ns_ = int64_t{300} * 1000 * 1000 * 1000;
   std::vector<int64_t> of_action_;
+  int64_t longest_predicted_ns_ = 0;
   // Since when the repetition that ends next has been under way, by the rank's own thread.
   int64_t since_ns_ = 0;
   // The watchdog reads these.

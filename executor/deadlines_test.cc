@@ -76,6 +76,8 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   EXPECT_EQ(deadlines.Of(1), seconds(3));
   EXPECT_EQ(deadlines.Of(2), seconds(40));
   EXPECT_EQ(deadlines.Of(99), seconds(3));
+  EXPECT_EQ(deadlines.LongestPredicted(), seconds(40));
+  EXPECT_EQ(Deadlines(program, 0, seconds(3), PredictedTimes(), false).LongestPredicted(), seconds(0));
   EXPECT_EQ(deadlines.OfWaiting(), seconds(4));
   EXPECT_EQ(deadlines.OfWaitIn(2), seconds(41));
 }

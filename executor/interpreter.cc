@@ -195,9 +195,10 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
     if (quiet_ns < deadline.count()) continue;
     const PreparedAction& action = prepared_->actions[index];
     const int peer = stream.communicator != nullptr ? stream.communicator->waiting_for() : action.peer;
-    return absl::DeadlineExceededError(absl::StrCat(
-        results_.Where(action, streams_[i].repetition), " has waited for rank ", peer, " on '", stream.name,
-        "' for more than ", seconds(deadline), " s", hurried ? "; it was asked to stop meanwhile" : ""));
+    return absl::DeadlineExceededError(
+        absl::StrCat(results_.Where(action, streams_[i].repetition), " has waited for rank ", peer, " on '",
+                     stream.name, "' for more than ", seconds(deadline), " s",
+                     hurried ? "; it was asked to stop meanwhile, and the step is lost" : ""));
   }
   // A prediction may allow what is under way more than that.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();

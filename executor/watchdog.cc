@@ -90,8 +90,8 @@ void Watchdog::Follow(size_t index, int64_t now) {
   const int64_t longest = watched.deadlines->longest_repetition_ns();
   // A device's first says nothing, and the next has not ended.
   if (phase == RunPhase::kStepping && longest == 0 && (over > 0 || watched.deadlines->in_first())) return;
-  const int64_t patience =
-      over == 0 ? options_.first_patience.count() : std::max(options_.least_patience.count(), Threefold(longest));
+  const int64_t of_first = std::max(options_.first_patience, watched.deadlines->LongestPredicted()).count();
+  const int64_t patience = over == 0 ? of_first : std::max(options_.least_patience.count(), Threefold(longest));
   if (state.stop_ns == 0) state.stop_ns = now;
   watched.deadlines->Hurry(std::chrono::nanoseconds(patience));
   if (phase == RunPhase::kEnding) return;
@@ -104,8 +104,9 @@ void Watchdog::Follow(size_t index, int64_t now) {
   // A second more than what it does in an action, which says more.
   const int64_t quiet = now - std::max(state.stop_ns, state.begun_ns);
   if (quiet < patience + std::chrono::nanoseconds(std::chrono::seconds(2)).count()) return;
-  watched.endpoint->Abort(absl::DeadlineExceededError(
-      absl::StrCat(who, " was asked to stop, and waits for the end of step ", watched.flight->LastStep(), " in vain")));
+  watched.endpoint->Abort(
+      absl::DeadlineExceededError(absl::StrCat(who, " was asked to stop, and waits for the end of step ",
+                                               watched.flight->LastStep(), " in vain: the step is lost")));
 }
 
 }  // namespace weft

@@ -2,10 +2,11 @@
 // no state to notice), and sees to it that a run that has failed is over soon, whatever its ranks are stuck in.
 //
 // A run that is asked to stop does so after the step in progress. One in which nothing moves any more has no end of it:
-// a rank that waits for others gives up after three times its longest repetition so far, at least least_patience, or
-// after first_patience where none has ended; its action's deadline says which (Deadlines::Hurry). That a rank has begun
-// a later step says nothing: in a pipeline that is never drained forwards are steps ahead of backwards, and a device
-// has steps enqueued before it ends any. What waits outside of actions, and before the first step, the watchdog ends.
+// a rank that waits for others gives up after three times its longest repetition so far, at least least_patience; where
+// none has ended, after first_patience or, if that is longer, Deadlines::kFactor times what is predicted of its longest
+// action. Its action's deadline says which (Deadlines::Hurry). That a rank has begun a later step says nothing: in a
+// pipeline that is never drained forwards are steps ahead of backwards, and a device has steps enqueued before it ends
+// any. What waits outside of actions, and before the first step, the watchdog ends.
 // On a device the first repetition is left out, and until the second has ended ranks keep their own deadlines.
 #ifndef WEFT_EXECUTOR_WATCHDOG_H_
 #define WEFT_EXECUTOR_WATCHDOG_H_

@@ -8,6 +8,7 @@
 #include "executor/fault_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/program_file.h"
 
 namespace weft {
 namespace {
@@ -93,7 +94,8 @@ TEST(WatchdogTest, AStopInVain) {
     const char* message;
   } cases[] = {
       {RunPhase::kStarting, false, "rank 0 was stopped by a signal before the first step"},
-      {RunPhase::kStepping, true, "rank 0 was asked to stop, and waits for the end of step 5 in vain"},
+      {RunPhase::kStepping, true,
+       "rank 0 was asked to stop, and waits for the end of step 5 in vain: the step is lost"},
   };
   for (const auto& [phase, begun, message] : cases) {
     SCOPED_TRACE(message);
@@ -135,6 +137,40 @@ TEST(WatchdogTest, AStopAfterShortSteps) {
   Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), milliseconds(100));
+  watchdog.Returned(0);
+  watchdog.Returned(1);
+}
+
+// A first step that is predicted to be slow is waited for longer than one of which nothing is known.
+TEST(WatchdogTest, AStopInASlowFirstStep) {
+  Ranks ranks(std::chrono::seconds(300));
+  Trace trace;
+  trace.set_origin("simulated");
+  trace.set_repetitions(1);
+  trace.set_program_crc(ProgramCrc(ranks.program));
+  RankTrace* rank = trace.add_ranks();
+  rank->set_template_name(ranks.program.templates(0).name());
+  TraceEvent* event = rank->add_events();
+  event->set_action(ranks.program.templates(0).body(0).id());
+  // 30 s.
+  event->set_finish_ps(int64_t{30} * 1000 * 1000 * 1000 * 1000);
+  const absl::StatusOr<PredictedTimes> predicted = PredictedTimes::Make(ranks.program, trace);
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  Deadlines slow(ranks.program, 0, std::chrono::seconds(300), *predicted, false);
+  ranks.watched[0].deadlines = &slow;
+  std::atomic<bool> stop{true};
+  ranks.options.stop = &stop;
+  ranks.options.least_patience = ranks.options.first_patience = milliseconds(1);
+  slow.Enter(RunPhase::kStepping);
+  ranks.deadlines[1]->Enter(RunPhase::kEnding);
+  Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
+  while (!slow.hurried()) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(slow.OfWaitIn(99), std::chrono::seconds(301));
+  slow.Hurry(std::chrono::hours(1));
+  std::this_thread::sleep_for(milliseconds(50));
+  // 20 times 30 s.
+  EXPECT_EQ(slow.OfWaitIn(0), std::chrono::seconds(600));
+  EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
   watchdog.Returned(0);
   watchdog.Returned(1);
 }
