@@ -3,22 +3,14 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
-template <typename T>
-T Read(const std::string& text) {
-  T message;
-  const absl::Status read = ParseMessage(text, "test", &message);
-  EXPECT_TRUE(read.ok()) << read;
-  return message;
-}
-
 // A gathered activation times a weight.
 Program OneProduct() {
-  return Read<Program>(R"(
+  return Parse<Program>(R"(
     segments { name: "forward" operands { name: "part" } operands { name: "whole" } operands { name: "w" }
       values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 }
       values { name: "w" operand: 2 shape: 8 shape: 8 } values { operand: 1 offset: 128 shape: 8 shape: 8 }
@@ -30,20 +22,20 @@ Program OneProduct() {
 
 TEST(AsRunBy, WhatChangesNothingGivesNothing) {
   EXPECT_FALSE(AsRunBy(Runtime(), 90, OneProduct()).has_value());
-  EXPECT_FALSE(AsRunBy(Read<Runtime>("tensor_pieces: 1"), 90, OneProduct()).has_value());
-  EXPECT_FALSE(AsRunBy(Read<Runtime>("kernels { kernel: 'MATMUL' factor_bytes: 2 }"), 90, OneProduct()).has_value());
+  EXPECT_FALSE(AsRunBy(Parse<Runtime>("tensor_pieces: 1"), 90, OneProduct()).has_value());
+  EXPECT_FALSE(AsRunBy(Parse<Runtime>("kernels { kernel: 'MATMUL' factor_bytes: 2 }"), 90, OneProduct()).has_value());
 }
 
 TEST(AsRunBy, FormsOfTheDeviceDecide) {
   const Runtime gathers =
-      Read<Runtime>("kernels { kernel: 'GROUP_ALL_GATHER' bytes: 0.5 from_compute_capability: 90 }");
+      Parse<Runtime>("kernels { kernel: 'GROUP_ALL_GATHER' bytes: 0.5 from_compute_capability: 90 }");
   EXPECT_FALSE(AsRunBy(gathers, 80, OneProduct()).has_value());
   const std::optional<Program> halved = AsRunBy(gathers, 90, OneProduct());
   ASSERT_TRUE(halved.has_value());
   const Segment& segment = halved->segments(0);
   EXPECT_EQ(segment.values(segment.steps(0).outputs(0)).shape(0), 32);
 
-  const Runtime casts = Read<Runtime>(
+  const Runtime casts = Parse<Runtime>(
       "kernels { kernel: 'MATMUL' factor_bytes: 2 weights_cast_once: true below_compute_capability: 100 }");
   EXPECT_FALSE(AsRunBy(casts, 100, OneProduct()).has_value());
   const std::optional<Program> cast = AsRunBy(casts, 90, OneProduct());
@@ -56,7 +48,7 @@ TEST(AsRunBy, FormsOfTheDeviceDecide) {
 // Pieces of a gather are made before they are scaled.
 TEST(AsRunBy, PiecesAreSmallerToo) {
   const std::optional<Program> made =
-      AsRunBy(Read<Runtime>("tensor_pieces: 4 kernels { kernel: 'GROUP_ALL_GATHER' bytes: 0.5 }"), 90, OneProduct());
+      AsRunBy(Parse<Runtime>("tensor_pieces: 4 kernels { kernel: 'GROUP_ALL_GATHER' bytes: 0.5 }"), 90, OneProduct());
   ASSERT_TRUE(made.has_value());
   const Segment& segment = made->segments(0);
   ASSERT_EQ(segment.steps_size(), 3);

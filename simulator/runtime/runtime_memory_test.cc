@@ -1,50 +1,42 @@
 #include "simulator/runtime/runtime_memory.h"
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
-template <typename T>
-T Read(const std::string& text) {
-  T message;
-  const absl::Status read = ParseMessage(text, "test", &message);
-  EXPECT_TRUE(read.ok()) << read;
-  return message;
-}
-
 TEST(RuntimeMemory, CountsTheLargestArena) {
-  const Program program = Read<Program>(R"(
+  const Program program = Parse<Program>(R"(
     templates { device_arena_bytes: 500 buffers { bytes: 10 persistent: true } }
     templates { device_arena_bytes: 1000 buffers { bytes: 100 persistent: true } buffers { bytes: 512 persistent: true }
                 buffers { bytes: 7 } buffers { bytes: 3 persistent: true place: HOST } })");
   EXPECT_EQ(RuntimeBytes(program, {}), 0);
-  EXPECT_EQ(RuntimeBytes(program, Read<Runtime>("memory { reserved_bytes: 9 fragmentation: 0.25 }")), 259);
-  EXPECT_EQ(RuntimeBytes(program, Read<Runtime>("memory { block_bytes: 512 }")), 412);
-  EXPECT_EQ(RuntimeBytes({}, Read<Runtime>("memory { reserved_bytes: 9 }")), 9);
+  EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 9 fragmentation: 0.25 }")), 259);
+  EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { block_bytes: 512 }")), 412);
+  EXPECT_EQ(RuntimeBytes({}, Parse<Runtime>("memory { reserved_bytes: 9 }")), 9);
 }
 
 TEST(RuntimeMemory, CopiesByElement) {
-  const Program program = Read<Program>(R"(
+  const Program program = Parse<Program>(R"(
     templates { device_arena_bytes: 1000
                 buffers { bytes: 100 persistent: true role: GRAD dtype: BF16 }
                 buffers { bytes: 40 persistent: true role: GRAD dtype: FP32 }
                 buffers { bytes: 80 persistent: true role: MOMENT1 dtype: FP32 } })");
-  EXPECT_EQ(RuntimeBytes(program, Read<Runtime>("memory { bytes_per_wide_gradient: 2 }")), 20);
+  EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { bytes_per_wide_gradient: 2 }")), 20);
   // What is kept besides is scattered too.
-  EXPECT_EQ(RuntimeBytes(program, Read<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }")), 530);
+  EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }")), 530);
 }
 
 TEST(RuntimeMemory, WorkspacesOfKernels) {
-  const Program program = Read<Program>(R"(
+  const Program program = Parse<Program>(R"(
     segments { values { shape: 10 shape: 8 } values { shape: 5 shape: 8 } values { shape: 4 }
                steps { kernel: SWIGLU inputs: 1 inputs: 1 } steps { kernel: SWIGLU inputs: 0 }
                steps { kernel: CROSS_ENTROPY inputs: 1 } steps { kernel: CROSS_ENTROPY inputs: 1 }
                steps { kernel: CROSS_ENTROPY_PARTIAL inputs: 2 } }
     templates { device_arena_bytes: 1000 body { segment: 0 operands: 0 } }
     templates { device_arena_bytes: 1100 })");
-  const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Read<Runtime>(runtime)); };
+  const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
   // The largest SWIGLU; the loss of all samples. The second template has neither, and 100 bytes more.
   EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 }"), 2 * 80 - 100);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 4 }"), 4 * 84 - 100);
@@ -57,20 +49,20 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
             60);
   Program alone = program;
   alone.mutable_templates()->DeleteSubrange(1, 1);
-  EXPECT_EQ(RuntimeBytes(alone, Read<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
+  EXPECT_EQ(RuntimeBytes(alone, Parse<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
 }
 
 TEST(RuntimeMemory, DecidesAboutTheFit) {
-  const Program program = Read<Program>("templates { device_arena_bytes: 1000 }");
+  const Program program = Parse<Program>("templates { device_arena_bytes: 1000 }");
   SimulationReport report;
   report.set_planned_bytes(1000);
   report.set_device_bytes(1100);
   report.set_capacity_bytes(1200);
   report.set_fits(true);
-  AddRuntimeBytes(program, Read<Runtime>("memory { reserved_bytes: 100 }"), &report);
+  AddRuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 100 }"), &report);
   EXPECT_EQ(report.device_bytes(), 1200);
   EXPECT_TRUE(report.fits());
-  AddRuntimeBytes(program, Read<Runtime>("memory { reserved_bytes: 1 }"), &report);
+  AddRuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 1 }"), &report);
   EXPECT_FALSE(report.fits());
   EXPECT_EQ(report.planned_bytes(), 1000);
 }

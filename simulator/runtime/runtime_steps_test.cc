@@ -1,30 +1,22 @@
 #include "simulator/runtime/runtime_steps.h"
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
 #include "proto/kernel_key.h"
+#include "tests/parse_text.h"
 
 namespace weft {
 namespace {
 
-template <typename T>
-T Read(const std::string& text) {
-  T message;
-  const absl::Status read = ParseMessage(text, "test", &message);
-  EXPECT_TRUE(read.ok()) << read;
-  return message;
-}
-
 // Two kernels of 1 MB each: a millisecond each at 1 GB/s.
 Program TwoKernels() {
-  return Read<Program>(R"(segments {
+  return Parse<Program>(R"(segments {
     name: "s"
     steps { name: "a" kernel: ADD stream: COMPUTE work { bytes: 1000000 dtype: FP32 } }
     steps { name: "b" kernel: RMS_NORM stream: COMPUTE work { bytes: 1000000 dtype: FP32 } } })");
 }
 
 Cluster Machine() {
-  return Read<Cluster>(
+  return Parse<Cluster>(
       R"(name: "c" device { memory_bytes_per_second: 1e9 launch_seconds: 1e-4 compute_capability: 80 })");
 }
 
@@ -48,7 +40,7 @@ TEST(RuntimeSteps, NothingStatedNothingChanges) {
 TEST(RuntimeSteps, FormsMoveMoreBytesAndLaunchMoreKernels) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
-  const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "RMS_NORM" launches: 3 bytes: 4 time: 2 })");
+  const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "RMS_NORM" launches: 3 bytes: 4 time: 2 })");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1100);
   // 2 x (100 + 4000) and two more launches.
@@ -57,29 +49,29 @@ TEST(RuntimeSteps, FormsMoveMoreBytesAndLaunchMoreKernels) {
 
 TEST(RuntimeSteps, FactorsOfAProductAreCastBeforeIt) {
   // [200 x 300] [300 x 400]: 60,000 and 120,000 elements.
-  const Program program = Read<Program>(R"(segments {
+  const Program program = Parse<Program>(R"(segments {
     name: "s"
     values { shape: 200 shape: 300 } values { shape: 300 shape: 400 } values { shape: 200 shape: 400 }
     steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [0, 1] outputs: 2
             work { flops: 48000000 bytes: 1000000 dtype: BF16 } } })");
   Cluster cluster = Machine();
-  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
-  const Runtime plain = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 })");
+  *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime plain = Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 })");
   RuntimeSteps alone(program, plain, Roofline());
   EXPECT_NEAR(Microseconds(&alone, 0, FORWARD, cluster), 550, 1e-5);
-  const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
+  const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
   RuntimeSteps steps(program, runtime, Roofline());
   // Casts of 300,000 and 600,000 bytes, each with its launch.
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400 + 700, 1e-5);
   const Runtime hosted =
-      Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } host { launch_seconds: 1.1e-3 })");
+      Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } host { launch_seconds: 1.1e-3 })");
   RuntimeSteps bound(program, hosted, Roofline());
   // Three launches of the host.
   EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 3300, 1e-3);
 }
 
 TEST(RuntimeSteps, WhatIsGatheredWasCastInParts) {
-  const Program program = Read<Program>(R"(mesh { axes { name: "x" size: 4 } axes { name: "data" size: 2 } }
+  const Program program = Parse<Program>(R"(mesh { axes { name: "x" size: 4 } axes { name: "data" size: 2 } }
     segments { name: "s"
     values { operand: 0 shape: 50 shape: 300 } values { operand: 1 shape: 200 shape: 300 }
     values { operand: 2 shape: 300 shape: 400 } values { operand: 3 shape: 200 shape: 400 }
@@ -87,8 +79,8 @@ TEST(RuntimeSteps, WhatIsGatheredWasCastInParts) {
     steps { name: "p" kernel: MATMUL stream: COMPUTE inputs: [1, 2] outputs: 3
             work { flops: 48000000 bytes: 1000000 dtype: BF16 } } })");
   Cluster cluster = Machine();
-  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
-  const Runtime runtime = Read<Runtime>(
+  *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime runtime = Parse<Runtime>(
       R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } kernels { kernel: "GROUP_ALL_GATHER" bytes: 0.5 })");
   RuntimeSteps steps(program, runtime, Roofline());
   // Casts of 75,000 and 600,000 bytes.
@@ -96,7 +88,7 @@ TEST(RuntimeSteps, WhatIsGatheredWasCastInParts) {
 }
 
 TEST(RuntimeSteps, ProductsAtTheLossHaveATimeOfTheirOwn) {
-  const Program program = Read<Program>(R"(segments {
+  const Program program = Parse<Program>(R"(segments {
     name: "s"
     values { operand: 0 shape: 200 shape: 300 } values { operand: 1 shape: 300 shape: 400 }
     values { operand: 2 shape: 200 shape: 400 }
@@ -105,18 +97,18 @@ TEST(RuntimeSteps, ProductsAtTheLossHaveATimeOfTheirOwn) {
     steps { name: "l" kernel: CROSS_ENTROPY stream: COMPUTE inputs: 2 outputs: 0
             work { bytes: 1000000 dtype: BF16 } } })");
   Cluster cluster = Machine();
-  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
-  const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 loss_time: 0.8 })");
+  *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: BF16 flops_per_second: 1e15");
+  const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 loss_time: 0.8 })");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 880, 1e-5);
-  const Runtime alike = Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
+  const Runtime alike = Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
   RuntimeSteps all(program, alike, Roofline());
   EXPECT_NEAR(Microseconds(&all, 0, FORWARD, cluster), 1650, 1e-5);
 }
 
 // Where nothing is cast there is nothing to launch for it.
 TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
-  const Program program = Read<Program>(R"(segments {
+  const Program program = Parse<Program>(R"(segments {
     name: "s" operands { name: "x" } operands { name: "w" }
     values { operand: 0 shape: 200 shape: 300 } values { operand: 1 shape: 300 shape: 400 }
     values { operand: 0 offset: 64 shape: 200 shape: 400 }
@@ -127,10 +119,10 @@ TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
     templates { buffers { name: "x" } buffers { name: "w" role: PARAM }
       body { id: 0 kind: FORWARD segment: 0 operands: [0, 1] } })");
   Cluster cluster = Machine();
-  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: BF16 flops_per_second: 1e15");
   const auto sum = [&](const char* form) {
     const Runtime runtime =
-        Read<Runtime>(std::string("host { launch_seconds: 1e-2 } kernels { kernel: 'MATMUL' ") + form + " }");
+        Parse<Runtime>(std::string("host { launch_seconds: 1e-2 } kernels { kernel: 'MATMUL' ") + form + " }");
     RuntimeSteps steps(program, runtime, Roofline());
     return Microseconds(&steps, 0, FORWARD, cluster) + Microseconds(&steps, 1, FORWARD, cluster);
   };
@@ -141,7 +133,7 @@ TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
 
 // [200 x 300] [300 x 400], of which the second is a weight.
 TEST(RuntimeSteps, KeptWeightsAreNotCastAgain) {
-  const Program program = Read<Program>(R"(segments {
+  const Program program = Parse<Program>(R"(segments {
     name: "s" operands { name: "x" } operands { name: "w" }
     values { operand: 0 shape: 200 shape: 300 } values { operand: 1 shape: 300 shape: 400 }
     values { operand: 0 offset: 64 shape: 200 shape: 400 }
@@ -150,16 +142,16 @@ TEST(RuntimeSteps, KeptWeightsAreNotCastAgain) {
     templates { buffers { name: "x" } buffers { name: "w" role: PARAM }
       body { id: 0 kind: FORWARD segment: 0 operands: [0, 1] } })");
   Cluster cluster = Machine();
-  *cluster.mutable_device()->add_peaks() = Read<Peak>("dtype: BF16 flops_per_second: 1e15");
+  *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: BF16 flops_per_second: 1e15");
   const Runtime runtime =
-      Read<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 weights_cast_once: true })");
+      Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 weights_cast_once: true })");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400, 1e-5);
 }
 
 TEST(RuntimeSteps, FormsAreForDevices) {
   const Program program = TwoKernels();
-  const Runtime runtime = Read<Runtime>(R"(kernels { kernel: "ADD" time: 2 from_compute_capability: 90 }
+  const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "ADD" time: 2 from_compute_capability: 90 }
                                            kernels { kernel: "RMS_NORM" time: 2 below_compute_capability: 90 })");
   RuntimeSteps steps(program, runtime, Roofline());
   Cluster cluster = Machine();
@@ -174,7 +166,7 @@ TEST(RuntimeSteps, TheHostShowsWhereTheDeviceHasLessToDo) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
   // 2 launches of 2.2 ms: twice what the device needs.
-  Runtime runtime = Read<Runtime>("host { launch_seconds: 2.2e-3 }");
+  Runtime runtime = Parse<Runtime>("host { launch_seconds: 2.2e-3 }");
   RuntimeSteps bound(program, runtime, Roofline());
   EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 2200, 1e-3);
   EXPECT_NEAR(Microseconds(&bound, 1, FORWARD, cluster), 2200, 1e-3);
@@ -186,7 +178,7 @@ TEST(RuntimeSteps, TheHostShowsWhereTheDeviceHasLessToDo) {
 TEST(RuntimeSteps, WaitsStandBeforeTheFirstStep) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
-  const Runtime runtime = Read<Runtime>("host { microbatch_seconds: 5e-4 step_seconds: 7e-4 }");
+  const Runtime runtime = Parse<Runtime>("host { microbatch_seconds: 5e-4 step_seconds: 7e-4 }");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1600);
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1100);
@@ -202,10 +194,10 @@ TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
   Cluster cluster = Machine();
   cluster.mutable_device()->clear_launch_seconds();
   cluster.mutable_host()->set_bytes_per_second(1e6);
-  *program.add_templates() = Read<Template>(R"(buffers { bytes: 300 }
+  *program.add_templates() = Parse<Template>(R"(buffers { bytes: 300 }
       body { id: 0 kind: RECV destinations: 0 }
       body { id: 1 kind: FORWARD segment: 0 operands: 0 deps { action: 0 } })");
-  const Runtime runtime = Read<Runtime>("host { microbatch_seconds: 5e-4 step_seconds: 7e-4 } host_transport { }");
+  const Runtime runtime = Parse<Runtime>("host { microbatch_seconds: 5e-4 step_seconds: 7e-4 } host_transport { }");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 800);
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, OPTIMIZER_STEP, cluster), 700);
@@ -215,7 +207,7 @@ TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
 
 // Two updates of 1 and 3 MB that take turns with two zeroings: two launches, at the turn of the first step.
 TEST(RuntimeSteps, JoinedStepsAreTheirLaunches) {
-  Program program = Read<Program>(R"(segments {
+  Program program = Parse<Program>(R"(segments {
     name: "s"
     steps { name: "a" kernel: SGD_STEP stream: COMPUTE work { bytes: 1000000 dtype: FP32 } }
     steps { name: "b" kernel: FILL stream: COMPUTE work { bytes: 500000 dtype: FP32 } }
@@ -244,7 +236,7 @@ TEST(RuntimeSteps, JoinedStepsAreTheirLaunches) {
 
 // A launch has the measured rate of its largest step, and what a launch takes besides once.
 TEST(RuntimeSteps, AMeasuredLaunchGoesAtTheRateOfItsLargestStep) {
-  const Program program = Read<Program>(R"(segments {
+  const Program program = Parse<Program>(R"(segments {
     name: "s"
     values { dtype: FP32 shape: 4 } values { dtype: FP32 shape: 400 }
     steps { name: "a" kernel: FILL stream: COMPUTE outputs: 0 work { bytes: 16 dtype: FP32 } }
@@ -269,7 +261,7 @@ TEST(RuntimeSteps, AMeasuredLaunchGoesAtTheRateOfItsLargestStep) {
 TEST(RuntimeSteps, DevicesJoinStepsFromACapabilityOn) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
-  const Runtime joins = Read<Runtime>("joins_from_compute_capability: 80");
+  const Runtime joins = Parse<Runtime>("joins_from_compute_capability: 80");
   const Runtime does_not;
   RuntimeSteps steps(program, joins, Roofline());
   Device device = cluster.device();
@@ -283,11 +275,11 @@ TEST(RuntimeSteps, DevicesJoinStepsFromACapabilityOn) {
 
 TEST(RuntimeSteps, MessagesThroughTheHostAreCopiedOnTheStreamOfTheComputation) {
   Program program = TwoKernels();
-  *program.add_templates() = Read<Template>(R"(buffers { bytes: 300 }
+  *program.add_templates() = Parse<Template>(R"(buffers { bytes: 300 }
       body { id: 0 kind: RECV destinations: 0 } body { id: 1 kind: FORWARD segment: 0 operands: 0 deps { action: 0 } })");
   Cluster cluster = Machine();
   cluster.mutable_host()->set_bytes_per_second(1e6);
-  const Runtime runtime = Read<Runtime>("name: 'gloo' host_transport { }");
+  const Runtime runtime = Parse<Runtime>("name: 'gloo' host_transport { }");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1400);
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD_BACKWARD, cluster), 1400);
