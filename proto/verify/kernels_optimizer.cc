@@ -1,4 +1,9 @@
 // The kernels at the end of an optimizer step against docs/kernels.md: the global norm, the loss scale, the updates.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "proto/verify/step_check.h"
 
 namespace weft::verify {
@@ -6,6 +11,38 @@ namespace {
 
 // Those of a plan: gradients of the loss times less or more are zeros or infinities in any type.
 constexpr double kLeastLossScale = 0x1p-60, kLargestLossScale = 0x1p60;
+
+// What of an update is not as the recipe says, where that says something.
+std::vector<std::string> UnlikeRecipe(const Step& step, const Recipe& recipe) {
+  const StepAttributes& a = step.attributes();
+  std::vector<std::string> problems;
+  const auto same = [&](const char* field, double given, bool stated, double wanted) {
+    if (!stated || given == wanted) return;
+    problems.push_back(absl::StrCat(field, " is ", given, ", but recipe.", recipe.has_sgd() ? "sgd." : "adamw.", field,
+                                    " is ", wanted));
+  };
+  // Vectors have none; patterns of names make exceptions.
+  std::vector<double> decays = {0};
+  if (recipe.has_sgd()) {
+    if (step.kernel() != SGD_STEP) return {absl::StrCat("is ", Kernel_Name(step.kernel()), ", but the recipe has sgd")};
+    same("momentum", a.momentum(), true, recipe.sgd().momentum());
+    decays.push_back(recipe.sgd().weight_decay());
+  } else if (recipe.has_adamw()) {
+    if (step.kernel() != ADAMW) return {absl::StrCat("is ", Kernel_Name(step.kernel()), ", but the recipe has adamw")};
+    same("beta1", a.beta1(), recipe.adamw().has_beta1(), recipe.adamw().beta1());
+    same("beta2", a.beta2(), recipe.adamw().has_beta2(), recipe.adamw().beta2());
+    same("epsilon", a.epsilon(), recipe.adamw().has_epsilon(), recipe.adamw().epsilon());
+    if (!recipe.adamw().has_weight_decay()) return problems;
+    decays.push_back(recipe.adamw().weight_decay());
+    for (const DecayOverride& of_names : recipe.adamw().overrides()) decays.push_back(of_names.weight_decay());
+  } else {
+    return problems;
+  }
+  if (std::find(decays.begin(), decays.end(), a.weight_decay()) == decays.end()) {
+    problems.push_back(absl::StrCat("weight_decay is ", a.weight_decay(), ", which the recipe has for no tensor"));
+  }
+  return problems;
+}
 
 }  // namespace
 
@@ -71,6 +108,8 @@ void StepCheck::Optimizer() {
     if (!Arity(1 + states, 3 + states, states, states + 1)) return;
   }
   Require(a.weight_decay() >= 0, "weight_decay", a.weight_decay(), "at least 0");
+  // What is trained otherwise than the recipe says would be reported and saved as something that it is not.
+  for (const std::string& problem : UnlikeRecipe(step_, program_.recipe())) Bad("P11.recipe", problem);
   AllFloating();
   for (int i = 0; i < states; ++i) {
     SameShape(In(i + 1), In(0));
