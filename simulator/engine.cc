@@ -15,6 +15,7 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
     return absl::InvalidArgumentError(absl::StrCat("repetitions = ", options_.repetitions, "; nearest valid: 1"));
   }
   WEFT_RETURN_IF_ERROR(Prepare());
+  PrepareStretches();
   for (size_t s = 0; s < streams_.size(); ++s) {
     NextEntry(streams_[s], /*first=*/true);
     TryReady(s);
@@ -166,6 +167,14 @@ void Engine::StartRun(int32_t s) {
     const int64_t unloaded = state.load == 0 ? duration : RunCost(stream, run, 0);
     state.meter.StartCompute(now_, stream.ready, stream.reason, duration, unloaded);
     if (view_.slows) BeginComputation(s, duration);
+    if (state.recording >= 0) {
+      Note(state, {.kind = StretchNote::kStartCompute,
+                   .reason = stream.reason,
+                   .steps = run.steps.end - run.steps.begin,
+                   .duration = duration,
+                   .unloaded = unloaded});
+    }
+    if (stretches_on_) duration = std::max(duration, BeginStretch(s));
   }
   if (!WithinLimit(duration)) return;
   ranks_[stream.rank].steps += run.steps.end - run.steps.begin;
@@ -193,6 +202,10 @@ void Engine::TraceRun(const StreamState& stream, const Run& run) {
 
 void Engine::EndRun(int32_t s) {
   StreamState& stream = streams_[s];
+  if (stream.kind == StreamClass::kCompute) {
+    if (ranks_[stream.rank].replaying >= 0) EndStretch(s);
+    if (ranks_[stream.rank].recording >= 0) NoteComputeEnd(s);
+  }
   const Entry& entry = Head(stream);
   const Run& run = stream.t->runs[stream.run];
   if (stream.kind == StreamClass::kCompute) {
@@ -208,7 +221,13 @@ void Engine::EndRun(int32_t s) {
 }
 
 void Engine::FinishRun(int32_t rank, const Entry& entry, const Run& run) {
-  if (run.signal >= 0) Complete(ranks_[rank], entry.named_base + run.signal);
+  if (run.signal >= 0) {
+    const RankState& state = ranks_[rank];
+    if (state.recording >= 0 && entry.action == state.stretch_action) {
+      stretches_[state.recording].signals.push_back(run.signal);
+    }
+    Complete(state, entry.named_base + run.signal);
+  }
   if (!run.is_tail) return;
   if (entry.tail_object < 0) {
     FinishAction(rank, entry.action);
@@ -259,6 +278,9 @@ void Engine::EndRepetition() {
 EngineResult Engine::Finish() {
   result_.makespan = {now_};
   for (RankState& rank : ranks_) {
+    if (rank.replaying >= 0) {
+      rank.steps += TellMeter(stretches_[rank.replaying], rank.stretch_begin, now_, /*stopped=*/true, rank.meter);
+    }
     rank.meter.Finish(now_, /*complete=*/!steady_);
     result_.steps += rank.steps * rank.stands_for;
   }

@@ -37,6 +37,9 @@ struct EngineOptions {
   Jitter jitter = {};
   // Stop as soon as two successive differences of T(k) are equal (rule P1); the rest of the result is then partial.
   bool stop_when_steady = false;
+  // Do what a rank does alone step by step the first time only (engine_stretch.cc). Changes nothing but the time that
+  // it takes.
+  bool repeat_stretches = true;
 };
 
 // One expanded step that was run; TraceEvent without the rank.
@@ -78,6 +81,10 @@ struct EngineResult {
   std::vector<Time> repetition_finish;
   // Expanded steps that were started, of all ranks.
   int64_t steps = 0;
+  // Of simulated ranks, stretches that were not done step by step; and those of them that were after all, from where a
+  // collective came between.
+  int64_t repeated_stretches = 0;
+  int64_t disturbed_stretches = 0;
   std::vector<RankResult> ranks;
 };
 

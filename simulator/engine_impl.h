@@ -1,7 +1,7 @@
 // The engine's state and how its parts call each other: engine.cc runs heads of streams from ready to finished,
 // engine_setup.cc makes the state of all ranks, engine_choice.cc is P6 and compute slots, engine_communication.cc is
 // P4, engine_flow.cc what transfers and collectives share (P12), engine_load.cc what collectives take from computation
-// beside them (P3).
+// beside them (P3), engine_stretch.cc what a rank does alone, again and again.
 #ifndef WEFT_SIMULATOR_ENGINE_IMPL_H_
 #define WEFT_SIMULATOR_ENGINE_IMPL_H_
 
@@ -78,6 +78,54 @@ struct Computation {
   size_t first_event = 0;
 };
 
+// One call of a rank's meter in a stretch (engine_stretch.cc).
+struct StretchNote {
+  enum Kind : uint8_t { kStartCompute, kEndCompute, kStartCollective, kFinishCollective, kProlong };
+
+  Kind kind = kEndCompute;
+  // Of a start of computation: what it waited for.
+  IdleReason reason = IdleReason::kEndOfRun;
+  // Of a start of computation.
+  int32_t steps = 0;
+  // Since the stretch began.
+  int64_t offset = 0;
+  // Of a start of computation, and of kProlong.
+  int64_t duration = 0;
+  int64_t unloaded = 0;
+};
+
+// What a rank did alone, from the start of one computation of an action to the end of a later one.
+struct Stretch {
+  // Heads of its two streams at the beginning, and the named step that the collective waits for.
+  int32_t compute_run = 0;
+  int32_t collective_run = 0;
+  int32_t named = 0;
+  // When it was noted; and how long it takes.
+  int64_t begin = 0;
+  int64_t duration = 0;
+  std::vector<StretchNote> notes;
+  // Named steps that were finished.
+  std::vector<int32_t> signals;
+  // Of these what belongs to the stretch: while it is noted more may follow.
+  size_t notes_until_end = 0;
+  size_t signals_until_end = 0;
+  // What the notes come to: times, and steps.
+  RankResult sum;
+  int64_t steps = 0;
+  StreamState compute_at_end;
+  StreamState collective_at_end;
+};
+
+// Where an action's steps are, in a view.
+struct ActionPlace {
+  int32_t streams = 0;
+  // The streams of computation and of collectives that it has steps on, the last of such; -1 = none.
+  int32_t compute = -1;
+  int32_t collective = -1;
+  // It has these two streams and no other, and nobody else waits for its steps.
+  bool alone = false;
+};
+
 struct RankState {
   const TemplateView* t = nullptr;
   // As the program numbers it; everywhere else a rank is an index into RankLinks::ranks.
@@ -105,6 +153,15 @@ struct RankState {
   int32_t load = 0;
   bool load_changes = false;
   Computation computation;
+  // Stretches by their first run in TemplateView::runs: in Engine::stretches_, or kNotTried or kUseless.
+  std::vector<int32_t> stretches;
+  // In Engine::stretches_, -1 = none: the one that is noted, and the one that is under way; when it began.
+  int32_t recording = -1;
+  int32_t replaying = -1;
+  int64_t stretch_begin = 0;
+  // Of the one that is noted: its action, and the stream of its collectives.
+  int32_t stretch_action = -1;
+  int32_t stretch_collective = -1;
   RankMeter meter;
 
   explicit RankState(const RankMeter& rank_meter) : meter(rank_meter) {}
@@ -255,6 +312,45 @@ class Engine {
     return own.stream != static_cast<int32_t>(event.index()) || own.end != event.time;
   }
 
+  // ---- Stretches (engine_stretch.cc).
+
+  static constexpr int32_t kNotTried = -1;
+  static constexpr int32_t kUseless = -2;
+
+  void PrepareStretches();
+
+  // The object that the head of a stream waits for and how often it must have been completed; {-1, 0} if it waits for
+  // none.
+  std::pair<int32_t, int32_t> AwaitedBy(const StreamState& stream) const;
+
+  // Of the action at the head of compute stream `s`, the stream of its collectives, if from now on the rank goes
+  // through the action alone; else -1.
+  int32_t LoneCollective(int32_t s) const;
+
+  // A computation has started on stream `s`: how long the stretch takes that it begins, -1 if none does that is known.
+  int64_t BeginStretch(int32_t s);
+  // The stretch that is under way on compute stream `s` is over but for the end of its last computation.
+  void EndStretch(int32_t s);
+
+  // Collective stream `s` of a rank, which may be in a stretch, starts.
+  void DisturbStretch(int32_t s);
+
+  // For the stretch that is noted: a computation of its action is about to end; anything else; no more will be.
+  void NoteComputeEnd(int32_t s);
+  void EndNotes(RankState& rank);
+  void Note(const RankState& rank, StretchNote note) {
+    note.offset = now_ - rank.stretch_begin;
+    stretches_[rank.recording].notes.push_back(note);
+  }
+
+  // Of a stretch that began at `begin`, what was noted up to `until`; `stopped`: the run ends in that instant. Returns
+  // steps.
+  static int64_t TellMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter);
+
+  const ActionPlace& PlaceOf(const TemplateView& t, int32_t action) const {
+    return places_[&t - view_.templates.data()][action];
+  }
+
   // ---- Starts.
 
   // Called once per action and stream when its first step there starts: the action's own start, if it has not started
@@ -363,6 +459,10 @@ class Engine {
   // Per object of every rank: how often it was completed, and the first stream that waits for it.
   std::vector<int32_t> counts_;
   std::vector<int32_t> waiters_;
+  // Of runs that have stretches: by view and action. And what was noted of each rank.
+  bool stretches_on_ = false;
+  std::vector<std::vector<ActionPlace>> places_;
+  std::vector<Stretch> stretches_;
   // Per repetition, body actions that are not finished.
   std::vector<int64_t> remaining_;
   int32_t completed_ = 0;

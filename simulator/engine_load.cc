@@ -76,6 +76,7 @@ void Engine::Retime(RankState& state, int32_t load) {
   const int64_t end = now_ + duration;
   if (end == own.end) return;
   state.meter.Prolong(end - own.end);
+  if (state.recording >= 0) Note(state, {.kind = StretchNote::kProlong, .duration = end - own.end});
   own.end = end;
   Push(duration, EventKind::kStreamEnd, own.stream);
   if (!options_.trace) return;

@@ -69,6 +69,14 @@ class RankMeter {
     live_by_class_[buffer_class] += bytes;
   }
 
+  // While the compute stream is as if it had computed all the time, it has computed, idled and been exposed so much.
+  void AddStretch(const RankResult& stretch) {
+    result_->busy.ps += stretch.busy.ps;
+    result_->slowed.ps += stretch.slowed.ps;
+    result_->exposed_communication.ps += stretch.exposed_communication.ps;
+    for (int reason = 0; reason < kIdleReasons; ++reason) result_->idle[reason].ps += stretch.idle[reason].ps;
+  }
+
   // The run ends; `complete` unless it was stopped half way.
   void Finish(int64_t now, bool complete) {
     AddExposed(now);
