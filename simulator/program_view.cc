@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -190,15 +191,48 @@ class TemplateBuilder {
     view_.step_count[static_cast<int>(view_.actions[index].list)] += steps;
   }
 
+  // Addresses of host memory are negative.
+  static int64_t AddressOf(const Buffer& buffer) { return buffer.place() == HOST ? ~buffer.offset() : buffer.offset(); }
+
+  // Buffers by memory and address, and the place of each in that.
+  void SortBuffers() {
+    const int32_t count = template_.buffers_size();
+    by_address_.resize(count);
+    std::iota(by_address_.begin(), by_address_.end(), 0);
+    std::sort(by_address_.begin(), by_address_.end(), [&](int32_t a, int32_t b) {
+      const Buffer &x = template_.buffers(a), &y = template_.buffers(b);
+      return std::make_tuple(x.place(), x.offset(), a) < std::make_tuple(y.place(), y.offset(), b);
+    });
+    place_of_.resize(count);
+    for (int32_t i = 0; i < count; ++i) place_of_[by_address_[i]] = i;
+  }
+
+  // Whether no two operands meet, nor one begins where another is empty.
+  bool OperandsAreApart(const Action& action) {
+    if (place_of_.empty()) SortBuffers();
+    operands_.clear();
+    for (const int b : action.operands()) operands_.push_back(place_of_[b]);
+    std::sort(operands_.begin(), operands_.end());
+    const Buffer* before = nullptr;
+    for (const int32_t place : operands_) {
+      const Buffer& own = template_.buffers(by_address_[place]);
+      if (own.bytes() <= 0) return false;
+      if (before != nullptr && before->place() == own.place() && before->offset() + before->bytes() > own.offset()) {
+        return false;
+      }
+      before = &own;
+    }
+    return true;
+  }
+
   // Its joined steps, in view_.ranges; -1 = none. Of actions alike they are the same.
   int32_t RangesOf(const Action& action) {
     const auto device = static_cast<size_t>(view_.device);
     if (device >= options_.joins_on_device.size() || !options_.joins_on_device[device]) return -1;
-    // They follow from the segment and the addresses of its operands.
+    // They follow from the segment and from which of its operands share bytes: mostly none.
     std::vector<int64_t> key = {action.segment(), RunsUpdates(action.kind())};
-    for (const int b : action.operands()) {
-      const Buffer& buffer = template_.buffers(b);
-      key.push_back(buffer.place() == HOST ? ~buffer.offset() : buffer.offset());
+    if (!OperandsAreApart(action)) {
+      for (const int b : action.operands()) key.push_back(AddressOf(template_.buffers(b)));
     }
     const auto [of_key, fresh] = ranges_of_key_.try_emplace(std::move(key), -1);
     if (!fresh) return of_key->second;
@@ -353,6 +387,8 @@ class TemplateBuilder {
   std::map<std::vector<StepRange>, int32_t> index_of_ranges_;
   // By segment, what RangesOf goes by besides, and the operands' places: the action's own.
   absl::flat_hash_map<std::vector<int64_t>, int32_t> ranges_of_key_;
+  // As SortBuffers has them; and places of one action's operands.
+  std::vector<int32_t> by_address_, place_of_, operands_;
   // By compute action: its joined steps in view_.ranges, or -1.
   std::vector<int32_t> ranges_;
   // By compute action: its first named step.
