@@ -1,5 +1,6 @@
 // Rule P13 on the message itself: no field and no enum value that this version does not know, no number that is not
-// finite. Found by reflection, so that a field added to a proto is covered at once.
+// finite. Found by reflection, so that a field added to a proto is covered at once; but for the messages that there are
+// most of only where something is wrong: what is right of them is seen without, in a tenth of the time.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -20,6 +21,84 @@ using google::protobuf::Reflection;
 
 constexpr int kMaxDepth = 16;
 
+// ---- Messages that there are most of: whether neither they nor what is inside them has anything that is refused here.
+// message_fields_test.cc spoils every field of them.
+
+template <typename T>
+bool Knows(const T& message) {
+  static const google::protobuf::Reflection* const reflection = T::default_instance().GetReflection();
+  return reflection->GetUnknownFields(message).empty();
+}
+
+template <typename Messages>
+bool KnowsAll(const Messages& messages) {
+  return std::all_of(messages.begin(), messages.end(), [](const auto& message) { return Knows(message); });
+}
+
+bool IsClean(const Value& value) { return Knows(value) && DType_IsValid(value.dtype()); }
+
+bool IsClean(const Operand& operand) { return Knows(operand) && Access_IsValid(operand.access()); }
+
+bool IsClean(const Shift& shift) { return Knows(shift) && KnowsAll(shift.terms()); }
+
+bool IsClean(const StepAttributes& a) {
+  // Finite, if all of them are.
+  const double numbers[] = {a.epsilon(),   a.scale(),          a.dropout(),   a.loss_weight(),  a.value(),
+                            a.clip_norm(), a.beta1(),          a.beta2(),     a.weight_decay(), a.momentum(),
+                            a.base(),      a.factor(),         a.ramp_low(),  a.ramp_high(),    a.ramp_positions(),
+                            a.magnitude(), a.timestep_scale(), a.loss_scale()};
+  return Knows(a) && std::all_of(std::begin(numbers), std::end(numbers), [](double x) { return std::isfinite(x); }) &&
+         (!a.has_column_shift() || IsClean(a.column_shift())) && (!a.has_row_shift() || IsClean(a.row_shift()));
+}
+
+bool IsClean(const Group& group) { return Knows(group) && KnowsAll(group.axes()); }
+
+bool IsClean(const Collective& collective) {
+  return Knows(collective) && Purpose_IsValid(collective.purpose()) &&
+         (!collective.has_group() || IsClean(collective.group()));
+}
+
+bool IsClean(const Step& step) {
+  return Knows(step) && Kernel_IsValid(step.kernel()) && StreamKind_IsValid(step.stream()) &&
+         (!step.has_attributes() || IsClean(step.attributes())) &&
+         (!step.has_work() || (Knows(step.work()) && DType_IsValid(step.work().dtype()))) &&
+         (!step.has_collective() || IsClean(step.collective()));
+}
+
+bool IsClean(const Shard& shard) { return Knows(shard) && KnowsAll(shard.dimensions()) && KnowsAll(shard.ranges()); }
+
+bool IsClean(const Buffer& buffer) {
+  return Knows(buffer) && BufferClass_IsValid(buffer.class_()) && DType_IsValid(buffer.dtype()) &&
+         Place_IsValid(buffer.place()) && BufferRole_IsValid(buffer.role()) &&
+         (!buffer.has_shard() || IsClean(buffer.shard()));
+}
+
+bool IsClean(const Action& action) {
+  return Knows(action) && ActionKind_IsValid(action.kind()) && Direction_IsValid(action.direction()) &&
+         Purpose_IsValid(action.purpose()) && KnowsAll(action.deps()) &&
+         (!action.has_backward() || Knows(action.backward())) &&
+         (!action.has_peer() || (Knows(action.peer()) && KnowsAll(action.peer().at()))) &&
+         (!action.has_group() || IsClean(action.group()));
+}
+
+template <typename T>
+bool IsCleanAs(const Message& message) {
+  return IsClean(static_cast<const T&>(message));
+}
+
+// Null: messages of the type are not looked at like this.
+using IsCleanFn = bool (*)(const Message& message);
+IsCleanFn IsCleanOf(const google::protobuf::Descriptor& type) {
+  if (&type == Value::descriptor()) return IsCleanAs<Value>;
+  if (&type == Operand::descriptor()) return IsCleanAs<Operand>;
+  if (&type == Step::descriptor()) return IsCleanAs<Step>;
+  if (&type == Buffer::descriptor()) return IsCleanAs<Buffer>;
+  if (&type == Action::descriptor()) return IsCleanAs<Action>;
+  return nullptr;
+}
+
+// ---- All messages.
+
 // Fields of a type of messages in which something may be wrong, by number.
 struct CheckedType {
   struct Field {
@@ -28,6 +107,8 @@ struct CheckedType {
     const CheckedType* type = nullptr;
   };
   std::vector<Field> fields;
+  // May be null.
+  IsCleanFn is_clean = nullptr;
 };
 
 // Where a message is: a path as text is for findings only.
@@ -57,6 +138,7 @@ class Walker {
   const CheckedType* TypeOf(const Descriptor& descriptor) {
     const auto [found, is_new] = types_.try_emplace(&descriptor);
     CheckedType& type = found->second;
+    if (is_new) type.is_clean = IsCleanOf(descriptor);
     for (int i = 0; is_new && i < descriptor.field_count(); ++i) {
       const FieldDescriptor* field = descriptor.field(i);
       const bool message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
@@ -77,6 +159,7 @@ class Walker {
   }
 
   void Walk(const Message& message, const CheckedType& type, const Place& place, int depth) {
+    if (type.is_clean != nullptr && type.is_clean(message)) return;
     const Reflection& reflection = *message.GetReflection();
     if (const auto& unknown = reflection.GetUnknownFields(message); unknown.field_count() > 0) {
       findings_->Add("P13.unknown_field", place.Where(), "unknown field number ", unknown.field(0).number(),
