@@ -1,5 +1,6 @@
 #include "proto/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -36,6 +37,15 @@ struct Place {
                         index < 0 ? "" : absl::StrCat("[", index, "]"));
   }
 };
+
+void AppendNumber(double value, std::string& out) {
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  out.append(buffer, end);
+}
+
+// Of text, mostly all.
+bool IsPlain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f && c != '"' && c != '\\'; }
 
 class JsonPrinter {
  public:
@@ -144,7 +154,9 @@ class JsonPrinter {
         return absl::OkStatus();
       }
       case FieldDescriptor::CPPTYPE_STRING: {
-        const std::string text = get(&Reflection::GetString, &Reflection::GetRepeatedString);
+        std::string scratch;
+        const std::string& text = index < 0 ? reflection.GetStringReference(message, &field, &scratch)
+                                            : reflection.GetRepeatedStringReference(message, &field, index, &scratch);
         if (!IsValidUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(place.Path(), " is not valid UTF-8"));
         out_ += JsonQuoted(text);
         return absl::OkStatus();
@@ -158,7 +170,7 @@ class JsonPrinter {
       return absl::InvalidArgumentError(
           absl::StrCat(place.Path(), " = ", value, " has no form in JSON; it must be finite"));
     }
-    out_ += JsonNumber(value);
+    AppendNumber(value, out_);
     return absl::OkStatus();
   }
 
@@ -177,6 +189,7 @@ absl::StatusOr<std::string> MessageToJson(const Message& message) {
 }
 
 std::string JsonQuoted(absl::string_view text) {
+  if (std::all_of(text.begin(), text.end(), IsPlain)) return absl::StrCat("\"", text, "\"");
   std::string out = "\"";
   for (char c : text) {
     switch (c) {
@@ -196,7 +209,7 @@ std::string JsonQuoted(absl::string_view text) {
         out += "\\r";
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+        if (!IsPlain(c)) {
           absl::StrAppendFormat(&out, "\\u%04x", static_cast<unsigned char>(c));
         } else {
           out += c;
@@ -208,9 +221,9 @@ std::string JsonQuoted(absl::string_view text) {
 }
 
 std::string JsonNumber(double value) {
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
-  return std::string(buffer, end);
+  std::string out;
+  AppendNumber(value, out);
+  return out;
 }
 
 }  // namespace weft

@@ -46,7 +46,11 @@ struct WireField {
   const FieldDescriptor* field = nullptr;
   WireType wire_type = kVarint;
   FieldDescriptor::Type type = FieldDescriptor::TYPE_INT32;
+  // In the order of declaration.
+  int index = 0;
   bool repeated = false;
+  // Whatever 64 bits hold is right.
+  bool takes_all = false;
   bool has_zero_rule = false;
   // Of its oneof in the message, -1 = it is in none.
   int oneof = -1;
@@ -67,7 +71,7 @@ class WireChecker {
 
   absl::Status Check(const Descriptor& type) {
     root_ = RootName(type);
-    return CheckMessage(MessageOf(type), bytes_.size());
+    return CheckMessage(MessageOf(type), bytes_.size()) ? absl::OkStatus() : error_;
   }
 
  private:
@@ -83,7 +87,9 @@ class WireChecker {
       own.field = &field;
       own.wire_type = WireTypeOf(field);
       own.type = field.type();
+      own.index = field.index();
       own.repeated = field.is_repeated();
+      own.takes_all = own.type == FieldDescriptor::TYPE_INT64 || own.type == FieldDescriptor::TYPE_UINT64;
       own.has_zero_rule = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && HasZeroRule(field);
       if (const auto* oneof = field.real_containing_oneof(); oneof != nullptr) own.oneof = oneof->index();
       if (own.type == FieldDescriptor::TYPE_MESSAGE) own.message = &MessageOf(*field.message_type());
@@ -98,22 +104,24 @@ class WireChecker {
     int index;
   };
 
-  absl::Status Error(absl::string_view message) const {
+  // What is checked returns whether it is right; what is not sets `error_`.
+  bool Error(absl::string_view message) {
     std::string path = root_;
     for (const Level& level : path_) {
       absl::StrAppend(&path, ".", level.field->name());
       if (level.field->is_repeated()) absl::StrAppend(&path, "[", level.index, "]");
     }
-    return absl::InvalidArgumentError(absl::StrCat(source_, ": byte ", position_, ": ", path, ": ", message));
+    error_ = absl::InvalidArgumentError(absl::StrCat(source_, ": byte ", position_, ": ", path, ": ", message));
+    return false;
   }
 
-  absl::Status Truncated() const { return Error("the file ends in the middle of a field; it is cut off or damaged"); }
+  bool Truncated() { return Error("the file ends in the middle of a field; it is cut off or damaged"); }
 
-  absl::Status Varint(size_t end, uint64_t* value) {
+  bool Varint(size_t end, uint64_t* value) {
     // Of one byte, as most are.
     if (position_ < end && static_cast<unsigned char>(bytes_[position_]) < 0x80) {
       *value = static_cast<unsigned char>(bytes_[position_++]);
-      return absl::OkStatus();
+      return true;
     }
     *value = 0;
     for (int shift = 0; shift < 70; shift += 7) {
@@ -122,12 +130,12 @@ class WireChecker {
       if (shift == 63 && byte > 1) break;
       ++position_;
       *value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return absl::OkStatus();
+      if (byte < 0x80) return true;
     }
     return Error("an integer of more than 64 bits");
   }
 
-  absl::Status CheckMessage(const WireMessage& type, size_t end) {
+  bool CheckMessage(const WireMessage& type, size_t end) {
     if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
     // How often each field and oneof was seen. No contract has this many fields; beyond, duplicates pass.
     std::array<int, 64> seen{};
@@ -135,7 +143,7 @@ class WireChecker {
     while (position_ < end) {
       const size_t start = position_;
       uint64_t tag = 0;
-      WEFT_RETURN_IF_ERROR(Varint(end, &tag));
+      if (!Varint(end, &tag)) return false;
       const uint64_t number = tag >> 3;
       const WireField* own = number < type.fields.size() ? &type.fields[number] : nullptr;
       if (own == nullptr || own->field == nullptr) {
@@ -143,7 +151,7 @@ class WireChecker {
         return Error(absl::StrCat("unknown field number ", number, "; written by a newer version, or damaged"));
       }
       const FieldDescriptor* field = own->field;
-      int* count = field->index() < static_cast<int>(seen.size()) ? &seen[field->index()] : nullptr;
+      int* count = own->index < static_cast<int>(seen.size()) ? &seen[own->index] : nullptr;
       path_.push_back({field, count == nullptr ? 0 : *count});
       if (count != nullptr && (*count)++ > 0 && !own->repeated) return Error("given twice");
       if (own->oneof >= 0 && own->oneof < static_cast<int>(oneof_seen.size())) {
@@ -152,25 +160,27 @@ class WireChecker {
         }
         oneof_seen[own->oneof] = true;
       }
-      WEFT_RETURN_IF_ERROR(CheckField(*own, static_cast<int>(tag & 7), end));
+      if (!CheckField(*own, static_cast<int>(tag & 7), end)) return false;
       path_.pop_back();
     }
-    return absl::OkStatus();
+    return true;
   }
 
-  absl::Status CheckField(const WireField& field, int wire_type, size_t end) {
+  bool CheckField(const WireField& field, int wire_type, size_t end) {
     const WireType own = field.wire_type;
     const bool packed = wire_type == kLength && own != kLength && field.repeated;
     if (wire_type != own && !packed) return Error(absl::StrCat("wire type ", wire_type, " instead of ", own));
     if (own != kLength && !packed) return CheckScalar(field, own, end);
 
     uint64_t length = 0;
-    WEFT_RETURN_IF_ERROR(Varint(end, &length));
+    if (!Varint(end, &length)) return false;
     if (length > end - position_) return Truncated();
     const size_t value_end = position_ + static_cast<size_t>(length);
     if (packed) {
-      while (position_ < value_end) WEFT_RETURN_IF_ERROR(CheckScalar(field, own, value_end));
-      return absl::OkStatus();
+      while (position_ < value_end) {
+        if (!CheckScalar(field, own, value_end)) return false;
+      }
+      return true;
     }
     if (field.message != nullptr) return CheckMessage(*field.message, value_end);
     if (field.type == FieldDescriptor::TYPE_STRING) {
@@ -178,10 +188,10 @@ class WireChecker {
       if (!problem.empty()) return Error(problem);
     }
     position_ = value_end;
-    return absl::OkStatus();
+    return true;
   }
 
-  absl::Status CheckScalar(const WireField& field, WireType wire_type, size_t end) {
+  bool CheckScalar(const WireField& field, WireType wire_type, size_t end) {
     if (wire_type != kVarint) {
       const size_t size = wire_type == kFixed64 ? 8 : 4;
       if (end - position_ < size) return Truncated();
@@ -191,30 +201,32 @@ class WireChecker {
         return Error("-0 stands for another value; leave it out");
       }
       position_ += size;
-      return absl::OkStatus();
+      return true;
     }
     uint64_t value = 0;
-    WEFT_RETURN_IF_ERROR(Varint(end, &value));
+    if (!Varint(end, &value)) return false;
+    // Small numbers are right as integers of any kind.
+    if (field.takes_all || (value < 0x80 && field.type == FieldDescriptor::TYPE_INT32)) return true;
     const int64_t as_signed = static_cast<int64_t>(value);
     const bool fits_int32 =
         as_signed >= std::numeric_limits<int32_t>::min() && as_signed <= std::numeric_limits<int32_t>::max();
     switch (field.type) {
       case FieldDescriptor::TYPE_BOOL:
-        return value <= 1 ? absl::OkStatus() : Error(absl::StrCat(value, " is no bool"));
+        return value <= 1 || Error(absl::StrCat(value, " is no bool"));
       case FieldDescriptor::TYPE_INT32:
-        return fits_int32 ? absl::OkStatus() : Error(absl::StrCat(as_signed, " does not fit into 32 bits"));
+        return fits_int32 || Error(absl::StrCat(as_signed, " does not fit into 32 bits"));
       case FieldDescriptor::TYPE_UINT32:
       case FieldDescriptor::TYPE_SINT32:
-        return value <= std::numeric_limits<uint32_t>::max() ? absl::OkStatus()
-                                                             : Error(absl::StrCat(value, " does not fit into 32 bits"));
+        return value <= std::numeric_limits<uint32_t>::max() ||
+               Error(absl::StrCat(value, " does not fit into 32 bits"));
       case FieldDescriptor::TYPE_ENUM:
         if (fits_int32 && field.values->FindValueByNumber(static_cast<int>(as_signed)) != nullptr) {
-          return absl::OkStatus();
+          return true;
         }
         return Error(absl::StrCat(as_signed, " is no ", field.values->name(),
                                   "; written by a newer version, or damaged", NameHelp("", ValueNames(*field.values))));
       default:
-        return absl::OkStatus();
+        return true;
     }
   }
 
@@ -224,6 +236,7 @@ class WireChecker {
   std::map<const Descriptor*, WireMessage> messages_;
   std::vector<Level> path_;
   size_t position_ = 0;
+  absl::Status error_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Forwards and backwards in the symbolic run: what they read is of their microbatch, what they write is named after it.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "proto/units.h"
@@ -194,7 +195,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
         symbol.stage = work.stage;
         symbol.microbatch = work.microbatch + (pair ? 0 : std::max(0, share.index));
         symbol.width = share.index >= 0 ? 1 : work.width;
-        state_[at.role][b].content.Set(begin, end, symbol);
+        state_[at.role][b].content.Set(begin, end, std::move(symbol));
         return true;
       };
       for (const auto& [begin, end] : use.operands[o].writes.ranges()) {

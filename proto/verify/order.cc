@@ -1,11 +1,28 @@
 #include "proto/verify/order.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weft::verify {
+namespace {
+
+// Clocks of two nodes are compared so many at once.
+constexpr int kClocksAtOnce = 4;
+
+void MaxInto(const int32_t* from, int32_t* to) {
+  using Clocks = int32_t __attribute__((vector_size(kClocksAtOnce * sizeof(int32_t))));
+  Clocks a, b;
+  std::memcpy(&a, from, sizeof(a));
+  std::memcpy(&b, to, sizeof(b));
+  b = a > b ? a : b;
+  std::memcpy(to, &b, sizeof(b));
+}
+
+}  // namespace
 
 bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
-  clocks_ = t.clocks;
+  // In whole groups.
+  clocks_ = (t.clocks + kClocksAtOnce - 1) / kClocksAtOnce * kClocksAtOnce;
   const bool message_driven = IsMessageDriven(*index.program);
   copies_ = repetitions + 2;
   for (int copy = 0; copy < copies_; ++copy) {
@@ -145,7 +162,7 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
     for (int e = next_begin[a]; e < next_begin[a + 1]; ++e) {
       const int b = next[e];
       int32_t* to = &clock_[int64_t{b} * clocks_];
-      for (int c = 0; c < clocks_; ++c) to[c] = std::max(to[c], from[c]);
+      for (int c = 0; c < clocks_; c += kClocksAtOnce) MaxInto(from + c, to + c);
       if (own >= 0) to[own] = std::max(to[own], static_cast<int32_t>(position_[a]));
       if (--waits[b] == 0) ready.push_back(b);
     }
