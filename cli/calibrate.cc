@@ -80,7 +80,9 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   std::vector<NamedFile> read = {{"--base", base}, {"--tuning", tuned.read()}};
   for (const std::string& path : program_paths) read.push_back({"--program", path});
   WEFT_RETURN_IF_ERROR(CheckFileClashes(read, {{"-o", output}, {"--tuning", tuned.written()}}));
-  WEFT_RETURN_IF_ERROR(CheckWritable(output));
+  for (const std::string& path : {output, tuned.written()}) {
+    if (!path.empty()) WEFT_RETURN_IF_ERROR(CheckWritable(path));
+  }
   WEFT_RETURN_IF_ERROR(CheckLibraryPath(lib_path));
   SetLibraryPath(lib_path);
   WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs, ReadPrograms(program_paths));

@@ -110,7 +110,7 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
     PrintNote(absl::StrCat(of_all ? "" : absl::StrCat(absl::StrJoin(note.files, ", "), ": "), note.text));
   }
   const ProgramComparisonReport report = ComparePrograms(std::move(programs));
-  std::string text = ProgramComparisonText(report);
+  std::string text = PrintableLines(ProgramComparisonText(report));
   if (format == "json") {
     WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
   }

@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "proto/io.h"
 #include "proto/mesh.h"
+#include "proto/printable.h"
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/units_text.h"
@@ -86,7 +87,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(WriteProgram(program, output));
   progress.Done();
   for (const std::string& note : notes) PrintNote(note);
-  const absl::Status printed = Print(Written(program, output));
+  const absl::Status printed = Print(PrintableLines(Written(program, output)));
   // The program is there all the same.
   return printed.ok() ? printed
                       : absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", output, " is written"));

@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "proto/cluster.pb.h"
 #include "proto/mesh.h"
+#include "proto/printable.h"
 #include "proto/program_file.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
@@ -68,9 +69,9 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   }
   std::string text;
   if (rank >= 0) {
-    text = RankListing(program, rank);
+    text = PrintableLines(RankListing(program, rank));
   } else if (!timeline) {
-    text = ProgramSummary(program);
+    text = PrintableLines(ProgramSummary(program));
   }
   if (timeline) {
     WEFT_ASSIGN_OR_RETURN(const std::string drawn, UnitTimeline(program));

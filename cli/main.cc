@@ -5,8 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/large_pages.h"
@@ -63,9 +61,7 @@ example:
 int Finish(absl::string_view command, const absl::Status& status) {
   if (status.ok()) return 0;
   // A message may hold the name of a file as it is.
-  std::vector<std::string> lines;
-  for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) lines.push_back(Printable(line));
-  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), absl::StrJoin(lines, "\n").c_str());
+  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), PrintableLines(status.message()).c_str());
   return IsUsageError(status) ? 2 : 1;
 }
 

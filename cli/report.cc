@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
 #include "proto/json.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/units_text.h"
 #include "simulator/compare/compare.h"
@@ -214,7 +215,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
   std::string text;
   if (!two && program_path.empty()) {
     const TraceReport report = SummarizeTrace(traces[0]);
-    text = OneTrace(report);
+    text = PrintableLines(OneTrace(report));
     if (format == "json") {
       WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
     }
@@ -228,7 +229,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
       note = NoteOnCluster(program, cluster, "predicted");
       WEFT_ASSIGN_OR_RETURN(report, CompareWithPrediction(traces[0], program, cluster));
     }
-    text = TwoTraces(report, static_cast<int>(top));
+    text = PrintableLines(TwoTraces(report, static_cast<int>(top)));
     if (program.steps_per_repetition() > 0) {
       absl::StrAppend(&text, "\nThe program never drains the pipeline: a step above is a repetition of ",
                       program.steps_per_repetition(), " optimizer steps.\n");

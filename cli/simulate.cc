@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
 #include "proto/json.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/units_text.h"
 #include "simulator/report_text.h"
@@ -32,8 +33,8 @@ absl::Status PrintReport(const SimulateRequest& request, const SimulationReport&
     WEFT_ASSIGN_OR_RETURN(const std::string text, MessageToJson(report));
     return Print(text);
   }
-  return Print(
-      absl::StrCat(ReportToText(report, request.verbose), request.tokens ? TrainingTime(*request.tokens, report) : ""));
+  return Print(absl::StrCat(PrintableLines(ReportToText(report, request.verbose)),
+                            request.tokens ? TrainingTime(*request.tokens, report) : ""));
 }
 
 }  // namespace

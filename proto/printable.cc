@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/utf8.h"
 
@@ -53,6 +54,15 @@ std::string Printable(absl::string_view text) {
     i += next.bytes;
   }
   return out;
+}
+
+std::string PrintableLines(absl::string_view text) {
+  std::string out;
+  for (size_t end = text.find('\n'); end != absl::string_view::npos; end = text.find('\n')) {
+    absl::StrAppend(&out, Printable(text.substr(0, end)), "\n");
+    text.remove_prefix(end + 1);
+  }
+  return out + Printable(text);
 }
 
 }  // namespace weft

@@ -13,6 +13,9 @@ namespace weft {
 // embeddings, overrides and isolates of direction (Unicode's Bidi_Control) as \uNNNN.
 std::string Printable(absl::string_view text);
 
+// The same line by line: ends of lines stay.
+std::string PrintableLines(absl::string_view text);
+
 }  // namespace weft
 
 #endif  // WEFT_PROTO_PRINTABLE_H_

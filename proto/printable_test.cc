@@ -41,6 +41,12 @@ TEST(PrintableTest, WhatTerminalsObeyBeyondAsciiIsSpeltOut) {
   EXPECT_EQ(Printable("gpt" + Utf8(0x202e) + "txet" + Utf8(0x202c)), "gpt\\u202etxet\\u202c");
 }
 
+TEST(PrintableTest, EndsOfLinesStayBetweenLines) {
+  EXPECT_EQ(PrintableLines("a\x1b\nb\tc\n\n"), "a\\x1b\nb\\x09c\n\n");
+  EXPECT_EQ(PrintableLines("\nend\r"), "\nend\\x0d");
+  EXPECT_EQ(PrintableLines(""), "");
+}
+
 // Every code point: those that are spelt out are these, and no others.
 TEST(PrintableTest, NothingElseIsSpeltOut) {
   std::string obeyed;
