@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "executor/test_data.h"
 #include "gtest/gtest.h"
 #include "proto/verify/split_program.h"
+#include "tests/fresh_directory.h"
 
 namespace weft {
 namespace {
@@ -52,12 +52,6 @@ std::vector<double> Losses(const RunResult& result) {
   std::vector<double> losses;
   for (const RunStep& step : result.report.steps()) losses.push_back(step.loss());
   return losses;
-}
-
-std::string FreshDirectory(const std::string& name) {
-  const std::string path = ::testing::TempDir() + "/" + name;
-  std::filesystem::remove_all(path);
-  return path;
 }
 
 TEST(SplitRunTest, TrainsTheSameWithAndWithoutZero) {

@@ -1,6 +1,5 @@
 #include "executor/checkpoint/checkpoint_branch.h"
 
-#include <filesystem>
 #include <set>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
+#include "tests/fresh_directory.h"
 
 namespace weft {
 namespace {
@@ -16,13 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
-
-std::string FreshDirectory(const std::string& name) {
-  const std::string directory = ::testing::TempDir() + "/branch_" + name;
-  fs::remove_all(directory);
-  fs::create_directories(directory);
-  return directory;
-}
 
 // A whole checkpoint that says whose it is.
 void Put(const std::string& directory, int64_t step, const std::string& run) {
@@ -43,7 +36,7 @@ std::set<std::string> NamesOf(const std::string& directory) {
 }
 
 TEST(CheckpointBranch, WhatIsBeyondGoesAndIsADirectoryOfItsOwn) {
-  const std::string directory = FreshDirectory("moves");
+  const std::string directory = FreshDirectory("branch_moves");
   for (int64_t step : {10, 20, 30}) Put(directory, step, "old");
   ASSERT_TRUE(WriteFileAtomic(directory + "/latest", "step-00000030\n").ok());
   fs::create_directory(directory + "/step-00000040");  // Not whole.
@@ -69,7 +62,7 @@ TEST(CheckpointBranch, WhatIsBeyondGoesAndIsADirectoryOfItsOwn) {
 
 // As a move that ended between two renames leaves it.
 TEST(CheckpointBranch, ACutShortMoveIsNoMixture) {
-  const std::string directory = FreshDirectory("cut");
+  const std::string directory = FreshDirectory("branch_cut");
   for (int64_t step : {10, 20}) Put(directory, step, "old");
   Put(directory + "/abandoned-1", 30, "old");
   ASSERT_TRUE(WriteFileAtomic(directory + "/latest", "step-00000010\n").ok());
@@ -81,8 +74,8 @@ TEST(CheckpointBranch, ACutShortMoveIsNoMixture) {
 }
 
 TEST(CheckpointBranch, AnEmptyDirectoryHasNone) {
-  EXPECT_THAT(*StepsBeyond(FreshDirectory("empty") + "/not_there", 3), IsEmpty());
-  EXPECT_TRUE(SetAsideBeyond(FreshDirectory("empty"), 3).ok());
+  EXPECT_THAT(*StepsBeyond(FreshDirectory("branch_empty") + "/not_there", 3), IsEmpty());
+  EXPECT_TRUE(SetAsideBeyond(FreshDirectory("branch_empty"), 3).ok());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "executor/checkpoint/checkpoint_job.h"
 
 #include <cstring>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -187,12 +186,6 @@ std::vector<std::byte> CheckpointJob::PieceOf(const RankState* state, int tensor
     std::memcpy(bytes.data() + run.position * 4, whole.bytes.data() + run.logical * 4, run.count * 4);
   }
   return bytes;
-}
-
-std::string FreshDirectory(const std::string& name) {
-  const std::string path = ::testing::TempDir() + "/" + name;
-  std::filesystem::remove_all(path);
-  return path;
 }
 
 }  // namespace weft

@@ -13,6 +13,7 @@
 #include "executor/state.h"
 #include "executor/transport.h"
 #include "proto/program.pb.h"
+#include "tests/fresh_directory.h"
 
 namespace weft {
 
@@ -44,9 +45,6 @@ struct CheckpointJob {
   std::vector<std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<RankState>> states;
 };
-
-// An empty path of the test's.
-std::string FreshDirectory(const std::string& name);
 
 }  // namespace weft
 

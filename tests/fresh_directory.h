@@ -1,0 +1,22 @@
+// Folders of tests.
+#ifndef WEFT_TESTS_FRESH_DIRECTORY_H_
+#define WEFT_TESTS_FRESH_DIRECTORY_H_
+
+#include <filesystem>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace weft {
+
+// The path of an empty folder of this name, whatever an earlier test has left there.
+inline std::string FreshDirectory(const std::string& name) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_FRESH_DIRECTORY_H_
