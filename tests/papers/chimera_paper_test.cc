@@ -233,7 +233,7 @@ TEST(ChimeraPaper, Gpt2On2048Nodes) {
   CompareAtThePapersChoices(job, {.schedule = "chimera", .depth = 32, .microbatch = 1}, baselines);
   const PipelineSpace space = {.depths = {8, 16, 32}, .microbatches = {1, 2, 4}};
   CompareAtTheirBest(job, space, {.depths = {8, 16, 32}, .microbatches = {1, 2}}, {""}, baselines,
-                     {"GPipe", "DAPPLE", "GEMS", "2BW"});
+                     {"GPipe", "DAPPLE", "GEMS", "PipeDream", "2BW"});
   const PipelineJob small = Gpt2Job(512, 512);
   const double few = Throughput(small, {.schedule = "chimera", .depth = 32, .microbatch = 1});
   const double coarse = Throughput(small, {.schedule = "chimera", .depth = 8, .microbatch = 1, .recompute = true});

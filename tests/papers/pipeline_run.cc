@@ -1,6 +1,6 @@
 #include "tests/papers/pipeline_run.h"
 
-#include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "absl/status/status.h"
@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/status.h"
 #include "tests/e2e/published_run.h"
+#include "tests/papers/rank_memory.h"
 
 namespace weft {
 namespace {
@@ -37,14 +38,7 @@ std::string RecomputeAll(const ModelGraph& model) {
   return absl::StrCat(" recompute { mode: LAYERS layers: [", absl::StrJoin(layers, ","), "] }");
 }
 
-double BytesOfClass(const SimulationReport& report, const std::string& name) {
-  for (const auto& row : report.memory()) {
-    if (row.class_() == name) return static_cast<double>(row.planned_bytes());
-  }
-  return 0;
-}
-
-absl::StatusOr<SimulationReport> Simulated(const PipelineJob& job, const PipelineChoice& choice, int64_t batch) {
+absl::StatusOr<SimulatedRun> Simulated(const PipelineJob& job, const PipelineChoice& choice, int64_t batch) {
   const int64_t width = job.ranks / choice.depth;
   PublishedRun run;
   run.recipe = absl::StrCat("sequence_length: ", job.sequence_length, " global_batch_sequences: ", batch,
@@ -62,17 +56,16 @@ absl::StatusOr<SimulationReport> Simulated(const PipelineJob& job, const Pipelin
   run.cost = "tiles";
   run.network = job.network;
   run.runtime = job.runtime;
-  WEFT_ASSIGN_OR_RETURN(const SimulatedRun simulated, RunOn(job.model, run, job.cluster));
-  return simulated.simulation.report;
+  return RunOn(job.model, run, job.cluster);
 }
 
-// What the stage with most saves of one microbatch where it is not computed again.
-absl::StatusOr<double> StageActivations(const PipelineJob& job, const PipelineChoice& choice) {
+// What each stage saves of one microbatch where it is not computed again.
+absl::StatusOr<std::map<int32_t, double>> StageActivations(const PipelineJob& job, const PipelineChoice& choice) {
   PipelineJob pipeline = job;
   pipeline.ranks = choice.depth;
   const PipelineChoice one = {.schedule = "1f1b", .depth = choice.depth, .microbatch = choice.microbatch};
-  WEFT_ASSIGN_OR_RETURN(const SimulationReport report, Simulated(pipeline, one, choice.microbatch));
-  return BytesOfClass(report, "saved_activation");
+  WEFT_ASSIGN_OR_RETURN(const SimulatedRun run, Simulated(pipeline, one, choice.microbatch));
+  return SavedByStage(run.program);
 }
 
 }  // namespace
@@ -90,15 +83,14 @@ absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineCh
     return absl::InvalidArgumentError(
         absl::StrCat(made.Text(), " does not divide ", job.ranks, " ranks and a batch of ", batch));
   }
-  WEFT_ASSIGN_OR_RETURN(const SimulationReport report, Simulated(job, choice, batch));
+  WEFT_ASSIGN_OR_RETURN(const SimulatedRun run, Simulated(job, choice, batch));
+  const SimulationReport& report = run.simulation.report;
   made.sequences_per_second = report.tokens_per_second() / static_cast<double>(job.sequence_length);
-  made.bytes = static_cast<double>(report.device_bytes()) +
-               (job.activation_factor - 1) * BytesOfClass(report, "saved_activation") +
-               (job.gradient_factor - 1) * BytesOfClass(report, "gradient");
+  FrameworkMemory framework = {.activation_factor = job.activation_factor, .gradient_factor = job.gradient_factor};
   if (choice.recompute && job.recomputes_stages) {
-    WEFT_ASSIGN_OR_RETURN(const double stage, StageActivations(job, choice));
-    made.bytes += job.activation_factor * stage;
+    WEFT_ASSIGN_OR_RETURN(framework.recomputed, StageActivations(job, choice));
   }
+  made.bytes = MostBytes(run.program, framework) + static_cast<double>(report.device_bytes() - report.planned_bytes());
   made.fits = made.bytes <= static_cast<double>(report.capacity_bytes());
   return made;
 }
