@@ -155,8 +155,8 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
     int kind;
     Change change;
   };
-  std::vector<Numbered> changes = {{kRecompute, RecomputeMode(Recompute::FIT)},
-                                   {kRecompute, RecomputeMode(Recompute::FULL)}};
+  const Change full = RecomputeMode(Recompute::FULL);
+  std::vector<Numbered> changes = {{kRecompute, full}};
   if (shortage.host) {
     // In front: nothing else is as sure to help.
     changes.insert(changes.begin(), {{kKeep, KeepActivations}, {kKeep, KeepStates}, {kKeep, KeepAll}});
@@ -173,18 +173,29 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
     any(MoreRanks("pipe", factor, cluster, layers));
     any(MoreRanks("x", factor, cluster, layers));
   }
-  const Change full = RecomputeMode(Recompute::FULL);
   std::vector<WayOut> ways;
   int tries = 0;
   const auto done = [&] { return static_cast<int>(ways.size()) >= wanted || tries >= kMostTries; };
-  // Whether the variant exists and fits.
-  const auto attempt = [&](const std::optional<Variant>& variant) {
-    if (!variant || done()) return false;
+  // The way that the variant is, if it exists and fits.
+  const auto way_of = [&](const std::optional<Variant>& variant) -> std::optional<WayOut> {
+    if (!variant || done()) return std::nullopt;
     ++tries;
     if (on_try) on_try(absl::StrCat(variant->change, ", ", tries, " of at most ", kMostTries));
     const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
-    if (!bytes.ok() || *bytes > shortage.capacity) return false;
-    ways.push_back({variant->change, *bytes});
+    if (!bytes.ok() || *bytes > shortage.capacity) return std::nullopt;
+    return WayOut{variant->change, *bytes};
+  };
+  const auto attempt = [&](const std::optional<Variant>& variant) {
+    const std::optional<WayOut> way = way_of(variant);
+    if (way) ways.push_back(*way);
+    return way.has_value();
+  };
+  // FIT is gentler, but takes several compilations, and does not fit where to recompute all does not.
+  const auto attempt_recompute = [&](const std::optional<Variant>& all) {
+    std::optional<WayOut> way = way_of(all);
+    if (!way) return false;
+    const std::optional<WayOut> gentler = way_of(RecomputeMode(Recompute::FIT)({recipe, plan, ""}));
+    ways.push_back(gentler ? *gentler : *way);
     return true;
   };
   // What does not help enough by itself may with everything recomputed.
@@ -193,7 +204,8 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
   for (size_t i = 0; i < changes.size(); ++i) {
     // One way of a kind is enough.
     if (fitting_kinds.count(changes[i].kind) > 0) continue;
-    const bool fits = attempt(changes[i].change({recipe, plan, ""}));
+    const std::optional<Variant> variant = changes[i].change({recipe, plan, ""});
+    const bool fits = changes[i].kind == kRecompute ? attempt_recompute(variant) : attempt(variant);
     if (fits && changes[i].kind > 0) fitting_kinds.insert(changes[i].kind);
     if (!fits && changes[i].kind != kRecompute) failed.push_back(i);
   }

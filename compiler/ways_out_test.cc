@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
@@ -171,8 +172,27 @@ TEST(FindWaysOut, TellsEveryTryBeforeItIsMade) {
   ASSERT_EQ(ways.size(), 3u);
   EXPECT_EQ(told.size(), made);
   ASSERT_GE(told.size(), 3u);
-  EXPECT_EQ(told[0], "--set recompute.mode=FIT, 1 of at most 24");
-  EXPECT_EQ(told[1], "--set schedule=1f1b, 2 of at most 24");
+  EXPECT_EQ(told[0], "--set recompute.mode=FULL, 1 of at most 24");
+  EXPECT_EQ(told[1], "--set recompute.mode=FIT, 2 of at most 24");
+  EXPECT_EQ(told[2], "--set schedule=1f1b, 3 of at most 24");
+}
+
+// What fits is looked for only where something may: to find out takes several compilations.
+TEST(FindWaysOut, WhatFitsIsTriedWhereAllRecomputedDoes) {
+  const auto with = [](int64_t full, int64_t fit) {
+    int fits_tried = 0;
+    const auto bytes = [&](const Recipe&, const Plan& plan) -> absl::StatusOr<int64_t> {
+      if (plan.recompute().mode() == Recompute::FULL) return full;
+      if (plan.recompute().mode() != Recompute::FIT) return 1000;
+      ++fits_tried;
+      return fit;
+    };
+    const auto ways = FindWaysOut(RecipeOf(1), PlanOf(1, 1, "1f1b"), ClusterOf(1), 1, 1000, {false, 500}, 1, bytes);
+    return absl::StrCat(ways.empty() ? "nothing" : ways[0].change, ", ", fits_tried);
+  };
+  EXPECT_EQ(with(400, 500), "--set recompute.mode=FIT, 1");
+  EXPECT_EQ(with(400, 501), "--set recompute.mode=FULL, 1");
+  EXPECT_EQ(with(501, 400), "nothing, 0");
 }
 
 TEST(FindWaysOut, StopsTrying) {
