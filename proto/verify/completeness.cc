@@ -1,8 +1,10 @@
 #include "proto/verify/completeness.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "proto/units.h"
 #include "proto/verify/order.h"
@@ -168,8 +170,53 @@ class Completeness {
     }
   }
 
+  // Whether what CheckForwardFirst asks follows from what the actions of one repetition wait for, one after the other,
+  // as it does in most programs: who waits for an action starts when all its steps are finished.
+  bool WaitForForwards(const TemplateIndex& t) const {
+    constexpr int kMost = 4096;
+    const int begin = t.list_begin[kBody], count = t.list_begin[kEpilogue] - begin;
+    if (IsAsynchronous(*index_.program) || count > kMost) return false;
+    std::map<std::tuple<int, int, int>, int> forward, input;
+    for (int a = 0; a < static_cast<int>(t.actions.size()); ++a) {
+      const Action& action = *t.actions[a].action;
+      if (!IsMicrobatch(action.kind())) continue;
+      if (a < begin || a >= begin + count) return false;
+      for (const StageWork& work : WorkOf(action)) {
+        for (int m = work.microbatch; m < work.microbatch + work.width; ++m) {
+          if (work.kind == FORWARD) forward[{work.lane, work.stage, m}] = a - begin;
+          if (work.kind == BACKWARD_INPUT) input[{work.lane, work.stage, m}] = a - begin;
+        }
+      }
+    }
+    // By action of the body, the earlier ones that are finished when it starts, a bit each.
+    const int words = (count + 63) / 64;
+    std::vector<uint64_t> finished(static_cast<size_t>(count) * words, 0);
+    for (int a = 0; a < count; ++a) {
+      const Action& action = *t.actions[begin + a].action;
+      uint64_t* const own = &finished[static_cast<size_t>(a) * words];
+      for (const Dependency& dep : action.deps()) {
+        const int on = t.by_id.at(dep.action()) - begin;
+        if (dep.distance() != 0 || on < 0 || on >= a) continue;
+        const uint64_t* const before = &finished[static_cast<size_t>(on) * words];
+        for (int w = 0; w < words; ++w) own[w] |= before[w];
+        own[on / 64] |= uint64_t{1} << on % 64;
+      }
+      if (!IsMicrobatch(action.kind())) continue;
+      for (const StageWork& work : WorkOf(action)) {
+        if (work.kind == FORWARD) continue;
+        const auto& earlier = work.kind == BACKWARD_WEIGHT ? input : forward;
+        const auto it = earlier.find({work.lane, work.stage, work.microbatch});
+        if (it == earlier.end() || (own[it->second / 64] >> it->second % 64 & 1) == 0) return false;
+        // Of detached steps nothing is said.
+        if (index_.segments[t.actions[begin + it->second].action->segment()].has_detached) return false;
+      }
+    }
+    return true;
+  }
+
   // The backward of a microbatch waits for its forward, and its weight half for its input half, for any timing.
   void CheckForwardFirst(const TemplateIndex& t) {
+    if (WaitForForwards(t)) return;
     Order order;
     order.Build(index_, t, IsAsynchronous(*index_.program) ? 2 : 1);
     // (lane, stage, microbatch) -> instance
