@@ -167,7 +167,7 @@ void Engine::StartRun(int32_t s) {
     const int64_t unloaded = state.load == 0 ? duration : RunCost(stream, run, 0);
     state.meter.StartCompute(now_, stream.ready, stream.reason, duration, unloaded);
     if (view_.slows) BeginComputation(s, duration);
-    if (state.recording >= 0) {
+    if (stretches_on_ && state.recording >= 0) {
       Note(state, {.kind = StretchNote::kStartCompute,
                    .reason = stream.reason,
                    .steps = run.steps.end - run.steps.begin,
@@ -202,7 +202,7 @@ void Engine::TraceRun(const StreamState& stream, const Run& run) {
 
 void Engine::EndRun(int32_t s) {
   StreamState& stream = streams_[s];
-  if (stream.kind == StreamClass::kCompute) {
+  if (stretches_on_ && stream.kind == StreamClass::kCompute) {
     if (ranks_[stream.rank].replaying >= 0) EndStretch(s);
     if (ranks_[stream.rank].recording >= 0) NoteComputeEnd(s);
   }
@@ -223,7 +223,7 @@ void Engine::EndRun(int32_t s) {
 void Engine::FinishRun(int32_t rank, const Entry& entry, const Run& run) {
   if (run.signal >= 0) {
     const RankState& state = ranks_[rank];
-    if (state.recording >= 0 && entry.action == state.stretch_action) {
+    if (stretches_on_ && state.recording >= 0 && entry.action == state.stretch_action) {
       stretches_[state.recording].signals.push_back(run.signal);
     }
     Complete(state, entry.named_base + run.signal);

@@ -94,8 +94,10 @@ void Engine::StartCollective(int32_t c) {
     if (stream.run == entry.runs.begin) StartAction(stream, entry.action);
     if (stretches_on_ && view_.slows) DisturbStretch(s);
     ChangeCollectives(stream.rank, +1);
-    const RankState& rank = ranks_[stream.rank];
-    if (rank.recording >= 0 && rank.stretch_collective == s) Note(rank, {.kind = StretchNote::kStartCollective});
+    if (stretches_on_) {
+      const RankState& rank = ranks_[stream.rank];
+      if (rank.recording >= 0 && rank.stretch_collective == s) Note(rank, {.kind = StretchNote::kStartCollective});
+    }
     StartCommunication(stream, entry.action, stream.t->steps[stream.t->runs[stream.run].steps.begin].step, time);
   }
   if (flow != nullptr) return BeginFlow(*flow, /*collective=*/true, c, communicator.streams);
@@ -180,7 +182,7 @@ void Engine::FinishCollective(int32_t c) {
     const StreamState& stream = streams_[communicator.streams[i]];
     RankState& rank = ranks_[stream.rank];
     rank.meter.ChangeCommunication(now_, -1);
-    if (rank.recording >= 0 && rank.stretch_collective == communicator.streams[i]) {
+    if (stretches_on_ && rank.recording >= 0 && rank.stretch_collective == communicator.streams[i]) {
       Note(rank, {.kind = StretchNote::kFinishCollective});
     }
     FinishRun(stream.rank, stream.t->entries[finished[i].entry], stream.t->runs[finished[i].run]);
