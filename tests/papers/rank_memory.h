@@ -1,5 +1,5 @@
-// Memory of the ranks of a program as another framework has it: what it keeps beyond what weft plans depends on the rank,
-// as one has the weights' versions and another the logits, so the fullest rank is found among all.
+// Memory of the ranks of a program as another framework has it: what it keeps beyond what weft plans depends on the
+// rank, as one has the weights' versions and another the logits, so the fullest rank is found among all.
 #ifndef WEFT_TESTS_PAPERS_RANK_MEMORY_H_
 #define WEFT_TESTS_PAPERS_RANK_MEMORY_H_
 
