@@ -16,13 +16,25 @@
 namespace weft {
 namespace {
 
-// Weights that are not halves are not rounded.
+// Weights that are not halves are not rounded, and moments in bf16 are kept beside bf16 weights alone.
 absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
   const DType params = plan.precision().params();
   if (recipe.weight_rounding() != STOCHASTIC || params == BF16 || params == FP16) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "recipe.weight_rounding = STOCHASTIC needs weights in half precision, rounded from the optimizer's: ",
       "plan.precision.params = ", DType_Name(params), "; allowed: BF16 or FP16, or recipe.weight_rounding = NEAREST"));
+}
+
+// Moments in bf16 that are rounded to the nearest: with beta2 above this, the second one of a constant gradient ends
+// below 0.9 of what it should be (docs/precision.md).
+constexpr double kMostBeta2 = 0.98;
+void NoteMoments(const Recipe& recipe, const Plan& plan, std::vector<std::string>* notes) {
+  if (notes == nullptr || plan.precision().moments() != BF16 || recipe.weight_rounding() == STOCHASTIC) return;
+  if (!recipe.has_adamw() || !(recipe.adamw().beta2() > kMostBeta2)) return;
+  notes->push_back(
+      absl::StrFormat("plan.precision.moments = BF16, to the nearest, loses most of what a step adds to the second "
+                      "moment where recipe.adamw.beta2 = %g; recipe.weight_rounding = STOCHASTIC rounds moments too",
+                      recipe.adamw().beta2()));
 }
 
 // Without `recipe.dropout` a model trains without dropout, whatever its config says; that is worth a note.
@@ -127,6 +139,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.plan, inputs.cluster.device()));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
   WEFT_RETURN_IF_ERROR(CheckWeightRounding(inputs.recipe, inputs.plan));
+  NoteMoments(inputs.recipe, inputs.plan, notes);
   const PlanSchedule& schedule = inputs.plan.schedule();
   if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));

@@ -155,5 +155,26 @@ TEST_F(PlanInputsTest, WhatTheUserShouldKnow) {
   EXPECT_TRUE(ResolveInputs(model_, recipe, Plan(), cluster_, nullptr).ok());
 }
 
+TEST_F(PlanInputsTest, MomentsThatStarveAreNoted) {
+  const std::string plan = "precision { compute: BF16 params: BF16 grads: FP32 master: FP32 moments: BF16 }";
+  Good(plan, "adamw { beta2: 0.95 }");
+  Good(plan, "adamw { beta2: 0.999 } weight_rounding: STOCHASTIC");
+  Good(plan, "sgd { momentum: 0.9 }");
+  Good("precision { compute: BF16 }", "adamw { beta2: 0.999 }");
+  EXPECT_THAT(notes_, IsEmpty());
+  Good(plan, "adamw { beta2: 0.999 }");
+  EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("plan.precision.moments = BF16"), HasSubstr("beta2 = 0.999"),
+                                        HasSubstr("weight_rounding = STOCHASTIC rounds moments too"))));
+  const Recipe recipe =
+      Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16 dropout: 0 adamw { beta2: 0.999 }");
+  const auto quiet = ResolveInputs(model_, recipe, Parse<Plan>(plan), cluster_, nullptr);
+  EXPECT_TRUE(quiet.ok()) << quiet.status();
+}
+
+TEST_F(PlanInputsTest, NobodyHasToListen) {
+  const Recipe recipe = Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16");
+  EXPECT_TRUE(ResolveInputs(model_, recipe, Plan(), cluster_, nullptr).ok());
+}
+
 }  // namespace
 }  // namespace weft

@@ -16,6 +16,8 @@ enum class PhiloxPurpose : uint32_t {
   kDataOrder = 3,
   kMasking = 4,
   kWeightRounding = 5,
+  kFirstMomentRounding = 6,
+  kSecondMomentRounding = 7,
   kDiffusionTime = 16,
   kDiffusionNoise = 17
 };

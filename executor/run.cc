@@ -12,6 +12,7 @@
 #include "executor/bootstrap.h"
 #include "executor/channels.h"
 #include "executor/checkpoint/checkpoint_branch.h"
+#include "executor/checkpoint/checkpoint_moments.h"
 #include "executor/compute_slots.h"
 #include "executor/end_guard.h"
 #include "executor/fault_guard.h"
@@ -274,6 +275,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     if (options.on_note && found.has_value()) {
       options.on_note(absl::StrCat("resuming after step ", manifest.step(), " from ", *found));
       for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
+      const std::string moments = NoteOnMoments(*found, manifest, program);
+      if (!moments.empty()) options.on_note(moments);
       WEFT_ASSIGN_OR_RETURN(const std::string left, NoteOnBranch(options.checkpoint.directory, manifest.step()));
       if (!left.empty()) options.on_note(left);
     }

@@ -4,13 +4,12 @@
 #include <cstring>
 
 #include "executor/float_bits.h"
-#include "executor/philox.h"
 
 namespace weft {
 
 void RoundAtRandom(const float* from, int64_t count, const RoundingNumbers& numbers, int64_t first_element, DType to,
                    void* target) {
-  const PhiloxKey key = MakePhiloxKey(numbers.seed, PhiloxPurpose::kWeightRounding);
+  const PhiloxKey key = MakePhiloxKey(numbers.seed, numbers.purpose);
   std::array<uint32_t, 4> words = {};
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t element = static_cast<uint64_t>(first_element) + static_cast<uint64_t>(i), block = element / 8;

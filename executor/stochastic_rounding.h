@@ -1,10 +1,11 @@
-// Stochastic rounding of weights to half precision (docs/kernels.md): the numbers behind it, and the plain loop, which
-// kernels of backends equal bit for bit.
+// Stochastic rounding of weights and moments to half precision (docs/kernels.md): the numbers behind it, and the plain
+// loop, which kernels of backends equal bit for bit.
 #ifndef WEFT_EXECUTOR_STOCHASTIC_ROUNDING_H_
 #define WEFT_EXECUTOR_STOCHASTIC_ROUNDING_H_
 
 #include <cstdint>
 
+#include "executor/philox.h"
 #include "proto/types.pb.h"
 
 namespace weft {
@@ -17,6 +18,8 @@ struct RoundingNumbers {
   int64_t step = 0;
   // Index in Program.tensors.
   int64_t tensor = 0;
+  // Weights and each of the moments have numbers of their own.
+  PhiloxPurpose purpose = PhiloxPurpose::kWeightRounding;
 };
 
 // Rounds `count` values, which are elements `first_element` and following, to BF16 or FP16.

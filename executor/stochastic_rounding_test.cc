@@ -113,7 +113,9 @@ TEST(StochasticRoundingTest, PartsAreThoseOfTheWhole) {
     RoundAtRandom(values.data() + begin, end - begin, {1, 2, 3}, first + begin, BF16, parts.data() + begin);
   }
   EXPECT_EQ(parts, whole);
-  for (const RoundingNumbers& other : {RoundingNumbers{2, 2, 3}, RoundingNumbers{1, 3, 3}, RoundingNumbers{1, 2, 4}}) {
+  for (const RoundingNumbers& other : {RoundingNumbers{2, 2, 3}, RoundingNumbers{1, 3, 3}, RoundingNumbers{1, 2, 4},
+                                       RoundingNumbers{1, 2, 3, PhiloxPurpose::kFirstMomentRounding},
+                                       RoundingNumbers{1, 2, 3, PhiloxPurpose::kSecondMomentRounding}}) {
     RoundAtRandom(values.data(), 1000, other, first, BF16, parts.data());
     EXPECT_NE(parts, whole);
   }

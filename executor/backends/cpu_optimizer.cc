@@ -12,19 +12,44 @@
 namespace weft::cpu {
 namespace {
 
+// Whether the step rounds what it makes of this output stochastically.
+bool AtRandom(const Call& call, const TensorView& output) {
+  return call.attributes().rounding_site() > 0 && (output.dtype == BF16 || output.dtype == FP16);
+}
+
+void StoreAtRandom(const Call& call, size_t output, PhiloxPurpose purpose, int64_t first, int64_t count,
+                   const float* x) {
+  alignas(64) uint32_t scratch[RoundingBits::Scratch(kChunk)];
+  const void* random = RoundingBits(call, purpose).Get(first, count, scratch);
+  call.workspace.loops.store_at_random(x, StorageOf(call.out[output]), random, count, At(call.out[output], first));
+}
+
 // Rounds updated weights to the copy that compute reads, if there is one.
 template <typename T>
 void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, const T* w) {
   if (call.out.size() <= output) return;
   if constexpr (std::is_same_v<T, float>) {
-    if (call.attributes().rounding_site() > 0) {
-      alignas(64) uint32_t scratch[RoundingBits::Scratch(kChunk)];
-      const void* random = RoundingBits(call).Get(first, count, scratch);
-      call.workspace.loops.store_at_random(w, StorageOf(call.out[output]), random, count, At(call.out[output], first));
-      return;
+    if (AtRandom(call, call.out[output])) {
+      return StoreAtRandom(call, output, PhiloxPurpose::kWeightRounding, first, count, w);
     }
   }
   GetLoops<T>(call).store(w, StorageOf(call.out[output]), count, At(call.out[output], first));
+}
+
+// Weights (output 0) and moments behind them; what is there already (Target) needs no storing. A moment that a skipped
+// step leaves alone is one of half precision, which no rounding changes.
+template <typename T>
+void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, T* const* state) {
+  constexpr PhiloxPurpose kPurposes[] = {PhiloxPurpose::kFirstMomentRounding, PhiloxPurpose::kSecondMomentRounding};
+  for (size_t i = 0; i < states; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (i > 0 && AtRandom(call, call.out[i])) {
+        StoreAtRandom(call, i, kPurposes[i - 1], first, count, state[i]);
+        continue;
+      }
+    }
+    Write(call, call.out[i], first, count, false, state[i]);
+  }
 }
 
 // FP64 vectors of 2 and 3 elements.
@@ -132,7 +157,7 @@ absl::Status AdamW(const Call& call) {
         if (old != state[i]) std::copy(old, old + count, state[i]);
       }
       if (!scaling.skips) GetLoops<T>(call).adamw(parameters, gradient, count, state[0], state[1], state[2]);
-      for (int i = 0; i < 3; ++i) Write(call, call.out[i], first, count, false, state[i]);
+      WriteStates<T>(call, 3, first, count, state);
       WriteParam(call, 3, first, count, state[0]);
     });
   });
@@ -157,7 +182,7 @@ absl::Status SgdStep(const Call& call) {
         GetLoops<T>(call).sgd(static_cast<T>(call.context.learning_rate), static_cast<T>(call.attributes().momentum()),
                               static_cast<T>(call.attributes().weight_decay()), gradient, count, state[0], state[1]);
       }
-      for (size_t i = 0; i < fixed; ++i) Write(call, call.out[i], first, count, false, state[i]);
+      WriteStates<T>(call, fixed, first, count, state);
       WriteParam(call, fixed, first, count, state[0]);
     });
   });

@@ -48,9 +48,9 @@ class RoundingBits {
   // 32-bit words of scratch that Get needs for n elements.
   static constexpr int64_t Scratch(int64_t n) { return n / 2 + 8; }
 
-  explicit RoundingBits(const Call& call)
+  RoundingBits(const Call& call, PhiloxPurpose purpose)
       : loops_(call.workspace.loops),
-        key_(MakePhiloxKey(call.context.seed, PhiloxPurpose::kWeightRounding)),
+        key_(MakePhiloxKey(call.context.seed, purpose)),
         first_(static_cast<uint64_t>(call.context.first_element)),
         tensor_(call.attributes().rounding_site() - 1),
         step_(static_cast<uint32_t>(call.context.step)) {}

@@ -1,5 +1,5 @@
-// Stochastic rounding of weights: the same bits in every plan that promises the same bits, after a resume and on
-// another backend; and what is refused.
+// Stochastic rounding of weights and moments: the same bits in every plan that promises the same bits, after a resume
+// and on another backend; and what is refused.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -143,6 +143,80 @@ TEST(StochasticRoundingTest, AResumeChangesNoBit) {
     joined.weights = rest.weights;
     ExpectSame(joined, whole, other.Name());
   }
+  std::filesystem::remove_all(directory);
+}
+
+TinyPlan HalfMomentsOf(const std::string& mesh, const std::string& fields = "", const std::string& schedule = "1f1b") {
+  TinyPlan plan = PlanOf(mesh, fields, schedule);
+  plan.precision = "compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: BF16";
+  plan.optimizer = "adamw { beta2: 0.999 } weight_rounding: STOCHASTIC";
+  return plan;
+}
+
+TEST(StochasticRoundingTest, MomentsInBf16HaveOneLoss) {
+  const TinyPlan one = HalfMomentsOf("pipe1");
+  const std::string offload = "offload { optimizer: true bucket_elements: 3000 } ";
+  ExpectSamePlans(one, {HalfMomentsOf("pipe2"), HalfMomentsOf("pipe2", "", "chimera"), HalfMomentsOf("data4"),
+                        HalfMomentsOf("data2", "zero { stage: 1 }"), HalfMomentsOf("pipe2 data2", "zero { stage: 2 }"),
+                        HalfMomentsOf("data4", "zero { stage: 3 group: 2 }"), HalfMomentsOf("data2", offload),
+                        HalfMomentsOf("data2", offload + "zero { stage: 3 }")});
+  ExpectSamePlans(HalfMomentsOf("x2"), {HalfMomentsOf("x2 data2", "zero { stage: 1 }")});
+  // They are rounded, neither to the nearest nor as the weights alone would be.
+  TinyPlan nearest = one, alone = one;
+  nearest.optimizer = "adamw { beta2: 0.999 }";
+  alone.precision = "compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32";
+  const Outcome at_random = Must(one);
+  EXPECT_NE(Must(nearest).weights, at_random.weights);
+  EXPECT_NE(Must(alone).weights, at_random.weights);
+  ExpectClose(at_random, Must(alone), "moments in fp32", 2e-2);
+  TinyPlan sgd = one;
+  sgd.optimizer = "sgd { momentum: 0.9 } weight_rounding: STOCHASTIC";
+  TinyPlan sharded = sgd;
+  sharded.mesh = "data2";
+  sharded.plan_fields = "zero { stage: 1 }";
+  ExpectSamePlans(sgd, {sharded});
+}
+
+// What was taken back and is done again has the same numbers.
+TEST(StochasticRoundingTest, PostValidationChangesNoMoment) {
+  TinyPlan plan = HalfMomentsOf("pipe2", "", "zb-h1");
+  plan.exact = false;
+  plan.clip = 0.2;
+  TinyPlan validated = plan;
+  absl::StrAppend(&validated.plan_fields, " post_validation: true");
+  ExpectSamePlans(plan, {validated});
+}
+
+// Checkpoints hold moments as they are stored: nothing is rounded again. Those of fp32 are, which a note says.
+TEST(StochasticRoundingTest, AResumeChangesNoMoment) {
+  const Outcome whole = Must(HalfMomentsOf("pipe1"));
+  const std::string directory = ::testing::TempDir() + "/moments_resume";
+  const auto half_of = [&](const TinyPlan& first) {
+    std::filesystem::remove_all(directory);
+    RunOptions options;
+    options.checkpoint.directory = directory;
+    options.steps = 2;
+    return Must(first, options);
+  };
+  std::vector<std::string> notes;
+  RunOptions rest;
+  rest.checkpoint.directory = directory;
+  rest.resume = true;
+  rest.on_note = [&](const std::string& note) {
+    if (note.rfind("note:", 0) == 0) notes.push_back(note);
+  };
+  Outcome joined = half_of(HalfMomentsOf("data2", "zero { stage: 2 }"));
+  const Outcome second = Must(HalfMomentsOf("pipe2 data2", "zero { stage: 3 }"), rest);
+  joined.losses.insert(joined.losses.end(), second.losses.begin(), second.losses.end());
+  joined.norms.insert(joined.norms.end(), second.norms.begin(), second.norms.end());
+  joined.weights = second.weights;
+  ExpectSame(joined, whole, "resumed");
+  EXPECT_THAT(notes, testing::IsEmpty());
+  TinyPlan single = HalfMomentsOf("pipe1");
+  single.precision = "compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32";
+  half_of(single);
+  Must(HalfMomentsOf("pipe1"), rest);
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("moments are FP32, the program keeps them in BF16")));
   std::filesystem::remove_all(directory);
 }
 

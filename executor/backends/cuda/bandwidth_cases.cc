@@ -213,6 +213,14 @@ void AddOptimizer(Maker& make) {
   make.Of(adamw).set_epsilon(1e-8);
   adamw.in_place = {1, 2, 3, -1};
   adamw.context.learning_rate = 1e-3;
+  // Moments in bf16 and the weights beside them, rounded stochastically.
+  BandwidthCase& halves = make.Add(ADAMW, "bf16 at random", {x, single, x, x}, {single, x, x, x});
+  make.Of(halves).set_beta1(0.9);
+  make.Of(halves).set_beta2(0.999);
+  make.Of(halves).set_epsilon(1e-8);
+  make.Of(halves).set_rounding_site(1);
+  halves.in_place = {1, 2, 3, -1};
+  halves.context.learning_rate = 1e-3;
   BandwidthCase& sgd = make.Add(SGD_STEP, "fp32", {x, single, single}, {single, single, x});
   make.Of(sgd).set_momentum(0.9);
   sgd.in_place = {1, 2, -1};

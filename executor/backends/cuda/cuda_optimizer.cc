@@ -61,8 +61,13 @@ absl::Status FillTensors(const Call& call, size_t states, TensorUpdate& args) {
 StochasticRounding RoundingOf(const StepContext& context, const StepAttributes& attributes) {
   StochasticRounding rounding;
   if (attributes.rounding_site() == 0) return rounding;
-  const PhiloxKey key = MakePhiloxKey(context.seed, PhiloxPurpose::kWeightRounding);
-  return {true, key.low, key.high, static_cast<uint32_t>(context.step)};
+  const auto key = [&](PhiloxPurpose purpose) { return MakePhiloxKey(context.seed, purpose); };
+  const PhiloxKey weights = key(PhiloxPurpose::kWeightRounding);
+  return {true,
+          weights.low,
+          weights.high,
+          static_cast<uint32_t>(context.step),
+          {key(PhiloxPurpose::kFirstMomentRounding).high, key(PhiloxPurpose::kSecondMomentRounding).high}};
 }
 
 }  // namespace

@@ -100,8 +100,8 @@ struct AdamWKernel {
       }
     }
     StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
-    StoreEight<C, OfM>(tensor.to[1], first, count, true, m);
-    StoreEight<C, OfM>(tensor.to[2], first, count, true, v);
+    StoreMoment<OfM>(0, tensor, args.rounding, first, count, m);
+    StoreMoment<OfM>(1, tensor, args.rounding, first, count, v);
     StoreParam(tensor, args.rounding, first, count, w);
   }
 };
@@ -155,7 +155,7 @@ struct SgdKernel {
       }
     }
     StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
-    if (momentum) StoreEight<C, OfM>(tensor.to[1], first, count, true, b);
+    if (momentum) StoreMoment<OfM>(0, tensor, args.rounding, first, count, b);
     StoreParam(tensor, args.rounding, first, count, w);
   }
 };

@@ -15,11 +15,13 @@ struct LossScaling {
   const double* scale = nullptr;
 };
 
-// Of `param`, to Type::kBf16 or kFp16 (docs/kernels.md, "Stochastic rounding").
+// Of `param` and moments, where they are Type::kBf16 or kFp16 (docs/kernels.md, "Stochastic rounding").
 struct StochasticRounding {
   bool given = false;
   uint32_t key_low = 0, key_high = 0;
   uint32_t step = 0;
+  // In place of key_high, for each of the moments.
+  uint32_t moment_key_high[2] = {};
 };
 
 // State is read from `from` and written to `to`, which may be the same; `param`, if given, gets the weights rounded.

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
+#include "executor/philox.h"
+#include "executor/stochastic_rounding.h"
 
 namespace weft::cuda {
 namespace {
@@ -144,6 +146,73 @@ TEST(OptimizerTest, PartsAreRoundedAsTheWhole) {
     const std::vector<uint16_t> part = rounded(first, 40);
     EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
   }
+}
+
+// Moments in bf16: the bits of the plain loop, by numbers of their own, wherever a part begins; of both updates, and of
+// kernels for any types.
+TEST(OptimizerTest, MomentsAreRoundedAsTheWhole) {
+  constexpr int64_t kAll = 96, kAt = (int64_t{1} << 35) - 21;
+  const uint64_t seed = 0x123456789abcdef0;
+  const auto high = [&](PhiloxPurpose purpose) { return MakePhiloxKey(seed, purpose).high; };
+  const PhiloxPurpose purposes[] = {PhiloxPurpose::kFirstMomentRounding, PhiloxPurpose::kSecondMomentRounding};
+  const StochasticRounding rounding = {true,
+                                       MakePhiloxKey(seed, PhiloxPurpose::kWeightRounding).low,
+                                       high(PhiloxPurpose::kWeightRounding),
+                                       3,
+                                       {high(purposes[0]), high(purposes[1])}};
+  std::vector<uint16_t> before(kAll), expected[2];
+  for (int64_t e = 0; e < kAll; ++e) before[e] = static_cast<uint16_t>(0x3e00 + e * 37);
+  for (int i = 0; i < 2; ++i) {
+    std::vector<float> next(kAll);
+    for (int64_t e = 0; e < kAll; ++e) next[e] = (i == 0 ? 0.9f : 0.99f) * FloatFromBf16(before[e]);
+    expected[i].resize(kAll);
+    RoundAtRandom(next.data(), kAll, {seed, 3, 2, purposes[i]}, kAt, BF16, expected[i].data());
+  }
+  for (const Type of_gradient : {Type::kFp32, Type::kBf16, Type::kFp16}) {
+    for (int64_t first = 0; first < 24; ++first) {
+      const int64_t count = kAll - first - (first % 3);
+      State state(count);
+      std::fill(state.gradient.begin(), state.gradient.end(), 0.0f);
+      std::vector<uint16_t> m(before.begin() + first, before.begin() + first + count), v = m, b = m;
+      const auto fill = [&](auto& update) {
+        update.gradient.type = of_gradient;
+        update.scaling = {};
+        update.rounding = rounding;
+        update.rounding_tensor = 2;
+        update.first_element = kAt + first;
+        update.from[1] = update.to[1] = {m.data(), Type::kBf16};
+      };
+      AdamWUpdate adamw = state.Update();
+      fill(adamw);
+      adamw.from[2] = adamw.to[2] = {v.data(), Type::kBf16};
+      ASSERT_EQ(Launch(adamw, nullptr), nullptr);
+      EXPECT_TRUE(std::equal(m.begin(), m.end(), expected[0].begin() + first)) << first;
+      EXPECT_TRUE(std::equal(v.begin(), v.end(), expected[1].begin() + first)) << first;
+      SgdUpdate sgd;
+      static_cast<TensorUpdate&>(sgd) = state.Update();
+      fill(sgd);
+      sgd.from[1] = sgd.to[1] = {b.data(), Type::kBf16};
+      sgd.from[2] = sgd.to[2] = {};
+      sgd.momentum = 0.9;
+      ASSERT_EQ(Launch(sgd, nullptr), nullptr);
+      EXPECT_TRUE(std::equal(b.begin(), b.end(), expected[0].begin() + first)) << first;
+    }
+  }
+}
+
+// A skipped step leaves moments as they are, bit for bit.
+TEST(OptimizerTest, ASkippedStepRoundsNoMoment) {
+  State state(40);
+  std::vector<uint16_t> m(40), v(40);
+  for (int i = 0; i < 40; ++i) v[i] = m[i] = static_cast<uint16_t>(0x3e00 + i);
+  const std::vector<uint16_t> before = m;
+  AdamWUpdate update = state.Update();
+  update.from[1] = update.to[1] = {m.data(), Type::kBf16};
+  update.from[2] = update.to[2] = {v.data(), Type::kBf16};
+  update.rounding = {true, 1, 2, 3, {4, 5}};
+  ASSERT_EQ(Launch(update, nullptr), nullptr);
+  EXPECT_EQ(m, before);
+  EXPECT_EQ(v, before);
 }
 
 TEST(OptimizerTest, MoreElementsThan32BitsCount) {

@@ -1,8 +1,10 @@
-// Weights of fp32 to half precision, to nearest or stochastically: the bits of executor/stochastic_rounding.h.
+// Weights and moments of fp32 to half precision, to nearest or stochastically: the bits of
+// executor/stochastic_rounding.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
 
 #include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/optimizer.h"
 #include "executor/backends/cuda/kernels/random.h"
 
@@ -10,12 +12,12 @@ namespace weft::cuda {
 
 // The 16-bit numbers of eight elements from `element` on; those of eight from a multiple of eight on are one block of
 // the generator.
-WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t tensor, uint64_t element,
-                                   uint32_t (&random)[kBlock]) {
+WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t key_high, uint32_t tensor,
+                                   uint64_t element, uint32_t (&random)[kBlock]) {
   const uint64_t block = element >> 3;
   const auto words = [&](uint64_t at) {
-    return Philox(rounding.key_low, rounding.key_high, static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
-                  tensor, rounding.step);
+    return Philox(rounding.key_low, key_high, static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), tensor,
+                  rounding.step);
   };
   const PhiloxWords own = words(block);
   const auto shift = static_cast<int>(element & 7);
@@ -38,21 +40,20 @@ WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t 
   }
 }
 
-// Stores up to eight weights of the tensor from a multiple of eight on.
+// Stores up to eight values of the tensor from a multiple of eight on, in an array of bf16 or fp16.
 template <typename C>
-WEFT_DEVICE void StoreParam(const TensorUpdate& tensor, const StochasticRounding& rounding, int64_t first,
-                            int64_t count, const C (&w)[kBlock]) {
-  if (tensor.param.data == nullptr) return;
-  if (!rounding.given) return StoreSome(tensor.param, first, count, true, w);
+WEFT_DEVICE void StoreAtRandom(const Array& array, const TensorUpdate& tensor, const StochasticRounding& rounding,
+                               uint32_t key_high, int64_t first, int64_t count, const C (&values)[kBlock]) {
   uint32_t random[kBlock];
-  RoundingNumbersOf(rounding, tensor.rounding_tensor, static_cast<uint64_t>(tensor.first_element + first), random);
-  const bool bf16 = tensor.param.type == Type::kBf16;
+  RoundingNumbersOf(rounding, key_high, tensor.rounding_tensor, static_cast<uint64_t>(tensor.first_element + first),
+                    random);
+  const bool bf16 = array.type == Type::kBf16;
 #pragma unroll
   for (int i = 0; i < kBlock; ++i) {
-    const auto x = static_cast<float>(w[i]);
+    const auto x = static_cast<float>(values[i]);
     random[i] = bf16 ? Bf16FromFloatAtRandom(x, random[i]) : Fp16FromFloatAtRandom(x, random[i]);
   }
-  uint16_t* const to = static_cast<uint16_t*>(tensor.param.data) + first;
+  uint16_t* const to = static_cast<uint16_t*>(array.data) + first;
   if (count >= kBlock) {
     Words words;
 #pragma unroll
@@ -63,6 +64,28 @@ WEFT_DEVICE void StoreParam(const TensorUpdate& tensor, const StochasticRounding
   for (int i = 0; i < kBlock; ++i) {
     if (i < count) to[i] = static_cast<uint16_t>(random[i]);
   }
+}
+
+template <typename C>
+WEFT_DEVICE void StoreParam(const TensorUpdate& tensor, const StochasticRounding& rounding, int64_t first,
+                            int64_t count, const C (&w)[kBlock]) {
+  if (tensor.param.data == nullptr) return;
+  if (!rounding.given) return StoreSome(tensor.param, first, count, true, w);
+  StoreAtRandom(tensor.param, tensor, rounding, rounding.key_high, first, count, w);
+}
+
+// Moment 0 or 1, stored as `Of` or, if that is kNone, as its array says.
+template <Type Of, typename C>
+WEFT_DEVICE void StoreMoment(int moment, const TensorUpdate& tensor, const StochasticRounding& rounding, int64_t first,
+                             int64_t count, const C (&values)[kBlock]) {
+  const Array& array = tensor.to[moment + 1];
+  // No moments in double or single precision are rounded.
+  if constexpr (sizeof(C) == sizeof(float) && Of != Type::kFp32) {
+    if (rounding.given && (array.type == Type::kBf16 || array.type == Type::kFp16)) {
+      return StoreAtRandom(array, tensor, rounding, rounding.moment_key_high[moment], first, count, values);
+    }
+  }
+  StoreEight<C, Of>(array, first, count, true, values);
 }
 
 }  // namespace weft::cuda
