@@ -41,6 +41,8 @@ def _cuda_library_impl(ctx):
         args = ctx.actions.args()
         args.add_all(["-c", "-std=c++20", "-Werror", "all-warnings", "-Xcompiler=-fPIC,-Wall"])
         args.add_all(["-ccbin=" + toolchain.compiler_executable, "-diag-suppress=20012"])
+        # Names of temporary files come from process numbers, and in a sandbox those are small: in /tmp two builds meet.
+        args.add("--objdir-as-tempdir")
         args.add_all(["-O0", "-lineinfo"] if ctx.var["COMPILATION_MODE"] == "dbg" else ["-O3"])
         args.add_all(_arch_flags(ctx) + ctx.attr.copts)
         if src.basename not in ctx.attr.fused:

@@ -6,7 +6,8 @@
 // others never come to; lanes of a warp that shuffle without the others; shared memory out of range or not aligned;
 // two threads at one place of shared memory, of which one writes, without a barrier of the block between them, whatever
 // the order of turns and even in one warp, whose lanes have not kept in step since Volta; accesses of 16 bytes that are
-// not aligned. Shared memory is filled with a pattern that is NaN in every type.
+// not aligned. Shared memory is filled with a pattern that is NaN in every type, and so is a place that an asynchronous
+// copy goes to until the thread waits for it: the copy is made then, of what is in memory then.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 
@@ -122,6 +123,33 @@ class Thread {
     void* const data = SharedBytes(first_byte, elements * static_cast<int64_t>(sizeof(T)), uses, barrier);
     return {static_cast<T*>(data), elements, uses, barrier, index_};
   }
+  cuda::Words SharedWords(int64_t byte) const {
+    CheckAlignment(reinterpret_cast<const void*>(byte), 16);
+    return Shared<cuda::Words>(byte, 1)[0];
+  }
+  void CopyAsync(int64_t byte, const void* from) {
+    CheckAlignment(reinterpret_cast<const void*>(byte), 16);
+    CheckAlignment(from, 16);
+    if (copies_ == kMostCopies)
+      Fail("more asynchronous copies of a thread than the emulation keeps:", copies_ + 1, copies_);
+    Shared<cuda::Words>(byte, 1).Put(0, {{kNan, kNan, kNan, kNan}});
+    copy_[copies_++] = {byte, from, groups_};
+  }
+  void EndCopies() { ++groups_; }
+  template <int kLast>
+  void AwaitCopies() {
+    int left = 0;
+    for (int i = 0; i < copies_; ++i) {
+      if (copy_[i].group + kLast >= groups_) {
+        copy_[left++] = copy_[i];
+        continue;
+      }
+      cuda::Words words;
+      memcpy(&words, copy_[i].from, sizeof(words));
+      Shared<cuda::Words>(copy_[i].byte, 1).Put(0, words);
+    }
+    copies_ = left;
+  }
   int32_t AtomicAdd(int32_t* p, int32_t x) const {
     const int32_t old = *p;
     *p = static_cast<int32_t>(static_cast<uint32_t>(old) + static_cast<uint32_t>(x));
@@ -147,6 +175,17 @@ class Thread {
   int count_;
   int64_t block_;
   int64_t blocks_;
+  // Copies that the thread has not waited for, and how many groups of them it has ended.
+  static constexpr int kMostCopies = 32;
+  static constexpr uint32_t kNan = 0xffffffff;
+  struct Copy {
+    int64_t byte;
+    const void* from;
+    int group;
+  };
+  Copy copy_[kMostCopies];
+  int copies_ = 0;
+  int groups_ = 0;
 };
 
 // Runs a grid to its end. `threads` is a multiple of 32, at most 1024.

@@ -173,6 +173,48 @@ TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
               missing);
 }
 
+// What a thread copies to shared memory is there behind its own wait for it, and for others behind a barrier.
+TEST(Emulation, CopiesAreThereWhenTheyAreWaitedFor) {
+  alignas(16) uint32_t from[3][64 * 4];
+  for (int i = 0; i < 3 * 64 * 4; ++i) from[i / 256][i % 256] = static_cast<uint32_t>(i);
+  std::vector<uint32_t> early(64), first(64), others(64);
+  const auto copy = [&](auto& t, int i) {
+    t.CopyAsync((i * 64 + t.index()) * 16, &from[i][t.index() * 4]);
+    t.EndCopies();
+  };
+  const auto word = [&](auto& t, int i, int thread) { return t.SharedWords((i * 64 + thread) * 16).word[3]; };
+  EXPECT_EQ(LaunchBoth(1, 64, 3 * 64 * 16,
+                       [&](auto& t) {
+                         for (int i = 0; i < 3; ++i) copy(t, i);
+                         early[t.index()] = word(t, 0, t.index());
+                         t.template AwaitCopies<2>();
+                         first[t.index()] = word(t, 0, t.index()) + (word(t, 1, t.index()) == 0xffffffff ? 0 : 1);
+                         t.template AwaitCopies<0>();
+                         t.Sync();
+                         others[t.index()] = word(t, 2, 63 - t.index());
+                       }),
+            "");
+  for (uint32_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(early[i], 0xffffffff);
+    EXPECT_EQ(first[i], i * 4 + 3);
+    EXPECT_EQ(others[i], 2 * 256 + (63 - i) * 4 + 3);
+  }
+  const auto no_barrier = [&](auto& t) {
+    copy(t, 0);
+    t.template AwaitCopies<0>();
+    static_cast<void>(word(t, 0, 63 - t.index()));
+  };
+  EXPECT_THAT(LaunchBoth(1, 64, 64 * 16, no_barrier),
+              HasSubstr("two threads use shared memory without a barrier between them, one to write"));
+  EXPECT_THAT(Launch(1, 32, 64 * 16, [&](auto& t) { t.CopyAsync(8, from[0]); }), HasSubstr("is not aligned"));
+  EXPECT_THAT(Launch(1, 32, 64 * 16, [&](auto& t) { t.CopyAsync(0, &from[0][1]); }), HasSubstr("is not aligned"));
+  EXPECT_THAT(Launch(1, 32, 64 * 16,
+                     [&](auto& t) {
+                       for (int i = 0; i < 40; ++i) t.CopyAsync(t.index() * 16, from[0]);
+                     }),
+              HasSubstr("more asynchronous copies of a thread than the emulation keeps"));
+}
+
 TEST(Emulation, BoundsSharedMemory) {
   EXPECT_THAT(Launch(1, 32, 64, [](auto& t) { t.template Shared<float>(0, 16).Put(16 + t.index(), 1); }),
               HasSubstr("shared memory out of range: element, of: 16, 16"));

@@ -16,6 +16,7 @@ BackwardIfLNS0_4TypeE2ELi2ELb1E 8
 ForwardIfLNS0_4TypeE4ELi4ELb1E 8
 BackwardPartialId 8
 BackwardWithSumsIf 88
+StagedBackwardWithSumsI 8
 '
 awk -v allowed="$allowed" '
   BEGIN {

@@ -1,6 +1,6 @@
 // The backward of a norm with what is summed over its rows: gradients of its weights, and of the bias behind which it
-// stands. A block has a chunk of rows and one of them at a time; what ColumnSums gives to a warp of its own is a turn
-// here, so that the order of sums is the same.
+// stands. A block has a chunk of rows and sums one of them at a time; what ColumnSums gives to a warp of its own is a
+// turn here, so that the order of sums is the same.
 #include "executor/backends/cuda/kernels/column_chunks.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"
@@ -79,6 +79,215 @@ struct BackwardWithSums {
   }
 };
 
+// The same where rows are whole eights of halves and a block is small enough: rows come to shared memory while the one
+// before them is summed up, so that a block waits for none of them. A thread copies what it reads itself, so that only
+// the sums over a row need a barrier: one for both.
+template <Type S, bool kCentred, bool kBias>
+struct StagedBackwardWithSums {
+  static constexpr int kMaxThreads = 256, kMinBlocks = 2;
+  using C = float;
+  using Sums = BackwardWithSums<C, S, kCentred, kBias>;
+  static constexpr int kOfThread = Sums::kOfThread, kResults = Sums::kResults;
+  static constexpr int kStages = 2, kArrays = 3, kDy = 0, kX = 1, kResidual = 2;
+  static constexpr int kMostWarps = kMaxThreads / kWarp;
+  // Weights come from L1 for every pass, where registers are needed for sums.
+  static constexpr bool kAsksAgain = kCentred && kBias;
+  static_assert(kStages * 2 * kMostWarps * sizeof(C) <= kBlockSumBytes);
+  NormBackward a;
+  ColumnSums sums;
+  int64_t rows_of_chunk;
+
+  static constexpr int64_t kStageBytes = int64_t{kArrays} * kHeld * sizeof(Words);
+  static int64_t SharedBytes(int threads) {
+    return kBlockSumBytes + threads * (kStages * kStageBytes + int64_t{kResults} * kOfThread * int64_t{sizeof(C)});
+  }
+
+  // First element of the thread's k-th eight.
+  template <typename Thread>
+  WEFT_DEVICE static int First(const Thread& thread, int k) {
+    return (k * thread.count() + thread.index()) * kBlock;
+  }
+
+  struct Statistics {
+    C mean = 0, rstd = 0;
+  };
+
+  template <typename Thread>
+  WEFT_DEVICE void operator()(Thread& thread) const {
+    // What lies within a row or a chunk is counted in 32 bits: registers are scarce.
+    const int64_t begin = thread.block() * rows_of_chunk;
+    const int rows = static_cast<int>(Least(a.rows - begin, rows_of_chunk)), columns = static_cast<int>(a.columns);
+    const auto totals = thread.template Shared<C>(kBlockSumBytes + kStages * kStageBytes * thread.count(),
+                                                  int64_t{kResults} * kOfThread * thread.count());
+    const auto place = [&](int result, int i) { return (result * kOfThread + i) * thread.count() + thread.index(); };
+    const auto staged = [&](int stage, int array, int k) {
+      return static_cast<int>(kBlockSumBytes) +
+             (((stage * kArrays + array) * kHeld + k) * thread.count() + thread.index()) *
+                 static_cast<int>(sizeof(Words));
+    };
+    // The row behind `row` in the order of turns, or `rows`.
+    const auto next = [&](int row) {
+      if (row + kColumnTurns < rows) return row + kColumnTurns;
+      const int turn = row % kColumnTurns + 1;
+      return row < rows && turn < kColumnTurns ? Least(turn, rows) : rows;
+    };
+    const auto ask = [&](int row_of_chunk, int stage) {
+      Statistics own;
+      if (row_of_chunk < rows) {
+        const int64_t row = begin + row_of_chunk;
+        const auto copy = [&](int array, const Array& from) {
+          const auto* const data = static_cast<const uint16_t*>(from.data) + row * columns;
+#pragma unroll
+          for (int k = 0; k < kHeld; ++k) {
+            if (First(thread, k) < columns) thread.CopyAsync(staged(stage, array, k), data + First(thread, k));
+          }
+        };
+        copy(kDy, a.dy);
+        copy(kX, a.x);
+        copy(kResidual, a.residual);
+        if constexpr (kCentred) own.mean = Statistic<C, S>(a.mean, row);
+        own.rstd = Statistic<C, S>(a.rstd, row);
+      }
+      thread.EndCopies();
+      return own;
+    };
+#pragma unroll
+    for (int result = 0; result < kResults; ++result) {
+#pragma unroll
+      for (int i = 0; i < kOfThread; ++i) totals.Put(place(result, i), C(0));
+    }
+    Eight<C, S> gamma[kHeld];
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      if constexpr (!kAsksAgain) gamma[k].Ask(a.gamma, First(thread, k), columns - First(thread, k), true);
+    }
+    Statistics now = ask(0, 0), later = ask(next(0), 1);
+    C parts[kResults][kOfThread] = {};
+    int stage = 0;
+#pragma unroll 1
+    for (int row = 0; row < rows; stage ^= 1) {
+      thread.template AwaitCopies<kStages - 1>();
+      Row(thread, begin + row, stage, now, gamma, staged, parts);
+      const int following = next(row);
+      now = later;
+      later = ask(next(following), stage);
+      // The turn's last row: rows of a turn are all but neighbours.
+      if (following != row + kColumnTurns) {
+#pragma unroll
+        for (int result = 0; result < kResults; ++result) {
+#pragma unroll
+          for (int i = 0; i < kOfThread; ++i) {
+            totals.Put(place(result, i), totals[place(result, i)] + parts[result][i]);
+            parts[result][i] = 0;
+          }
+        }
+      }
+      row = following;
+    }
+#pragma unroll
+    for (int result = 0; result < kResults; ++result) {
+      const int of_all = kBias && result == Sums::kBeside ? 2 : kCentred && result == Sums::kPlain ? 0 : 1;
+      C* const to = static_cast<C*>(sums.scratch) + (thread.block() * kColumnResults + of_all) * columns;
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k) {
+        if (First(thread, k) >= columns) continue;
+#pragma unroll
+        for (int i = 0; i < kBlock; ++i) to[First(thread, k) + i] = totals[place(result, k * kBlock + i)];
+      }
+    }
+  }
+
+  // As Backward::Row computes it, operation by operation.
+  template <typename Thread, typename Staged>
+  WEFT_DEVICE void Row(Thread& thread, int64_t row, int stage, const Statistics& of_row, Eight<C, S> (&gamma)[kHeld],
+                       const Staged& staged, C (&parts)[kResults][kOfThread]) const {
+    const auto get = [&](int array, int k) {
+      Eight<C, S> eight = {};
+      if (First(thread, k) < static_cast<int>(a.columns)) eight.words[0] = thread.SharedWords(staged(stage, array, k));
+      return eight;
+    };
+    const auto terms = [&](int k, C(&g)[kBlock], C(&z)[kBlock]) {
+      C weight[kBlock];
+      get(kDy, k).Get(g);
+      get(kX, k).Get(z);
+      if constexpr (kAsksAgain) {
+        Eight<C, S> again;
+        again.Ask(a.gamma, First(thread, k), static_cast<int>(a.columns) - First(thread, k), true);
+        again.Get(weight);
+      } else {
+        gamma[k].Pack();
+        gamma[k].Get(weight);
+      }
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        g[i] *= weight[i];
+        z[i] = (z[i] - of_row.mean) * of_row.rstd;
+      }
+    };
+    C sum_g = 0, sum_gz = 0;
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      C g[kBlock], z[kBlock];
+      terms(k, g, z);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        sum_g += g[i];
+        sum_gz += g[i] * z[i];
+      }
+    }
+    SumBoth(thread, stage, sum_g, sum_gz);
+    const C columns = static_cast<C>(a.columns);
+    const C mean_g = kCentred ? sum_g / columns : C(0), mean_gz = sum_gz / columns;
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      if (First(thread, k) >= static_cast<int>(a.columns)) continue;
+      const int64_t at = row * a.columns + First(thread, k);
+      C g[kBlock], z[kBlock], before[kBlock];
+      terms(k, g, z);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) g[i] = of_row.rstd * ((g[i] - mean_g) - z[i] * mean_gz);
+      Eight<C, S> stored;
+      stored.Set(a.dx, g);
+      StoreWords(static_cast<uint16_t*>(a.dx.data) + at, stored.words[0]);
+      stored.Get(g);
+      get(kResidual, k).Get(before);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) g[i] = before[i] + g[i];
+      stored.Set(a.sum, g);
+      StoreWords(static_cast<uint16_t*>(a.sum.data) + at, stored.words[0]);
+      C of_dy[kBlock], of_sum[kBlock];
+      get(kDy, k).Get(of_dy);
+      stored.Get(of_sum);
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) {
+        if constexpr (kCentred) parts[Sums::kPlain][k * kBlock + i] += of_dy[i];
+        parts[Sums::kProducts][k * kBlock + i] += of_dy[i] * z[i];
+        if constexpr (kBias) parts[Sums::kBeside][k * kBlock + i] += of_sum[i];
+      }
+    }
+  }
+
+  // As BlockSum adds up each. Rows take turns at two places: who is at the next but one row has passed the barrier of
+  // the next, which everyone reaches behind this one's reads.
+  template <typename Thread>
+  WEFT_DEVICE static void SumBoth(Thread& thread, int turn, C& plain, C& products) {
+    if constexpr (kCentred) plain = WarpSum(thread, plain);
+    products = WarpSum(thread, products);
+    const auto of_warps =
+        thread.template Shared<C>(int64_t{turn} * 2 * kMostWarps * int64_t{sizeof(C)}, 2 * kMostWarps);
+    if (thread.lane() == 0) {
+      if constexpr (kCentred) of_warps.Put(thread.warp(), plain);
+      of_warps.Put(kMostWarps + thread.warp(), products);
+    }
+    thread.Sync();
+    plain = products = 0;
+    for (int i = 0; i < thread.warps(); ++i) {
+      if constexpr (kCentred) plain += of_warps[i];
+      products += of_warps[kMostWarps + i];
+    }
+  }
+};
+
 }  // namespace
 
 bool HasSums(const NormBackward& norm) {
@@ -99,6 +308,13 @@ Outcome Launch(const NormBackwardSums& args, void* stream) {
                    // Of double there is no launch, and no room for its sums.
                    if constexpr (sizeof(C) == sizeof(float)) {
                      const auto launch = [&]<bool kCentred, bool kBias>() {
+                       if constexpr (kHalves<S>) {
+                         using Staged = StagedBackwardWithSums<S, kCentred, kBias>;
+                         if (layout.threads <= Staged::kMaxThreads) {
+                           return LaunchKernel(Staged{norm, sums, sums.RowsOfChunk()}, sums.Chunks(), layout.threads,
+                                               Staged::SharedBytes(layout.threads), stream);
+                         }
+                       }
                        using Kernel = BackwardWithSums<C, S, kCentred, kBias>;
                        const int64_t shared = kBlockSumBytes + int64_t{Kernel::kResults} * Kernel::kOfThread *
                                                                    layout.threads * static_cast<int64_t>(sizeof(C));

@@ -11,6 +11,10 @@
 //   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
 //   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written by Put(i, x)
 //   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
+//   SharedWords(byte)                            16 bytes of shared memory, in one go
+//   CopyAsync(byte, from)                        16 bytes of memory to there, of which the thread has asked by
+//   EndCopies()                                  a group of them, and which are there, for itself alone, behind
+//   AwaitCopies<n>()                             a wait for all groups but the last n
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
@@ -35,11 +39,6 @@ inline constexpr int kWarp = 32;
 // Arguments of a launch travel by their bytes, in 4 KB of constant memory.
 template <typename Kernel>
 constexpr bool kCanTravel = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
-
-// Sixteen bytes at a time: what the memory system likes.
-struct Words {
-  uint32_t word[4];
-};
 
 #ifdef __CUDACC__
 
@@ -74,6 +73,22 @@ class DeviceThread {
     return {reinterpret_cast<T*>(weft_shared + first_byte)};
   }
   WEFT_DEVICE int32_t AtomicAdd(int32_t* p, int32_t x) const { return atomicAdd(p, x); }
+  WEFT_DEVICE Words SharedWords(int64_t byte) const {
+    extern __shared__ __align__(16) unsigned char weft_shared[];
+    const uint4 words = *reinterpret_cast<const uint4*>(weft_shared + byte);
+    return {{words.x, words.y, words.z, words.w}};
+  }
+  // Not through L1: what is copied is read once. "memory" keeps what the thread has read at the place before the copy.
+  WEFT_DEVICE void CopyAsync(int64_t byte, const void* from) const {
+    extern __shared__ __align__(16) unsigned char weft_shared[];
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(weft_shared + byte));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  }
+  WEFT_DEVICE void EndCopies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int kLast>
+  WEFT_DEVICE void AwaitCopies() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLast) : "memory");
+  }
 };
 
 // Blocks that a multiprocessor shall have room for: a kernel's kMinBlocks, where it has one.
@@ -130,6 +145,11 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
         "cudaFuncSetAttribute",
         cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
     if (outcome != nullptr) return outcome;
+    // A wish: as many blocks on a multiprocessor as registers allow count for more than L1.
+    const Outcome wish = OutcomeOf(
+        "cudaFuncSetAttribute",
+        cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+    if (wish != nullptr) return wish;
   }
   void* arguments[] = {const_cast<Kernel*>(&kernel)};
   return OutcomeOf("cudaLaunchKernel",

@@ -18,6 +18,11 @@ enum class Type : int32_t {
   kUint8 = 7
 };
 
+// Sixteen bytes at a time: what the memory system likes.
+struct Words {
+  uint32_t word[4];
+};
+
 // Dense elements in memory of the device, aligned to 64 bytes. Optional arrays are null.
 struct Array {
   void* data = nullptr;
