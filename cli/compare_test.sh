@@ -66,6 +66,20 @@ expect 0 '^  wide.textproto +8 .* [-+][0-9.]+ % ' compare deep.textproto wide.te
 expect 1 '^weft compare: odd.textproto: recipe.global_batch_sequences = 16 must be a multiple' \
   compare deep.textproto odd.textproto "${tiny[@]}"
 
+# An iteration of an asynchronous schedule is several steps (rule P14): a step is what is compared.
+echo 'mesh { axes { name: "pipe" size: 2 } } schedule { name: "1f1b" }' >flush.textproto
+sed 's/1f1b/pipedream-2bw/' flush.textproto >ahead.textproto
+"$WEFT" compare flush.textproto ahead.textproto --model=llama-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=16 \
+  --set recipe.clip_norm=0 --format=json 2>/dev/null >ahead.json || fail "compare a schedule without a flush"
+python3 - <<'END' || fail "steps of a schedule without a flush"
+import json
+for program, steps in zip(json.load(open("ahead.json"))["programs"], (1, 2)):
+    report, step = program["report"], program["step_seconds"]
+    assert max(1, report["steps_per_repetition"]) == steps
+    assert abs(step * steps - report["iteration_seconds"]) < 1e-12
+    assert abs(sum(row["seconds"] for row in program["sources"]) - step) < 1e-9 * step
+END
+
 # What does not fit is shown; --require-fit names it.
 sed 's/memory_bytes: [0-9]*/memory_bytes: 2147500000/' noisy.textproto >small.textproto
 expect 0 '^  deep.weft .* NO ' compare deep.weft wide.weft --cluster=small.textproto

@@ -120,6 +120,16 @@ TEST(ProgramsTest, TextHasARowOfFiguresForEveryProgram) {
 )");
 }
 
+TEST(ProgramsTest, WhatIsTooShortToShowIsNothing) {
+  SimulatedProgram close = First();
+  close.report.set_iteration_seconds(close.report.iteration_seconds() - 1 - 3e-9);
+  SimulatedProgram closer = close;
+  closer.report.set_iteration_seconds(closer.report.iteration_seconds() + 1e-9);
+  EXPECT_NE(ProgramComparisonText(ComparePrograms({close, closer})).find("  steady state          "),
+            std::string::npos);
+  EXPECT_EQ(ProgramComparisonText(ComparePrograms({close, closer})).find("0.00 us"), std::string::npos);
+}
+
 TEST(ProgramsTest, ManyProgramsTakeSeveralTables) {
   std::vector<SimulatedProgram> programs;
   for (int i = 0; i < 5; ++i) {

@@ -15,10 +15,12 @@ constexpr int kProgramsBeside = 3;
 
 using Rows = std::vector<std::vector<std::string>>;
 
+// Less than what would be shown of it is nothing.
+std::string Shown(double seconds) { return Seconds(std::abs(seconds) < 0.5e-8 ? 0 : seconds); }
+
 std::string Difference(double seconds) {
-  // Less than what is shown.
-  if (std::abs(seconds) < 0.5e-8) return "0";
-  return absl::StrCat(seconds > 0 ? "+" : "", Seconds(seconds));
+  const std::string shown = Shown(seconds);
+  return absl::StrCat(seconds > 0 && shown != "0" ? "+" : "", shown);
 }
 
 std::string Difference(int64_t bytes) {
@@ -93,7 +95,7 @@ std::string Sources(const ProgramComparisonReport& report) {
     const int index = static_cast<int>(row);
     return index < program.sources_size() ? program.sources(index).seconds() : program.step_seconds();
   };
-  return SideBySide<double>(report, "a step, mean over ranks; it adds up", names, seconds, Seconds);
+  return SideBySide<double>(report, "a step, mean over ranks; it adds up", names, seconds, Shown);
 }
 
 // Rows that some program has, in the order in which they come up.
