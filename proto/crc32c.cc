@@ -1,6 +1,7 @@
 #include "proto/crc32c.h"
 
 #include <array>
+#include <cstring>
 
 namespace weft {
 namespace {
@@ -25,9 +26,32 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
+#if defined(__x86_64__)
+// By the instruction that x86-64 processors since 2008 have for just this polynomial. Of fewer bytes than kLong it
+// gains nothing.
+constexpr size_t kLong = 64;
+
+__attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t crc, absl::string_view bytes) {
+  const char* p = bytes.data();
+  size_t left = bytes.size();
+  uint64_t wide = ~crc;
+  for (; left >= 8; left -= 8, p += 8) {
+    uint64_t word;
+    std::memcpy(&word, p, sizeof(word));
+    wide = __builtin_ia32_crc32di(wide, word);
+  }
+  crc = static_cast<uint32_t>(wide);
+  for (; left > 0; --left, ++p) crc = __builtin_ia32_crc32qi(crc, static_cast<unsigned char>(*p));
+  return ~crc;
+}
+#endif
+
 }  // namespace
 
 uint32_t Crc32cExtend(uint32_t crc, absl::string_view bytes) {
+#if defined(__x86_64__)
+  if (bytes.size() >= kLong && __builtin_cpu_supports("sse4.2")) return ExtendByInstruction(crc, bytes);
+#endif
   const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
   size_t left = bytes.size();
   crc = ~crc;

@@ -29,6 +29,22 @@ TEST(Crc32c, KnownVectors) {
   EXPECT_EQ(Crc32c(down), 0x113fdb5cu);
 }
 
+// Of any length and from any start, as bit by bit.
+TEST(Crc32c, AsBitByBit) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += static_cast<char>(i * i / 7);
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{7}, size_t{63}, size_t{64}, size_t{65}, size_t{1001}}) {
+    for (const size_t begin : {size_t{0}, size_t{3}, size_t{1999}}) {
+      uint32_t crc = 0xffffffffu;
+      for (size_t i = begin; i < begin + size; ++i) {
+        crc ^= static_cast<unsigned char>(text[i]);
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
+      }
+      EXPECT_EQ(Crc32c(absl::string_view(text).substr(begin, size)), ~crc) << begin << " + " << size;
+    }
+  }
+}
+
 TEST(Crc32c, ExtendsAtEverySplit) {
   std::string text;
   for (int i = 0; i < 70; ++i) text += static_cast<char>(i * 37);
