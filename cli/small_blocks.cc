@@ -1,0 +1,128 @@
+#include "cli/small_blocks.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WEFT_PLAIN_NEW 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define WEFT_PLAIN_NEW 1
+#endif
+#endif
+
+#ifdef WEFT_PLAIN_NEW
+
+namespace weft {
+size_t SmallBlockBytes() { return 0; }
+}  // namespace weft
+
+#else
+
+namespace weft {
+namespace {
+
+constexpr size_t kRegion = size_t{4} << 30;
+constexpr size_t kSpan = size_t{16} << 10;
+constexpr size_t kGrain = 16;
+constexpr size_t kLargest = 512;
+constexpr size_t kSizes = kLargest / kGrain + 1;
+constexpr size_t kLargePage = size_t{2} << 20;
+// What short commands take is in pages of the usual size.
+constexpr size_t kSmallPages = size_t{512} << 10;
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+// Of one size, in multiples of kGrain.
+struct Blocks {
+  FreeBlock* free;
+  // Of the span that was begun last: what was never used.
+  char* fresh;
+  char* end;
+};
+
+// Null: there is none.
+char* region = nullptr;
+std::atomic<size_t> spans{0};
+uint8_t size_of_span[kRegion / kSpan];
+thread_local Blocks blocks[kSizes];
+
+char* Reserve() {
+  void* all =
+      mmap(nullptr, kLargePage + kRegion, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  // The first large page begins behind the small ones.
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(all);
+  const uintptr_t large = (begin + kSmallPages + kLargePage - 1) & ~(kLargePage - 1);
+  region = static_cast<char*>(all) + (large - kSmallPages - begin);
+  // A kernel without large pages refuses, and nothing is lost.
+  madvise(region + kSmallPages, kRegion - kSmallPages, MADV_HUGEPAGE);
+  return region;
+}
+
+// Out of the way of New.
+__attribute__((noinline)) void* FromMalloc(size_t bytes) {
+  while (true) {
+    if (void* block = std::malloc(bytes)) return block;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
+}
+
+__attribute__((noinline)) void* FromSpan(size_t size) {
+  Blocks& own = blocks[size];
+  const size_t bytes = size * kGrain;
+  if (static_cast<size_t>(own.end - own.fresh) < bytes) {
+    static char* const reserved = Reserve();
+    if (reserved == nullptr) return FromMalloc(bytes);
+    const size_t span = spans.fetch_add(1, std::memory_order_relaxed);
+    if (span >= kRegion / kSpan) {
+      spans.fetch_sub(1, std::memory_order_relaxed);
+      return FromMalloc(bytes);
+    }
+    size_of_span[span] = static_cast<uint8_t>(size);
+    own.fresh = reserved + span * kSpan;
+    own.end = own.fresh + kSpan;
+  }
+  void* const block = own.fresh;
+  own.fresh += bytes;
+  return block;
+}
+
+inline void* New(size_t bytes) {
+  if (bytes > kLargest) return FromMalloc(bytes);
+  const size_t size = bytes == 0 ? 1 : (bytes + kGrain - 1) / kGrain;
+  FreeBlock* const block = blocks[size].free;
+  if (block == nullptr) return FromSpan(size);
+  blocks[size].free = block->next;
+  return block;
+}
+
+inline void Delete(void* pointer) {
+  // Of null it is far outside.
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(region);
+  if (region == nullptr || offset >= kRegion) return std::free(pointer);
+  Blocks& own = blocks[size_of_span[offset / kSpan]];
+  FreeBlock* const block = static_cast<FreeBlock*>(pointer);
+  block->next = own.free;
+  own.free = block;
+}
+
+}  // namespace
+
+size_t SmallBlockBytes() { return spans.load(std::memory_order_relaxed) * kSpan; }
+
+}  // namespace weft
+
+void* operator new(size_t bytes) { return weft::New(bytes); }
+void operator delete(void* pointer) noexcept { weft::Delete(pointer); }
+void operator delete(void* pointer, size_t) noexcept { weft::Delete(pointer); }
+
+#endif
