@@ -1,6 +1,8 @@
 // What a segment reads and writes of each operand, and that its steps agree with the declared access modes (P2.access)
 // and do not race with one another (P2.race).
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "proto/units.h"
 #include "proto/verify/segment_order.h"
@@ -179,12 +181,47 @@ class SegmentWalk {
   std::vector<std::vector<Access>> accesses_;
 };
 
+// Whether a walk of both segments sees the same: all but names, attributes and work, which it does not look at.
+bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
+  const auto same = [](const auto& x, const auto& y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
+  const auto alike_operands = [](const Operand& x, const Operand& y) { return x.access() == y.access(); };
+  const auto alike_values = [&](const Value& x, const Value& y) {
+    return x.operand() == y.operand() && x.offset() == y.offset() && x.dtype() == y.dtype() &&
+           same(x.shape(), y.shape());
+  };
+  const auto alike_steps = [&](const Step& x, const Step& y) {
+    if (x.kernel() != y.kernel() || x.stream() != y.stream() || x.accumulate() != y.accumulate() ||
+        x.detached() != y.detached() || !same(x.inputs(), y.inputs()) || !same(x.outputs(), y.outputs()) ||
+        !same(x.deps(), y.deps())) {
+      return false;
+    }
+    return x.stream() != COLLECTIVE || CommunicatorKey(program, x.collective().group(), x.collective().purpose()) ==
+                                           CommunicatorKey(program, y.collective().group(), y.collective().purpose());
+  };
+  return std::equal(a.operands().begin(), a.operands().end(), b.operands().begin(), b.operands().end(),
+                    alike_operands) &&
+         std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end(), alike_values) &&
+         std::equal(a.steps().begin(), a.steps().end(), b.steps().begin(), b.steps().end(), alike_steps);
+}
+
 }  // namespace
 
 void CheckSegmentOrder(Index* index, Findings* findings) {
-  for (const Segment& segment : index->program->segments()) {
+  const Program& program = *index->program;
+  // By numbers of operands, values and steps: the last segment of so many that was walked. The stages in the middle of
+  // a pipeline are alike, and what is right for one is right for all; what is wrong is said of each.
+  std::map<std::tuple<int, int, int>, int> walked;
+  for (int s = 0; s < program.segments_size(); ++s) {
     if (findings->full()) return;
-    index->segments.push_back(SegmentWalk(*index->program, segment, findings).Run());
+    const Segment& segment = program.segments(s);
+    int& known =
+        walked.try_emplace({segment.operands_size(), segment.values_size(), segment.steps_size()}, -1).first->second;
+    if (known >= 0 && findings->empty() && AreAlike(program, program.segments(known), segment)) {
+      index->segments.push_back(index->segments[known]);
+      continue;
+    }
+    index->segments.push_back(SegmentWalk(program, segment, findings).Run());
+    known = s;
   }
 }
 
