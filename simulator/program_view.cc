@@ -210,11 +210,19 @@ class TemplateBuilder {
   // Whether no two operands meet, nor one begins where another is empty.
   bool OperandsAreApart(const Action& action) {
     if (place_of_.empty()) SortBuffers();
-    operands_.clear();
-    for (const int b : action.operands()) operands_.push_back(place_of_[b]);
-    std::sort(operands_.begin(), operands_.end());
+    // Sorted by looking at all places between the first and the last: there are about as many as operands.
+    is_operand_.assign(place_of_.size(), false);
+    int32_t first = static_cast<int32_t>(place_of_.size()), last = -1;
+    for (const int b : action.operands()) {
+      const int32_t place = place_of_[b];
+      if (is_operand_[place]) return false;
+      is_operand_[place] = true;
+      first = std::min(first, place);
+      last = std::max(last, place);
+    }
     const Buffer* before = nullptr;
-    for (const int32_t place : operands_) {
+    for (int32_t place = first; place <= last; ++place) {
+      if (!is_operand_[place]) continue;
       const Buffer& own = template_.buffers(by_address_[place]);
       if (own.bytes() <= 0) return false;
       if (before != nullptr && before->place() == own.place() && before->offset() + before->bytes() > own.offset()) {
@@ -387,8 +395,9 @@ class TemplateBuilder {
   std::map<std::vector<StepRange>, int32_t> index_of_ranges_;
   // By segment, what RangesOf goes by besides, and the operands' places: the action's own.
   absl::flat_hash_map<std::vector<int64_t>, int32_t> ranges_of_key_;
-  // As SortBuffers has them; and places of one action's operands.
-  std::vector<int32_t> by_address_, place_of_, operands_;
+  // As SortBuffers has them; and which places are those of one action's operands.
+  std::vector<int32_t> by_address_, place_of_;
+  std::vector<char> is_operand_;
   // By compute action: its joined steps in view_.ranges, or -1.
   std::vector<int32_t> ranges_;
   // By compute action: its first named step.
