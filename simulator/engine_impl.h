@@ -153,7 +153,9 @@ struct RankState {
   int32_t load = 0;
   bool load_changes = false;
   Computation computation;
-  // Stretches by their first run in TemplateView::runs: in Engine::stretches_, or kNotTried or kUseless.
+  RankMeter meter;
+  // Last, away from what every event needs. Stretches by their first run in TemplateView::runs: in Engine::stretches_,
+  // or kNotTried or kUseless.
   std::vector<int32_t> stretches;
   // In Engine::stretches_, -1 = none: the one that is noted, and the one that is under way; when it began.
   int32_t recording = -1;
@@ -162,7 +164,6 @@ struct RankState {
   // Of the one that is noted: its action, and the stream of its collectives.
   int32_t stretch_action = -1;
   int32_t stretch_collective = -1;
-  RankMeter meter;
 
   explicit RankState(const RankMeter& rank_meter) : meter(rank_meter) {}
 };
