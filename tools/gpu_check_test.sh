@@ -63,6 +63,7 @@ mkdir -p raw/bin raw/programs bundle
 cat > googletest <<'S'
 [ "$1" = --gtest_list_tests ] && { echo "Running main() from gmock_main.cc"; echo "Suite/Gpu."; printf '  %s  # GetParam() = 1\n' $TESTS; exit; }
 wanted=:${1#--gtest_filter=}: status=0
+[ $# -gt 0 ] && echo "Note: Google Test filter = ${1#--gtest_filter=}"
 for test in $TESTS; do
   [ $# -gt 0 ] && case $wanted in *":Suite/Gpu.$test:"*) ;; *) continue;; esac
   echo "[ RUN      ] Suite/Gpu.$test"
@@ -194,6 +195,18 @@ assert "Suite/Gpu.Hangs\nno output for 1 s; it was killed" in error, error
 assert "with CUDA_LAUNCH_BLOCKING=1: " in error and "kernel ADD: cudaLaunchKernel: (cudaErrorIllegalAddress)" in error, error
 assert rows["kernel_bandwidth"]["result"] == "passed"
 P
+rm kernels
+# Where there is no driver every test says the same and ends its process: one line tells why, not which were left.
+cat > kernels <<'S'
+TESTS=$(seq -f Test%g 20)
+for name in $TESTS; do
+  eval "test_$name() { echo 'backend cuda: no NVIDIA driver here'; echo '[  FAILED  ] Suite/Gpu.$name (0 ms)'; exit 1; }"
+done
+S
+"$real" quiet/gpu-check --bundle bundle --out no-driver --only kernels 2> err && fail "kernels without a driver"
+grep -q 'gpu_backend_test: failed .* tests passed, .* did not run; .*backend cuda: no NVIDIA driver here' err ||
+  fail "no line that says what is missing: $(cat err)"
+grep -q "Google Test filter" err && fail "names of tests instead of a reason: $(cat err)"
 rm kernels
 BROKEN_RUN=1 gpu_check --bundle bundle --out broken-gpu --only contact && fail "a broken run"
 grep -q "cudaErrorIllegalAddress).nagain, with CUDA_LAUNCH_BLOCKING=1: .*step 'h.3', kernel ADD, of 1 steps" \

@@ -29,7 +29,8 @@ def say(text):
 
 # Lines of GoogleTest that say nothing about what is wrong.
 NOISE = re.compile(
-    r"\[[ =-]|Value of:|Actual:|Expected|Google Test trace|Failed$|.*: Failure$|\d+ FAILED TEST|exit status \d+:$")
+    r"\[[ =-]|Value of:|Actual:|Expected|Google Test trace|Failed$|.*: Failure$|\d+ FAILED TEST|exit status \d+:$|"
+    r"Note: Google Test filter")
 
 
 def brief(text, most=400):
