@@ -206,7 +206,11 @@ absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Clust
     return absl::InvalidArgumentError(absl::StrCat("cost 'unit' knows no kernels, so nothing of runtime '",
                                                    options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
   }
-  std::optional<Program> as_run = AsRunBy(*options.runtime, cluster.device().compute_capability(), program);
+  std::vector<int> capabilities = {cluster.device().compute_capability()};
+  for (const OtherDevices& other : cluster.other_devices()) {
+    if (other.has_device()) capabilities.push_back(other.device().compute_capability());
+  }
+  std::optional<Program> as_run = AsRunBy(*options.runtime, capabilities, program);
   const Program& costed = as_run ? *as_run : program;
   WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateAsItIs(costed, cluster, options));
   simulation.report.set_runtime(options.runtime->name());

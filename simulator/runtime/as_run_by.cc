@@ -1,5 +1,6 @@
 #include "simulator/runtime/as_run_by.h"
 
+#include "simulator/runtime/bias_sums.h"
 #include "simulator/runtime/cast_gathers.h"
 #include "simulator/runtime/gate_sums.h"
 #include "simulator/runtime/hidden_collectives.h"
@@ -23,19 +24,30 @@ void UseOneCopyStream(Program* program) {
   }
 }
 
+// Of the first device that brings weights into 8 bits once.
+const KernelForm* FormThatCastsOnce(const Runtime& runtime, absl::Span<const int> capabilities) {
+  for (const int capability : capabilities) {
+    const KernelForm* product = FormOf(runtime, MATMUL, capability);
+    if (product != nullptr && product->weights_cast_once()) return product;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-std::optional<Program> AsRunBy(const Runtime& runtime, int capability, const Program& program) {
-  const double gathered = GatheredBytes(runtime, capability);
-  const KernelForm* product = FormOf(runtime, MATMUL, capability);
-  const bool casts_once = product != nullptr && product->weights_cast_once();
+std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> capabilities, const Program& program) {
+  const double gathered = capabilities.empty() ? 1 : GatheredBytes(runtime, capabilities.front());
+  const KernelForm* casts_once = FormThatCastsOnce(runtime, capabilities);
+  // Those that join steps as weft's executor does run them in its order.
+  const bool biases_last = runtime.joins_from_compute_capability() == 0 && HasBiasSums(program);
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
       !runtime.recomputes_whole_layers() && !runtime.has_host_transport() && !runtime.gate_sums_apart() &&
-      gathered == 1 && !casts_once) {
+      gathered == 1 && casts_once == nullptr && !biases_last) {
     return std::nullopt;
   }
   Program as_run = program;
+  if (biases_last) SumBiasesLast(&as_run);
   // Layers end behind the gathers that they wait for, wherever those are moved.
   if (runtime.gathers_within_block()) DelayGathers(&as_run);
   if (runtime.recomputes_whole_layers()) RecomputeWholeLayers(&as_run);
@@ -46,8 +58,8 @@ std::optional<Program> AsRunBy(const Runtime& runtime, int capability, const Pro
   if (runtime.collectives_per_tensor()) SplitCollectives(&as_run);
   if (runtime.gate_sums_apart()) TakeGateSumsApart(&as_run);
   CutTensorCollectives(runtime.tensor_pieces(), &as_run);
-  if (gathered != 1) ScaleGathers(gathered, &as_run);
-  if (casts_once) CastWeightsOnce(product->factor_bytes(), !(product->loss_time() > 0), &as_run);
+  if (gathered != 1) ScaleGathers(gathered, CastsAtLoss(runtime, capabilities.front()), &as_run);
+  if (casts_once != nullptr) CastWeightsOnce(casts_once->factor_bytes(), !(casts_once->loss_time() > 0), &as_run);
   return as_run;
 }
 

@@ -4,14 +4,16 @@
 
 #include <optional>
 
+#include "absl/types/span.h"
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 
 namespace weft {
 
-// On devices of this compute capability. Nothing if the framework's order is the program's. For costing alone: it is
-// not proven again, and never run.
-std::optional<Program> AsRunBy(const Runtime& runtime, int capability, const Program& program);
+// On devices of these compute capabilities, the first that of the cluster's own device, which decides how activations
+// are gathered; each of the others, like the first, may be one on which weights are cast once (weight_casts.h). Nothing
+// if the framework's order is the program's. For costing alone: it is not proven again, and never run.
+std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> capabilities, const Program& program);
 
 }  // namespace weft
 

@@ -23,7 +23,7 @@ bool IsGather(const Step& step) {
   return step.stream() == COLLECTIVE && step.kernel() == GROUP_ALL_GATHER && step.collective().purpose() == TENSOR;
 }
 
-// Gathers that a product reads which is not at the loss.
+// Gathers that a product reads which is not among those `at_loss`.
 std::set<int> GathersOfProducts(const Segment& segment, int number, const std::set<std::pair<int, int>>& at_loss) {
   struct Gathered {
     // Pieces of one gather, which follow each other (tensor_pieces.h).
@@ -73,8 +73,14 @@ double GatheredBytes(const Runtime& runtime, int capability) {
   return form != nullptr && form->bytes() > 0 ? form->bytes() : 1;
 }
 
-void ScaleGathers(double bytes, Program* program) {
-  const std::set<std::pair<int, int>> at_loss = LossProducts(*program);
+bool CastsAtLoss(const Runtime& runtime, int capability) {
+  const KernelForm* product = FormOf(runtime, MATMUL, capability);
+  return product == nullptr || !(product->loss_time() > 0);
+}
+
+void ScaleGathers(double bytes, bool casts_at_loss, Program* program) {
+  const std::set<std::pair<int, int>> at_loss =
+      casts_at_loss ? std::set<std::pair<int, int>>() : LossProducts(*program);
   for (int s = 0; s < program->segments_size(); ++s) {
     Segment& segment = *program->mutable_segments(s);
     for (const int gather : GathersOfProducts(segment, s, at_loss)) Scale(bytes, gather, &segment);

@@ -17,9 +17,13 @@ namespace weft {
 // On devices of this compute capability; 1 if the runtime gathers what the program does.
 double GatheredBytes(const Runtime& runtime, int capability);
 
-// Of gathers between ranks of a layer that products read which are not at the loss: what the embedding's backward and
-// the head gather is no factor of a product in 8 bits, and stays as it is. The result is for costing alone.
-void ScaleGathers(double bytes, Program* program);
+// Whether products at the loss are in 8 bits like all others: the runtime states no time of their own for them.
+bool CastsAtLoss(const Runtime& runtime, int capability);
+
+// Of gathers between ranks of a layer that products read: what the embedding's backward gathers is no factor of a
+// product in 8 bits, and stays as it is, and so does what products at the loss gather unless `casts_at_loss`. The
+// result is for costing alone.
+void ScaleGathers(double bytes, bool casts_at_loss, Program* program);
 
 // Segment, step and factor (0 or 1) of products that read what such a gather has put together.
 std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program);

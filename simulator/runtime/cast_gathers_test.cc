@@ -33,7 +33,7 @@ TEST(CastGathers, ProductsThatReadThemAreKnownUntilTheyAreOverwritten) {
 
 TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
   Program program = Gathered();
-  ScaleGathers(0.5, &program);
+  ScaleGathers(0.5, false, &program);
   const Segment& segment = program.segments(0);
   EXPECT_THAT(segment.values(segment.steps(0).inputs(0)).shape(), ElementsAre(8));
   EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(32));
@@ -45,8 +45,7 @@ TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
 
 // The head's gather is read by the product that makes logits, the embedding's by no product.
 TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
-  Program program;
-  const absl::Status read = ParseMessage(R"(segments { name: "s"
+  constexpr char kHead[] = R"(segments { name: "s"
     values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 } values { operand: 2 shape: 8 }
     steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
     steps { kernel: MATMUL inputs: [1, 0] outputs: 2 }
@@ -54,14 +53,22 @@ TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
     steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
     steps { kernel: EMBEDDING_BACKWARD inputs: 1 outputs: 2 }
     steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
-    steps { kernel: MATMUL inputs: [1, 0] outputs: 2 } })",
-                                         "test", &program);
+    steps { kernel: MATMUL inputs: [1, 0] outputs: 2 } })";
+  Program program;
+  const absl::Status read = ParseMessage(kHead, "test", &program);
   ASSERT_TRUE(read.ok()) << read;
-  ScaleGathers(0.5, &program);
+  ScaleGathers(0.5, false, &program);
   const Segment& segment = program.segments(0);
   EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(8, 8));
   EXPECT_THAT(segment.values(segment.steps(3).outputs(0)).shape(), ElementsAre(8, 8));
   EXPECT_THAT(segment.values(segment.steps(5).outputs(0)).shape(), ElementsAre(32));
+
+  // Where the head is a product like any other, its factor is gathered like any other.
+  Program whole;
+  ASSERT_TRUE(ParseMessage(kHead, "test", &whole).ok());
+  ScaleGathers(0.5, true, &whole);
+  EXPECT_THAT(whole.segments(0).values(whole.segments(0).steps(0).outputs(0)).shape(), ElementsAre(32));
+  EXPECT_THAT(whole.segments(0).values(whole.segments(0).steps(3).outputs(0)).shape(), ElementsAre(8, 8));
 }
 
 // A gather in pieces is as many steps that write one range.
@@ -75,7 +82,7 @@ TEST(CastGathers, AllPiecesAreSmaller) {
     steps { kernel: MATMUL inputs: [3, 0] outputs: 4 } })",
                                          "test", &program);
   ASSERT_TRUE(read.ok()) << read;
-  ScaleGathers(0.5, &program);
+  ScaleGathers(0.5, false, &program);
   const Segment& segment = program.segments(0);
   EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(8));
   EXPECT_THAT(segment.values(segment.steps(1).outputs(0)).shape(), ElementsAre(24));
@@ -94,6 +101,18 @@ TEST(CastGathers, ARuntimeStatesThemForItsDevices) {
   form->set_below_compute_capability(100);
   EXPECT_EQ(GatheredBytes(runtime, 90), 0.5);
   EXPECT_EQ(GatheredBytes(runtime, 100), 1);
+}
+
+TEST(CastGathers, ATimeAtTheLossKeepsItsFactorsWide) {
+  Runtime runtime;
+  EXPECT_TRUE(CastsAtLoss(runtime, 90));
+  KernelForm* product = runtime.add_kernels();
+  product->set_kernel("MATMUL");
+  product->set_from_compute_capability(90);
+  EXPECT_TRUE(CastsAtLoss(runtime, 90));
+  product->set_loss_time(1.2);
+  EXPECT_FALSE(CastsAtLoss(runtime, 90));
+  EXPECT_TRUE(CastsAtLoss(runtime, 80));
 }
 
 }  // namespace

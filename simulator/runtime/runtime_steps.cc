@@ -30,6 +30,16 @@ bool RuntimeSteps::Joins(const Device& device) const {
 
 absl::StatusOr<Time> RuntimeSteps::OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                             const CostOptions& options) const {
+  if (!IsWeightCast(step)) return OfKernel(of, step, use, cluster, options);
+  const KernelForm* product = CastForm(cluster.device());
+  if (product == nullptr) return Time{};
+  Step own = step;
+  own.mutable_work()->set_bytes(WeightCastBytes(of, step, product->factor_bytes()));
+  return OfKernel(of, own, use, cluster, options);
+}
+
+absl::StatusOr<Time> RuntimeSteps::OfKernel(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
+                                            const CostOptions& options) const {
   const StepShapes shapes = ShapesOf(of, step);
   const KernelForm* form = FormOf(runtime_, step.kernel(), cluster.device().compute_capability());
   if (form == nullptr || step.stream() != COMPUTE) return cost_(step, shapes, use.kind, use.index, cluster, options);
@@ -47,6 +57,11 @@ absl::StatusOr<Time> RuntimeSteps::OfLaunch(const Segment& of, const Step& step,
   if (shapes.rows < 1) return time;
   WEFT_ASSIGN_OR_RETURN(const Time casts, CastsOf(shapes, *form, step, use, cluster, options));
   return Time{time.ps + std::min(casts.ps, kLongest - time.ps)};
+}
+
+const KernelForm* RuntimeSteps::CastForm(const Device& device) const {
+  const KernelForm* product = FormOf(runtime_, MATMUL, device.compute_capability());
+  return product != nullptr && product->weights_cast_once() ? product : nullptr;
 }
 
 bool RuntimeSteps::IsOfLoss(const KernelForm& form, const Use& use) const {
@@ -122,6 +137,7 @@ absl::StatusOr<double> RuntimeSteps::HostShare(const Use& use, const Cluster& cl
     Use own = use;
     own.step = i;
     own.index = index++;
+    if (IsWeightCast(of.steps(i)) && CastForm(cluster.device()) == nullptr) continue;
     WEFT_ASSIGN_OR_RETURN(const Time time, OnDevice(own, cluster, alone));
     device += ToSeconds(time);
     const StepRange* range = use.ranges == nullptr ? nullptr : RangeOf(*use.ranges, i);

@@ -78,6 +78,11 @@ class RuntimeSteps {
   // Of a launch by itself.
   absl::StatusOr<Time> OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
+  // The same but for casts of weights, which not all devices make.
+  absl::StatusOr<Time> OfKernel(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
+                                const CostOptions& options) const;
+  // Of a weight's cast (weight_casts.h), on the rank's own device: null if none is made there.
+  const KernelForm* CastForm(const Device& device) const;
   bool IsOfLoss(const KernelForm& form, const Use& use) const;
   // That factor (0 or 1) of the product is cast for it.
   bool IsCast(const KernelForm& form, const Use& use, int input) const;

@@ -149,6 +149,21 @@ TEST(RuntimeSteps, KeptWeightsAreNotCastAgain) {
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400, 1e-5);
 }
 
+// Each rank's own device decides, whatever the cluster's is.
+TEST(RuntimeSteps, WeightsAreCastWhereTheDeviceDoes) {
+  Program program = Parse<Program>(R"(segments { name: "s" operands { name: "w" }
+    values { name: "w" shape: 100 shape: 200 }
+    steps { name: "cast w" kernel: CAST inputs: 0 work { bytes: 1 dtype: BF16 } } })");
+  const Runtime runtime = Parse<Runtime>(
+      R"(kernels { kernel: "MATMUL" factor_bytes: 2.5 weights_cast_once: true from_compute_capability: 80 })");
+  RuntimeSteps steps(program, runtime, Roofline());
+  Cluster cluster = Machine();
+  // 20,000 elements, for two products: 100 us of a launch and 100 KB.
+  EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 200, 1e-5);
+  cluster.mutable_device()->set_compute_capability(70);
+  EXPECT_EQ(Microseconds(&steps, 0, FORWARD, cluster), 0);
+}
+
 TEST(RuntimeSteps, FormsAreForDevices) {
   const Program program = TwoKernels();
   const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "ADD" time: 2 from_compute_capability: 90 }

@@ -45,8 +45,7 @@ Step CastOf(const Segment& segment, int product, int32_t weight, double bytes) {
   cast.set_kernel(CAST);
   cast.add_inputs(weight);
   cast.mutable_work()->set_dtype(segment.steps(product).work().dtype());
-  cast.mutable_work()->set_bytes(
-      static_cast<int64_t>(std::min(kProductsOfAWeight * bytes * ElementsOf(segment.values(weight)), 0x1p62)));
+  cast.mutable_work()->set_bytes(WeightCastBytes(segment, cast, bytes));
   // What is left of the weight on other replicas is gathered first.
   for (const int dep : segment.steps(product).deps()) {
     if (segment.steps(dep).collective().purpose() == GATHER_WEIGHTS) cast.add_deps(dep);
@@ -55,6 +54,16 @@ Step CastOf(const Segment& segment, int product, int32_t weight, double bytes) {
 }
 
 }  // namespace
+
+// A cast that the compiler states makes a tensor.
+bool IsWeightCast(const Step& step) {
+  return step.kernel() == CAST && step.inputs_size() == 1 && step.outputs_size() == 0;
+}
+
+int64_t WeightCastBytes(const Segment& segment, const Step& cast, double bytes) {
+  const double elements = ElementsOf(segment.values(cast.inputs(0)));
+  return static_cast<int64_t>(std::min(kProductsOfAWeight * bytes * elements, 0x1p62));
+}
 
 std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bool casts_at_loss) {
   std::set<std::tuple<int, int, int>> factors;

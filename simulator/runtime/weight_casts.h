@@ -8,6 +8,7 @@
 #ifndef WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
 #define WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
 
+#include <cstdint>
 #include <set>
 #include <tuple>
 
@@ -18,6 +19,12 @@ namespace weft {
 // Segment, step and factor (0 or 1) of products that read a weight that is kept so. Not of those at the loss, whose
 // factors are not cast where `casts_at_loss` is false.
 std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bool casts_at_loss);
+
+// A step that CastWeightsOnce added.
+bool IsWeightCast(const Step& step);
+
+// What it moves where `bytes` are moved for each element of the weight and product.
+int64_t WeightCastBytes(const Segment& segment, const Step& cast, double bytes);
 
 // Adds a CAST in front of the first product of each repetition that reads such a weight: `bytes` for each of its
 // elements, for the product of the forward and again for that of the backward. For costing alone.

@@ -1,0 +1,94 @@
+#include "simulator/runtime/bias_sums.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace weft {
+namespace {
+
+// Where a value is, whatever its index: operand and offset.
+using Range = std::pair<int32_t, int64_t>;
+
+Range RangeOf(const Segment& segment, int32_t value) {
+  return {segment.values(value).operand(), segment.values(value).offset()};
+}
+
+template <typename Values>
+bool Names(const Segment& segment, const Values& values, const Range& range) {
+  return std::any_of(values.begin(), values.end(), [&](int32_t value) { return RangeOf(segment, value) == range; });
+}
+
+bool IsBiasSum(const Step& step) {
+  return step.kernel() == BIAS_GRADIENT && step.stream() == COMPUTE && step.inputs_size() > 0;
+}
+
+bool WaitsFor(const Step& step, int index) {
+  return std::find(step.deps().begin(), step.deps().end(), index) != step.deps().end();
+}
+
+// The step that it goes behind: itself if it stays.
+int PlaceOf(const Segment& segment, int sum) {
+  const Step& own = segment.steps(sum);
+  const Range rows = RangeOf(segment, own.inputs(0));
+  int place = sum;
+  for (int i = sum + 1; i < segment.steps_size(); ++i) {
+    const Step& step = segment.steps(i);
+    if (WaitsFor(step, sum)) break;
+    // Another layer that has the same rows, with products of its own.
+    if (IsBiasSum(step) && RangeOf(segment, step.inputs(0)) == rows) break;
+    const bool touches = std::any_of(own.outputs().begin(), own.outputs().end(), [&](int32_t made) {
+      const Range range = RangeOf(segment, made);
+      return Names(segment, step.inputs(), range) || Names(segment, step.outputs(), range);
+    });
+    if (touches) break;
+    if (step.kernel() == MATMUL && Names(segment, step.inputs(), rows)) place = i;
+    if (Names(segment, step.outputs(), rows)) break;
+  }
+  return place;
+}
+
+void Reorder(const std::vector<int>& order, Segment* segment) {
+  std::vector<int> placed(order.size());
+  for (size_t i = 0; i < order.size(); ++i) placed[order[i]] = static_cast<int>(i);
+  Segment made;
+  for (const int step : order) {
+    Step& moved = *made.add_steps();
+    moved = segment->steps(step);
+    for (int& dep : *moved.mutable_deps()) dep = placed[dep];
+  }
+  segment->mutable_steps()->Swap(made.mutable_steps());
+}
+
+}  // namespace
+
+bool HasBiasSums(const Program& program) {
+  return std::any_of(program.segments().begin(), program.segments().end(), [](const Segment& segment) {
+    return std::any_of(segment.steps().begin(), segment.steps().end(), IsBiasSum);
+  });
+}
+
+void SumBiasesLast(Program* program) {
+  for (Segment& segment : *program->mutable_segments()) {
+    std::vector<int> behind(segment.steps_size());
+    std::iota(behind.begin(), behind.end(), 0);
+    bool moves = false;
+    for (int i = 0; i < segment.steps_size(); ++i) {
+      if (!IsBiasSum(segment.steps(i))) continue;
+      behind[i] = PlaceOf(segment, i);
+      moves |= behind[i] != i;
+    }
+    if (!moves) continue;
+    std::vector<int> order(segment.steps_size());
+    std::iota(order.begin(), order.end(), 0);
+    // Those that move stand behind the step that they go behind, which stays.
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return std::pair(behind[a], behind[a] != a) < std::pair(behind[b], behind[b] != b);
+    });
+    Reorder(order, &segment);
+  }
+}
+
+}  // namespace weft
