@@ -139,6 +139,7 @@ absl::Status Validate(const Runtime& runtime) {
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.joins_from_compute_capability", runtime.joins_from_compute_capability(), 0,
                                    kLargestCapability));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.member_seconds", runtime.member_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckFactor("runtime.gathered_weight_bytes", runtime.gathered_weight_bytes()));
   const RuntimeMemory& memory = runtime.memory();
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.memory.reserved_bytes", memory.reserved_bytes(), 0, int64_t{1} << 50));
   WEFT_RETURN_IF_ERROR(CheckProbability("runtime.memory.fragmentation", memory.fragmentation()));

@@ -44,6 +44,7 @@ TEST(ValidateRuntime, EveryFieldHasABadValue) {
       {"tensor_pieces: 65", "runtime.tensor_pieces = 65 must be at most 64"},
       {"joins_from_compute_capability: -1", "runtime.joins_from_compute_capability = -1 must be at least 0"},
       {"member_seconds: -1", "runtime.member_seconds = -1"},
+      {"gathered_weight_bytes: -1", "runtime.gathered_weight_bytes = -1 must be at least 0"},
       {"memory { bytes_per_wide_gradient: -1 }", "runtime.memory.bytes_per_wide_gradient = -1"},
       {"kernels { kernel: 'ADD' workspace: nan }", "runtime.kernels[0].workspace = nan"},
       {"kernels { kernel: 'MATMUL' factor_bytes: -1 }", "runtime.kernels[0].factor_bytes = -1"},

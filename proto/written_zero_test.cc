@@ -123,6 +123,7 @@ TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) 
       "weft.Offload.activation_layers", "weft.PlanSchedule.definition", "weft.Cluster.source",
       "weft.Cluster.compute_turn_seconds", "weft.Cluster.nics_per_node", "weft.NodeLinks.devices_per_bridge",
       "weft.DirectLink.first", "weft.DirectLink.second", "weft.Fabric.hop_latency_seconds",
+      "weft.Fabric.reduce_latency_seconds",
       "weft.Noise.device_speed_deviation", "weft.Noise.step_deviation", "weft.Noise.straggler_probability",
       "weft.Noise.slow_interface_probability", "weft.Device.launch_seconds", "weft.Device.reserved_bytes",
       "weft.CommunicationLoad.multiprocessors", "weft.CommunicationLoad.memory_bytes_per_second",

@@ -64,6 +64,7 @@ void LatencyFigures(Cluster& cluster, Figures& figures) {
   }
   if (cluster.has_fabric()) {
     AddFigure(cluster.mutable_fabric(), &Fabric::hop_latency_seconds, &Fabric::set_hop_latency_seconds, figures);
+    AddFigure(cluster.mutable_fabric(), &Fabric::reduce_latency_seconds, &Fabric::set_reduce_latency_seconds, figures);
   }
 }
 

@@ -25,10 +25,11 @@ class AnyGroup : public GroupPaths {
   int32_t NodeOf(int64_t member) const override { return static_cast<int32_t>(member); }
   absl::StatusOr<MessagePath> Between(int64_t, int64_t) const override { return path_; }
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return path_.bytes_per_second; }
-  absl::Status SwitchReduces() const override {
-    WEFT_RETURN_IF_ERROR(CheckSwitchReduces(cluster_, /*one_node=*/true));
+  // Each member as if on a node of its own, and its messages alone.
+  absl::StatusOr<SwitchWay> Switches() const override {
+    WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster_));
     // Only of one node it is known that all are on it.
-    if (cluster_.nodes() <= 1) return absl::OkStatus();
+    if (cluster_.nodes() <= 1) return SwitchWay{.nodes = 1, .on_node = size_};
     return absl::FailedPreconditionError(absl::StrCat(
         "collective 'switch' with cluster.nodes = ", cluster_.nodes(),
         ": switches of nodes sum, and network 'agnostic' does not know which ranks share a node; nearest valid: ",

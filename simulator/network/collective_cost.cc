@@ -66,15 +66,35 @@ absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exc
 }
 
 absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes, const GroupPaths& paths) {
-  WEFT_RETURN_IF_ERROR(paths.SwitchReduces());
-  RoundTime round;
+  WEFT_ASSIGN_OR_RETURN(const SwitchWay way, paths.Switches());
+  std::vector<std::vector<int64_t>> nodes(way.nodes);
   for (int64_t member = 0; member < paths.size(); ++member) {
-    WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(member, (member + 1) % paths.size()));
-    const double messages = std::max(stage.sent, stage.received);
-    round.seconds = std::max(round.seconds, messages * (path.overhead_seconds + bytes / path.bytes_per_second));
-    round.latency_seconds = std::max(round.latency_seconds, path.latency_seconds);
+    nodes[way.nodes == 1 ? 0 : paths.NodeOf(member)].push_back(member);
   }
-  return round;
+  // In the nodes, and between them.
+  RoundTime inside, outside;
+  const double messages = std::max(stage.sent, stage.received);
+  const SwitchMessages past = MessagesPast(stage, paths.size(), way.on_node);
+  const double crossing = static_cast<double>(std::max(past.out, past.in));
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    const std::vector<int64_t>& own = nodes[node];
+    for (size_t i = 0; i < own.size() && own.size() > 1; ++i) {
+      WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(own[i], own[(i + 1) % own.size()]));
+      inside.seconds = std::max(inside.seconds, messages * (path.overhead_seconds + bytes / path.bytes_per_second));
+      inside.latency_seconds = std::max(inside.latency_seconds, path.latency_seconds);
+    }
+    if (way.nodes == 1) return inside;
+    WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.NodeBandwidth(static_cast<int32_t>(node)));
+    const int64_t other = nodes[node == 0 ? 1 : 0].front();
+    for (const int64_t member : own) {
+      WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(member, other));
+      outside.seconds = std::max(outside.seconds, crossing * (path.overhead_seconds + bytes / bandwidth));
+      outside.latency_seconds = std::max(outside.latency_seconds, path.latency_seconds);
+    }
+  }
+  // Up through the node's switch, up to the one that has all, and down.
+  return RoundTime{std::max(inside.seconds, outside.seconds),
+                   2 * inside.latency_seconds + outside.latency_seconds + way.latency_seconds};
 }
 
 // Without a list of members^2.

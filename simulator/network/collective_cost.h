@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "simulator/network/collective_call.h"
 #include "simulator/network/network_model.h"
+#include "simulator/network/switch_reduces.h"
 
 namespace weft {
 
@@ -32,8 +33,8 @@ class GroupPaths {
   virtual absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const = 0;
   // Bytes per second that all members on a node together send to other nodes, and receive from them.
   virtual absl::StatusOr<double> NodeBandwidth(int32_t node) const = 0;
-  // OK if all members are below one switch that sums and multicasts; else FailedPrecondition, naming what is missing.
-  virtual absl::Status SwitchReduces() const = 0;
+  // By the switches that sum and multicast for all members; else FailedPrecondition, naming what is missing.
+  virtual absl::StatusOr<SwitchWay> Switches() const = 0;
   // That of collectives of the group: the largest from a member to the next, or from the first to any.
   virtual absl::StatusOr<double> Latency() const = 0;
 };
@@ -43,7 +44,9 @@ class GroupPaths {
 // (or enters it) in the round goes through NodeBandwidth together. Of messages to every other member that is, with g of
 // the n members on a node,
 //     (g-1) (overhead + bytes / B) + (n-g) (overhead + g bytes / NodeBandwidth).
-// To and from a switch a member's messages take as long as those to another member below it, up and down at once.
+// To and from a switch a member's messages take as long as those to another member below it, up and down at once. Over
+// several nodes that is beside what leaves a node, and enters it: of all its members together each byte once, at
+// NodeBandwidth, in messages of equal parts; the slower of the two counts, and the latencies of both (switch_reduces.h).
 // The next round begins when the last message of this one has arrived.
 struct RoundTime {
   double seconds = 0;

@@ -25,8 +25,10 @@ class TestPaths : public GroupPaths {
     return MessagePath{overhead, crosses ? latency_outside : kLatency, kBandwidth};
   }
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return outside; }
-  absl::Status SwitchReduces() const override {
-    return size_ <= inside_ ? absl::OkStatus() : absl::FailedPreconditionError("several nodes");
+  absl::StatusOr<SwitchWay> Switches() const override {
+    if (size_ <= inside_) return SwitchWay{.nodes = 1, .on_node = size_};
+    if (reduce_latency < 0) return absl::FailedPreconditionError("several nodes");
+    return SwitchWay{.nodes = size_ / inside_, .on_node = inside_, .latency_seconds = reduce_latency};
   }
   absl::StatusOr<double> Latency() const override {
     return size_ > inside_ ? std::max(kLatency, latency_outside) : kLatency;
@@ -35,6 +37,8 @@ class TestPaths : public GroupPaths {
   double overhead = 0;
   double latency_outside = kLatency;
   double outside = kBandwidth;
+  // Negative: no switch between nodes sums.
+  double reduce_latency = -1;
 
  private:
   int64_t size_;
@@ -176,6 +180,30 @@ TEST(RoundsTime, SwitchesInClosedForm) {
                                .parts = {{.elements = bytes, .element_bytes = 1}}};
   const TestPaths outside(8, /*inside=*/4);
   EXPECT_EQ(RoundsTime(CollectivePhases(call, 8), outside).status().message(), "several nodes");
+}
+
+// In the nodes and between them at the same time: a node sends and receives what its members have summed once.
+TEST(RoundsTime, SwitchesOverNodesInClosedForm) {
+  const int64_t bytes = 1 << 20;
+  const double all = static_cast<double>(bytes);
+  for (const int64_t inside : {1, 2, 8}) {
+    for (const int64_t nodes : {2, 4, 16}) {
+      for (const double outside : {kBandwidth / 16, kBandwidth, 4 * kBandwidth}) {
+        TestPaths paths(inside * nodes, inside);
+        paths.outside = outside;
+        paths.latency_outside = 5e-6;
+        paths.reduce_latency = 1e-6;
+        const double latency = 5e-6 + 1e-6 + (inside > 1 ? 2 * kLatency : 0);
+        const double n = static_cast<double>(inside * nodes), g = static_cast<double>(inside);
+        EXPECT_TIME(AllReduce("switch", bytes, paths),
+                    latency + std::max(inside > 1 ? all / kBandwidth : 0, all / outside));
+        for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+          EXPECT_TIME(Seconds("switch", kind, bytes, paths),
+                      latency + std::max(inside > 1 ? (n - 1) / n * all / kBandwidth : 0, (n - g) / n * all / outside));
+        }
+      }
+    }
+  }
 }
 
 // No algorithm beats the bandwidth: 2(n-1)/n of the buffer leaves every member of an all-reduce, or all of it once if a

@@ -228,23 +228,92 @@ class FlowNetwork : public NetworkModel {
   }
 
   absl::StatusOr<RoundCost> CostOfSwitch(const CollectiveStage& stage, absl::Span<const int64_t> members) const {
-    const bool one_node = std::all_of(members.begin(), members.end(), [&](int64_t member) {
-      return placement_->NodeOf(member) == placement_->NodeOf(members.front());
-    });
-    WEFT_RETURN_IF_ERROR(CheckSwitchReduces(cluster_, one_node));
-    RoundCost cost;
+    std::vector<int64_t> nodes;
+    std::map<int64_t, std::vector<int64_t>> on_node;
+    for (const int64_t member : members) {
+      nodes.push_back(placement_->NodeOf(member));
+      on_node[nodes.back()].push_back(member);
+    }
+    WEFT_ASSIGN_OR_RETURN(const SwitchWay way, SwitchWayOf(cluster_, nodes));
+    const int64_t n = static_cast<int64_t>(members.size());
+    // Each member of a node sends a part of every message out of it.
+    RoundCost cost = {.parts = way.nodes > 1 ? way.on_node : 1};
     loads_->Clear();
-    for (size_t i = 0; i < members.size(); ++i) {
-      // Out of one and into the next: the switch is between.
-      WEFT_ASSIGN_OR_RETURN(const LinkRoute route,
-                            topology_->RouteOfRanks(members[i], members[(i + 1) % members.size()]));
-      loads_->Add(absl::MakeConstSpan(&route.links.front(), 1), stage.sent);
-      loads_->Add(absl::MakeConstSpan(&route.links.back(), 1), stage.received);
-      cost.overhead = std::max(cost.overhead, std::max(stage.sent, stage.received) * route.overhead_seconds);
-      cost.latency = std::max(cost.latency, route.latency_seconds);
+    double inside = 0;
+    for (const auto& [node, own] : on_node) {
+      for (size_t i = 0; i < own.size() && own.size() > 1; ++i) {
+        // Out of one and into the next: the switch is between.
+        WEFT_ASSIGN_OR_RETURN(const LinkRoute route, topology_->RouteOfRanks(own[i], own[(i + 1) % own.size()]));
+        loads_->Add(absl::MakeConstSpan(&route.links.front(), 1), cost.parts * stage.sent);
+        loads_->Add(absl::MakeConstSpan(&route.links.back(), 1), cost.parts * stage.received);
+        cost.overhead = std::max(cost.overhead, std::max(stage.sent, stage.received) * route.overhead_seconds);
+        inside = std::max(inside, route.latency_seconds);
+      }
+    }
+    cost.latency = inside;
+    if (way.nodes > 1) {
+      const SwitchMessages past = MessagesPast(stage, n, way.on_node);
+      double outside = 0, overhead = 0;
+      for (int64_t part = 0; part < way.on_node; ++part) {
+        std::vector<int64_t> tree;
+        for (const auto& [node, own] : on_node) tree.push_back(own[part]);
+        WEFT_RETURN_IF_ERROR(AddTree(stage, n, way.on_node, past, tree, &outside, &overhead));
+      }
+      cost.overhead = std::max(cost.overhead, static_cast<double>(std::max(past.out, past.in)) * overhead);
+      cost.latency = 2 * inside + outside + way.latency_seconds;
     }
     cost.loads = loads_->Take();
     return cost;
+  }
+
+  // The loads of one part of a sum of `members` members, `on_node` on each node, whose ranks `tree` send it; its root
+  // is above the first of them.
+  absl::Status AddTree(const CollectiveStage& stage, int64_t members, int64_t on_node, const SwitchMessages& past,
+                       absl::Span<const int64_t> tree, double* latency, double* overhead) const {
+    const auto role = [&](int32_t link) { return topology_->links()[link].role; };
+    struct Leaf {
+      int32_t up = -1, down = -1;
+      int64_t nodes = 0;
+    };
+    // By place and rail, without the root's.
+    std::map<std::pair<int64_t, int32_t>, Leaf> leaves;
+    Leaf root;
+    for (size_t i = 0; i < tree.size(); ++i) {
+      const int64_t partner = tree[i == 0 ? 1 : 0];
+      WEFT_ASSIGN_OR_RETURN(const LinkRoute out, topology_->RouteOfRanks(tree[i], partner));
+      WEFT_ASSIGN_OR_RETURN(const LinkRoute in, topology_->RouteOfRanks(partner, tree[i]));
+      *latency = std::max(*latency, out.latency_seconds);
+      *overhead = std::max(*overhead, out.overhead_seconds);
+      // Its own links: up to its interface, and from it.
+      size_t own = 0;
+      while (own < out.links.size() && role(out.links[own]) != LinkRole::kInterfaceOut) ++own;
+      loads_->Add(absl::MakeConstSpan(out.links).subspan(0, own + 1), past.out);
+      size_t first = in.links.size();
+      while (first > 0 && role(in.links[first - 1]) != LinkRole::kInterfaceIn) --first;
+      loads_->Add(absl::MakeConstSpan(in.links).subspan(std::max<size_t>(first, 1) - 1), past.in);
+      const auto up = std::find_if(out.links.begin(), out.links.end(),
+                                   [&](int32_t link) { return role(link) == LinkRole::kLeafUp; });
+      if (i == 0 || up == out.links.end()) {
+        ++root.nodes;
+        continue;
+      }
+      const TopologyLink& link = topology_->links()[*up];
+      Leaf& leaf = leaves[{link.place, link.to}];
+      leaf.up = *up;
+      leaf.down = *up + 1;
+      ++leaf.nodes;
+      // Into the root's leaf comes what goes up from others: the same switch above joins both.
+      root.down = *(up + 1);
+      root.up = root.down - 1;
+    }
+    if (leaves.empty()) return absl::OkStatus();
+    leaves[{-1, -1}] = root;
+    for (const auto& [place, leaf] : leaves) {
+      const SwitchMessages of_leaf = MessagesPast(stage, members, on_node * leaf.nodes);
+      loads_->Add(absl::MakeConstSpan(&leaf.up, 1), of_leaf.out);
+      loads_->Add(absl::MakeConstSpan(&leaf.down, 1), of_leaf.in);
+    }
+    return absl::OkStatus();
   }
 
   // A round whose messages are counted; their loads are in loads_.

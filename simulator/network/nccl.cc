@@ -16,7 +16,6 @@
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placed_links.h"
-#include "simulator/network/switch_reduces.h"
 
 namespace weft {
 namespace {
@@ -54,7 +53,7 @@ class NcclNetwork : public NetworkModel {
     WEFT_RETURN_IF_ERROR(links_.Path(members[0], members[1]).status());
     // NCCL chooses by itself, but what cannot be is not asked for.
     if (call.algorithm != nullptr && call.algorithm->in_switch()) {
-      WEFT_RETURN_IF_ERROR(CheckSwitchReduces(cluster(), PlacedGroup(links_, nullptr, members).nodes() == 1));
+      WEFT_RETURN_IF_ERROR(PlacedGroup(links_, nullptr, members).Switches().status());
     }
     double bytes = 0;
     for (const CollectivePart& part : call.parts) {
@@ -93,7 +92,8 @@ class NcclNetwork : public NetworkModel {
                        .nodes = placed.nodes(),
                        .compute_capability = compute_capability_,
                        .nvlink = true,
-                       .switch_reduces = cluster().node_links().switch_reduces()};
+                       .switch_reduces = cluster().node_links().switch_reduces(),
+                       .fabric_reduces = FabricReduces(placed, members)};
     WEFT_RETURN_IF_ERROR(CheckCapability());
     const auto lower = [](double& bandwidth, double other) {
       bandwidth = bandwidth == 0 ? other : std::min(bandwidth, other);
@@ -117,6 +117,17 @@ class NcclNetwork : public NetworkModel {
       lower(group.outside_bytes_per_second, bandwidth);
     }
     return group;
+  }
+
+  // Whether the switches between the nodes sum for the group.
+  bool FabricReduces(const PlacedGroup& placed, absl::Span<const int64_t> members) const {
+    if (cluster().fabric().reduces() == NO_SWITCHES || placed.nodes() < 2) return false;
+    // One member of each node: what nodes sum inside is NCCL's own choice.
+    std::vector<int64_t> nodes;
+    for (const int64_t member : members) nodes.push_back(links_.Node(member));
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return placed.size() % placed.nodes() == 0 && SwitchWayOf(cluster(), nodes).ok();
   }
 
   // Of those members of one node.

@@ -86,6 +86,17 @@ TEST_F(NcclNetworkTest, ASwitchThatDoesNotSumIsNotAskedFor) {
   EXPECT_THAT(std::string(AllReduce(1, 1 << 20, "switch").status().message()), HasSubstr("a group over several nodes"));
 }
 
+TEST_F(NcclNetworkTest, SwitchesBetweenNodesThatSumAreUsed) {
+  Make({{"x", 8}, {"data", 2}});
+  const auto before = AllReduce(1, 1 << 28, "ring");
+  cluster_.mutable_fabric()->set_reduces(ALL_SWITCHES);
+  Make({{"x", 8}, {"data", 2}});
+  const auto sums = AllReduce(1, 1 << 28, "ring"), named = AllReduce(1, 1 << 28, "switch");
+  ASSERT_TRUE(before.ok() && sums.ok() && named.ok()) << before.status() << sums.status() << named.status();
+  EXPECT_LE(sums->occupancy.ps, before->occupancy.ps);
+  EXPECT_EQ(named->occupancy, sums->occupancy);
+}
+
 TEST_F(NcclNetworkTest, GroupsOfANodeShareItsInterfaces) {
   // Eight groups with a device on every node, for eight interfaces, then for two.
   Make({{"x", 8}, {"data", 16}});

@@ -22,6 +22,13 @@ constexpr ByProtocol kTreeHop[] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5,
 constexpr ByProtocol kRingHop[] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}};
 constexpr double kNvlsInside = 25.0;
 constexpr double kNvlsTreeOutside = 20.9;
+// Sums in switches between nodes: of all nodes at once.
+constexpr double kNvlsOutside = 18.0;
+constexpr double kCollNetDirectInside = 3.7, kCollNetDirectOutside = 31.0;
+constexpr double kCollNetChainInside = 2.8, kCollNetChainOutside = 30.0;
+// Of direct exchange, for each further rank of the node.
+constexpr double kCollNetDirectRank = 0.4;
+constexpr double kCollNetDirectHopper = 0.85;
 // Posting a message to the network, of an Intel host; Simple posts three times.
 constexpr double kNetworkPost = 1.0;
 
@@ -145,10 +152,31 @@ struct Model {
     return latency * kMicrosecond + bytes / (bus * 0.5 * TreeCorrection(p, bytes) * kGigabyte);
   }
 
-  double Nvls() const {
+  double CollNet(NcclAlgorithm algorithm) const {
+    const bool direct = algorithm == NcclAlgorithm::kCollNetDirect;
+    const double others = static_cast<double>(g - 1);
+    double bandwidth = group.outside_bytes_per_second;
+    if (g > 1) {
+      // Each byte goes round the node, or its parts to their ranks and back.
+      const double inside_bandwidth = group.inside_bytes_per_second *
+                                      (direct ? static_cast<double>(g) / (2 * others) : 0.5) *
+                                      (direct && generation >= kHopper ? kCollNetDirectHopper : 1);
+      bandwidth = std::min(bandwidth, inside_bandwidth);
+    }
+    const double latency =
+        direct ? std::min(1.0, others) * kCollNetDirectInside + others * kCollNetDirectRank + kCollNetDirectOutside
+               : 2 * others * kCollNetChainInside + kCollNetChainOutside;
+    return latency * kMicrosecond + bytes / bandwidth;
+  }
+
+  double Nvls(NcclAlgorithm algorithm) const {
     const double inside_bandwidth = group.inside_bytes_per_second * kNvlsEfficiency[generation] *
                                     static_cast<double>(g - 1) / static_cast<double>(g);
     if (group.nodes == 1) return kNvlsInside * kMicrosecond + bytes / inside_bandwidth;
+    if (algorithm == NcclAlgorithm::kNvls) {
+      return (kNvlsInside + kNvlsOutside) * kMicrosecond +
+             bytes / std::min(inside_bandwidth, group.outside_bytes_per_second);
+    }
     const double outside_bandwidth = group.outside_bytes_per_second / (group.nodes == 2 ? 1 : 2);
     const double latency = kNvlsInside + 2 * Log2Floor(group.nodes) * kNvlsTreeOutside;
     return latency * kMicrosecond + bytes / std::min(inside_bandwidth, outside_bandwidth);
@@ -158,7 +186,7 @@ struct Model {
 }  // namespace
 
 absl::string_view NcclAlgorithmName(NcclAlgorithm algorithm) {
-  constexpr absl::string_view kNames[] = {"Tree", "Ring", "NVLS", "NVLSTree"};
+  constexpr absl::string_view kNames[] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree"};
   return kNames[static_cast<int>(algorithm)];
 }
 
@@ -178,13 +206,23 @@ std::optional<double> NcclSeconds(NcclAlgorithm algorithm, NcclProtocol protocol
     case NcclAlgorithm::kTree:
       if (!model.all_reduce()) return std::nullopt;
       return model.Tree(protocol);
+    case NcclAlgorithm::kCollNetDirect:
+    case NcclAlgorithm::kCollNetChain:
+      if (protocol != NcclProtocol::kSimple || !model.all_reduce() || !group.fabric_reduces ||
+          (algorithm == NcclAlgorithm::kCollNetDirect && !group.nvlink)) {
+        return std::nullopt;
+      }
+      return model.CollNet(algorithm);
     case NcclAlgorithm::kNvls:
     case NcclAlgorithm::kNvlsTree:
       if (protocol != NcclProtocol::kSimple || !model.all_reduce() || !group.switch_reduces || !group.nvlink ||
-          model.generation < kHopper || model.g <= 2 || (group.nodes == 1) != (algorithm == NcclAlgorithm::kNvls)) {
+          model.generation < kHopper || model.g <= 2) {
         return std::nullopt;
       }
-      return model.Nvls();
+      if (algorithm == NcclAlgorithm::kNvls ? group.nodes > 1 && !group.fabric_reduces : group.nodes == 1) {
+        return std::nullopt;
+      }
+      return model.Nvls(algorithm);
   }
   return std::nullopt;
 }
@@ -193,7 +231,8 @@ std::pair<NcclAlgorithm, NcclProtocol> NcclChoice(CollectiveKind kind, double by
   std::pair<NcclAlgorithm, NcclProtocol> best = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
   std::optional<double> least;
   for (const NcclAlgorithm algorithm :
-       {NcclAlgorithm::kTree, NcclAlgorithm::kRing, NcclAlgorithm::kNvls, NcclAlgorithm::kNvlsTree}) {
+       {NcclAlgorithm::kTree, NcclAlgorithm::kRing, NcclAlgorithm::kCollNetDirect, NcclAlgorithm::kCollNetChain,
+        NcclAlgorithm::kNvls, NcclAlgorithm::kNvlsTree}) {
     for (const NcclProtocol protocol : {NcclProtocol::kLL, NcclProtocol::kLL128, NcclProtocol::kSimple}) {
       const std::optional<double> seconds = NcclSeconds(algorithm, protocol, kind, bytes, group);
       if (!seconds.has_value() || (least.has_value() && *seconds >= *least)) continue;

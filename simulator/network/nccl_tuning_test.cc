@@ -82,6 +82,37 @@ TEST(Nccl, ReachesWhatIsMeasured) {
   EXPECT_EQ(Choice(kGiB, H100(1, true), CollectiveKind::kAllGather), "Ring Simple");
 }
 
+// Between nodes whose switches sum every byte leaves a node once, in one hop however many there are.
+TEST(Nccl, SumsInTheFabric) {
+  NcclGroup sharp = H100(64, true);
+  sharp.fabric_reduces = true;
+  EXPECT_EQ(Choice(kGiB, sharp), "NVLS Simple");
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kNvls, NcclProtocol::kSimple, kAllReduce, 1e9, sharp),
+              43e-6 + 1e9 / (370.8e9 * 0.85 * 7 / 8), 1e-12);
+  EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kNvls, NcclProtocol::kSimple, kAllReduce, 1e9, H100(64, true)).has_value());
+  EXPECT_LT(Seconds(kGiB, sharp), Seconds(kGiB, H100(64, true)));
+
+  NcclGroup a100 = A100(128);
+  EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, kAllReduce, 1e9, a100).has_value());
+  a100.fabric_reduces = true;
+  // Direct: a hop, 7 further ranks, the network; 8 / 14 of 240 GB/s inside is less than 180 outside.
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kCollNetDirect, NcclProtocol::kSimple, kAllReduce, 1e9, a100),
+              (3.7 + 7 * 0.4 + 31) * 1e-6 + 1e9 / (240e9 * 8 / 14), 1e-12);
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, kAllReduce, 1e9, a100),
+              (14 * 2.8 + 30) * 1e-6 + 1e9 / 120e9, 1e-12);
+  EXPECT_EQ(Choice(kGiB, a100), "CollNetDirect Simple");
+  EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kCollNetDirect, NcclProtocol::kLL, kAllReduce, 1e9, a100).has_value());
+  EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, CollectiveKind::kAllGather, 1e9, a100)
+                   .has_value());
+  a100.nvlink = false;
+  EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kCollNetDirect, NcclProtocol::kSimple, kAllReduce, 1e9, a100).has_value());
+  // With one rank on each node there is nothing to do inside.
+  NcclGroup single = A100(16, 1);
+  single.fabric_reduces = true;
+  EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, kAllReduce, 1e9, single),
+              30e-6 + 1e9 / 22.5e9, 1e-12);
+}
+
 TEST(Nccl, ShortMessagesTakeLatencyLongOnesBandwidth) {
   EXPECT_EQ(Choice(4096, A100(1)), "Ring LL");
   EXPECT_EQ(Choice(4 * kMiB, A100(1)), "Ring LL128");

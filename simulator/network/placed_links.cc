@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
-#include "simulator/network/switch_reduces.h"
 
 namespace weft {
 namespace {
@@ -205,7 +204,11 @@ absl::StatusOr<double> PlacedGroup::NodeBandwidth(int32_t node) const {
   return links_.NodeBandwidth(on_node_[node], form_);
 }
 
-absl::Status PlacedGroup::SwitchReduces() const { return CheckSwitchReduces(links_.cluster(), nodes() == 1); }
+absl::StatusOr<SwitchWay> PlacedGroup::Switches() const {
+  std::vector<int64_t> nodes;
+  for (const int64_t member : members_) nodes.push_back(links_.Node(member));
+  return SwitchWayOf(links_.cluster(), nodes);
+}
 
 absl::StatusOr<double> PlacedGroup::Latency() const {
   double latency = 0;

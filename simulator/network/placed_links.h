@@ -93,7 +93,7 @@ class PlacedGroup : public GroupPaths {
   int32_t NodeOf(int64_t member) const override { return nodes_[member]; }
   absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const override;
   absl::StatusOr<double> NodeBandwidth(int32_t node) const override;
-  absl::Status SwitchReduces() const override;
+  absl::StatusOr<SwitchWay> Switches() const override;
   absl::StatusOr<double> Latency() const override;
 
   int64_t nodes() const { return static_cast<int64_t>(on_node_.size()); }

@@ -1,25 +1,64 @@
 #include "simulator/network/switch_reduces.h"
 
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "proto/status.h"
+
 namespace weft {
 
-absl::Status CheckSwitchReduces(const Cluster& cluster, bool one_node) {
+absl::Status CheckNodeSwitchReduces(const Cluster& cluster) {
   const NodeLinks& links = cluster.node_links();
   if (!links.switch_reduces()) {
     return absl::FailedPreconditionError(
-        "cluster.node_links.switch_reduces = false must be true for collective 'switch': no switch of the cluster is "
-        "known to sum; nearest valid: 'ring'");
+        "cluster.node_links.switch_reduces = false must be true for collective 'switch': no switch of the cluster's "
+        "nodes is known to sum; nearest valid: 'ring'");
   }
   if (links.direct_size() > 0 || links.devices_per_bridge() > 0) {
     return absl::FailedPreconditionError(
         "cluster.node_links.direct and .devices_per_bridge must be empty for collective 'switch': not all devices of a "
         "node are below its switch alone; nearest valid: 'ring'");
   }
-  if (!one_node) {
-    return absl::FailedPreconditionError(
-        "collective 'switch' of a group over several nodes: only switches of nodes (cluster.node_links.switch_reduces) "
-        "are known to sum, none between nodes; nearest valid: 'hierarchical'");
-  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const int64_t> nodes) {
+  std::map<int64_t, int64_t> members;
+  for (const int64_t node : nodes) ++members[node];
+  SwitchWay way = {.nodes = static_cast<int64_t>(members.size()), .on_node = members.begin()->second};
+  // One member of a node has nothing to sum there.
+  if (way.nodes == 1 || way.on_node > 1) WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster));
+  if (way.nodes == 1) return way;
+  const Fabric& fabric = cluster.fabric();
+  if (fabric.reduces() == NO_SWITCHES) {
+    return absl::FailedPreconditionError(
+        "cluster.fabric.reduces = NO_SWITCHES must be LEAF_SWITCHES or ALL_SWITCHES for collective 'switch' of a group "
+        "over several nodes: no switch between nodes is known to sum; nearest valid: 'hierarchical'");
+  }
+  std::set<int64_t> leaves;
+  for (const auto& [node, count] : members) {
+    if (count != way.on_node) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("collective 'switch' of a group with ", way.on_node, " members on node ", members.begin()->first,
+                       " and ", count, " on node ", node,
+                       ": each node must have as many, since each sends an equal part of a sum; nearest valid: 'ring'"));
+    }
+    if (fabric.nodes_per_switch() > 0) leaves.insert(node / fabric.nodes_per_switch());
+  }
+  if (leaves.size() > 1 && fabric.reduces() == LEAF_SWITCHES) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cluster.fabric.reduces = LEAF_SWITCHES must be ALL_SWITCHES for collective 'switch' of a group below ",
+                     leaves.size(), " leaves; nearest valid: 'hierarchical'"));
+  }
+  way.latency_seconds = (leaves.size() > 1 ? 2 : 1) * fabric.reduce_latency_seconds();
+  return way;
+}
+
+SwitchMessages MessagesPast(const CollectiveStage& stage, int64_t members, int64_t below) {
+  if (stage.sent == stage.received) return {1, 1};
+  if (stage.sent > stage.received) return {members - below, below};
+  return {below, members - below};
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "simulator/runtime/runtime_network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -99,7 +100,18 @@ class RuntimeNetwork : public NetworkModel {
     return replicas;
   }
 
-  std::vector<CollectiveCall> CallsOf(const CollectiveCall& call) const {
+  // What is gathered, in the type that it is kept in.
+  CollectiveCall AsKept(CollectiveCall call) const {
+    if (call.kind != CollectiveKind::kAllGather || !(runtime_.gathered_weight_bytes() > 0)) return call;
+    for (CollectivePart& part : call.parts) {
+      const double elements = std::ceil(static_cast<double>(part.elements) * runtime_.gathered_weight_bytes());
+      part.elements = static_cast<int64_t>(std::min(elements, 0x1p62));
+    }
+    return call;
+  }
+
+  std::vector<CollectiveCall> CallsOf(const CollectiveCall& stated) const {
+    const CollectiveCall call = AsKept(stated);
     if (!runtime_.states_per_tensor() || call.parts.size() < 2) return {call};
     std::vector<CollectiveCall> calls;
     for (const CollectivePart& part : call.parts) {
@@ -126,7 +138,10 @@ class RuntimeNetwork : public NetworkModel {
 
 std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network) {
-  if (!runtime.states_per_tensor() && !runtime.transfers_in_parts() && !(runtime.member_seconds() > 0)) return network;
+  if (!runtime.states_per_tensor() && !runtime.transfers_in_parts() && !(runtime.member_seconds() > 0) &&
+      !(runtime.gathered_weight_bytes() > 0)) {
+    return network;
+  }
   return std::make_unique<RuntimeNetwork>(runtime, program, std::move(network));
 }
 

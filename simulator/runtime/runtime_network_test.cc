@@ -72,6 +72,20 @@ TEST(RuntimeNetwork, TheHostHasWorkForEachMember) {
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.tensor).occupancy, Time{1'080'000});
 }
 
+TEST(RuntimeNetwork, WeightsAreGatheredInTheTypeTheyAreKeptIn) {
+  const Asked asked("gathered_weight_bytes: 0.5");
+  EXPECT_EQ(asked.TimeOf(asked.gather, asked.replicas).occupancy, Time{1'040'000});
+  // Activations are not, nor what is summed.
+  EXPECT_EQ(asked.TimeOf(asked.gather, asked.tensor).occupancy, Time{1'080'000});
+  CollectiveCall scatter = asked.gather;
+  scatter.kind = CollectiveKind::kReduceScatter;
+  EXPECT_EQ(asked.TimeOf(scatter, asked.replicas).occupancy, Time{1'080'000});
+  // Half of an odd number of elements, rounded up.
+  CollectiveCall odd = asked.gather;
+  odd.parts = {{7, 2}};
+  EXPECT_EQ(asked.TimeOf(odd, asked.replicas).occupancy, Time{1'008'000});
+}
+
 TEST(RuntimeNetwork, FlowsAlike) {
   const Asked asked("states_per_tensor: true member_seconds: 1e-6");
   const auto network = NetworkUnder(asked.runtime, asked.program, std::make_unique<FakeNetwork>());

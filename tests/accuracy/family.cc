@@ -63,6 +63,7 @@ constexpr struct {
     {"internevo", "internevo"},
     {"internlm", "internevo"},
     {"fms", "fms-fsdp"},
+    {"paxml", "paxml"},
     {"llm.c", "llm.c"},
     {"megascale", "megascale"},
     {"axonn", "axonn"},

@@ -53,6 +53,7 @@ TEST(Family, EveryRuntimeIsInTheCatalog) {
                              "Single published",
                              "Small",
                              "Zero Bubble",
+                             "Paxml (JAX) FSDP",
                              "nanotron",
                              "stas00",
                              "torchtitan",
@@ -77,6 +78,11 @@ TEST(Family, ARowMayNameAVariant) {
   run = Row("NVIDIA NeMo");
   run.plan.precision = "FP8, row-wise";
   EXPECT_EQ(Named(run), "nemo-fp8");
+  run = Row("Paxml (JAX) FSDP");
+  EXPECT_EQ(Named(run), "paxml");
+  run.plan.precision = "fp8";
+  EXPECT_EQ(Named(run), "paxml-fp8");
+  EXPECT_EQ(Named(Row("MaxText (JAX) FSDP")), "torchtitan");
   run = Row("Aleph Alpha layouts");
   run.extra["fused_rmsnorm"] = "false";
   EXPECT_EQ(Named(run), "aleph-alpha-plain-norm");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -72,6 +73,8 @@ void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runt
     }
     if (step >= 7) *runtime->mutable_kernels() = last.kernels();
   }
+  // Weights in blocks of 32 are gathered in 16 bits (NeMo, bf16_with_mxfp8_mixed: fp8_param_gather = False).
+  if (absl::StrContains(absl::AsciiStrToLower(run.plan.precision), "mx")) runtime->clear_gathered_weight_bytes();
   const auto overlap = run.extra.find("tp_overlap");
   if (overlap == run.extra.end()) return;
   const bool on = absl::StartsWithIgnoreCase(overlap->second, "true");

@@ -95,6 +95,23 @@ TEST(Predict, SwitchesOfARowReachItsRuntime) {
   EXPECT_EQ(on->runtime.tensor_pieces(), 4);
 }
 
+// NVIDIA's recipes gather weights as they keep them.
+TEST(Predict, WeightsInEightBitsAreGatheredSo) {
+  const Known known = Load();
+  Measurement run = SmallRun();
+  run.family = "NVIDIA NeMo";
+  run.machine.gpu = "H100-SXM5-80GB";
+  const auto gathered = [&](const char* precision) {
+    run.plan.precision = precision;
+    const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes, "tiles");
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->runtime.gathered_weight_bytes() : -1;
+  };
+  EXPECT_EQ(gathered("bf16"), 0);
+  EXPECT_EQ(gathered("fp8"), 0.5);
+  EXPECT_EQ(gathered("mxfp8"), 0);
+}
+
 TEST(Predict, StepsOfAnAblationAddUp) {
   const Known known = Load();
   Measurement run = SmallRun();
