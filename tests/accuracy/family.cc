@@ -148,6 +148,7 @@ std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumpti
   if (Mentions(run, "attention_kernel", "flashattention-1") || Mentions(run, "attention_kernel", "flash_attention1")) {
     vary("-flash1");
   }
+  if (Mentions(run, "attention_kernel", "fused softmax")) vary("-fused-softmax");
   if (InEightBits(run.plan.precision)) {
     vary("-fp8");
     // Only compiled where the framework needs that.

@@ -88,6 +88,8 @@ TEST(Family, ARowMayNameAVariant) {
   EXPECT_EQ(Named(run), "aleph-alpha-plain-norm");
   run.extra["attention_kernel"] = "FlashAttention-1";
   EXPECT_EQ(Named(run), "aleph-alpha-plain-norm-flash1");
+  run.extra["attention_kernel"] = "Megatron fused softmax";
+  EXPECT_EQ(Named(run), "aleph-alpha-plain-norm-fused-softmax");
   run = Row("AxoNN-4D");
   run.extra["framework"] = "DeepSpeed ZeRO-3";
   EXPECT_EQ(Named(run), "deepspeed");
