@@ -341,7 +341,6 @@ class PlanBuilder {
         made_.plan.mutable_zero()->set_group(group);
       }
     }
-    if (stage == 3) CutWithinNodes();
     if (stage == 3) made_.plan.clear_gradient_sync();
     if (stage > 1) made_.plan.clear_gradient_bucket_bytes();
     if (plan.offload.empty() || plan.offload == "none") return absl::OkStatus();
@@ -350,14 +349,6 @@ class PlanBuilder {
     }
     made_.plan.mutable_offload()->set_optimizer(true);
     return absl::OkStatus();
-  }
-
-  // HSDP: parameters are cut over the devices of a node, and nodes are replicas.
-  void CutWithinNodes() {
-    const auto sharding = run_.extra.find("sharding");
-    if (sharding == run_.extra.end() || !absl::EqualsIgnoreCase(sharding->second, "HSDP")) return;
-    const int64_t replicas = run_.machine.gpus_per_node.value_or(0) / tp_;
-    if (replicas > 1 && replicas < dp_ && dp_ % replicas == 0) made_.plan.mutable_zero()->set_group(replicas);
   }
 
   const Measurement& run_;

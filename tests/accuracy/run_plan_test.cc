@@ -250,20 +250,6 @@ TEST(RunPlan, ShardingAndOffload) {
   });
   EXPECT_EQ(zero.plan.zero().stage(), 1);
   EXPECT_EQ(zero.plan.zero().group(), 2);
-  // HSDP: over the devices of a node.
-  const auto hybrid = [](const char* sharding) {
-    return Make([sharding](Measurement* r) {
-      r->plan.zero_stage = 3;
-      r->plan.tp = 1;
-      r->plan.pp = 1;
-      r->plan.dp = 32;
-      r->machine.gpus = 32;
-      r->machine.gpus_per_node = 8;
-      r->extra["sharding"] = sharding;
-    });
-  };
-  EXPECT_EQ(hybrid("HSDP").plan.zero().group(), 8);
-  EXPECT_EQ(hybrid("FSDP").plan.zero().group(), 0);
   EXPECT_EQ(Make([](Measurement* r) { r->plan.zero_stage = 2; }).plan.zero().stage(), 1);
   EXPECT_TRUE(Make([](Measurement* r) { r->plan.offload = "optimizer to CPU"; }).plan.offload().optimizer());
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.offload = "cpu (full)"; }),
