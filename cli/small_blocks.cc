@@ -47,8 +47,8 @@ struct Blocks {
   char* end;
 };
 
-// Null: there is none.
-char* region = nullptr;
+// Null: there is none. Threads that have no block of it need not have seen it yet.
+std::atomic<char*> region{nullptr};
 std::atomic<size_t> spans{0};
 uint8_t size_of_span[kRegion / kSpan];
 thread_local Blocks blocks[kSizes];
@@ -60,10 +60,11 @@ char* Reserve() {
   // The first large page begins behind the small ones.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(all);
   const uintptr_t large = (begin + kSmallPages + kLargePage - 1) & ~(kLargePage - 1);
-  region = static_cast<char*>(all) + (large - kSmallPages - begin);
+  char* const reserved = static_cast<char*>(all) + (large - kSmallPages - begin);
   // A kernel without large pages refuses, and nothing is lost.
-  madvise(region + kSmallPages, kRegion - kSmallPages, MADV_HUGEPAGE);
-  return region;
+  madvise(reserved + kSmallPages, kRegion - kSmallPages, MADV_HUGEPAGE);
+  region.store(reserved, std::memory_order_relaxed);
+  return reserved;
 }
 
 // Out of the way of New.
@@ -107,8 +108,9 @@ inline void* New(size_t bytes) {
 
 inline void Delete(void* pointer) {
   // Of null it is far outside.
-  const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(region);
-  if (region == nullptr || offset >= kRegion) return std::free(pointer);
+  char* const reserved = region.load(std::memory_order_relaxed);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(reserved);
+  if (reserved == nullptr || offset >= kRegion) return std::free(pointer);
   Blocks& own = blocks[size_of_span[offset / kSpan]];
   FreeBlock* const block = static_cast<FreeBlock*>(pointer);
   block->next = own.free;
