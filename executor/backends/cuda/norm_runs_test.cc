@@ -77,46 +77,60 @@ INSTANTIATE_TEST_SUITE_P(Kernels, NormWithSumTest,
 // What sums over rows make goes with what makes the rows.
 class WithSumsTest : public testing::TestWithParam<DType> {};
 
-// Of one turn's rows, of several turns and of several chunks; rows of whole eights and not.
+// A backward of a norm, the gradients of its weights, the residual's sum and the bias before it; all of `type` but for
+// statistics and gradients. Sums are written over what `in_place` is of: dy, x or the residual.
+void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool centred, bool accumulate, int in_place) {
+  std::vector<Tensor> tensors;
+  const auto add = [&](Tensor tensor) {
+    tensors.push_back(std::move(tensor));
+    return static_cast<int>(tensors.size()) - 1;
+  };
+  const int dy = add(Matrix(type, rows, columns, 1)), x = add(Matrix(type, rows, columns, 2)),
+            dx = add(Matrix(type, rows, columns, 3)), residual = add(Matrix(type, rows, columns, 4)),
+            sum_of = add(Matrix(type, rows, columns, 5)), gamma = add(Matrix(type, 1, columns, 6)),
+            mean = add(Matrix(FP32, 1, rows, 7)), rstd = add(Matrix(FP32, 1, rows, 8)),
+            dgamma = add(Matrix(FP32, 1, columns, 9)), dbeta = add(Matrix(FP32, 1, columns, 10)),
+            dbias = add(Matrix(FP32, 1, columns, 11));
+  NumberedStep norm, weights, sum, bias;
+  norm.step.set_kernel(centred ? LAYER_NORM_BACKWARD : RMS_NORM_BACKWARD);
+  norm.in = centred ? std::vector<int>{dy, x, gamma, mean, rstd} : std::vector<int>{dy, x, gamma, rstd};
+  norm.out = {dx};
+  weights.step.set_kernel(centred ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT);
+  weights.step.set_accumulate(accumulate);
+  weights.in = centred ? std::vector<int>{dy, x, mean, rstd} : std::vector<int>{dy, x, rstd};
+  weights.out = centred ? std::vector<int>{dgamma, dbeta} : std::vector<int>{dgamma};
+  sum.step.set_kernel(ADD);
+  sum.in = {residual, dx};
+  sum.out = {sum_of};
+  bias.step.set_kernel(BIAS_GRADIENT);
+  bias.step.set_accumulate(!accumulate);
+  bias.in = {sum_of};
+  bias.out = {dbias};
+  ExpectSameBehind({norm, weights, sum}, tensors);
+  ExpectSameBehind({norm, weights, sum, bias}, tensors);
+  // In the place of what the norm and the sums over rows have read.
+  sum.out = bias.in = {in_place == 0 ? dy : in_place == 1 ? x : residual};
+  ExpectSameBehind({norm, weights, sum, bias}, tensors);
+}
+
+// Of one row in a turn, of several turns and of several chunks; rows of whole eights and not.
 TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
-  const DType type = GetParam();
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{5, 1600}, {19, 1032}, {40, 1029}, {70, 3592}, {3, 4096}, {9, 8192}}) {
     for (const bool centred : {false, true}) {
       const bool accumulate = centred == (rows % 2 == 0);
       SCOPED_TRACE(absl::StrCat(rows, " x ", columns, " ", centred, accumulate));
-      std::vector<Tensor> tensors;
-      const auto add = [&](Tensor tensor) {
-        tensors.push_back(std::move(tensor));
-        return static_cast<int>(tensors.size()) - 1;
-      };
-      const int dy = add(Matrix(type, rows, columns, 1)), x = add(Matrix(type, rows, columns, 2)),
-                dx = add(Matrix(type, rows, columns, 3)), residual = add(Matrix(type, rows, columns, 4)),
-                sum_of = add(Matrix(type, rows, columns, 5)), gamma = add(Matrix(type, 1, columns, 6)),
-                mean = add(Matrix(FP32, 1, rows, 7)), rstd = add(Matrix(FP32, 1, rows, 8)),
-                dgamma = add(Matrix(FP32, 1, columns, 9)), dbeta = add(Matrix(FP32, 1, columns, 10)),
-                dbias = add(Matrix(FP32, 1, columns, 11));
-      NumberedStep norm, weights, sum, bias;
-      norm.step.set_kernel(centred ? LAYER_NORM_BACKWARD : RMS_NORM_BACKWARD);
-      norm.in = centred ? std::vector<int>{dy, x, gamma, mean, rstd} : std::vector<int>{dy, x, gamma, rstd};
-      norm.out = {dx};
-      weights.step.set_kernel(centred ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT);
-      weights.step.set_accumulate(accumulate);
-      weights.in = centred ? std::vector<int>{dy, x, mean, rstd} : std::vector<int>{dy, x, rstd};
-      weights.out = centred ? std::vector<int>{dgamma, dbeta} : std::vector<int>{dgamma};
-      sum.step.set_kernel(ADD);
-      sum.in = {residual, dx};
-      sum.out = {sum_of};
-      bias.step.set_kernel(BIAS_GRADIENT);
-      bias.step.set_accumulate(!accumulate);
-      bias.in = {sum_of};
-      bias.out = {dbias};
-      ExpectSameBehind({norm, weights, sum}, tensors);
-      ExpectSameBehind({norm, weights, sum, bias}, tensors);
-      // In the place of what the norm and the sums over rows have read.
-      sum.out = bias.in = {rows == 5 ? dy : rows == 19 ? x : residual};
-      ExpectSameBehind({norm, weights, sum, bias}, tensors);
+      ExpectSumsOfNormBehind(GetParam(), rows, columns, centred, accumulate, rows == 5 ? 0 : rows == 19 ? 1 : 2);
     }
+  }
+}
+
+// Of as many rows a turn has two in a chunk, and in the last chunk one or two: there the last row of all is as far
+// from the end as two rows of a turn are apart.
+TEST_P(WithSumsTest, ATurnOfSeveralRowsIsAddedUpToItsEnd) {
+  for (const int64_t rows : {2127, 2200}) {
+    SCOPED_TRACE(rows);
+    ExpectSumsOfNormBehind(GetParam(), rows, 2056, /*centred=*/rows == 2127, /*accumulate=*/true, /*in_place=*/2);
   }
 }
 

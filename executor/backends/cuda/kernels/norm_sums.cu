@@ -171,8 +171,8 @@ struct StagedBackwardWithSums {
       const int following = next(row);
       now = later;
       later = ask(next(following), stage);
-      // The turn's last row: rows of a turn are all but neighbours.
-      if (following != row + kColumnTurns) {
+      // The turn's last row; behind the last of all `following` is `rows`, which may be kColumnTurns further on too.
+      if (row + kColumnTurns >= rows) {
 #pragma unroll
         for (int result = 0; result < kResults; ++result) {
 #pragma unroll
