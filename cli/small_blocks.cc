@@ -1,10 +1,12 @@
 #include "cli/small_blocks.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -34,6 +36,8 @@ constexpr size_t kSizes = kLargest / kGrain + 1;
 constexpr size_t kLargePage = size_t{2} << 20;
 // What short commands take is in pages of the usual size.
 constexpr size_t kSmallPages = size_t{512} << 10;
+// Of the region so much is asked for at a time: what is asked for may count as used, where memory is not overcommitted.
+constexpr size_t kStep = size_t{64} << 20;
 
 struct FreeBlock {
   FreeBlock* next;
@@ -53,9 +57,11 @@ std::atomic<size_t> spans{0};
 uint8_t size_of_span[kRegion / kSpan];
 thread_local Blocks blocks[kSizes];
 
+// Null where address space is limited: others need it more.
 char* Reserve() {
-  void* all =
-      mmap(nullptr, kLargePage + kRegion, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return nullptr;
+  void* all = mmap(nullptr, kLargePage + kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return nullptr;
   // The first large page begins behind the small ones.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(all);
@@ -65,6 +71,24 @@ char* Reserve() {
   madvise(reserved + kSmallPages, kRegion - kSmallPages, MADV_HUGEPAGE);
   region.store(reserved, std::memory_order_relaxed);
   return reserved;
+}
+
+// Whether the first `bytes` of the region can be used.
+bool Usable(char* reserved, size_t bytes) {
+  static std::atomic<size_t> usable{0};
+  if (bytes <= usable.load(std::memory_order_acquire)) return true;
+  static std::mutex growing;
+  const std::lock_guard<std::mutex> lock(growing);
+  size_t end = usable.load(std::memory_order_relaxed);
+  while (end < bytes) {
+    // A large page belongs to one step.
+    const size_t step = end == 0 ? kSmallPages + kStep : kStep;
+    const size_t next = end + step < kRegion ? end + step : kRegion;
+    if (mprotect(reserved + end, next - end, PROT_READ | PROT_WRITE) != 0) return false;
+    end = next;
+    usable.store(end, std::memory_order_release);
+  }
+  return true;
 }
 
 // Out of the way of New.
@@ -88,6 +112,8 @@ __attribute__((noinline)) void* FromSpan(size_t size) {
       spans.fetch_sub(1, std::memory_order_relaxed);
       return FromMalloc(bytes);
     }
+    // The span is given up: another thread may have begun the next.
+    if (!Usable(reserved, (span + 1) * kSpan)) return FromMalloc(bytes);
     size_of_span[span] = static_cast<uint8_t>(size);
     own.fresh = reserved + span * kSpan;
     own.end = own.fresh + kSpan;

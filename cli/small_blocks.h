@@ -6,8 +6,8 @@
 // Blocks of one size, in steps of 16 bytes, are cut from spans of 16 KiB of a region that is reserved once; which span
 // has which size is a table, so a block needs no header. Each thread keeps its own free blocks. What it has kept when
 // it ends is not used again: weft's commands run on one thread. Larger blocks, those of malloc and those with a larger
-// alignment are glibc's; so is everything if the region cannot be reserved or is used up. With sanitizers nothing is
-// replaced.
+// alignment are glibc's; so is everything if the region cannot be reserved or is used up, and where address space is
+// limited (ulimit -v). With sanitizers nothing is replaced.
 #ifndef WEFT_CLI_SMALL_BLOCKS_H_
 #define WEFT_CLI_SMALL_BLOCKS_H_
 

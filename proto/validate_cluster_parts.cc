@@ -131,14 +131,14 @@ absl::Status ValidateFabric(const Cluster& cluster) {
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".oversubscription", fabric.oversubscription()));
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".hop_latency_seconds", fabric.hop_latency_seconds()));
   if (!SwitchReduction_IsValid(fabric.reduces())) {
-    return BadField(path + ".reduces", static_cast<int>(fabric.reduces()), "NO_SWITCHES, LEAF_SWITCHES or ALL_SWITCHES");
+    return BadField(path + ".reduces", static_cast<int>(fabric.reduces()),
+                    "NO_SWITCHES, LEAF_SWITCHES or ALL_SWITCHES");
   }
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".reduce_latency_seconds", fabric.reduce_latency_seconds()));
   if (fabric.reduces() != NO_SWITCHES && (fabric.kind() == DRAGONFLY || fabric.kind() == TORUS)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".reduces = ", SwitchReduction_Name(fabric.reduces()),
-                                                   " must be NO_SWITCHES in a fabric of kind ",
-                                                   FabricKind_Name(fabric.kind()),
-                                                   ": sums are made in switches above all members, as a tree has"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ".reduces = ", SwitchReduction_Name(fabric.reduces()), " must be NO_SWITCHES in a fabric of kind ",
+        FabricKind_Name(fabric.kind()), ": sums are made in switches above all members, as a tree has"));
   }
   if (fabric.reduces() == NO_SWITCHES && fabric.reduce_latency_seconds() > 0) {
     return BadField(path + ".reduce_latency_seconds", fabric.reduce_latency_seconds(),

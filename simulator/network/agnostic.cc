@@ -25,7 +25,6 @@ class AnyGroup : public GroupPaths {
   int32_t NodeOf(int64_t member) const override { return static_cast<int32_t>(member); }
   absl::StatusOr<MessagePath> Between(int64_t, int64_t) const override { return path_; }
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return path_.bytes_per_second; }
-  // Each member as if on a node of its own, and its messages alone.
   absl::StatusOr<SwitchWay> Switches() const override {
     WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster_));
     // Only of one node it is known that all are on it.

@@ -46,7 +46,8 @@ class GroupPaths {
 //     (g-1) (overhead + bytes / B) + (n-g) (overhead + g bytes / NodeBandwidth).
 // To and from a switch a member's messages take as long as those to another member below it, up and down at once. Over
 // several nodes that is beside what leaves a node, and enters it: of all its members together each byte once, at
-// NodeBandwidth, in messages of equal parts; the slower of the two counts, and the latencies of both (switch_reduces.h).
+// NodeBandwidth, in messages of equal parts; the slower of the two counts, and the latencies of both
+// (switch_reduces.h).
 // The next round begins when the last message of this one has arrived.
 struct RoundTime {
   double seconds = 0;

@@ -93,7 +93,7 @@ class NcclNetwork : public NetworkModel {
                        .compute_capability = compute_capability_,
                        .nvlink = true,
                        .switch_reduces = cluster().node_links().switch_reduces(),
-                       .fabric_reduces = FabricReduces(placed, members)};
+                       .fabric_reduces = false};
     WEFT_RETURN_IF_ERROR(CheckCapability());
     const auto lower = [](double& bandwidth, double other) {
       bandwidth = bandwidth == 0 ? other : std::min(bandwidth, other);
@@ -101,6 +101,9 @@ class NcclNetwork : public NetworkModel {
     // By node, numbers of members.
     std::vector<std::vector<int64_t>> nodes(group.nodes);
     for (int64_t member = 0; member < group.ranks; ++member) nodes[placed.NodeOf(member)].push_back(member);
+    const bool alike = std::all_of(nodes.begin(), nodes.end(),
+                                   [&](const auto& inside) { return inside.size() == nodes.front().size(); });
+    group.fabric_reduces = alike && FabricReduces(placed, members);
     for (const std::vector<int64_t>& inside : nodes) {
       if (inside.size() < 2) continue;
       WEFT_ASSIGN_OR_RETURN(const PairRings rings, Inside(placed, members, inside));
@@ -119,7 +122,7 @@ class NcclNetwork : public NetworkModel {
     return group;
   }
 
-  // Whether the switches between the nodes sum for the group.
+  // Whether the switches between the nodes sum for the group, which has as many members on each.
   bool FabricReduces(const PlacedGroup& placed, absl::Span<const int64_t> members) const {
     if (cluster().fabric().reduces() == NO_SWITCHES || placed.nodes() < 2) return false;
     // One member of each node: what nodes sum inside is NCCL's own choice.
@@ -127,7 +130,7 @@ class NcclNetwork : public NetworkModel {
     for (const int64_t member : members) nodes.push_back(links_.Node(member));
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    return placed.size() % placed.nodes() == 0 && SwitchWayOf(cluster(), nodes).ok();
+    return SwitchWayOf(cluster(), nodes).ok();
   }
 
   // Of those members of one node.

@@ -97,6 +97,18 @@ TEST_F(NcclNetworkTest, SwitchesBetweenNodesThatSumAreUsed) {
   EXPECT_EQ(named->occupancy, sums->occupancy);
 }
 
+TEST_F(NcclNetworkTest, SwitchesDoNotSumForUnequalNodes) {
+  // Ranks 0, 3, 6 and 9: three on the first node and one on the second.
+  Make({{"data", 3}, {"x", 4}, {"pipe", 2}});
+  const auto before = AllReduce(1, 1 << 28, "ring");
+  cluster_.mutable_fabric()->set_reduces(ALL_SWITCHES);
+  Make({{"data", 3}, {"x", 4}, {"pipe", 2}});
+  const auto sums = AllReduce(1, 1 << 28, "ring");
+  ASSERT_TRUE(before.ok() && sums.ok()) << before.status() << sums.status();
+  EXPECT_EQ(sums->occupancy, before->occupancy);
+  EXPECT_FALSE(AllReduce(1, 1 << 28, "switch").ok());
+}
+
 TEST_F(NcclNetworkTest, GroupsOfANodeShareItsInterfaces) {
   // Eight groups with a device on every node, for eight interfaces, then for two.
   Make({{"x", 8}, {"data", 16}});

@@ -230,9 +230,8 @@ std::optional<double> NcclSeconds(NcclAlgorithm algorithm, NcclProtocol protocol
 std::pair<NcclAlgorithm, NcclProtocol> NcclChoice(CollectiveKind kind, double bytes, const NcclGroup& group) {
   std::pair<NcclAlgorithm, NcclProtocol> best = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
   std::optional<double> least;
-  for (const NcclAlgorithm algorithm :
-       {NcclAlgorithm::kTree, NcclAlgorithm::kRing, NcclAlgorithm::kCollNetDirect, NcclAlgorithm::kCollNetChain,
-        NcclAlgorithm::kNvls, NcclAlgorithm::kNvlsTree}) {
+  for (const NcclAlgorithm algorithm : {NcclAlgorithm::kTree, NcclAlgorithm::kRing, NcclAlgorithm::kCollNetDirect,
+                                        NcclAlgorithm::kCollNetChain, NcclAlgorithm::kNvls, NcclAlgorithm::kNvlsTree}) {
     for (const NcclProtocol protocol : {NcclProtocol::kLL, NcclProtocol::kLL128, NcclProtocol::kSimple}) {
       const std::optional<double> seconds = NcclSeconds(algorithm, protocol, kind, bytes, group);
       if (!seconds.has_value() || (least.has_value() && *seconds >= *least)) continue;

@@ -14,14 +14,14 @@
 // Where switches between nodes sum (SHARP), an all-reduce may leave that to them: inside a node by a chain of its ranks
 // ("CollNetChain"), directly between all of them ("CollNetDirect", with NVLink), or by its switch ("NVLS"):
 //     latency   = chain: 2 (g-1) hop inside; direct: hop inside + (g-1) 0.4 us; NVLS: hop inside;  + hop outside
-//     bandwidth = chain: half of a ring's inside; direct: g / (2 (g-1)) of it, from compute capability 90 on 0.85 times;
+//     bandwidth = chain: half of a ring's inside; direct: g / (2 (g-1)) of it, from capability 90 on 0.85 times;
 //                 NVLS: as above;  and at most what a node sends outside, each byte once
 // Protocols: LL sends a flag with every 4 bytes, LL128 one with 120, Simple waits for whole buffers; the faster the
 // answer, the less bandwidth.
 // Figures: NVIDIA NCCL, src/graph/tuning.cc and src/graph/topo.h (2.27; measured by NVIDIA), but these simplifications:
 // a channel carries what one NVLink (or a PCIe slot) does, so there are bus / that many; hosts are Intel's; CollNet has
-// as many channels as fill its interfaces; no PAT; all-gathers and reduce-scatters take the ring. The correction by size is read with straight lines between its
-// rows, so that time grows with size.
+// as many channels as fill its interfaces; no PAT; all-gathers and reduce-scatters take the ring. The correction by
+// size is read with straight lines between its rows, so that time grows with size.
 #ifndef WEFT_SIMULATOR_NETWORK_NCCL_TUNING_H_
 #define WEFT_SIMULATOR_NETWORK_NCCL_TUNING_H_
 

@@ -39,17 +39,17 @@ absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const i
   std::set<int64_t> leaves;
   for (const auto& [node, count] : members) {
     if (count != way.on_node) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("collective 'switch' of a group with ", way.on_node, " members on node ", members.begin()->first,
-                       " and ", count, " on node ", node,
-                       ": each node must have as many, since each sends an equal part of a sum; nearest valid: 'ring'"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "collective 'switch' of a group with ", way.on_node, " members on node ", members.begin()->first, " and ",
+          count, " on node ", node,
+          ": each node must have as many, since each sends an equal part of a sum; nearest valid: 'ring'"));
     }
     if (fabric.nodes_per_switch() > 0) leaves.insert(node / fabric.nodes_per_switch());
   }
   if (leaves.size() > 1 && fabric.reduces() == LEAF_SWITCHES) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cluster.fabric.reduces = LEAF_SWITCHES must be ALL_SWITCHES for collective 'switch' of a group below ",
-                     leaves.size(), " leaves; nearest valid: 'hierarchical'"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cluster.fabric.reduces = LEAF_SWITCHES must be ALL_SWITCHES for collective 'switch' of a group below ",
+        leaves.size(), " leaves; nearest valid: 'hierarchical'"));
   }
   way.latency_seconds = (leaves.size() > 1 ? 2 : 1) * fabric.reduce_latency_seconds();
   return way;

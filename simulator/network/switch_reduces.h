@@ -1,8 +1,9 @@
 // Collectives that switches do ("switch" of schedules/collective): whether a group's can be, and what passes where.
 //
-// Inside a node its switch sums (NVLink SHARP). Between nodes those of the fabric do (SHARP): each of the g members on a
-// node sends 1/g of what the node's own switch has summed, by its own interface, so that a node sends and receives every
-// byte once. A leaf switch adds up what the nodes below it send and passes one sum on; what is above adds up leaves.
+// Inside a node its switch sums (NVLink SHARP). Between nodes those of the fabric do (SHARP): each of the g members on
+// a node sends 1/g of what the node's own switch has summed, by its own interface, so that a node sends and receives
+// every byte once. A leaf switch adds up what the nodes below it send and passes one sum on; what is above adds up
+// leaves.
 //
 // Source: Graham et al., "Scalable hierarchical aggregation protocol (SHArP)", COMHPC 2016,
 // doi:10.1109/COMHPC.2016.006.

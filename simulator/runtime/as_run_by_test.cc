@@ -47,9 +47,9 @@ TEST(AsRunBy, FormsOfTheDeviceDecide) {
 
 // A V100 beside an H100: one of them casts.
 TEST(AsRunBy, AnyKindOfDeviceMayCastWeights) {
-  const Runtime casts =
-      Parse<Runtime>("kernels { kernel: 'MATMUL' factor_bytes: 2 weights_cast_once: true "
-                     "from_compute_capability: 90 }");
+  const Runtime casts = Parse<Runtime>(
+      "kernels { kernel: 'MATMUL' factor_bytes: 2 weights_cast_once: true "
+      "from_compute_capability: 90 }");
   EXPECT_FALSE(AsRunBy(casts, {70}, OneProduct()).has_value());
   const std::optional<Program> cast = AsRunBy(casts, {70, 90}, OneProduct());
   ASSERT_TRUE(cast.has_value());
