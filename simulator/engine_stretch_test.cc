@@ -34,7 +34,7 @@ class AlikeNetwork : public NetworkModel {
   uint64_t seed_;
 };
 
-// Steps on the compute stream and collectives over axis x.
+// Steps on the compute stream and collectives over axis x; of every second program some are detached.
 Segment TensorSegment(uint64_t seed, int64_t index, int64_t members) {
   Segment segment;
   segment.set_name(absl::StrCat("tensor", index));
@@ -43,6 +43,7 @@ Segment TensorSegment(uint64_t seed, int64_t index, int64_t members) {
     Step* step = segment.add_steps();
     step->set_name(absl::StrCat("step", i));
     step->set_stream(COMPUTE);
+    step->set_detached(seed % 2 == 1 && i + 1 < steps && HashBelow(seed, {index, i, 6}, 8) == 0);
     if (HashBelow(seed, {index, i, 2}, 5) < 2) {
       step->set_stream(COLLECTIVE);
       step->set_kernel(GROUP_ALL_REDUCE);
@@ -79,6 +80,14 @@ Program TensorProgram(uint64_t seed) {
     *program.mutable_segments(s) = TensorSegment(seed, s, members);
     *program.mutable_segments(s)->mutable_operands() = operands;
   }
+  // Others wait for detached steps.
+  for (Template& t : *program.mutable_templates()) {
+    for (auto* const list : {t.mutable_prologue(), t.mutable_body(), t.mutable_epilogue()}) {
+      for (Action& action : *list) {
+        for (Dependency& dep : *action.mutable_deps()) dep.set_detached(seed % 2 == 1 && dep.action() % 3 != 0);
+      }
+    }
+  }
   return program;
 }
 
@@ -92,6 +101,11 @@ ProgramView MakeView(const Program& program, uint64_t seed) {
   };
   ProgramViewOptions options;
   if (seed % 5 == 1) options.speed_of_rank.assign(MeshRanks(program.mesh()), 700'000);
+  // One rank alone.
+  if (seed % 5 == 2) {
+    options.speed_of_rank.assign(MeshRanks(program.mesh()), 1'000'000);
+    options.speed_of_rank.back() = 700'000;
+  }
   auto view = BuildProgramView(program, costs, options);
   EXPECT_TRUE(view.ok()) << view.status();
   return *std::move(view);
