@@ -1,4 +1,5 @@
 // weft compare: programs or plans side by side on one cluster.
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@ namespace weft {
 namespace {
 
 // More would not be one table any more.
-constexpr int kMostPrograms = 64;
+constexpr size_t kMostPrograms = 64;
 
 // A note, and the programs that it is of.
 struct NoteOfPrograms {
@@ -86,8 +87,14 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   flags.Bool("require-fit", "exit with 1 if one does not fit the device", &require_fit);
   flags.Example("weft compare gpt2.weft cut.weft --cluster=dgx-h100");
   flags.Example("weft compare a.textproto b.textproto --model=gpt2 --cluster=dgx-a100-80g --set gbs=64 --set seq=1024");
-  WEFT_RETURN_IF_ERROR(flags.Parse(args, 2, kMostPrograms));
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 2, std::numeric_limits<int>::max()));
   if (flags.help_wanted()) return Print(flags.Help());
+  if (flags.positional().size() > kMostPrograms) {
+    return UsageError(absl::StrCat(flags.positional().size(), " files; at most ", kMostPrograms, " go into one table"));
+  }
+  for (const std::string& file : flags.positional()) {
+    if (file.empty()) return UsageError("a file's name is empty");
+  }
   for (const char* flag : {"recipe", "set"}) {
     if (request.input.model.empty() && flags.Given(flag)) {
       return UsageError(absl::StrCat("--", flag, " is for compiling plans, with --model; ",

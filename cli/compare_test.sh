@@ -91,6 +91,8 @@ grep -q ' NO ' shown || fail "no report with --require-fit"
 expect 0 ' yes ' compare deep.weft wide.weft --require-fit
 
 # What is refused.
+expect 2 '^weft compare: 65 files; at most 64 go into one table' compare $(for i in $(seq 65); do echo deep.weft; done)
+expect 2 "^weft compare: a file's name is empty" compare deep.weft ''
 expect 1 '^weft compare: missing.weft: cannot open' compare deep.weft missing.weft
 expect 1 '^weft compare: wide.textproto: is no compiled program' compare deep.weft wide.textproto
 expect 2 'an argument is missing' compare deep.weft

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 
@@ -94,7 +95,7 @@ std::string ShowHf(const Value& value) {
     case Value::kNumberValue:
       return absl::StrFormat("%.17g", value.number_value());
     case Value::kStringValue:
-      return absl::StrCat("'", value.string_value(), "'");
+      return Quoted(value.string_value());
     case Value::kBoolValue:
       return value.bool_value() ? "true" : "false";
     case Value::kStructValue:
@@ -180,8 +181,9 @@ absl::Status HfConfig::CheckExactNames(absl::Span<const absl::string_view> names
   for (absl::string_view name : names) known.emplace_back(name);
   const std::string unknown = FirstUnknown(fields_, known);
   if (unknown.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("config.json: ", path_, unknown, " is not known here; known: ",
-                                                 absl::StrJoin(known, ", "), DidYouMean(unknown, known)));
+  return absl::InvalidArgumentError(absl::StrCat("config.json: ", path_, Printable(unknown),
+                                                 " is not known here; known: ", absl::StrJoin(known, ", "),
+                                                 DidYouMean(unknown, known)));
 }
 
 absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {

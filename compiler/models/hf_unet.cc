@@ -18,6 +18,7 @@
 #include "compiler/models/hf_families.h"
 #include "compiler/models/unet_graph.h"
 #include "proto/status.h"
+#include "proto/suggest.h"
 
 namespace weft {
 namespace {
@@ -136,7 +137,7 @@ absl::Status ReadDiffusion(const HfConfig& config, UnetShape* shape) {
   WEFT_ASSIGN_OR_RETURN(shape->diffusion_steps, config.Size("diffusion_steps", int64_t{1} << 20, 1000));
   WEFT_ASSIGN_OR_RETURN(const std::string schedule, config.Text("noise_schedule", "linear"));
   if (schedule != "linear" && schedule != "cosine") {
-    return config.Refuse("noise_schedule", absl::StrCat("'", schedule, "'"), "'linear' and 'cosine' are supported");
+    return config.Refuse("noise_schedule", Quoted(schedule), "'linear' and 'cosine' are supported");
   }
   shape->cosine_schedule = schedule == "cosine";
   WEFT_ASSIGN_OR_RETURN(const bool rescale, config.Flag("rescale_timesteps", false));

@@ -135,6 +135,10 @@ TEST(ImportUnet, RefusesByName) {
   EXPECT_THAT(Error(With(R"("num_heads": 3)")), HasSubstr("num_heads = 3; it must divide the 256 columns"));
   EXPECT_THAT(Error(R"({"model_type": "unet"})"), HasSubstr("image_size = nothing"));
   EXPECT_THAT(Error(With(R"("architectures": ["BertModel"])")), HasSubstr("architectures"));
+  // What a config holds does not break the line.
+  EXPECT_THAT(Error(With(R"("architectures": ["a\nb"])")), HasSubstr(R"('a\x0ab')"));
+  EXPECT_THAT(Error(With(R"("noise_schedule": "a\nb")")), HasSubstr(R"('a\x0ab')"));
+  EXPECT_THAT(Error(With(R"("a\nb": 1)")), HasSubstr(R"(a\x0ab is not known here)"));
 }
 
 }  // namespace

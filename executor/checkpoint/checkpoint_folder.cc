@@ -134,9 +134,11 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   const std::string pointer = directory + "/latest";
   std::error_code error;
   std::string named;
-  if (fs::is_directory(pointer, error)) {
+  // A pipe would be waited for.
+  if (fs::exists(pointer, error) && !fs::is_regular_file(pointer, error)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(pointer, ": is a folder, expected a file that holds a name like ", FolderName(20),
+        absl::StrCat(pointer, ": is ", fs::is_directory(pointer, error) ? "a folder" : "no regular file",
+                     ", expected a file that holds a name like ", FolderName(20),
                      "; move it away to use the newest checkpoint, or name one with --resume-step N"));
   }
   if (fs::exists(pointer, error)) {

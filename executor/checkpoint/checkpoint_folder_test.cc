@@ -1,5 +1,8 @@
 #include "executor/checkpoint/checkpoint_folder.h"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -135,6 +138,16 @@ TEST(CheckpointFolder, AFolderNamedLatestIsNoName) {
                          "/latest: is a folder, expected a file that holds a name like step-00000020; "
                          "move it away to use the newest checkpoint, or name one with --resume-step N"));
   EXPECT_EQ(**FindCheckpoint(directory, 20), directory + "/step-00000020");
+}
+
+TEST(CheckpointFolder, APipeIsNotWaitedFor) {
+  const std::string directory = FreshDirectory("folder_pipe");
+  Put(directory, 20, "a");
+  ASSERT_EQ(mkfifo((directory + "/latest").c_str(), 0600), 0);
+  EXPECT_THAT(Message(FindCheckpoint(directory).status()), HasSubstr("/latest: is no regular file, expected a file"));
+  fs::create_directory(directory + "/step-00000030");
+  ASSERT_EQ(mkfifo((directory + "/step-00000030/" + kManifestName).c_str(), 0600), 0);
+  EXPECT_THAT(Message(ReadManifest(directory + "/step-00000030").status()), HasSubstr(": is no regular file"));
 }
 
 TEST(CheckpointFolder, AStepThatThereIsNotNamesTheNearest) {

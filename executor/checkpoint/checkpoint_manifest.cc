@@ -1,8 +1,10 @@
 #include "executor/checkpoint/checkpoint_manifest.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -49,6 +51,11 @@ int FormatVersionOf(const CheckpointManifest& manifest) {
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + kManifestName;
+  // A pipe would be waited for.
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return absl::DataLossError(absl::StrCat(path, ": is no regular file"));
+  }
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   WEFT_ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(bytes, path));
   std::string folder = checkpoint.substr(checkpoint.rfind('/') + 1);
