@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "simulator/engine.h"
 #include "simulator/fold.h"
 #include "simulator/hash_below.h"
+#include "simulator/same_result.h"
 #include "simulator/test_programs.h"
 
 namespace weft {
@@ -109,21 +109,6 @@ ProgramView MakeView(const Program& program, uint64_t seed) {
   auto view = BuildProgramView(program, costs, options);
   EXPECT_TRUE(view.ok()) << view.status();
   return *std::move(view);
-}
-
-auto Everything(const RankResult& rank) {
-  return std::make_tuple(rank.busy, rank.slowed, rank.exposed_communication, rank.idle, rank.live_peak,
-                         rank.peak_forwards, rank.live_at_peak);
-}
-
-void ExpectSame(const EngineResult& a, const EngineResult& b) {
-  EXPECT_EQ(a.makespan, b.makespan);
-  EXPECT_EQ(a.repetition_finish, b.repetition_finish);
-  EXPECT_EQ(a.steps, b.steps);
-  ASSERT_EQ(a.ranks.size(), b.ranks.size());
-  for (size_t rank = 0; rank < a.ranks.size(); ++rank) {
-    EXPECT_TRUE(Everything(a.ranks[rank]) == Everything(b.ranks[rank])) << "rank " << rank;
-  }
 }
 
 // Of all ranks, and of those of a fold.

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "proto/mesh.h"
 #include "simulator/engine.h"
 #include "simulator/hash_below.h"
+#include "simulator/same_result.h"
 #include "simulator/test_programs.h"
 
 namespace weft {
@@ -67,28 +67,6 @@ class KindNetwork : public NetworkModel {
   uint64_t seed_;
   std::vector<int32_t> kinds_;
 };
-
-// All that a result says, events in a fixed order.
-auto Everything(const RankResult& rank) {
-  using EventTuple = std::tuple<int, int, int, int, Time, Time, Time, Time>;
-  std::vector<EventTuple> events;
-  for (const EngineEvent& e : rank.events) {
-    events.push_back({e.repetition, e.action, e.step, e.stream, e.ready, e.start, e.end, e.finish});
-  }
-  std::sort(events.begin(), events.end());
-  return std::make_tuple(rank.busy, rank.slowed, rank.exposed_communication, rank.idle, rank.live_peak,
-                         rank.peak_forwards, rank.live_at_peak, events);
-}
-
-void ExpectSame(const EngineResult& a, const EngineResult& b) {
-  EXPECT_EQ(a.makespan, b.makespan);
-  EXPECT_EQ(a.repetition_finish, b.repetition_finish);
-  EXPECT_EQ(a.steps, b.steps);
-  ASSERT_EQ(a.ranks.size(), b.ranks.size());
-  for (size_t rank = 0; rank < a.ranks.size(); ++rank) {
-    EXPECT_TRUE(Everything(a.ranks[rank]) == Everything(b.ranks[rank])) << "rank " << rank;
-  }
-}
 
 void SetAxis(Program& program, const std::string& name, int64_t size) {
   for (MeshAxis& axis : *program.mutable_mesh()->mutable_axes()) {

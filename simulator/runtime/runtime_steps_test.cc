@@ -177,7 +177,7 @@ TEST(RuntimeSteps, FormsAreForDevices) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1100);
 }
 
-TEST(RuntimeSteps, TheHostShowsWhereTheDeviceHasLessToDo) {
+TEST(RuntimeSteps, TheHostShowsWhereTheDeviceIsFaster) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
   // 2 launches of 2.2 ms: twice what the device needs.
