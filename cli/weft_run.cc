@@ -1,17 +1,13 @@
 // weft-run: runs compiled programs and calibrates machines. It links no LLVM. `weft run` and `weft calibrate` start it.
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,7 +22,10 @@
 #include "cli/flags.h"
 #include "cli/launch.h"
 #include "cli/predict.h"
+#include "cli/run_files.h"
 #include "cli/run_flags.h"
+#include "cli/run_lines.h"
+#include "cli/stop_signals.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
 #include "executor/announce_failure.h"
@@ -41,7 +40,6 @@
 #include "executor/transport.h"
 #include "executor/transports/mpi.h"
 #include "executor/tuning_options.h"
-#include "executor/weights.h"
 #include "proto/io.h"
 #include "proto/json.h"
 #include "proto/mesh.h"
@@ -57,60 +55,10 @@
 namespace weft {
 namespace {
 
-namespace fs = std::filesystem;
-
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-// Of a job whose ranks have met one process announces that it stops.
-std::atomic<bool> announces_stop{false};
 // What this process fails for is the transport's to tell the others, now that they meet.
 bool meets = false;
 // Before: by the rendezvous store. Not where the transport is MPI's own.
 bool has_store = false;
-
-void OnSignal(int) {
-  const bool again = stop_requested.exchange(true, std::memory_order_relaxed);
-  if (again || !announces_stop.load(std::memory_order_relaxed)) return;
-  constexpr char kText[] = "weft run: stopping after the step in progress; the same signal again stops at once\n";
-  // Nothing can be done if nobody reads it.
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
-}
-
-// SIGTERM, SIGINT, and SIGUSR1 for launchers that pass on only that: finish the step, save, end. Each is caught once,
-// so that a second one ends the process at once.
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
-    struct sigaction before = {};
-    sigaction(signal, nullptr, &before);
-    // nohup, say: whoever started this does not want it to end by that.
-    if (signal != SIGHUP || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
-  }
-  // Who reads the steps may go before the run ends: writing fails then, and the run saves and ends.
-  ::signal(SIGPIPE, SIG_IGN);
-}
-
-std::string StepLine(const RunStep& step) {
-  return absl::StrFormat("step %d  loss %.17g  lr %.6g  norm %.6g%s%s  %.0f tokens/s\n", step.step(), step.loss(),
-                         step.learning_rate(), step.grad_norm(),
-                         step.has_loss_scale() ? absl::StrFormat("  scale %.6g", step.loss_scale()) : "",
-                         step.skipped() ? "  skipped: gradients overflowed" : "",
-                         step.seconds() > 0 ? step.tokens() / step.seconds() : 0.0);
-}
-
-// A run that has learned nothing says so in the end.
-std::string SkippedLine(const RunReport& report) {
-  int skipped = 0;
-  for (const RunStep& step : report.steps()) skipped += step.skipped() ? 1 : 0;
-  if (skipped == 0 || skipped < report.steps_size()) return "";
-  return absl::StrCat(skipped, " of ", skipped,
-                      " steps skipped: gradients overflowed in each, so no weight has changed; ",
-                      "run more steps, as the loss scale falls with each, or compile with a lower "
-                      "plan.loss_scale.initial\n");
-}
 
 // The program file, proven: what is in it may be used without a check.
 absl::StatusOr<Program> LoadProgram(const std::string& path) {
@@ -119,68 +67,6 @@ absl::StatusOr<Program> LoadProgram(const std::string& path) {
   absl::Status status = VerifyProgram(program, {.allow_unfit = true, .algorithms = KnownCollectives()});
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   return program;
-}
-
-// That what is written at the end can be written is better known before the training.
-absl::Status CheckOutputs(const RunFlags& f) {
-  std::vector<std::pair<const char*, std::string>> outputs = {
-      {"--trace", f.trace}, {"--save-weights", f.save_weights}, {"--report", f.report}};
-  if (!f.checkpoint.empty()) {
-    // The run makes the folder when nothing is left to refuse.
-    std::error_code error;
-    fs::path there = f.checkpoint;
-    while (!there.empty() && !fs::exists(there, error)) there = there.parent_path();
-    if (!there.empty() && !fs::is_directory(there, error)) {
-      return absl::UnavailableError(
-          absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot create: ", there.string(), " is not a folder"));
-    }
-    if (const fs::path latest = fs::path(f.checkpoint) / "latest"; fs::is_directory(latest, error)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--checkpoint: ", latest.string(),
-          ": is a folder, but a file of this name is to say which checkpoint is the newest; move it away"));
-    }
-    // In a folder of others a name that nobody has.
-    const bool is_there = there == fs::path(f.checkpoint);
-    const absl::Status status = CheckWritable((there / (is_there ? "latest" : ".weft-checkpoint")).string());
-    if (!status.ok()) {
-      const absl::string_view message = status.message();
-      // The reason alone: nobody has asked for the file that was tried.
-      return absl::Status(status.code(),
-                          absl::StrCat("--checkpoint: ", f.checkpoint, ": cannot write in ",
-                                       there.empty() ? "." : there.string(), message.substr(message.rfind(": "))));
-    }
-  }
-  for (const auto& [flag, path] : outputs) {
-    if (path.empty()) continue;
-    absl::Status status = CheckWritable(path);
-    if (absl::string_view(flag) == "--save-weights") status.Update(CheckWeightsTarget(path));
-    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
-  }
-  return absl::OkStatus();
-}
-
-// Of the rank, each on its own machine. The default is for whoever has not thought of faults: a working folder that
-// cannot be written to is no reason not to run.
-absl::Status CheckFaultReport(const std::string& path, int rank) {
-  if (path.empty() || path == "none") return absl::OkStatus();
-  std::error_code error;
-  if (path.back() == '/' || fs::is_directory(path, error)) {
-    const std::string file = (fs::path(path) / "weft-fault.json").string();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--fault-report: ", path, ": is a folder; give a file, e.g. ", file));
-  }
-  const absl::Status status = CheckWritable(FaultFileOfRank(path, rank));
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat("--fault-report: ", status.message()));
-}
-
-// Whether a rank on this machine could write it.
-bool HasFaultReport(const std::string& path, int64_t ranks) {
-  std::error_code error;
-  for (int rank = 0; !path.empty() && rank < ranks; ++rank) {
-    if (fs::exists(FaultFileOfRank(path, rank), error)) return true;
-  }
-  return false;
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
@@ -219,8 +105,14 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   SetLibraryPath(f.lib_path);
   if (!launch.starts_ranks) {
     SetStopFlag(&stop_requested);
-    CatchSignals();
+    CatchStopSignals();
   }
+  WEFT_RETURN_IF_ERROR(CheckRead("the program", flags.positional()[0]));
+  WEFT_RETURN_IF_ERROR(CheckRead("--predicted", f.predicted));
+  WEFT_RETURN_IF_ERROR(CheckRead("--cluster", f.cluster));
+  // CheckRunFlags has read it.
+  const TuningOptions tuning = *ParseTuningOptions(f.tuning);
+  WEFT_RETURN_IF_ERROR(CheckRead("--tuning", tuning.read()));
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
   WEFT_ASSIGN_OR_RETURN(const BackendEntry* backend, FindBackend(f.backend));
@@ -242,8 +134,6 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, RankFromLauncher().rank));
   RunOptions options;
   options.backend = backend;
-  // CheckRunFlags has read it.
-  const TuningOptions tuning = *ParseTuningOptions(f.tuning);
   if (tuning.mode != TuningOptions::Mode::kOff && backend->name != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("--tuning is '", f.tuning, "', but backend ",
                                                    std::string(backend->name), " has nothing to tune; allowed: off"));
@@ -323,8 +213,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (text) {
     options.on_note = [&](const std::string& note) { print(note + "\n"); };
     options.on_step = [&](const RunStep& step) {
-      print(step.has_eval_loss() ? absl::StrFormat("step %d  eval loss %.17g\n", step.step(), step.eval_loss())
-                                 : StepLine(step));
+      print(step.has_eval_loss() ? EvaluationLine(step) : StepLine(step));
     };
     const int64_t ranks = MeshRanks(program.mesh());
     print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",

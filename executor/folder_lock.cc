@@ -5,11 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,8 +21,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What RemoveUnusedFolders removes, outermost first; null: a place that is free. One run has one folder, and a path is
+// seldom deeper: what finds no place stays behind after such a signal.
+std::atomic<const char*> unused_folders[64];
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+void Remember(const std::string& folder) {
+  for (std::atomic<const char*>& place : unused_folders) {
+    const char* free = nullptr;
+    if (place.compare_exchange_strong(free, folder.c_str())) return;
+  }
+}
+
+void Forget(const std::string& folder) {
+  for (std::atomic<const char*>& place : unused_folders) {
+    const char* known = folder.c_str();
+    if (place.compare_exchange_strong(known, nullptr)) return;
+  }
+}
+
 // Adds to `made` what it has made, also after an error.
-absl::Status MakeFolders(const std::string& folder, std::vector<std::string>* made) {
+absl::Status MakeFolders(const std::string& folder, std::list<std::string>* made) {
   std::error_code error;
   std::vector<fs::path> missing;
   for (fs::path path = folder; !path.empty() && !fs::exists(path, error); path = path.parent_path()) {
@@ -27,7 +49,7 @@ absl::Status MakeFolders(const std::string& folder, std::vector<std::string>* ma
   }
   for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
     // False without an error: somebody else has been faster, or the path ends in a slash.
-    if (fs::create_directory(*path, error)) made->push_back(path->string());
+    if (fs::create_directory(*path, error)) Remember(made->emplace_back(path->string()));
     if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
   }
   return absl::OkStatus();
@@ -76,10 +98,19 @@ FolderLock::~FolderLock() { Drop(); }
 
 void FolderLock::Drop() {
   // Those with something in them stay.
-  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) rmdir(folder->c_str());
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
+    Forget(*folder);
+    rmdir(folder->c_str());
+  }
   made_.clear();
   if (file_ >= 0) close(file_);
   file_ = -1;
+}
+
+void RemoveUnusedFolders() {
+  for (auto place = std::rbegin(unused_folders); place != std::rend(unused_folders); ++place) {
+    if (const char* const folder = place->load(); folder != nullptr) rmdir(folder);
+  }
 }
 
 }  // namespace weft

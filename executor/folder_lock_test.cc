@@ -81,6 +81,33 @@ TEST(FolderLock, GoesWithItsProcess) {
   EXPECT_TRUE(FolderLock::Take(folder).ok());
 }
 
+TEST(FolderLock, ASignalThatEndsTheProcessLeavesNoEmptyFolder) {
+  const std::string there = testing::TempDir() + "/signalled";
+  ASSERT_TRUE(fs::create_directory(there));
+  {
+    // Moving a lock does not lose its folders.
+    FolderLock lock;
+    lock = *FolderLock::Take(there + "/a/b");
+    RemoveUnusedFolders();
+    EXPECT_TRUE(fs::is_empty(there));
+  }
+  {
+    const absl::StatusOr<FolderLock> lock = FolderLock::Take(there + "/a/b");
+    ASSERT_TRUE(fs::create_directory(there + "/a/step-1"));
+    RemoveUnusedFolders();
+    EXPECT_FALSE(fs::exists(there + "/a/b"));
+    EXPECT_TRUE(fs::exists(there + "/a/step-1"));
+  }
+  // A lock that has gone has no say any more.
+  ASSERT_TRUE(fs::create_directory(there + "/a/b"));
+  RemoveUnusedFolders();
+  EXPECT_TRUE(fs::exists(there + "/a/b"));
+  // A lock takes nothing away that was there.
+  const absl::StatusOr<FolderLock> lock = FolderLock::Take(there + "/a/b");
+  RemoveUnusedFolders();
+  EXPECT_TRUE(fs::exists(there + "/a/b"));
+}
+
 TEST(FolderLock, NeedsAFolder) {
   EXPECT_THAT(std::string(FolderLock::Take("/dev/null/x").status().message()), HasSubstr("/dev/null/x: cannot create"));
 }

@@ -13,6 +13,7 @@
 #include "executor/channels.h"
 #include "executor/checkpoint/checkpoint_branch.h"
 #include "executor/checkpoint/checkpoint_moments.h"
+#include "executor/collective_check.h"
 #include "executor/compute_slots.h"
 #include "executor/end_guard.h"
 #include "executor/fault_guard.h"
@@ -237,6 +238,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
         "transport 'nccl' moves memory of GPUs, and the backend's device is '", std::string(device->name()),
         "'; allowed with it: inproc, loopback, mpi, tcp; or use --backend=cuda"));
   }
+  WEFT_RETURN_IF_ERROR(CheckCollectives(program, entry->name, /*native=*/entry->name == "nccl"));
   if (options.check_replicas > 0) WEFT_RETURN_IF_ERROR(CanCheckReplicas(program));
   if (options.predicted != nullptr) {
     const std::chrono::duration<double> longest =
@@ -274,6 +276,9 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     }
     if (options.on_note && found.has_value()) {
       options.on_note(absl::StrCat("resuming after step ", manifest.step(), " from ", *found));
+      const std::string latest =
+          options.resume_step < 0 ? NoteOnLatest(options.checkpoint.directory, *found) : std::string();
+      if (!latest.empty()) options.on_note(latest);
       for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
       const std::string moments = NoteOnMoments(*found, manifest, program);
       if (!moments.empty()) options.on_note(moments);

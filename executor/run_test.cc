@@ -98,6 +98,38 @@ TEST(Run, NcclNeedsGpus) {
             "loopback, mpi, tcp; or use --backend=cuda");
 }
 
+// No rank has been made yet, and no line has been printed.
+TEST(Run, SwitchesNeedATransportThatAsksThem) {
+  Program program = TwoRanks();
+  for (Template& t : *program.mutable_templates()) {
+    for (Action& action : *t.mutable_body()) {
+      if (!action.algorithm().empty()) action.set_algorithm("switch");
+    }
+  }
+  EXPECT_THAT(Refusal(Options(), program), HasSubstr("with transport 'inproc': collective 'switch' is done by switches"));
+}
+
+TEST(Run, ALatestThatIsGoneIsSaid) {
+  RunOptions options = Options();
+  options.checkpoint.directory = Folder("latest_gone");
+  options.checkpoint_every = 1;
+  ASSERT_TRUE(Train(options).ok());
+  std::filesystem::remove_all(options.checkpoint.directory + "/step-00000003");
+  options.resume = true;
+  std::vector<std::string> notes;
+  options.on_note = [&](const std::string& note) { notes.push_back(note); };
+  const absl::StatusOr<RunResult> result = Train(options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->first_step, 2);
+  EXPECT_THAT(notes, ::testing::Contains(HasSubstr("latest names step-00000003, which is not there")));
+  // By its number it is what was asked for.
+  std::filesystem::remove_all(options.checkpoint.directory + "/step-00000003");
+  options.resume_step = 2;
+  notes.clear();
+  ASSERT_TRUE(Train(options).ok());
+  EXPECT_THAT(notes, ::testing::Not(::testing::Contains(HasSubstr("latest names"))));
+}
+
 TEST(Run, ATraceHasALimit) {
   RunOptions options = Options();
   options.steps = options.trace_repetitions = INT64_MAX / 2;

@@ -49,6 +49,9 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
 // none. `wanted` >= 0: that of this step; NotFound, naming those there are, without it.
 absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory, int64_t wanted = -1);
 
+// "", or the note that `found` (of FindCheckpoint without `wanted`) is not the checkpoint that `latest` names.
+std::string NoteOnLatest(const std::string& directory, const std::string& found);
+
 // What was found wrong with a checkpoint, and which to take instead: the newest other one of the directory whose files
 // are what its manifest says.
 absl::Status WithUndamaged(const absl::Status& damage, const std::string& directory, const std::string& checkpoint);
@@ -59,7 +62,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint);
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path);
 
 // Ok if `program` may continue from the checkpoint: same model, same recipe (its steps may have grown). The error names
-// each field that differs.
+// each field that differs. DataLoss if the manifest's own seed or next sample are not those of its recipe and step.
 absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program);
 
 // What is allowed but makes the run another one than it would have been, one line each: other data, other steps.

@@ -169,6 +169,18 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   return std::nullopt;
 }
 
+std::string NoteOnLatest(const std::string& directory, const std::string& found) {
+  const std::string pointer = directory + "/latest";
+  std::error_code error;
+  if (!fs::is_regular_file(pointer, error)) return "";
+  const absl::StatusOr<std::string> content = ReadFile(pointer, 4096);
+  if (!content.ok()) return "";
+  const std::string name(absl::StripAsciiWhitespace(*content));
+  if (found == directory + "/" + name || found == directory + "/.old-" + name) return "";
+  return absl::StrCat("note: ", pointer, " names ", name, ", which is not there: the newest whole checkpoint is taken, ",
+                      found);
+}
+
 absl::Status WithUndamaged(const absl::Status& damage, const std::string& directory, const std::string& checkpoint) {
   const absl::StatusOr<std::vector<int64_t>> steps = StepsIn(directory);
   for (size_t i = 0; steps.ok() && i < steps->size(); ++i) {

@@ -113,13 +113,19 @@ TEST(CheckpointFolder, LatestNamesTheOneThatIsFound) {
   fs::create_directory(directory + "/" + FolderName(30));
   // Of no `latest`: the newest that is whole.
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000020");
+  EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000020"), "");
   ASSERT_TRUE(WriteFileAtomic(directory + "/latest", "step-00000010\n").ok());
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");
+  EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000010"), "");
   // Set aside by a save that was cut short.
   fs::rename(directory + "/step-00000010", directory + "/.old-step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/.old-step-00000010");
+  EXPECT_EQ(NoteOnLatest(directory, directory + "/.old-step-00000010"), "");
   fs::remove_all(directory + "/.old-step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000020");
+  EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000020"),
+            absl::StrCat("note: ", directory, "/latest names step-00000010, which is not there: the newest whole ",
+                         "checkpoint is taken, ", directory, "/step-00000020"));
   fs::remove_all(directory + "/step-00000020");
   EXPECT_THAT(Message(FindCheckpoint(directory).status()),
               HasSubstr("names step-00000010, which is not there, and " + directory + " has no other checkpoint"));

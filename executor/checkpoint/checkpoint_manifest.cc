@@ -137,6 +137,19 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint, ": its recipe is not the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
   }
+  // Both follow from what was compared; else somebody has changed the file, or it was written by another rule.
+  if (manifest.seed() != program.recipe().seed()) {
+    return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": seed = ", manifest.seed(),
+                                            ", but its recipe's is ", program.recipe().seed(),
+                                            ": the manifest is damaged"));
+  }
+  const int64_t batch = program.recipe().global_batch_sequences();
+  int64_t next = 0;
+  if (__builtin_mul_overflow(manifest.step(), batch, &next) || manifest.next_sample() != next) {
+    return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": next_sample = ", manifest.next_sample(),
+                                            " is not that of step = ", manifest.step(), " and ", batch,
+                                            " sequences a step: the manifest is damaged"));
+  }
   return absl::OkStatus();
 }
 

@@ -116,6 +116,24 @@ TEST(CheckpointManifest, ARunGoesOnWithItsOwnModelAndRecipe) {
   EXPECT_THAT(refused(other), HasSubstr("has 1 tensors, the program 2"));
 }
 
+TEST(CheckpointManifest, SeedAndNextSampleAreThoseOfRecipeAndStep) {
+  const auto manifest = Parse<CheckpointManifest>(
+      "step: 3 next_sample: 12 seed: 7 recipe { global_batch_sequences: 4 seed: 7 }");
+  const auto program = Parse<Program>("recipe { global_batch_sequences: 4 seed: 7 }");
+  EXPECT_EQ(CheckContinues(manifest, "c", program), absl::OkStatus());
+  CheckpointManifest other = manifest;
+  other.set_seed(8);
+  EXPECT_EQ(CheckContinues(other, "c", program),
+            absl::DataLossError("c/manifest.textproto: seed = 8, but its recipe's is 7: the manifest is damaged"));
+  other = manifest;
+  other.set_next_sample(16);
+  EXPECT_EQ(CheckContinues(other, "c", program),
+            absl::DataLossError("c/manifest.textproto: next_sample = 16 is not that of step = 3 and 4 sequences a "
+                                "step: the manifest is damaged"));
+  other.set_step(INT64_MAX);
+  EXPECT_EQ(CheckContinues(other, "c", program).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
   auto manifest = Parse<CheckpointManifest>("step: 5 data { tokens: 100 crc32c: 255 } recipe { steps: 10 }");
   auto program = Parse<Program>("recipe { steps: 20 lr { decay: 'cosine' } }");

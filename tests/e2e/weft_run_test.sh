@@ -320,4 +320,27 @@ refused 1 '/dev/full: cannot' run "$cd_dir/p1.weft" --data "$text" --steps 2 --t
 mkfifo "$cd_dir/pipe"
 refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$cd_dir/pipe"
 refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$text" --weights "$cd_dir/pipe"
+for read in --predicted --cluster; do
+  refused 1 "$read: .*pipe: is no regular file" run "$cd_dir/p1.weft" --data "$text" "$read" "$cd_dir/pipe"
+done
+refused 1 'the program: .*pipe: is no regular file' run "$cd_dir/pipe" --data "$text"
+for written in --trace --report; do
+  refused 1 "$written: .*pipe: is a named pipe" run "$cd_dir/p1.weft" --data "$text" "$written" "$cd_dir/pipe"
+done
+# One without a name is open already.
+"$run" run "$cd_dir/p1.weft" --data "$text" --steps 2 --report /dev/stdout 2> "$cd_dir/err" | grep -q '"transport": "inproc"' ||
+  { cat "$cd_dir/err"; fail "a report to a pipe"; }
+
+# A run that is ended at once leaves no empty folder of checkpoints.
+"$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/at/once" --inject-failure 0:3:4:stall \
+  > "$cd_dir/once.out" 2> "$cd_dir/err" &
+pid=$!
+wait_for_step "$cd_dir/once.out" 2
+[[ -d $cd_dir/at/once ]] || fail "a run has no folder for its checkpoints"
+kill -INT $pid
+for _ in $(seq 100); do grep -q 'stopping after the step' "$cd_dir/err" && break; sleep 0.1; done
+kill -INT $pid
+wait $pid
+[[ $? -eq 130 ]] || fail "exit status after the second signal"
+[[ ! -e $cd_dir/at ]] || fail "an empty folder is left"
 echo "all as expected"
