@@ -305,14 +305,13 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   const int item = static_cast<int>(DTypeBytes(buffer.dtype()));
   // Mostly the buffer holds one symbol, which is changed where it is.
   Symbol* const there = accumulates ? state_[at.role][b].content.Find(0, buffer.bytes()) : nullptr;
-  Symbol made;
+  std::optional<Symbol> made;
   if (there == nullptr) made = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
-  const bool fresh = (there == nullptr ? made : *there).kind == Symbol::kZero;
-  if (fresh) {
+  if ((made ? *made : *there).kind == Symbol::kZero) {
     made = Of(Symbol::kGradient).InBuffer(0, item);
-    made.parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
+    made->parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
-  Symbol& symbol = fresh || there == nullptr ? made : *there;
+  Symbol& symbol = made ? *made : *there;
   const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
   if (held.ranges != ranges) {
     Bad("P9.scatter", at, "writes to ", what(), ", which holds a range cut over ",
@@ -347,7 +346,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   part.step = step;
   ++part.microbatches;
   if (index_.program->accumulation() != EXACT) part.last = work.microbatch;
-  if (&symbol == &made) SetWhole(at.role, b, std::move(made));
+  if (made) SetWhole(at.role, b, *std::move(made));
 }
 
 }  // namespace weft::verify

@@ -98,6 +98,23 @@ struct SegmentUse {
   bool has_detached = false;
 };
 
+// Of all segments; those that are alike share one.
+class SegmentUses {
+ public:
+  void Add(SegmentUse use) {
+    of_.push_back(static_cast<int>(uses_.size()));
+    uses_.push_back(std::move(use));
+  }
+  // The next one is used as `segment` is.
+  void AddAlike(int segment) { of_.push_back(of_[segment]); }
+  int size() const { return static_cast<int>(of_.size()); }
+  const SegmentUse& operator[](int segment) const { return uses_[of_[segment]]; }
+
+ private:
+  std::vector<SegmentUse> uses_;
+  std::vector<int> of_;  // [segment]
+};
+
 // The lists of a template.
 enum List { kPrologue = 0, kBody = 1, kEpilogue = 2 };
 
@@ -142,7 +159,7 @@ struct TemplateIndex {
 
 struct Index {
   const Program* program = nullptr;
-  std::vector<SegmentUse> segments;
+  SegmentUses segments;
   std::vector<TemplateIndex> templates;
 
   // A role is one combination of coordinates on the axes that some template pins.

@@ -1,6 +1,8 @@
 #include "proto/verify/memory.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -34,22 +36,10 @@ bool LastNodes(const Order& order, const BufferAccess& access, Fn fn) {
                      [&](int part) { return fn(instance.first_node + part); });
 }
 
-int FirstRank(const Order& order, const BufferAccess& access) {
-  int rank = 1 << 30;
-  FirstNodes(order, access, [&](int node) {
-    rank = std::min(rank, order.Rank(node));
-    return true;
-  });
-  return rank;
-}
-
 class TemplateMemory {
  public:
   TemplateMemory(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings)
-      : index_(index), t_(t), findings_(findings) {
-    order_.Build(index, t, repetitions);
-    accesses_ = CollectAccesses(index, t, order_);
-  }
+      : t_(t), findings_(findings), order_(Built(index, t, repetitions)), accesses_(index, t, order_) {}
 
   void Run() {
     for (int b = 0; b < t_.t->buffers_size() && !findings_->full(); ++b) {
@@ -68,6 +58,12 @@ class TemplateMemory {
   }
 
  private:
+  static Order Built(const Index& index, const TemplateIndex& t, int repetitions) {
+    Order order;
+    order.Build(index, t, repetitions);
+    return order;
+  }
+
   // Live from the start of `first` to the finish of `release`; -1 = the whole run.
   struct Lifetime {
     int buffer = 0;
@@ -92,7 +88,20 @@ class TemplateMemory {
     return absl::StrCat(Name(instance), next ? " of the next repetition" : "");
   }
 
-  bool Ordered(const BufferAccess& a, const BufferAccess& b) const {
+  // Whether all of an instance is finished before another starts: then what both touch is ordered, whichever parts do.
+  // The same pairs are asked for buffer after buffer: answers are kept until another pair needs their place.
+  bool WholeBefore(int earlier, int later) {
+    Answer& known = answers_[(static_cast<size_t>(later) * 31 + earlier) % answers_.size()];
+    if (known.earlier != earlier || known.later != later) {
+      const SegmentUse* const segment = order_.instances()[earlier].segment;
+      const bool waited = segment == nullptr || !segment->has_detached;
+      known = {earlier, later, waited && order_.InstanceBefore(earlier, later)};
+    }
+    return known.before;
+  }
+
+  bool Ordered(const BufferAccess& a, const BufferAccess& b) {
+    if (WholeBefore(a.instance, b.instance)) return true;
     if (FirstNodes(order_, b, [&](int y) {
           return LastNodes(order_, a, [&](int x) { return order_.Before(a.instance, x, y); });
         })) {
@@ -104,7 +113,7 @@ class TemplateMemory {
   }
 
   void CheckConflicts(int buffer) {
-    const std::vector<BufferAccess>& list = accesses_[buffer];
+    const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
     const BufferAccess* writer = nullptr;
     std::vector<const BufferAccess*> readers;
     const auto race = [&](const BufferAccess& a, const BufferAccess& b) {
@@ -133,7 +142,7 @@ class TemplateMemory {
 
   // Of host memory, where a FETCH of some bytes may run beside an OFFLOAD of others.
   void CheckConflictsByBytes(int buffer) {
-    const std::vector<BufferAccess>& list = accesses_[buffer];
+    const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
     RangeMap<Last> last;
     int first = -1, second = -1;
     const auto require = [&](int earlier, int later) {
@@ -174,7 +183,7 @@ class TemplateMemory {
 
   // One lifetime per list copy that uses the buffer.
   void CheckLifetimes(int buffer) {
-    const std::vector<BufferAccess>& list = accesses_[buffer];
+    const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
     // Chronological order within each copy: `list` is already.
     std::vector<std::vector<const BufferAccess*>> by_copy(order_.copies());
     for (const BufferAccess& access : list) by_copy[order_.instances()[access.instance].copy].push_back(&access);
@@ -262,7 +271,7 @@ class TemplateMemory {
     for (int copy = 0; copy < order_.copies(); ++copy) {
       for (int b = 0; b < t_.t->buffers_size(); ++b) {
         if (releases_[copy][b] < 0) continue;
-        const std::vector<BufferAccess>& list = accesses_[b];
+        const absl::Span<const BufferAccess> list = accesses_.Of(b);
         if (std::none_of(list.begin(), list.end(), [&](const BufferAccess& access) {
               return order_.instances()[access.instance].copy == copy;
             })) {
@@ -276,7 +285,7 @@ class TemplateMemory {
   // Tokens and targets read from a buffer must have been put there by LOAD_TOKENS and LOAD_TARGETS.
   void CheckIndices(int buffer) {
     RangeSet tokens, targets;
-    for (const BufferAccess& access : accesses_[buffer]) {
+    for (const BufferAccess& access : accesses_.Of(buffer)) {
       const OperandUse* use = access.use;
       if (use == nullptr) {
         if (access.write) tokens.clear(), targets.clear();
@@ -350,56 +359,75 @@ class TemplateMemory {
         ", which releases the first, is finished");
   }
 
-  const Index& index_;
+  // Of WholeBefore.
+  struct Answer {
+    int earlier = -1, later = -1;
+    bool before = false;
+  };
+
   const TemplateIndex& t_;
   Findings* findings_;
-  Order order_;
-  std::vector<std::vector<BufferAccess>> accesses_;
+  const Order order_;
+  const Accesses accesses_;
+  std::array<Answer, 1024> answers_;
   std::vector<std::vector<int>> releases_;  // [copy][buffer] = instance
   std::vector<Lifetime> lifetimes_;
 };
 
 }  // namespace
 
-std::vector<std::vector<BufferAccess>> CollectAccesses(const Index& index, const TemplateIndex& t, const Order& order) {
-  std::vector<std::vector<BufferAccess>> accesses(t.t->buffers_size());
-  std::vector<int> count(t.t->buffers_size(), 0);
-  for (const Order::Instance& instance : order.instances()) {
-    const Action& action = *t.actions[instance.action].action;
-    for (const auto* list : {&action.operands(), &action.sources(), &action.destinations()}) {
-      for (const int b : *list) ++count[b];
-    }
-  }
-  for (size_t b = 0; b < accesses.size(); ++b) accesses[b].reserve(count[b]);
-  for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
-    const Action& action = *t.actions[order.instances()[i].action].action;
-    if (IsCompute(action.kind())) {
-      const SegmentUse& segment = index.segments[action.segment()];
-      for (int o = 0; o < action.operands_size(); ++o) {
-        const OperandUse& use = segment.operands[o];
-        accesses[action.operands(o)].push_back({i, !use.writes.empty(), o, &use, !use.first_reads.empty()});
-      }
-      continue;
-    }
+Accesses::Accesses(const Index& index, const TemplateIndex& t, const Order& order)
+    : begin_(t.t->buffers_size() + 1, 0) {
+  // Calls fn(buffer, write, reads) for what a transfer or collective touches.
+  const auto for_messages = [](const Action& action, auto fn) {
     for (int k = 0; k < std::max(action.sources_size(), action.destinations_size()); ++k) {
       const int source = k < action.sources_size() ? action.sources(k) : -1;
       const int destination = k < action.destinations_size() ? action.destinations(k) : -1;
-      if (source >= 0) accesses[source].push_back({i, source == destination, -1, nullptr, true});
-      if (destination >= 0 && destination != source) accesses[destination].push_back({i, true, -1, nullptr, false});
+      if (source >= 0) fn(source, source == destination, true);
+      if (destination >= 0 && destination != source) fn(destination, true, false);
     }
+  };
+  const auto action_of = [&](const Order::Instance& instance) -> const Action& {
+    return *t.actions[instance.action].action;
+  };
+  for (const Order::Instance& instance : order.instances()) {
+    const Action& action = action_of(instance);
+    for (const int b : action.operands()) ++begin_[b + 1];
+    for_messages(action, [&](int b, bool, bool) { ++begin_[b + 1]; });
   }
-  std::vector<std::pair<int, int>> keys;  // (time, position)
-  for (std::vector<BufferAccess>& list : accesses) {
-    keys.clear();
-    for (int i = 0; i < static_cast<int>(list.size()); ++i) keys.emplace_back(FirstRank(order, list[i]), i);
-    if (std::is_sorted(keys.begin(), keys.end())) continue;
-    std::sort(keys.begin(), keys.end());
-    std::vector<BufferAccess> sorted;
-    sorted.reserve(list.size());
-    for (const auto& [rank, i] : keys) sorted.push_back(list[i]);
-    list = std::move(sorted);
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  all_.resize(begin_.back());
+  std::vector<int> next(begin_.begin(), begin_.end() - 1), ranks(all_.size());  // When each first touches its buffer.
+  for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
+    const Order::Instance& instance = order.instances()[i];
+    const Action& action = action_of(instance);
+    for (int o = 0; o < action.operands_size(); ++o) {
+      const OperandUse& use = instance.segment->operands[o];
+      int rank = 1 << 30;
+      for (const int part : use.first_parts) rank = std::min(rank, order.Rank(instance.first_node + part));
+      const int at = next[action.operands(o)]++;
+      all_[at] = {i, !use.writes.empty(), !use.first_reads.empty(), &use};
+      ranks[at] = rank;
+    }
+    for_messages(action, [&](int b, bool write, bool reads) {
+      const int at = next[b]++;
+      all_[at] = {i, write, reads, nullptr};
+      ranks[at] = order.Rank(instance.first_node);
+    });
   }
-  return accesses;
+  for (int b = 0; b < t.t->buffers_size(); ++b) {
+    if (!std::is_sorted(ranks.begin() + begin_[b], ranks.begin() + begin_[b + 1])) Sort(b, ranks);
+  }
+}
+
+void Accesses::Sort(int buffer, const std::vector<int>& ranks) {
+  const int begin = begin_[buffer], end = begin_[buffer + 1];
+  std::vector<std::pair<int, int>> keys;  // (rank, position)
+  for (int i = begin; i < end; ++i) keys.emplace_back(ranks[i], i);
+  std::sort(keys.begin(), keys.end());
+  std::vector<BufferAccess> sorted;
+  for (const auto& [rank, i] : keys) sorted.push_back(all_[i]);
+  std::copy(sorted.begin(), sorted.end(), all_.begin() + begin);
 }
 
 void CheckMemory(const Index& index, const TemplateIndex& t, Findings* findings) {

@@ -81,6 +81,20 @@ bool IsClean(const Action& action) {
          (!action.has_group() || IsClean(action.group()));
 }
 
+template <typename Messages>
+bool AreClean(const Messages& messages) {
+  return std::all_of(messages.begin(), messages.end(), [](const auto& message) { return IsClean(message); });
+}
+
+bool IsClean(const Segment& segment) {
+  return Knows(segment) && AreClean(segment.operands()) && AreClean(segment.values()) && AreClean(segment.steps());
+}
+
+bool IsClean(const Template& t) {
+  return Knows(t) && KnowsAll(t.pins()) && AreClean(t.buffers()) && AreClean(t.prologue()) && AreClean(t.body()) &&
+         AreClean(t.epilogue());
+}
+
 template <typename T>
 bool IsCleanAs(const Message& message) {
   return IsClean(static_cast<const T&>(message));
@@ -89,6 +103,8 @@ bool IsCleanAs(const Message& message) {
 // Null: messages of the type are not looked at like this.
 using IsCleanFn = bool (*)(const Message& message);
 IsCleanFn IsCleanOf(const google::protobuf::Descriptor& type) {
+  if (&type == Segment::descriptor()) return IsCleanAs<Segment>;
+  if (&type == Template::descriptor()) return IsCleanAs<Template>;
   if (&type == Value::descriptor()) return IsCleanAs<Value>;
   if (&type == Operand::descriptor()) return IsCleanAs<Operand>;
   if (&type == Step::descriptor()) return IsCleanAs<Step>;

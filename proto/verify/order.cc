@@ -39,15 +39,11 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
         instance.first_member -= a - group.first;
         instance.members = group.size;
       }
-      instance.first_node = static_cast<int>(clock_of_.size());
+      instance.first_node = static_cast<int>(nodes_.size());
       const ActionRef& ref = t.actions[a];
       const int id = static_cast<int>(instances_.size()) - 1;
       const auto add = [&](int clock, bool detached, bool latent, bool collective) {
-        clock_of_.push_back(clock);
-        detached_.push_back(detached);
-        latent_.push_back(latent);
-        collective_.push_back(collective);
-        instance_.push_back(id);
+        nodes_.push_back({clock, 0, id, -1, detached, latent, collective});
       };
       if (IsCompute(ref.action->kind())) {
         const int segment = ref.action->segment();
@@ -61,34 +57,33 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       } else {
         add(ref.clock, false, ref.action->kind() != SEND, IsCollective(ref.action->kind()));
       }
-      instance.nodes = static_cast<int>(clock_of_.size()) - instance.first_node;
+      instance.nodes = static_cast<int>(nodes_.size()) - instance.first_node;
       instance.finish_node = instance.first_node;
       if (instance.nodes > 1) {
-        instance.finish_node = static_cast<int>(clock_of_.size());
+        instance.finish_node = static_cast<int>(nodes_.size());
         add(-1, false, false, false);
       }
       instance.all_node = instance.finish_node;
       if (instance.segment != nullptr && instance.segment->has_detached) {
-        instance.all_node = static_cast<int>(clock_of_.size());
+        instance.all_node = static_cast<int>(nodes_.size());
         add(-1, false, false, false);
       }
       if (ref.group >= 0 && a == t.groups[ref.group].first) {
-        group_node_[{ref.group, copy}] = static_cast<int>(clock_of_.size());
+        group_node_[{ref.group, copy}] = static_cast<int>(nodes_.size());
         add(-1, false, false, false);  // All members may start.
         add(-1, false, false, false);  // All have ended.
       }
     }
   }
-  const int n = static_cast<int>(clock_of_.size());
+  const int n = static_cast<int>(nodes_.size());
 
   // Edges: `ended` = the end of a node before the start of another, by stream order or inside a segment.
   std::vector<std::pair<int, int>> edges;
   edges.reserve(int64_t{4} * n);
   const auto edge = [&](int a, int b) { edges.emplace_back(a, b); };
   std::vector<int> count(clocks_, 0);
-  position_.resize(n);
-  for (int node = 0; node < n; ++node) {
-    if (clock_of_[node] >= 0) position_[node] = count[clock_of_[node]]++;
+  for (Node& node : nodes_) {
+    if (node.clock >= 0) node.position = count[node.clock]++;
   }
   StreamOrder streams(message_driven, t.streams);
   for (int id = 0; id < static_cast<int>(instances_.size()); ++id) {
@@ -99,11 +94,16 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
     int first_start = instance.first_node, starts = instance.nodes;
     if (IsCompute(action.kind())) {
       const std::vector<Part>& parts = instance.segment->parts;
+      auto last = instance.segment->last_parts.begin();  // Ascending.
       for (int p = 0; p < instance.nodes; ++p) {
         const int node = instance.first_node + p;
         streams.AddStep(action.kind(), t.StreamOf(action.segment(), parts[p]), node, edge);
         for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
-        if (instance.nodes > 1 && !parts[p].detached) edge(node, instance.finish_node);
+        // The other parts have ended before one of the last starts.
+        if (last != instance.segment->last_parts.end() && *last == p) {
+          if (instance.nodes > 1) edge(node, instance.finish_node);
+          ++last;
+        }
         if (instance.all_node != instance.finish_node) edge(node, instance.all_node);
       }
     } else if (ref.group < 0) {
@@ -148,7 +148,6 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
   for (const auto& [a, b] : edges) next[at[a]++] = b;
 
   clock_.assign(int64_t{n} * clocks_, -1);
-  rank_.assign(n, -1);
   std::vector<int> ready;
   ready.reserve(n);
   for (int node = 0; node < n; ++node) {
@@ -156,14 +155,15 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
   }
   for (size_t head = 0; head < ready.size(); ++head) {
     const int a = ready[head];
-    rank_[a] = static_cast<int>(head);
+    nodes_[a].rank = static_cast<int>(head);
     const int32_t* from = &clock_[int64_t{a} * clocks_];
-    const int own = clock_of_[a];
+    const int own = nodes_[a].clock;
+    const int32_t position = nodes_[a].position;
     for (int e = next_begin[a]; e < next_begin[a + 1]; ++e) {
       const int b = next[e];
       int32_t* to = &clock_[int64_t{b} * clocks_];
       for (int c = 0; c < clocks_; c += kClocksAtOnce) MaxInto(from + c, to + c);
-      if (own >= 0) to[own] = std::max(to[own], static_cast<int32_t>(position_[a]));
+      if (own >= 0) to[own] = std::max(to[own], position);
       if (--waits[b] == 0) ready.push_back(b);
     }
   }
@@ -182,7 +182,7 @@ bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
         continue;
       }
       // All parts wait, and one of the first starts before any other.
-      if (instance_[b] == member) return true;
+      if (nodes_[b].instance == member) return true;
       for (int part : instance.segment->first_parts) {
         if (started(instance.first_node + part)) return true;
       }
@@ -192,14 +192,14 @@ bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
 }
 
 bool Order::Before(int i, int a, int b) const {
-  if (!latent_[a]) return a != b && Ended(a, b);
+  if (!nodes_[a].latent) return a != b && Ended(a, b);
   const Instance& instance = instances_[i];
   if (instance.segment != nullptr) {
     for (int w : instance.segment->parts[a - instance.first_node].waiters) {
       if (instance.first_node + w == b || Ended(instance.first_node + w, b)) return true;
     }
   }
-  return instance_[b] != i && DependentStarted(detached_[a] ? instance.detached_dependents : instance.dependents, b);
+  return nodes_[b].instance != i && DependentStarted(nodes_[a].detached ? instance.detached_dependents : instance.dependents, b);
 }
 
 bool Order::FinishedBefore(int i, int b) const {
@@ -209,7 +209,7 @@ bool Order::FinishedBefore(int i, int b) const {
                        [&](int part) { return Before(i, instance.first_node + part, b); });
   }
   for (int a = instance.first_node; a < instance.first_node + instance.nodes; ++a) {
-    if (!detached_[a] && !Before(i, a, b)) return false;
+    if (!nodes_[a].detached && !Before(i, a, b)) return false;
   }
   return true;
 }

@@ -42,20 +42,30 @@ class Order {
   // The same as far as memory goes: two collectives of one stream are ordered, though the first may end before it is
   // finished (P7).
   bool Visible(int i, int a, int b) const {
-    return Before(i, a, b) ||
-           (latent_[a] && collective_[a] && clock_of_[b] == clock_of_[a] && position_[b] > position_[a]);
+    const Node &x = nodes_[a], &y = nodes_[b];
+    return Before(i, a, b) || (x.latent && x.collective && y.clock == x.clock && y.position > x.position);
   }
   // Whether all non-detached nodes of instance `i` are finished before node `b` starts.
   bool FinishedBefore(int i, int b) const;
   // Whether the whole of `i` (detached steps aside) is finished before any node of `j` starts.
   bool InstanceBefore(int i, int j) const;
 
-  bool Detached(int node) const { return detached_[node]; }
+  bool Detached(int node) const { return nodes_[node].detached; }
   // Position in a topological order of all nodes.
-  int Rank(int node) const { return rank_[node]; }
+  int Rank(int node) const { return nodes_[node].rank; }
 
  private:
-  bool Ended(int a, int b) const { return clock_[int64_t{b} * clocks_ + clock_of_[a]] >= position_[a]; }
+  struct Node {
+    int clock = -1;  // -1 = the finish of an action with several parts, the start or end of a transfer group.
+    int position = 0;
+    int instance = 0, rank = -1;
+    // Latent: its end is not yet its finish.
+    bool detached = false, latent = false, collective = false;
+  };
+
+  bool Ended(int a, int b) const {
+    return clock_[int64_t{b} * clocks_ + nodes_[a].clock] >= nodes_[a].position;
+  }
   bool DependentStarted(const std::vector<int>& dependents, int b) const;
 
   int clocks_ = 0;
@@ -64,9 +74,7 @@ class Order {
   std::vector<int> copy_begin_, action_base_;
   // (transfer group, copy) -> the node at which its members may start; the next one is where all have ended.
   std::map<std::pair<int, int>, int> group_node_;
-  // Per node; clock -1 = the finish of an action with several parts, the start or end of a transfer group.
-  std::vector<int> clock_of_, position_, instance_, rank_;
-  std::vector<bool> detached_, latent_, collective_;
+  std::vector<Node> nodes_;
   // clock_[node * clocks + c]: last position of clock c that has ended before the node starts, -1 = none.
   std::vector<int32_t> clock_;
 };

@@ -146,6 +146,12 @@ class Walk {
 }  // namespace
 
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<Cuts>& ranges) {
+  // Where no operand is a range, only a sum that scatters gradients makes anything but wholes that nobody has summed.
+  const bool wholes = std::all_of(ranges.begin(), ranges.end(), [](const Cuts& cuts) { return cuts.empty(); }) &&
+                      std::none_of(segment.steps().begin(), segment.steps().end(), [](const Step& step) {
+                        return IsCollective(step.kernel()) && step.collective().purpose() == SCATTER_GRADIENTS;
+                      });
+  if (wholes) return {std::vector<Held>(segment.operands_size()), ""};
   return Walk(program, segment, ranges).Run();
 }
 

@@ -217,10 +217,10 @@ void CheckSegmentOrder(Index* index, Findings* findings) {
     int& known =
         walked.try_emplace({segment.operands_size(), segment.values_size(), segment.steps_size()}, -1).first->second;
     if (known >= 0 && findings->empty() && AreAlike(program, program.segments(known), segment)) {
-      index->segments.push_back(index->segments[known]);
+      index->segments.AddAlike(known);
       continue;
     }
-    index->segments.push_back(SegmentWalk(program, segment, findings).Run());
+    index->segments.Add(SegmentWalk(program, segment, findings).Run());
     known = s;
   }
 }

@@ -301,7 +301,8 @@ void CheckShards(const Program& program, Findings* findings) {
                                           c.begin() + std::min(a.size(), c.size()));
         const bool runs = std::equal(x.dimensions().begin(), x.dimensions().end(), y.dimensions().begin(),
                                      y.dimensions().end(), [](const DimensionCut& p, const DimensionCut& q) {
-                                       return p.SerializeAsString() == q.SerializeAsString();
+                                       return p.dimension() == q.dimension() && p.axis() == q.axis() &&
+                                              p.runs() == q.runs();
                                      });
         if (runs && continues && (role != family(buffer.role()) || a == c)) continue;
         findings->Add("P8.shard", "template '", t.name(), "', ", DescribeBuffer(t, b),
