@@ -1,9 +1,6 @@
 #include "executor/prepared_program.h"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,9 +9,9 @@
 #include "executor/channels.h"
 #include "executor/figure_steps.h"
 #include "executor/prepared_order.h"
+#include "executor/prepared_streams.h"
 #include "executor/step_waits.h"
 #include "executor/stream_demand.h"
-#include "executor/stream_fold.h"
 #include "executor/tensor_piece.h"
 #include "proto/mesh.h"
 #include "proto/sample_rows.h"
@@ -64,8 +61,7 @@ class Preparer {
         rank_(endpoint.rank()),
         arena_(arena),
         native_(endpoint.native_collectives()),
-        fold_(&arena.device(), streams.fold_budget),
-        transfer_streams_(streams.transfer_streams),
+        plan_(streams),
         out_(out) {}
 
   absl::Status Run() {
@@ -82,19 +78,9 @@ class Preparer {
     }
     out_.own_sequences = out_.microbatch_sequences / depth;
     out_.first_own_sequence = out_.own_sequences * AxisCoordinate(program_.mesh(), rank_, "z");
-    channels_ = std::make_unique<ChannelMap>(program_, rank_, *t_);
-    out_.streams.resize(3);
-    out_.streams[0].name = "compute";
-    out_.streams[1].type = out_.streams[2].type = StreamType::kCopy;
-    out_.streams[1].name = "d2h";
-    out_.streams[2].name = "h2d";
-    WEFT_RETURN_IF_ERROR(TakeStream(StreamUse::kCompute, out_.streams[0]));
-    if (program_.compute_order() != STATIC_ORDER) {
-      out_.backward_queue = static_cast<int>(out_.streams.size());
-      PreparedStream& queue = out_.streams.emplace_back();
-      queue.name = "compute";
-      queue.device_stream = out_.streams[0].device_stream;
-    }
+    streams_ = std::make_unique<PreparedStreams>(program_, rank_, *t_, arena_.device(), native_, plan_, out_.streams);
+    WEFT_RETURN_IF_ERROR(streams_->Begin());
+    if (program_.compute_order() != STATIC_ORDER) out_.backward_queue = streams_->AddBackwardQueue();
 
     size_t views = 0;
     ForEachAction(*t_, [&](const Action& action, ActionList list) {
@@ -136,11 +122,7 @@ class Preparer {
     GroupTransfers(out_);
     if (out_.backward_queue >= 0) OrderQueues(out_);
     if (arena_.device().asynchronous()) {
-      for (const int copies : {1, 2}) {
-        const auto& steps = out_.streams[copies].steps;
-        if (std::all_of(std::begin(steps), std::end(steps), [](const auto& list) { return list.empty(); })) continue;
-        WEFT_RETURN_IF_ERROR(TakeStream(copies == 1 ? StreamUse::kOffload : StreamUse::kFetch, out_.streams[copies]));
-      }
+      WEFT_RETURN_IF_ERROR(streams_->UseCopies());
       PrepareWaits(out_);
     }
     return MarkFigures(program_, rank_, arena_, out_);
@@ -149,26 +131,6 @@ class Preparer {
  private:
   std::string Name(const Action& action) const {
     return absl::StrCat("rank ", rank_, ": action ", action.id(), " '", action.name(), "'");
-  }
-
-  // A stream of the device for it, if that works on its own.
-  absl::Status TakeStream(StreamUse use, PreparedStream& stream) {
-    if (!arena_.device().asynchronous()) return absl::OkStatus();
-    WEFT_ASSIGN_OR_RETURN(const StreamFold::Stream taken, fold_.Take(use));
-    stream.device_stream = taken.number;
-    // For the trace; "compute" is a name that is looked for.
-    if (taken.shared && use != StreamUse::kCompute)
-      absl::StrAppend(&stream.name, " (device stream ", taken.number, ")");
-    return absl::OkStatus();
-  }
-
-  // Until the next one is added: they move.
-  absl::StatusOr<PreparedStream*> AddStream(StreamType type, std::string name, StreamUse use) {
-    PreparedStream& stream = out_.streams.emplace_back();
-    stream.type = type;
-    stream.name = std::move(name);
-    WEFT_RETURN_IF_ERROR(TakeStream(use, stream));
-    return &stream;
   }
 
   // Of a step that rounds stochastically: the part that the optimizer has of the tensor says which elements they are.
@@ -249,7 +211,7 @@ class Preparer {
       target.outputs = absl::MakeConstSpan(out_.views).subspan(first + step.inputs_size(), step.outputs_size());
       target.stream = static_cast<int>(step.stream());
       if (IsCollective(step)) {
-        WEFT_ASSIGN_OR_RETURN(target.stream, StreamOf(step, action));
+        WEFT_ASSIGN_OR_RETURN(target.stream, streams_->OfStep(step, action));
         WEFT_RETURN_IF_ERROR(PrepareCollective(action, step, target));
       }
       for (int dep : step.deps()) {
@@ -280,40 +242,6 @@ class Preparer {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": all steps of its segment are detached"));
     }
     return absl::OkStatus();
-  }
-
-  // The stream of a collective step; looked up once for all actions that run the segment.
-  absl::StatusOr<int> StreamOf(const Step& step, const Action& action) {
-    const auto found = stream_of_step_.find(&step);
-    if (found != stream_of_step_.end()) return found->second;
-    WEFT_ASSIGN_OR_RETURN(const int stream,
-                          CommunicatorStream(step.collective().group(), step.collective().purpose(), action));
-    return stream_of_step_[&step] = stream;
-  }
-
-  // Rule P3: that of the (group, purpose), made when it is met for the first time.
-  absl::StatusOr<int> CommunicatorStream(const Group& group, Purpose purpose, const Action& action) {
-    const ChannelKey key = CommunicatorKey(program_.mesh(), rank_, group, purpose);
-    const auto [found, is_new] = streams_.try_emplace({0, -1, false, key}, static_cast<int>(out_.streams.size()));
-    if (!is_new) return found->second;
-    std::vector<CollectivePeer> members;
-    int self = -1;
-    for (const int64_t member : std::get<3>(key)) {
-      if (member == rank_) self = static_cast<int>(members.size());
-      const int channel = channels_->Channel(member, key);
-      if (channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
-      members.push_back({static_cast<int>(member), channel});
-    }
-    if (self < 0) return absl::InvalidArgumentError(Name(action) + ": the rank is not in its own group");
-    WEFT_ASSIGN_OR_RETURN(
-        PreparedStream* const stream,
-        AddStream(StreamType::kCollective, CommunicatorName(group, purpose), StreamUse::kCollectives));
-    CommunicatorPlace place;
-    if (ComputeDevice& device = arena_.device(); device.asynchronous()) {
-      place = {&device, stream->device_stream, native_, CommunicatorName(group, purpose)};
-    }
-    WEFT_ASSIGN_OR_RETURN(stream->communicator, Communicator::Create(std::move(members), self, place));
-    return found->second;
   }
 
   // `own` elements in the source and `whole` in the destination, or the other way round.
@@ -384,30 +312,19 @@ class Preparer {
 
   absl::Status PrepareTransfer(PreparedAction& prepared, PreparedStep& step) {
     const Action& action = *prepared.action;
-    const ChannelKey key = TransferKey(action);
     const int64_t peer = PeerRank(program_.mesh(), rank_, action.peer());
     prepared.sends = action.kind() == SEND;
     prepared.peer = static_cast<int>(peer);
-    prepared.channel = channels_->Channel(peer, key);
-    StreamKey stream_key = {3, peer, prepared.sends, key};
-    if (transfer_streams_ == SHARED) stream_key = {1, -1, false, {}};
-    if (transfer_streams_ == PER_DIRECTION) stream_key = {2, action.direction(), false, {}};
+    WEFT_ASSIGN_OR_RETURN(prepared.channel, streams_->Channel(action, peer));
     const int buffer = prepared.sends ? action.sources(0) : action.destinations(0);
     prepared.data = Data(buffer);
     prepared.bytes = t_->buffers(buffer).bytes();
-    if (prepared.channel >= kProgramChannels) return absl::InvalidArgumentError(Name(action) + ": too many channels");
-    const auto [found, is_new] = streams_.try_emplace(stream_key, static_cast<int>(out_.streams.size()));
-    if (is_new) {
-      const std::string name = TransferStreamName(transfer_streams_, action);
-      WEFT_RETURN_IF_ERROR(
-          AddStream(StreamType::kTransfers, name, prepared.sends ? StreamUse::kSends : StreamUse::kReceives).status());
-    }
-    step.stream = found->second;
+    WEFT_ASSIGN_OR_RETURN(step.stream, streams_->OfTransfer(action, peer));
     return absl::OkStatus();
   }
 
   absl::Status PrepareCollectiveAction(const Action& action, PreparedStep& step) {
-    WEFT_ASSIGN_OR_RETURN(step.stream, CommunicatorStream(action.group(), action.purpose(), action));
+    WEFT_ASSIGN_OR_RETURN(step.stream, streams_->OfCommunicator(action.group(), action.purpose(), action));
     const CollectiveKind kind = KindOf(action);
     if (action.sources_size() != action.destinations_size()) {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": ", action.sources_size(), " sources and ",
@@ -430,17 +347,11 @@ class Preparer {
   const int rank_;
   const Arena& arena_;
   NativeCollectives* const native_;
-  StreamFold fold_;
-  const TransferStreams transfer_streams_;
+  const StreamPlan plan_;
   PreparedProgram& out_;
   const Template* t_ = nullptr;
-  std::unique_ptr<ChannelMap> channels_;
+  std::unique_ptr<PreparedStreams> streams_;
   absl::flat_hash_map<int32_t, int> index_of_id_;
-  // Sort of stream, peer or direction, whether it sends, what it is of.
-  using StreamKey = std::tuple<int, int64_t, bool, ChannelKey>;
-  std::map<StreamKey, int> streams_;
-  // Of collective steps.
-  absl::flat_hash_map<const Step*, int> stream_of_step_;
   // By action: whether one waits for its detached steps.
   std::vector<bool> detached_awaited_;
 };

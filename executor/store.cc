@@ -8,44 +8,29 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
-#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
-#include "executor/told_elsewhere.h"
+#include "executor/store_state.h"
 #include "proto/status.h"
 
 namespace weft {
 namespace {
 
-// All keys and values together.
-constexpr size_t kMostStoredBytes = 64 << 20;
 // Replies that a client has not taken.
 constexpr size_t kMostOutputBytes = 4 * kMostStoreMessageBytes;
 constexpr int64_t kMillisecond = 1000000;
 
 std::string Seconds(int64_t milliseconds) { return absl::StrCat(static_cast<double>(milliseconds) / 1000, " s"); }
 
-}  // namespace
+// Of two deadlines, of which -1 is none.
+int64_t Sooner(int64_t a, int64_t b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
-std::string NameRanks(const std::vector<int>& ranks) {
-  if (ranks.size() == 1) return absl::StrCat("rank ", ranks[0]);
-  constexpr size_t kNamed = 8;
-  std::vector<int> named(ranks.begin(), ranks.begin() + static_cast<int64_t>(std::min(ranks.size(), kNamed)));
-  if (ranks.size() > kNamed) {
-    return absl::StrCat("ranks ", absl::StrJoin(named, ", "), " and ", ranks.size() - kNamed, " more");
-  }
-  const int last = named.back();
-  named.pop_back();
-  return absl::StrCat("ranks ", absl::StrJoin(named, ", "), " and ", last);
-}
+}  // namespace
 
 // The server's thread and all that it alone touches.
 class StoreServer::Serving {
@@ -54,14 +39,13 @@ class StoreServer::Serving {
       : address_(address),
         options_(options),
         clients_(options.size),
+        state_(options.size, address.ToString(), options.failure),
         listener_(std::move(listener), {.secret = options.secret,
                                         .purpose = Purpose::kStore,
                                         .size = options.size,
                                         .patience_ns = options.patience.count(),
                                         .most_pending = 256 + static_cast<size_t>(options.size),
                                         .admit = [this](int rank) { return Admit(rank); }}),
-        failure_(options.failure),
-        came_(options.size),
         gone_(options.size),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread_ = std::thread([this] { Run(); });
@@ -94,7 +78,7 @@ class StoreServer::Serving {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, timeout, [&] {
       for (int rank = 1; rank < options_.size; ++rank) {
-        if (came_[rank] && !gone_[rank]) return false;
+        if (state_.came(rank) && !gone_[rank]) return false;
       }
       return true;
     });
@@ -104,7 +88,7 @@ class StoreServer::Serving {
     std::lock_guard<std::mutex> lock(mutex_);
     std::vector<int> ranks;
     for (int rank = 0; rank < options_.size; ++rank) {
-      if (!came_[rank]) ranks.push_back(rank);
+      if (!state_.came(rank)) ranks.push_back(rank);
     }
     return ranks;
   }
@@ -114,20 +98,14 @@ class StoreServer::Serving {
     Socket socket;
     StoreMessageReader reader;
     std::string output;
-    bool came = false;
-    // The request that waits for others.
-    bool waits = false;
-    StoreRequest request;
-    int64_t deadline_ns = 0;
     // Until when the message that has begun must be whole, and the output be taken.
     int64_t patience_ns = -1;
   };
 
   absl::Status Admit(int rank) {
-    Client& client = clients_[rank];
-    if (!client.came) return absl::OkStatus();
+    if (!state_.came(rank)) return absl::OkStatus();
     return absl::AlreadyExistsError(
-        absl::StrCat("rank ", rank, client.socket.open() ? " is here already" : " was here before",
+        absl::StrCat("rank ", rank, clients_[rank].socket.open() ? " is here already" : " was here before",
                      ": two processes of the job have the same RANK, or one of them was started again"));
   }
 
@@ -143,16 +121,14 @@ class StoreServer::Serving {
       entries.push_back({.fd = wake_.fd(), .events = POLLIN, .revents = 0});
       listener_.AddDescriptors(&listening);
       for (int fd : listening) entries.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-      int64_t next = listener_.NextDeadline();
+      int64_t next = Sooner(listener_.NextDeadline(), state_.NextDeadline());
       for (int rank = 0; rank < options_.size; ++rank) {
         const Client& client = clients_[rank];
         if (!client.socket.open()) continue;
         ranks.push_back(rank);
         const short events = static_cast<short>(client.output.empty() ? POLLIN : POLLIN | POLLOUT);
         entries.push_back({.fd = client.socket.fd(), .events = events, .revents = 0});
-        for (int64_t deadline : {client.waits ? client.deadline_ns : -1, client.patience_ns}) {
-          if (deadline >= 0 && (next < 0 || deadline < next)) next = deadline;
-        }
+        next = Sooner(next, client.patience_ns);
       }
       int timeout_ms = -1;
       if (next >= 0) {
@@ -160,13 +136,11 @@ class StoreServer::Serving {
       }
       poll(entries.data(), entries.size(), timeout_ms);
       for (ProvingListener::Accepted& accepted : listener_.Advance()) {
-        Client& client = clients_[accepted.rank];
         // Two of the same rank may have proven themselves at once.
-        if (client.came) continue;
-        client.came = true;
-        client.socket = std::move(accepted.socket);
+        if (state_.came(accepted.rank)) continue;
+        clients_[accepted.rank].socket = std::move(accepted.socket);
         std::lock_guard<std::mutex> lock(mutex_);
-        came_[accepted.rank] = true;
+        state_.Come(accepted.rank);
       }
       for (size_t i = 0; i < ranks.size(); ++i) {
         const pollfd& entry = entries[entries.size() - ranks.size() + i];
@@ -195,7 +169,7 @@ class StoreServer::Serving {
       while (client.socket.open() && client.reader.Next(&message)) {
         absl::StatusOr<StoreRequest> request = DecodeStoreRequest(message);
         if (!request.ok()) return Lose(rank, absl::StrCat("it sent ", std::string(request.status().message())));
-        if (client.waits && request->operation != StoreOperation::kFail) {
+        if (state_.waits(rank) && request->operation != StoreOperation::kFail) {
           return Lose(rank, "it sent a request while another was under way");
         }
         Handle(rank, *std::move(request));
@@ -211,96 +185,23 @@ class StoreServer::Serving {
   }
 
   void Handle(int rank, StoreRequest request) {
-    Client& client = clients_[rank];
-    const bool about_failure =
-        request.operation == StoreOperation::kFail || request.operation == StoreOperation::kLeave;
-    if (!failure_.ok() && !about_failure) return Reply(client, FailureFor(rank), "");
-    switch (request.operation) {
-      case StoreOperation::kSet: {
-        auto [entry, added] = values_.try_emplace(request.key);
-        const size_t after = stored_ - entry->second.size() + request.value.size() + (added ? request.key.size() : 0);
-        if (after > kMostStoredBytes) {
-          if (added) values_.erase(entry);
-          return Reply(client, absl::ResourceExhaustedError("the store is full"), "");
-        }
-        stored_ = after;
-        entry->second = std::move(request.value);
-        Reply(client, absl::OkStatus(), "");
-        for (Client& other : clients_) {
-          if (!other.waits || other.request.operation != StoreOperation::kWait || other.request.key != request.key) {
-            continue;
-          }
-          other.waits = false;
-          Reply(other, absl::OkStatus(), entry->second);
-        }
-        return;
-      }
-      case StoreOperation::kGet:
-      case StoreOperation::kWait: {
-        const auto found = values_.find(request.key);
-        if (found != values_.end()) return Reply(client, absl::OkStatus(), found->second);
-        if (request.operation == StoreOperation::kGet) {
-          return Reply(client, absl::NotFoundError(absl::StrCat("the store has no '", request.key, "'")), "");
-        }
-        return BeginWait(rank, std::move(request));
-      }
-      case StoreOperation::kBarrier: {
-        std::set<int>& arrived = barriers_[request.key];
-        if (!arrived.insert(rank).second) {
-          return Reply(client,
-                       absl::FailedPreconditionError(
-                           absl::StrCat("rank ", rank, " is at barrier '", request.key, "' for the second time")),
-                       "");
-        }
-        if (static_cast<int>(arrived.size()) < options_.size) return BeginWait(rank, std::move(request));
-        Reply(client, absl::OkStatus(), "");
-        for (Client& other : clients_) {
-          if (!other.waits || other.request.operation != StoreOperation::kBarrier || other.request.key != request.key) {
-            continue;
-          }
-          other.waits = false;
-          Reply(other, absl::OkStatus(), "");
-        }
-        return;
-      }
-      case StoreOperation::kLeave:
-        client.socket.Close();
-        SetGone(rank);
-        return;
-      case StoreOperation::kFail:
-        client.waits = false;
-        Fail(DecodeFailure(request.value), rank);
-        return Reply(client, said_by_ == rank ? absl::OkStatus() : FailureFor(rank), kSayIt);
+    if (request.operation == StoreOperation::kLeave) {
+      clients_[rank].socket.Close();
+      return SetGone(rank);
     }
+    std::vector<StoreAnswer> answers;
+    state_.Handle(rank, std::move(request), MonotonicNanoseconds(), &answers);
+    Send(answers);
   }
 
-  // Only the first counts.
-  void Fail(const absl::Status& status, int said_by) {
-    if (!failure_.ok()) return;
-    failure_ = status;
-    said_by_ = said_by;
-    for (int rank = 0; rank < options_.size; ++rank) {
-      if (std::exchange(clients_[rank].waits, false)) Reply(clients_[rank], FailureFor(rank), "");
-    }
-  }
-
-  absl::Status FailureFor(int rank) const { return rank == said_by_ ? failure_ : ToldElsewhere(failure_); }
-
-  void BeginWait(int rank, StoreRequest request) {
-    Client& client = clients_[rank];
-    client.waits = true;
-    client.deadline_ns = MonotonicNanoseconds() + static_cast<int64_t>(request.timeout_ms) * kMillisecond;
-    client.request = std::move(request);
-  }
-
-  // A rank that is gone before it said goodbye will not do what others wait for.
   void Lose(int rank, const std::string& why) {
     Client& client = clients_[rank];
     client.socket.Close();
     SetGone(rank);
-    client.waits = false;
     client.patience_ns = -1;
-    Fail(absl::AbortedError(absl::StrCat("rank ", rank, " was lost while the job was starting: ", why)), 0);
+    std::vector<StoreAnswer> answers;
+    state_.Lose(rank, why, &answers);
+    Send(answers);
   }
 
   // Its connection is over, in order or not.
@@ -313,38 +214,20 @@ class StoreServer::Serving {
   void Expire() {
     const int64_t now = MonotonicNanoseconds();
     for (int rank = 0; rank < options_.size; ++rank) {
-      Client& client = clients_[rank];
-      if (client.patience_ns >= 0 && now >= client.patience_ns) {
-        Lose(rank, absl::StrCat("a message was not whole within ", Seconds(options_.patience.count() / kMillisecond)));
-      }
-      if (!client.waits || now < client.deadline_ns) continue;
-      client.waits = false;
-      Reply(client, absl::DeadlineExceededError(WhyLate(client.request)), "");
+      if (clients_[rank].patience_ns < 0 || now < clients_[rank].patience_ns) continue;
+      Lose(rank, absl::StrCat("a message was not whole within ", Seconds(options_.patience.count() / kMillisecond)));
     }
+    std::vector<StoreAnswer> answers;
+    state_.Expire(now, &answers);
+    Send(answers);
   }
 
-  std::string WhyLate(const StoreRequest& request) const {
-    std::vector<int> absent, late;
-    const auto barrier = barriers_.find(request.key);
-    for (int rank = 0; rank < options_.size; ++rank) {
-      if (!clients_[rank].came) {
-        absent.push_back(rank);
-      } else if (request.operation == StoreOperation::kBarrier && barrier != barriers_.end() &&
-                 barrier->second.count(rank) == 0) {
-        late.push_back(rank);
-      }
+  void Send(const std::vector<StoreAnswer>& answers) {
+    for (const StoreAnswer& answer : answers) {
+      Client& client = clients_[answer.rank];
+      if (!client.socket.open()) continue;
+      absl::StrAppend(&client.output, WithLength(EncodeStoreReply(answer.status, answer.value)));
     }
-    const std::string within = absl::StrCat(" within ", Seconds(static_cast<int64_t>(request.timeout_ms)));
-    if (!absent.empty()) {
-      return absl::StrCat(NameRanks(absent), " of ", options_.size, " did not come to ", address_.ToString(), within);
-    }
-    if (!late.empty()) return absl::StrCat(NameRanks(late), " did not come to '", request.key, "'", within);
-    return absl::StrCat("nobody has set '", request.key, "'", within);
-  }
-
-  void Reply(Client& client, const absl::Status& status, absl::string_view value) {
-    if (!client.socket.open()) return;
-    absl::StrAppend(&client.output, WithLength(EncodeStoreReply(status, value)));
   }
 
   void Write(Client& client) {
@@ -360,16 +243,12 @@ class StoreServer::Serving {
   const SocketAddress address_;
   const StoreOptions options_;
   std::vector<Client> clients_;
+  StoreState state_;
   ProvingListener listener_;
-  std::map<std::string, std::string> values_;
-  std::map<std::string, std::set<int>> barriers_;
-  size_t stored_ = 0;
-  // Why nothing can succeed any more, and the rank that says it.
-  absl::Status failure_;
-  int said_by_ = 0;
+  // Who has come, and gone_, are read by other threads: changed under the mutex.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<bool> came_, gone_;
+  std::vector<bool> gone_;
   Socket wake_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

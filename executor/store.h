@@ -99,9 +99,6 @@ class StoreClient {
   StoreMessageReader reader_;
 };
 
-// "rank 3", "ranks 1, 3 and 5", "ranks 1, 2, 3 and 97 more".
-std::string NameRanks(const std::vector<int>& ranks);
-
 }  // namespace weft
 
 #endif  // WEFT_EXECUTOR_STORE_H_

@@ -326,14 +326,5 @@ TEST(StoreTest, VersionSixAddresses) {
                          ": cannot listen on 127.0.0.1:", port, ": the port is taken"));
 }
 
-TEST(NameRanksTest, FewAndMany) {
-  EXPECT_EQ(NameRanks({3}), "rank 3");
-  EXPECT_EQ(NameRanks({1, 3}), "ranks 1 and 3");
-  EXPECT_EQ(NameRanks({1, 3, 5}), "ranks 1, 3 and 5");
-  std::vector<int> many(100);
-  for (int i = 0; i < 100; ++i) many[i] = i;
-  EXPECT_EQ(NameRanks(many), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more");
-}
-
 }  // namespace
 }  // namespace weft

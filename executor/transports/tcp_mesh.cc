@@ -15,6 +15,7 @@
 #include "executor/announce_failure.h"
 #include "executor/handshake.h"
 #include "executor/monotonic_clock.h"
+#include "executor/store_state.h"
 #include "executor/told_elsewhere.h"
 #include "proto/status.h"
 
