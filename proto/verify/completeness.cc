@@ -218,7 +218,7 @@ class Completeness {
   void CheckForwardFirst(const TemplateIndex& t) {
     if (WaitForForwards(t)) return;
     Order order;
-    order.Build(index_, t, IsAsynchronous(*index_.program) ? 2 : 1);
+    order.Build(index_, t, IsAsynchronous(*index_.program) ? 2 : 1, Order::kOfList);
     // (lane, stage, microbatch) -> instance
     std::map<std::tuple<int, int, int>, int> forward, input;
     // Microbatches are numbered on from one repetition to the next.

@@ -258,10 +258,12 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
     Bad("P11.loss", at, "computes a loss, but is not of the last stage");
   }
   if (losses == 0 || kernels == 0) return;
-  Symbol symbol = Whole(at.role, buffer);
-  symbol.elements.insert(symbol.elements.end(), microbatches.begin(), microbatches.end());
-  std::sort(symbol.elements.begin(), symbol.elements.end());
-  SetWhole(at.role, buffer, symbol);
+  Symbol* const there = state_[at.role][buffer].content.Find(0, BufferOf(at.role, buffer).bytes());
+  Symbol symbol = there == nullptr ? Whole(at.role, buffer) : std::exchange(*there, Symbol());
+  // Mostly they are behind those that are there.
+  std::vector<int>& all = symbol.elements;
+  for (const int m : microbatches) all.insert(std::upper_bound(all.begin(), all.end(), m), m);
+  SetWhole(at.role, buffer, std::move(symbol));
 }
 
 // A microbatch adds to each byte of a gradient once, and to all that it writes or to none of it.

@@ -38,8 +38,8 @@ bool LastNodes(const Order& order, const BufferAccess& access, Fn fn) {
 
 class TemplateMemory {
  public:
-  TemplateMemory(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings)
-      : t_(t), findings_(findings), order_(Built(index, t, repetitions)), accesses_(index, t, order_) {}
+  TemplateMemory(const Index& index, const TemplateIndex& t, int repetitions, Order::Ranks ranks, Findings* findings)
+      : t_(t), findings_(findings), order_(Built(index, t, repetitions, ranks)), accesses_(index, t, order_) {}
 
   void Run() {
     for (int b = 0; b < t_.t->buffers_size() && !findings_->full(); ++b) {
@@ -58,9 +58,9 @@ class TemplateMemory {
   }
 
  private:
-  static Order Built(const Index& index, const TemplateIndex& t, int repetitions) {
+  static Order Built(const Index& index, const TemplateIndex& t, int repetitions, Order::Ranks ranks) {
     Order order;
-    order.Build(index, t, repetitions);
+    order.Build(index, t, repetitions, ranks);
     return order;
   }
 
@@ -115,22 +115,19 @@ class TemplateMemory {
   void CheckConflicts(int buffer) {
     const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
     const BufferAccess* writer = nullptr;
-    std::vector<const BufferAccess*> readers;
+    size_t readers = 0;  // From this one on, up to the one at hand, all read what `writer` wrote.
     const auto race = [&](const BufferAccess& a, const BufferAccess& b) {
       Bad("P7.race", Name(a.instance), a.write ? " writes " : " reads ", DescribeBuffer(*t_.t, buffer), " and ",
           NameFrom(b.instance, a.instance), b.write ? " writes" : " reads", " it, and neither waits for the other");
     };
-    for (const BufferAccess& access : list) {
-      if (writer != nullptr && !Ordered(*writer, access)) return race(*writer, access);
-      if (!access.write) {
-        readers.push_back(&access);
-        continue;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (writer != nullptr && !Ordered(*writer, list[i])) return race(*writer, list[i]);
+      if (!list[i].write) continue;
+      for (; readers < i; ++readers) {
+        if (!Ordered(list[readers], list[i])) return race(list[readers], list[i]);
       }
-      for (const BufferAccess* reader : readers) {
-        if (!Ordered(*reader, access)) return race(*reader, access);
-      }
-      readers.clear();
-      writer = &access;
+      readers = i + 1;
+      writer = &list[i];
     }
   }
 
@@ -430,12 +427,30 @@ void Accesses::Sort(int buffer, const std::vector<int>& ranks) {
   std::copy(sorted.begin(), sorted.end(), all_.begin() + begin);
 }
 
+namespace {
+
+// Any ranks show whether something is wrong: a check that passes orders what it compares for all of them. Only which
+// accesses are named depends on them, and which of several that begin a life in host memory at once is looked at.
+void CheckExpansion(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings) {
+  const bool lives_in_host_memory = std::any_of(t.t->buffers().begin(), t.t->buffers().end(), [](const Buffer& buffer) {
+    return buffer.place() == HOST && !buffer.persistent();
+  });
+  if (!lives_in_host_memory) {
+    Findings any(1);
+    TemplateMemory(index, t, repetitions, Order::kOfList, &any).Run();
+    if (any.empty()) return;
+  }
+  TemplateMemory(index, t, repetitions, Order::kOfReadiness, findings).Run();
+}
+
+}  // namespace
+
 void CheckMemory(const Index& index, const TemplateIndex& t, Findings* findings) {
   // Two repetitions show every order of a longer run: pairs of repetitions repeat, and dependencies of a larger
   // distance only add order. A run of one step lacks the path through the second repetition.
-  TemplateMemory(index, t, 2, findings).Run();
+  CheckExpansion(index, t, 2, findings);
   const bool edges = t.list_begin[kBody] > 0 && t.list_begin[kEpilogue] < t.list_begin[3];
-  if (edges && findings->empty()) TemplateMemory(index, t, 1, findings).Run();
+  if (edges && findings->empty()) CheckExpansion(index, t, 1, findings);
 }
 
 }  // namespace weft::verify

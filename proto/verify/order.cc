@@ -20,7 +20,7 @@ void MaxInto(const int32_t* from, int32_t* to) {
 
 }  // namespace
 
-bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
+bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions, Ranks ranks) {
   // In whole groups.
   clocks_ = (t.clocks + kClocksAtOnce - 1) / kClocksAtOnce * kClocksAtOnce;
   const bool message_driven = IsMessageDriven(*index.program);
@@ -75,69 +75,113 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
       }
     }
   }
-  const int n = static_cast<int>(nodes_.size());
-
-  // Edges: `ended` = the end of a node before the start of another, by stream order or inside a segment.
-  std::vector<std::pair<int, int>> edges;
-  edges.reserve(int64_t{4} * n);
-  const auto edge = [&](int a, int b) { edges.emplace_back(a, b); };
   std::vector<int> count(clocks_, 0);
   for (Node& node : nodes_) {
     if (node.clock >= 0) node.position = count[node.clock]++;
   }
-  StreamOrder streams(message_driven, t.streams);
+  return (ranks == kOfList && FollowList(index, t)) || FollowReadiness(index, t);
+}
+
+// Edges `ended`: the end of a node before the start of another, by stream order or inside a segment.
+template <typename Edge>
+void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrder* streams, Edge edge) const {
+  const ActionRef& ref = t.actions[instance.action];
+  if (instance.segment != nullptr) {
+    const std::vector<Part>& parts = instance.segment->parts;
+    auto last = instance.segment->last_parts.begin();  // Ascending.
+    for (int p = 0; p < instance.nodes; ++p) {
+      const int node = instance.first_node + p;
+      streams->AddStep(ref.action->kind(), t.StreamOf(ref.action->segment(), parts[p]), node, edge);
+      for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
+      // The other parts have ended before one of the last starts.
+      if (last != instance.segment->last_parts.end() && *last == p) {
+        if (instance.nodes > 1) edge(node, instance.finish_node);
+        ++last;
+      }
+      if (instance.all_node != instance.finish_node) edge(node, instance.all_node);
+    }
+  } else if (ref.group < 0) {
+    streams->Add(ref.stream, instance.first_node, instance.first_node, edge);
+  } else {
+    const int ready = group_node_.at({ref.group, instance.copy});
+    edge(ready, instance.first_node);
+    edge(instance.first_node, ready + 1);
+    if (instance.action == t.groups[ref.group].first) {
+      for (int stream : t.groups[ref.group].streams) streams->Add(stream, ready, ready + 1, edge);
+    }
+  }
+}
+
+// Notes whom the instance waits for, and adds the edges of that.
+template <typename Edge>
+void Order::AddDependencies(const TemplateIndex& t, int id, Edge edge) {
+  const Instance& instance = instances_[id];
+  const ActionRef& ref = t.actions[instance.action];
+  for (const Dependency& dep : ref.action->deps()) {
+    const int on = t.by_id.at(dep.action());
+    const List from = t.actions[on].list;
+    int copy = instance.copy - dep.distance();
+    if (from == kPrologue) copy = 0;
+    if (from == kBody && instance.copy == copies_ - 1) copy = copies_ - 2;  // The last repetition.
+    if (from == kBody && copy < 1) continue;                                // Before the first: void.
+    const int target = from == kEpilogue ? InstanceOf(on, copies_ - 1) : InstanceOf(on, copy);
+    const auto wait_for = [&](std::vector<int>& dependents, int node) {
+      if (!dependents.empty() && dependents.back() == id) return;
+      dependents.push_back(id);
+      if (instance.segment != nullptr) {
+        // What starts first holds back the others.
+        for (int p : instance.segment->first_parts) edge(node, instance.first_node + p);
+      } else {
+        edge(node, ref.group < 0 ? instance.first_node : group_node_.at({ref.group, instance.copy}));
+      }
+    };
+    wait_for(instances_[target].dependents, instances_[target].finish_node);
+    if (dep.detached()) wait_for(instances_[target].detached_dependents, instances_[target].all_node);
+  }
+}
+
+// Node `b` starts after the end of node `a`.
+void Order::StartAfter(int a, int b) {
+  const int32_t* from = &clock_[int64_t{a} * clocks_];
+  int32_t* to = &clock_[int64_t{b} * clocks_];
+  for (int c = 0; c < clocks_; c += kClocksAtOnce) MaxInto(from + c, to + c);
+  const Node& node = nodes_[a];
+  if (node.clock >= 0) to[node.clock] = std::max(to[node.clock], node.position);
+}
+
+bool Order::FollowList(const Index& index, const TemplateIndex& t) {
+  // Where members of a transfer group may start comes behind them in the list.
+  if (!t.groups.empty()) return false;
+  clock_.assign(static_cast<int64_t>(nodes_.size()) * clocks_, -1);
+  bool forward = true;
+  const auto edge = [&](int a, int b) {
+    forward = forward && a < b;
+    if (forward) StartAfter(a, b);
+  };
+  StreamOrder streams(IsMessageDriven(*index.program), t.streams);
   for (int id = 0; id < static_cast<int>(instances_.size()); ++id) {
-    const Instance& instance = instances_[id];
-    const ActionRef& ref = t.actions[instance.action];
-    const Action& action = *ref.action;
-    // Nodes that start when what the action waits for has happened.
-    int first_start = instance.first_node, starts = instance.nodes;
-    if (IsCompute(action.kind())) {
-      const std::vector<Part>& parts = instance.segment->parts;
-      auto last = instance.segment->last_parts.begin();  // Ascending.
-      for (int p = 0; p < instance.nodes; ++p) {
-        const int node = instance.first_node + p;
-        streams.AddStep(action.kind(), t.StreamOf(action.segment(), parts[p]), node, edge);
-        for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
-        // The other parts have ended before one of the last starts.
-        if (last != instance.segment->last_parts.end() && *last == p) {
-          if (instance.nodes > 1) edge(node, instance.finish_node);
-          ++last;
-        }
-        if (instance.all_node != instance.finish_node) edge(node, instance.all_node);
-      }
-    } else if (ref.group < 0) {
-      streams.Add(ref.stream, instance.first_node, instance.first_node, edge);
-    } else {
-      const int ready = group_node_.at({ref.group, instance.copy});
-      edge(ready, instance.first_node);
-      edge(instance.first_node, ready + 1);
-      first_start = ready, starts = 1;
-      if (instance.action == t.groups[ref.group].first) {
-        for (int stream : t.groups[ref.group].streams) streams.Add(stream, ready, ready + 1, edge);
-      }
-    }
-    for (const Dependency& dep : action.deps()) {
-      const int on = t.by_id.at(dep.action());
-      const List from = t.actions[on].list;
-      int copy = instance.copy - dep.distance();
-      if (from == kPrologue) copy = 0;
-      if (from == kBody && instance.copy == copies_ - 1) copy = copies_ - 2;  // The last repetition.
-      if (from == kBody && copy < 1) continue;                                // Before the first: void.
-      const int target = from == kEpilogue ? InstanceOf(on, copies_ - 1) : InstanceOf(on, copy);
-      const auto wait_for = [&](std::vector<int>& dependents, int node) {
-        if (!dependents.empty() && dependents.back() == id) return;
-        dependents.push_back(id);
-        if (IsCompute(action.kind())) {
-          // What starts first holds back the others.
-          for (int p : instance.segment->first_parts) edge(node, instance.first_node + p);
-        } else {
-          for (int b = 0; b < starts; ++b) edge(node, first_start + b);
-        }
-      };
-      wait_for(instances_[target].dependents, instances_[target].finish_node);
-      if (dep.detached()) wait_for(instances_[target].detached_dependents, instances_[target].all_node);
-    }
+    // All that a node waits for before anything that waits for the node.
+    AddDependencies(t, id, edge);
+    AddSteps(t, instances_[id], &streams, edge);
+  }
+  for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) nodes_[node].rank = node;
+  if (forward) return true;
+  for (Instance& instance : instances_) {
+    instance.dependents.clear();
+    instance.detached_dependents.clear();
+  }
+  return false;
+}
+
+bool Order::FollowReadiness(const Index& index, const TemplateIndex& t) {
+  const int n = static_cast<int>(nodes_.size());
+  std::vector<std::pair<int, int>> edges;
+  edges.reserve(int64_t{4} * n);
+  const auto edge = [&](int a, int b) { edges.emplace_back(a, b); };
+  StreamOrder streams(IsMessageDriven(*index.program), t.streams);
+  for (int id = 0; id < static_cast<int>(instances_.size()); ++id) {
+    AddSteps(t, instances_[id], &streams, edge);
+    AddDependencies(t, id, edge);
   }
 
   // By their first node, each node's in the order in which they came.
@@ -156,14 +200,9 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions) {
   for (size_t head = 0; head < ready.size(); ++head) {
     const int a = ready[head];
     nodes_[a].rank = static_cast<int>(head);
-    const int32_t* from = &clock_[int64_t{a} * clocks_];
-    const int own = nodes_[a].clock;
-    const int32_t position = nodes_[a].position;
     for (int e = next_begin[a]; e < next_begin[a + 1]; ++e) {
       const int b = next[e];
-      int32_t* to = &clock_[int64_t{b} * clocks_];
-      for (int c = 0; c < clocks_; c += kClocksAtOnce) MaxInto(from + c, to + c);
-      if (own >= 0) to[own] = std::max(to[own], position);
+      StartAfter(a, b);
       if (--waits[b] == 0) ready.push_back(b);
     }
   }
@@ -199,7 +238,8 @@ bool Order::Before(int i, int a, int b) const {
       if (instance.first_node + w == b || Ended(instance.first_node + w, b)) return true;
     }
   }
-  return nodes_[b].instance != i && DependentStarted(nodes_[a].detached ? instance.detached_dependents : instance.dependents, b);
+  return nodes_[b].instance != i &&
+         DependentStarted(nodes_[a].detached ? instance.detached_dependents : instance.dependents, b);
 }
 
 bool Order::FinishedBefore(int i, int b) const {

@@ -29,8 +29,12 @@ class Order {
     int first_member = 0, members = 1;
   };
 
+  // How nodes are ranked: as they become ready, or as they are in the list where none waits for a later one, which is
+  // found in half the time.
+  enum Ranks { kOfReadiness, kOfList };
+
   // False if the local order has a cycle (Index must have passed the deadlock check, then it has none).
-  bool Build(const Index& index, const TemplateIndex& t, int repetitions);
+  bool Build(const Index& index, const TemplateIndex& t, int repetitions, Ranks ranks);
 
   const std::vector<Instance>& instances() const { return instances_; }
   int copies() const { return copies_; }
@@ -62,6 +66,16 @@ class Order {
     // Latent: its end is not yet its finish.
     bool detached = false, latent = false, collective = false;
   };
+
+  template <typename Edge>
+  void AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrder* streams, Edge edge) const;
+  template <typename Edge>
+  void AddDependencies(const TemplateIndex& t, int id, Edge edge);
+  void StartAfter(int a, int b);
+  // False if somebody waits for a later node; then it is as if nothing was done.
+  bool FollowList(const Index& index, const TemplateIndex& t);
+  // False if there is a cycle.
+  bool FollowReadiness(const Index& index, const TemplateIndex& t);
 
   bool Ended(int a, int b) const {
     return clock_[int64_t{b} * clocks_ + nodes_[a].clock] >= nodes_[a].position;
