@@ -41,6 +41,7 @@ std::vector<std::string> ValueNames(const EnumDescriptor& type) {
 }
 
 absl::string_view StringProblem(absl::string_view text) {
+  if (IsAsciiText(text)) return "";
   if (!IsValidUtf8(text)) return "invalid UTF-8";
   if (text.find('\0') != absl::string_view::npos) return "a NUL byte in a string";
   return "";

@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "proto/units.h"
 #include "proto/value_bytes.h"
 
@@ -65,7 +64,7 @@ class Touched {
   AddressSet read_, written_;
 };
 
-// For keys: printed, different numbers may be the same.
+// For keys.
 uint64_t BitsOf(double number) {
   uint64_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -75,7 +74,7 @@ uint64_t BitsOf(double number) {
 bool IsCompute(const PlacedStep& use) { return use.step != nullptr && use.step->stream() == COMPUTE; }
 
 struct Launch {
-  std::string key;
+  RunKeyNumbers key;
   std::vector<int> steps;
   Touched touched;
 };
@@ -86,7 +85,7 @@ class Neighbours {
   int count() const { return range_.count; }
   // Each step is compared with all launches. Programs that are compiled have a few.
   bool full() const { return launches_.size() >= 64; }
-  void Add(int number, const PlacedStep& use, std::string key) {
+  void Add(int number, const PlacedStep& use, RunKeyNumbers key) {
     if (range_.count++ == 0) range_.first = number;
     size_t from = launches_.size();
     while (from > 0 && !launches_[from - 1].touched.Conflicts(use)) --from;
@@ -187,7 +186,7 @@ bool IsBiasOf(const PlacedStep& bias, const PlacedStep& made) {
 // Neighbours of one key from this step on that touch nothing of each other, as far as `follows` says.
 template <typename Follows>
 StepRange AlikeRunAt(absl::Span<const PlacedStep> steps, int s, Follows follows) {
-  const std::string key = RunKey(steps[s]);
+  const RunKeyNumbers key = RunKey(steps[s]);
   if (key.empty()) return {};
   Touched touched;
   std::vector<int> launch;
@@ -283,27 +282,25 @@ bool RunsUpdates(ActionKind kind) {
   }
 }
 
-std::string RunKey(const PlacedStep& use) {
-  if (!IsCompute(use) || use.step->accumulate() || !IsJoined(use.step->kernel(), /*updates=*/true)) return "";
+RunKeyNumbers RunKey(const PlacedStep& use) {
+  if (!IsCompute(use) || use.step->accumulate() || !IsJoined(use.step->kernel(), /*updates=*/true)) return {};
   const StepAttributes& a = use.step->attributes();
-  std::string key = Kernel_Name(use.step->kernel());
+  RunKeyNumbers key = {static_cast<uint64_t>(use.step->kernel()), use.inputs.size()};
+  for (const StepTouch& touch : use.inputs) key.push_back(static_cast<uint64_t>(touch.dtype));
+  for (const StepTouch& touch : use.outputs) key.push_back(static_cast<uint64_t>(touch.dtype));
   switch (use.step->kernel()) {
     case ADAMW:
-      absl::StrAppend(&key, " ", BitsOf(a.beta1()), " ", BitsOf(a.beta2()), " ", BitsOf(a.epsilon()), " ",
-                      a.rounding_site() > 0);
+      key.insert(key.end(), {BitsOf(a.beta1()), BitsOf(a.beta2()), BitsOf(a.epsilon()), a.rounding_site() > 0});
       break;
     case SGD_STEP:
-      absl::StrAppend(&key, " ", BitsOf(a.momentum()), " ", a.rounding_site() > 0);
+      key.insert(key.end(), {BitsOf(a.momentum()), a.rounding_site() > 0});
       break;
     case FILL:
-      absl::StrAppend(&key, " ", BitsOf(a.value()));
+      key.push_back(BitsOf(a.value()));
       break;
     default:
       break;
   }
-  for (const StepTouch& touch : use.inputs) absl::StrAppend(&key, " ", DType_Name(touch.dtype));
-  absl::StrAppend(&key, " to");
-  for (const StepTouch& touch : use.outputs) absl::StrAppend(&key, " ", DType_Name(touch.dtype));
   return key;
 }
 
@@ -312,7 +309,7 @@ std::vector<StepRange> FindUpdateRuns(absl::Span<const PlacedStep> steps) {
   Neighbours neighbours;
   for (int s = 0; s < static_cast<int>(steps.size()); ++s) {
     const PlacedStep& use = steps[s];
-    std::string key = RunKey(use);
+    RunKeyNumbers key = RunKey(use);
     if (neighbours.count() > 0 && (key.empty() || use.waits || steps[s - 1].awaited || neighbours.full())) {
       neighbours.EndIn(ranges);
     }

@@ -11,9 +11,9 @@
 
 #include <compare>
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "proto/program.pb.h"
 
@@ -51,8 +51,9 @@ struct StepRange {
 // Whether an action's runs are those of updates: it is not of a microbatch. Otherwise they are those of norms.
 bool RunsUpdates(ActionKind kind);
 
-// What steps of one launch have in common; empty: a step of this kernel is never in one with others.
-std::string RunKey(const PlacedStep& use);
+// What steps of one launch have in common, number by number; none: a step of this kernel is never in one with others.
+using RunKeyNumbers = absl::InlinedVector<uint64_t, 16>;
+RunKeyNumbers RunKey(const PlacedStep& use);
 
 // The longest neighbourhoods on the compute stream in which some launch has two steps or more, none of whose steps but
 // the first waits for another stream, and none but the last is waited for by one. A step is in the earliest launch of

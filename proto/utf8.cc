@@ -53,6 +53,27 @@ size_t FirstInvalidUtf8(absl::string_view text) {
   return text.size();
 }
 
+bool IsAsciiText(absl::string_view text) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
+  // Bytes of 1 to 0x7f: nothing is borrowed, and no high bit is there. A NUL borrows.
+  uint64_t word = 0, bad = 0;
+  size_t i = 0;
+  for (; i + sizeof(word) <= text.size(); i += sizeof(word)) {
+    std::memcpy(&word, text.data() + i, sizeof(word));
+    bad |= (word - kOnes) | word;
+  }
+  if (i < text.size() && i > 0) {
+    // The last eight, some of them again.
+    std::memcpy(&word, text.data() + text.size() - sizeof(word), sizeof(word));
+    bad |= (word - kOnes) | word;
+    i = text.size();
+  }
+  for (; i < text.size(); ++i) {
+    if (static_cast<signed char>(text[i]) <= 0) return false;
+  }
+  return (bad & kHigh) == 0;
+}
+
 void AppendUtf8(uint32_t code_point, std::string* out) {
   const auto tail = [&](int shift) { *out += static_cast<char>(0x80 | ((code_point >> shift) & 0x3f)); };
   if (code_point < 0x80) {

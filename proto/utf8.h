@@ -15,6 +15,9 @@ size_t FirstInvalidUtf8(absl::string_view text);
 
 inline bool IsValidUtf8(absl::string_view text) { return FirstInvalidUtf8(text) == text.size(); }
 
+// Whether all bytes are ASCII and none is NUL, which is quickly said of most texts.
+bool IsAsciiText(absl::string_view text);
+
 // Appends a code point that is not a surrogate and at most U+10FFFF.
 void AppendUtf8(uint32_t code_point, std::string* out);
 

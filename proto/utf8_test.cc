@@ -40,6 +40,22 @@ TEST(Utf8, AcceptsNothingElse) {
   EXPECT_EQ(FirstInvalidUtf8("\xf8\x88\x80\x80\x80"), 0u);
 }
 
+TEST(Utf8, SaysWhatIsAsciiText) {
+  for (size_t size = 0; size < 40; ++size) {
+    for (const char good : {'\x01', 'a', '\x7f'}) {
+      std::string text(size, good);
+      EXPECT_TRUE(IsAsciiText(text)) << size;
+      for (size_t i = 0; i < size; ++i) {
+        for (const char bad : {'\0', '\x80', '\x81', '\xff'}) {
+          text[i] = bad;
+          EXPECT_FALSE(IsAsciiText(text)) << size << " " << i;
+        }
+        text[i] = good;
+      }
+    }
+  }
+}
+
 // Words of eight bytes that are ASCII are skipped together: what is not valid is found at every place in and after
 // them.
 TEST(Utf8, FindsTheFirstInvalidByteAnywhere) {

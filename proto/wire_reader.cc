@@ -3,15 +3,15 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/content.h"
+#include "proto/quick_look.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
-#include "proto/written_zero.h"
+#include "proto/wire_message.h"
 
 namespace weft {
 namespace {
@@ -19,184 +19,19 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// https://protobuf.dev/programming-guides/encoding/
-enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
-
-WireType WireTypeOf(const FieldDescriptor& field) {
-  switch (field.type()) {
-    case FieldDescriptor::TYPE_DOUBLE:
-    case FieldDescriptor::TYPE_FIXED64:
-    case FieldDescriptor::TYPE_SFIXED64:
-      return kFixed64;
-    case FieldDescriptor::TYPE_FLOAT:
-    case FieldDescriptor::TYPE_FIXED32:
-    case FieldDescriptor::TYPE_SFIXED32:
-      return kFixed32;
-    case FieldDescriptor::TYPE_STRING:
-    case FieldDescriptor::TYPE_BYTES:
-    case FieldDescriptor::TYPE_MESSAGE:
-      return kLength;
-    default:
-      return kVarint;
-  }
-}
-
-// What the checker asks of a field again and again.
-struct WireField {
-  const FieldDescriptor* field = nullptr;
-  WireType wire_type = kVarint;
-  FieldDescriptor::Type type = FieldDescriptor::TYPE_INT32;
-  // In the order of declaration.
-  int index = 0;
-  bool repeated = false;
-  // Whatever 64 bits hold is right.
-  bool takes_all = false;
-  bool has_zero_rule = false;
-  // Of its oneof in the message, -1 = it is in none.
-  int oneof = -1;
-  // Of messages.
-  const struct WireMessage* message = nullptr;
-  const google::protobuf::EnumDescriptor* values = nullptr;
-};
-
-struct WireMessage {
-  // By number; numbers of contracts are small.
-  std::vector<WireField> fields;
-};
-
-// A zero is not written at all, but this is one too.
-constexpr absl::string_view kMinusZero("\0\0\0\0\0\0\0\x80", 8);
-
-// Bytes of which most are right: what WireChecker would say nothing of, in a third of its time. What is wrong, and what
-// is written in an uncommon way, is left to it.
-class QuickLook {
- public:
-  explicit QuickLook(absl::string_view bytes) : at_(bytes.data()) {}
-
-  // Whether the message that ends `size` bytes further on is right; then these bytes are behind.
-  bool Message(const WireMessage& type, size_t size, size_t depth) {
-    if (depth > kMaxMessageDepth) return false;
-    const char* const end = at_ + size;
-    uint64_t seen = 0, oneofs = 0;
-    while (at_ < end) {
-      uint64_t tag = 0;
-      if (!Varint(end, &tag)) return false;
-      const uint64_t number = tag >> 3;
-      if (number >= type.fields.size() || type.fields[number].field == nullptr) return false;
-      const WireField& field = type.fields[number];
-      if (!field.repeated && !Once(field.index, &seen)) return false;
-      if (field.oneof >= 0 && !Once(field.oneof, &oneofs)) return false;
-      if (!Field(field, tag & 7, end, depth)) return false;
-    }
-    return true;
-  }
-
- private:
-  static bool Once(int index, uint64_t* seen) {
-    if (index >= 64 || (*seen >> index & 1) != 0) return false;
-    *seen |= uint64_t{1} << index;
-    return true;
-  }
-
-  bool Varint(const char* end, uint64_t* value) {
-    *value = 0;
-    // Nine bytes; the tenth is for negative numbers.
-    for (int shift = 0; shift < 63; shift += 7) {
-      if (at_ >= end) return false;
-      const uint64_t byte = static_cast<unsigned char>(*at_++);
-      *value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return true;
-    }
-    if (at_ >= end || static_cast<unsigned char>(*at_) > 1) return false;
-    *value |= static_cast<uint64_t>(*at_++) << 63;
-    return true;
-  }
-
-  bool Field(const WireField& field, uint64_t wire_type, const char* end, size_t depth) {
-    const bool packed = wire_type == kLength && field.wire_type != kLength && field.repeated;
-    if (wire_type != field.wire_type && !packed) return false;
-    if (wire_type != kLength) return Scalar(field, end);
-    uint64_t length = 0;
-    if (!Varint(end, &length) || length > static_cast<uint64_t>(end - at_)) return false;
-    const char* const value_end = at_ + length;
-    if (packed) {
-      while (at_ < value_end) {
-        if (!Scalar(field, value_end)) return false;
-      }
-      return true;
-    }
-    if (field.message != nullptr) return Message(*field.message, length, depth + 1);
-    if (field.type == FieldDescriptor::TYPE_STRING && !StringProblem({at_, length}).empty()) return false;
-    at_ = value_end;
-    return true;
-  }
-
-  bool Scalar(const WireField& field, const char* end) {
-    if (field.wire_type != kVarint) {
-      const size_t size = field.wire_type == kFixed64 ? 8 : 4;
-      if (static_cast<size_t>(end - at_) < size) return false;
-      if (field.has_zero_rule && absl::string_view(at_, size) == kMinusZero) return false;
-      at_ += size;
-      return true;
-    }
-    uint64_t value = 0;
-    if (!Varint(end, &value)) return false;
-    if (field.takes_all) return true;
-    const int64_t as_signed = static_cast<int64_t>(value);
-    const bool fits_int32 =
-        as_signed >= std::numeric_limits<int32_t>::min() && as_signed <= std::numeric_limits<int32_t>::max();
-    switch (field.type) {
-      case FieldDescriptor::TYPE_BOOL:
-        return value <= 1;
-      case FieldDescriptor::TYPE_INT32:
-        return fits_int32;
-      case FieldDescriptor::TYPE_ENUM:
-        return fits_int32 && field.values->FindValueByNumber(static_cast<int>(as_signed)) != nullptr;
-      default:
-        return value <= std::numeric_limits<uint32_t>::max();
-    }
-  }
-
-  const char* at_;
-};
-
 // Walks the wire format beside the descriptors; reads nothing but says whether protobuf would read all of it.
 class WireChecker {
  public:
   WireChecker(absl::string_view bytes, absl::string_view source) : bytes_(bytes), source_(source) {}
 
   absl::Status Check(const Descriptor& type) {
-    const WireMessage& root = MessageOf(type);
-    if (QuickLook(bytes_).Message(root, bytes_.size(), 0)) return absl::OkStatus();
+    const WireMessage& root = messages_.Of(type);
+    if (LooksRight(bytes_, root)) return absl::OkStatus();
     root_ = RootName(type);
     return CheckMessage(root, bytes_.size()) ? absl::OkStatus() : error_;
   }
 
  private:
-  const WireMessage& MessageOf(const Descriptor& type) {
-    const auto [found, is_new] = messages_.try_emplace(&type);
-    // References into a map stay.
-    WireMessage& message = found->second;
-    for (int i = 0; is_new && i < type.field_count(); ++i) {
-      const FieldDescriptor& field = *type.field(i);
-      const auto number = static_cast<size_t>(field.number());
-      if (number >= message.fields.size()) message.fields.resize(number + 1);
-      WireField own;
-      own.field = &field;
-      own.wire_type = WireTypeOf(field);
-      own.type = field.type();
-      own.index = field.index();
-      own.repeated = field.is_repeated();
-      own.takes_all = own.type == FieldDescriptor::TYPE_INT64 || own.type == FieldDescriptor::TYPE_UINT64;
-      own.has_zero_rule = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && HasZeroRule(field);
-      if (const auto* oneof = field.real_containing_oneof(); oneof != nullptr) own.oneof = oneof->index();
-      if (own.type == FieldDescriptor::TYPE_MESSAGE) own.message = &MessageOf(*field.message_type());
-      if (own.type == FieldDescriptor::TYPE_ENUM) own.values = field.enum_type();
-      message.fields[number] = own;
-    }
-    return message;
-  }
-
   struct Level {
     const FieldDescriptor* field;
     int index;
@@ -293,7 +128,7 @@ class WireChecker {
     if (wire_type != kVarint) {
       const size_t size = wire_type == kFixed64 ? 8 : 4;
       if (end - position_ < size) return Truncated();
-      if (field.has_zero_rule && bytes_.substr(position_, size) == kMinusZero) {
+      if (field.has_zero_rule && bytes_.substr(position_, size) == kMinusZeroBytes) {
         return Error("-0 stands for another value; leave it out");
       }
       position_ += size;
@@ -327,7 +162,7 @@ class WireChecker {
   absl::string_view bytes_;
   absl::string_view source_;
   std::string root_;
-  std::map<const Descriptor*, WireMessage> messages_;
+  WireMessages messages_;
   std::vector<Level> path_;
   size_t position_ = 0;
   absl::Status error_;

@@ -27,9 +27,8 @@ class AnalyticNetwork : public NetworkModel {
   AnalyticNetwork(const Mesh& mesh, const Cluster& cluster) : links_(mesh, cluster) {}
 
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
-    WEFT_ASSIGN_OR_RETURN(const MessagePath path, links_.Path(source, destination));
-    WEFT_ASSIGN_OR_RETURN(const double bandwidth, links_.TransferBandwidth(source, destination));
-    return TransferTime{FromSeconds(path.overhead_seconds + static_cast<double>(bytes) / bandwidth),
+    WEFT_ASSIGN_OR_RETURN(const MessagePath path, links_.SharedPath(source, destination));
+    return TransferTime{FromSeconds(path.overhead_seconds + static_cast<double>(bytes) / path.bytes_per_second),
                         FromSeconds(path.latency_seconds)};
   }
 

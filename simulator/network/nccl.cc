@@ -35,14 +35,14 @@ class NcclNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const override {
     const bool crosses = links_.Node(source) != links_.Node(destination);
     WEFT_RETURN_IF_ERROR(CheckCapability());
-    WEFT_ASSIGN_OR_RETURN(const double bandwidth, links_.TransferBandwidth(source, destination));
+    WEFT_ASSIGN_OR_RETURN(const MessagePath path, links_.SharedPath(source, destination));
     LinkKind kind = LINK_KIND_UNSPECIFIED;
     if (!crosses) {
       const Link* pair = PairLink(cluster(), links_.DeviceInNode(source), links_.DeviceInNode(destination));
       kind = (pair != nullptr ? *pair : cluster().intra_node()).kind();
       WEFT_RETURN_IF_ERROR(CheckKind(kind));
     }
-    const NcclMessage message = NcclSend(static_cast<double>(bytes), bandwidth, crosses, kind == NVLINK);
+    const NcclMessage message = NcclSend(static_cast<double>(bytes), path.bytes_per_second, crosses, kind == NVLINK);
     return TransferTime{FromSeconds(message.seconds), FromSeconds(message.latency_seconds)};
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
@@ -39,16 +40,15 @@ absl::StatusOr<MessagePath> PlacedLinks::Path(int64_t source, int64_t destinatio
   return MessagePath{route.overhead_seconds, route.latency_seconds, static_cast<double>(least)};
 }
 
-absl::StatusOr<double> PlacedLinks::TransferBandwidth(int64_t source, int64_t destination) const {
-  WEFT_ASSIGN_OR_RETURN(const MessagePath path, Path(source, destination));
-  double bandwidth = path.bytes_per_second;
-  if (Node(source) == Node(destination)) return bandwidth;
+absl::StatusOr<MessagePath> PlacedLinks::SharedPath(int64_t source, int64_t destination) const {
+  WEFT_ASSIGN_OR_RETURN(MessagePath path, Path(source, destination));
+  if (Node(source) == Node(destination)) return path;
   const double interface = cluster_.inter_node().bytes_per_second();
   for (const auto& [from, to] : {std::pair(source, destination), std::pair(destination, source)}) {
-    bandwidth =
-        std::min(bandwidth, ports_.NodeShare(Node(from)) * interface / static_cast<double>(TransfersOut(from, to)));
+    path.bytes_per_second = std::min(
+        path.bytes_per_second, ports_.NodeShare(Node(from)) * interface / static_cast<double>(TransfersOut(from, to)));
   }
-  return bandwidth;
+  return path;
 }
 
 absl::StatusOr<double> PlacedLinks::NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const {
@@ -75,7 +75,7 @@ int64_t PlacedLinks::TransfersOut(int64_t from, int64_t to) const {
   struct Axis {
     int64_t stride, size, own;
   };
-  std::vector<Axis> differ;
+  absl::InlinedVector<Axis, 4> differ;
   int64_t stride = 1;
   for (const int64_t size : sizes_) {
     const int64_t own = from / stride % size;

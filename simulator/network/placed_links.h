@@ -46,8 +46,8 @@ class PlacedLinks {
 
   // A link between two ranks; `bytes_per_second` is what it has alone.
   absl::StatusOr<MessagePath> Path(int64_t source, int64_t destination) const;
-  // What a transfer between them has, while other replicas do the same.
-  absl::StatusOr<double> TransferBandwidth(int64_t source, int64_t destination) const;
+  // The same with what a transfer has while other replicas do the same.
+  absl::StatusOr<MessagePath> SharedPath(int64_t source, int64_t destination) const;
   // What the members of a group that are on one node have to other nodes; of the interfaces alone, or while the groups
   // like theirs do the same.
   absl::StatusOr<double> NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const;

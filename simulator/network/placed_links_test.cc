@@ -68,9 +68,9 @@ class PlacedLinksTest : public ::testing::Test {
     return path.ok() ? path->bytes_per_second / 1e9 : 0;
   }
   double Transfer(int64_t source, int64_t destination) {
-    const auto bandwidth = links_->TransferBandwidth(source, destination);
-    EXPECT_TRUE(bandwidth.ok()) << bandwidth.status();
-    return bandwidth.value_or(0) / 1e9;
+    const auto path = links_->SharedPath(source, destination);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return path.ok() ? path->bytes_per_second / 1e9 : 0;
   }
 
   Mesh mesh_;
@@ -136,7 +136,7 @@ TEST_F(PlacedLinksTest, SlowestLinkOfARoute) {
 TEST_F(PlacedLinksTest, TooFewDevicesAreSaidByEveryQuestion) {
   Make({9}, "nodes: 2 devices_per_node: 4 nics_per_node: 1");
   EXPECT_THAT(std::string(links_->Path(0, 1).status().message()), HasSubstr("cluster.nodes must be at least 3"));
-  EXPECT_THAT(std::string(links_->TransferBandwidth(0, 1).status().message()), HasSubstr("must be at least 3"));
+  EXPECT_THAT(std::string(links_->SharedPath(0, 1).status().message()), HasSubstr("must be at least 3"));
   const GroupForm all = {kAll};
   const std::vector<int64_t> ranks = {0};
   EXPECT_THAT(std::string(links_->NodeBandwidth(ranks, &all).status().message()), HasSubstr("must be at least 3"));
