@@ -147,7 +147,7 @@ class JsonPrinter {
     const size_t spaces = static_cast<size_t>(2 * indent);
     const size_t written = std::min(spaces, kLine.size() - 2);
     out_.append(kLine.data() + (comma ? 0 : 1), (comma ? 2 : 1) + written);
-    out_.append(spaces - written, ' ');
+    if (written < spaces) out_.append(spaces - written, ' ');
   }
 
   // Element `place.index` of the field, or the field itself if that is -1.
