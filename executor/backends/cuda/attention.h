@@ -57,7 +57,7 @@ class FusedAttention {
  public:
   virtual ~FusedAttention() = default;
 
-  // Whether it does this shape; the answer never changes.
+  // Whether it does this shape. The answer changes only where a Prepare fails: the shape is refused from then on.
   virtual bool Has(const AttentionShape& shape, bool backward) = 0;
   // Why it does not, in its own words; "" if it does, or says nothing.
   virtual std::string Refusal(const AttentionShape& /*shape*/, bool /*backward*/) { return ""; }

@@ -45,8 +45,9 @@ struct BandwidthCase {
   int64_t Bytes() const;
 };
 
-// For activations of rows x columns in bf16; `columns` is a multiple of 128, `rows` of 256. Launches of a norm with its
-// sums over rows are among them if there are any of so many columns (kernels/norm.h).
+// For activations of rows x columns in bf16; `columns` is a multiple of 128, `rows` of 256, and of `columns` for
+// ATTENTION_SOFTMAX, whose sequences are that long. Launches of a norm with its sums over rows are among them if there
+// are any of so many columns (kernels/norm.h).
 std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary);
 
 }  // namespace weft::cuda

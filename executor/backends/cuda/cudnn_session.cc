@@ -16,6 +16,13 @@ absl::StatusOr<std::shared_ptr<CudnnSession>> CudnnSession::Open(ComputeDevice* 
   return session;
 }
 
+std::shared_ptr<CudnnSession> CudnnSession::OfDescribed(const Cudnn* cudnn, const CudnnDescriptor* described,
+                                                        ComputeDevice* memory) {
+  std::shared_ptr<CudnnSession> session(new CudnnSession(cudnn, memory));
+  session->described_ = described;
+  return session;
+}
+
 CudnnSession::~CudnnSession() {
   if (handle_ != nullptr) cudnn_->Destroy(handle_);
 }

@@ -20,11 +20,14 @@ class CudnnSession {
  public:
   // On a CUDA device, which outlives it. The errors of OpenCudnn; Internal if cuDNN does not start on this device.
   static absl::StatusOr<std::shared_ptr<CudnnSession>> Open(ComputeDevice* device);
+  // For a device that is only described to cuDNN: engines are found, and no plan runs. Both outlive it.
+  static std::shared_ptr<CudnnSession> OfDescribed(const Cudnn* cudnn, const CudnnDescriptor* described,
+                                                   ComputeDevice* memory);
   CudnnSession(const CudnnSession&) = delete;
   ~CudnnSession();
 
   const Cudnn* cudnn() const { return cudnn_; }
-  CudnnTarget target() const { return {handle_, nullptr}; }
+  CudnnTarget target() const { return {handle_, described_}; }
   LibraryWorkspace& workspace() { return workspace_; }
   ComputeDevice* device() const { return device_; }
 
@@ -38,6 +41,7 @@ class CudnnSession {
   const Cudnn* cudnn_;
   ComputeDevice* device_;
   cudnnHandle_t handle_ = nullptr;
+  const CudnnDescriptor* described_ = nullptr;
   // What the handle enqueues on.
   void* stream_ = nullptr;
   bool has_stream_ = false;

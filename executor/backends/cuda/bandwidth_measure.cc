@@ -1,0 +1,142 @@
+#include "executor/backends/cuda/bandwidth_measure.h"
+
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/status.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+int64_t MemoryOf(const BandwidthCase& c) {
+  int64_t bytes = 0;
+  for (const auto* operands : {&c.in, &c.out}) {
+    for (const BandwidthOperand& operand : *operands) bytes += Aligned(operand.Bytes());
+  }
+  return bytes;
+}
+
+// Of a case of one step none. `views` are those of its steps.
+absl::StatusOr<std::unique_ptr<StepRun>> LaunchOf(const BandwidthCase& c, const std::vector<TensorView>& in,
+                                                  const std::vector<TensorView>& out, Backend& backend,
+                                                  std::list<std::vector<TensorView>>& views) {
+  std::vector<TensorView> all = in;
+  all.insert(all.end(), out.begin(), out.end());
+  std::vector<StepOfRun> steps;
+  for (const BandwidthStep& step : c.launch) {
+    std::vector<TensorView>&of_in = views.emplace_back(), &of_out = views.emplace_back();
+    for (const int i : step.in) of_in.push_back(all[i]);
+    for (const int i : step.out) of_out.push_back(all[i]);
+    steps.push_back({&step.step, of_in, of_out});
+  }
+  if (steps.empty()) return std::unique_ptr<StepRun>();
+  WEFT_ASSIGN_OR_RETURN(std::unique_ptr<StepRun> launch, backend.PrepareRun(steps));
+  if (launch == nullptr) return absl::InternalError("is no launch");
+  return launch;
+}
+
+// What is measured with: memory for the largest case, a stream, an event before the first run and one behind each.
+struct Bench {
+  ComputeDevice& device;
+  Backend& backend;
+  char* memory;
+  int stream;
+  std::vector<int> events;
+};
+
+absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, Bench& bench) {
+  char* next = bench.memory;
+  std::vector<TensorView> in, out;
+  for (const BandwidthOperand& operand : c.in) {
+    in.push_back({next, operand.dtype, operand.shape});
+    const std::vector<char> content = BandwidthContent(operand);
+    WEFT_RETURN_IF_ERROR(bench.device.CopyNow(next, content.data(), operand.Bytes()));
+    next += Aligned(operand.Bytes());
+  }
+  for (size_t i = 0; i < c.out.size(); ++i) {
+    const BandwidthOperand& operand = c.out[i];
+    out.push_back(c.in_place[i] >= 0 ? in[c.in_place[i]] : TensorView{next, operand.dtype, operand.shape});
+    next += Aligned(operand.Bytes());
+  }
+  StepContext context = c.context;
+  context.stream = bench.stream;
+  std::list<std::vector<TensorView>> views;
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<StepRun> launch, LaunchOf(c, in, out, bench.backend, views));
+  const auto run = [&] {
+    return launch != nullptr ? launch->Run(context) : bench.backend.Run(c.step, in, out, context);
+  };
+  // Warm, and the output that is added to a number.
+  WEFT_RETURN_IF_ERROR(run());
+  WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events[0], bench.stream));
+  for (size_t i = 1; i < bench.events.size(); ++i) {
+    WEFT_RETURN_IF_ERROR(run());
+    WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events[i], bench.stream));
+  }
+  WEFT_RETURN_IF_ERROR(bench.device.Synchronize(bench.events.back()));
+  std::vector<int64_t> times;
+  for (const int event : bench.events) {
+    WEFT_ASSIGN_OR_RETURN(times.emplace_back(), bench.device.TimeOf(event));
+  }
+  std::vector<int64_t> spans;
+  for (size_t i = 1; i < times.size(); ++i) spans.push_back(times[i] - times[i - 1]);
+  return MedianTime(std::move(spans));
+}
+
+}  // namespace
+
+std::vector<char> BandwidthContent(const BandwidthOperand& operand) {
+  std::vector<char> bytes(operand.Bytes());
+  // Of tokens: a stride over the table that has no divisor in common with its rows.
+  int64_t stride = operand.below * 5 / 13 + 1;
+  while (operand.below > 0 && std::gcd(stride, operand.below) != 1) ++stride;
+  for (int64_t i = 0; i < operand.Elements(); ++i) {
+    if (operand.dtype == INT32)
+      reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(i * stride % operand.below);
+    if (operand.dtype == FP32) reinterpret_cast<float*>(bytes.data())[i] = 1;
+    if (operand.dtype == FP64) reinterpret_cast<double*>(bytes.data())[i] = 1;
+    if (operand.dtype == BF16) reinterpret_cast<uint16_t*>(bytes.data())[i] = 0x3f80;
+  }
+  return bytes;
+}
+
+int64_t MedianTime(std::vector<int64_t> nanoseconds) {
+  const auto middle = nanoseconds.begin() + static_cast<int64_t>(nanoseconds.size() / 2);
+  std::nth_element(nanoseconds.begin(), middle, nanoseconds.end());
+  return std::max<int64_t>(1, *middle);
+}
+
+absl::Status MeasureBandwidth(const BackendEntry& entry, absl::Span<const BandwidthCase> cases, int runs,
+                              const std::function<void(const BandwidthRow&)>& add) {
+  WEFT_ASSIGN_OR_RETURN(const auto device, entry.open({}));
+  WEFT_ASSIGN_OR_RETURN(const auto backend, entry.make(device.get(), {}));
+  int64_t most = 0;
+  for (const BandwidthCase& c : cases) most = std::max(most, MemoryOf(c));
+  WEFT_ASSIGN_OR_RETURN(void* const memory, device->Allocate(DEVICE, most));
+  WEFT_ASSIGN_OR_RETURN(const int stream, device->NewStream(ComputeDevice::Priority::kNormal));
+  Bench bench = {*device, *backend, static_cast<char*>(memory), stream, {}};
+  for (int i = 0; i <= runs; ++i) {
+    WEFT_ASSIGN_OR_RETURN(bench.events.emplace_back(), device->NewEvent(true));
+  }
+  for (const BandwidthCase& c : cases) {
+    const absl::StatusOr<int64_t> time = TimeOf(c, bench);
+    if (!time.ok()) return absl::Status(time.status().code(), absl::StrCat(c.name, ": ", time.status().message()));
+    add({c.name, c.Bytes(), *time});
+  }
+  return absl::OkStatus();
+}
+
+std::string BandwidthLine(const BandwidthRow& row) {
+  const double seconds = 1e-9 * static_cast<double>(row.nanoseconds);
+  return absl::StrFormat(R"({"kernel": "%s", "bytes": %d, "microseconds": %.1f, "terabytes_per_second": %.3f})",
+                         row.name, row.bytes, 1e6 * seconds, 1e-12 * static_cast<double>(row.bytes) / seconds);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,130 @@
+// What FusedAttention says of shapes, on devices that are only described: what it has, what it refuses and for how
+// long, and that a plan that cannot be made is no shape that it has. That plans compute attention a GPU has to show.
+#include "executor/backends/cuda/cudnn_attention.h"
+
+#include <memory>
+#include <string>
+
+#include "executor/backends/cuda/cudnn_described_device.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+AttentionShape Shape(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_heads, int64_t head_size) {
+  AttentionShape shape;
+  shape.type = Type::kBf16;
+  shape.batch = batch;
+  shape.sequence = sequence;
+  shape.heads = heads;
+  shape.kv_heads = kv_heads;
+  shape.head_size = head_size;
+  shape.q = shape.o = {heads * head_size, head_size};
+  shape.k = shape.v = {kv_heads * head_size, head_size};
+  shape.causal = true;
+  shape.scale = 0.125;
+  return shape;
+}
+
+class CudnnAttentionTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const absl::StatusOr<const Cudnn*> cudnn = OpenCudnnWithoutDriver();
+    ASSERT_TRUE(cudnn.ok()) << cudnn.status();
+    cudnn_ = *cudnn;
+  }
+  void SetUp() override {
+    ASSERT_NE(cudnn_, nullptr);
+    On(kH200);
+  }
+  void On(const DescribedDevice& described) {
+    absl::StatusOr<CudnnDescriptor> device = Describe(cudnn_, described);
+    ASSERT_TRUE(device.ok()) << device.status();
+    attention_ = nullptr;
+    device_ = *std::move(device);
+    session_ = CudnnSession::OfDescribed(cudnn_, &device_, memory_.get());
+    attention_ = MakeCudnnAttention(session_);
+  }
+
+  static const Cudnn* cudnn_;
+  const std::unique_ptr<ComputeDevice> memory_ = MakeHostDevice();
+  CudnnDescriptor device_;
+  std::shared_ptr<CudnnSession> session_;
+  std::unique_ptr<FusedAttention> attention_;
+};
+const Cudnn* CudnnAttentionTest::cudnn_ = nullptr;
+
+TEST_F(CudnnAttentionTest, HasWhatItsGraphsHaveEnginesFor) {
+  for (const AttentionShape& shape : {Shape(2, 1024, 12, 12, 64), Shape(1, 2048, 32, 8, 128)}) {
+    for (const bool backward : {false, true}) {
+      EXPECT_TRUE(attention_->Has(shape, backward));
+      EXPECT_EQ(attention_->Refusal(shape, backward), "");
+    }
+  }
+  // Where deterministic gradients need more memory than one call may take, it is done in slices: it has it.
+  EXPECT_TRUE(attention_->Has(Shape(2, 8192, 32, 8, 128), /*backward=*/true));
+}
+
+// What is refused here runs on kernels of our own, with the reason in a note.
+TEST_F(CudnnAttentionTest, RefusesWithTheReason) {
+  AttentionShape shape = Shape(2, 256, 8, 8, 64);
+  shape.type = Type::kFp32;
+  for (const bool backward : {false, true}) {
+    EXPECT_FALSE(attention_->Has(shape, backward));
+    EXPECT_THAT(attention_->Refusal(shape, backward), HasSubstr("neither bf16 nor fp16"));
+  }
+  shape = Shape(1, 65536, 8, 8, 128);
+  EXPECT_TRUE(attention_->Has(shape, /*backward=*/false));
+  EXPECT_FALSE(attention_->Has(shape, /*backward=*/true));
+  EXPECT_THAT(attention_->Refusal(shape, /*backward=*/true), HasSubstr("bytes of workspace"));
+  On(kV100);
+  EXPECT_FALSE(attention_->Has(Shape(2, 256, 8, 8, 64), /*backward=*/false));
+  EXPECT_NE(attention_->Refusal(Shape(2, 256, 8, 8, 64), /*backward=*/false), "");
+}
+
+// A shape is asked about once: everything that makes another graph, or another slice of memory, is part of it.
+TEST_F(CudnnAttentionTest, AnswersAreOfTheWholeShape) {
+  const AttentionShape shape = Shape(2, 256, 8, 4, 64);
+  EXPECT_TRUE(attention_->Has(shape, false));
+  AttentionShape wrong = shape;
+  wrong.kv_heads = 3;
+  EXPECT_FALSE(attention_->Has(wrong, false));
+  wrong = shape;
+  wrong.v.row_stride += 4;
+  EXPECT_FALSE(attention_->Has(wrong, false));
+  wrong = shape;
+  wrong.window = 128;
+  EXPECT_TRUE(attention_->Has(wrong, false));
+  wrong.causal = false;
+  EXPECT_FALSE(attention_->Has(wrong, false));
+  // Those before are as they were.
+  EXPECT_TRUE(attention_->Has(shape, false));
+  EXPECT_EQ(attention_->Refusal(shape, false), "");
+}
+
+// The driver's stand-in loads no code: so may a device that an engine does not run on after all. The shape is refused
+// from then on, with what has failed, and nobody calls what is not there.
+TEST_F(CudnnAttentionTest, APlanThatCannotBeMadeIsRefusedFromThenOn) {
+  const AttentionShape shape = Shape(2, 256, 8, 8, 64), other = Shape(2, 256, 4, 4, 64);
+  for (const bool backward : {false, true}) {
+    EXPECT_TRUE(attention_->Has(shape, backward));
+    const absl::Status prepared = attention_->Prepare(shape, backward);
+    EXPECT_THAT(std::string(prepared.message()), HasSubstr("cuLibraryLoadData"));
+    EXPECT_FALSE(attention_->Has(shape, backward));
+    EXPECT_EQ(attention_->Refusal(shape, backward), prepared.message());
+    EXPECT_FALSE(attention_->Prepare(shape, backward).ok());
+    EXPECT_TRUE(attention_->Has(other, backward));
+  }
+  EXPECT_FALSE(attention_->Forward(shape, {}, {}).ok());
+  EXPECT_FALSE(attention_->Backward(shape, {}, {}).ok());
+  // Nothing was reserved for a plan that is not there, and there is nothing to run once.
+  IdleMemory memory(nullptr, 0);
+  EXPECT_TRUE(attention_->Settle(memory).ok());
+  EXPECT_EQ(session_->workspace().allocated_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace weft::cuda
