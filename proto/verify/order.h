@@ -77,9 +77,7 @@ class Order {
   // False if there is a cycle.
   bool FollowReadiness(const Index& index, const TemplateIndex& t);
 
-  bool Ended(int a, int b) const {
-    return clock_[int64_t{b} * clocks_ + nodes_[a].clock] >= nodes_[a].position;
-  }
+  bool Ended(int a, int b) const { return clock_[int64_t{b} * clocks_ + nodes_[a].clock] >= nodes_[a].position; }
   bool DependentStarted(const std::vector<int>& dependents, int b) const;
 
   int clocks_ = 0;

@@ -76,14 +76,12 @@ TEST(Order, SameRelationOfSchedules) {
   CompareAll(ScheduleProgram(spec));
   spec.compute_order = ARRIVAL;
   CompareAll(ScheduleProgram(spec));
-  CompareAll(ScheduleProgram(
-      {{"F0.0 F0.1 I0.0 I0.1 W0.0 W0.1", "F1.0 I1.0 F1.1 I1.1 W1.0 W1.1"}, kChain, {0, 0}}));
+  CompareAll(ScheduleProgram({{"F0.0 F0.1 I0.0 I0.1 W0.0 W0.1", "F1.0 I1.0 F1.1 I1.1 W1.0 W1.1"}, kChain, {0, 0}}));
 }
 
 TEST(Order, SameRelationOfTransferGroups) {
-  ScheduleSpec spec{{"F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1", "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 B1.0 B1.1"},
-                    {{0, 1, 0, 1}},
-                    {0, 0}};
+  ScheduleSpec spec{
+      {"F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1", "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 B1.0 B1.1"}, {{0, 1, 0, 1}}, {0, 0}};
   spec.group = true;
   CompareAll(ScheduleProgram(spec));
 }

@@ -299,11 +299,11 @@ void CheckShards(const Program& program, Findings* findings) {
         const Cuts a = RangeCuts(program, x), c = RangeCuts(program, y);
         const bool continues = std::equal(a.begin(), a.begin() + std::min(a.size(), c.size()), c.begin(),
                                           c.begin() + std::min(a.size(), c.size()));
-        const bool runs = std::equal(x.dimensions().begin(), x.dimensions().end(), y.dimensions().begin(),
-                                     y.dimensions().end(), [](const DimensionCut& p, const DimensionCut& q) {
-                                       return p.dimension() == q.dimension() && p.axis() == q.axis() &&
-                                              p.runs() == q.runs();
-                                     });
+        const bool runs =
+            std::equal(x.dimensions().begin(), x.dimensions().end(), y.dimensions().begin(), y.dimensions().end(),
+                       [](const DimensionCut& p, const DimensionCut& q) {
+                         return p.dimension() == q.dimension() && p.axis() == q.axis() && p.runs() == q.runs();
+                       });
         if (runs && continues && (role != family(buffer.role()) || a == c)) continue;
         findings->Add("P8.shard", "template '", t.name(), "', ", DescribeBuffer(t, b),
                       " holds another part of tensor '", program.tensors(buffer.tensor()).name(), "' than ",
