@@ -16,6 +16,7 @@
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
 #include "simulator/noise.h"
+#include "simulator/runtime/kernel_form.h"
 #include "simulator/simulate_runs.h"
 
 namespace weft {
@@ -54,7 +55,10 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   loaded.notes = std::move(inputs.notes);
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
   if (loaded.runtime) {
-    inputs.plan = PlanUnder(*loaded.runtime, inputs.plan);
+    const Plan own = inputs.plan;
+    inputs.plan = PlanUnder(*loaded.runtime, own);
+    // A mode that is a default is one of the user's too.
+    if (IsSet(request.input, "plan.recompute.mode")) *inputs.plan.mutable_recompute() = own.recompute();
     WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
   }
   CompileOptions compile;
@@ -98,7 +102,12 @@ absl::StatusOr<Simulation> SimulateCosted(const CostedProgram& loaded, const Sim
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOptions& options) {
   std::vector<std::string> notes = loaded.notes;
   // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
-  if (options.cost == "unit" || loaded.runtime) return notes;
+  if (options.cost == "unit") return notes;
+  if (loaded.runtime) {
+    std::string note = NoteOnForms(*loaded.runtime, loaded.cluster.device());
+    if (!note.empty()) notes.push_back(std::move(note));
+    return notes;
+  }
   for (std::string& note : NotesOnRates(loaded.program, loaded.cluster.device())) notes.push_back(std::move(note));
   return notes;
 }

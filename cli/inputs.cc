@@ -33,6 +33,11 @@ absl::string_view NameOf(const std::string& setting) {
   return absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
 }
 
+// FIELD=default.
+bool IsDefault(const std::string& setting) {
+  return absl::StripAsciiWhitespace(absl::string_view(setting).substr(setting.find('=') + 1)) == kFieldDefault;
+}
+
 // The last of two would silently win.
 absl::Status CheckTogether(const std::vector<std::string>& settings) {
   std::map<std::string, const std::string*> seen;
@@ -168,13 +173,19 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   return inputs;
 }
 
+bool IsSet(const InputFlags& input, absl::string_view field) {
+  return std::any_of(input.settings.begin(), input.settings.end(), [&](const std::string& setting) {
+    return FullSettingName(NameOf(setting)) == field && !IsDefault(setting);
+  });
+}
+
 absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan) {
   Recipe recipe;
   for (const std::string& setting : input.settings) {
     // No runtime states a recipe; and one setting of a list may need the list that its file has.
     if (absl::StartsWith(FullSettingName(NameOf(setting)), "recipe.")) continue;
     // As if it had not been given: the runtime's.
-    if (absl::StripAsciiWhitespace(absl::string_view(setting).substr(setting.find('=') + 1)) == kFieldDefault) continue;
+    if (IsDefault(setting)) continue;
     WEFT_RETURN_IF_ERROR(Annotate(ApplySetting(setting, &recipe, plan), absl::StrCat("--set ", setting)));
   }
   return absl::OkStatus();

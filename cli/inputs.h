@@ -48,6 +48,9 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress);
 // which a plan cannot tell from what is left out.
 absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan);
 
+// Whether a --set gives this field, e.g. "plan.recompute.mode", a value.
+bool IsSet(const InputFlags& input, absl::string_view field);
+
 // The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);
 

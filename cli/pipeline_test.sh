@@ -95,6 +95,18 @@ printf 'sequence_length: 64 global_batch_sequences: 8 adamw { overrides { patter
 expect 0 '^runtime megatron-core: ' simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=listed.textproto \
   --set 'recipe.adamw.overrides[0].weight_decay=0.5' --runtime=megatron-core
 cmp -s parallel.json repeated.json && fail "--set sequence_parallel=false is lost under a runtime"
+# A way of recomputation of one's own, none at all too, is not told what is the runtime's.
+for mode in NONE FULL; do
+  expect 0 '^runtime torchtitan: ' simulate "${tiny[@]}" --set recompute.mode=$mode --runtime=torchtitan
+done
+expect 1 'plan.recompute.every is given, but plan.recompute.mode is FULL' \
+  simulate "${tiny[@]}" --set recompute.mode=FULL --set recompute.every=2 --runtime=torchtitan
+# Products in 8 bits, on a device that has none.
+expect 1 "runtime 'nemo-fp8' computes MATMUL on devices of compute capability 89 and more, .*'A100-SXM4-80GB' has 80" \
+  simulate tiny.weft --runtime=nemo-fp8
+expect 0 "^runtime nemo-fp8: " simulate tiny.weft --runtime=nemo-fp8 --cluster=dgx-h100
+"$WEFT" simulate tiny.weft --runtime=nemo-fp8 --cluster=mi300x 2>&1 >/dev/null |
+  grep -q "'MI300X-192GB' states none, and is believed" || fail "no note on a device that states no capability"
 echo 'name: "own" host { launch_seconds: 1 }' >own.textproto
 expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
 expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn

@@ -91,7 +91,9 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation, &layers_per_stage));
   }
   WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
-  if (options.notes != nullptr) AddPlanNotes(recipe, plan, program, layers_per_stage, options.notes);
+  if (options.notes != nullptr) {
+    AddPlanNotes(recipe, plan, program, inputs.cluster.device(), layers_per_stage, options.notes);
+  }
   if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "proto/mesh.h"
+#include "proto/suggest.h"
 #include "proto/units.h"
 
 namespace weft {
@@ -48,6 +50,21 @@ void NoteWarmup(const Recipe& recipe, std::vector<std::string>* notes) {
                                 ": within them the learning rate does not come to recipe.lr.peak"));
 }
 
+// Where bf16 is no faster, fp32 is the default (validate_plan.cc), though fp16 may be.
+void NotePrecision(const Precision& given, const Precision& taken, const Device& device,
+                   std::vector<std::string>* notes) {
+  if (given.compute() != DTYPE_UNSPECIFIED || taken.compute() != FP32) return;
+  double fp32 = 0, fp16 = 0;
+  for (const Peak& peak : device.peaks()) {
+    if (peak.dtype() == FP32) fp32 = peak.flops_per_second();
+    if (peak.dtype() == FP16) fp16 = peak.flops_per_second();
+  }
+  if (!(fp16 >= 1.5 * fp32)) return;
+  notes->push_back(absl::StrCat("plan.precision.compute is not given and taken as FP32, as ", Quoted(device.name()),
+                                " is no faster with BF16; FP16 has ", absl::StrFormat("%.1f", fp16 / fp32),
+                                " times its peak (precision.compute=FP16, with loss_scale)"));
+}
+
 void NoteBuckets(const Offload& offload, const Program& program, std::vector<std::string>* notes) {
   if (!offload.optimizer()) return;
   int64_t most = 0;
@@ -70,8 +87,9 @@ void NoteBuckets(const Offload& offload, const Program& program, std::vector<std
 
 }  // namespace
 
-void AddPlanNotes(const Recipe& recipe, const Plan& plan, const Program& program,
+void AddPlanNotes(const Recipe& recipe, const Plan& plan, const Program& program, const Device& device,
                   const std::vector<int32_t>& layers_per_stage, std::vector<std::string>* notes) {
+  NotePrecision(plan.precision(), program.precision(), device, notes);
   NoteWarmup(recipe, notes);
   NoteZero(plan, notes);
   NoteRecompute(plan.recompute(), layers_per_stage, notes);

@@ -29,8 +29,36 @@ std::vector<std::string> NotesOf(const std::string& text, const std::vector<int3
     }
   }
   std::vector<std::string> notes;
-  AddPlanNotes(recipe, plan, program, layers, &notes);
+  AddPlanNotes(recipe, plan, program, Device(), layers, &notes);
   return notes;
+}
+
+TEST(PlanNotes, SinglePrecisionOfDevicesWithHalf) {
+  Device device;
+  device.set_name("V100");
+  const auto peak = [&](DType dtype, double flops) {
+    device.add_peaks()->set_dtype(dtype);
+    device.mutable_peaks()->rbegin()->set_flops_per_second(flops);
+  };
+  Plan plan;
+  Program program;
+  program.mutable_precision()->set_compute(FP32);
+  const auto notes = [&] {
+    std::vector<std::string> all;
+    AddPlanNotes(Recipe(), plan, program, device, {}, &all);
+    return all;
+  };
+  peak(FP32, 15.7e12);
+  EXPECT_THAT(notes(), IsEmpty());
+  peak(FP16, 125e12);
+  EXPECT_THAT(notes(),
+              ElementsAre("plan.precision.compute is not given and taken as FP32, as 'V100' is no faster with "
+                          "BF16; FP16 has 8.0 times its peak (precision.compute=FP16, with loss_scale)"));
+  plan.mutable_precision()->set_compute(FP32);
+  EXPECT_THAT(notes(), IsEmpty());
+  plan.clear_precision();
+  program.mutable_precision()->set_compute(BF16);
+  EXPECT_THAT(notes(), IsEmpty());
 }
 
 TEST(PlanNotes, ZeroOverOneReplica) {

@@ -219,6 +219,15 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
   return absl::OkStatus();
 }
 
+// Axes that others have. One part is the whole.
+absl::Status NotThere(absl::string_view alias, absl::string_view value) {
+  if (value == "1") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(alias, " = ", Quoted(value), ": weft has no ", alias == "cp" ? "context" : "expert",
+                   " parallelism; 1 is allowed, ",
+                   alias == "cp" ? "and sequences are cut over x with sequence_parallel" : "models are dense"));
+}
+
 // Short names of fields. "schedule" is one of a whole message besides.
 constexpr std::pair<absl::string_view, absl::string_view> kAliases[] = {
     {"vpp", "plan.schedule.virtual_stages"}, {"virtual", "plan.schedule.virtual_stages"},
@@ -272,6 +281,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "z") return SetAxis(name, "z", value, {"data", "pipe"}, plan);
   if (name == "dp") return SetAxis(name, "data", value, {"pipe"}, plan);
   if (name == "pp") return SetAxis(name, "pipe", value, {}, plan);
+  if (name == "cp" || name == "ep") return NotThere(name, value);
   const std::string full = FullSettingName(name);
   if (full == "plan.schedule.name") {
     if (value.empty()) {

@@ -192,6 +192,17 @@ TEST(FullSettingName, OneForAllThatAreOfOneField) {
   EXPECT_EQ(FullSettingName("nonsense"), "nonsense");
 }
 
+TEST(ApplySetting, AxesOfOthersAreRefusedByTheirNames) {
+  Specs s;
+  EXPECT_EQ(s.Set("cp=2"),
+            "cp = '2': weft has no context parallelism; 1 is allowed, and sequences are cut over x with "
+            "sequence_parallel");
+  EXPECT_EQ(s.Set("ep=8"), "ep = '8': weft has no expert parallelism; 1 is allowed, models are dense");
+  EXPECT_EQ(s.Set("cp=1"), "");
+  EXPECT_EQ(s.Set("ep=1"), "");
+  EXPECT_EQ(s.Axes(), "");
+}
+
 TEST(ApplySetting, RefusesByName) {
   Specs s;
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));

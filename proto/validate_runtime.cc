@@ -162,6 +162,8 @@ Runtime Derived(const Runtime& base, const Runtime& runtime) {
 
 Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   Plan under = runtime.plan();
+  // What another way of recomputation is told says nothing to this one.
+  if (plan.recompute().mode() != Recompute::NONE) under.clear_recompute();
   under.MergeFrom(plan);
   bool cuts_layers = false;
   for (const MeshAxis& axis : plan.mesh().axes()) cuts_layers = cuts_layers || (axis.name() == "x" && axis.size() > 1);

@@ -104,6 +104,16 @@ TEST(ValidateRuntime, ThePlanWinsWhereItSpeaks) {
   EXPECT_EQ(made.zero().stage(), 1);
   EXPECT_EQ(made.zero().group(), 8);
   EXPECT_FALSE(made.overlap().all_reduce());
+  // A way of recomputation is told apart from the runtime's.
+  const Runtime every = Read("name: \"r\" plan { recompute { mode: EVERY every: 2 } }");
+  Plan recomputes;
+  EXPECT_EQ(PlanUnder(every, recomputes).recompute().every(), 2);
+  recomputes.mutable_recompute()->set_every(3);
+  EXPECT_EQ(PlanUnder(every, recomputes).recompute().mode(), Recompute::EVERY);
+  EXPECT_EQ(PlanUnder(every, recomputes).recompute().every(), 3);
+  recomputes.clear_recompute();
+  recomputes.mutable_recompute()->set_mode(Recompute::FULL);
+  EXPECT_EQ(PlanUnder(every, recomputes).recompute().SerializeAsString(), recomputes.recompute().SerializeAsString());
   // Nothing to cut, and nothing to sum behind the backwards.
   const Runtime wide =
       Read("name: \"r\" plan { sequence_parallel: true gradient_sync: LAZY gradient_bucket_bytes: 9 }");

@@ -25,6 +25,7 @@
 #include "simulator/rank_links.h"
 #include "simulator/runtime/as_run_by.h"
 #include "simulator/runtime/host_transport.h"
+#include "simulator/runtime/kernel_form.h"
 #include "simulator/runtime/runtime_memory.h"
 #include "simulator/runtime/runtime_network.h"
 #include "simulator/runtime/runtime_steps.h"
@@ -114,6 +115,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   const std::vector<int> first_compute = FirstComputeSteps(program);
   WEFT_ASSIGN_OR_RETURN(const Runtime own, OwnRuntime());
   const Runtime& runtime = options.runtime == nullptr ? own : *options.runtime;
+  for (const Device* device : devices.kinds) WEFT_RETURN_IF_ERROR(CheckForms(runtime, *device));
   RuntimeSteps steps(program, runtime, cost->cost);
   const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
   const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {

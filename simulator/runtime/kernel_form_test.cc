@@ -21,5 +21,45 @@ TEST(KernelForm, TheLastOneForTheDeviceCounts) {
   EXPECT_EQ(FormOf(runtime, GELU, 90), nullptr);
 }
 
+Device Of(int capability) {
+  Device device;
+  device.set_name("d");
+  device.set_compute_capability(capability);
+  return device;
+}
+
+// Forms for some devices alone change nothing for the others; between them is what cannot be.
+TEST(KernelForm, DevicesInAGapAreRefused) {
+  Runtime runtime;
+  ASSERT_TRUE(ParseMessage(R"(name: "r"
+                              kernels { kernel: "MATMUL" below_compute_capability: 1 }
+                              kernels { kernel: "MATMUL" from_compute_capability: 89 below_compute_capability: 90 }
+                              kernels { kernel: "MATMUL" from_compute_capability: 90 }
+                              kernels { kernel: "ADD" from_compute_capability: 90 })",
+                           "test", &runtime)
+                  .ok());
+  for (const int capability : {0, 89, 90, 100}) EXPECT_EQ(CheckForms(runtime, Of(capability)), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, Of(1)).message(),
+            "runtime 'r' computes MATMUL on devices of compute capability 89 and more, and not on those of 1 to 88; "
+            "'d' has 1");
+  EXPECT_FALSE(CheckForms(runtime, Of(88)).ok());
+  EXPECT_EQ(NoteOnForms(runtime, Of(0)),
+            "runtime 'r' computes MATMUL in a way that devices of compute capability 1 to 88 do not have; 'd' states "
+            "none, and is believed to have it (device.compute_capability)");
+  EXPECT_EQ(NoteOnForms(runtime, Of(90)), "");
+  // A form for all of them leaves none; nor does one that another goes on.
+  for (const char* whole : {"kernels { kernel: 'ADD' } kernels { kernel: 'ADD' from_compute_capability: 90 }",
+                            "kernels { kernel: 'ADD' below_compute_capability: 80 } kernels { kernel: 'ADD' "
+                            "from_compute_capability: 80 }",
+                            "kernels { kernel: 'ADD' from_compute_capability: 90 }",
+                            "kernels { kernel: 'ADD' below_compute_capability: 80 }", "name: 'none'"}) {
+    ASSERT_TRUE(ParseMessage(whole, "test", &runtime).ok());
+    for (const int capability : {0, 79, 80, 89, 90}) {
+      EXPECT_EQ(CheckForms(runtime, Of(capability)), absl::OkStatus()) << whole << capability;
+      EXPECT_EQ(NoteOnForms(runtime, Of(capability)), "") << whole << capability;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft

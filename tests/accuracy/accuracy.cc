@@ -78,8 +78,9 @@ void AddFamilies(absl::Span<const Measurement> runs, AccuracyReport* report) {
     family.set_median_ape(Median(all));
     family.set_mean_ape(Mean(all));
     family.set_median_error(Median(errors));
-    *family.mutable_fitted() = HalfOf(halves[1]);
-    *family.mutable_unfitted() = HalfOf(halves[0]);
+    // Of no rows there is no error, nor one of zero.
+    if (!halves[1].empty()) *family.mutable_fitted() = HalfOf(halves[1]);
+    if (!halves[0].empty()) *family.mutable_unfitted() = HalfOf(halves[0]);
   }
 }
 
@@ -98,8 +99,8 @@ void AddTiers(AccuracyReport* report) {
     made.set_families(static_cast<int64_t>(all.size()));
     made.set_median_ape(Mean(all));
     // Rows are families here.
-    *made.mutable_fitted() = HalfOf(fitted);
-    *made.mutable_unfitted() = HalfOf(unfitted);
+    if (!fitted.empty()) *made.mutable_fitted() = HalfOf(fitted);
+    if (!unfitted.empty()) *made.mutable_unfitted() = HalfOf(unfitted);
   }
 }
 

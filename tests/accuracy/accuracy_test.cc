@@ -59,6 +59,9 @@ TEST(Accuracy, ErrorsByFamilyHalfAndTier) {
   EXPECT_DOUBLE_EQ(one.unfitted().median_ape(), 0.2);
   EXPECT_EQ(report.families(1).tier(), "");
   EXPECT_EQ(report.families(1).measured(), 1);
+  // Of no rows there is no error.
+  EXPECT_FALSE(report.families(1).has_fitted());
+  EXPECT_TRUE(report.families(1).has_unfitted());
   ASSERT_EQ(report.tiers_size(), 2);
   EXPECT_EQ(report.tiers(0).tier(), "A");
   EXPECT_DOUBLE_EQ(report.tiers(0).fitted().mean_ape(), 0.25);

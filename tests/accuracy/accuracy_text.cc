@@ -89,19 +89,26 @@ Table Ranking(const AccuracyReport& report) {
   Table table;
   table.numbers = {false, true, true, true, true};
   table.rows.push_back({"set", "plans", "pairs", "tau-b", "regret"});
-  double tau = 0, regret = 0;
-  int64_t with_pairs = 0, with_plans = 0;
+  double tau = 0, tau_of_pairs = 0, regret = 0;
+  int64_t pairs = 0, with_pairs = 0, with_plans = 0;
   for (const RankingAccuracy& r : report.ranking()) {
     table.rows.push_back({r.group(), absl::StrCat(r.plans(), " of ", r.listed()), absl::StrCat(r.pairs()),
                           r.pairs() > 0 ? absl::StrFormat("%.2f", r.tau()) : "-",
                           r.plans() > 1 ? Percent(r.regret()) : "-"});
     tau += r.tau();
+    tau_of_pairs += r.tau() * static_cast<double>(r.pairs());
+    pairs += r.pairs();
     regret += r.regret();
     with_pairs += r.pairs() > 0 ? 1 : 0;
     with_plans += r.plans() > 1 ? 1 : 0;
   }
   table.rows.push_back({"mean", "", "", with_pairs > 0 ? absl::StrFormat("%.2f", tau / with_pairs) : "-",
                         with_plans > 0 ? Percent(regret / with_plans) : "-"});
+  // Small sets are right or wrong as a whole.
+  if (pairs > 0) {
+    table.rows.push_back({"mean, by pairs", "", absl::StrCat(pairs),
+                          absl::StrFormat("%.2f", tau_of_pairs / static_cast<double>(pairs)), ""});
+  }
   return table;
 }
 
