@@ -5,9 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "proto/utf8.h"
+#include "proto/printable.h"
 
 namespace weft {
 
@@ -60,22 +59,11 @@ std::string NameHelp(absl::string_view name, absl::Span<const std::string> candi
 
 std::string Quoted(absl::string_view text) {
   constexpr size_t kLimit = 80;
-  absl::string_view rest = text.substr(0, kLimit);
-  std::string out = "'";
-  while (!rest.empty()) {
-    const size_t valid = FirstInvalidUtf8(rest);
-    for (size_t i = 0; i < rest.size() && i <= valid; ++i) {
-      const unsigned char byte = static_cast<unsigned char>(rest[i]);
-      if (i == valid || byte < 0x20 || byte == 0x7f) {
-        absl::StrAppendFormat(&out, "\\x%02x", byte);
-      } else {
-        out += rest[i];
-      }
-    }
-    rest.remove_prefix(std::min(valid + 1, rest.size()));
-  }
-  absl::StrAppend(&out, text.size() > kLimit ? "…'" : "'");
-  return out;
+  if (text.size() <= kLimit) return absl::StrCat("'", Printable(text), "'");
+  // A character of several bytes is shown whole or not at all; bytes that are none are shown as they are.
+  size_t end = kLimit;
+  while (end > kLimit - 3 && (text[end] & 0xc0) == 0x80) --end;
+  return absl::StrCat("'", Printable(text.substr(0, end)), "…'");
 }
 
 }  // namespace weft

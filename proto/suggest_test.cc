@@ -36,7 +36,22 @@ TEST(Nearest, FirstOfTheBestOrNothing) {
 TEST(Quoted, StaysOnOneLine) {
   EXPECT_EQ(Quoted("a\nb"), "'a\\x0ab'");
   EXPECT_EQ(Quoted("é\xff\xc3"), "'é\\xff\\xc3'");
+  EXPECT_EQ(Quoted(std::string(80, 'x')), "'" + std::string(80, 'x') + "'");
   EXPECT_EQ(Quoted(std::string(100, 'x')), "'" + std::string(80, 'x') + "…'");
+}
+
+TEST(Quoted, NothingATerminalObeys) {
+  // An operating system command in C1, and an override of direction.
+  EXPECT_EQ(Quoted("a\xc2\x9d" "b"), "'a\\u009db'");
+  EXPECT_EQ(Quoted("gpt\u202etxet"), "'gpt\\u202etxet'");
+}
+
+TEST(Quoted, EndsBetweenCharacters) {
+  const std::string text(79, 'x');
+  EXPECT_EQ(Quoted(text + "é"), "'" + text + "…'");
+  EXPECT_EQ(Quoted(text + "🙂"), "'" + text + "…'");
+  EXPECT_EQ(Quoted(text + "yé"), "'" + text + "y…'");
+  EXPECT_EQ(Quoted(text + "\xff\xff"), "'" + text + "\\xff…'");
 }
 
 }  // namespace
