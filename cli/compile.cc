@@ -78,6 +78,9 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   options.cost = cost;
   options.allow_oom = allow_oom;
   options.notes = &notes;
+  options.on_phase = [&](absl::string_view phase) {
+    progress.Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
+  };
   options.on_try = [&](absl::string_view change) {
     progress.Step(absl::StrCat("it does not fit; looking for what would: ", change));
   };

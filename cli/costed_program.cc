@@ -68,6 +68,9 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   // What does not fit is part of the report.
   compile.allow_oom = true;
   compile.notes = &loaded.notes;
+  compile.on_phase = [&](absl::string_view phase) {
+    progress->Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
+  };
   WEFT_ASSIGN_OR_RETURN(loaded.program, Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile));
   WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);

@@ -17,6 +17,7 @@
 #include "compiler/plan_notes.h"
 #include "compiler/plan_reshard.h"
 #include "compiler/rewrite/post_validation.h"
+#include "compiler/switch_collectives.h"
 #include "compiler/ways_out.h"
 #include "proto/io.h"
 #include "proto/status.h"
@@ -73,6 +74,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
                                 const CompileOptions& options) {
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, options.notes));
   inputs.cost = options.cost;
+  if (options.on_phase != nullptr) inputs.on_phase = options.on_phase;
   WEFT_ASSIGN_OR_RETURN(StepCost cost, CostsOf(inputs));
   WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, options.notes));
   Program program;
@@ -90,6 +92,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     WEFT_RETURN_IF_ERROR(ResolveReshard(inputs, cost, options.evaluation, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation, &layers_per_stage));
   }
+  WEFT_RETURN_IF_ERROR(CheckSwitchCollectives(program, inputs.cluster));
   WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
   if (options.notes != nullptr) {
     AddPlanNotes(recipe, plan, program, inputs.cluster.device(), layers_per_stage, options.notes);
@@ -104,6 +107,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
     program.set_does_not_fit(true);
     if (program.has_evaluation()) program.mutable_evaluation()->set_does_not_fit(true);
   }
+  inputs.on_phase("proving");
   VerifyOptions verify;
   verify.allow_unfit = options.allow_oom;
   verify.algorithms = KnownCollectives();

@@ -36,13 +36,17 @@ struct CompileOptions {
   bool ways_out = true;
   // If set, told what is tried for that, e.g. "--set mbs=2, 3 of at most 24".
   std::function<void(absl::string_view)> on_try = nullptr;
+  // If set, told what is done from then on, again for each candidate of a choice: "building stages", passes of the rank
+  // level by name ("plan-memory", those of the evaluation program too), "exporting", "proving".
+  std::function<void(absl::string_view)> on_phase = nullptr;
   // If not null, receives what the user should know: one sentence each.
   std::vector<std::string>* notes = nullptr;
 };
 
 // All messages may be as the user wrote them: they are validated here and defaults are filled in. InvalidArgument names
-// the field; NotFound an unknown schedule or collective; ResourceExhausted a plan that does not fit, with what takes
-// the memory and what to change.
+// the field; NotFound an unknown schedule or collective; FailedPrecondition a collective that is left to switches of
+// the network which do not sum; ResourceExhausted a plan that does not fit, with what takes the memory and what to
+// change.
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                 const CompileOptions& options);
 

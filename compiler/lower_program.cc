@@ -1,5 +1,6 @@
 #include "compiler/lower_program.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "compiler/schedule_segments.h"
 #include "compiler/slot_costs.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "proto/cluster_digest.h"
 #include "proto/mesh.h"
@@ -68,9 +70,26 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   return options;
 }
 
-absl::Status RunRankPasses(mlir::MLIRContext& context, RankLevel& level) {
+// Says which pass begins.
+class PassProgress : public mlir::PassInstrumentation {
+ public:
+  explicit PassProgress(const std::function<void(absl::string_view)>& on_phase) : on_phase_(on_phase) {}
+
+  void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
+    // Without one: what runs the passes of a nested operation.
+    llvm::StringRef name = pass->getArgument();
+    if (!name.consume_front("weft-")) return;
+    on_phase_(absl::string_view(name.data(), name.size()));
+  }
+
+ private:
+  const std::function<void(absl::string_view)>& on_phase_;
+};
+
+absl::Status RunRankPasses(mlir::MLIRContext& context, const PlanInputs& inputs, RankLevel& level) {
   DiagnosticCollector diagnostics(&context);
   mlir::PassManager passes(&context);
+  passes.addInstrumentation(std::make_unique<PassProgress>(inputs.on_phase));
   // Once at the end instead of behind each pass: that is half of the time, and VerifyProgram has the last word.
   passes.enableVerifier(false);
   AddRankPasses(passes.nest<ir::ProgramOp>());
@@ -107,7 +126,7 @@ absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInp
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, options));
   level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, {}, true));
   SharePersistentBuffers(training.program(), level.program());
-  WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, level));
+  WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, inputs, level));
   return level;
 }
 
@@ -129,6 +148,7 @@ absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
 
 absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost) {
   RankLevel level;
+  inputs.on_phase("building stages");
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
   WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
                         SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
@@ -139,13 +159,14 @@ absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInput
   if (inputs.plan.accumulation() == IN_ORDER) WEFT_RETURN_IF_ERROR(CheckAccumulationOrder(schedule));
   WEFT_RETURN_IF_ERROR(SelectSegments(schedule, cost, &level.segments));
   level.module = BuildRankProgram(&context.mlir, level.segments, RankOptions(inputs, costs, false));
-  WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, level));
+  WEFT_RETURN_IF_ERROR(RunRankPasses(context.mlir, inputs, level));
   return level;
 }
 
 absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
                                         RankLevel* training) {
   WEFT_ASSIGN_OR_RETURN(RankLevel level, LowerTraining(context, inputs, cost));
+  inputs.on_phase("exporting");
   WEFT_ASSIGN_OR_RETURN(Program program, ExportProgram(level.program(), level.segments));
   FillHeader(inputs, level.segments, program);
   if (training != nullptr) *training = std::move(level);
@@ -179,11 +200,13 @@ absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vecto
 
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost,
                                             std::vector<int32_t>* layers_per_stage) {
+  inputs.on_phase("building stages");
   WEFT_ASSIGN_OR_RETURN(const SegmentSet segments,
                         CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
   if (layers_per_stage != nullptr) {
     layers_per_stage->assign(segments.layers_per_stage.begin(), segments.layers_per_stage.end());
   }
+  inputs.on_phase("exporting");
   WEFT_ASSIGN_OR_RETURN(Program program, ExportAsynchronous(*inputs.asynchronous, segments, inputs.plan));
   FillHeader(inputs, segments, program);
   return program;

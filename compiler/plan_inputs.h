@@ -3,11 +3,13 @@
 #define WEFT_COMPILER_PLAN_INPUTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "compiler/asynchronous.h"
 #include "proto/cluster.pb.h"
 #include "proto/model_graph.pb.h"
@@ -30,6 +32,8 @@ struct PlanInputs {
   PipelineSchedule schedule = {};
   // Of a schedule that never flushes; `microbatches` are those of an optimizer step.
   std::optional<AsynchronousPlan> asynchronous = {};
+  // Told what is done from then on (CompileOptions.on_phase).
+  std::function<void(absl::string_view)> on_phase = [](absl::string_view) {};
 };
 
 // Validates everything by itself and together. InvalidArgument names the field; NotFound an unknown schedule or
