@@ -55,11 +55,11 @@ constexpr HfField kCommon[] = {
     {"vocab_size", HfUse::kRead},
 };
 
-// The first field by alphabet that is not in `known`; the map has no order.
+// The first field by alphabet that is not in `known`; the map has no order. What is null is not there.
 std::string FirstUnknown(const Struct& fields, const std::vector<std::string>& known) {
   std::string unknown;
   for (const auto& [name, value] : fields.fields()) {
-    bool found = false;
+    bool found = value.kind_case() == Value::kNullValue;
     for (const std::string& candidate : known) found |= candidate == name;
     if (!found && (unknown.empty() || name < unknown)) unknown = name;
   }
@@ -189,14 +189,18 @@ absl::Status HfConfig::CheckExactNames(absl::Span<const absl::string_view> names
 absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {
   const Value* value = Find("architectures");
   if (value == nullptr) return absl::OkStatus();
-  bool found = value->kind_case() == Value::kListValue && value->list_value().values_size() == 0;
-  std::vector<std::string> given;
-  for (const Value& entry : value->list_value().values()) {
-    given.push_back(ShowHf(entry));
-    found |= absl::string_view(entry.string_value()) == architecture;
+  const std::string allowed = absl::StrCat("'", architecture, "' is supported");
+  if (value->kind_case() != Value::kListValue) {
+    return Refuse("architectures", ShowHf(*value), absl::StrCat("a list is allowed; ", allowed));
   }
-  if (found) return absl::OkStatus();
-  return Refuse("architectures", absl::StrJoin(given, ", "), absl::StrCat("'", architecture, "' is supported"));
+  const auto& names = value->list_value().values();
+  std::vector<std::string> given;
+  for (const Value& name : names) given.push_back(ShowHf(name));
+  if (names.size() > 1) {
+    return Refuse("architectures", absl::StrJoin(given, ", "), absl::StrCat("a model has one; ", allowed));
+  }
+  if (names.empty() || absl::string_view(names[0].string_value()) == architecture) return absl::OkStatus();
+  return Refuse("architectures", given[0], allowed);
 }
 
 absl::Status HfConfig::CheckCommonVariants() const {

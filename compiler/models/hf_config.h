@@ -58,12 +58,12 @@ class HfConfig {
   absl::StatusOr<std::string> Text(absl::string_view name, absl::string_view absent) const;
   absl::Status Refuse(absl::string_view name, absl::string_view given, absl::string_view allowed) const;
 
-  // InvalidArgument for the first name by alphabet that is neither in `own` nor among those that every config of
-  // Hugging Face may have; `family` is named in the message.
+  // InvalidArgument for the first name by alphabet, but for those that are null, that is neither in `own` nor among
+  // those that every config of Hugging Face may have; `family` is named in the message.
   absl::Status CheckNames(absl::Span<const HfField> own, absl::string_view family) const;
   // The same for objects in a config, which have their own fields only.
   absl::Status CheckExactNames(absl::Span<const absl::string_view> names) const;
-  // If `architectures` is given and not empty, it must name this one.
+  // If `architectures` is given and not empty, it must name this one and no other.
   absl::Status CheckArchitecture(absl::string_view architecture) const;
   // What every config may say, and no family here is: an encoder-decoder, pruned heads, chunked feed-forward layers.
   absl::Status CheckCommonVariants() const;

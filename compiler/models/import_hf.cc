@@ -33,8 +33,8 @@ constexpr absl::string_view kTelling[] = {
     "hidden_size", "num_hidden_layers",       "num_attention_heads",  "n_embd",
     "n_layer",     "max_position_embeddings", "quantization_config"};
 
-// By model_type; a config without one is of the family whose architecture it names, or GPT-2 if it has fields that only
-// that has.
+// By model_type; a config without one is of the family whose one architecture it names, or GPT-2 if it has fields that
+// only that has.
 absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", ""));
   std::vector<std::string> known;
@@ -44,6 +44,10 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   }
   if (!type.empty())
     return RefuseHf("model_type", Quoted(type), absl::StrCat("weft has no importer for it", NameHelp(type, known)));
+  // Of several it would be a guess which is meant; any family's importer says so.
+  if (const auto* named = config.Find("architectures"); named != nullptr && named->list_value().values_size() > 1) {
+    return config.CheckArchitecture(kFamilies[0].architecture);
+  }
   for (const Family& family : kFamilies) {
     if (config.Has("architectures") && config.CheckArchitecture(family.architecture).ok()) return &family;
   }

@@ -141,6 +141,35 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // a second time
 }
 
+TEST(ImportHfTest, WhatIsNullIsNotThere) {
+  auto plain = ImportHuggingFaceConfig(kSmall, "m");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  // Fields that other values are refused of, fields that any value is refused of, and optional ones.
+  for (const char* field : {"quantization_config", "pruned_heads", "chunk_size_feed_forward", "is_encoder_decoder",
+                            "a_word", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"}) {
+    auto graph = ImportHuggingFaceConfig(With(absl::StrCat("\"", field, "\": null")), "m");
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(graph->SerializeAsString(), plain->SerializeAsString()) << field;
+  }
+  for (const char* field : {"\"architectures\": [\"GPT2LMHeadModel\"]", "\"n_ctx\": 64", "\"resid_pdrop\": 0.1"}) {
+    const std::string name(field, std::string(field).find(':') + 1);
+    auto graph = ImportHuggingFaceConfig(Replace(field, name + " null"), "m");
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(graph->SerializeAsString(), plain->SerializeAsString()) << field;
+  }
+}
+
+TEST(ImportHfTest, AModelHasOneArchitecture) {
+  const std::string two = "\"GPT2LMHeadModel\", \"LlamaForCausalLM\"";
+  EXPECT_THAT(Error(Replace("\"GPT2LMHeadModel\"", two)),
+              HasSubstr("architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one; 'GPT2LMHeadModel' is"));
+  // Without a model_type there is nothing to say which of them is meant.
+  EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model has one"));
+  EXPECT_THAT(Error(Replace("[\"GPT2LMHeadModel\"]", "\"GPT2LMHeadModel\"")),
+              HasSubstr("architectures = 'GPT2LMHeadModel'; a list is allowed"));
+  EXPECT_TRUE(ImportHuggingFaceConfig(Replace("\"GPT2LMHeadModel\"", ""), "m").ok());
+}
+
 TEST(ImportHfTest, EveryPrefixIsRefused) {
   std::string text = kSmall;
   for (size_t length = 0; length + 1 < text.size(); ++length) {
