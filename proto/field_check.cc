@@ -7,6 +7,13 @@
 
 namespace weft {
 
+namespace {
+
+// Whether it has no sign: -0, which no comparison tells from 0, is a slip. NaN fails every comparison.
+bool AtLeastZero(double value) { return value >= 0 && !std::signbit(value); }
+
+}  // namespace
+
 absl::Status CheckAtLeast(absl::string_view path, int64_t value, int64_t low) {
   return value >= low ? absl::OkStatus() : BadField(path, value, absl::StrCat("at least ", low));
 }
@@ -17,12 +24,11 @@ absl::Status CheckWithin(absl::string_view path, int64_t value, int64_t low, int
 }
 
 absl::Status CheckNotNegative(absl::string_view path, double value) {
-  // NaN fails every comparison.
-  return std::isfinite(value) && value >= 0 ? absl::OkStatus() : BadField(path, value, "finite and at least 0");
+  return std::isfinite(value) && AtLeastZero(value) ? absl::OkStatus() : BadField(path, value, "finite and at least 0");
 }
 
 absl::Status CheckDeviation(absl::string_view path, double value) {
-  return value >= 0 && value <= 1e30 ? absl::OkStatus() : BadField(path, value, "from 0 to 1e30");
+  return AtLeastZero(value) && value <= 1e30 ? absl::OkStatus() : BadField(path, value, "from 0 to 1e30");
 }
 
 absl::Status CheckPositive(absl::string_view path, double value) {
@@ -30,7 +36,7 @@ absl::Status CheckPositive(absl::string_view path, double value) {
 }
 
 absl::Status CheckProbability(absl::string_view path, double value) {
-  return value >= 0 && value < 1 ? absl::OkStatus() : BadField(path, value, "at least 0 and less than 1");
+  return AtLeastZero(value) && value < 1 ? absl::OkStatus() : BadField(path, value, "at least 0 and less than 1");
 }
 
 absl::Status CheckFinite(absl::string_view path, double value) {

@@ -32,7 +32,7 @@ TEST(FieldCheckTest, Integers) {
 // NaN is in no range.
 TEST(FieldCheckTest, Numbers) {
   for (const double good : {0.0, 1e-300, 1e308}) EXPECT_EQ(Said(CheckNotNegative("x", good)), "");
-  for (const double bad : {-1e-300, kInfinity, kNan}) {
+  for (const double bad : {-0.0, -1e-300, kInfinity, kNan}) {
     EXPECT_NE(Said(CheckNotNegative("x", bad)).find("must be finite and at least 0"), std::string::npos) << bad;
   }
   EXPECT_EQ(Said(CheckPositive("x", 1e-300)), "");
@@ -42,11 +42,11 @@ TEST(FieldCheckTest, Numbers) {
   for (const double good : {-1e308, 0.0}) EXPECT_EQ(Said(CheckFinite("x", good)), "");
   for (const double bad : {-kInfinity, kNan}) EXPECT_NE(Said(CheckFinite("x", bad)), "") << bad;
   for (const double good : {0.0, 1e30}) EXPECT_EQ(Said(CheckDeviation("x", good)), "");
-  for (const double bad : {-0.5, 1.1e30, kNan}) {
+  for (const double bad : {-0.0, -0.5, 1.1e30, kNan}) {
     EXPECT_NE(Said(CheckDeviation("x", bad)).find("must be from 0 to 1e30"), std::string::npos) << bad;
   }
   for (const double good : {0.0, 0.999}) EXPECT_EQ(Said(CheckProbability("x", good)), "");
-  for (const double bad : {-0.1, 1.0, kNan}) {
+  for (const double bad : {-0.0, -0.1, 1.0, kNan}) {
     EXPECT_NE(Said(CheckProbability("x", bad)).find("must be at least 0 and less than 1"), std::string::npos) << bad;
   }
   EXPECT_EQ(Said(CheckProbability("recipe.dropout", 1.5)), "recipe.dropout = 1.5 must be at least 0 and less than 1");
