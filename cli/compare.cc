@@ -17,6 +17,7 @@
 #include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
+#include "proto/utf8.h"
 #include "simulator/compare/programs.h"
 
 namespace weft {
@@ -60,7 +61,7 @@ absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostReques
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
   // What follows is on the same machine.
   if (cluster->empty()) *cluster = loaded->program.cluster_name();
-  return SimulatedProgram{Printable(file), simulation->report};
+  return SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};
 }
 
 }  // namespace

@@ -90,6 +90,16 @@ grep -q '^weft compare: deep.weft: the program needs .* per device; dgx-a100-80g
 grep -q ' NO ' shown || fail "no report with --require-fit"
 expect 0 ' yes ' compare deep.weft wide.weft --require-fit
 
+# Names that are long are short in the table; in JSON they are what was given.
+mkdir -p "a folder with a long name/"$'\033[31m'
+long="a folder with a long name/"$'\033[31m'"/deep.weft"
+cp deep.weft "$long"
+expect 0 '^  …name/\\x1b\[31m/deep.weft +8 ' compare "$long" wide.weft
+"$WEFT" compare "$long" wide.weft --format=json 2>/dev/null |
+  LONG=$long python3 -c \
+    'import json, os, sys; assert json.load(sys.stdin)["programs"][0]["file"] == os.environ["LONG"]' ||
+  fail "the name in JSON is not the one given"
+
 # What is refused.
 expect 2 '^weft compare: 65 files; at most 64 go into one table' compare $(for i in $(seq 65); do echo deep.weft; done)
 expect 2 "^weft compare: a file's name is empty" compare deep.weft ''

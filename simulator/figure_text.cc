@@ -25,16 +25,25 @@ std::string Bytes(int64_t bytes) {
 
 std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
 
+namespace {
+
+// Characters of valid UTF-8, each taken for one column.
+size_t Columns(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
+}
+
+}  // namespace
+
 std::string Table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const std::vector<std::string>& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Columns(row[i]));
   }
   std::string text;
   for (const std::vector<std::string>& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - row[i].size(), ' ');
+      const std::string padding(widths[i] - Columns(row[i]), ' ');
       absl::StrAppend(&text, "  ", i == 0 ? row[i] + padding : padding + row[i]);
     }
     text += "\n";

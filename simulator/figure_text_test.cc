@@ -26,6 +26,10 @@ TEST(FigureTextTest, ColumnsAreAsWideAsTheirWidestCell) {
             "  name      b\n"
             "  x       100  %\n"
             "  longer\n");
+  // An ellipsis is three bytes in one column.
+  EXPECT_EQ(Table({{"…é", "b"}, {"xyz", "100"}}),
+            "  …é     b\n"
+            "  xyz  100\n");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// What a program is called, and what was simulated of it.
+// What a program is called, in UTF-8, and what was simulated of it.
 struct SimulatedProgram {
   std::string file;
   SimulationReport report;
@@ -20,8 +20,8 @@ struct SimulatedProgram {
 // the order of docs/simulator.md.
 ProgramComparisonReport ComparePrograms(std::vector<SimulatedProgram> programs);
 
-// For people: figures by program; what a step is spent on, and how that differs from the first program's; what is sent
-// and what memory holds, by purpose and class.
+// For people, with programs by their short names (short_names.h): figures by program; what a step is spent on, and how
+// that differs from the first program's; what is sent and what memory holds, by purpose and class.
 std::string ProgramComparisonText(const ProgramComparisonReport& report);
 
 }  // namespace weft

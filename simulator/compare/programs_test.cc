@@ -148,6 +148,20 @@ TEST(ProgramsTest, ManyProgramsTakeSeveralTables) {
   EXPECT_NE(head.find("program4"), std::string::npos);
 }
 
+TEST(ProgramsTest, LongNamesAreShortInTheTextAlone) {
+  SimulatedProgram first = First(), second = Second();
+  first.file = "/a/folder/with/many/plans\x1b/deep.weft";
+  second.file = "/another/folder/with/many/plans\x1b/wide.weft";
+  const ProgramComparisonReport report = ComparePrograms({first, second});
+  EXPECT_EQ(report.programs(0).file(), first.file);
+  EXPECT_EQ(report.programs(1).file(), second.file);
+  const std::string text = ProgramComparisonText(report);
+  EXPECT_NE(text.find("differences from …any/plans\\x1b/deep.weft\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  …any/plans\\x1b/wide.weft      1   4.000 s"), std::string::npos) << text;
+  EXPECT_EQ(text.find(first.file), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
 TEST(ProgramsTest, RunsThatDifferAreShownWhereTheyWereAskedFor) {
   EXPECT_EQ(ProgramComparisonText(ComparePrograms({First(), First()})).find("percentile"), std::string::npos);
   SimulatedProgram noisy = First();

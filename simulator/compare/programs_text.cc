@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "simulator/compare/programs.h"
+#include "simulator/compare/short_names.h"
 #include "simulator/figure_text.h"
 
 namespace weft {
@@ -13,7 +14,13 @@ namespace {
 // Programs beside the first in one table of differences.
 constexpr int kProgramsBeside = 3;
 
+// Characters of a program's name, unless more are needed to tell two apart.
+constexpr size_t kNameWidth = 24;
+
 using Rows = std::vector<std::vector<std::string>>;
+
+// By program.
+using Names = std::vector<std::string>;
 
 // Less than what would be shown of it is nothing.
 std::string Shown(double seconds) { return Seconds(std::abs(seconds) < 0.5e-8 ? 0 : seconds); }
@@ -28,12 +35,12 @@ std::string Difference(int64_t bytes) {
   return absl::StrCat(bytes > 0 ? "+" : "-", Bytes(std::abs(bytes)));
 }
 
-std::string Figures(const ProgramComparisonReport& report) {
+std::string Figures(const ProgramComparisonReport& report, const Names& programs) {
   Rows rows = {{"program", "ranks", "step", "faster by", "tokens/s", "MFU", "bubble", "exposed", "memory", "of", "fits",
                 "live peak"}};
   for (const ComparedProgram& program : report.programs()) {
     const SimulationReport& own = program.report();
-    rows.push_back({program.file(), absl::StrCat(own.ranks()), Seconds(program.step_seconds()),
+    rows.push_back({programs[rows.size() - 1], absl::StrCat(own.ranks()), Seconds(program.step_seconds()),
                     rows.size() == 1 ? "" : absl::StrFormat("%+.1f %%", 100 * program.gain()),
                     absl::StrFormat("%.0f", own.tokens_per_second()), own.mfu() > 0 ? Percent(own.mfu()) : "-",
                     Percent(own.bubble_ratio()), Seconds(program.exposed_communication_seconds()),
@@ -44,7 +51,7 @@ std::string Figures(const ProgramComparisonReport& report) {
 }
 
 // Percentiles, where runs were asked for.
-std::string Runs(const ProgramComparisonReport& report) {
+std::string Runs(const ProgramComparisonReport& report, const Names& programs) {
   if (!report.programs(0).report().has_noise()) return "";
   const NoiseReport& first = report.programs(0).report().noise();
   Rows rows = {
@@ -52,8 +59,8 @@ std::string Runs(const ProgramComparisonReport& report) {
        "10th percentile", "median", "90th percentile", "mean"}};
   for (const ComparedProgram& program : report.programs()) {
     const NoiseReport& noise = program.report().noise();
-    rows.push_back(
-        {program.file(), Seconds(noise.p10()), Seconds(noise.p50()), Seconds(noise.p90()), Seconds(noise.mean())});
+    rows.push_back({programs[rows.size() - 1], Seconds(noise.p10()), Seconds(noise.p50()), Seconds(noise.p90()),
+                    Seconds(noise.mean())});
   }
   return "\n" + Table(rows);
 }
@@ -61,16 +68,16 @@ std::string Runs(const ProgramComparisonReport& report) {
 // `title`, then a column for the first program and two for each of the others, so many at a time; rows by `names`.
 // `value`(program, row), and how the value and a difference are shown. Empty without rows.
 template <typename Value>
-std::string SideBySide(const ProgramComparisonReport& report, const std::string& title,
+std::string SideBySide(const ProgramComparisonReport& report, const Names& programs, const std::string& title,
                        const std::vector<std::string>& names,
                        const std::function<Value(const ComparedProgram&, size_t)>& value, std::string (*show)(Value)) {
   if (names.empty()) return "";
   std::string text;
   for (int begin = 1; begin < std::max(2, report.programs_size()); begin += kProgramsBeside) {
     const int end = std::min(report.programs_size(), begin + kProgramsBeside);
-    Rows rows = {{title, report.programs(0).file()}};
+    Rows rows = {{title, programs[0]}};
     for (int i = begin; i < end; ++i) {
-      rows[0].push_back(report.programs(i).file());
+      rows[0].push_back(programs[i]);
       rows[0].push_back("difference");
     }
     for (size_t row = 0; row < names.size(); ++row) {
@@ -87,7 +94,7 @@ std::string SideBySide(const ProgramComparisonReport& report, const std::string&
   return text;
 }
 
-std::string Sources(const ProgramComparisonReport& report) {
+std::string Sources(const ProgramComparisonReport& report, const Names& programs) {
   std::vector<std::string> names;
   for (const TimeSpent& spent : report.programs(0).sources()) names.push_back(spent.source());
   names.push_back("step");
@@ -95,7 +102,7 @@ std::string Sources(const ProgramComparisonReport& report) {
     const int index = static_cast<int>(row);
     return index < program.sources_size() ? program.sources(index).seconds() : program.step_seconds();
   };
-  return SideBySide<double>(report, "a step, mean over ranks; it adds up", names, seconds, Shown);
+  return SideBySide<double>(report, programs, "a step, mean over ranks; it adds up", names, seconds, Shown);
 }
 
 // Rows that some program has, in the order in which they come up.
@@ -110,7 +117,7 @@ std::vector<std::string> NamesOf(const ProgramComparisonReport& report,
   return names;
 }
 
-std::string Sent(const ProgramComparisonReport& report) {
+std::string Sent(const ProgramComparisonReport& report, const Names& programs) {
   const std::vector<std::string> names = NamesOf(report, [](const SimulationReport& own) {
     std::vector<std::string> purposes;
     for (const SentBytes& row : own.sent()) purposes.push_back(row.purpose());
@@ -124,10 +131,10 @@ std::string Sent(const ProgramComparisonReport& report) {
     }
     return 0;
   };
-  return SideBySide<int64_t>(report, "sent in a step, mean per rank", names, bytes, Bytes);
+  return SideBySide<int64_t>(report, programs, "sent in a step, mean per rank", names, bytes, Bytes);
 }
 
-std::string Memory(const ProgramComparisonReport& report) {
+std::string Memory(const ProgramComparisonReport& report, const Names& programs) {
   const std::vector<std::string> names = NamesOf(report, [](const SimulationReport& own) {
     std::vector<std::string> classes;
     for (const ClassBytes& row : own.memory()) classes.push_back(row.class_());
@@ -139,16 +146,17 @@ std::string Memory(const ProgramComparisonReport& report) {
     }
     return 0;
   };
-  return SideBySide<int64_t>(report, "live at the peak, rank with most", names, bytes, Bytes);
+  return SideBySide<int64_t>(report, programs, "live at the peak, rank with most", names, bytes, Bytes);
 }
 
 // What tells steps apart that the times are of; empty if they are alike.
-std::string Unlike(const ProgramComparisonReport& report) {
-  for (const ComparedProgram& program : report.programs()) {
-    if (program.report().tokens_per_step() == report.programs(0).report().tokens_per_step()) continue;
-    return absl::StrCat("\nSteps are not of equally many tokens (", report.programs(0).report().tokens_per_step(),
-                        " in ", report.programs(0).file(), ", ", program.report().tokens_per_step(), " in ",
-                        program.file(), "): \"faster by\" is of tokens/s, times are of each one's own step.\n");
+std::string Unlike(const ProgramComparisonReport& report, const Names& programs) {
+  const int64_t tokens = report.programs(0).report().tokens_per_step();
+  for (int i = 1; i < report.programs_size(); ++i) {
+    const int64_t own = report.programs(i).report().tokens_per_step();
+    if (own == tokens) continue;
+    return absl::StrCat("\nSteps are not of equally many tokens (", tokens, " in ", programs[0], ", ", own, " in ",
+                        programs[i], "): \"faster by\" is of tokens/s, times are of each one's own step.\n");
   }
   return "";
 }
@@ -157,10 +165,13 @@ std::string Unlike(const ProgramComparisonReport& report) {
 
 std::string ProgramComparisonText(const ProgramComparisonReport& report) {
   const SimulationReport& first = report.programs(0).report();
+  Names names;
+  for (const ComparedProgram& program : report.programs()) names.push_back(program.file());
+  names = ShortNames(names, kNameWidth);
   return absl::StrCat("runtime ", first.runtime(), ": ", report.programs_size(), " programs on ", report.cluster(),
                       " (cost ", first.cost(), ", network ", first.network(), "); differences from ",
-                      report.programs(0).file(), "\n\n", Figures(report), Unlike(report), Runs(report), Sources(report),
-                      Sent(report), Memory(report));
+                      names[0], "\n\n", Figures(report, names), Unlike(report, names), Runs(report, names),
+                      Sources(report, names), Sent(report, names), Memory(report, names));
 }
 
 }  // namespace weft
