@@ -277,7 +277,7 @@ expect 1 'recipe.textproto: ' inspect recipe.textproto
 "$WEFT" simulate tiny.weft --trace=t.json --trace-repetitions=3 >/dev/null 2>&1 || fail "simulate --trace"
 "$WEFT" simulate tiny.weft --trace=t.trace >/dev/null 2>&1 || fail "simulate --trace, binary"
 expect 0 '^simulated trace of .*: 3 steps, ' report t.json
-expect 0 '^simulated trace of .*: 1 steps, ' report t.trace
+expect 0 '^simulated trace of .*: 1 step, ' report t.trace
 expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
 expect 0 '^by kind, summed over all ranks, per step; steps alone, without host and waiting$' report t.json --program=tiny.weft

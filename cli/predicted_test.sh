@@ -13,8 +13,8 @@ head -c 20000 /dev/urandom | od -An -tx1 >data.txt
 "$WEFT" simulate a.weft --trace=a.trace >/dev/null || fail simulate
 "$WEFT" simulate b.weft --trace=b.trace >/dev/null || fail simulate
 run=(run a.weft --data data.txt --steps 1 --fault-report none)
-expect 0 '^1 steps' "${run[@]}"
-expect 0 '^1 steps' "${run[@]}" --predicted a.trace
+expect 0 '^1 step,' "${run[@]}"
+expect 0 '^1 step,' "${run[@]}" --predicted a.trace
 expect 1 "--predicted=b.trace: the trace is of program .* the run is of" "${run[@]}" --predicted b.trace
 "$WEFT" "${run[@]}" --trace=measured.trace >/dev/null || fail "trace"
 expect 1 '--predicted=measured.trace: the trace is a measured one' "${run[@]}" --predicted measured.trace

@@ -41,7 +41,8 @@ std::string RankTable(const TraceReport& report) {
 }
 
 std::string OneTrace(const TraceReport& report) {
-  return absl::StrCat(report.origin(), " trace of ", report.program(), ": ", report.repetitions(), " steps, ",
+  return absl::StrCat(report.origin(), " trace of ", report.program(), ": ", report.repetitions(),
+                      report.repetitions() == 1 ? " step, " : " steps, ",
                       SecondsText(report.iteration_seconds()), " per step, ", SecondsText(report.makespan_seconds()),
                       " in all\n\nper rank and step\n", RankTable(report));
 }

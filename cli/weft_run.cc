@@ -257,9 +257,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                                             : absl::StrCat("; saved in ", f.checkpoint, "\n")));
   }
   if (result.first_step == result.last_step) {
-    print(absl::StrCat("nothing to do: ", result.last_step, " steps are done\n"));
+    print(absl::StrCat("nothing to do: ", result.last_step,
+                       result.last_step == 1 ? " step is done\n" : " steps are done\n"));
   } else {
-    print(absl::StrFormat("%d steps, %.0f tokens/s, planned bytes per rank %d\n", result.last_step - result.first_step,
+    const int64_t steps = result.last_step - result.first_step;
+    print(absl::StrFormat("%d step%s, %.0f tokens/s, planned bytes per rank %d\n", steps, steps == 1 ? "" : "s",
                           result.report.tokens_per_second(), result.report.planned_bytes()));
     print(SkippedLine(result.report));
   }

@@ -30,6 +30,12 @@ SimulationReport TwoRanks() {
       idle_causes { cause: "end of step" seconds: 0.001 } idle_causes { cause: "waiting for gathered weights" seconds: 0.001 } })");
 }
 
+TEST(ReportTextTest, OneRankIsOne) {
+  SimulationReport one = TwoRanks();
+  one.set_ranks(1);
+  EXPECT_NE(ReportToText(one).find("tiny on here, 1 rank (cost"), std::string::npos);
+}
+
 TEST(ReportTextTest, AllOfAPlainReport) {
   EXPECT_EQ(ReportToText(TwoRanks()),
             R"(runtime weft: tiny on here, 2 ranks (cost tiles, network flow)
