@@ -130,6 +130,20 @@ absl::Status CheckAxes(const Mesh& of_file, const Inputs& inputs, const std::str
   return Annotate(ValidateAndResolve(&plan, inputs.cluster.device()), path);
 }
 
+// Names that are not fields' values as validation knows them: whoever looks one up does not know where it is from.
+absl::Status CheckNames(const Plan& of_file, const Plan& plan, const std::string& path) {
+  const std::string& collective = of_file.collective();
+  if (!collective.empty() && collective == plan.collective()) {
+    WEFT_RETURN_IF_ERROR(Annotate(FindCollective(collective).status(), path));
+  }
+  const std::string& schedule = of_file.schedule().name();
+  // What is defined is called as its definition says.
+  if (schedule.empty() || schedule != plan.schedule().name() || !plan.schedule().definition().empty()) {
+    return absl::OkStatus();
+  }
+  return Annotate(FindSchedule(schedule).status(), path);
+}
+
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   if (input.model.empty()) return UsageError("--model=NAME|FILE is needed; `weft list models` lists names");
   if (input.cluster.empty()) return UsageError("--cluster=NAME|FILE is needed; `weft list clusters` lists names");
@@ -141,7 +155,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   if (!input.plan.empty()) {
     WEFT_RETURN_IF_ERROR(ReadMessageInto(input.plan, &inputs.plan));
   }
-  const Mesh of_file = inputs.plan.mesh();
+  const Plan of_file = inputs.plan;
   // Which of the two is meant?
   for (const std::string& setting : input.settings) {
     const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
@@ -168,7 +182,8 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
     WEFT_RETURN_IF_ERROR(SetSchedule(input.schedule, inputs.plan.mutable_schedule()));
   }
   WEFT_ASSIGN_OR_RETURN(inputs.cluster, LoadCluster(input.cluster));
-  WEFT_RETURN_IF_ERROR(CheckAxes(of_file, inputs, input.plan));
+  WEFT_RETURN_IF_ERROR(CheckAxes(of_file.mesh(), inputs, input.plan));
+  WEFT_RETURN_IF_ERROR(CheckNames(of_file, inputs.plan, input.plan));
   WEFT_ASSIGN_OR_RETURN(inputs.model, LoadModel(input.model));
   return inputs;
 }

@@ -14,13 +14,15 @@ cmp -s tiny.weft again.weft || fail "the same input gave other bytes"
 # What the compiler chooses by: as weft simulate does, tiles on this machine, unless told otherwise.
 choose=(--model=gpt2-tiny --set seq=64 --set gbs=8 --set pp=2 --set transfer_placement=FASTEST)
 for cost in tiles roofline; do
-  "$WEFT" compile "${choose[@]}" --cluster=dgx-a100-80g --cost=$cost -o $cost.weft 2>$cost.notes >/dev/null || fail "--cost=$cost"
+  "$WEFT" compile "${choose[@]}" --cluster=dgx-a100-80g --cost=$cost -o $cost.weft 2>$cost.notes >/dev/null ||
+    fail "--cost=$cost"
 done
 "$WEFT" compile "${choose[@]}" --cluster=dgx-a100-80g -o best.weft 2>best.notes >/dev/null
 grep -q 'FASTEST' best.notes || fail "no note on what FASTEST chose: $(cat best.notes)"
 cmp -s best.notes tiles.notes || fail "weft compile does not choose by tiles where the cluster has them"
 cmp -s best.notes roofline.notes && fail "--cost=roofline chooses by the same durations as tiles"
-"$WEFT" simulate "${choose[@]}" --cluster=dgx-a100-80g --cost=roofline 2>&1 >/dev/null | grep FASTEST | cmp -s - <(grep FASTEST roofline.notes) ||
+"$WEFT" simulate "${choose[@]}" --cluster=dgx-a100-80g --cost=roofline 2>&1 >/dev/null | grep FASTEST | cmp -s - \
+  <(grep FASTEST roofline.notes) ||
   fail "weft simulate --cost=roofline compiles by another cost model"
 expect 0 'weft\.program' compile "${tiny[@]}" --set pp=2 --emit=rank --cost=roofline
 expect 2 "--cost='unit': allowed: roofline, tiles" compile "${tiny[@]}" --cost=unit -o x.weft
@@ -50,7 +52,8 @@ expect 1 "zero.json:1:18: plan.send_buffers = 0 must be at least 1; left out, it
   compile "${tiny[@]}" --plan=zero.json -o x.weft
 [ ! -e x.weft ] || fail "a program is left of what was refused"
 echo 'schedule { name: "interleaved" virtual_stages: 2 }' >virtual.textproto
-expect 0 'schedule 1f1b' compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o z.weft
+expect 0 'schedule 1f1b' \
+  compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o z.weft
 expect 0 '^z.weft: gpt2-tiny for 1 rank, 1 stage, 8 microbatches' compile "${tiny[@]}" -o z.weft
 
 # Two settings of one field, by whatever names.
@@ -79,19 +82,24 @@ expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 
 # Runtimes: another framework takes another time, and the first line says whose it is.
 expect 0 '^megatron-core +' list runtimes
-expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
+expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' \
+  simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
 expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
 "$WEFT" simulate tiny.weft --runtime=megatron-2020 2>&1 >/dev/null |
   grep -q "runtime 'megatron-2020' decides plan\.[a-z_, .]*plan\.attention.* where a plan is silent; this program is compiled" ||
   fail "no note on what a runtime would have decided"
 # What is asked for goes before what the runtime does by default, a "false" too.
-"$WEFT" simulate "${tiny[@]}" --set tp=2 --runtime=megatron-core --format=json >parallel.json 2>/dev/null || fail "sequence parallel"
-"$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=false --runtime=megatron-core --format=json >repeated.json 2>/dev/null ||
+"$WEFT" simulate "${tiny[@]}" --set tp=2 --runtime=megatron-core --format=json >parallel.json 2>/dev/null ||
+  fail "sequence parallel"
+"$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=false --runtime=megatron-core --format=json \
+  >repeated.json 2>/dev/null ||
   fail "not sequence parallel"
-"$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=default --runtime=megatron-core --format=json 2>/dev/null |
+"$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=default --runtime=megatron-core --format=json \
+  2>/dev/null |
   cmp -s - parallel.json || fail "default is not the runtime's"
 # A setting of a list that its file has.
-printf 'sequence_length: 64 global_batch_sequences: 8 adamw { overrides { pattern: "ln" weight_decay: 0 } }\n' >listed.textproto
+printf 'sequence_length: 64 global_batch_sequences: 8 adamw { overrides { pattern: "ln" weight_decay: 0 } }\n' \
+  >listed.textproto
 expect 0 '^runtime megatron-core: ' simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=listed.textproto \
   --set 'recipe.adamw.overrides[0].weight_decay=0.5' --runtime=megatron-core
 cmp -s parallel.json repeated.json && fail "--set sequence_parallel=false is lost under a runtime"
@@ -117,7 +125,8 @@ expect 2 '--cost=unit knows no kernels' simulate tiny.weft --runtime=torchtitan 
 expect 2 '--model=.* is needed' compile --cluster=dgx-a100-80g -o x.weft
 expect 2 '--cluster=.* is needed' compile --model=gpt2-tiny -o x.weft
 expect 2 '-o FILE is needed' compile "${tiny[@]}"
-expect 1 "cluster 'dgx-a100' is neither a file nor in the catalog.*nearest: 'dgx-" compile --model=gpt2-tiny --cluster=dgx-a100 -o x.weft
+expect 1 "cluster 'dgx-a100' is neither a file nor in the catalog.*nearest: 'dgx-" \
+  compile --model=gpt2-tiny --cluster=dgx-a100 -o x.weft
 expect 1 "gpt2-tinny.*gpt2-tiny" compile --model=gpt2-tinny --cluster=dgx-a100-80g -o x.weft
 expect 1 'sequence_length' compile --model=gpt2-tiny --cluster=dgx-a100-80g --set gbs=8 -o x.weft
 expect 1 "schedule.*'gpip'.*gpipe" compile "${tiny[@]}" --set schedule=gpip -o x.weft
@@ -127,7 +136,8 @@ for setting in pp =4; do
   expect 2 "--set '$setting': expected FIELD=VALUE" compile "${tiny[@]}" --set $setting -o x.weft
 done
 # An axis is left out as any field is: what the file says of it is gone.
-expect 0 '^w.weft: .* for 2 ranks, 1 stage, ' compile "${tiny[@]}" --plan=plan.json --set pp=default --set dp=2 -o w.weft
+expect 0 '^w.weft: .* for 2 ranks, 1 stage, ' \
+  compile "${tiny[@]}" --plan=plan.json --set pp=default --set dp=2 -o w.weft
 expect 0 '^w.weft: .* for 2 ranks, 2 stages, ' compile "${tiny[@]}" --plan=plan.json --set dp=default -o w.weft
 # An optimizer that takes the place of a file's is named.
 { cat recipe.textproto; echo 'adamw { beta1: 0.8 }'; } >adamw.textproto
@@ -150,15 +160,55 @@ expect 1 "schedule has no value; expected a schedule's name" compile "${tiny[@]}
 expect 1 'plan\.recompute\.layers\[1\] = 77 must be 0 to [0-9]*, the layers of model' \
   compile "${tiny[@]}" --set recompute.mode=LAYERS --set recompute.layers=1,77 -o x.weft
 echo 'mesh { axis { } }' >typo.textproto
-expect 1 "typo.textproto:1:13: unknown field 'axis' of Mesh; nearest: 'axes'" compile "${tiny[@]}" --plan=typo.textproto -o x.weft
+expect 1 "typo.textproto:1:13: unknown field 'axis' of Mesh; nearest: 'axes'" \
+  compile "${tiny[@]}" --plan=typo.textproto -o x.weft
 
 # Axes are counted as they are in the file, whatever settings add to them.
 echo 'mesh { axes { name: "data" size: 2 } axes { name: "pip" size: 2 } }' >axis.textproto
-expect 1 "plan.mesh.axes\[1\].name = 'pip' is unknown; nearest: 'pipe'" compile "${tiny[@]}" --plan=axis.textproto -o x.weft
+expect 1 "plan.mesh.axes\[1\].name = 'pip' is unknown; nearest: 'pipe'" \
+  compile "${tiny[@]}" --plan=axis.textproto -o x.weft
 expect 1 "axis.textproto: plan.mesh.axes\[1\].name = 'pip' is unknown" \
   compile "${tiny[@]}" --plan=axis.textproto --set tp=2 -o x.weft
 
-# Schedules: files keep their own name, a name and a definition do not mix, and what does not fit is said in the plan's words.
+# So are names that are in no list: which file has them is said, and settings go before it.
+echo 'schedule { name: "gpip" } collective: "ring"' >unknown.textproto
+expect 1 "^weft compile: unknown.textproto: unknown schedule 'gpip'; nearest: 'gpipe'" \
+  compile "${tiny[@]}" --plan=unknown.textproto -o x.weft
+expect 0 'schedule 1f1b;' compile "${tiny[@]}" --plan=unknown.textproto --set schedule=1f1b -o w.weft
+echo 'collective: "rung"' >unknown.textproto
+expect 1 "^weft simulate: unknown.textproto: unknown collective 'rung'; nearest: 'ring'" \
+  simulate "${tiny[@]}" --plan=unknown.textproto
+expect 1 "^weft compare: unknown.textproto: unknown collective 'rung'" \
+  compare plan.json unknown.textproto --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8
+expect 1 "^weft compile: unknown collective 'rong'; nearest: 'ring'" \
+  compile "${tiny[@]}" --plan=unknown.textproto --set collective=rong -o x.weft
+# What is left to switches that do not sum is refused before anything is written.
+expect 1 '^weft compile: cluster.node_links.switch_reduces = false must be true for collective .switch.' \
+  compile "${tiny[@]}" --set dp=2 --set collective=switch -o x.weft
+expect 0 'for 2 ranks' \
+  compile "${tiny[@]:0:1}" --cluster=dgx-h100 "${tiny[@]:2}" --set dp=2 --set collective=switch -o w.weft
+
+# On a terminal, and only there, the work in progress is shown and wiped.
+python3 - "$WEFT" "${tiny[@]}" --set pp=2 <<'END' || fail "progress on a terminal"
+import os, pty, subprocess, sys
+command = [sys.argv[1], "compile", *sys.argv[2:], "-o", "w.weft"]
+assert subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).stderr == b""
+master, slave = pty.openpty()
+with open(os.devnull, "wb") as null:
+    process = subprocess.Popen(command, stdout=null, stderr=slave)
+os.close(slave)
+shown = b""
+try:
+    while piece := os.read(master, 4096):
+        shown += piece
+except OSError:  # Nobody has the other end open any more.
+    pass
+assert process.wait() == 0
+assert b"compiling gpt2-tiny: plan-memory..." in shown and shown.endswith(b"\r\x1b[K"), shown
+END
+
+# Schedules: files keep their own name, a name and a definition do not mix, and what does not fit is said in the plan's
+# words.
 "$WEFT" schedule gpipe --ranks=2 --format=schedule | sed 's/^name: .*/name: own/' >mine.schedule
 expect 0 '2 stages, 8 microbatches, schedule own;' compile "${tiny[@]}" --set pp=2 --schedule=mine.schedule -o own.weft
 expect 2 "--schedule='mine.schedule' and --set 'schedule=gpipe' are both given" \
@@ -166,9 +216,11 @@ expect 2 "--schedule='mine.schedule' and --set 'schedule=gpipe' are both given" 
 { echo 'schedule { name: "gpipe" definition:'; sed 's/.*/"&\\n"/' mine.schedule; echo '}'; } >defined.textproto
 expect 1 "plan\.schedule: the name 'gpipe' is that of a known schedule, but a definition is given too, which calls itself 'own'" \
   compile "${tiny[@]}" --plan=defined.textproto --set pp=2 -o x.weft
-expect 0 'schedule 1f1b;' compile "${tiny[@]}" --plan=defined.textproto --set pp=2 --set plan.schedule.name=1f1b -o named.weft
+expect 0 'schedule 1f1b;' \
+  compile "${tiny[@]}" --plan=defined.textproto --set pp=2 --set plan.schedule.name=1f1b -o named.weft
 sed 's/^name: own/name: own two/' mine.schedule >bad.schedule
-expect 1 'bad\.schedule: line 2, column 11: unexpected .two.' compile "${tiny[@]}" --set pp=2 --schedule=bad.schedule -o x.weft
+expect 1 'bad\.schedule: line 2, column 11: unexpected .two.' \
+  compile "${tiny[@]}" --set pp=2 --schedule=bad.schedule -o x.weft
 expect 1 "plan\.schedule\.freeze is given, but schedule '1f1b' is not message-driven: .*those that are: axonn" \
   compile "${tiny[@]}" --set pp=2 --set freeze=true -o x.weft
 expect 1 '\(pp\) = 2 with 8 stages .* per rank makes 16 stages .*the model has [0-9]+ layers; nearest valid: ' \
@@ -224,7 +276,8 @@ cmp -s file.json specs.json || fail "the file and its specs are simulated differ
 expect 0 '^runtime weft: ' simulate tiny.weft --runtime=weft
 expect 0 '^300 G tokens take [0-9.e+]+ days' simulate tiny.weft --tokens=300B
 expect 0 'iteration' simulate tiny.weft --cluster=dgx-h100
-"$WEFT" simulate tiny.weft --cluster=dgx-h100 2>&1 >/dev/null | grep -q "compiled for cluster 'dgx-a100-80g'; it is simulated on 'dgx-h100'" ||
+"$WEFT" simulate tiny.weft --cluster=dgx-h100 2>&1 >/dev/null | grep -q \
+  "compiled for cluster 'dgx-a100-80g'; it is simulated on 'dgx-h100'" ||
   fail "another cluster is not named"
 expect 0 'network none' simulate tiny.weft --network=none --cost=unit
 expect 2 "network='flowy': allowed: agnostic, analytic, flow, nccl, none" simulate tiny.weft --network=flowy
@@ -280,8 +333,10 @@ expect 0 '^simulated trace of .*: 3 steps, ' report t.json
 expect 0 '^simulated trace of .*: 1 step, ' report t.trace
 expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
-expect 0 '^by kind, summed over all ranks, per step; steps alone, without host and waiting$' report t.json --program=tiny.weft
-expect 0 '^by source, mean over ranks, per step; with host and waiting, so it adds up$' report t.json --program=tiny.weft
+expect 0 '^by kind, summed over all ranks, per step; steps alone, without host and waiting$' \
+  report t.json --program=tiny.weft
+expect 0 '^by source, mean over ranks, per step; with host and waiting, so it adds up$' \
+  report t.json --program=tiny.weft
 # A steady period is a whole number of picoseconds off, or not at all.
 "$WEFT" report t.json --program=tiny.weft | grep -E '^  steady state .*e-' && fail "rounding is shown as a time"
 expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json
