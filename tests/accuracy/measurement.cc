@@ -29,6 +29,53 @@ std::string Given(const JsonValue& value) {
   }
 }
 
+// Names that frameworks and papers have for fields. Read where the field itself is absent or null.
+constexpr struct {
+  absl::string_view name, other;
+} kAliases[] = {
+    {"layers", "num_layers"},
+    {"layers", "num_hidden_layers"},
+    {"layers", "n_layers"},
+    {"hidden", "hidden_size"},
+    {"hidden", "d_model"},
+    {"hidden", "dim"},
+    {"heads", "num_heads"},
+    {"heads", "num_attention_heads"},
+    {"heads", "n_heads"},
+    {"kv_heads", "num_kv_heads"},
+    {"kv_heads", "num_key_value_heads"},
+    {"kv_heads", "num_query_groups"},
+    {"ffn_hidden", "ffn_hidden_size"},
+    {"ffn_hidden", "intermediate_size"},
+    {"vocab", "vocab_size"},
+    {"seq_len", "sequence_length"},
+    {"seq_len", "seq_length"},
+    {"seq_len", "seqlen"},
+    {"gpus", "num_gpus"},
+    {"gpus", "n_gpus"},
+    {"gpus_per_node", "devices_per_node"},
+    {"tp", "tensor_parallel"},
+    {"tp", "tensor_parallel_size"},
+    {"tp", "tensor_model_parallel_size"},
+    {"pp", "pipeline_parallel"},
+    {"pp", "pipeline_parallel_size"},
+    {"pp", "pipeline_model_parallel_size"},
+    {"dp", "data_parallel"},
+    {"dp", "data_parallel_size"},
+    {"cp", "context_parallel"},
+    {"cp", "context_parallel_size"},
+    {"ep", "expert_parallel"},
+    {"ep", "expert_parallel_size"},
+    {"vpp", "vp"},
+    {"vpp", "virtual_pipeline_size"},
+    {"micro_batch", "micro_batch_size"},
+    {"micro_batch", "mbs"},
+    {"global_batch", "global_batch_size"},
+    {"global_batch", "gbs"},
+    {"zero_stage", "zero"},
+    {"recompute", "activation_checkpointing"},
+};
+
 // The members of one object, each taken once by name.
 class Fields {
  public:
@@ -38,6 +85,11 @@ class Fields {
   absl::Status Text(const char* name, std::string* target, bool required = false) {
     const JsonValue* value = Take(name);
     if (value == nullptr) return required ? Missing(name, "a string") : absl::OkStatus();
+    // "recompute": true, "offload": false.
+    if (value->kind == JsonValue::Kind::kBool && !required) {
+      *target = value->boolean ? "true" : "false";
+      return absl::OkStatus();
+    }
     if (value->kind != JsonValue::Kind::kString) return Bad(name, *value, "a string");
     if (required && value->text.empty()) return Bad(name, *value, "a string that is not empty");
     *target = value->text;
@@ -114,10 +166,22 @@ class Fields {
  private:
   std::string Path(absl::string_view name) const { return absl::StrCat(path_, path_.empty() ? "" : ".", name); }
 
-  // Null stands for absent.
+  // Null stands for absent; then the field may have another name.
   const JsonValue* Take(const char* name) {
     known_.emplace_back(name);
-    const JsonValue* value = object_.Find(name);
+    if (const JsonValue* value = Present(name); value != nullptr) return value;
+    for (const auto& alias : kAliases) {
+      if (alias.name != name) continue;
+      const JsonValue* value = Present(alias.other);
+      if (value == nullptr) continue;
+      known_.emplace_back(alias.other);
+      return value;
+    }
+    return nullptr;
+  }
+
+  const JsonValue* Present(absl::string_view name) const {
+    const JsonValue* value = object_.Find(std::string(name));
     return value == nullptr || value->kind == JsonValue::Kind::kNull ? nullptr : value;
   }
 
@@ -164,7 +228,7 @@ class RunReader {
     Measurement::Model& model = run_.model;
     f.Ignore({"moe"});
     WEFT_RETURN_IF_ERROR(f.Number("params_b", &model.billions));
-    WEFT_RETURN_IF_ERROR(f.Text("kind", &model.kind, true));
+    WEFT_RETURN_IF_ERROR(f.Text("kind", &model.kind));
     WEFT_RETURN_IF_ERROR(f.Count("layers", &model.layers));
     WEFT_RETURN_IF_ERROR(f.Count("hidden", &model.hidden));
     WEFT_RETURN_IF_ERROR(f.Count("heads", &model.heads));

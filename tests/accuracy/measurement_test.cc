@@ -124,6 +124,30 @@ TEST(Measurements, ASlipIsOfANameThatIsAbsent) {
   EXPECT_THAT(unread("\"mfu\": 0.5", "\"tokens_per_s\": 5"), ElementsAre("measured.tokens_per_s"));
 }
 
+TEST(Measurements, FieldsHaveOtherNames) {
+  const auto read = [](const char* from, const char* to) {
+    const auto runs = ParseMeasurements(absl::StrReplaceAll(kRun, {{from, to}}), "f");
+    EXPECT_TRUE(runs.ok() && runs->unread.empty()) << runs.status();
+    EXPECT_EQ(runs->runs[0].unreadable, "");
+    return runs->runs[0];
+  };
+  EXPECT_EQ(read("\"micro_batch\": 1", "\"micro_batch_size\": 3").plan.micro_batch, 3);
+  EXPECT_EQ(read("\"tp\": 2", "\"tp\": null, \"tensor_parallel_size\": 5").plan.tp, 5);
+  EXPECT_EQ(read("\"layers\": 4", "\"num_layers\": 6").model.layers, 6);
+  // A field's own name goes before others, which are then told.
+  const auto both =
+      ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"tp\": 2", "\"tp\": 2, \"tensor_parallel\": 5"}}), "f");
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->runs[0].plan.tp, 2);
+  EXPECT_THAT(both->unread, ElementsAre("plan.tensor_parallel"));
+}
+
+TEST(Measurements, AYesOrNoIsAWord) {
+  const auto read = ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"offload\": null", "\"offload\": false"}}), "f");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->runs[0].plan.offload, "false");
+}
+
 TEST(Measurements, OtherRates) {
   const auto read = ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"mfu\": 0.5", "\"samples_per_s\": 5"}}), "f");
   ASSERT_TRUE(read.ok()) << read.status();

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/models/graph_builder.h"
 #include "compiler/models/import_hf.h"
 #include "proto/json.h"
@@ -28,7 +29,8 @@ absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_
 
 enum class Architecture { kGpt, kLlama, kBert };
 
-absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, std::vector<std::string>* assumptions) {
+// `gated`: the width between is not four times the hidden one, as that of gated units.
+absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, std::vector<std::string>* assumptions) {
   constexpr struct {
     absl::string_view word, reason;
   } kRefused[] = {
@@ -46,8 +48,12 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, std::vector<
       {"llama", Architecture::kLlama}, {"qwen", Architecture::kLlama}, {"mistral", Architecture::kLlama},
       {"gpt", Architecture::kGpt},     {"mpt", Architecture::kGpt},    {"opt", Architecture::kGpt},
       {"bloom", Architecture::kGpt},   {"neox", Architecture::kGpt},   {"nemotron", Architecture::kGpt},
+      {"pythia", Architecture::kGpt},  {"falcon", Architecture::kGpt}, {"yi", Architecture::kLlama},
+      {"olmo", Architecture::kLlama},  {"phi-3", Architecture::kLlama}, {"gemma", Architecture::kLlama},
+      {"internlm", Architecture::kLlama}, {"baichuan", Architecture::kLlama},
   };
-  const std::string words = absl::AsciiStrToLower(kind.substr(0, 200));
+  const std::string words =
+      absl::StrReplaceAll(absl::AsciiStrToLower(kind.substr(0, 200)), {{"non-moe", ""}, {"not moe", ""}});
   const auto refuse = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("model.kind is '", kind.substr(0, 80), "'", why));
   };
@@ -65,7 +71,21 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, std::vector<
         absl::StrCat("'", kind.substr(0, 40), "' as a ", like.architecture == Architecture::kGpt ? "GPT" : "Llama"));
     return like.architecture;
   }
+  const bool plain = words.empty() || absl::StartsWith(words, "decoder-only") ||
+                     (!absl::StrContains(words, "-") && (absl::StartsWith(words, "dense") ||
+                                                         absl::StartsWith(words, "decoder") ||
+                                                         absl::StartsWith(words, "transformer")));
+  if (plain) {
+    const std::string name = words.empty() ? "of no stated kind" : absl::StrCat("'", kind.substr(0, 40), "'");
+    assumptions->push_back(absl::StrCat(name, ", as a ", gated ? "Llama" : "GPT"));
+    return gated ? Architecture::kLlama : Architecture::kGpt;
+  }
   return refuse("; known: dense-gpt, dense-llama, bert");
+}
+
+bool IsGated(const Measurement::Model& model) {
+  return model.ffn_hidden && model.hidden && *model.hidden <= (int64_t{1} << 40) / 4 &&
+         *model.ffn_hidden != 4 * *model.hidden;
 }
 
 std::string BertConfig(const Sizes& s, double dropout) {
@@ -186,7 +206,7 @@ int64_t CumulativeStep(const Measurement& run) {
 absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions) {
   const Measurement::Model& model = run.model;
-  WEFT_ASSIGN_OR_RETURN(const Architecture architecture, ArchitectureOf(model.kind, assumptions));
+  WEFT_ASSIGN_OR_RETURN(const Architecture architecture, ArchitectureOf(model.kind, IsGated(model), assumptions));
   Sizes s;
   WEFT_ASSIGN_OR_RETURN(s.layers, Stated(model.layers, "layers"));
   WEFT_ASSIGN_OR_RETURN(s.width, Stated(model.hidden, "hidden"));

@@ -76,6 +76,24 @@ TEST(RunModel, OtherArchitecturesAreThoseOfAGptALlamaOrABert) {
   EXPECT_THAT(std::string(ModelOf(deep, Runtime(), &assumptions).status().message()), HasSubstr("model.layers = 1001"));
 }
 
+TEST(RunModel, WhatIsOnlyDenseIsKnownByItsWidthBetween) {
+  std::vector<std::string> assumptions;
+  const auto name = [&](const char* kind, int64_t between) {
+    Measurement run = MakeRun(kind);
+    run.model.ffn_hidden = between;
+    const auto graph = ModelOf(run, Runtime(), &assumptions);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return Parameters(graph.value_or(ModelGraph()));
+  };
+  const int64_t width = *MakeRun("dense-gpt").model.hidden;
+  EXPECT_EQ(name("dense", 4 * width), name("dense-gpt", 4 * width));
+  EXPECT_EQ(name("", 3 * width), name("dense-llama", 3 * width));
+  EXPECT_EQ(name("dense (non-MoE)", 3 * width), name("dense-llama", 3 * width));
+  EXPECT_EQ(name("decoder-only transformer", 3 * width), name("dense-llama", 3 * width));
+  EXPECT_THAT(assumptions, ElementsAre("'dense', as a GPT", "of no stated kind, as a Llama",
+                                       "'dense (non-MoE)', as a Llama", "'decoder-only transformer', as a Llama"));
+}
+
 TEST(RunModel, StepsOfAnAblation) {
   Measurement run = MakeRun("dense-gpt");
   std::vector<std::string> assumptions;
@@ -129,8 +147,8 @@ TEST(RunModel, MissingSizesAreNamedAndVocabulariesAssumed) {
   EXPECT_EQ(std::string(ModelOf(run, Runtime(), &assumptions).status().message()), "model.heads is not stated");
   run.model.heads = 3;
   EXPECT_THAT(std::string(ModelOf(run, Runtime(), &assumptions).status().message()), HasSubstr("heads"));
-  for (const char* kind :
-       {"moe", "moe-mla", "t5", "gpt-moe", "encoder-decoder", "dense", "microbench-one-layer (dense-gpt)", "mamba"}) {
+  for (const char* kind : {"moe", "moe-mla", "t5", "gpt-moe", "encoder-decoder", "dense-palm",
+                           "microbench-one-layer (dense-gpt)", "mamba"}) {
     EXPECT_THAT(std::string(ModelOf(MakeRun(kind), Runtime(), &assumptions).status().message()),
                 HasSubstr(std::string("model.kind is '") + kind));
   }
