@@ -90,6 +90,14 @@ bool IsOne(absl::string_view gpu, std::initializer_list<absl::string_view> devic
                      [&](absl::string_view device) { return absl::StrContains(name, device); });
 }
 
+// A word for that a source does not say it.
+bool IsNotSaid(absl::string_view words) {
+  for (const absl::string_view word : {"n/a", "na", "-", "unknown", "unstated", "not stated", "not specified", "?"}) {
+    if (words == word) return true;
+  }
+  return false;
+}
+
 class PlanBuilder {
  public:
   PlanBuilder(const Measurement& run, const Runtime& runtime, std::vector<std::string>* assumptions)
@@ -122,13 +130,25 @@ class PlanBuilder {
       return absl::InvalidArgumentError(absl::StrCat("plan.ep = ", *plan.ep, ": weft has no expert parallelism"));
     }
     constexpr int64_t kMost = int64_t{1} << 20;
-    const int64_t gpus = run_.machine.gpus.value_or(0);
+    if (!run_.machine.gpus) return absl::InvalidArgumentError("cluster.gpus is not stated");
+    const int64_t gpus = *run_.machine.gpus;
     if (plan.zero_stage == 3 && !plan.tp && !plan.pp && !plan.dp && gpus > 0) {
       Assume("ZeRO 3 over all devices");
       dp_ = gpus;
     } else {
-      WEFT_ASSIGN_OR_RETURN(tp_, Stated(plan.tp, "tp"));
-      WEFT_ASSIGN_OR_RETURN(pp_, Stated(plan.pp, "pp"));
+      // What two of the three leave of the devices, and nothing where the replicas are all of them.
+      const auto rest = [&](const std::optional<int64_t>& own, const std::optional<int64_t>& other,
+                            absl::string_view name) -> absl::StatusOr<int64_t> {
+        if (own) return *own;
+        const int64_t known = other.value_or(1);
+        if (!plan.dp || *plan.dp > kMost || known > kMost || gpus % (*plan.dp * known) != 0) return Stated(own, name);
+        const int64_t left = gpus / (*plan.dp * known);
+        if (!other && left != 1) return Stated(own, name);
+        Assume(absl::StrCat(name, " = ", left, ", which the devices make up"));
+        return left;
+      };
+      WEFT_ASSIGN_OR_RETURN(tp_, rest(plan.tp, plan.pp, "tp"));
+      WEFT_ASSIGN_OR_RETURN(pp_, rest(plan.pp, plan.tp, "pp"));
       if (!plan.dp && tp_ > 0 && pp_ > 0 && tp_ <= kMost && pp_ <= kMost && gpus > 0) {
         dp_ = std::max<int64_t>(1, gpus / (tp_ * pp_));
         Assume(absl::StrCat(dp_, " replicas, which the devices make up"));
@@ -154,8 +174,10 @@ class PlanBuilder {
   absl::Status Batch() {
     WEFT_ASSIGN_OR_RETURN(int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
     constexpr int64_t kMostBatch = int64_t{1} << 40;
-    const int64_t micro = run_.plan.micro_batch.value_or(1);
-    if (!run_.plan.micro_batch) Assume("microbatches of one sequence");
+    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatch(batch));
+    if (!run_.plan.micro_batch) {
+      Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
+    }
     // A batch that was worked out from tokens; less than that, another batch is another run.
     constexpr int64_t kNear = 100;
     if (micro <= batch / dp_ && batch <= kMostBatch) {
@@ -171,11 +193,23 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
+  // Megatron-LM's scripts of SC'21 (examples/academic_paper_scripts/sc21/run_table_1.sh): as large as leaves six
+  // microbatches for every stage, 16 sequences at most.
+  int64_t UsualMicrobatch(int64_t batch) const {
+    if (!absl::StartsWith(runtime_.name(), "megatron-202") || batch % dp_ != 0) return 1;
+    const int64_t share = batch / dp_, least = pp_ > 1 ? 6 * pp_ : 1;
+    for (int64_t micro = 16; micro > 1; micro /= 2) {
+      if (share % micro == 0 && share / micro >= least) return micro;
+    }
+    return 1;
+  }
+
   absl::Status Schedule() {
     const Measurement::Plan& plan = run_.plan;
     if (!run_.model.layers) return absl::InvalidArgumentError("model.layers is not stated");
     const int64_t blocks = *run_.model.layers;
-    const std::string name = absl::AsciiStrToLower(plan.schedule.substr(0, 200));
+    std::string name = absl::AsciiStrToLower(plan.schedule.substr(0, 200));
+    if (IsNotSaid(name)) name.clear();
     int64_t per_rank = plan.vpp.value_or(1);
     const ScheduleName* found = FindScheduleName(name);
     if (found == nullptr && pp_ > 1) {
@@ -211,10 +245,13 @@ class PlanBuilder {
     if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") {
       return absl::OkStatus();
     }
-    if (blocks % stages != 0) Assume("layers cut as evenly as they can be");
-    for (int32_t layers : LayersPerStage(blocks, stages)) {
-      made_.plan.mutable_partition()->add_layers_per_stage(layers);
+    std::vector<int32_t> layers;
+    if (absl::StartsWith(runtime_.name(), "nanotron")) layers = LayersByCost(run_.model, stages);
+    if (layers.empty()) {
+      if (blocks % stages != 0) Assume("layers cut as evenly as they can be");
+      layers = LayersPerStage(blocks, stages);
     }
+    for (int32_t of : layers) made_.plan.mutable_partition()->add_layers_per_stage(of);
     return absl::OkStatus();
   }
 
@@ -277,7 +314,8 @@ class PlanBuilder {
   }
 
   absl::Status Recomputes() {
-    const std::string given = absl::AsciiStrToLower(run_.plan.recompute.substr(0, 200));
+    std::string given = absl::AsciiStrToLower(run_.plan.recompute.substr(0, 200));
+    if (IsNotSaid(given)) given.clear();
     // What the runtime calls selective.
     const Recompute selective = made_.plan.recompute();
     made_.plan.clear_recompute();
@@ -285,7 +323,7 @@ class PlanBuilder {
     const auto is_checkpointing = [](absl::string_view words) {
       return words == "checkpointing" || words == "activation checkpointing" || words == "gradient checkpointing";
     };
-    if (given == "none" || given == "no" || given == "false" || given == "off" ||
+    if (given == "none" || given == "no" || given == "false" || given == "off" || absl::StartsWith(given, "none (") ||
         (absl::StartsWith(given, "no ") && is_checkpointing(absl::string_view(given).substr(3)))) {
       return absl::OkStatus();
     }
@@ -300,12 +338,13 @@ class PlanBuilder {
       made_.recompute_unknown = true;
     } else if (absl::StartsWith(given, "full") && !some) {
       recompute.set_mode(Recompute::FULL);
-    } else if (given == "yes" || given == "true" || given == "on" || given == "uniform" || is_checkpointing(given)) {
+    } else if (given == "yes" || given == "true" || given == "on" || (absl::StartsWith(given, "uniform") && !some) ||
+               is_checkpointing(given)) {
       recompute.set_mode(Recompute::FULL);
       Assume("every layer recomputed");
     } else if (absl::StrContains(given, "selective") && selective.mode() != Recompute::NONE) {
       recompute = selective;
-    } else if (absl::StrContains(given, "per op")) {
+    } else if (absl::StrContains(given, "per op") || given == "selective op") {
       Assume("operators recomputed one by one cost nothing");
     } else if (given == "selective" || absl::StrContains(given, "attention core") ||
                absl::StrContains(given, "core attention") || absl::StrContains(given, "core_attn")) {
@@ -343,8 +382,11 @@ class PlanBuilder {
     }
     if (stage == 3) made_.plan.clear_gradient_sync();
     if (stage > 1) made_.plan.clear_gradient_bucket_bytes();
-    if (plan.offload.empty() || plan.offload == "none") return absl::OkStatus();
-    if (!absl::StartsWith(plan.offload, "optimizer to CPU")) {
+    const std::string offload = absl::AsciiStrToLower(plan.offload.substr(0, 200));
+    if (offload.empty() || offload == "none" || offload == "no" || offload == "false" || IsNotSaid(offload)) {
+      return absl::OkStatus();
+    }
+    if (!absl::StartsWith(offload, "optimizer to cpu")) {
       return Inexpressible("plan.offload", plan.offload, "weft leaves parameters on the device");
     }
     made_.plan.mutable_offload()->set_optimizer(true);
@@ -372,6 +414,30 @@ std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages) {
   }
   ++layers.front();
   ++layers.back();
+  return layers;
+}
+
+std::vector<int32_t> LayersByCost(const Measurement::Model& model, int64_t stages) {
+  constexpr int64_t kWidest = int64_t{1} << 24, kMostStages = 10000;
+  if (!model.layers || !model.hidden || !model.ffn_hidden || !model.vocabulary || stages < 1 || stages > kMostStages ||
+      *model.layers > kMostStages || std::max({*model.hidden, *model.ffn_hidden, *model.vocabulary}) > kWidest) {
+    return {};
+  }
+  const double width = static_cast<double>(*model.hidden);
+  const double layer = 4 * width * width + 3 * width * static_cast<double>(*model.ffn_hidden);
+  const double head = width * static_cast<double>(*model.vocabulary);
+  const double share = (layer * static_cast<double>(*model.layers) + head) / static_cast<double>(stages);
+  std::vector<int32_t> layers(static_cast<size_t>(stages));
+  // The embedding.
+  layers[0] = 1;
+  size_t stage = 0;
+  double before = 0;
+  for (int64_t i = 0; i <= *model.layers; ++i) {
+    ++layers[stage];
+    before += i < *model.layers ? layer : head;
+    if (before > share * static_cast<double>(stage + 1) && stage + 1 < layers.size()) ++stage;
+  }
+  if (std::find(layers.begin(), layers.end(), 0) != layers.end()) return {};
   return layers;
 }
 

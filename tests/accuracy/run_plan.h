@@ -31,6 +31,12 @@ absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Runtime& runtime, s
 // behind the first.
 std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages);
 
+// As nanotron cuts a model (src/nanotron/models/base.py, "Balance compute across PP blocks"): a stage ends with the
+// part that brings the parameters of products, those of the head among them, over its share. In the units of
+// `layers_per_stage`, in which the embedding and the head are one each. Empty if sizes are not stated, or if a stage
+// would be.
+std::vector<int32_t> LayersByCost(const Measurement::Model& model, int64_t stages);
+
 }  // namespace weft
 
 #endif  // WEFT_TESTS_ACCURACY_RUN_PLAN_H_

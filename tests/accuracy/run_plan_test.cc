@@ -164,6 +164,43 @@ TEST(RunPlan, WhatIsUnknownIsAssumedAloud) {
   EXPECT_FALSE(Make([](Measurement* r) { r->plan.sequence_parallel = false; }).plan.sequence_parallel());
 }
 
+TEST(RunPlan, WhatTheDevicesMakeUp) {
+  std::vector<std::string> assumptions;
+  const RunPlan made = Make([](Measurement* r) { r->plan.tp.reset(); }, "", &assumptions);
+  EXPECT_EQ(made.plan.mesh().axes(0).size(), 2);
+  EXPECT_THAT(assumptions, Contains("tp = 2, which the devices make up"));
+  const RunPlan replicas = Make([](Measurement* r) {
+    r->plan.tp.reset();
+    r->plan.pp.reset();
+    r->plan.dp = 16;
+  });
+  EXPECT_EQ(replicas.plan.mesh().axes(0).size(), 16);
+}
+
+TEST(RunPlan, MicrobatchesAsMegatronsScriptsHaveThem) {
+  const auto micro = [](int64_t batch, const char* runtime) {
+    return Make(
+               [&](Measurement* r) {
+                 r->plan.micro_batch.reset();
+                 r->plan.global_batch = batch;
+               },
+               runtime)
+        .recipe.microbatch_sequences();
+  };
+  // Two replicas, four stages: six microbatches each and more.
+  EXPECT_EQ(micro(96, "megatron-2020"), 2);
+  EXPECT_EQ(micro(94, "megatron-2020"), 1);
+  EXPECT_EQ(micro(2048, "megatron-2022"), 16);
+  EXPECT_EQ(micro(2048, "megatron-core"), 1);
+}
+
+TEST(RunPlan, WordsForThatASourceDoesNotSay) {
+  EXPECT_EQ(Make([](Measurement* r) { r->plan.schedule = "N/A"; }).plan.schedule().name(), "1f1b");
+  EXPECT_TRUE(Make([](Measurement* r) { r->plan.recompute = "unknown"; }).recompute_unknown);
+  EXPECT_FALSE(Make([](Measurement* r) { r->plan.offload = "No"; }).plan.offload().optimizer());
+  EXPECT_TRUE(Make([](Measurement* r) { r->plan.offload = "Optimizer to CPU"; }).plan.offload().optimizer());
+}
+
 TEST(RunPlan, AttentionAndRecompute) {
   const auto selective = [](Measurement* r) { r->plan.recompute = "selective (attention core)"; };
   EXPECT_EQ(Make(selective, "megatron-2022").plan.recompute().mode(), Recompute::SELECTIVE);
@@ -265,7 +302,12 @@ TEST(RunPlan, ReasonsWhyNot) {
                 r->machine.gpu = "H100";
               }),
               HasSubstr("runtime megatron-core has no products in 8 bits"));
-  EXPECT_EQ(Reason([](Measurement* r) { r->plan.tp.reset(); }), "plan.tp is not stated");
+  const auto no_mesh = [](Measurement* r) {
+    r->plan.tp.reset();
+    r->plan.pp.reset();
+  };
+  EXPECT_EQ(Reason(no_mesh), "plan.tp is not stated");
+  EXPECT_EQ(Reason([](Measurement* r) { r->machine.gpus.reset(); }), "cluster.gpus is not stated");
   EXPECT_EQ(Reason([](Measurement* r) { r->plan.global_batch.reset(); }), "plan.global_batch is not stated");
   EXPECT_THAT(Reason([](Measurement* r) { r->machine.gpus = 17; }), HasSubstr("do not make up the 17 devices"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.vpp = 100; }), HasSubstr("cannot be cut into 400 stages"));
@@ -288,6 +330,23 @@ TEST(LayersPerStage, EvenWhereItComesOut) {
       EXPECT_EQ(sum, blocks + 2);
     }
   }
+}
+
+TEST(LayersByCost, TheHeadCounts) {
+  Measurement::Model model;
+  EXPECT_TRUE(LayersByCost(model, 2).empty());
+  // Blocks of 16 each, and a head of four blocks: 10 of 20 are not more than half, so that one more comes first.
+  model.layers = 16;
+  model.hidden = 2;
+  model.ffn_hidden = 0;
+  model.vocabulary = 32;
+  EXPECT_THAT(LayersByCost(model, 2), ElementsAre(12, 6));
+  EXPECT_THAT(LayersByCost(model, 1), ElementsAre(18));
+  model.layers = 15;
+  EXPECT_THAT(LayersByCost(model, 2), ElementsAre(11, 6));
+  // A head that is more than a share leaves a stage without any.
+  model.vocabulary = 1000;
+  EXPECT_TRUE(LayersByCost(model, 3).empty());
 }
 
 }  // namespace
