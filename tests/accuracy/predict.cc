@@ -31,9 +31,10 @@ absl::Status InOneLine(const absl::Status& status) {
 }
 
 // Optimizers that cut one flat buffer cut it for any number of replicas; weft cuts tensor by tensor. The next smaller
-// groups of replicas stand for them.
+// groups of replicas stand for them, and `flat_bytes` is what their states take too much of the role that needs most.
 absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, const Cluster& cluster,
-                                        const CompileOptions& options, std::vector<std::string>* assumptions) {
+                                        const CompileOptions& options, std::vector<std::string>* assumptions,
+                                        int64_t* flat_bytes) {
   int64_t replicas = 1;
   for (const MeshAxis& axis : plan->plan.mesh().axes()) replicas = axis.name() == "data" ? axis.size() : replicas;
   const int64_t stated = plan->plan.zero().group() > 0 ? plan->plan.zero().group() : replicas;
@@ -44,7 +45,17 @@ absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, 
     if (replicas % group != 0) continue;
     plan->plan.mutable_zero()->set_group(group);
     program = Compile(model, plan->recipe, plan->plan, cluster, options);
-    if (program.ok()) assumptions->push_back(absl::StrCat("states cut over ", group, " of ", stated, " replicas"));
+    if (!program.ok()) continue;
+    assumptions->push_back(absl::StrCat("states cut over ", group, " of ", stated, " replicas"));
+    const Template* most = nullptr;
+    for (const Template& t : program->templates()) {
+      if (most == nullptr || t.device_arena_bytes() > most->device_arena_bytes()) most = &t;
+    }
+    int64_t states = 0;
+    for (const Buffer& buffer : most->buffers()) {
+      if (buffer.class_() == OPTIMIZER && buffer.persistent() && buffer.place() == DEVICE) states += buffer.bytes();
+    }
+    *flat_bytes = states / stated * (stated - group);
   }
   return program;
 }
@@ -127,13 +138,15 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   options.evaluation = false;
   options.ways_out = false;
   const int64_t longer = whole ? 0 : Shorten(&plan, &made);
-  WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
+  WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions,
+                                                      &made.flat_bytes));
   if (plan.recompute_unknown) {
     const bool fits = !made.program.does_not_fit();
     const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, made.cluster);
     if (!fits && !held) {
       plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
-      WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions));
+      WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions,
+                                                      &made.flat_bytes));
     }
     made.assumptions.push_back(fits   ? "no recompute, which fits"
                                : held ? "activations that do not fit in the host's memory"

@@ -145,6 +145,18 @@ TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
   const absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes, "tiles");
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(made->assumptions, Contains("states cut over 2 of 6 replicas"));
+  // Of states that are cut in two, a flat buffer over six has a third.
+  int64_t states = 0;
+  for (const Buffer& buffer : made->program.templates(0).buffers()) {
+    if (buffer.class_() == OPTIMIZER) states += buffer.bytes();
+  }
+  EXPECT_GT(made->flat_bytes, 0.6 * states);
+  EXPECT_LE(made->flat_bytes, 0.7 * states);
+  run.machine.gpus = 8;
+  run.plan.dp = 2;
+  const absl::StatusOr<CompiledRun> even = CompileRun(run, known.machines, known.runtimes, "tiles");
+  ASSERT_TRUE(even.ok()) << even.status();
+  EXPECT_EQ(even->flat_bytes, 0);
 }
 
 TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
