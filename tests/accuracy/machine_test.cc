@@ -88,6 +88,10 @@ TEST(Interfaces, AsSourcesWordThem) {
   expect("Omni-Path (nominal 400 Gb/s per node; measured all-reduce 20-60 Gb/s)", 1, 5e9);
   EXPECT_TRUE(ParseInterfaces("Omni-Path (measured all-reduce 20-60 Gb/s)", 4).reached);
   EXPECT_FALSE(ParseInterfaces("2x100 Gb/s", 4).reached);
+  // NCCL uses one of several cards of Omni-Path.
+  EXPECT_EQ(ParseInterfaces("4x Omni-Path 100 Gb/s per node", 8).per_node, 1);
+  EXPECT_EQ(ParseInterfaces("4x Omni-Path 100 Gb/s per node", 8).bytes_per_second, 12.5e9);
+  EXPECT_EQ(ParseInterfaces("4x100 Gb/s RoCE per node", 8).per_node, 4);
   expect("RoCE RDMA", 0, 0);
   expect("", 0, 0);
   expect("0 Gb/s", 0, 0);
