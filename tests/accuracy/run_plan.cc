@@ -196,7 +196,8 @@ class PlanBuilder {
   // Megatron-LM's scripts of SC'21 (examples/academic_paper_scripts/sc21/run_table_1.sh): as large as leaves six
   // microbatches for every stage, 16 sequences at most.
   int64_t UsualMicrobatch(int64_t batch) const {
-    if (!absl::StartsWith(runtime_.name(), "megatron-202") || batch % dp_ != 0) return 1;
+    const bool scripted = runtime_.name() == "megatron-2020" || runtime_.name() == "megatron-2022";
+    if (!scripted || batch % dp_ != 0) return 1;
     const int64_t share = batch / dp_, least = pp_ > 1 ? 6 * pp_ : 1;
     for (int64_t micro = 16; micro > 1; micro /= 2) {
       if (share % micro == 0 && share / micro >= least) return micro;

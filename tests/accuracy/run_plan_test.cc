@@ -191,6 +191,7 @@ TEST(RunPlan, MicrobatchesAsMegatronsScriptsHaveThem) {
   EXPECT_EQ(micro(96, "megatron-2020"), 2);
   EXPECT_EQ(micro(94, "megatron-2020"), 1);
   EXPECT_EQ(micro(2048, "megatron-2022"), 16);
+  EXPECT_EQ(micro(2048, "megatron-2023"), 1);
   EXPECT_EQ(micro(2048, "megatron-core"), 1);
 }
 
