@@ -21,7 +21,8 @@ done
 # What a file holds is found by content where only one type fits.
 expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --to=json
 echo 'name: "x"' >name.textproto
-expect 1 'name.textproto: could be a cluster, a model_graph, a .*; say which with --type' convert name.textproto --to=json
+expect 1 'name.textproto: could be a cluster, a model_graph, a .*; say which with --type' \
+  convert name.textproto --to=json
 echo 'nonsense: 1' >nonsense.textproto
 expect 1 'nonsense.textproto: not a message of any known type' convert nonsense.textproto --to=json
 expect 1 "nonsense.textproto:1:9: unknown field 'nonsense' of Plan" convert nonsense.textproto --type=plan --to=json
@@ -63,9 +64,12 @@ expect 2 "type='recip': allowed: .*nearest valid: recipe" convert recipe.textpro
 # What is empty says so, and a trace that weft wrote for viewers is read as one.
 : >nothing
 expect 1 '^weft convert: nothing: the file is empty$' convert nothing --to=json
-"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=viewers.json >/dev/null 2>&1 || fail "simulate"
-"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=plain.trace >/dev/null 2>&1 || fail "simulate"
-"$WEFT" convert viewers.json --to=text | cmp -s - <("$WEFT" convert plain.trace --to=text) || fail "a trace for viewers is another"
+"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=viewers.json \
+  >/dev/null 2>&1 || fail "simulate"
+"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=plain.trace \
+  >/dev/null 2>&1 || fail "simulate"
+"$WEFT" convert viewers.json --to=text | cmp -s - <("$WEFT" convert plain.trace --to=text) ||
+  fail "a trace for viewers is another"
 head -c 1000 viewers.json >cut.json
 expect 1 'cut.json: a trace for viewers that is cut off' convert cut.json --to=text
 finish

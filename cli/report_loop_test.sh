@@ -1,6 +1,6 @@
 #!/bin/bash
-# What users do to learn how far a prediction is off, on this machine's cores: calibrate with the program, simulate, run,
-# report.
+# What users do to learn how far a prediction is off, on this machine's cores: calibrate with the program, simulate,
+# run, report.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"

@@ -34,7 +34,8 @@ expect 1 'ranks = 5' schedule chimera --ranks=5
 expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
 
 # What is asked for and not done is refused.
-expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; message-driven, .*: axonn, and files' schedule 1f1b --freeze
+expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; message-driven, .*: axonn, and files' \
+  schedule 1f1b --freeze
 expect 1 'none of the compared schedules takes --virtual; those that do: ' schedule zb-h1 --virtual=2 --compare=gpipe
 expect 1 '^weft schedule: --virtual = 1; allowed: at least 2' schedule interleaved --virtual=1
 expect 2 '--csv-form is for --format=csv, but the format is text' schedule 1f1b --csv-form=compute_comms
@@ -96,25 +97,32 @@ cp "$dir/mine.csv" "$dir/<a>&"$'\033'"[31m.csv"
 expect 0 '&lt;a&gt;&amp;\\x1b\[31m\.csv, 2 ranks' schedule "$dir/<a>&"$'\033'"[31m.csv" --format=svg
 expect 0 '<a>&\\x1b\[31m\.csv: 2 ranks' schedule "$dir/<a>&"$'\033'"[31m.csv"
 printf '0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n' >"$dir/grouped.csv"
-expect 1 'grouped\.csv: deadlock: .*which starts together with .*waits for 1RECV_F0' schedule "$dir/grouped.csv" --grouped
-expect 0 '^0F0,0SEND_F0,0F1,' schedule "$dir/comms.csv" --format=csv --csv-form=compute_comms --communicators=per-direction
+expect 1 'grouped\.csv: deadlock: .*which starts together with .*waits for 1RECV_F0' \
+  schedule "$dir/grouped.csv" --grouped
+expect 0 '^0F0,0SEND_F0,0F1,' \
+  schedule "$dir/comms.csv" --format=csv --csv-form=compute_comms --communicators=per-direction
 expect 0 '^0F0,0F1,0B0,0B1$' schedule "$dir/comms.csv" --format=csv
-expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' schedule "$dir/comms.csv" --communicators=one
+expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' \
+  schedule "$dir/comms.csv" --communicators=one
 expect 0 'makespan 9,' schedule "$dir/comms.csv" --communicators=one --grouped
-expect 0 '^transfers checked: they cannot block, with communicators one, grouped$' schedule "$dir/comms.csv" --communicators=one --grouped
+expect 0 '^transfers checked: they cannot block, with communicators one, grouped$' \
+  schedule "$dir/comms.csv" --communicators=one --grouped
 expect 0 '^transfers checked: they cannot block, with communicators per-edge$' schedule 1f1b --communicators=per-edge
 expect 0 '^  "transfer_check": null$' schedule "$dir/comms.csv" --format=json
 expect 0 '^    "communicators": "one",$' schedule "$dir/comms.csv" --communicators=one --grouped --format=json
 expect 0 '^    "grouped": true$' schedule "$dir/comms.csv" --communicators=one --grouped --format=json
 expect 0 '^    "communicators": "per-direction",$' schedule "$dir/comms.csv" --communicators=per-direction --format=json
 expect 0 '^    "grouped": false$' schedule "$dir/comms.csv" --communicators=per-direction --format=json
-expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' schedule "$dir/comms.csv" --communicators=one --format=json
-[ -z "$("$WEFT" schedule "$dir/comms.csv" --communicators=one --format=json 2>/dev/null)" ] || fail "a refused schedule is reported"
+expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND_B0' \
+  schedule "$dir/comms.csv" --communicators=one --format=json
+[ -z "$("$WEFT" schedule "$dir/comms.csv" --communicators=one --format=json 2>/dev/null)" ] ||
+  fail "a refused schedule is reported"
 if "$WEFT" schedule 1f1b --format=text | grep -q 'transfers checked'; then fail "checked without being asked"; fi
 expect 1 'the schedule is for 2 ranks, but 4 are asked for' schedule "$dir/mine.csv" --ranks=4
 expect 1 'mine\.csv: a schedule that is given by its lists takes no --waves' schedule "$dir/mine.csv" --waves=2
 expect 1 'old\.csv: line 1 \(rank 0\), cell 3: dialect torch has no BW' schedule "$dir/old.csv" --file-dialect=torch
-expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' schedule "$dir/comms.csv" --file-form=compute_only
+expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' \
+  schedule "$dir/comms.csv" --file-form=compute_only
 expect 1 'is not a file' schedule gpipe --file-dialect=torch
 expect 1 'no/such\.csv' schedule no/such.csv
 

@@ -48,7 +48,8 @@ awk -v all="$(field plain.json iteration_seconds)" '/_seconds"/ { gsub(/[",:]/, 
   "nic=2x compute=1.2x nic=2x,compute=1.2x latency=0.5x " ] || fail "changes: $(grep change what.json)"
 expect 0 '^  what if +iteration +faster by$' simulate tiny.weft --what-if=compute=1.2x
 expect 0 '^  intra=2x +[0-9.]+ [mu]?s +[0-9.]+ %$' simulate tiny.weft --what-if=intra=2x
-[ "$(field what.json iteration_seconds)" = "$(field plain.json iteration_seconds)" ] || fail "what-if changed the report"
+[ "$(field what.json iteration_seconds)" = "$(field plain.json iteration_seconds)" ] ||
+  fail "what-if changed the report"
 
 # With a runtime all of it is of the framework's run.
 echo 'name: "mine" base: "deepspeed"' >mine.textproto
@@ -65,7 +66,8 @@ sed 's/^name: "plain"/& noise { }/' plain.textproto >silent.textproto
 expect 1 "cluster 'plain' does not say how runs differ" simulate tiny.weft --cluster=silent.textproto --runs=3
 expect 1 "cluster 'plain' does not say how runs differ" simulate --model=gpt2-tiny --cluster=silent.textproto \
   --set seq=64 --set gbs=8 --set dp=3 --runs=3
-expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra, " simulate tiny.weft --what-if=nik=2x
+expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra, " \
+  simulate tiny.weft --what-if=nik=2x
 expect 2 "what-if='nic=0x': nic=0x: allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
 expect 2 "nic='1e3x': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=1e3x
 expect 2 "'nic' is no change NAME=FACTOR, e.g. nic=2x; see weft" simulate tiny.weft --what-if=nic

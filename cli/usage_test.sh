@@ -64,7 +64,8 @@ expect 1 '/nodir/t: cannot create a file beside it: No such file' \
 
 # Output that cannot be written is a failure, not silence.
 "$WEFT" list models >&- 2>"$TEST_TMPDIR/closed"; [ $? -eq 1 ] || fail "closed output went unnoticed"
-grep -q 'cannot write to standard output: Bad file descriptor' "$TEST_TMPDIR/closed" || fail "$(cat "$TEST_TMPDIR/closed")"
+grep -q 'cannot write to standard output: Bad file descriptor' "$TEST_TMPDIR/closed" ||
+  fail "$(cat "$TEST_TMPDIR/closed")"
 # Where address space is limited there is no room for a region of small blocks (but sanitizers need more themselves).
 if ! grep -q __asan_init "$WEFT"; then
   (ulimit -v 1000000; "$WEFT" list models) >"$TEST_TMPDIR/limited" || fail "within a limit of address space"
