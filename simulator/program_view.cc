@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -11,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
+#include "simulator/joined_steps.h"
 #include "simulator/queue_order.h"
 #include "simulator/segment_runs.h"
+#include "simulator/templates_of_ranks.h"
 #include "simulator/view_actions.h"
 #include "simulator/view_calls.h"
 #include "simulator/view_memory.h"
@@ -24,7 +25,7 @@ class TemplateBuilder {
  public:
   TemplateBuilder(const Program& program, const Template& t, int32_t device, const StepCostsFn& costs,
                   const ProgramViewOptions& options)
-      : program_(program), template_(t), costs_(costs), options_(options) {
+      : program_(program), template_(t), costs_(costs), options_(options), joined_(program, t, Joins(device, options)) {
     view_.proto = &t;
     view_.device = device;
   }
@@ -45,10 +46,15 @@ class TemplateBuilder {
     WEFT_RETURN_IF_ERROR(AddStreams());
     AddHeldActivations(view_);
     WEFT_RETURN_IF_ERROR(AddMemory(program_, view_));
+    view_.ranges = joined_.TakeLists();
     return std::move(view_);
   }
 
  private:
+  static bool Joins(int32_t device, const ProgramViewOptions& options) {
+    return static_cast<size_t>(device) < options.joins_on_device.size() && options.joins_on_device[device];
+  }
+
   absl::Status Error(const Action& action, absl::string_view what) const { return ViewError(template_, action, what); }
 
   void AddActions(const google::protobuf::RepeatedPtrField<Action>& list, ListKind kind) {
@@ -100,7 +106,7 @@ class TemplateBuilder {
     if (action.segment() < 0 || action.segment() >= program_.segments_size()) {
       return Error(action, absl::StrCat("segment ", action.segment(), " does not exist"));
     }
-    ranges_[index] = RangesOf(action);
+    ranges_[index] = joined_.IndexOf(action);
     WEFT_ASSIGN_OR_RETURN(const SegmentRuns* runs, Runs(index));
     if (runs->tails == 0) return Error(action, "its segment has no step that is not detached, so it never finishes");
     view_.actions[index].tails = runs->tails;
@@ -191,73 +197,13 @@ class TemplateBuilder {
     view_.step_count[static_cast<int>(view_.actions[index].list)] += steps;
   }
 
-  // Addresses of host memory are negative.
-  static int64_t AddressOf(const Buffer& buffer) { return buffer.place() == HOST ? ~buffer.offset() : buffer.offset(); }
-
-  // Buffers by memory and address, and the place of each in that.
-  void SortBuffers() {
-    const int32_t count = template_.buffers_size();
-    by_address_.resize(count);
-    std::iota(by_address_.begin(), by_address_.end(), 0);
-    std::sort(by_address_.begin(), by_address_.end(), [&](int32_t a, int32_t b) {
-      const Buffer &x = template_.buffers(a), &y = template_.buffers(b);
-      return std::make_tuple(x.place(), x.offset(), a) < std::make_tuple(y.place(), y.offset(), b);
-    });
-    place_of_.resize(count);
-    for (int32_t i = 0; i < count; ++i) place_of_[by_address_[i]] = i;
-  }
-
-  // Whether no two operands meet, nor one begins where another is empty.
-  bool OperandsAreApart(const Action& action) {
-    if (place_of_.empty()) SortBuffers();
-    // Sorted by looking at all places between the first and the last: there are about as many as operands.
-    is_operand_.assign(place_of_.size(), false);
-    int32_t first = static_cast<int32_t>(place_of_.size()), last = -1;
-    for (const int b : action.operands()) {
-      const int32_t place = place_of_[b];
-      if (is_operand_[place]) return false;
-      is_operand_[place] = true;
-      first = std::min(first, place);
-      last = std::max(last, place);
-    }
-    const Buffer* before = nullptr;
-    for (int32_t place = first; place <= last; ++place) {
-      if (!is_operand_[place]) continue;
-      const Buffer& own = template_.buffers(by_address_[place]);
-      if (own.bytes() <= 0) return false;
-      if (before != nullptr && before->place() == own.place() && before->offset() + before->bytes() > own.offset()) {
-        return false;
-      }
-      before = &own;
-    }
-    return true;
-  }
-
-  // Its joined steps, in view_.ranges; -1 = none. Of actions alike they are the same.
-  int32_t RangesOf(const Action& action) {
-    const auto device = static_cast<size_t>(view_.device);
-    if (device >= options_.joins_on_device.size() || !options_.joins_on_device[device]) return -1;
-    // They follow from the segment and from which of its operands share bytes: mostly none.
-    std::vector<int64_t> key = {action.segment(), RunsUpdates(action.kind())};
-    if (!OperandsAreApart(action)) {
-      for (const int b : action.operands()) key.push_back(AddressOf(template_.buffers(b)));
-    }
-    const auto [of_key, fresh] = ranges_of_key_.try_emplace(std::move(key), -1);
-    if (!fresh) return of_key->second;
-    std::vector<StepRange> ranges = FindStepRuns(action.kind(), PlacedStepsOf(program_, template_, action));
-    if (ranges.empty()) return -1;
-    const auto [found, is_new] = index_of_ranges_.try_emplace(ranges, static_cast<int32_t>(view_.ranges.size()));
-    if (is_new) view_.ranges.push_back(std::make_shared<const std::vector<StepRange>>(std::move(ranges)));
-    return of_key->second = found->second;
-  }
-
   // Runs of a compute action's segment, built on first use.
   absl::StatusOr<const SegmentRuns*> Runs(int32_t index) {
     const Action& action = *view_.actions[index].action;
     const std::tuple<int, ActionKind, int32_t> key = {action.segment(), action.kind(), ranges_[index]};
     const auto found = runs_.find(key);
     if (found != runs_.end()) return &found->second;
-    const std::vector<StepRange>* ranges = ranges_[index] < 0 ? nullptr : view_.ranges[ranges_[index]].get();
+    const std::vector<StepRange>* ranges = ranges_[index] < 0 ? nullptr : joined_.List(ranges_[index]);
     WEFT_ASSIGN_OR_RETURN(const SegmentRuns built,
                           BuildSegmentRuns(program_, action.segment(), action.kind(), ranges, costs_, options_, view_));
     return &runs_.emplace(key, built).first->second;
@@ -392,12 +338,7 @@ class TemplateBuilder {
   std::map<ChannelView, int32_t> slots_;
   // By action: the group of a transfer, or -1.
   std::vector<int32_t> group_of_;
-  std::map<std::vector<StepRange>, int32_t> index_of_ranges_;
-  // By segment, what RangesOf goes by besides, and the operands' places: the action's own.
-  absl::flat_hash_map<std::vector<int64_t>, int32_t> ranges_of_key_;
-  // As SortBuffers has them; and which places are those of one action's operands.
-  std::vector<int32_t> by_address_, place_of_;
-  std::vector<char> is_operand_;
+  JoinedSteps joined_;
   // By compute action: its joined steps in view_.ranges, or -1.
   std::vector<int32_t> ranges_;
   // By compute action: its first named step.
@@ -406,37 +347,6 @@ class TemplateBuilder {
   // By TemplateView::group_members.
   std::vector<StreamKey> member_streams_;
 };
-
-// The first template of each rank, -1 = none: TemplateOfRank for all at once.
-std::vector<int32_t> TemplatesOfRanks(const Program& program) {
-  struct Pinned {
-    int64_t stride = 1;
-    int64_t size = 1;
-    int64_t index = 0;
-  };
-  std::vector<std::vector<Pinned>> pins(program.templates_size());
-  for (int t = 0; t < program.templates_size(); ++t) {
-    for (const Coordinate& pin : program.templates(t).pins()) {
-      // An axis that the mesh does not list has one coordinate.
-      Pinned& pinned = pins[t].emplace_back();
-      pinned.index = pin.index();
-      int64_t stride = 1;
-      for (const MeshAxis& axis : program.mesh().axes()) {
-        if (axis.name() == pin.axis()) pinned = {stride, axis.size(), pin.index()};
-        stride *= axis.size();
-      }
-    }
-  }
-  std::vector<int32_t> templates(MeshRanks(program.mesh()), -1);
-  for (int64_t rank = 0; rank < static_cast<int64_t>(templates.size()); ++rank) {
-    for (int t = 0; t < program.templates_size() && templates[rank] < 0; ++t) {
-      const bool matches = std::all_of(pins[t].begin(), pins[t].end(),
-                                       [&](const Pinned& pin) { return rank / pin.stride % pin.size == pin.index; });
-      if (matches) templates[rank] = t;
-    }
-  }
-  return templates;
-}
 
 bool Slows(const TemplateView& t) {
   return std::any_of(t.steps.begin(), t.steps.end(),
