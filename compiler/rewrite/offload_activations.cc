@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/action_edit.h"
 #include "compiler/rewrite/replan_memory.h"
+#include "compiler/rewrite/saved_split.h"
 #include "compiler/rewrite/segment_part.h"
 #include "proto/status.h"
 #include "proto/units.h"
@@ -26,127 +27,14 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kValueAlignment = 64;
-
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("plan.offload.activation_layers: ", parts...));
 }
 
-// A floating-point tensor in the operand `saved` of a stage's segments.
-struct SavedValue {
-  int64_t offset = 0;
-  DType dtype = DTYPE_UNSPECIFIED;
-  int64_t elements = 0;
-};
-
-// Where the values of `saved` go.
-struct Split {
-  struct Range {
-    int64_t end = 0;
-    // New offset of its first byte.
-    int64_t to = 0;
-  };
-  // What goes, by its old offset.
-  std::map<int64_t, Range> gone;
-  int64_t gone_bytes = 0;
-  // What goes, in order: neighbours of one dtype are one tensor.
-  std::vector<Value> copies;
-
-  // The range that a value at `offset` is of, perhaps one of the microbatches that were saved together; null if it
-  // stays.
-  const Range* Find(int64_t offset, int64_t* begin) const {
-    auto next = gone.upper_bound(offset);
-    if (next == gone.begin() || offset >= std::prev(next)->second.end) return nullptr;
-    *begin = std::prev(next)->first;
-    return &std::prev(next)->second;
-  }
-  bool Goes(int64_t offset) const {
-    int64_t begin = 0;
-    return Find(offset, &begin) != nullptr;
-  }
-};
-
 bool IsMicrobatch(ActionKind kind) {
   return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT ||
          kind == FORWARD_BACKWARD;
-}
-
-Split SplitOf(const std::vector<SavedValue>& saved) {
-  Split split;
-  for (const SavedValue& value : saved) {
-    const int64_t bytes = value.elements * DTypeBytes(value.dtype);
-    split.gone[value.offset] = {value.offset + bytes, split.gone_bytes};
-    Value* last = split.copies.empty() ? nullptr : &split.copies.back();
-    if (last != nullptr && last->dtype() == value.dtype &&
-        last->offset() + last->shape(0) * DTypeBytes(last->dtype()) == split.gone_bytes) {
-      last->set_shape(0, last->shape(0) + value.elements);
-    } else {
-      Value& copy = split.copies.emplace_back();
-      copy.set_name(absl::StrCat("saved from ", value.offset));
-      copy.set_offset(split.gone_bytes);
-      copy.set_dtype(value.dtype);
-      copy.add_shape(value.elements);
-    }
-    split.gone_bytes += RoundUp(bytes, kValueAlignment);
-  }
-  return split;
-}
-
-// Layers by the names of their ops.
-class LayerNames {
- public:
-  explicit LayerNames(const ModelGraph& model) {
-    for (const GraphOp& op : model.ops()) layers_[op.name()] = op.layer();
-  }
-  // Of the op that a step was made of, which is named as that op, perhaps with something behind a dot; -1 = of none.
-  int Of(const std::string& step) const {
-    for (size_t length = step.size(); length != std::string::npos; length = step.rfind('.', length - 1)) {
-      const auto found = layers_.find(step.substr(0, length));
-      if (found != layers_.end()) return found->second;
-      if (length == 0) break;
-    }
-    return -1;
-  }
-
- private:
-  std::map<std::string, int> layers_;
-};
-
-bool IsFloating(DType dtype) { return dtype == FP32 || dtype == BF16 || dtype == FP16 || dtype == FP64; }
-
-// What goes of the operand `saved` of a forward: what its first `layers` layers make. Where it is half of a pair, the
-// backward has layers too; then those count that save something.
-std::vector<SavedValue> Leaving(const Segment& forward, int saved, const LayerNames& names, int layers, bool pair) {
-  std::set<int> all;
-  std::map<int, int> maker;  // Of a value: its layer.
-  for (const Step& step : forward.steps()) {
-    const int layer = names.Of(step.name());
-    bool counts = layer >= 0 && !pair;
-    for (int v : step.outputs()) {
-      maker[v] = layer;
-      counts = counts || (layer >= 0 && forward.values(v).operand() == saved);
-    }
-    if (counts) all.insert(layer);
-  }
-  std::map<int64_t, SavedValue> leaving;
-  for (const auto& [v, layer] : maker) {
-    const Value& value = forward.values(v);
-    const auto found = all.find(layer);
-    if (value.operand() != saved || found == all.end() || std::distance(all.begin(), found) >= layers) continue;
-    if (!IsFloating(value.dtype())) continue;
-    SavedValue& known = leaving[value.offset()];
-    const int64_t elements = ElementCount(value.shape()).value_or(0);
-    if (elements > known.elements) known = {value.offset(), value.dtype(), elements};
-  }
-  std::vector<SavedValue> list;
-  for (const auto& [offset, value] : leaving) {
-    // The second half of one that is whole elsewhere: of two microbatches some steps make both, others each.
-    const bool within =
-        !list.empty() && offset < list.back().offset + list.back().elements * DTypeBytes(list.back().dtype);
-    if (!within) list.push_back(value);
-  }
-  return list;
 }
 
 class Rewriter {
@@ -203,7 +91,8 @@ class Rewriter {
           const Segment& segment = program_.segments(action.segment());
           for (const int operand : SavedOperands(t, action)) {
             if (segment.operands(operand).access() == READ) continue;
-            splits_[KindOf(action)] = SplitOf(Leaving(segment, operand, names_, layers_, kind == FORWARD_BACKWARD));
+            splits_[KindOf(action)] =
+                SplitOfSaved(LeavingValues(segment, operand, names_, layers_, kind == FORWARD_BACKWARD));
           }
         }
       }
@@ -221,7 +110,7 @@ class Rewriter {
 
   // By operand that the segment had: where what goes of it has gone. Operands of which nothing stays become what goes,
   // all others stay where they are, and what goes of them comes behind all.
-  const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const Split*>& splits) {
+  const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const SavedSplit*>& splits) {
     const auto [it, fresh] = segments_.try_emplace(index);
     if (!fresh) return it->second;
     Segment& segment = *program_.mutable_segments(index);
@@ -234,7 +123,7 @@ class Rewriter {
       // An operand that nothing reads stays bound.
       keeps = keeps || !goes;
       Operand& whole = *segment.mutable_operands(operand);
-      const int64_t kept_bytes = KeptOffset(*split, whole.bytes());
+      const int64_t kept_bytes = split->KeptOffset(whole.bytes());
       now.kept = keeps ? operand : -1;
       if (goes) {
         now.gone = keeps ? segment.operands_size() : operand;
@@ -247,22 +136,12 @@ class Rewriter {
       for (Value& value : *segment.mutable_values()) {
         if (value.operand() != operand) continue;
         int64_t begin = 0;
-        const Split::Range* gone = split->Find(value.offset(), &begin);
+        const SavedSplit::Range* gone = split->Find(value.offset(), &begin);
         value.set_operand(gone == nullptr ? now.kept : now.gone);
-        value.set_offset(gone == nullptr ? KeptOffset(*split, value.offset()) : gone->to + value.offset() - begin);
+        value.set_offset(gone == nullptr ? split->KeptOffset(value.offset()) : gone->to + value.offset() - begin);
       }
     }
     return it->second;
-  }
-
-  // Where what stays lies: it moves down by what has gone before it.
-  static int64_t KeptOffset(const Split& split, int64_t offset) {
-    int64_t moved = 0;
-    for (auto it = split.gone.begin(); it != split.gone.end() && it->first < offset; ++it) {
-      const auto next = std::next(it);
-      moved += (next == split.gone.end() ? split.gone_bytes : next->second.to) - it->second.to;
-    }
-    return offset - moved;
   }
 
   absl::Status RewriteTemplate(Template* t) {
@@ -310,13 +189,13 @@ class Rewriter {
     return t->buffers_size() - 1;
   }
 
-  const Split& SplitOfForward(const Action& forward) { return splits_[KindOf(forward)]; }
+  const SavedSplit& SplitOfForward(const Action& forward) { return splits_[KindOf(forward)]; }
 
   // Segments of all who use what goes, and what their operands are now.
   void SplitActions(const std::map<int, std::vector<int>>& users, const Template* t) {
-    std::map<int, std::map<int, const Split*>> by_action;
+    std::map<int, std::map<int, const SavedSplit*>> by_action;
     for (const auto& [buffer, actions] : users) {
-      const Split& split = SplitOfForward(t->body(actions[0]));
+      const SavedSplit& split = SplitOfForward(t->body(actions[0]));
       for (const int a : actions) {
         for (int o = 0; o < t->body(a).operands_size(); ++o) {
           if (t->body(a).operands(o) == buffer) by_action[a][o] = &split;
@@ -332,7 +211,7 @@ class Rewriter {
 
   absl::Status SplitBuffer(int buffer, const std::vector<int>& actions, const std::vector<int>& computes, Template* t) {
     const Action forward = t->body(actions[0]);
-    const Split& split = SplitOfForward(forward);
+    const SavedSplit& split = SplitOfForward(forward);
     if ((forward.kind() != FORWARD && forward.kind() != FORWARD_BACKWARD) || actions.size() < 2) {
       return Refuse("template '", t->name(), "': buffer '", t->buffers(buffer).name(),
                     "' is not saved by a forward for a backward");
@@ -365,7 +244,7 @@ class Rewriter {
       action.set_operands(now.gone, a == actions[0] ? out : in);
     }
     Action& last = *t->mutable_body(release);
-    t->mutable_buffers(buffer)->set_bytes(keeps ? KeptOffset(split, bytes) : split.gone_bytes);
+    t->mutable_buffers(buffer)->set_bytes(keeps ? split.KeptOffset(bytes) : split.gone_bytes);
     if (in != buffer) last.add_releases(in);
     if (leaves && !keeps) {
       auto& releases = *last.mutable_releases();
@@ -402,7 +281,7 @@ class Rewriter {
     return std::max(forward, std::min(previous - 1, backward - 2));
   }
 
-  Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const Split& split,
+  Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const SavedSplit& split,
                Template* t) {
     const int stage = forward.stage();
     const auto [segment, fresh] = copies_.try_emplace({kind, KindOf(forward)}, program_.segments_size());
@@ -439,7 +318,7 @@ class Rewriter {
   const LayerNames names_;
   const int layers_;
   Program& program_;
-  std::map<ForwardKind, Split> splits_;
+  std::map<ForwardKind, SavedSplit> splits_;
   // By segment, then by operand that it had.
   std::map<int, std::map<int, Operands>> segments_;
   // Of the template that is rewritten: by action and buffer that it had.

@@ -1,0 +1,97 @@
+#include "compiler/rewrite/saved_split.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/parse_text.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FieldsAre;
+using ::testing::IsEmpty;
+
+const LayerNames& Names() {
+  static const LayerNames& names = *new LayerNames(Parse<ModelGraph>(R"(
+    ops { name: "wte" layer: 0 } ops { name: "h.0" layer: 1 } ops { name: "h.0.mlp" layer: 2 }
+    ops { name: "h.1" layer: 3 })"));
+  return names;
+}
+
+TEST(LayerNamesTest, StepsAreNamedAsTheirOpPerhapsWithMore) {
+  EXPECT_EQ(Names().Of("wte"), 0);
+  EXPECT_EQ(Names().Of("h.0.attn.probabilities"), 1);
+  // The longest name counts.
+  EXPECT_EQ(Names().Of("h.0.mlp.up"), 2);
+  for (const char* none : {"", "h", "h.", "h.2", "wtes", ".wte"}) EXPECT_EQ(Names().Of(none), -1) << none;
+}
+
+// Operand 1 is `saved`. Layer 1 saves 10 numbers at 0 and 4 indices at 64, layer 3 saves 8 halves at 128; layer 0 makes
+// something that is not saved.
+Segment Forward() {
+  return Parse<Segment>(R"(
+    values { operand: 0 dtype: FP32 shape: 5 } values { operand: 1 dtype: FP32 shape: 10 }
+    values { operand: 1 offset: 64 dtype: INT32 shape: 4 } values { operand: 1 offset: 128 dtype: BF16 shape: 8 }
+    steps { name: "wte" outputs: 0 } steps { name: "h.0.ln" outputs: 1 outputs: 2 } steps { name: "h.1.ln" outputs: 3 })");
+}
+
+TEST(LeavingValuesTest, OfTheFirstLayersThereAre) {
+  EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 1, false), IsEmpty());
+  // What is no floating point stays.
+  EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 2, false), ElementsAre(FieldsAre(0, FP32, 10)));
+  EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 3, false),
+              ElementsAre(FieldsAre(0, FP32, 10), FieldsAre(128, BF16, 8)));
+  EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 9, false),
+              ElementsAre(FieldsAre(0, FP32, 10), FieldsAre(128, BF16, 8)));
+}
+
+TEST(LeavingValuesTest, OfAPairThoseThatSaveSomething) {
+  EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 1, true), ElementsAre(FieldsAre(0, FP32, 10)));
+}
+
+TEST(LeavingValuesTest, HalvesOfAWholeGoWithIt) {
+  Segment wide = Forward();
+  // The second microbatch's half of what another step makes whole, and the first's, which begins where the whole does.
+  *wide.add_values() = Parse<Value>("operand: 1 offset: 20 dtype: FP32 shape: 5");
+  *wide.add_values() = Parse<Value>("operand: 1 offset: 0 dtype: FP32 shape: 5");
+  *wide.add_steps() = Parse<Step>("name: 'h.0.add' outputs: 4 outputs: 5");
+  EXPECT_THAT(LeavingValues(wide, 1, Names(), 2, false), ElementsAre(FieldsAre(0, FP32, 10)));
+}
+
+TEST(SavedSplitTest, WhatGoesLiesOneAfterTheOther) {
+  // 40 bytes take 64; then 64 bytes of halves, and 64 of numbers.
+  const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}, {512, FP32, 16}});
+  EXPECT_EQ(split.gone_bytes, 192);
+  int64_t begin = -1;
+  const SavedSplit::Range* second = split.Find(300, &begin);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(begin, 256);
+  EXPECT_EQ(second->to, 64);
+  EXPECT_EQ(second->end, 320);
+  for (const int64_t goes : {64, 103, 256, 319, 512}) EXPECT_TRUE(split.Goes(goes)) << goes;
+  for (const int64_t stays : {0, 63, 104, 255, 320, 576}) EXPECT_FALSE(split.Goes(stays)) << stays;
+}
+
+TEST(SavedSplitTest, WhatStaysMovesDown) {
+  const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}});
+  EXPECT_EQ(split.KeptOffset(0), 0);
+  // Behind the 64 bytes that the first takes; behind both.
+  EXPECT_EQ(split.KeptOffset(128), 64);
+  EXPECT_EQ(split.KeptOffset(320), 192);
+  EXPECT_EQ(SplitOfSaved({}).KeptOffset(320), 320);
+}
+
+TEST(SavedSplitTest, NeighboursOfOneTypeAreOneCopy) {
+  const SavedSplit split = SplitOfSaved({{0, FP32, 16}, {64, FP32, 10}, {128, FP32, 16}, {192, BF16, 32}});
+  std::vector<std::string> copies;
+  for (const Value& copy : split.copies) copies.push_back(copy.ShortDebugString());
+  // The second ends before the place of the third, so that these are not one range.
+  EXPECT_THAT(copies, ElementsAre("name: \"saved from 0\" dtype: FP32 shape: 26",
+                                  "name: \"saved from 128\" offset: 128 dtype: FP32 shape: 16",
+                                  "name: \"saved from 192\" offset: 192 dtype: BF16 shape: 32"));
+}
+
+}  // namespace
+}  // namespace weft
