@@ -9,8 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/guess.h"
-#include "compiler/rewrite/segment_part.h"
-#include "proto/units.h"
+#include "compiler/rewrite/validation_segments.h"
 
 namespace weft {
 namespace {
@@ -18,22 +17,6 @@ namespace {
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("plan.post_validation = true: ", parts...));
-}
-
-BufferRole KeptRole(BufferRole role) {
-  switch (role) {
-    case PARAM:
-    case MASTER:
-      return KEPT_WEIGHT;
-    case MOMENT1:
-      return KEPT_MOMENT1;
-    case MOMENT2:
-      return KEPT_MOMENT2;
-    case LOSS_SCALE:
-      return LOSS_SCALE;
-    default:
-      return NO_ROLE;
-  }
 }
 
 // Rewrites one template. New actions get ids above all others, and all are numbered anew at the end.
@@ -44,7 +27,10 @@ class TemplateRewriter {
 
   absl::Status Run() {
     if (absl::Status status = FindEnd(); !status.ok()) return status;
-    if (absl::Status status = MakeSegments(); !status.ok()) return status;
+    absl::StatusOr<ValidationSegments> made =
+        MakeValidationSegments({optimizer_, clip_, repairs_, evaluation_bytes_}, &program_, &t_);
+    if (!made.ok()) return Refuse(Text(made.status().message()));
+    segments_ = *std::move(made);
     next_ = t_.body(t_.body_size() - 1).id() + 1;
     for (int a = 0; a < t_.body_size(); ++a) {
       if (in_guess_[a] && repairs_) twin_[t_.body(a).id()] = next_++;
@@ -74,7 +60,7 @@ class TemplateRewriter {
       for (int b : action.destinations()) {
         const BufferRole role = t_.buffers(b).role();
         if (role == NORMS) norm_syncs_.push_back(action.id());
-        weights = weights || KeptRole(role) != NO_ROLE;
+        weights = weights || KeptRoleOf(role) != NO_ROLE;
       }
       if (weights && action.kind() != ALL_GATHER) {
         return Refuse(Text(absl::StrCat("writes weights in '", action.name(), "'")));
@@ -104,154 +90,16 @@ class TemplateRewriter {
     return absl::OkStatus();
   }
 
-  static std::vector<int> Operands(const Action& action) {
-    return {action.operands().begin(), action.operands().end()};
-  }
-
-  int AddSegment(BoundSegment segment) {
-    *program_.add_segments() = std::move(segment.segment);
-    return program_.segments_size() - 1;
-  }
-
   // An action that computes, by itself in no list yet.
-  Action Compute(ActionKind kind, absl::string_view name, const BoundSegment& bound, int segment) {
+  Action Compute(ActionKind kind, absl::string_view name, const AddedSegment& added) {
     Action action;
     action.set_id(next_++);
     action.set_kind(kind);
     action.set_stage(t_.body(optimizer_).stage());
     action.set_name(absl::StrCat(name, " s", action.stage()));
-    action.set_segment(segment);
-    for (int b : bound.operands) action.add_operands(b);
+    action.set_segment(added.index);
+    for (int b : added.operands) action.add_operands(b);
     return action;
-  }
-
-  absl::Status MakeSegments() {
-    Action& optimizer = *t_.mutable_body(optimizer_);
-    const Segment whole = program_.segments(optimizer.segment());
-    const std::string prefix = whole.name().substr(0, whole.name().find('.'));
-    const std::vector<int> operands = Operands(optimizer);
-    const auto name = [&](absl::string_view what) { return absl::StrCat(prefix, ".", what); };
-    const auto is_norm = [](const Step& step) { return step.kernel() == NORM_TOTAL; };
-    const auto clears = [&](const Step& step) {
-      if (step.kernel() != FILL) return false;
-      const BufferRole role = t_.buffers(operands[whole.values(step.outputs(0)).operand()]).role();
-      return role == GRAD || role == GRAD_ACCUMULATOR;
-    };
-    if (clip_ >= 0) {
-      const Action& clip = t_.body(clip_);
-      validate_ = PartOf(program_.segments(clip.segment()), Operands(clip), name("validate"), is_norm);
-    } else {
-      validate_ = PartOf(whole, operands, name("validate"), is_norm);
-    }
-    clear_ = PartOf(whole, operands, name("clear_gradients"), clears);
-    if (validate_.segment.steps().empty()) return Refuse(Text("has no norm on this rank"));
-    BoundSegment step = PartOf(whole, operands, whole.name(), [&](const Step& s) { return !is_norm(s) && !clears(s); });
-    if (repairs_) {
-      for (int b : step.operands) MakeLasting(b);
-    }
-    // Under exact accumulation parts of gradients are left, if any; what clears them has a step.
-    for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
-      const int b = step.operands[o];
-      if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;
-      MakeLasting(b);
-      AddZero(t_, b, &clear_);
-    }
-    if (clear_.segment.steps().empty()) return Refuse(Text("has no gradient to make zero on this rank"));
-    settle_ = clear_;
-    settle_.segment.set_name(name("settle"));
-    for (int b = 0; b < t_.buffers_size(); ++b) {
-      if (t_.buffers(b).role() == NORMS) AddZero(t_, b, &settle_);
-    }
-    if (repairs_) {
-      keep_.segment.set_name(name("keep_state"));
-      restore_.segment.set_name(name("restore_state"));
-      for (int o = 0; o < step.segment.operands_size(); ++o) {
-        if (step.segment.operands(o).access() == READ_WRITE) Keep(step.operands[o]);
-      }
-      if (clip_ < 0) AssumeFactor();
-      keep_segment_ = AddSegment(keep_);
-      restore_segment_ = AddSegment(restore_);
-    }
-    optimizer.clear_operands();
-    for (int b : step.operands) optimizer.add_operands(b);
-    *program_.mutable_segments(optimizer.segment()) = std::move(step.segment);
-    validate_segment_ = AddSegment(validate_);
-    clear_segment_ = AddSegment(clear_);
-    settle_segment_ = AddSegment(settle_);
-    return absl::OkStatus();
-  }
-
-  // Behind what the evaluation program uses too.
-  void PlaceAtEnd(Buffer* buffer) {
-    constexpr int64_t kAlignment = 256;
-    const int64_t end = std::max(t_.device_arena_bytes(), evaluation_bytes_);
-    buffer->set_offset((end + kAlignment - 1) / kAlignment * kAlignment);
-    t_.set_device_arena_bytes(buffer->offset() + buffer->bytes());
-  }
-
-  // What the optimizer reads and writes (with ZeRO 1 parts of gradients and of weights) is there for it once more.
-  void MakeLasting(int b) {
-    Buffer* buffer = t_.mutable_buffers(b);
-    if (buffer->persistent()) return;
-    buffer->set_persistent(true);
-    PlaceAtEnd(buffer);
-    for (Action& action : *t_.mutable_body()) {
-      auto* releases = action.mutable_releases();
-      releases->erase(std::remove(releases->begin(), releases->end(), b), releases->end());
-    }
-  }
-
-  // A buffer for what the optimizer is about to change.
-  void Keep(int b) {
-    Buffer kept = t_.buffers(b);
-    kept.set_name(absl::StrCat("kept ", kept.name()));
-    kept.set_class_(OPTIMIZER);
-    kept.set_role(KeptRole(kept.role()));
-    if (kept.role() == LOSS_SCALE) kept.set_version(1);
-    PlaceAtEnd(&kept);
-    *t_.add_buffers() = std::move(kept);
-    // The verdict is on the step before, with its scale.
-    if (t_.buffers(b).role() == LOSS_SCALE) {
-      std::replace(validate_.operands.begin(), validate_.operands.end(), b, t_.buffers_size() - 1);
-    }
-    AddCopy(t_, b, t_.buffers_size() - 1, &keep_);
-    AddCopy(t_, t_.buffers_size() - 1, b, &restore_);
-  }
-
-  // Of a scaled loss the update reads its factor: of a norm that is not known, that of no gradient at all.
-  void AssumeFactor() {
-    Buffer& nothing = *t_.add_buffers();
-    nothing.set_name("norm of nothing");
-    nothing.set_class_(COMMUNICATION);
-    nothing.set_dtype(FP64);
-    nothing.add_shape(1);
-    nothing.set_bytes(DTypeBytes(FP64));
-    nothing.set_persistent(true);
-    PlaceAtEnd(&nothing);
-    const Segment& verdict = validate_.segment;
-    Step step = verdict.steps(0);
-    step.set_name("factor if nothing is to be clipped");
-    const auto bind = [&](int value, int buffer) {
-      Value own = verdict.values(value);
-      own.set_name(t_.buffers(buffer).name());
-      own.set_dtype(t_.buffers(buffer).dtype());
-      *own.mutable_shape() = t_.buffers(buffer).shape();
-      return AddValue(t_, buffer, std::move(own), &keep_);
-    };
-    for (int& value : *step.mutable_inputs()) {
-      int buffer = validate_.operands[verdict.values(value).operand()];
-      if (t_.buffers(buffer).role() == NORMS) buffer = t_.buffers_size() - 1;
-      for (int b = 0; b < t_.buffers_size(); ++b) {
-        if (t_.buffers(buffer).role() == LOSS_SCALE && t_.buffers(b).role() == LOSS_SCALE &&
-            t_.buffers(b).version() == 0) {
-          buffer = b;
-        }
-      }
-      value = bind(value, buffer);
-    }
-    for (int& value : *step.mutable_outputs()) value = bind(value, validate_.operands[verdict.values(value).operand()]);
-    *keep_.segment.add_steps() = std::move(step);
-    SetAccess(t_, &keep_);
   }
 
   int Id(int action) const { return action < 0 ? -1 : t_.body(action).id(); }
@@ -322,8 +170,8 @@ class TemplateRewriter {
   }
 
   void MakeBody() {
-    Action validate = Compute(VALIDATE, "validate", validate_, validate_segment_);
-    Action clear = Compute(CLEAR_GRADIENTS, "clear gradients", clear_, clear_segment_);
+    Action validate = Compute(VALIDATE, "validate", segments_.validate);
+    Action clear = Compute(CLEAR_GRADIENTS, "clear gradients", segments_.clear);
     clear_id_ = clear.id();
     std::vector<Action> list;
     Deps all;
@@ -342,7 +190,7 @@ class TemplateRewriter {
     const int validate_id = validate.id();
     list.push_back(std::move(validate));
     if (repairs_) {
-      Action restore = Compute(RESTORE_STATE, "restore", restore_, restore_segment_);
+      Action restore = Compute(RESTORE_STATE, "restore", segments_.restore);
       list.push_back(Conditional(std::move(restore), ""));
       if (clip_ >= 0) list.push_back(Conditional(t_.body(clip_), " again"));
       list.push_back(Conditional(t_.body(optimizer_), " again"));
@@ -371,7 +219,7 @@ class TemplateRewriter {
     }
     for (int a = 0; a < t_.body_size(); ++a) {
       if (in_guess_[a] || a == clip_) continue;
-      if (a == optimizer_ && repairs_) list.push_back(Compute(KEEP_STATE, "keep", keep_, keep_segment_));
+      if (a == optimizer_ && repairs_) list.push_back(Compute(KEEP_STATE, "keep", segments_.keep));
       list.push_back(t_.body(a));
       Deps deps = NewDeps(t_.body(a), false);
       if (a == optimizer_) {
@@ -387,7 +235,7 @@ class TemplateRewriter {
   }
 
   void MakeEpilogue() {
-    Action validate = Compute(VALIDATE, "validate last", validate_, validate_segment_);
+    Action validate = Compute(VALIDATE, "validate last", segments_.validate);
     Deps deps;
     for (int sync : norm_syncs_) deps[{sync, 0}] = false;
     if (repairs_) {
@@ -397,12 +245,12 @@ class TemplateRewriter {
     const int validate_id = validate.id();
     epilogue_.push_back(std::move(validate));
     if (repairs_) {
-      epilogue_.push_back(Conditional(Compute(RESTORE_STATE, "restore last", restore_, restore_segment_), ""));
+      epilogue_.push_back(Conditional(Compute(RESTORE_STATE, "restore last", segments_.restore), ""));
       if (clip_ >= 0) epilogue_.push_back(Conditional(t_.body(clip_), " again"));
       epilogue_.push_back(Conditional(t_.body(optimizer_), " again"));
       GatherAgain(validate_id, false, &epilogue_);
     }
-    epilogue_.push_back(Compute(CLEAR_GRADIENTS, "clear last", settle_, settle_segment_));
+    epilogue_.push_back(Compute(CLEAR_GRADIENTS, "clear last", segments_.settle));
   }
 
   // Ids ascend in list order.
@@ -437,8 +285,7 @@ class TemplateRewriter {
   std::vector<int> gathers_;
   // Ids.
   std::vector<int> norm_syncs_;
-  BoundSegment validate_, keep_, restore_, clear_, settle_;
-  int validate_segment_ = 0, keep_segment_ = 0, restore_segment_ = 0, clear_segment_ = 0, settle_segment_ = 0;
+  ValidationSegments segments_;
   int next_ = 0, clear_id_ = -1;
   // Of an action of the guess, by id: the same if the norm was too large. Empty without clipping.
   std::map<int, int> twin_;
