@@ -20,8 +20,7 @@ Cluster TwoNodes(bool node_sums, const std::string& fabric_sums = "NO_SWITCHES")
 
 // Ranks of four data replicas of two stages; `fields` are those of the program besides.
 Program Ranks(const std::string& fields) {
-  return Parse<Program>(
-      absl::StrCat("mesh { axes { name: 'data' size: 4 } axes { name: 'pipe' size: 2 } } ", fields));
+  return Parse<Program>(absl::StrCat("mesh { axes { name: 'data' size: 4 } axes { name: 'pipe' size: 2 } } ", fields));
 }
 
 std::string AllReduce(const std::string& algorithm, const std::string& axes) {
@@ -82,8 +81,8 @@ TEST(SwitchCollectivesTest, OthersAskNothing) {
     EXPECT_TRUE(CheckSwitchCollectives(Ranks(fields), TwoNodes(false)).ok()) << fields;
   }
   // Groups of one rank send nothing.
-  const Program alone = Parse<Program>(
-      absl::StrCat("mesh { axes { name: 'data' size: 1 } axes { name: 'pipe' size: 2 } } ", AllReduce("switch", kData)));
+  const Program alone = Parse<Program>(absl::StrCat(
+      "mesh { axes { name: 'data' size: 1 } axes { name: 'pipe' size: 2 } } ", AllReduce("switch", kData)));
   EXPECT_TRUE(CheckSwitchCollectives(alone, TwoNodes(false)).ok());
   EXPECT_TRUE(absl::IsNotFound(CheckSwitchCollectives(Ranks(AllReduce("swich", kData)), TwoNodes(false))));
 }

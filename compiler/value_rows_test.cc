@@ -35,21 +35,23 @@ std::string Refusal(const std::string& steps) {
 }
 
 TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
-  const auto rows = RowsOfForward(Forward("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 } "
-                                          "steps { kernel: CAST inputs: 1 outputs: 3 }",
-                                          5));
+  const auto rows =
+      RowsOfForward(Forward("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 } "
+                            "steps { kernel: CAST inputs: 1 outputs: 3 }",
+                            5));
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_THAT(*rows, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone, Rows::kUnknown));
   // What is loaded has rows without any input; a parameter times a parameter has none.
-  const auto loaded = RowsOfForward(Forward("steps { kernel: LOAD_TOKENS outputs: 2 } "
-                                            "steps { kernel: MATMUL inputs: 1 inputs: 1 outputs: 3 }"));
+  const auto loaded =
+      RowsOfForward(Forward("steps { kernel: LOAD_TOKENS outputs: 2 } "
+                            "steps { kernel: MATMUL inputs: 1 inputs: 1 outputs: 3 }"));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_THAT(*loaded, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone));
 }
 
 TEST(ValueRowsTest, LossesAreNoRows) {
-  const auto rows = RowsOfForward(
-      Forward("steps { kernel: LOAD_TARGETS outputs: 2 } steps { kernel: CROSS_ENTROPY inputs: 0 inputs: 2 outputs: 3 }"));
+  const auto rows = RowsOfForward(Forward(
+      "steps { kernel: LOAD_TARGETS outputs: 2 } steps { kernel: CROSS_ENTROPY inputs: 0 inputs: 2 outputs: 3 }"));
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->back(), Rows::kUnknown);
   EXPECT_TRUE(IsLoss(CROSS_ENTROPY));
@@ -58,8 +60,9 @@ TEST(ValueRowsTest, LossesAreNoRows) {
 }
 
 TEST(ValueRowsTest, WhatMixesTokensIsRefusedByName) {
-  EXPECT_THAT(Refusal("steps { name: 'p' kernel: MATMUL inputs: 0 inputs: 0 outputs: 2 }"),
-              HasSubstr("segment 'f', step 'p': mixes tokens of different rows, so two microbatches cannot run at once"));
+  EXPECT_THAT(
+      Refusal("steps { name: 'p' kernel: MATMUL inputs: 0 inputs: 0 outputs: 2 }"),
+      HasSubstr("segment 'f', step 'p': mixes tokens of different rows, so two microbatches cannot run at once"));
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 attributes { transpose_a: true } }"),
               HasSubstr("mixes tokens"));
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));

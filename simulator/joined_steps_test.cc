@@ -22,7 +22,8 @@ Program Casts() {
     text += "steps { kernel: CAST stream: COMPUTE inputs: " + std::to_string(s) + " outputs: " + std::to_string(s + 2) +
             " } ";
   }
-  text += "} segments { values { dtype: FP32 shape: 10 } steps { kernel: CAST stream: COMPUTE inputs: 0 outputs: 0 } } ";
+  text +=
+      "} segments { values { dtype: FP32 shape: 10 } steps { kernel: CAST stream: COMPUTE inputs: 0 outputs: 0 } } ";
   text += "templates { ";
   for (int b = 0; b < 8; ++b) text += "buffers { bytes: 40 offset: " + std::to_string(256 * b) + " } ";
   return Parse<Program>(text + "}");

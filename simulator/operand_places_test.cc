@@ -71,8 +71,8 @@ TEST(OperandPlacesTest, AsTwoByTwo) {
       for (int i = 0; i < action.operands_size(); ++i) {
         for (int j = 0; j < i; ++j) {
           const Buffer &a = t.buffers(action.operands(i)), &b = t.buffers(action.operands(j));
-          const bool meet = a.place() == b.place() && a.offset() < b.offset() + b.bytes() &&
-                            b.offset() < a.offset() + a.bytes();
+          const bool meet =
+              a.place() == b.place() && a.offset() < b.offset() + b.bytes() && b.offset() < a.offset() + a.bytes();
           expected = expected && !meet;
         }
       }

@@ -23,8 +23,8 @@ TEST(TemplatesOfRanksTest, PinsAreOfTheirAxis) {
 }
 
 TEST(TemplatesOfRanksTest, TheFirstThatMatchesCounts) {
-  EXPECT_THAT(TemplatesOfRanks(Parse<Program>(std::string(kMesh) +
-                                              "templates { pins { axis: 'data' index: 1 } } templates {}")),
+  EXPECT_THAT(TemplatesOfRanks(
+                  Parse<Program>(std::string(kMesh) + "templates { pins { axis: 'data' index: 1 } } templates {}")),
               ElementsAre(1, 0, 1, 0, 1, 0));
   // An axis that is not there has coordinate 0.
   EXPECT_THAT(TemplatesOfRanks(Parse<Program>("templates { pins { axis: 'x' index: 1 } } "
@@ -33,8 +33,9 @@ TEST(TemplatesOfRanksTest, TheFirstThatMatchesCounts) {
 }
 
 TEST(TemplatesOfRanksTest, IsTemplateOfRankOfEveryRank) {
-  Program program = Parse<Program>("mesh { axes { name: 'x' size: 2 } axes { name: 'data' size: 3 } "
-                                   "axes { name: 'pipe' size: 4 } }");
+  Program program = Parse<Program>(
+      "mesh { axes { name: 'x' size: 2 } axes { name: 'data' size: 3 } "
+      "axes { name: 'pipe' size: 4 } }");
   for (int pipe = 3; pipe >= 0; --pipe) {
     Template& t = *program.add_templates();
     Coordinate& pin = *t.add_pins();

@@ -43,7 +43,8 @@ TemplateView ViewOf(const Program& program) {
 
 std::vector<std::pair<int, int64_t>> Changes(const TemplateView& view, const Range& range) {
   std::vector<std::pair<int, int64_t>> changes;
-  for (int32_t i = range.begin; i < range.end; ++i) changes.push_back({view.memory[i].buffer_class, view.memory[i].bytes});
+  for (int32_t i = range.begin; i < range.end; ++i)
+    changes.push_back({view.memory[i].buffer_class, view.memory[i].bytes});
   return changes;
 }
 
@@ -98,7 +99,8 @@ TEST(ViewMemoryTest, WhatNoVerifiedProgramHoldsIsNamed) {
 TEST(HeldActivationsTest, FromTheForwardToTheLastOfTheBackward) {
   const Program program = WithBody(R"(
     body { kind: FORWARD } body { kind: BACKWARD_INPUT } body { kind: BACKWARD_WEIGHT }
-    body { kind: FORWARD_BACKWARD microbatch: 1 backward { microbatch: 0 } } body { kind: FORWARD if_exceeded: true })");
+    body { kind: FORWARD_BACKWARD microbatch: 1 backward { microbatch: 0 } }
+    body { kind: FORWARD if_exceeded: true })");
   TemplateView view = ViewOf(program);
   AddHeldActivations(view);
   std::vector<int> holds, unholds;

@@ -161,8 +161,9 @@ TEST(ImportHfTest, WhatIsNullIsNotThere) {
 
 TEST(ImportHfTest, AModelHasOneArchitecture) {
   const std::string two = "\"GPT2LMHeadModel\", \"LlamaForCausalLM\"";
-  EXPECT_THAT(Error(Replace("\"GPT2LMHeadModel\"", two)),
-              HasSubstr("architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one; 'GPT2LMHeadModel' is"));
+  EXPECT_THAT(
+      Error(Replace("\"GPT2LMHeadModel\"", two)),
+      HasSubstr("architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one; 'GPT2LMHeadModel' is"));
   // Without a model_type there is nothing to say which of them is meant.
   EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model has one"));
   EXPECT_THAT(Error(Replace("[\"GPT2LMHeadModel\"]", "\"GPT2LMHeadModel\"")),

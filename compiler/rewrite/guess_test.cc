@@ -19,7 +19,9 @@ std::string Compute(int id, const char* kind, int stage, int microbatch, const s
 std::string Transfer(int id, const char* kind, int stage, int microbatch, const std::string& fields = "") {
   return Compute(id, kind, stage, microbatch, absl::StrCat("direction: TOWARDS_LOSS ", fields));
 }
-std::string After(int id, int distance = 0) { return absl::StrCat("deps { action: ", id, " distance: ", distance, " } "); }
+std::string After(int id, int distance = 0) {
+  return absl::StrCat("deps { action: ", id, " distance: ", distance, " } ");
+}
 
 // Rank 0 begins three forwards before its first backward, and sends each; rank 1 one. `waits` are more of rank 0's
 // second forward.
@@ -56,11 +58,12 @@ TEST(GuessTest, WhatNobodyCanReceiveYetIsNotMade) {
 }
 
 TEST(GuessTest, GroupsOfTransfersAreWhole) {
-  const Program program = Parse<Program>(absl::StrCat(
-      "templates { ", Compute(0, "FORWARD", 0, 0), Compute(1, "FORWARD", 0, 1),
-      Transfer(2, "SEND", 0, 0, "transfer_group: 1 " + After(0)), Transfer(3, "SEND", 0, 1, "transfer_group: 1 " + After(1)),
-      " } templates { ", Transfer(0, "RECV", 1, 0, "transfer_group: 1 "), Transfer(1, "RECV", 1, 1, "transfer_group: 1 "),
-      Compute(2, "FORWARD", 1, 0, After(0)), Compute(3, "BACKWARD", 1, 0), " }"));
+  const Program program = Parse<Program>(
+      absl::StrCat("templates { ", Compute(0, "FORWARD", 0, 0), Compute(1, "FORWARD", 0, 1),
+                   Transfer(2, "SEND", 0, 0, "transfer_group: 1 " + After(0)),
+                   Transfer(3, "SEND", 0, 1, "transfer_group: 1 " + After(1)), " } templates { ",
+                   Transfer(0, "RECV", 1, 0, "transfer_group: 1 "), Transfer(1, "RECV", 1, 1, "transfer_group: 1 "),
+                   Compute(2, "FORWARD", 1, 0, After(0)), Compute(3, "BACKWARD", 1, 0), " }"));
   const auto guess = GuessOf(program);
   EXPECT_THAT(guess[0], ElementsAre(true, true, true, true));
   EXPECT_THAT(guess[1], ElementsAre(true, true, true, false));

@@ -33,7 +33,8 @@ class LayerNames {
 
 // What goes of the operand `saved` of a forward, by ascending offset: what its first `layers` layers make. Where it is
 // half of a pair, the backward has layers too; then those count that save something.
-std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const LayerNames& names, int layers, bool pair);
+std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const LayerNames& names, int layers,
+                                      bool pair);
 
 // Where the values of `saved` go.
 struct SavedSplit {

@@ -34,7 +34,8 @@ Segment Forward() {
   return Parse<Segment>(R"(
     values { operand: 0 dtype: FP32 shape: 5 } values { operand: 1 dtype: FP32 shape: 10 }
     values { operand: 1 offset: 64 dtype: INT32 shape: 4 } values { operand: 1 offset: 128 dtype: BF16 shape: 8 }
-    steps { name: "wte" outputs: 0 } steps { name: "h.0.ln" outputs: 1 outputs: 2 } steps { name: "h.1.ln" outputs: 3 })");
+    steps { name: "wte" outputs: 0 } steps { name: "h.0.ln" outputs: 1 outputs: 2 }
+    steps { name: "h.1.ln" outputs: 3 })");
 }
 
 TEST(LeavingValuesTest, OfTheFirstLayersThereAre) {

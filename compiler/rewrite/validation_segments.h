@@ -37,8 +37,8 @@ struct ValidationSegments {
 BufferRole KeptRoleOf(BufferRole role);
 
 // Adds them to `program`, takes what they do out of the optimizer's segment, and adds buffers for what is kept, behind
-// all others of the arena; with repairs, what the optimizer reads lasts. `t` is a template of `program`. InvalidArgument
-// says what the template lacks, to be put behind its name; both may have been changed then.
+// all others of the arena; with repairs, what the optimizer reads lasts. `t` is a template of `program`.
+// InvalidArgument says what the template lacks, to be put behind its name; both may have been changed then.
 absl::StatusOr<ValidationSegments> MakeValidationSegments(const StepEnd& end, Program* program, Template* t);
 
 }  // namespace weft

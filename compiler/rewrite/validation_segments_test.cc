@@ -22,12 +22,12 @@ Program OneRank(bool clips) {
                         " shape: 2 } ");
   };
   const std::string values = absl::StrCat(value(0, "FP64"), value(1, "FP32"), value(2, "FP32"), value(3, "FP32"));
-  return Parse<Program>(absl::StrCat(
-      "segments { name: 'rank0.optimizer' ", values, clips ? "" : norm,
-      "steps { name: 'update' kernel: SGD_STEP inputs: 2 inputs: 3 inputs: 1 outputs: 2 } "
-      "steps { name: 'clear' kernel: FILL outputs: 3 } } ",
-      "segments { name: 'rank0.clip' ", values, norm, "} ",
-      R"(templates { device_arena_bytes: 1000
+  return Parse<Program>(
+      absl::StrCat("segments { name: 'rank0.optimizer' ", values, clips ? "" : norm,
+                   "steps { name: 'update' kernel: SGD_STEP inputs: 2 inputs: 3 inputs: 1 outputs: 2 } "
+                   "steps { name: 'clear' kernel: FILL outputs: 3 } } ",
+                   "segments { name: 'rank0.clip' ", values, norm, "} ",
+                   R"(templates { device_arena_bytes: 1000
            buffers { name: "norms" role: NORMS dtype: FP64 shape: 2 bytes: 16 persistent: true }
            buffers { name: "factor" dtype: FP32 shape: 2 bytes: 8 persistent: true }
            buffers { name: "weight" role: PARAM dtype: FP32 shape: 2 bytes: 8 persistent: true }
@@ -68,8 +68,8 @@ TEST(ValidationSegmentsTest, WhatTheOptimizerDidIsSharedOut) {
 TEST(ValidationSegmentsTest, WhatIsTakenBackIsKept) {
   Program program = OneRank(true);
   Template& t = *program.mutable_templates(0);
-  const auto made = MakeValidationSegments(
-      {.optimizer = 1, .clip = 0, .repairs = true, .evaluation_bytes = 2000}, &program, &t);
+  const auto made =
+      MakeValidationSegments({.optimizer = 1, .clip = 0, .repairs = true, .evaluation_bytes = 2000}, &program, &t);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(Steps(program, made->validate), ElementsAre("norm"));
   // The weight, behind what evaluation uses and the gradient, which an update that is done again reads once more.

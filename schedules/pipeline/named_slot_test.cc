@@ -40,7 +40,9 @@ TEST(NamedSlotTest, TheFirstNameCounts) {
   EXPECT_EQ(lane->slot.kind, SlotKind::kBackwardInput);
 }
 
-TEST(NamedSlotTest, OfOneThatIsThereTwiceTheSecond) { ExpectAt(FirstNamedSlot("F s1 m0 is there twice", Lists()), 1, 1); }
+TEST(NamedSlotTest, OfOneThatIsThereTwiceTheSecond) {
+  ExpectAt(FirstNamedSlot("F s1 m0 is there twice", Lists()), 1, 1);
+}
 
 TEST(NamedSlotTest, MessagesMaySayWhichList) {
   ExpectAt(FirstNamedSlot("slot F s0 m1: is on two ranks", Lists()), 0, 1);
@@ -56,7 +58,8 @@ TEST(NamedSlotTest, WhatIsMissingHasARankAndNoPlace) {
 }
 
 TEST(NamedSlotTest, WordsAreNoNames) {
-  for (const char* none : {"", "F", "F s0", "F s0 m", "XF s0 m0", "F l s0 m0", "F s0 m99999999999999999999", "f s0 m0"}) {
+  for (const char* none :
+       {"", "F", "F s0", "F s0 m", "XF s0 m0", "F l s0 m0", "F s0 m99999999999999999999", "f s0 m0"}) {
     EXPECT_FALSE(FirstNamedSlot(none, Lists()).has_value()) << none;
   }
 }

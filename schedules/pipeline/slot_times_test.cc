@@ -26,9 +26,9 @@ PipelineSchedule TwoRanks() {
   PipelineSchedule schedule;
   schedule.stages = 2;
   schedule.placement = {{0, 1}};
-  schedule.order = {{Make(SlotKind::kForward, 0, 0), Make(SlotKind::kBackward, 0, 0)},
-                    {Make(SlotKind::kForward, 1, 0), Make(SlotKind::kBackwardInput, 1, 0),
-                     Make(SlotKind::kBackwardWeight, 1, 0)}};
+  schedule.order = {
+      {Make(SlotKind::kForward, 0, 0), Make(SlotKind::kBackward, 0, 0)},
+      {Make(SlotKind::kForward, 1, 0), Make(SlotKind::kBackwardInput, 1, 0), Make(SlotKind::kBackwardWeight, 1, 0)}};
   return schedule;
 }
 

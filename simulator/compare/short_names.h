@@ -9,7 +9,8 @@
 namespace weft {
 
 // `names` as Printable (proto/printable.h) shows them; of those of more than `width` characters an ellipsis and the
-// last width - 1. Where two that differ would then look alike, all keep as many more as it takes. `width` is at least 1.
+// last width - 1. Where two that differ would then look alike, all keep as many more as it takes. `width` is at
+// least 1.
 std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_t width);
 
 }  // namespace weft

@@ -21,8 +21,7 @@ TEST(ShortNamesTest, OfLongerOnesTheEnd) {
 
 TEST(ShortNamesTest, WhatDiffersLooksDifferent) {
   // Nine characters would be "…deep.weft" of both.
-  EXPECT_THAT(ShortNames({"first/deep.weft", "second/deep.weft"}, 10),
-              ElementsAre("…t/deep.weft", "…d/deep.weft"));
+  EXPECT_THAT(ShortNames({"first/deep.weft", "second/deep.weft"}, 10), ElementsAre("…t/deep.weft", "…d/deep.weft"));
   // Down to the first character.
   EXPECT_THAT(ShortNames({"a/deep.weft", "b/deep.weft"}, 4), ElementsAre("a/deep.weft", "b/deep.weft"));
   // One that is short and looks as another would.
