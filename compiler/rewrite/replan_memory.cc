@@ -63,13 +63,26 @@ class Planner {
     int writer = -1, release = -1;
   };
 
-  void OrderActions() {
-    bool beside = false;
-    for (const Action& action : t_.body()) {
-      if (IsMessage(action) || action.kind() == FETCH || action.kind() == OFFLOAD) continue;
-      for (const Step& step : program_.segments(action.segment()).steps()) beside |= step.stream() != COMPUTE;
+  // Whether all steps are on the compute stream, which then says when the action is finished.
+  bool ComputesOnly(const Action& action) const {
+    const auto& steps = program_.segments(action.segment()).steps();
+    return std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() == COMPUTE; });
+  }
+
+  // Neighbours that only compute are ordered by their stream. Where one has collectives in its segment a wait orders
+  // them (plan_memory.cc). Without all of these links an action would know nothing of those before the one it waits
+  // for.
+  void OrderNeighbours() {
+    for (size_t i = 0; i < computes_.size(); ++i) {
+      const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];
+      if (ComputesOnly(t_.body(before)) && ComputesOnly(t_.body(after))) order_.Given(before, after, i == 0 ? 1 : 0);
     }
-    order_.AddStream(!beside);
+  }
+
+  void OrderActions() {
+    order_.AddStream(std::all_of(t_.body().begin(), t_.body().end(), [&](const Action& action) {
+      return IsMessage(action) || action.kind() == FETCH || action.kind() == OFFLOAD || ComputesOnly(action);
+    }));
     std::map<std::string, int> streams;
     std::map<int, int> index;
     for (int a = 0; a < t_.body_size(); ++a) {
@@ -90,6 +103,7 @@ class Planner {
         if (dep.distance() == 1 || (dep.distance() == 0 && on < a)) order_.Given(on, a, dep.distance());
       }
     }
+    OrderNeighbours();
     order_.Resolve();
   }
 

@@ -1,5 +1,6 @@
 // How much more the fullest arena is than the most bytes that are live in one at one time, by simulation: at most 2 %,
-// for GPT-2 124M under plans of all kinds, also where several stages of one rank have buffers of very different sizes.
+// 8 % where copies of activations come and go, for GPT-2 124M under plans of all kinds, also where several stages of
+// one rank have buffers of very different sizes.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ struct Case {
   std::string fields;
 };
 
-// Planned over live bytes.
-constexpr double kMost = 1.02;
+// Planned over live bytes. Two copies each way at once have a place, whenever the link brings them; in one simulation
+// fewer may be there (docs/offload.md).
+constexpr double kMost = 1.02, kMostWithCopies = 1.08;
 
 Cluster Node() {
   Cluster cluster;
@@ -65,6 +67,7 @@ std::vector<Case> Cases() {
     return absl::StrCat("axes { name: '", name, "' size: ", size, " } ");
   };
   const std::string paper = "attention: MATERIALIZED dropout_masks: true ";
+  const std::string copied = "offload { activation_layers: 2 } ";
   return {
       {axis("pipe", 1), "1f1b", ""},
       {axis("pipe", 1), "1f1b", paper},
@@ -97,6 +100,23 @@ std::vector<Case> Cases() {
       {axis("data", 4), "1f1b", "zero { stage: 3 }"},
       {axis("data", 2) + axis("pipe", 4), "1f1b", "offload { optimizer: true bucket_elements: 3000000 }"},
       {axis("pipe", 4), "gpipe", "offload { activation_layers: 2 }"},
+      // Copies, and collectives in segments.
+      {axis("x", 2) + axis("pipe", 4), "gpipe", copied},
+      {axis("x", 2) + axis("pipe", 4), "1f1b", copied},
+      {axis("x", 2) + axis("pipe", 4), "1f1b", copied + "sequence_parallel: true"},
+      {axis("x", 2) + axis("pipe", 2), "interleaved", copied},
+      {axis("x", 2) + axis("pipe", 2), "zb-v", copied},
+      {axis("x", 2) + axis("pipe", 2), "chimera", copied},
+      {axis("x", 2) + axis("pipe", 4), "1f1b", copied + "overlap { all_reduce: false }"},
+      {axis("z", 2) + axis("pipe", 4), "1f1b", copied},
+      {axis("z", 2) + axis("pipe", 4), "1f1b", copied + "overlap { reduce_scatter: false all_gather: false }"},
+      {axis("z", 2) + axis("pipe", 4), "1f1b", copied + "overlap { gathered_cache_bytes: 40000000 }"},
+      {axis("data", 2) + axis("pipe", 4), "1f1b", copied + "zero { stage: 3 }"},
+      {axis("x", 2) + axis("data", 2) + axis("pipe", 2), "interleaved", copied + "zero { stage: 1 }"},
+      {axis("x", 2) + axis("data", 2) + axis("pipe", 2), "1f1b",
+       "zero { stage: 3 } offload { optimizer: true bucket_elements: 3000000 activation_layers: 2 }"},
+      {axis("x", 2) + axis("pipe", 4), "1f1b", "offload { optimizer: true bucket_elements: 3000000 }"},
+      {axis("data", 4), "1f1b", "zero { stage: 3 } offload { optimizer: true bucket_elements: 3000000 }"},
       {axis("data", 4), "1f1b", "zero { stage: 1 } offload { optimizer: true bucket_elements: 3000000 }"},
   };
 }
@@ -112,8 +132,9 @@ TEST_P(PlannedMemoryTest, IsCloseToWhatIsLive) {
     EXPECT_GE(rank.planned_bytes(), rank.live_peak_bytes()) << what << " rank " << rank.rank();
   }
   const double ratio = static_cast<double>(report->planned_bytes()) / static_cast<double>(report->live_peak_bytes());
-  EXPECT_LE(ratio, kMost) << what << ": " << report->planned_bytes() << " planned, " << report->live_peak_bytes()
-                          << " live";
+  const bool copies = c.fields.find("activation_layers") != std::string::npos;
+  EXPECT_LE(ratio, copies ? kMostWithCopies : kMost)
+      << what << ": " << report->planned_bytes() << " planned, " << report->live_peak_bytes() << " live";
   RecordProperty("planned_over_live", absl::StrCat(ratio));
 }
 
