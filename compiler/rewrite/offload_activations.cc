@@ -58,9 +58,11 @@ class Rewriter {
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
       return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
     }
-    return absl::StrCat("with schedule '", program_.schedule(),
-                        "' every backward is one of the two compute actions behind its forward; more pipe ranks, or a "
-                        "schedule that holds more microbatches, as gpipe, leave time for the way there and back");
+    return absl::StrCat(
+        "with schedule '", program_.schedule(),
+        "' every backward comes so soon behind its forward that a copy on its way out or back would be on the "
+        "device all the time; more pipe ranks, or a schedule that holds more microbatches, as gpipe, "
+        "leave time for the way there and back");
   }
 
  private:
@@ -234,7 +236,7 @@ class Rewriter {
     const int out = keeps ? AddBuffer("saved_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
     const int place = place_.at(actions[0]);
     int in = out;
-    const bool leaves = !readers.empty() && place_.at(readers[0]) - place > 2;
+    const bool leaves = !readers.empty() && Gains(place, place_.at(readers[0]));
     if (leaves) in = AddBuffer("saved_fetched", buffer, split.gone_bytes, DEVICE, t);
     for (const auto& [a, now] : rebind) {
       if (now.gone < 0) continue;
@@ -279,6 +281,12 @@ class Rewriter {
     const auto at = backwards_.lower_bound(backward);
     const int previous = at == backwards_.begin() ? backward - 1 : *std::prev(at);
     return std::max(forward, std::min(previous - 1, backward - 2));
+  }
+
+  // Whether some compute action runs with neither copy on the device: it begins behind the offload, and the fetch
+  // behind its end. Else the two lie there for at least as long as what stays would.
+  bool Gains(int forward, int backward) const {
+    return backward - forward > 2 && WaitsForOffload(forward, backward) <= BeforeFetch(forward, backward);
   }
 
   Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const SavedSplit& split,

@@ -13,9 +13,9 @@ namespace weft {
 
 // Rewrites a compiled program so that what the first `layers` layers of each stage save goes to host memory behind the
 // forward and comes back before the backward: floating-point values that ops of these layers make. Where the backward
-// is one of the next two compute actions they stay on the device. Steps are told apart by the names of their ops in
-// `model`. Where nothing leaves the device a note says why, if `notes` is not null. InvalidArgument if the program is
-// of a kind that this does not support.
+// comes so soon that a copy would be on the device all the time they stay there. Steps are told apart by the names of
+// their ops in `model`. Where nothing leaves the device a note says why, if `notes` is not null. InvalidArgument if the
+// program is of a kind that this does not support.
 absl::Status OffloadActivations(const ModelGraph& model, int layers, Program* program, std::vector<std::string>* notes);
 
 }  // namespace weft

@@ -79,7 +79,7 @@ std::vector<Case> Cases() {
       {"zero_2", Plan("gpipe", 1, 2, "", "zero { stage: 2 }")},
       {"zero_3", Plan("1f1b", 2, 2, "", "zero { stage: 3 }")},
       {"offloaded_optimizer", Plan("1f1b", 2, 2, "", "offload { optimizer: true bucket_elements: 1500 }")},
-      {"offloaded_activations", Plan("1f1b", 2, 1, "", "offload { activation_layers: 1 }")},
+      {"offloaded_activations", Plan("gpipe", 2, 1, "", "offload { activation_layers: 1 }")},
       {"barrier", Plan("zb-h1", 2, 1, "", "step_barrier: true")},
   };
   TinyPlan validated = Plan("zb-h2", 2, 1, "", "post_validation: true");

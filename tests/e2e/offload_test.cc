@@ -110,20 +110,57 @@ TEST(OffloadTest, LossScalesChangeNoBit) {
   }
 }
 
+struct Activations {
+  int pipe = 1, data = 1, layers = 2;
+  const char* schedule = "1f1b";
+  bool recompute = false, exact = false, bf16 = false;
+  const char* plan_fields = "";
+  const char* schedule_fields = "";
+  int batch = 8;
+  // Instead of `pipe` and `data`.
+  const char* mesh = "";
+  // Not where every backward comes soon behind its forward.
+  bool moves = true;
+};
+
+void ExpectActivationsChangeNoBit(const Activations& c) {
+  TinyPlan plan{.pipe = c.pipe, .data = c.data, .schedule = c.schedule};
+  plan.steps = 4;
+  plan.recompute = c.recompute;
+  plan.exact = c.exact;
+  plan.bf16 = c.bf16;
+  plan.plan_fields = c.plan_fields;
+  plan.schedule_fields = c.schedule_fields;
+  plan.batch = c.batch;
+  plan.mesh = c.mesh;
+  if (absl::StrContains(c.schedule_fields, "HALVING")) plan.microbatch = 2;
+  plan.tied = absl::string_view(c.schedule).substr(0, 8) != "dualpipe";
+  plan.layers = std::max(c.mesh[0] == '\0' ? 4 : 8, 2 * c.pipe);
+  const auto plain = TrainTiny(plan);
+  ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
+  for (const char* optimizer : {"", " optimizer: true bucket_elements: 2000"}) {
+    TinyPlan offloaded = plan;
+    absl::StrAppend(&offloaded.plan_fields, " offload { activation_layers: ", c.layers, optimizer, " }");
+    const auto program = CompileTiny(offloaded);
+    ASSERT_TRUE(program.ok()) << offloaded.Name() << ": " << program.status();
+    int copies = 0;
+    for (const Template& t : program->templates()) {
+      for (const Action& action : t.body())
+        copies += action.kind() == FETCH && action.name().find(" m") != std::string::npos;
+    }
+    EXPECT_EQ(copies > 0, c.moves) << offloaded.Name();
+    const auto outcome = TrainTiny(offloaded);
+    ASSERT_TRUE(outcome.ok()) << offloaded.Name() << ": " << outcome.status();
+    ExpectSame(*outcome, *plain, offloaded.Name());
+  }
+}
+
 // What first layers save comes back as it went; a part of the forwards has its backward too soon to go.
 TEST(OffloadTest, ActivationsChangeNoBit) {
-  struct Activations {
-    int pipe = 1, data = 1, layers = 2;
-    const char* schedule = "1f1b";
-    bool recompute = false, exact = false, bf16 = false;
-    const char* plan_fields = "";
-    const char* schedule_fields = "";
-    int batch = 8;
-  };
   for (const Activations& c :
-       {Activations{}, Activations{.pipe = 2}, Activations{.pipe = 2, .schedule = "gpipe"},
-        Activations{.pipe = 2, .layers = 1, .schedule = "gpipe"}, Activations{.pipe = 2, .layers = 100, .bf16 = true},
-        Activations{.pipe = 2, .data = 2, .schedule = "zb-h1"},
+       {Activations{.moves = false}, Activations{.pipe = 2, .moves = false},
+        Activations{.pipe = 2, .schedule = "gpipe"}, Activations{.pipe = 2, .layers = 1, .schedule = "gpipe"},
+        Activations{.pipe = 4, .layers = 100, .bf16 = true}, Activations{.pipe = 4, .schedule = "zb-h1"},
         Activations{.pipe = 2, .schedule = "zb-v", .exact = true},
         Activations{.pipe = 2, .schedule = "gpipe", .recompute = true},
         Activations{.pipe = 2, .data = 2, .schedule = "gpipe", .plan_fields = "zero { stage: 3 }"},
@@ -135,42 +172,32 @@ TEST(OffloadTest, ActivationsChangeNoBit) {
                     .exact = true,
                     .schedule_fields = "scaling: FORWARD_DOUBLING",
                     .batch = 16},
-        Activations{.pipe = 2,
+        Activations{.pipe = 4,
                     .layers = 1,
                     .schedule = "chimera",
                     .recompute = true,
                     .exact = true,
-                    .schedule_fields = "scaling: BACKWARD_HALVING"},
-        Activations{.pipe = 2, .schedule = "axonn", .exact = true, .schedule_fields = "freeze: true"}}) {
-    TinyPlan plan{.pipe = c.pipe, .data = c.data, .schedule = c.schedule};
-    plan.steps = 4;
-    plan.recompute = c.recompute;
-    plan.exact = c.exact;
-    plan.bf16 = c.bf16;
-    plan.plan_fields = c.plan_fields;
-    plan.schedule_fields = c.schedule_fields;
-    plan.batch = c.batch;
-    if (absl::StrContains(c.schedule_fields, "HALVING")) plan.microbatch = 2;
-    plan.tied = absl::string_view(c.schedule).substr(0, 8) != "dualpipe";
-    plan.layers = std::max(4, 2 * c.pipe);
-    const auto plain = TrainTiny(plan);
-    ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
-    for (const char* optimizer : {"", " optimizer: true bucket_elements: 2000"}) {
-      TinyPlan offloaded = plan;
-      absl::StrAppend(&offloaded.plan_fields, " offload { activation_layers: ", c.layers, optimizer, " }");
-      const auto program = CompileTiny(offloaded);
-      ASSERT_TRUE(program.ok()) << offloaded.Name() << ": " << program.status();
-      int copies = 0;
-      for (const Template& t : program->templates()) {
-        for (const Action& action : t.body())
-          copies += action.kind() == FETCH && action.name().find(" m") != std::string::npos;
-      }
-      // One rank has every backward right behind its forward.
-      EXPECT_EQ(copies > 0, c.pipe > 1) << offloaded.Name();
-      const auto outcome = TrainTiny(offloaded);
-      ASSERT_TRUE(outcome.ok()) << offloaded.Name() << ": " << outcome.status();
-      ExpectSame(*outcome, *plain, offloaded.Name());
-    }
+                    .schedule_fields = "scaling: BACKWARD_HALVING",
+                    .batch = 16},
+        Activations{.pipe = 4, .schedule = "axonn", .exact = true, .schedule_fields = "freeze: true"}}) {
+    ExpectActivationsChangeNoBit(c);
+  }
+}
+
+// Copies beside collectives of segments share bytes as without these.
+TEST(OffloadTest, ActivationsBesideCollectivesChangeNoBit) {
+  const char* const zero = "zero { stage: 3 }";
+  for (const Activations& c :
+       {Activations{.schedule = "gpipe", .mesh = "x2 pipe2"}, Activations{.layers = 100, .mesh = "x2 pipe4"},
+        Activations{.schedule = "gpipe", .plan_fields = "sequence_parallel: true", .mesh = "x2 pipe2"},
+        Activations{.schedule = "gpipe", .plan_fields = "overlap { all_reduce: false }", .mesh = "x2 pipe2"},
+        Activations{.layers = 1, .schedule = "interleaved", .mesh = "x2 pipe2"},
+        Activations{.schedule = "zb-v", .mesh = "x2 pipe2"},
+        Activations{.schedule = "gpipe", .plan_fields = zero, .mesh = "data2 pipe2"},
+        Activations{.layers = 100, .bf16 = true, .plan_fields = zero, .mesh = "data2 pipe4"},
+        Activations{.layers = 1, .schedule = "interleaved", .plan_fields = zero, .mesh = "data2 pipe2"},
+        Activations{.schedule = "gpipe", .plan_fields = zero, .mesh = "x2 data2 pipe2"}}) {
+    ExpectActivationsChangeNoBit(c);
   }
 }
 

@@ -74,6 +74,8 @@ TEST(ZeroReshardTest, OtherChoicesDoNotMatter) {
     TinyPlan plan{.steps = 2, .layers = 4, .batch = 8, .mesh = "data2 pipe2"};
     plan.recompute = std::string(others).empty();
     plan.plan_fields = absl::StrCat("zero { stage: 3 } ", others);
+    // With 1f1b on two pipe ranks no activations would leave the device.
+    if (plan.plan_fields.find("activation") != std::string::npos) plan.schedule = "gpipe";
     const auto expected = TrainTiny(plan);
     ASSERT_TRUE(expected.ok()) << plan.Name() << ": " << expected.status();
     for (const char* choice : {"reshard: AFTER_BACKWARD", "reshard: NEVER", "reshard: LAYERS kept_layers: [1, 3, 4]",
