@@ -10,6 +10,7 @@
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/units_text.h"
+#include "simulator/network/network_notes.h"
 #include "proto/validate_runtime.h"
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
@@ -104,6 +105,9 @@ absl::StatusOr<Simulation> SimulateCosted(const CostedProgram& loaded, const Sim
 
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOptions& options) {
   std::vector<std::string> notes = loaded.notes;
+  for (std::string& note : NotesOnNetwork(loaded.program, loaded.cluster, options.network)) {
+    notes.push_back(std::move(note));
+  }
   // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
   if (options.cost == "unit") return notes;
   if (loaded.runtime) {

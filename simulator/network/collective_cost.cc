@@ -1,41 +1,73 @@
 #include "simulator/network/collective_cost.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "proto/status.h"
+#include "simulator/network/flow_rings.h"
 
 namespace weft {
 namespace {
 
+// What one member sends inside its node, or receives.
+struct Inside {
+  double overhead = 0;
+  // Bytes by its port, one message after the other, and those of the link of its own that takes longest.
+  double port = 0;
+  double link = 0;
+
+  void Add(const MessagePath& path, double messages, double bytes) {
+    const double time = messages * (bytes / path.bytes_per_second);
+    overhead += messages * path.overhead_seconds;
+    if (path.own_link) {
+      link = std::max(link, time);
+    } else {
+      port += time;
+    }
+  }
+  double seconds() const { return overhead + std::max(port, link); }
+};
+
+void AddAt(std::vector<double>& sums, int32_t place, double more) {
+  if (static_cast<int32_t>(sums.size()) <= place) sums.resize(place + 1, 0);
+  sums[place] += more;
+}
+
 // One direction of what a round moves.
 struct Side {
-  explicit Side(int64_t members) : busy(members, 0), crosses(members, false) {}
+  explicit Side(int64_t members) : inside(members), overhead(members, 0), crosses(members, 0) {}
 
-  // By member: time of its messages, without the bytes that cross.
-  std::vector<double> busy;
-  std::vector<bool> crosses;
-  // By node: bytes that cross its border.
-  std::vector<double> bytes;
-
-  void Cross(int64_t member, int32_t node, double overhead, double more) {
-    if (static_cast<int32_t>(bytes.size()) <= node) bytes.resize(node + 1, 0);
-    busy[member] += overhead;
-    crosses[member] = true;
-    bytes[node] += more;
-  }
+  // By member: its messages inside the node, the overheads of those that cross, and the farthest border these cross.
+  std::vector<Inside> inside;
+  std::vector<double> overhead;
+  enum Border : uint8_t { kNone, kNode, kPlace };
+  std::vector<uint8_t> crosses;
+  // Bytes that cross the borders of nodes, and of places.
+  std::vector<double> of_node;
+  std::vector<double> of_place;
 };
 
 absl::StatusOr<double> Longest(const Side& side, const GroupPaths& paths) {
-  std::vector<double> crossing(side.bytes.size(), 0);
-  for (size_t node = 0; node < side.bytes.size(); ++node) {
-    if (side.bytes[node] == 0) continue;
+  std::vector<double> nodes(side.of_node.size(), 0), places(side.of_place.size(), 0);
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    if (side.of_node[node] == 0) continue;
     WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.NodeBandwidth(static_cast<int32_t>(node)));
-    crossing[node] = side.bytes[node] / bandwidth;
+    nodes[node] = side.of_node[node] / bandwidth;
+  }
+  for (size_t place = 0; place < places.size(); ++place) {
+    if (side.of_place[place] == 0) continue;
+    WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.PlaceBandwidth(static_cast<int32_t>(place)));
+    places[place] = side.of_place[place] / bandwidth;
   }
   double longest = 0;
-  for (size_t member = 0; member < side.busy.size(); ++member) {
-    const double out = side.crosses[member] ? crossing[paths.NodeOf(static_cast<int64_t>(member))] : 0;
-    longest = std::max(longest, side.busy[member] + out);
+  for (size_t member = 0; member < side.inside.size(); ++member) {
+    double out = 0;
+    if (side.crosses[member] != Side::kNone) {
+      const int32_t node = paths.NodeOf(static_cast<int64_t>(member));
+      out = nodes[node];
+      if (side.crosses[member] == Side::kPlace) out = std::max(out, places[paths.PlaceOf(node)]);
+    }
+    longest = std::max(longest, side.inside[member].seconds() + side.overhead[member] + out);
   }
   return longest;
 }
@@ -51,13 +83,19 @@ absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exc
     const int32_t from = paths.NodeOf(source);
     const int32_t to = paths.NodeOf(destination);
     if (from == to) {
-      const double time = messages * (path.overhead_seconds + bytes / path.bytes_per_second);
-      sent.busy[source] += time;
-      received.busy[destination] += time;
-    } else {
-      sent.Cross(source, from, messages * path.overhead_seconds, messages * bytes);
-      received.Cross(destination, to, messages * path.overhead_seconds, messages * bytes);
+      sent.inside[source].Add(path, messages, bytes);
+      received.inside[destination].Add(path, messages, bytes);
+      continue;
     }
+    const bool far = paths.PlaceOf(from) != paths.PlaceOf(to);
+    const auto cross = [&, messages = messages](Side& side, int64_t member, int32_t node) {
+      side.overhead[member] += messages * path.overhead_seconds;
+      side.crosses[member] = std::max<uint8_t>(side.crosses[member], far ? Side::kPlace : Side::kNode);
+      AddAt(side.of_node, node, messages * bytes);
+      if (far) AddAt(side.of_place, paths.PlaceOf(node), messages * bytes);
+    };
+    cross(sent, source, from);
+    cross(received, destination, to);
   }
   WEFT_ASSIGN_OR_RETURN(const double out, Longest(sent, paths));
   WEFT_ASSIGN_OR_RETURN(const double in, Longest(received, paths));
@@ -92,6 +130,19 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
       outside.latency_seconds = std::max(outside.latency_seconds, path.latency_seconds);
     }
   }
+  // A place passes one sum on.
+  std::vector<int64_t> places;
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    const size_t place = static_cast<size_t>(paths.PlaceOf(static_cast<int32_t>(node)));
+    if (places.size() <= place) places.resize(place + 1, 0);
+    places[place] += static_cast<int64_t>(nodes[node].size());
+  }
+  for (size_t place = 0; place < places.size() && places.size() > 1; ++place) {
+    const SwitchMessages above = MessagesPast(stage, paths.size(), places[place]);
+    WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.PlaceBandwidth(static_cast<int32_t>(place)));
+    outside.seconds =
+        std::max(outside.seconds, static_cast<double>(std::max(above.out, above.in)) * bytes / bandwidth);
+  }
   // Up through the node's switch, up to the one that has all, and down.
   return RoundTime{std::max(inside.seconds, outside.seconds),
                    2 * inside.latency_seconds + outside.latency_seconds + way.latency_seconds};
@@ -105,6 +156,10 @@ absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths)
     if (static_cast<int32_t>(nodes.size()) <= node) nodes.resize(node + 1);
     nodes[node].push_back(member);
   }
+  std::vector<double> places;
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    AddAt(places, paths.PlaceOf(static_cast<int32_t>(node)), static_cast<double>(nodes[node].size()));
+  }
   RoundTime round;
   WEFT_ASSIGN_OR_RETURN(round.latency_seconds, paths.Latency());
   for (size_t node = 0; node < nodes.size(); ++node) {
@@ -115,28 +170,58 @@ absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths)
       const int64_t other = nodes[node == 0 ? 1 : 0].front();
       WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(nodes[node].front(), other));
       WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.NodeBandwidth(static_cast<int32_t>(node)));
-      crossing = outside * (path.overhead_seconds + inside * bytes / bandwidth);
+      double seconds = outside * (inside * bytes / bandwidth);
+      const int32_t place = paths.PlaceOf(static_cast<int32_t>(node));
+      const double far = static_cast<double>(paths.size()) - places[place];
+      if (far > 0) {
+        WEFT_ASSIGN_OR_RETURN(const double above, paths.PlaceBandwidth(place));
+        seconds = std::max(seconds, far * (places[place] * bytes / above));
+      }
+      crossing = outside * path.overhead_seconds + seconds;
     }
     for (const int64_t source : nodes[node]) {
-      double busy = crossing;
+      Inside sent;
       for (const int64_t destination : nodes[node]) {
         if (source == destination) continue;
         WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(source, destination));
-        busy += path.overhead_seconds + bytes / path.bytes_per_second;
+        sent.Add(path, 1, bytes);
       }
-      round.seconds = std::max(round.seconds, busy);
+      round.seconds = std::max(round.seconds, sent.seconds() + crossing);
     }
   }
   return round;
 }
 
+// Whether all are on one node, with a link of their own between every two, as fast as any other.
+absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths) {
+  if (paths.size() > kMostLinkedMembers) return false;
+  double speed = 0;
+  for (int64_t i = 0; i < paths.size(); ++i) {
+    for (int64_t j = i + 1; j < paths.size(); ++j) {
+      WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(i, j));
+      if (!path.own_link || (speed != 0 && path.bytes_per_second != speed)) return false;
+      speed = path.bytes_per_second;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<RoundTime> RingRound(const CollectiveStage& stage, double bytes, const GroupPaths& paths) {
+  WEFT_ASSIGN_OR_RETURN(const bool linked, LinkedPairwise(paths));
+  // Rings run at the same time, each with its part of a message.
+  if (linked) bytes /= static_cast<double>(BalancedLinks(paths.size()));
+  return ListedRound(StageExchanges(stage, paths.size()), bytes, paths);
+}
+
 }  // namespace
+
+absl::StatusOr<double> GroupPaths::PlaceBandwidth(int32_t) const { return std::numeric_limits<double>::infinity(); }
 
 absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const GroupPaths& paths) {
   if (phase.stage.pattern == CollectiveStage::kEveryOther) return EveryOtherRound(phase.bytes, paths);
   if (phase.stage.pattern == CollectiveStage::kSwitch) return SwitchRound(phase.stage, phase.bytes, paths);
   if (phase.stage.pattern == CollectiveStage::kListed) return ListedRound(phase.stage.exchanges, phase.bytes, paths);
-  return ListedRound(StageExchanges(phase.stage, paths.size()), phase.bytes, paths);
+  return RingRound(phase.stage, phase.bytes, paths);
 }
 
 absl::StatusOr<TransferTime> RoundsTime(absl::Span<const CollectivePhase> phases, const GroupPaths& paths) {

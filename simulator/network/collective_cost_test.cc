@@ -22,9 +22,11 @@ class TestPaths : public GroupPaths {
   int32_t NodeOf(int64_t member) const override { return static_cast<int32_t>(member / inside_); }
   absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const override {
     const bool crosses = NodeOf(source) != NodeOf(destination);
-    return MessagePath{overhead, crosses ? latency_outside : kLatency, kBandwidth};
+    return MessagePath{overhead, crosses ? latency_outside : kLatency, kBandwidth, linked && !crosses};
   }
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return outside; }
+  int32_t PlaceOf(int32_t node) const override { return static_cast<int32_t>(node / nodes_of_place); }
+  absl::StatusOr<double> PlaceBandwidth(int32_t) const override { return above; }
   absl::StatusOr<SwitchWay> Switches() const override {
     if (size_ <= inside_) return SwitchWay{.nodes = 1, .on_node = size_};
     if (reduce_latency < 0) return absl::FailedPreconditionError("several nodes");
@@ -37,6 +39,10 @@ class TestPaths : public GroupPaths {
   double overhead = 0;
   double latency_outside = kLatency;
   double outside = kBandwidth;
+  // Whether every two on a node have a link of their own.
+  bool linked = false;
+  int64_t nodes_of_place = 1 << 30;
+  double above = kBandwidth;
   // Negative: no switch between nodes sums.
   double reduce_latency = -1;
 
@@ -157,6 +163,51 @@ TEST(RoundsTime, AnOverheadIsPerMessage) {
   paths.overhead = 1e-6;
   EXPECT_TIME(AllReduce("halving-doubling", 0, paths), 6 * kLatency + 14 * 1e-6);
   EXPECT_TIME(AllReduce("ring", 0, paths), 14 * kLatency + 14 * 1e-6);
+}
+
+// With a link between every two: a ring's messages on all links at once, and those to several members beside each
+// other. Overheads still follow each other.
+TEST(RoundsTime, LinksOfTheirOwnInClosedForm) {
+  const int64_t bytes = 7 * 15 * (1 << 16);
+  for (const int64_t n : {2, 3, 4, 8, 16}) {
+    for (const double overhead : {0.0, 1e-6}) {
+      TestPaths paths(n);
+      paths.linked = true;
+      paths.overhead = overhead;
+      const double others = static_cast<double>(n - 1);
+      const double chunk = std::ceil(static_cast<double>(bytes) / static_cast<double>(n));
+      EXPECT_TIME(AllReduce("ring", bytes, paths), 2 * others * (kLatency + overhead) + 2 * chunk / kBandwidth);
+      EXPECT_TIME(Seconds("direct", CollectiveKind::kAllGather, bytes, paths),
+                  kLatency + others * overhead + chunk / kBandwidth);
+      EXPECT_TIME(AllReduce("direct", bytes, paths),
+                  kLatency + others * overhead + static_cast<double>(bytes) / kBandwidth);
+    }
+  }
+  // One partner in each round: one link. And rings over two nodes go in order.
+  TestPaths paths(8);
+  paths.linked = true;
+  EXPECT_TIME(AllReduce("halving-doubling", 1 << 20, paths), AllReduce("halving-doubling", 1 << 20, TestPaths(8)));
+  TestPaths nodes(8, 4);
+  nodes.linked = true;
+  EXPECT_TIME(AllReduce("ring", 1 << 20, nodes), AllReduce("ring", 1 << 20, TestPaths(8, 4)));
+}
+
+// 8 members on 4 nodes, two to a place: what goes to the other place goes through what a place has.
+TEST(RoundsTime, PlacesInClosedForm) {
+  const int64_t bytes = 1 << 20;
+  TestPaths paths(8, 2);
+  paths.nodes_of_place = 2;
+  paths.outside = 2e9;
+  const double all = static_cast<double>(bytes);
+  for (const double above : {1e8, 1e9, 1e10}) {
+    paths.above = above;
+    // One message of a ring leaves each place; of direct all of 4 members to 4 others.
+    EXPECT_TIME(AllReduce("ring", bytes, paths), 14 * kLatency + 14 * std::max(all / 8 / kBandwidth, all / 8 / above));
+    EXPECT_TIME(AllReduce("direct", bytes, paths),
+                kLatency + all / kBandwidth + std::max(6 * 2 * all / 2e9, 4 * 4 * all / above));
+    paths.reduce_latency = 0;
+    EXPECT_TIME(AllReduce("switch", bytes, paths), 3 * kLatency + std::max(all / kBandwidth, all / above));
+  }
 }
 
 // Up to the switch and down at the same time.

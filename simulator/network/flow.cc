@@ -40,8 +40,6 @@ constexpr int64_t kMostExactMembers = 512;
 constexpr int64_t kDistances = 64;
 // Of the largest groups fewer, so that no more routes than this are looked at.
 constexpr int64_t kMostRoutes = int64_t{1} << 22;
-// On one node, to look for a link between every two.
-constexpr int64_t kMostLinkedMembers = 64;
 constexpr double kMostBytes = 4.6e18;
 
 // One round of a stage.

@@ -78,6 +78,11 @@ std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes) 
   return rings;
 }
 
+int64_t BalancedLinks(int64_t n) {
+  if (n == 2) return 1;
+  return n % 2 == 1 || n <= kMostBalanced ? n - 1 : n - 2;
+}
+
 std::vector<std::vector<int32_t>> BalancedRings(int32_t n) {
   if (n == 2) return {{0, 1}};
   const Rings rings = DisjointRings(n);

@@ -26,6 +26,13 @@ std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes);
 // ICA 52, 2008.
 std::vector<std::vector<int32_t>> BalancedRings(int32_t n);
 
+// How many links of a member these rings together keep busy in one direction: what they have in all, over how many of
+// them are on the link that most are on.
+int64_t BalancedLinks(int64_t n);
+
+// Groups of more members on one node are not looked at for a link between every two.
+inline constexpr int64_t kMostLinkedMembers = 64;
+
 }  // namespace weft
 
 #endif  // WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_

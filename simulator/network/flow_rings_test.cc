@@ -23,6 +23,19 @@ void ExpectPermutations(const Rings& rings, int32_t n) {
   }
 }
 
+// What all rings have, over what the link with most has.
+TEST(BalancedLinks, AreThoseOfTheRings) {
+  for (int32_t n = 2; n <= 40; ++n) {
+    const Rings rings = BalancedRings(n);
+    std::map<std::pair<int32_t, int32_t>, int64_t> on_link;
+    int64_t most = 0;
+    for (const auto& ring : rings) {
+      for (int32_t i = 0; i < n; ++i) most = std::max(most, ++on_link[{ring[i], ring[(i + 1) % n]}]);
+    }
+    EXPECT_EQ(BalancedLinks(n) * most, static_cast<int64_t>(rings.size())) << n;
+  }
+}
+
 TEST(RotatedRings, OneNodeHasOneInOrder) {
   EXPECT_EQ(RotatedRings({5, 5, 5}), (Rings{{0, 1, 2}}));
   EXPECT_EQ(RotatedRings({4, 7, 9}), (Rings{{0, 1, 2}}));

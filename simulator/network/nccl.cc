@@ -62,8 +62,9 @@ class NcclNetwork : public NetworkModel {
     // Of thousands of groups few differ.
     const std::tuple key(links_.ShapeOf(form, members), call.kind, bytes);
     if (const auto known = times_.find(key); known != times_.end()) return known->second;
-    WEFT_ASSIGN_OR_RETURN(const NcclGroup alone, Group(PlacedGroup(links_, nullptr, members), members));
-    WEFT_ASSIGN_OR_RETURN(const NcclGroup shared, Group(PlacedGroup(links_, &form, members), members));
+    const PlacedGroup by_itself(links_, nullptr, members), beside_others(links_, &form, members);
+    WEFT_ASSIGN_OR_RETURN(const NcclGroup alone, Group(by_itself, members, /*shared=*/false));
+    WEFT_ASSIGN_OR_RETURN(const NcclGroup shared, Group(beside_others, members, /*shared=*/true));
     const auto [algorithm, protocol] = NcclChoice(call.kind, bytes, alone);
     const std::optional<double> seconds = NcclSeconds(algorithm, protocol, call.kind, bytes, shared);
     if (!seconds.has_value()) return absl::InternalError("NCCL's choice is not possible");
@@ -87,7 +88,8 @@ class NcclNetwork : public NetworkModel {
                      ", network 'nccl' needs NVLINK or PCIE"));
   }
 
-  absl::StatusOr<NcclGroup> Group(const PlacedGroup& placed, absl::Span<const int64_t> members) const {
+  // `shared`: with what other groups and the fabric leave.
+  absl::StatusOr<NcclGroup> Group(const PlacedGroup& placed, absl::Span<const int64_t> members, bool shared) const {
     NcclGroup group = {.ranks = placed.size(),
                        .nodes = placed.nodes(),
                        .compute_capability = compute_capability_,
@@ -118,6 +120,9 @@ class NcclNetwork : public NetworkModel {
     for (int64_t node = 0; group.nodes > 1 && node < group.nodes; ++node) {
       WEFT_ASSIGN_OR_RETURN(const double bandwidth, placed.NodeBandwidth(static_cast<int32_t>(node)));
       lower(group.outside_bytes_per_second, bandwidth);
+      if (!shared || placed.places() < 2) continue;
+      WEFT_ASSIGN_OR_RETURN(const double above, placed.PlaceBandwidth(placed.PlaceOf(static_cast<int32_t>(node))));
+      lower(group.outside_bytes_per_second, above);
     }
     return group;
   }

@@ -204,11 +204,12 @@ TEST_F(AnalyticTest, OneByOneTravelsDirectly) {
 TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
   // Tied copies on pipe 0 and 3 of each of two replicas; nodes hold {pipe 0, 1} and {pipe 2, 3} of both replicas.
   Make(MakeMesh({{"data", 2}, {"pipe", 4}}), TestCluster(4, 2));
-  // Two groups cross: (0, 6) and (1, 7). NICs 20 GB/s / 2 = 10 GB/s; messages of 2 MB.
-  ExpectMicroseconds(AllReduce("ring", {{"pipe", Listed({0, 3})}}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
-  // All of both: one group, 20 GB/s, messages of 1 MB.
+  // Two groups cross: (0, 6) and (1, 7), both by the first NIC of node 0 and the second of node 1: 5 GB/s each;
+  // messages of 2 MB.
+  ExpectMicroseconds(AllReduce("ring", {{"pipe", Listed({0, 3})}}, 1'000'000).occupancy, 2 * (3 + 400) + 1 * 5);
+  // All of both: one group, 10 GB/s, messages of 1 MB.
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}, {"pipe", Listed({0, 3})}}, 1'000'000).occupancy,
-                     6 * (3 + 50) + 5 * 5);
+                     6 * (3 + 100) + 5 * 5);
 }
 
 TEST_F(AnalyticTest, DirectClosedForm) {

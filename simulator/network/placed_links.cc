@@ -1,8 +1,9 @@
 #include "simulator/network/placed_links.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
@@ -14,6 +15,9 @@ absl::Status Missing(absl::string_view field) {
   return absl::FailedPreconditionError(
       absl::StrCat("cluster.", field, " must be positive: ranks of different nodes exchange data"));
 }
+
+// What tells one from another.
+int64_t BitsOf(const absl::StatusOr<double>& bandwidth) { return absl::bit_cast<int64_t>(bandwidth.value_or(-1)); }
 
 }  // namespace
 
@@ -37,40 +41,80 @@ absl::StatusOr<MessagePath> PlacedLinks::Path(int64_t source, int64_t destinatio
   WEFT_ASSIGN_OR_RETURN(const LinkRoute route, topology_->RouteOfRanks(source, destination));
   int64_t least = INT64_MAX;
   for (const int32_t link : route.links) least = std::min(least, topology_->links()[link].bytes_per_second);
-  return MessagePath{route.overhead_seconds, route.latency_seconds, static_cast<double>(least)};
+  const bool own = route.links.size() == 1 && topology_->links()[route.links[0]].role == LinkRole::kPair;
+  return MessagePath{route.overhead_seconds, route.latency_seconds, static_cast<double>(least), own};
 }
 
 absl::StatusOr<MessagePath> PlacedLinks::SharedPath(int64_t source, int64_t destination) const {
   WEFT_ASSIGN_OR_RETURN(MessagePath path, Path(source, destination));
   if (Node(source) == Node(destination)) return path;
-  const double interface = cluster_.inter_node().bytes_per_second();
   for (const auto& [from, to] : {std::pair(source, destination), std::pair(destination, source)}) {
-    path.bytes_per_second = std::min(
-        path.bytes_per_second, ports_.NodeShare(Node(from)) * interface / static_cast<double>(TransfersOut(from, to)));
+    path.bytes_per_second = std::min(path.bytes_per_second, TransferBandwidth(from, to));
   }
   return path;
 }
 
-absl::StatusOr<double> PlacedLinks::NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const {
-  WEFT_RETURN_IF_ERROR(CheckOutside());
-  const int64_t node = Node(ranks.front());
-  double own = 0;
-  for (const int64_t rank : ranks) {
-    own += static_cast<double>(topology_->OutBytesPerSecond(placement_->DeviceOf(rank)));
+// One more member of a group that has so many on the node, or in the place.
+void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
+  for (auto& [alike, count] : sharing) {
+    if (alike == members) {
+      ++count;
+      return;
+    }
   }
-  if (own == 0) {
-    return absl::FailedPreconditionError(absl::StrCat("cluster.other_interfaces leaves node ", node,
-                                                      " no interface, but ranks on it exchange data with other nodes"));
-  }
-  const int64_t sharing = form == nullptr ? 1 : GroupsAcross(node, GroupsOf(*form));
-  return std::min(own,
-                  ports_.NodeShare(node) * cluster_.inter_node().bytes_per_second() / static_cast<double>(sharing));
+  sharing.emplace_back(members, 1);
 }
 
-// How many transfers between the node of `from` and other nodes are like the one from `from` to `to`: those of the
-// node's ranks that have the coordinates of `from` on all axes on which `to` differs. They do the same at the same
-// time, for other replicas.
-int64_t PlacedLinks::TransfersOut(int64_t from, int64_t to) const {
+// What a group has of a link whose users are these.
+double PlacedLinks::Shared(double all, const Sharing& sharing) {
+  double users = 0;
+  for (const auto& [members, count] : sharing) users += static_cast<double>(count) / static_cast<double>(members);
+  return all / users;
+}
+
+absl::StatusOr<double> PlacedLinks::NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const {
+  WEFT_RETURN_IF_ERROR(CheckOutside());
+  const FormGroups* groups = form == nullptr ? nullptr : &GroupsOf(*form);
+  const int64_t members = static_cast<int64_t>(ranks.size());
+  absl::flat_hash_map<int32_t, Sharing> own;
+  for (const int64_t rank : ranks) {
+    for (const int32_t link : topology_->OutLinks(placement_->DeviceOf(rank))) AddTo(own[link], members);
+  }
+  if (own.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("cluster.other_interfaces leaves node ", Node(ranks.front()),
+                                                      " no interface, but ranks on it exchange data with other nodes"));
+  }
+  double bandwidth = std::numeric_limits<double>::infinity();
+  for (const auto& [link, alone] : own) {
+    const double all = static_cast<double>(topology_->links()[link].bytes_per_second);
+    bandwidth = std::min(bandwidth, Shared(all, alone));
+    if (groups == nullptr) continue;
+    const auto known = groups->of_link.find(link);
+    if (known != groups->of_link.end()) bandwidth = std::min(bandwidth, Shared(all, known->second));
+  }
+  return bandwidth;
+}
+
+double PlacedLinks::PlaceBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const {
+  double bandwidth = std::numeric_limits<double>::infinity();
+  if (!HasNarrowPlaces()) return bandwidth;
+  const FormGroups* groups = form == nullptr ? nullptr : &GroupsOf(*form);
+  const int64_t members = static_cast<int64_t>(ranks.size());
+  absl::flat_hash_map<int32_t, Sharing> own;
+  for (const int64_t rank : ranks) AddTo(own[topology_->LeafOf(placement_->DeviceOf(rank))], members);
+  for (const auto& [leaf, alone] : own) {
+    bandwidth = std::min(bandwidth, Shared(topology_->LeafBytesPerSecond(), alone));
+    if (groups == nullptr) continue;
+    const auto known = groups->of_leaf.find({Place(ranks.front()), leaf});
+    if (known == groups->of_leaf.end()) continue;
+    bandwidth = std::min(bandwidth, Shared(topology_->LeafBytesPerSecond(), known->second));
+  }
+  return bandwidth;
+}
+
+// What the transfer from `from` to `to`, of other nodes, has on the way out of its node and place. Those of ranks that
+// have the coordinates of `from` on all axes on which `to` differs do the same at the same time, for other replicas.
+double PlacedLinks::TransferBandwidth(int64_t from, int64_t to) const {
   // Of the axes on which they differ: stride, size, and the coordinate of `from`.
   struct Axis {
     int64_t stride, size, own;
@@ -82,15 +126,38 @@ int64_t PlacedLinks::TransfersOut(int64_t from, int64_t to) const {
     if (to / stride % size != own) differ.push_back({stride, size, own});
     stride *= size;
   }
+  const auto alike = [&](int64_t rank) {
+    return std::all_of(differ.begin(), differ.end(),
+                       [&](const Axis& axis) { return rank / axis.stride % axis.size == axis.own; });
+  };
+  // On those axes a rank's partner has the coordinates of `to`.
+  const int64_t ahead = to - from;
   const int64_t node = Node(from);
-  int64_t count = 0;
+  const std::vector<int32_t> links = topology_->OutLinks(placement_->DeviceOf(from));
+  absl::InlinedVector<int64_t, 4> users(links.size(), 0);
   for (const int64_t rank : placement_->RanksOf(node)) {
-    const bool alike = std::all_of(differ.begin(), differ.end(),
-                                   [&](const Axis& axis) { return rank / axis.stride % axis.size == axis.own; });
-    // On those axes its partner has the coordinates of `to`.
-    if (alike && Node(rank + (to - from)) != node) ++count;
+    if (!alike(rank) || Node(rank + ahead) == node) continue;
+    const std::vector<int32_t> others = topology_->OutLinks(placement_->DeviceOf(rank));
+    for (size_t i = 0; i < links.size(); ++i) users[i] += std::count(others.begin(), others.end(), links[i]);
   }
-  return std::max<int64_t>(count, 1);
+  double bandwidth = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < links.size(); ++i) {
+    const double all = static_cast<double>(topology_->links()[links[i]].bytes_per_second);
+    bandwidth = std::min(bandwidth, all / static_cast<double>(std::max<int64_t>(users[i], 1)));
+  }
+  if (Place(from) == Place(to)) return bandwidth;
+  const int32_t leaf = topology_->LeafOf(placement_->DeviceOf(from));
+  int64_t above = 0;
+  const std::vector<int64_t>& nodes = placement_->nodes();
+  const auto at = std::partition_point(nodes.begin(), nodes.end(),
+                                       [&](int64_t other) { return topology_->PlaceOf(other) < Place(from); });
+  for (auto other = at; other != nodes.end() && topology_->PlaceOf(*other) == Place(from); ++other) {
+    for (const int64_t rank : placement_->RanksOf(*other)) {
+      above += alike(rank) && Place(rank + ahead) != Place(from) &&
+               topology_->LeafOf(placement_->DeviceOf(rank)) == leaf;
+    }
+  }
+  return std::min(bandwidth, topology_->LeafBytesPerSecond() / static_cast<double>(std::max<int64_t>(above, 1)));
 }
 
 int64_t PlacedLinks::LowestMember(const GroupForm& form, int64_t rank) const {
@@ -130,32 +197,53 @@ PlacedLinks::FormGroups& PlacedLinks::GroupsOf(const GroupForm& form) const {
   }
   FormGroups& groups = *forms_.emplace_back(std::make_unique<FormGroups>());
   groups.form = form;
-  // By lowest member, the node of the group, or -2 if there are several; -1 = no member yet.
-  std::vector<int64_t> node_of(placement_->ranks(), -1);
-  for (int64_t rank = 0; rank < placement_->ranks(); ++rank) {
-    const int64_t lowest = LowestMember(form, rank);
-    if (lowest < 0) continue;
-    const int64_t node = Node(rank);
-    if (node_of[lowest] == -1) node_of[lowest] = node;
-    if (node_of[lowest] != node) node_of[lowest] = -2;
-  }
-  std::vector<int64_t> lowest_across;
-  for (const int64_t node : placement_->nodes()) {
-    lowest_across.clear();
-    for (const int64_t rank : placement_->RanksOf(node)) {
-      const int64_t lowest = LowestMember(form, rank);
-      if (lowest >= 0 && node_of[lowest] == -2) lowest_across.push_back(lowest);
-    }
-    std::sort(lowest_across.begin(), lowest_across.end());
-    groups.across.push_back(std::unique(lowest_across.begin(), lowest_across.end()) - lowest_across.begin());
-  }
+  if (topology_.ok()) CountGroups(groups);
   return groups;
 }
 
-int64_t PlacedLinks::GroupsAcross(int64_t node, const FormGroups& groups) const {
+void PlacedLinks::CountGroups(FormGroups& groups) const {
+  constexpr int64_t kNone = -1, kSeveral = -2;
+  // By lowest member, the node and the place of the group.
+  std::vector<int64_t> node_of(placement_->ranks(), kNone), place_of(placement_->ranks(), kNone);
+  std::vector<int64_t> lowest_of(placement_->ranks());
+  for (int64_t rank = 0; rank < placement_->ranks(); ++rank) {
+    const int64_t lowest = lowest_of[rank] = LowestMember(groups.form, rank);
+    if (lowest < 0) continue;
+    for (auto& [of, at] : {std::pair<std::vector<int64_t>&, int64_t>(node_of, Node(rank)), {place_of, Place(rank)}}) {
+      if (of[lowest] == kNone) of[lowest] = at;
+      if (of[lowest] != at) of[lowest] = kSeveral;
+    }
+  }
+  // (lowest member, rank) of those on a node, or in a place, whose groups are elsewhere too.
+  std::vector<std::pair<int64_t, int64_t>> out;
+  const auto each = [&](const auto& add) {
+    std::sort(out.begin(), out.end());
+    for (size_t begin = 0, end = 0; begin < out.size(); begin = end) {
+      while (end < out.size() && out[end].first == out[begin].first) ++end;
+      for (size_t i = begin; i < end; ++i) add(placement_->DeviceOf(out[i].second), static_cast<int64_t>(end - begin));
+    }
+    out.clear();
+  };
+  std::vector<std::pair<int64_t, int64_t>> above;
   const std::vector<int64_t>& nodes = placement_->nodes();
-  const auto at = std::lower_bound(nodes.begin(), nodes.end(), node);
-  return std::max<int64_t>(groups.across[at - nodes.begin()], 1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const int64_t rank : placement_->RanksOf(nodes[i])) {
+      const int64_t lowest = lowest_of[rank];
+      if (lowest < 0) continue;
+      if (node_of[lowest] == kSeveral) out.emplace_back(lowest, rank);
+      if (place_of[lowest] == kSeveral) above.emplace_back(lowest, rank);
+    }
+    each([&](int64_t device, int64_t members) {
+      for (const int32_t link : topology_->OutLinks(device)) AddTo(groups.of_link[link], members);
+    });
+    if (!HasNarrowPlaces()) continue;
+    const int64_t place = topology_->PlaceOf(nodes[i]);
+    if (i + 1 < nodes.size() && topology_->PlaceOf(nodes[i + 1]) == place) continue;
+    out.swap(above);
+    each([&](int64_t device, int64_t members) {
+      AddTo(groups.of_leaf[{place, topology_->LeafOf(device)}], members);
+    });
+  }
 }
 
 int64_t PlacedLinks::ShapeOf(const GroupForm& form, absl::Span<const int64_t> members) const {
@@ -176,10 +264,17 @@ int64_t PlacedLinks::ShapeOf(const GroupForm& form, absl::Span<const int64_t> me
     key.push_back(place->second);
     key.push_back(device % placement_->devices_per_node());
     if (!is_new_node) continue;
-    key.push_back(GroupsAcross(node, groups));
     if (which) key.push_back(node);
     if (fabric.nodes_per_switch() <= 0) continue;
     key.push_back(places.emplace(node / fabric.nodes_per_switch(), static_cast<int64_t>(places.size())).first->second);
+  }
+  // And what they have to other nodes and places beside others like them.
+  const PlacedGroup placed(*this, &form, members);
+  for (int32_t node = 0; placed.nodes() > 1 && node < placed.nodes(); ++node) {
+    key.push_back(BitsOf(placed.NodeBandwidth(node)));
+  }
+  for (int32_t place = 0; placed.places() > 1 && place < placed.places(); ++place) {
+    key.push_back(BitsOf(placed.PlaceBandwidth(place)));
   }
   known->second = shapes_.emplace(std::move(key), static_cast<int64_t>(shapes_.size())).first->second;
   return known->second;
@@ -187,12 +282,19 @@ int64_t PlacedLinks::ShapeOf(const GroupForm& form, absl::Span<const int64_t> me
 
 PlacedGroup::PlacedGroup(const PlacedLinks& links, const GroupForm* form, absl::Span<const int64_t> members)
     : links_(links), form_(form), members_(members) {
-  absl::flat_hash_map<int64_t, int32_t> known;
+  absl::flat_hash_map<int64_t, int32_t> known, known_places;
   for (const int64_t member : members) {
     const auto [node, is_new] = known.emplace(links.Node(member), static_cast<int32_t>(known.size()));
-    if (is_new) on_node_.emplace_back();
+    if (is_new) {
+      const auto [place, is_new_place] =
+          known_places.emplace(links.Place(member), static_cast<int32_t>(known_places.size()));
+      if (is_new_place) in_place_.emplace_back();
+      on_node_.emplace_back();
+      places_.push_back(place->second);
+    }
     nodes_.push_back(node->second);
     on_node_[node->second].push_back(member);
+    in_place_[places_[node->second]].push_back(member);
   }
 }
 
@@ -202,6 +304,10 @@ absl::StatusOr<MessagePath> PlacedGroup::Between(int64_t source, int64_t destina
 
 absl::StatusOr<double> PlacedGroup::NodeBandwidth(int32_t node) const {
   return links_.NodeBandwidth(on_node_[node], form_);
+}
+
+absl::StatusOr<double> PlacedGroup::PlaceBandwidth(int32_t place) const {
+  return links_.PlaceBandwidth(in_place_[place], form_);
 }
 
 absl::StatusOr<SwitchWay> PlacedGroup::Switches() const {

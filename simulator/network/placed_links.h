@@ -1,13 +1,16 @@
 // What the links between ranks carry where the mesh is placed on a cluster, with the interfaces of a node shared by all
 // that crosses its border at the same time.
 //
-// Bandwidth B between nodes: the interfaces of a node together, divided by the number of process groups that cross the
-// node's border at the same time. For axes i = 0, 1, ... from the inside out, of sizes G_i, on nodes of G_node devices,
+// Bandwidth B between nodes: what leaves a node is spread evenly over the members of a group that are on it, each of
+// which sends by the links to its own interface. A link that members of several groups send by at the same time, or
+// several of one, is shared: with g the members that a group has on the node,
+//     B = min over links l of its members of C_l / (sum over all members of such groups that use l of 1 / g).
+// For axes i = 0, 1, ... from the inside out, of sizes G_i, on nodes of G_node devices with interfaces that are alike,
 // this is Eq. 10 of the AxoNN-4D paper,
 //     B_i = B_inter / min(G_node, G_0 * ... * G_(i-1)),
-// which counts the groups of axis i on one node; here they are counted where the ranks really are, and interfaces that
-// are slow or down carry what they do. No device sends faster than the links to its own interface allow. Inside a node,
-// and from node to node, a message has what the slowest link of its route carries alone (topology.h).
+// which divides the interfaces of a node by the groups of axis i on it; here they are counted where the ranks really
+// are. The same holds of links up from a leaf of the fabric that is oversubscribed, with g the members below it. Inside
+// a node, and from node to node, a message has what the slowest link of its route carries alone (topology.h).
 // Source: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
 //         Eq. 10.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
@@ -15,9 +18,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "proto/cluster.pb.h"
@@ -51,26 +56,37 @@ class PlacedLinks {
   // What the members of a group that are on one node have to other nodes; of the interfaces alone, or while the groups
   // like theirs do the same.
   absl::StatusOr<double> NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const;
+  // Whether the fabric between nodes carries less than they send; then the place of a node, as its number, and what the
+  // members of a group that are in one place have to other places.
+  bool HasNarrowPlaces() const { return topology_.ok() && topology_->HasNarrowPlaces(); }
+  int64_t Place(int64_t rank) const { return HasNarrowPlaces() ? topology_->PlaceOf(Node(rank)) : 0; }
+  double PlaceBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const;
 
   // Groups of one number take the same times.
   int64_t ShapeOf(const GroupForm& form, absl::Span<const int64_t> members) const;
 
  private:
-  // Of one form of groups: by place of a node in placement_->nodes(), how many of them have a member on the node and
-  // one elsewhere.
+  // Who uses a link: pairs of how many members a group has on the node (or in the place), others being elsewhere, and
+  // how many members of such groups use it.
+  using Sharing = absl::InlinedVector<std::pair<int64_t, int64_t>, 1>;
+  // Of one form of groups.
   struct FormGroups {
     GroupForm form;
-    std::vector<int64_t> across;
+    // By link to an interface; by place and leaf.
+    absl::flat_hash_map<int32_t, Sharing> of_link;
+    absl::flat_hash_map<std::pair<int64_t, int32_t>, Sharing> of_leaf;
     // By their lowest members.
     absl::flat_hash_map<int64_t, int64_t> shapes;
   };
 
+  static void AddTo(Sharing& sharing, int64_t members);
+  static double Shared(double all, const Sharing& sharing);
   absl::Status CheckOutside() const;
-  int64_t TransfersOut(int64_t from, int64_t to) const;
+  double TransferBandwidth(int64_t from, int64_t to) const;
   // The lowest member of the group of `rank`, or -1 if it takes no part.
   int64_t LowestMember(const GroupForm& form, int64_t rank) const;
   FormGroups& GroupsOf(const GroupForm& form) const;
-  int64_t GroupsAcross(int64_t node, const FormGroups& groups) const;
+  void CountGroups(FormGroups& groups) const;
 
   const Cluster& cluster_;
   const InterfacePorts ports_;
@@ -93,10 +109,13 @@ class PlacedGroup : public GroupPaths {
   int32_t NodeOf(int64_t member) const override { return nodes_[member]; }
   absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const override;
   absl::StatusOr<double> NodeBandwidth(int32_t node) const override;
+  int32_t PlaceOf(int32_t node) const override { return places_[node]; }
+  absl::StatusOr<double> PlaceBandwidth(int32_t place) const override;
   absl::StatusOr<SwitchWay> Switches() const override;
   absl::StatusOr<double> Latency() const override;
 
   int64_t nodes() const { return static_cast<int64_t>(on_node_.size()); }
+  int64_t places() const { return static_cast<int64_t>(in_place_.size()); }
   // Members on a node.
   int64_t Inside(int32_t node) const { return static_cast<int64_t>(on_node_[node].size()); }
 
@@ -106,8 +125,10 @@ class PlacedGroup : public GroupPaths {
   absl::Span<const int64_t> members_;
   // By member.
   std::vector<int32_t> nodes_;
-  // By node, its ranks.
+  // By node, its ranks and its place; by place, its ranks.
   std::vector<std::vector<int64_t>> on_node_;
+  std::vector<int32_t> places_;
+  std::vector<std::vector<int64_t>> in_place_;
 };
 
 }  // namespace weft

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -100,13 +99,18 @@ TEST_F(PlacedLinksTest, InterfacesThatAreDownOrSlow) {
   Make({2, 4}, R"(nodes: 4 devices_per_node: 4 nics_per_node: 4
     other_interfaces { nodes: 1 interfaces: [ 2, 3 ] down: true }
     other_interfaces { nodes: 0 interfaces: 0 fraction: 0.5 })");
-  // Three and a half interfaces of node 0 for two groups; its first rank has half of one.
-  EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 15);
-  EXPECT_DOUBLE_EQ(NodeBandwidth(4, {kOwn, kAll}), 10);
+  // Two groups of two members on each node. Half of what a group sends out of node 0 goes by its member's interface,
+  // which is half of one for rank 0; of node 1 devices 2 and 3 send by interface 1, as does device 1.
+  EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 10);
+  EXPECT_DOUBLE_EQ(NodeBandwidth(1, {kOwn, kAll}), 20);
+  EXPECT_DOUBLE_EQ(NodeBandwidth(4, {kOwn, kAll}), 10 / 1.5);
+  EXPECT_DOUBLE_EQ(NodeBandwidth(5, {kOwn, kAll}), 10 / 1.5);
   EXPECT_DOUBLE_EQ(Between(0, 4), 5);
   EXPECT_DOUBLE_EQ(Between(1, 6), 10);
-  // Of each node the two ranks that begin a column send at the same time, by two interfaces; then by one.
+  // Of each node the two ranks that begin a column send at the same time: of node 1 those of devices 0 and 1 by an
+  // interface each, then by one.
   EXPECT_DOUBLE_EQ(Transfer(1, 5), 10);
+  EXPECT_DOUBLE_EQ(Transfer(0, 4), 5);
   Make(
       {2, 4},
       "nodes: 4 devices_per_node: 4 nics_per_node: 4 other_interfaces { nodes: 1 interfaces: [ 0, 1, 2 ] down: true }");
@@ -142,12 +146,58 @@ TEST_F(PlacedLinksTest, TooFewDevicesAreSaidByEveryQuestion) {
   EXPECT_THAT(std::string(links_->NodeBandwidth(ranks, &all).status().message()), HasSubstr("must be at least 3"));
 }
 
-// The number of groups that cross each border, counted by looking at all members of all groups.
+// A slow interface slows down those who use it; one that is down sends its device to a neighbour's, which both slow
+// down; the six others keep theirs.
+TEST_F(PlacedLinksTest, AnInterfaceThatIsDownIsShared) {
+  const std::string machine =
+      "nodes: 2 devices_per_node: 8 nics_per_node: 8 other_interfaces { nodes: 1 interfaces: 3 ";
+  for (const bool down : {false, true}) {
+    Make({8, 2}, machine + (down ? "down: true }" : "fraction: 0.5 }"));
+    for (int64_t rank = 8; rank < 16; ++rank) {
+      const bool slow = rank == 11 || (down && rank == 10);
+      EXPECT_DOUBLE_EQ(NodeBandwidth(rank, {kOwn, kAll}), slow ? 5 : 10) << rank;
+      EXPECT_DOUBLE_EQ(Transfer(rank - 8, rank), slow ? 5 : 10) << rank;
+    }
+    // One group of all: an eighth of what leaves the node goes by each device.
+    EXPECT_DOUBLE_EQ(NodeBandwidth(8, {kAll, kAll}), 40);
+    EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kAll, kAll}), 80);
+  }
+}
+
+// Four nodes of two, two to a leaf: what they send is four interfaces' worth, of which one goes up.
+TEST_F(PlacedLinksTest, LinksUpThatAreOversubscribed) {
+  const std::string machine =
+      "nodes: 4 devices_per_node: 2 nics_per_node: 2 "
+      "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: ";
+  Make({2, 4}, machine + "4 }");
+  const auto place = [&](const GroupForm& form, std::vector<int64_t> ranks) {
+    return links_->PlaceBandwidth(ranks, &form) / 1e9;
+  };
+  EXPECT_TRUE(links_->HasNarrowPlaces());
+  EXPECT_DOUBLE_EQ(place({kAll, kAll}, {0, 1, 2, 3}), 10);
+  EXPECT_DOUBLE_EQ(place({kOwn, kAll}, {0, 2}), 5);
+  EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 10);
+  EXPECT_DOUBLE_EQ(Transfer(0, 2), 10);
+  // Both devices of both nodes go up.
+  EXPECT_DOUBLE_EQ(Transfer(0, 4), 5);
+  // On rails a device's leaf is that of its interface.
+  Make({2, 4},
+       "nodes: 4 devices_per_node: 2 nics_per_node: 2 "
+       "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 2 oversubscription: 4 }");
+  EXPECT_DOUBLE_EQ(place({kAll, kAll}, {0, 1, 2, 3}), 10);
+  EXPECT_DOUBLE_EQ(place({kOwn, kAll}, {0, 2}), 5);
+  // A full tree takes nothing away.
+  Make({2, 4}, machine + "1 }");
+  EXPECT_FALSE(links_->HasNarrowPlaces());
+}
+
+// Who uses each interface, counted by looking at all members of all groups.
 TEST_F(PlacedLinksTest, RandomPlacementsAndGroups) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    std::string text = "nodes: 8 devices_per_node: 3 nics_per_node: 3";
+    const int64_t interfaces = 1 + static_cast<int64_t>(random() % 3);
+    std::string text = "nodes: 8 devices_per_node: 3 nics_per_node: " + std::to_string(interfaces);
     std::vector<int64_t> devices(24);
     for (size_t i = 0; i < devices.size(); ++i) devices[i] = static_cast<int64_t>(i);
     std::shuffle(devices.begin(), devices.end(), random);
@@ -164,27 +214,30 @@ TEST_F(PlacedLinksTest, RandomPlacementsAndGroups) {
         form[axis].listed = axis == 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1};
       if (form[axis].kind >= AxisPart::kBlock) form[axis].size = axis == 2 ? 3 : 2;
     }
-    std::map<int64_t, std::set<std::vector<int64_t>>> across;
-    std::map<int64_t, std::vector<int64_t>> shapes;
+    // By node and interface, what each group sends by it of what it sends out of the node.
+    std::map<std::pair<int64_t, int64_t>, double> used;
+    const auto interface = [&](int64_t rank) {
+      return std::pair(links_->Node(rank), links_->DeviceInNode(rank) * interfaces / 3);
+    };
+    const auto beside = [&](int64_t rank, const std::vector<int64_t>& members) {
+      return std::count_if(members.begin(), members.end(),
+                           [&](int64_t member) { return links_->Node(member) == links_->Node(rank); });
+    };
     for (int64_t rank = 0; rank < 24; ++rank) {
       if (!TakesPart(form, RankCoordinates(mesh_, rank))) continue;
       const std::vector<int64_t> members = FormMembers(mesh_, rank, form);
-      std::set<int64_t> nodes;
-      for (const int64_t member : members) nodes.insert(links_->Node(member));
-      if (nodes.size() > 1) across[links_->Node(rank)].insert(members);
+      const int64_t inside = beside(rank, members);
+      if (inside < static_cast<int64_t>(members.size())) used[interface(rank)] += 1.0 / static_cast<double>(inside);
     }
     for (int64_t rank = 0; rank < 24; ++rank) {
       if (!TakesPart(form, RankCoordinates(mesh_, rank))) continue;
       const std::vector<int64_t> members = FormMembers(mesh_, rank, form);
-      double inside = 0;
-      bool crosses = false;
+      if (beside(rank, members) == static_cast<int64_t>(members.size())) continue;
+      double least = 1e9;
       for (const int64_t member : members) {
-        inside += links_->Node(member) == links_->Node(rank);
-        crosses |= links_->Node(member) != links_->Node(rank);
+        if (links_->Node(member) == links_->Node(rank)) least = std::min(least, 10 / used[interface(member)]);
       }
-      if (!crosses) continue;
-      EXPECT_DOUBLE_EQ(NodeBandwidth(rank, form),
-                       std::min(10 * inside, 30.0 / static_cast<double>(across[links_->Node(rank)].size())));
+      EXPECT_DOUBLE_EQ(NodeBandwidth(rank, form), least);
     }
   }
 }
@@ -198,6 +251,8 @@ TEST_F(PlacedLinksTest, RememberedTimesAreThoseOfAFreshNetwork) {
       "1e10 } }",
       "nodes: 8 devices_per_node: 4 nics_per_node: 4 fabric { kind: RAIL_OPTIMISED nodes_per_switch: 3 "
       "hop_latency_seconds: 1e-6 }",
+      "nodes: 8 devices_per_node: 4 nics_per_node: 2 fabric { kind: FAT_TREE nodes_per_switch: 3 oversubscription: 6 }",
+      "nodes: 8 devices_per_node: 4 nics_per_node: 4 node_links { all_pairs: true }",
       "nodes: 8 devices_per_node: 4 nics_per_node: 4 fabric { kind: TORUS torus: [ 4, 2 ] hop_latency_seconds: 1e-6 }",
       "nodes: 8 devices_per_node: 4 nics_per_node: 4 placement { nodes: [ 3, 1, 7, 6, 5, 0, 2, 4 ] devices: [ 3, 2, 0 "
       "] } "

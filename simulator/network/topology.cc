@@ -166,6 +166,7 @@ absl::Status Topology::BuildFabric() {
   // What the nodes below one leaf can send through it, and by how many ports.
   const double sends = nodes * (rails ? node_sends / ports : node_sends);
   const double up = sends / Oversubscription(fabric);
+  if (Oversubscription(fabric) > 1 && PlaceOf(placement_->nodes().back()) != first) leaf_bytes_per_second_ = up;
   uplinks_ = fabric.kind() == DRAGONFLY
                  ? 1
                  : std::clamp<int64_t>(std::llround(std::min(nodes * (rails ? 1 : ports) / Oversubscription(fabric),
@@ -267,17 +268,22 @@ const Topology::Ends* Topology::Find(int64_t device) const {
   return at != ends_.end() && at->device == device ? &*at : nullptr;
 }
 
-int64_t Topology::OutBytesPerSecond(int64_t device) const {
+std::vector<int32_t> Topology::OutLinks(int64_t device) const {
+  std::vector<int32_t> links;
   const Ends* ends = Find(device);
-  if (ends == nullptr || ends->interface < 0) return 0;
-  int64_t least = links_[ends->interface].bytes_per_second;
-  const auto pass = [&](int32_t link) { least = std::min(least, links_[link].bytes_per_second); };
-  if (cluster_->intra_node().kind() == PCIE) pass(ends->port);
+  if (ends == nullptr || ends->interface < 0) return links;
+  if (cluster_->intra_node().kind() == PCIE) links.push_back(ends->port);
   if (ends->interface_bridge >= 0) {
-    pass(ends->bridge);
-    pass(ends->interface_bridge);
+    links.push_back(ends->bridge);
+    links.push_back(ends->interface_bridge + 1);
   }
-  return least;
+  links.push_back(ends->interface);
+  return links;
+}
+
+int32_t Topology::LeafOf(int64_t device) const {
+  const Ends* ends = Find(device);
+  return ends != nullptr && cluster_->fabric().kind() == RAIL_OPTIMISED ? std::max(ends->interface_port, 0) : 0;
 }
 
 absl::StatusOr<LinkRoute> Topology::Route(int64_t from, int64_t to) const {

@@ -67,9 +67,16 @@ class Topology {
   // "node 3 nic 1 out".
   std::string LinkName(int32_t link) const;
 
-  // The least that a link carries on the way of a placed device to its interface, that one included; 0 = all interfaces
+  // The links of a message from a placed device to its interface, that one included, in order; empty = all interfaces
   // of the node are down, or it needs none.
-  int64_t OutBytesPerSecond(int64_t device) const;
+  std::vector<int32_t> OutLinks(int64_t device) const;
+
+  // What of the fabric the nodes with ranks meet above, if that carries less than they send together (a fat tree's or
+  // rails' leaves, a dragonfly's groups): by place and leaf, bytes per second of all links up (or down).
+  bool HasNarrowPlaces() const { return leaf_bytes_per_second_ > 0; }
+  int64_t PlaceOf(int64_t node) const;
+  int32_t LeafOf(int64_t device) const;
+  double LeafBytesPerSecond() const { return leaf_bytes_per_second_; }
 
   // From one placed device to another, by number in the cluster. FailedPrecondition, naming the field, if the cluster
   // lacks a figure of the way; the answer is the same at every call.
@@ -109,7 +116,6 @@ class Topology {
   // Adds the links between the interfaces of two nodes, and the latency of switches beyond the first.
   void AddFabric(const Ends& from, const Ends& to, LinkRoute& route) const;
   void AddTorus(int64_t from, int64_t to, LinkRoute& route) const;
-  int64_t PlaceOf(int64_t node) const;
 
   const Cluster* cluster_;
   const RankPlacement* placement_;
@@ -126,6 +132,8 @@ class Topology {
   std::vector<std::pair<int64_t, int32_t>> places_;
   // Links from one leaf to the switches above it.
   int64_t uplinks_ = 0;
+  // 0: nodes are not of several places, or these carry all that they send.
+  double leaf_bytes_per_second_ = 0;
   // First link of the torus; those of a node by dimension, up and down.
   int32_t torus_ = -1;
 };

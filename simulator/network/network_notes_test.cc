@@ -1,0 +1,78 @@
+#include "simulator/network/network_notes.h"
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Eight ranks that all-reduce over all in one ring.
+Program RingProgram(const std::string& algorithm = "ring") {
+  Program program;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "mesh { axes { name: 'data' size: 8 } } "
+      "templates { body { id: 1 kind: ALL_REDUCE algorithm: '" +
+          algorithm + "' group { axes { axis: 'data' } } } }",
+      &program));
+  return program;
+}
+
+Cluster MakeCluster(const std::string& text) {
+  Cluster cluster;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("name: 'c' nodes: 4 devices_per_node: 4 " + text, &cluster))
+      << text;
+  return cluster;
+}
+
+TEST(NotesOnNetwork, NothingIsSaidOfWhatIsModelled) {
+  for (const char* fabric : {"", "fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }",
+                             "fabric { kind: TORUS torus: 4 }", "node_links { all_pairs: true }"}) {
+    for (const char* network : {"analytic", "nccl", "flow", "none", "agnostic"}) {
+      EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster(fabric), network), IsEmpty()) << fabric << " " << network;
+    }
+  }
+}
+
+TEST(NotesOnNetwork, BridgesOfANode) {
+  const Cluster bridges = MakeCluster("node_links { devices_per_bridge: 2 }");
+  for (const char* network : {"analytic", "nccl"}) {
+    EXPECT_THAT(NotesOnNetwork(RingProgram(), bridges, network),
+                ElementsAre(AllOf(HasSubstr("bridges"), HasSubstr(network), HasSubstr("--network=flow"))));
+  }
+  EXPECT_THAT(NotesOnNetwork(RingProgram(), bridges, "flow"), IsEmpty());
+  // All ranks of a node below one.
+  EXPECT_THAT(NotesOnNetwork(RingProgram(),
+                             MakeCluster("node_links { devices_per_bridge: 2 } placement { devices: [ 0, 1 ] }"),
+                             "analytic"),
+              IsEmpty());
+}
+
+TEST(NotesOnNetwork, ATorusOfMoreThanTwoNodes) {
+  const Cluster torus = MakeCluster("fabric { kind: TORUS torus: 4 } placement { devices: [ 0, 1 ] }");
+  EXPECT_THAT(NotesOnNetwork(RingProgram(), torus, "nccl"), ElementsAre(HasSubstr("torus")));
+  EXPECT_THAT(NotesOnNetwork(RingProgram(), torus, "flow"), IsEmpty());
+}
+
+TEST(NotesOnNetwork, RingsThatComeBackToANode) {
+  const Cluster strided = MakeCluster("placement { devices_of_ranks: [ 0, 4, 8, 12, 1, 5, 9, 13 ] }");
+  EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, "analytic"),
+              ElementsAre(AllOf(HasSubstr("8 times a round where 4 would do"), HasSubstr("devices_of_ranks"))));
+  for (const char* network : {"nccl", "flow"}) EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, network), IsEmpty());
+  // In order, if not of numbers; and by another algorithm.
+  EXPECT_THAT(NotesOnNetwork(RingProgram(),
+                             MakeCluster("placement { devices_of_ranks: [ 8, 9, 3, 2, 1, 0, 10, 11 ] }"), "analytic"),
+              IsEmpty());
+  EXPECT_THAT(NotesOnNetwork(RingProgram("direct"), strided, "analytic"), IsEmpty());
+  // Not a job for this cluster.
+  EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster("placement { devices_of_ranks: [ 0, 4 ] }"), "analytic"),
+              IsEmpty());
+}
+
+}  // namespace
+}  // namespace weft
