@@ -42,9 +42,9 @@ std::string RankTable(const TraceReport& report) {
 
 std::string OneTrace(const TraceReport& report) {
   return absl::StrCat(report.origin(), " trace of ", report.program(), ": ", report.repetitions(),
-                      report.repetitions() == 1 ? " step, " : " steps, ",
-                      SecondsText(report.iteration_seconds()), " per step, ", SecondsText(report.makespan_seconds()),
-                      " in all\n\nper rank and step\n", RankTable(report));
+                      report.repetitions() == 1 ? " step, " : " steps, ", SecondsText(report.iteration_seconds()),
+                      " per step, ", SecondsText(report.makespan_seconds()), " in all\n\nper rank and step\n",
+                      RankTable(report));
 }
 
 // A row of a comparison, both sides and what the first is off by.

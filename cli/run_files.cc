@@ -27,8 +27,9 @@ absl::Status CheckWritten(const std::string& path) {
   // A pipe without a name (/dev/stdout, /dev/fd/63) is open already, and nobody is waited for.
   if (!fs::is_fifo(path, error) || fs::canonical(path, error).empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": is a named pipe, which would be waited for until somebody reads it; give a file, or "
-                         "/dev/stdout"));
+      absl::StrCat(path,
+                   ": is a named pipe, which would be waited for until somebody reads it; give a file, or "
+                   "/dev/stdout"));
 }
 
 absl::Status CheckCheckpointFolder(const std::string& folder) {
@@ -40,9 +41,9 @@ absl::Status CheckCheckpointFolder(const std::string& folder) {
     return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", there.string(), " is not a folder"));
   }
   if (const fs::path latest = fs::path(folder) / "latest"; fs::is_directory(latest, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        latest.string(),
-        ": is a folder, but a file of this name is to say which checkpoint is the newest; move it away"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(latest.string(),
+                     ": is a folder, but a file of this name is to say which checkpoint is the newest; move it away"));
   }
   // In a folder of others a name that nobody has.
   const bool is_there = there == fs::path(folder);

@@ -45,9 +45,9 @@ TEST(RunFiles, WhatEveryProcessReadsIsARegularFile) {
     EXPECT_TRUE(CheckRead("--cluster", path).ok()) << path;
   }
   const std::string pipe = Pipe(folder);
-  EXPECT_EQ(Message(CheckRead("--cluster", pipe)),
-            "--cluster: " + pipe +
-                ": is no regular file; each process of a run reads it, so pipes and devices cannot serve");
+  EXPECT_EQ(
+      Message(CheckRead("--cluster", pipe)),
+      "--cluster: " + pipe + ": is no regular file; each process of a run reads it, so pipes and devices cannot serve");
   EXPECT_FALSE(CheckRead("--cluster", "/dev/zero").ok());
   EXPECT_FALSE(CheckRead("--cluster", OpenPipe().name(0)).ok());
 }

@@ -8,7 +8,8 @@
 namespace weft {
 
 // Set by SIGTERM, SIGINT, SIGHUP and SIGUSR1 (for launchers that pass on only that), each of them caught once: a second
-// one of the same number ends the process by it at once, and folders that were made for checkpoints and hold nothing go.
+// one of the same number ends the process by it at once, and folders that were made for checkpoints and hold nothing
+// go.
 extern std::atomic<bool> stop_requested;
 
 // Of a job whose ranks have met one process says on standard error that it stops.

@@ -212,9 +212,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   };
   if (text) {
     options.on_note = [&](const std::string& note) { print(note + "\n"); };
-    options.on_step = [&](const RunStep& step) {
-      print(step.has_eval_loss() ? EvaluationLine(step) : StepLine(step));
-    };
+    options.on_step = [&](const RunStep& step) { print(step.has_eval_loss() ? EvaluationLine(step) : StepLine(step)); };
     const int64_t ranks = MeshRanks(program.mesh());
     print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",
                        std::string(backend->name), f.backend == "auto" ? " (auto)" : "", ", transport ",

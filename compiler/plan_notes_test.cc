@@ -51,9 +51,8 @@ TEST(PlanNotes, SinglePrecisionOfDevicesWithHalf) {
   peak(FP32, 15.7e12);
   EXPECT_THAT(notes(), IsEmpty());
   peak(FP16, 125e12);
-  EXPECT_THAT(notes(),
-              ElementsAre("plan.precision.compute is not given and taken as FP32, as 'V100' is no faster with "
-                          "BF16; FP16 has 8.0 times its peak (precision.compute=FP16, with loss_scale)"));
+  EXPECT_THAT(notes(), ElementsAre("plan.precision.compute is not given and taken as FP32, as 'V100' is no faster with "
+                                   "BF16; FP16 has 8.0 times its peak (precision.compute=FP16, with loss_scale)"));
   plan.mutable_precision()->set_compute(FP32);
   EXPECT_THAT(notes(), IsEmpty());
   plan.clear_precision();

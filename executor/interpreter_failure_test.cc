@@ -1,12 +1,11 @@
 // Runs that do not come to their end: a rank that fails, one that does not come, one that is asked to stop.
-#include "executor/interpreter.h"
-
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "executor/interpreter.h"
 #include "executor/two_stages_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

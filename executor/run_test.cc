@@ -106,7 +106,8 @@ TEST(Run, SwitchesNeedATransportThatAsksThem) {
       if (!action.algorithm().empty()) action.set_algorithm("switch");
     }
   }
-  EXPECT_THAT(Refusal(Options(), program), HasSubstr("with transport 'inproc': collective 'switch' is done by switches"));
+  EXPECT_THAT(Refusal(Options(), program),
+              HasSubstr("with transport 'inproc': collective 'switch' is done by switches"));
 }
 
 TEST(Run, ALatestThatIsGoneIsSaid) {

@@ -29,10 +29,10 @@ absl::Status TinyBackend::Run(const Step& step, absl::Span<const TensorView> inp
 
 Program TwoStages(int replicas) {
   return Parse<Program>(absl::StrCat(R"pb(
-                              name: "two stages"
-                              mesh { axes { name: "data" size:)pb",
-                            replicas, R"pb(}
-                                           axes { name: "pipe" size: 2 } }
+                                       name: "two stages"
+                                       mesh { axes { name: "data" size:)pb",
+                                     replicas, R"pb(}
+                                                    axes { name: "pipe" size: 2 } }
     recipe { global_batch_sequences: 4 lr { peak: 0.5 } }
     microbatches: 2
     segments {

@@ -20,8 +20,8 @@ std::string Nearest(absl::string_view name, absl::Span<const std::string> candid
 // What to append to "unknown schedule '1fib'": "; nearest: '1f1b'; known: 1f1b, gpipe". Names keep their order.
 std::string NameHelp(absl::string_view name, absl::Span<const std::string> candidates);
 
-// `text` in single quotes, as Printable has it (printable.h): safe to print on one line. At most its first 80 bytes, and
-// whole characters.
+// `text` in single quotes, as Printable has it (printable.h): safe to print on one line. At most its first 80 bytes,
+// and whole characters.
 std::string Quoted(absl::string_view text);
 
 }  // namespace weft

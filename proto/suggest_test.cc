@@ -42,7 +42,9 @@ TEST(Quoted, StaysOnOneLine) {
 
 TEST(Quoted, NothingATerminalObeys) {
   // An operating system command in C1, and an override of direction.
-  EXPECT_EQ(Quoted("a\xc2\x9d" "b"), "'a\\u009db'");
+  EXPECT_EQ(Quoted("a\xc2\x9d"
+                   "b"),
+            "'a\\u009db'");
   EXPECT_EQ(Quoted("gpt\u202etxet"), "'gpt\\u202etxet'");
 }
 

@@ -189,10 +189,10 @@ std::string RankIdleText(const SimulationReport& report) {
 }  // namespace
 
 std::string ReportToText(const SimulationReport& report, bool verbose) {
-  std::string text = absl::StrFormat("runtime %s: %s on %s, %d %s (cost %s, network %s)\n\n", report.runtime(),
-                                     report.program().empty() ? "program" : report.program(), report.cluster(),
-                                     report.ranks(), report.ranks() == 1 ? "rank" : "ranks", report.cost(),
-                                     report.network());
+  std::string text =
+      absl::StrFormat("runtime %s: %s on %s, %d %s (cost %s, network %s)\n\n", report.runtime(),
+                      report.program().empty() ? "program" : report.program(), report.cluster(), report.ranks(),
+                      report.ranks() == 1 ? "rank" : "ranks", report.cost(), report.network());
   const int steps = report.steps_per_repetition();
   absl::StrAppend(&text,
                   Table({{steps > 0 ? absl::StrCat("iteration, ", steps, steps == 1 ? " step" : " steps") : "iteration",

@@ -177,8 +177,8 @@ std::string NoteOnLatest(const std::string& directory, const std::string& found)
   if (!content.ok()) return "";
   const std::string name(absl::StripAsciiWhitespace(*content));
   if (found == directory + "/" + name || found == directory + "/.old-" + name) return "";
-  return absl::StrCat("note: ", pointer, " names ", name, ", which is not there: the newest whole checkpoint is taken, ",
-                      found);
+  return absl::StrCat("note: ", pointer, " names ", name,
+                      ", which is not there: the newest whole checkpoint is taken, ", found);
 }
 
 absl::Status WithUndamaged(const absl::Status& damage, const std::string& directory, const std::string& checkpoint) {

@@ -117,8 +117,8 @@ TEST(CheckpointManifest, ARunGoesOnWithItsOwnModelAndRecipe) {
 }
 
 TEST(CheckpointManifest, SeedAndNextSampleAreThoseOfRecipeAndStep) {
-  const auto manifest = Parse<CheckpointManifest>(
-      "step: 3 next_sample: 12 seed: 7 recipe { global_batch_sequences: 4 seed: 7 }");
+  const auto manifest =
+      Parse<CheckpointManifest>("step: 3 next_sample: 12 seed: 7 recipe { global_batch_sequences: 4 seed: 7 }");
   const auto program = Parse<Program>("recipe { global_batch_sequences: 4 seed: 7 }");
   EXPECT_EQ(CheckContinues(manifest, "c", program), absl::OkStatus());
   CheckpointManifest other = manifest;

@@ -169,9 +169,9 @@ std::string ProgramComparisonText(const ProgramComparisonReport& report) {
   for (const ComparedProgram& program : report.programs()) names.push_back(program.file());
   names = ShortNames(names, kNameWidth);
   return absl::StrCat("runtime ", first.runtime(), ": ", report.programs_size(), " programs on ", report.cluster(),
-                      " (cost ", first.cost(), ", network ", first.network(), "); differences from ",
-                      names[0], "\n\n", Figures(report, names), Unlike(report, names), Runs(report, names),
-                      Sources(report, names), Sent(report, names), Memory(report, names));
+                      " (cost ", first.cost(), ", network ", first.network(), "); differences from ", names[0], "\n\n",
+                      Figures(report, names), Unlike(report, names), Runs(report, names), Sources(report, names),
+                      Sent(report, names), Memory(report, names));
 }
 
 }  // namespace weft

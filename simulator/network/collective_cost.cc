@@ -140,8 +140,7 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
   for (size_t place = 0; place < places.size() && places.size() > 1; ++place) {
     const SwitchMessages above = MessagesPast(stage, paths.size(), places[place]);
     WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.PlaceBandwidth(static_cast<int32_t>(place)));
-    outside.seconds =
-        std::max(outside.seconds, static_cast<double>(std::max(above.out, above.in)) * bytes / bandwidth);
+    outside.seconds = std::max(outside.seconds, static_cast<double>(std::max(above.out, above.in)) * bytes / bandwidth);
   }
   // Up through the node's switch, up to the one that has all, and down.
   return RoundTime{std::max(inside.seconds, outside.seconds),

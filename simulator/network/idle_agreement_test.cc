@@ -66,19 +66,20 @@ TEST(IdleAgreement, ALinkBetweenEveryTwo) {
 }
 
 TEST(IdleAgreement, ASwitch) {
-  ExpectAgreement("", {2, 3, 4, 8},
-                  {"ring", "direct", "halving-doubling", "tree", "hierarchical", "hierarchical-4"});
+  ExpectAgreement("", {2, 3, 4, 8}, {"ring", "direct", "halving-doubling", "tree", "hierarchical", "hierarchical-4"});
 }
 
 // A link between some, the switch between the others: at the same time.
 TEST(IdleAgreement, PairsAndAMesh) {
-  ExpectAgreement("node_links { direct { first: 0 second: 1 link { bytes_per_second: 240e9 latency_seconds: 2e-6 } } "
-                  "direct { first: 2 second: 3 link { bytes_per_second: 240e9 latency_seconds: 2e-6 } } }",
-                  {2, 4, 8}, {"ring", "direct", "halving-doubling"});
-  ExpectAgreement("node_links { direct { first: 0 second: 1 link { bytes_per_second: 60e9 } } "
-                  "direct { first: 0 second: 2 link { bytes_per_second: 60e9 } } "
-                  "direct { first: 1 second: 2 link { bytes_per_second: 60e9 } } }",
-                  {3}, {"ring", "direct"});
+  ExpectAgreement(
+      "node_links { direct { first: 0 second: 1 link { bytes_per_second: 240e9 latency_seconds: 2e-6 } } "
+      "direct { first: 2 second: 3 link { bytes_per_second: 240e9 latency_seconds: 2e-6 } } }",
+      {2, 4, 8}, {"ring", "direct", "halving-doubling"});
+  ExpectAgreement(
+      "node_links { direct { first: 0 second: 1 link { bytes_per_second: 60e9 } } "
+      "direct { first: 0 second: 2 link { bytes_per_second: 60e9 } } "
+      "direct { first: 1 second: 2 link { bytes_per_second: 60e9 } } }",
+      {3}, {"ring", "direct"});
 }
 
 // One message of a ring passes a bridge; more share it, which only "flow" has.
@@ -104,8 +105,7 @@ TEST(IdleAgreement, LinksUpThatAreOversubscribed) {
 
 // Of eight groups of one device to a node each ring goes up, four to an uplink, as the audit's 8:1 tree has it.
 TEST(IdleAgreement, AnEightToOneTreeTakesEightTimesAsLongForGroupsThatAllGoUp) {
-  Cluster cluster = MakeCluster(
-      "nodes: 2 fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }");
+  Cluster cluster = MakeCluster("nodes: 2 fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }");
   Mesh mesh = MakeMesh(8);
   mesh.add_axes()->set_name("y");
   mesh.mutable_axes(1)->set_size(2);

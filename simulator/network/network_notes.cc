@@ -87,10 +87,11 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   if (network == "analytic" && cluster.placement().devices_of_ranks_size() > 0) {
     const auto [crossing, nodes] = MostScattered(program, *placement);
     if (crossing > nodes) {
-      notes.push_back(absl::StrCat("network 'analytic' runs rings in order of ranks, as weft's own transports do: on "
-                                   "cluster.placement.devices_of_ranks one goes from node to node ",
-                                   crossing, " times a round where ", nodes,
-                                   " would do; of libraries that order members by node, --network=nccl or flow"));
+      notes.push_back(
+          absl::StrCat("network 'analytic' runs rings in order of ranks, as weft's own transports do: on "
+                       "cluster.placement.devices_of_ranks one goes from node to node ",
+                       crossing, " times a round where ", nodes,
+                       " would do; of libraries that order members by node, --network=nccl or flow"));
     }
   }
   return notes;

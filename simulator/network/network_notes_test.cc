@@ -15,11 +15,11 @@ using ::testing::IsEmpty;
 // Eight ranks that all-reduce over all in one ring.
 Program RingProgram(const std::string& algorithm = "ring") {
   Program program;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      "mesh { axes { name: 'data' size: 8 } } "
-      "templates { body { id: 1 kind: ALL_REDUCE algorithm: '" +
-          algorithm + "' group { axes { axis: 'data' } } } }",
-      &program));
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::ParseFromString("mesh { axes { name: 'data' size: 8 } } "
+                                                    "templates { body { id: 1 kind: ALL_REDUCE algorithm: '" +
+                                                        algorithm + "' group { axes { axis: 'data' } } } }",
+                                                    &program));
   return program;
 }
 
@@ -47,10 +47,10 @@ TEST(NotesOnNetwork, BridgesOfANode) {
   }
   EXPECT_THAT(NotesOnNetwork(RingProgram(), bridges, "flow"), IsEmpty());
   // All ranks of a node below one.
-  EXPECT_THAT(NotesOnNetwork(RingProgram(),
-                             MakeCluster("node_links { devices_per_bridge: 2 } placement { devices: [ 0, 1 ] }"),
-                             "analytic"),
-              IsEmpty());
+  EXPECT_THAT(
+      NotesOnNetwork(RingProgram(), MakeCluster("node_links { devices_per_bridge: 2 } placement { devices: [ 0, 1 ] }"),
+                     "analytic"),
+      IsEmpty());
 }
 
 TEST(NotesOnNetwork, ATorusOfMoreThanTwoNodes) {
@@ -65,8 +65,8 @@ TEST(NotesOnNetwork, RingsThatComeBackToANode) {
               ElementsAre(AllOf(HasSubstr("8 times a round where 4 would do"), HasSubstr("devices_of_ranks"))));
   for (const char* network : {"nccl", "flow"}) EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, network), IsEmpty());
   // In order, if not of numbers; and by another algorithm.
-  EXPECT_THAT(NotesOnNetwork(RingProgram(),
-                             MakeCluster("placement { devices_of_ranks: [ 8, 9, 3, 2, 1, 0, 10, 11 ] }"), "analytic"),
+  EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster("placement { devices_of_ranks: [ 8, 9, 3, 2, 1, 0, 10, 11 ] }"),
+                             "analytic"),
               IsEmpty());
   EXPECT_THAT(NotesOnNetwork(RingProgram("direct"), strided, "analytic"), IsEmpty());
   // Not a job for this cluster.

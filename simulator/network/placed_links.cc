@@ -153,8 +153,8 @@ double PlacedLinks::TransferBandwidth(int64_t from, int64_t to) const {
                                        [&](int64_t other) { return topology_->PlaceOf(other) < Place(from); });
   for (auto other = at; other != nodes.end() && topology_->PlaceOf(*other) == Place(from); ++other) {
     for (const int64_t rank : placement_->RanksOf(*other)) {
-      above += alike(rank) && Place(rank + ahead) != Place(from) &&
-               topology_->LeafOf(placement_->DeviceOf(rank)) == leaf;
+      above +=
+          alike(rank) && Place(rank + ahead) != Place(from) && topology_->LeafOf(placement_->DeviceOf(rank)) == leaf;
     }
   }
   return std::min(bandwidth, topology_->LeafBytesPerSecond() / static_cast<double>(std::max<int64_t>(above, 1)));
@@ -240,9 +240,7 @@ void PlacedLinks::CountGroups(FormGroups& groups) const {
     const int64_t place = topology_->PlaceOf(nodes[i]);
     if (i + 1 < nodes.size() && topology_->PlaceOf(nodes[i + 1]) == place) continue;
     out.swap(above);
-    each([&](int64_t device, int64_t members) {
-      AddTo(groups.of_leaf[{place, topology_->LeafOf(device)}], members);
-    });
+    each([&](int64_t device, int64_t members) { AddTo(groups.of_leaf[{place, topology_->LeafOf(device)}], members); });
   }
 }
 

@@ -38,11 +38,7 @@ std::vector<Cluster> Machines() {
   std::vector<Cluster> machines;
   for (const std::string& text : std::vector<std::string>{
            // Nodes.
-           node,
-           "nics_per_node: 2",
-           "nics_per_node: 1",
-           "nics_per_node: 6",
-           node + "node_links { all_pairs: true }",
+           node, "nics_per_node: 2", "nics_per_node: 1", "nics_per_node: 6", node + "node_links { all_pairs: true }",
            node + "node_links { " + Direct(0, 1) + Direct(2, 3) + "}",
            node + "node_links { " + Direct(0, 1) + Direct(1, 2) + Direct(2, 3) + Direct(0, 3) + "}",
            "nics_per_node: 2 intra_node { kind: PCIE bytes_per_second: 12e9 } "

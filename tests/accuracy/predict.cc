@@ -138,15 +138,15 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   options.evaluation = false;
   options.ways_out = false;
   const int64_t longer = whole ? 0 : Shorten(&plan, &made);
-  WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions,
-                                                      &made.flat_bytes));
+  WEFT_ASSIGN_OR_RETURN(made.program,
+                        CompileInGroups(model, &plan, made.cluster, options, &made.assumptions, &made.flat_bytes));
   if (plan.recompute_unknown) {
     const bool fits = !made.program.does_not_fit();
     const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, made.cluster);
     if (!fits && !held) {
       plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
-      WEFT_ASSIGN_OR_RETURN(made.program, CompileInGroups(model, &plan, made.cluster, options, &made.assumptions,
-                                                      &made.flat_bytes));
+      WEFT_ASSIGN_OR_RETURN(made.program,
+                            CompileInGroups(model, &plan, made.cluster, options, &made.assumptions, &made.flat_bytes));
     }
     made.assumptions.push_back(fits   ? "no recompute, which fits"
                                : held ? "activations that do not fit in the host's memory"

@@ -45,11 +45,11 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
     absl::string_view word;
     Architecture architecture;
   } kLike[] = {
-      {"llama", Architecture::kLlama}, {"qwen", Architecture::kLlama}, {"mistral", Architecture::kLlama},
-      {"gpt", Architecture::kGpt},     {"mpt", Architecture::kGpt},    {"opt", Architecture::kGpt},
-      {"bloom", Architecture::kGpt},   {"neox", Architecture::kGpt},   {"nemotron", Architecture::kGpt},
-      {"pythia", Architecture::kGpt},  {"falcon", Architecture::kGpt}, {"yi", Architecture::kLlama},
-      {"olmo", Architecture::kLlama},  {"phi-3", Architecture::kLlama}, {"gemma", Architecture::kLlama},
+      {"llama", Architecture::kLlama},    {"qwen", Architecture::kLlama},     {"mistral", Architecture::kLlama},
+      {"gpt", Architecture::kGpt},        {"mpt", Architecture::kGpt},        {"opt", Architecture::kGpt},
+      {"bloom", Architecture::kGpt},      {"neox", Architecture::kGpt},       {"nemotron", Architecture::kGpt},
+      {"pythia", Architecture::kGpt},     {"falcon", Architecture::kGpt},     {"yi", Architecture::kLlama},
+      {"olmo", Architecture::kLlama},     {"phi-3", Architecture::kLlama},    {"gemma", Architecture::kLlama},
       {"internlm", Architecture::kLlama}, {"baichuan", Architecture::kLlama},
   };
   const std::string words =
@@ -71,10 +71,10 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
         absl::StrCat("'", kind.substr(0, 40), "' as a ", like.architecture == Architecture::kGpt ? "GPT" : "Llama"));
     return like.architecture;
   }
-  const bool plain = words.empty() || absl::StartsWith(words, "decoder-only") ||
-                     (!absl::StrContains(words, "-") && (absl::StartsWith(words, "dense") ||
-                                                         absl::StartsWith(words, "decoder") ||
-                                                         absl::StartsWith(words, "transformer")));
+  const bool plain =
+      words.empty() || absl::StartsWith(words, "decoder-only") ||
+      (!absl::StrContains(words, "-") && (absl::StartsWith(words, "dense") || absl::StartsWith(words, "decoder") ||
+                                          absl::StartsWith(words, "transformer")));
   if (plain) {
     const std::string name = words.empty() ? "of no stated kind" : absl::StrCat("'", kind.substr(0, 40), "'");
     assumptions->push_back(absl::StrCat(name, ", as a ", gated ? "Llama" : "GPT"));
