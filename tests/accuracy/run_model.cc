@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "compiler/models/graph_builder.h"
 #include "compiler/models/import_hf.h"
 #include "proto/json.h"
@@ -28,6 +29,15 @@ absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_
 }
 
 enum class Architecture { kGpt, kLlama, kBert };
+
+// Whether `words` say no more than that it is a transformer of the usual kind: "dense", "decoder-only transformer". One
+// word more may be another architecture.
+bool IsPlain(absl::string_view words) {
+  const std::vector<std::string> apart = absl::StrSplit(words, absl::ByAnyChar(" -()"), absl::SkipEmpty());
+  return !apart.empty() && std::all_of(apart.begin(), apart.end(), [](const std::string& word) {
+    return word == "dense" || word == "decoder" || word == "only" || word == "transformer";
+  });
+}
 
 // `gated`: the width between is not four times the hidden one, as that of gated units.
 absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, std::vector<std::string>* assumptions) {
@@ -71,12 +81,9 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
         absl::StrCat("'", kind.substr(0, 40), "' as a ", like.architecture == Architecture::kGpt ? "GPT" : "Llama"));
     return like.architecture;
   }
-  const bool plain =
-      words.empty() || absl::StartsWith(words, "decoder-only") ||
-      (!absl::StrContains(words, "-") && (absl::StartsWith(words, "dense") || absl::StartsWith(words, "decoder") ||
-                                          absl::StartsWith(words, "transformer")));
+  const bool plain = kind.empty() || IsPlain(words);
   if (plain) {
-    const std::string name = words.empty() ? "of no stated kind" : absl::StrCat("'", kind.substr(0, 40), "'");
+    const std::string name = kind.empty() ? "of no stated kind" : absl::StrCat("'", kind.substr(0, 40), "'");
     assumptions->push_back(absl::StrCat(name, ", as a ", gated ? "Llama" : "GPT"));
     return gated ? Architecture::kLlama : Architecture::kGpt;
   }

@@ -94,6 +94,20 @@ TEST(RunModel, WhatIsOnlyDenseIsKnownByItsWidthBetween) {
                                        "'dense (non-MoE)', as a Llama", "'decoder-only transformer', as a Llama"));
 }
 
+TEST(RunModel, AWordMoreIsAnotherArchitecture) {
+  std::vector<std::string> assumptions;
+  for (const char* kind :
+       {"transformer encoder", "dense (MLA)", "decoder-only vision-language", "transformer with cross attention",
+        "dense sparse-attention", "decoders", "dense-decoder-only transformer (RWKV)", "-", "()"}) {
+    EXPECT_THAT(std::string(ModelOf(MakeRun(kind), Runtime(), &assumptions).status().message()),
+                HasSubstr(std::string("model.kind is '") + kind + "'; known: dense-gpt, dense-llama, bert"));
+  }
+  EXPECT_THAT(assumptions, testing::IsEmpty());
+  for (const char* kind : {"Dense Transformer", "dense-decoder", "decoder-only", "dense decoder-only transformer"}) {
+    EXPECT_TRUE(ModelOf(MakeRun(kind), Runtime(), &assumptions).ok()) << kind;
+  }
+}
+
 TEST(RunModel, StepsOfAnAblation) {
   Measurement run = MakeRun("dense-gpt");
   std::vector<std::string> assumptions;
