@@ -134,12 +134,10 @@ TEST(Measurements, FieldsHaveOtherNames) {
   EXPECT_EQ(read("\"micro_batch\": 1", "\"micro_batch_size\": 3").plan.micro_batch, 3);
   EXPECT_EQ(read("\"tp\": 2", "\"tp\": null, \"tensor_parallel_size\": 5").plan.tp, 5);
   EXPECT_EQ(read("\"layers\": 4", "\"num_layers\": 6").model.layers, 6);
-  // A field's own name goes before others, which are then told.
-  const auto both =
-      ParseMeasurements(absl::StrReplaceAll(kRun, {{"\"tp\": 2", "\"tp\": 2, \"tensor_parallel\": 5"}}), "f");
-  ASSERT_TRUE(both.ok()) << both.status();
-  EXPECT_EQ(both->runs[0].plan.tp, 2);
-  EXPECT_THAT(both->unread, ElementsAre("plan.tensor_parallel"));
+  // Of several, all must say the same.
+  EXPECT_EQ(read("\"tp\": 2", "\"tp\": 2, \"tensor_parallel\": 2.0").plan.tp, 2);
+  EXPECT_EQ(Error("\"tp\": 2", "\"tp\": 2, \"tensor_parallel\": 5"),
+            "plan.tp = 2 and plan.tensor_parallel = 5 in line 5; allowed: one value, they are names of one field");
 }
 
 TEST(Measurements, AYesOrNoIsAWord) {

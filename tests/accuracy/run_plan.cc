@@ -13,6 +13,8 @@
 #include "proto/status.h"
 #include "tests/accuracy/family.h"
 #include "tests/accuracy/run_model.h"
+#include "tests/accuracy/schedule_name.h"
+#include "tests/accuracy/usual_microbatch.h"
 
 namespace weft {
 namespace {
@@ -24,64 +26,6 @@ absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_
 
 absl::Status Inexpressible(absl::string_view field, absl::string_view given, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is '", given.substr(0, 80), "': ", why));
-}
-
-// What sources call a schedule of weft, letters and digits alone: their name begins with `word`.
-struct ScheduleName {
-  absl::string_view word, schedule;
-  // Stages per rank where a row does not state them; 0: the schedule takes no such figure.
-  int64_t chunks = 0;
-};
-
-// Null if none is meant. `name` is in lower case.
-const ScheduleName* FindScheduleName(absl::string_view name) {
-  static constexpr ScheduleName kNames[] = {
-      {"none", "1f1b"},
-      {"1f1binterleav", "interleaved", 2},
-      {"1f1b", "1f1b"},
-      {"noninterleav", "1f1b"},
-      {"dapple", "1f1b"},
-      {"pipedreamflush", "1f1b"},
-      {"interleavedzb", "interleaved-zb", 2},
-      {"interleav", "interleaved", 2},
-      {"vpp", "interleaved", 2},
-      {"virtualpipeline", "interleaved", 2},
-      {"gpipe", "gpipe"},
-      {"afab", "gpipe"},
-      {"fthenb", "gpipe"},
-      {"allforwardallbackward", "gpipe"},
-      {"zb1p", "zb-h1"},
-      {"zb2p", "zb-h2"},
-      {"zbh1", "zb-h1"},
-      {"zbh2", "zb-h2"},
-      {"zbv", "zb-v", 2},
-      {"vhalf", "v-half", 2},
-      {"vmin", "v-min", 2},
-      {"loopedbfs", "looped-bfs", 2},
-      {"breadthfirst", "looped-bfs", 2},
-      {"messagedriven", "axonn"},
-      {"chimerawave", "chimera-wave"},
-      {"chimera", "chimera"},
-      {"hanayo", "hanayo"},
-      {"gems", "gems"},
-      {"eager1f1b", "eager-1f1b"},
-  };
-  std::string plain;
-  for (const char c : name) {
-    if (absl::ascii_isalnum(c)) plain.push_back(c);
-  }
-  for (const absl::string_view word : {"zerobubblez", "zerobubblev"}) {
-    if (absl::StartsWith(plain, word)) plain = plain.substr(word.size() - 1);
-  }
-  // As Zero Bubble's authors abbreviate it.
-  if (plain == "1f1bi") plain = "interleaved";
-  const bool interleaves = absl::StrContains(plain, "interleav") && !absl::StrContains(plain, "noninterleav");
-  if (absl::StartsWith(plain, "1f1b") && interleaves) plain = "interleaved";
-  if (name.empty()) plain = "1f1b";
-  for (const ScheduleName& known : kNames) {
-    if (absl::StartsWith(plain, known.word)) return &known;
-  }
-  return nullptr;
 }
 
 bool IsOne(absl::string_view gpu, std::initializer_list<absl::string_view> devices) {
@@ -174,7 +118,7 @@ class PlanBuilder {
   absl::Status Batch() {
     WEFT_ASSIGN_OR_RETURN(int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
     constexpr int64_t kMostBatch = int64_t{1} << 40;
-    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatch(batch));
+    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatch(runtime_.name(), batch, dp_, pp_));
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
@@ -191,18 +135,6 @@ class PlanBuilder {
     made_.recipe.set_global_batch_sequences(batch);
     made_.recipe.set_microbatch_sequences(micro);
     return absl::OkStatus();
-  }
-
-  // Megatron-LM's scripts of SC'21 (examples/academic_paper_scripts/sc21/run_table_1.sh): as large as leaves six
-  // microbatches for every stage, 16 sequences at most.
-  int64_t UsualMicrobatch(int64_t batch) const {
-    const bool scripted = runtime_.name() == "megatron-2020" || runtime_.name() == "megatron-2022";
-    if (!scripted || batch % dp_ != 0) return 1;
-    const int64_t share = batch / dp_, least = pp_ > 1 ? 6 * pp_ : 1;
-    for (int64_t micro = 16; micro > 1; micro /= 2) {
-      if (share % micro == 0 && share / micro >= least) return micro;
-    }
-    return 1;
   }
 
   absl::Status Schedule() {
