@@ -10,6 +10,7 @@
 #include "catalog/catalog.h"
 #include "catalog/load_runtime.h"
 #include "compiler/compile.h"
+#include "compiler/memory_fit.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/validate.h"
@@ -58,6 +59,14 @@ absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, 
     *flat_bytes = states / stated * (stated - group);
   }
   return program;
+}
+
+// `cluster` with room for what a flat buffer has less, so that what is decided of memory is decided without it.
+Cluster WithRoom(Cluster cluster, int64_t flat_bytes) {
+  Device& device = *cluster.mutable_device();
+  // A device without a figure has room for everything.
+  if (device.memory_bytes() > 0) device.set_memory_bytes(device.memory_bytes() + flat_bytes);
+  return cluster;
 }
 
 // Where the host's memory is behind NVLink, what does not fit is kept there: NVIDIA's recipes offload activations layer
@@ -141,12 +150,13 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   WEFT_ASSIGN_OR_RETURN(made.program,
                         CompileInGroups(model, &plan, made.cluster, options, &made.assumptions, &made.flat_bytes));
   if (plan.recompute_unknown) {
-    const bool fits = !made.program.does_not_fit();
-    const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, made.cluster);
+    const Cluster roomy = WithRoom(made.cluster, made.flat_bytes);
+    const bool fits = CheckMemoryFit(made.program, roomy).ok();
+    const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, roomy);
     if (!fits && !held) {
       plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
-      WEFT_ASSIGN_OR_RETURN(made.program,
-                            CompileInGroups(model, &plan, made.cluster, options, &made.assumptions, &made.flat_bytes));
+      // In the groups of replicas that were found.
+      WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, roomy, options));
     }
     made.assumptions.push_back(fits   ? "no recompute, which fits"
                                : held ? "activations that do not fit in the host's memory"
@@ -154,7 +164,8 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   }
   if (longer > 0) {
     plan.recipe.set_global_batch_sequences(longer);
-    WEFT_ASSIGN_OR_RETURN(made.longer, Compile(model, plan.recipe, plan.plan, made.cluster, options));
+    const Cluster roomy = WithRoom(made.cluster, made.flat_bytes);
+    WEFT_ASSIGN_OR_RETURN(made.longer, Compile(model, plan.recipe, plan.plan, roomy, options));
   }
   return made;
 }

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/compile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -157,6 +159,56 @@ TEST(Predict, StatesThatDoNotDivideAreCutOverFewer) {
   const absl::StatusOr<CompiledRun> even = CompileRun(run, known.machines, known.runtimes, "tiles");
   ASSERT_TRUE(even.ok()) << even.status();
   EXPECT_EQ(even->flat_bytes, 0);
+}
+
+// What is decided of recompute is decided of the bytes that are predicted.
+TEST(Predict, BytesThatAFlatBufferHasLessAreRoomForActivations) {
+  Known known = Load();
+  Measurement run = SmallRun();
+  run.machine.gpus = 24;
+  run.plan.dp = 6;
+  run.plan.recompute.clear();
+  run.model.sequence = 512;
+  run.plan.micro_batch = 2;
+  Device& device = *known.machines.at("dgx-a100-80g").mutable_device();
+  const auto compiled = [&] {
+    absl::StatusOr<CompiledRun> made = CompileRun(run, known.machines, known.runtimes, "tiles", true);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *std::move(made) : CompiledRun();
+  };
+  const CompiledRun kept = compiled();
+  ASSERT_GT(kept.flat_bytes, 0);
+  const int64_t planned = PlannedDeviceBytes(kept.program);
+  device.set_memory_bytes(device.reserved_bytes() + planned - kept.flat_bytes);
+  const CompiledRun exact = compiled();
+  EXPECT_THAT(exact.assumptions, Contains("no recompute, which fits"));
+  EXPECT_EQ(PlannedDeviceBytes(exact.program), planned);
+  // A megabyte less: one layer is computed again, whose activations are less than the flat buffer has less.
+  device.set_memory_bytes(device.memory_bytes() - (1 << 20));
+  const int64_t usable = device.memory_bytes() - device.reserved_bytes();
+  const CompiledRun fitted = compiled();
+  EXPECT_THAT(fitted.assumptions, Contains("as many layers recomputed as must be to fit"));
+  EXPECT_EQ(fitted.flat_bytes, kept.flat_bytes);
+  EXPECT_LT(PlannedDeviceBytes(fitted.program), planned);
+  EXPECT_LE(PlannedDeviceBytes(fitted.program) - fitted.flat_bytes, usable);
+  EXPECT_GT(PlannedDeviceBytes(fitted.program), usable);
+  // The device is told as it is.
+  EXPECT_EQ(fitted.cluster.device().memory_bytes(), device.memory_bytes());
+}
+
+// What `weft simulate --cluster=jean-zay-v100` gets out of a node is what the error table is made with.
+TEST(Predict, RunsOfJeanZayHaveTheNetworkOfTheCatalog) {
+  const Known known = Load();
+  const Cluster& catalog = known.machines.at("jean-zay-v100");
+  Measurement run = SmallRun();
+  run.machine.gpu = "V100-SXM2-32GB";
+  run.machine.gpus = 64;
+  run.machine.gpus_per_node = 4;
+  run.machine.inter_node_link = "Omni-Path (nominal 400 Gb/s per node; measured all-reduce 23-55 Gb/s)";
+  const absl::StatusOr<Cluster> cluster = MachineOfRun(run, catalog);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->nics_per_node(), catalog.nics_per_node());
+  EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), catalog.inter_node().bytes_per_second());
 }
 
 TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
