@@ -24,10 +24,12 @@ SimulationReport TwoRanks() {
     bounds { compute_seconds: 0.002 costed_seconds: 0.004 communication_seconds: 0.001 }
     per_rank { rank: 0 busy_seconds: 0.006 exposed_communication_seconds: 0.001 idle_seconds: 0.004
       live_peak_bytes: 2048 planned_bytes: 3072 peak_activations: 1.5
-      idle_causes { cause: "waiting for forward input" seconds: 0.001 } idle_causes { cause: "end of step" seconds: 0.003 } }
+      idle_causes { cause: "waiting for forward input" seconds: 0.001 }
+      idle_causes { cause: "end of step" seconds: 0.003 } }
     per_rank { rank: 1 busy_seconds: 0.008 idle_seconds: 0.002 live_peak_bytes: 1024 planned_bytes: 3072
       peak_activations: 1
-      idle_causes { cause: "end of step" seconds: 0.001 } idle_causes { cause: "waiting for gathered weights" seconds: 0.001 } })");
+      idle_causes { cause: "end of step" seconds: 0.001 }
+      idle_causes { cause: "waiting for gathered weights" seconds: 0.001 } })");
 }
 
 TEST(ReportTextTest, OneRankIsOne) {

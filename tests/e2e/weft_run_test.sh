@@ -328,7 +328,8 @@ for written in --trace --report; do
   refused 1 "$written: .*pipe: is a named pipe" run "$cd_dir/p1.weft" --data "$text" "$written" "$cd_dir/pipe"
 done
 # One without a name is open already.
-"$run" run "$cd_dir/p1.weft" --data "$text" --steps 2 --report /dev/stdout 2> "$cd_dir/err" | grep -q '"transport": "inproc"' ||
+"$run" run "$cd_dir/p1.weft" --data "$text" --steps 2 --report /dev/stdout 2> "$cd_dir/err" |
+  grep -q '"transport": "inproc"' ||
   { cat "$cd_dir/err"; fail "a report to a pipe"; }
 
 # A run that is ended at once leaves no empty folder of checkpoints.
