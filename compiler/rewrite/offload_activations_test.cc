@@ -34,13 +34,15 @@ Cluster TestCluster(const std::string& host) {
 absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const std::string& offload,
                                     const std::string& host = "host { bytes_per_second: 1e12 }",
                                     const std::string& fields = "", std::vector<std::string>* notes = nullptr,
-                                    const std::string& axes = "") {
+                                    const std::string& axes = "", int microbatches = 8) {
   const auto model = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 96, "n_positions": 16, "n_embd": 32, "n_head": 2, "n_layer": 6})",
       "tiny");
   if (!model.ok()) return model.status();
   return Compile(
-      *model, Parse<Recipe>("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: 8"),
+      *model,
+      Parse<Recipe>(absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: ",
+                                 microbatches)),
       Parse<Plan>(absl::StrCat("mesh { ", axes, " axes { name: 'pipe' size: ", pipe, " } } schedule { name: '",
                                schedule, "' } offload { ", offload, " } ", fields)),
       TestCluster(host), {.notes = notes});
@@ -188,6 +190,29 @@ TEST(OffloadActivations, PairsAndWideForwards) {
     const auto simulation = Simulate(*program, cluster, {});
     ASSERT_TRUE(simulation.ok()) << c.schedule << ": " << simulation.status();
     EXPECT_GT(simulation->report.planned_host_bytes(), 0) << c.schedule;
+  }
+}
+
+// 1F1B: a stage needs four microbatches under way at all times for all of its values to go. The one behind has four only
+// when its last forward runs, and then there is time for one: the last microbatch but one.
+TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
+  for (const int pipe : {4, 5}) {
+    for (const int microbatches : {6, 8}) {
+      const auto program = CompileCase("1f1b", pipe, "activation_layers: 3", "host { bytes_per_second: 1e12 }", "",
+                                       nullptr, "", microbatches);
+      ASSERT_TRUE(program.ok()) << program.status();
+      std::vector<int> all;
+      for (int m = 0; m < microbatches; ++m) all.push_back(m);
+      for (int stage = 0; stage < pipe; ++stage) {
+        std::vector<int> gone;
+        for (const Action& action : program->templates(stage).body()) {
+          if (action.kind() == OFFLOAD) gone.push_back(action.microbatch());
+        }
+        const std::vector<int> one = {microbatches - 2}, none;
+        EXPECT_EQ(gone, stage <= pipe - 4 ? all : stage == pipe - 3 ? one : none)
+            << "stage " << stage << " of " << pipe << ", " << microbatches << " microbatches";
+      }
+    }
   }
 }
 
