@@ -1,11 +1,8 @@
 #include "simulator/network/placed_links.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -189,57 +186,6 @@ TEST_F(PlacedLinksTest, LinksUpThatAreOversubscribed) {
   // A full tree takes nothing away.
   Make({2, 4}, machine + "1 }");
   EXPECT_FALSE(links_->HasNarrowPlaces());
-}
-
-// Who uses each interface, counted by looking at all members of all groups.
-TEST_F(PlacedLinksTest, RandomPlacementsAndGroups) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
-    const int64_t interfaces = 1 + static_cast<int64_t>(random() % 3);
-    std::string text = "nodes: 8 devices_per_node: 3 nics_per_node: " + std::to_string(interfaces);
-    std::vector<int64_t> devices(24);
-    for (size_t i = 0; i < devices.size(); ++i) devices[i] = static_cast<int64_t>(i);
-    std::shuffle(devices.begin(), devices.end(), random);
-    if (random() % 2 == 0) {
-      text += " placement {";
-      for (const int64_t device : devices) text += " devices_of_ranks: " + std::to_string(device);
-      text += " }";
-    }
-    Make({2, 4, 3}, text);
-    GroupForm form(3);
-    for (int axis = 0; axis < 3; ++axis) {
-      form[axis].kind = static_cast<AxisPart::Kind>(random() % 5);
-      if (form[axis].kind == AxisPart::kListed)
-        form[axis].listed = axis == 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1};
-      if (form[axis].kind >= AxisPart::kBlock) form[axis].size = axis == 2 ? 3 : 2;
-    }
-    // By node and interface, what each group sends by it of what it sends out of the node.
-    std::map<std::pair<int64_t, int64_t>, double> used;
-    const auto interface = [&](int64_t rank) {
-      return std::pair(links_->Node(rank), links_->DeviceInNode(rank) * interfaces / 3);
-    };
-    const auto beside = [&](int64_t rank, const std::vector<int64_t>& members) {
-      return std::count_if(members.begin(), members.end(),
-                           [&](int64_t member) { return links_->Node(member) == links_->Node(rank); });
-    };
-    for (int64_t rank = 0; rank < 24; ++rank) {
-      if (!TakesPart(form, RankCoordinates(mesh_, rank))) continue;
-      const std::vector<int64_t> members = FormMembers(mesh_, rank, form);
-      const int64_t inside = beside(rank, members);
-      if (inside < static_cast<int64_t>(members.size())) used[interface(rank)] += 1.0 / static_cast<double>(inside);
-    }
-    for (int64_t rank = 0; rank < 24; ++rank) {
-      if (!TakesPart(form, RankCoordinates(mesh_, rank))) continue;
-      const std::vector<int64_t> members = FormMembers(mesh_, rank, form);
-      if (beside(rank, members) == static_cast<int64_t>(members.size())) continue;
-      double least = 1e9;
-      for (const int64_t member : members) {
-        if (links_->Node(member) == links_->Node(rank)) least = std::min(least, 10 / used[interface(member)]);
-      }
-      EXPECT_DOUBLE_EQ(NodeBandwidth(rank, form), least);
-    }
-  }
 }
 
 // What is remembered of one group and used for others of its shape is what each of them would be told alone.
