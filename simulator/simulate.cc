@@ -115,7 +115,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   const std::vector<int> first_compute = FirstComputeSteps(program);
   WEFT_ASSIGN_OR_RETURN(const Runtime own, OwnRuntime());
   const Runtime& runtime = options.runtime == nullptr ? own : *options.runtime;
-  for (const Device* device : devices.kinds) WEFT_RETURN_IF_ERROR(CheckForms(runtime, *device));
+  for (const Device* device : devices.kinds) WEFT_RETURN_IF_ERROR(CheckForms(runtime, *device, program));
   RuntimeSteps steps(program, runtime, cost->cost);
   const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
   const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {

@@ -47,6 +47,13 @@ std::set<std::string> KernelsOf(const Runtime& runtime) {
   return kernels;
 }
 
+bool Has(const Program& program, const std::string& kernel) {
+  return std::any_of(program.segments().begin(), program.segments().end(), [&](const Segment& segment) {
+    return std::any_of(segment.steps().begin(), segment.steps().end(),
+                       [&](const Step& step) { return Kernel_Name(step.kernel()) == kernel; });
+  });
+}
+
 }  // namespace
 
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) {
@@ -58,11 +65,11 @@ const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) 
   return found;
 }
 
-absl::Status CheckForms(const Runtime& runtime, const Device& device) {
+absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program) {
   const int capability = device.compute_capability();
   for (const std::string& kernel : KernelsOf(runtime)) {
     const Gap gap = GapOf(runtime, kernel, capability);
-    if (capability < gap.begin || capability >= gap.end) continue;
+    if (capability < gap.begin || capability >= gap.end || !Has(program, kernel)) continue;
     return absl::FailedPreconditionError(absl::StrCat("runtime ", Quoted(runtime.name()), " computes ", kernel,
                                                       " on devices of compute capability ", gap.end,
                                                       " and more, and not on those of ", gap.begin, " to ", gap.end - 1,

@@ -1,5 +1,7 @@
 #include "simulator/runtime/kernel_form.h"
 
+#include <initializer_list>
+
 #include "gtest/gtest.h"
 #include "proto/io.h"
 
@@ -28,8 +30,16 @@ Device Of(int capability) {
   return device;
 }
 
+Program With(std::initializer_list<Kernel> kernels) {
+  Program program;
+  program.add_segments();
+  for (const Kernel kernel : kernels) program.add_segments()->add_steps()->set_kernel(kernel);
+  return program;
+}
+
 // Forms for some devices alone change nothing for the others; between them is what cannot be.
 TEST(KernelForm, DevicesInAGapAreRefused) {
+  const Program program = With({ADD, MATMUL});
   Runtime runtime;
   ASSERT_TRUE(ParseMessage(R"(name: "r"
                               kernels { kernel: "MATMUL" below_compute_capability: 1 }
@@ -38,11 +48,11 @@ TEST(KernelForm, DevicesInAGapAreRefused) {
                               kernels { kernel: "ADD" from_compute_capability: 90 })",
                            "test", &runtime)
                   .ok());
-  for (const int capability : {0, 89, 90, 100}) EXPECT_EQ(CheckForms(runtime, Of(capability)), absl::OkStatus());
-  EXPECT_EQ(CheckForms(runtime, Of(1)).message(),
+  for (const int capability : {0, 89, 90, 100}) EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, Of(1), program).message(),
             "runtime 'r' computes MATMUL on devices of compute capability 89 and more, and not on those of 1 to 88; "
             "'d' has 1");
-  EXPECT_FALSE(CheckForms(runtime, Of(88)).ok());
+  EXPECT_FALSE(CheckForms(runtime, Of(88), program).ok());
   EXPECT_EQ(NoteOnForms(runtime, Of(0)),
             "runtime 'r' computes MATMUL in a way that devices of compute capability 1 to 88 do not have; 'd' states "
             "none, and is believed to have it (device.compute_capability)");
@@ -55,10 +65,27 @@ TEST(KernelForm, DevicesInAGapAreRefused) {
                             "kernels { kernel: 'ADD' below_compute_capability: 80 }", "name: 'none'"}) {
     ASSERT_TRUE(ParseMessage(whole, "test", &runtime).ok());
     for (const int capability : {0, 79, 80, 89, 90}) {
-      EXPECT_EQ(CheckForms(runtime, Of(capability)), absl::OkStatus()) << whole << capability;
+      EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus()) << whole << capability;
       EXPECT_EQ(NoteOnForms(runtime, Of(capability)), "") << whole << capability;
     }
   }
+}
+
+// What a runtime cannot do is no matter for a program that does not ask for it.
+TEST(KernelForm, OnlyKernelsOfTheProgramAreAskedFor) {
+  Runtime runtime;
+  ASSERT_TRUE(ParseMessage(R"(name: "r"
+                              kernels { kernel: "MATMUL" below_compute_capability: 1 }
+                              kernels { kernel: "MATMUL" from_compute_capability: 89 }
+                              kernels { kernel: "ADD" below_compute_capability: 80 }
+                              kernels { kernel: "ADD" from_compute_capability: 90 })",
+                           "test", &runtime)
+                  .ok());
+  EXPECT_EQ(CheckForms(runtime, Of(85), With({})), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, Of(85), With({GELU})), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, Of(75), With({ADD})), absl::OkStatus());
+  EXPECT_FALSE(CheckForms(runtime, Of(85), With({GELU, ADD})).ok());
+  EXPECT_FALSE(CheckForms(runtime, Of(75), With({ADD, MATMUL})).ok());
 }
 
 }  // namespace
