@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "executor/fault_report.h"
 #include "executor/tuning_options.h"
 #include "executor/weights.h"
@@ -21,11 +23,18 @@ absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
 }
 
+// Of a descriptor of this process: whatever pipe it is of, with a name or without, nobody is waited for.
+bool IsOpenAlready(absl::string_view path) {
+  if (path == "/dev/stdout" || path == "/dev/stderr") return true;
+  int descriptor = 0;
+  return (absl::ConsumePrefix(&path, "/dev/fd/") || absl::ConsumePrefix(&path, "/proc/self/fd/")) &&
+         absl::SimpleAtoi(path, &descriptor);
+}
+
 absl::Status CheckWritten(const std::string& path) {
   WEFT_RETURN_IF_ERROR(CheckWritable(path));
   std::error_code error;
-  // A pipe without a name (/dev/stdout, /dev/fd/63) is open already, and nobody is waited for.
-  if (!fs::is_fifo(path, error) || fs::canonical(path, error).empty()) return absl::OkStatus();
+  if (IsOpenAlready(path) || !fs::is_fifo(path, error)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(path,
                    ": is a named pipe, which would be waited for until somebody reads it; give a file, or "

@@ -17,7 +17,8 @@ namespace weft {
 absl::Status CheckRead(absl::string_view flag, const std::string& path);
 
 // That what a run writes can be written: --trace, --report, --save-weights, --tuning='write FILE' and the folder of
-// --checkpoint. Named pipes are refused, as writing waits for who reads them; /dev/stdout is not.
+// --checkpoint. Named pipes are refused, as opening them waits for who reads them; /dev/stdout, /dev/stderr,
+// /dev/fd/N and /proc/self/fd/N are open already, whatever they are.
 absl::Status CheckOutputs(const RunFlags& flags);
 
 // --fault-report of the rank, each on its own machine. The default is for whoever has not thought of faults: a working

@@ -1,5 +1,6 @@
 #include "cli/run_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,31 @@ TEST(RunFiles, NobodyIsWaitedForToReadWhatIsWritten) {
   flags = RunFlags();
   flags.tuning = "write " + pipe;
   EXPECT_THAT(Message(CheckOutputs(flags)), HasSubstr("--tuning: "));
+}
+
+// `weft run --trace=/dev/stdout >pipe`: the descriptor is of a pipe with a name.
+TEST(RunFiles, ANamedPipeThatIsOpenAlreadyIsWritten) {
+  const std::string pipe = Pipe(FreshDirectory("run_files_open"));
+  const int file = open(pipe.c_str(), O_RDWR);
+  ASSERT_GE(file, 0);
+  const int out = dup(STDOUT_FILENO);
+  ASSERT_GE(dup2(file, STDOUT_FILENO), 0);
+  const auto check = [](const std::string& path) {
+    RunFlags flags;
+    flags.trace = path;
+    return CheckOutputs(flags);
+  };
+  const absl::Status written = check("/dev/stdout");
+  const absl::Status by_number = check("/dev/fd/1"), of_process = check("/proc/self/fd/" + std::to_string(file));
+  const absl::Status by_name = check(pipe), beside = check("/dev/fd/../../" + pipe);
+  ASSERT_GE(dup2(out, STDOUT_FILENO), 0);
+  close(out);
+  close(file);
+  EXPECT_EQ(written, absl::OkStatus());
+  EXPECT_EQ(by_number, absl::OkStatus());
+  EXPECT_EQ(of_process, absl::OkStatus());
+  EXPECT_THAT(Message(by_name), HasSubstr("is a named pipe"));
+  EXPECT_FALSE(beside.ok());
 }
 
 TEST(RunFiles, CheckpointsGoToAFolder) {
