@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <mutex>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,22 +28,31 @@ namespace fs = std::filesystem;
 std::atomic<const char*> unused_folders[64];
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
-void Remember(const std::string& folder) {
+// The name where it stays for as long as the process runs: RemoveUnusedFolders may have begun to read one that is
+// forgotten at that moment. Once for each name, so a process that takes a folder again and again keeps no more.
+const char* Kept(const std::string& folder) {
+  static std::mutex one_at_a_time;
+  static auto* const names = new std::set<std::string>;
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  return names->insert(folder).first->c_str();
+}
+
+void Remember(const char* folder) {
   for (std::atomic<const char*>& place : unused_folders) {
     const char* free = nullptr;
-    if (place.compare_exchange_strong(free, folder.c_str())) return;
+    if (place.compare_exchange_strong(free, folder)) return;
   }
 }
 
-void Forget(const std::string& folder) {
+void Forget(const char* folder) {
   for (std::atomic<const char*>& place : unused_folders) {
-    const char* known = folder.c_str();
+    const char* known = folder;
     if (place.compare_exchange_strong(known, nullptr)) return;
   }
 }
 
 // Adds to `made` what it has made, also after an error.
-absl::Status MakeFolders(const std::string& folder, std::list<std::string>* made) {
+absl::Status MakeFolders(const std::string& folder, std::vector<const char*>* made) {
   std::error_code error;
   std::vector<fs::path> missing;
   for (fs::path path = folder; !path.empty() && !fs::exists(path, error); path = path.parent_path()) {
@@ -49,7 +60,7 @@ absl::Status MakeFolders(const std::string& folder, std::list<std::string>* made
   }
   for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
     // False without an error: somebody else has been faster, or the path ends in a slash.
-    if (fs::create_directory(*path, error)) Remember(made->emplace_back(path->string()));
+    if (fs::create_directory(*path, error)) Remember(made->emplace_back(Kept(path->string())));
     if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
   }
   return absl::OkStatus();
@@ -100,7 +111,7 @@ void FolderLock::Drop() {
   // Those with something in them stay.
   for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
     Forget(*folder);
-    rmdir(folder->c_str());
+    rmdir(*folder);
   }
   made_.clear();
   if (file_ >= 0) close(file_);

@@ -2,8 +2,8 @@
 #ifndef WEFT_EXECUTOR_FOLDER_LOCK_H_
 #define WEFT_EXECUTOR_FOLDER_LOCK_H_
 
-#include <list>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -29,8 +29,8 @@ class FolderLock {
 
   // Of the folder; -1: not locked.
   int file_ = -1;
-  // Outermost first. A list, as RemoveUnusedFolders looks at the names where they are.
-  std::list<std::string> made_;
+  // Outermost first. The names are never freed, as RemoveUnusedFolders may be reading one.
+  std::vector<const char*> made_;
 };
 
 // For the handler of a signal that ends the process at once: what locks of this process have made and nobody has put

@@ -1,14 +1,31 @@
 #include "executor/folder_lock.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+namespace {
+
+// What the next removal of a folder does before it reads the name.
+std::function<void()> before_removal;
+
+}  // namespace
+
+// In the place of the system's, for this program.
+extern "C" int rmdir(const char* path) noexcept {
+  if (const auto first = std::exchange(before_removal, nullptr)) first();
+  return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
 
 namespace weft {
 namespace {
@@ -106,6 +123,26 @@ TEST(FolderLock, ASignalThatEndsTheProcessLeavesNoEmptyFolder) {
   const absl::StatusOr<FolderLock> lock = FolderLock::Take(there + "/a/b");
   RemoveUnusedFolders();
   EXPECT_TRUE(fs::exists(there + "/a/b"));
+}
+
+// Another thread lets its lock go, and uses the memory again, when a name has been found and is not yet read.
+TEST(FolderLock, ASignalReadsNoNameThatIsGone) {
+  const std::string there = testing::TempDir() + "/a folder whose name is longer than what a string holds in itself";
+  ASSERT_TRUE(fs::create_directory(there));
+  std::optional<FolderLock> lock = *FolderLock::Take(there + "/made");
+  // As long as the name that goes.
+  const std::string kept = there + "/kept";
+  ASSERT_TRUE(fs::create_directory(kept));
+  std::vector<std::string> others;
+  others.reserve(100);
+  before_removal = [&] {
+    lock.reset();
+    for (int i = 0; i < 100; ++i) others.push_back(kept);
+  };
+  RemoveUnusedFolders();
+  EXPECT_EQ(others.size(), 100u);
+  EXPECT_FALSE(fs::exists(there + "/made"));
+  EXPECT_TRUE(fs::exists(kept));
 }
 
 TEST(FolderLock, NeedsAFolder) {
