@@ -41,8 +41,8 @@ absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const
   if (!model.ok()) return model.status();
   return Compile(
       *model,
-      Parse<Recipe>(absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: ",
-                                 microbatches)),
+      Parse<Recipe>(
+          absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: ", microbatches)),
       Parse<Plan>(absl::StrCat("mesh { ", axes, " axes { name: 'pipe' size: ", pipe, " } } schedule { name: '",
                                schedule, "' } offload { ", offload, " } ", fields)),
       TestCluster(host), {.notes = notes});
@@ -193,8 +193,8 @@ TEST(OffloadActivations, PairsAndWideForwards) {
   }
 }
 
-// 1F1B: a stage needs four microbatches under way at all times for all of its values to go. The one behind has four only
-// when its last forward runs, and then there is time for one: the last microbatch but one.
+// 1F1B: a stage needs four microbatches under way at all times for all of its values to go. The one behind has four
+// only when its last forward runs, and then there is time for one: the last microbatch but one.
 TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
   for (const int pipe : {4, 5}) {
     for (const int microbatches : {6, 8}) {
@@ -209,7 +209,9 @@ TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
           if (action.kind() == OFFLOAD) gone.push_back(action.microbatch());
         }
         const std::vector<int> one = {microbatches - 2}, none;
-        EXPECT_EQ(gone, stage <= pipe - 4 ? all : stage == pipe - 3 ? one : none)
+        EXPECT_EQ(gone, stage <= pipe - 4   ? all
+                        : stage == pipe - 3 ? one
+                                            : none)
             << "stage " << stage << " of " << pipe << ", " << microbatches << " microbatches";
       }
     }

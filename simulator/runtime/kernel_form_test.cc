@@ -48,7 +48,8 @@ TEST(KernelForm, DevicesInAGapAreRefused) {
                               kernels { kernel: "ADD" from_compute_capability: 90 })",
                            "test", &runtime)
                   .ok());
-  for (const int capability : {0, 89, 90, 100}) EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus());
+  for (const int capability : {0, 89, 90, 100})
+    EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus());
   EXPECT_EQ(CheckForms(runtime, Of(1), program).message(),
             "runtime 'r' computes MATMUL on devices of compute capability 89 and more, and not on those of 1 to 88; "
             "'d' has 1");
