@@ -1,4 +1,5 @@
 // weft: compiles, costs and runs parallel training plans. Everything is in the libraries; this picks the subcommand.
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -91,6 +92,8 @@ absl::Span<const Command> Commands() { return kCommands; }
 
 int main(int argc, char** argv) {
   weft::HoldStandardStreams();
+  // A file that may grow no further (ulimit -f) is an error that is told, and leaves nothing behind.
+  std::signal(SIGXFSZ, SIG_IGN);
   weft::UseLargePages();
   return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc));
 }

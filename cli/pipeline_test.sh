@@ -77,7 +77,10 @@ expect 2 "--trace ./mine.weft would overwrite the program mine.weft, which is re
 expect 2 "-o recipe.textproto would overwrite --recipe recipe.textproto, which is read" \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto -o recipe.textproto
 cmp -s tiny.weft mine.weft || fail "a program was overwritten by a trace"
-# Nothing is left of a file that could not be written.
+# Nothing is left of a file that could not be written, or may not be so long.
+(ulimit -f 4 && "$WEFT" compile "${tiny[@]}" --set pp=4 -o long.weft >/dev/null 2>long.err)
+[ $? == 1 ] && grep -q '^weft compile: .*long.weft.*File too large' long.err || fail "a limit of files: $(cat long.err)"
+compgen -G 'long.weft*' >/dev/null && fail "something is left of a file that is too long"
 expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 
 # Runtimes: another framework takes another time, and the first line says whose it is.

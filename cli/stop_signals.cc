@@ -42,7 +42,9 @@ void CatchStopSignals() {
     // Whoever started this does not want it to end by that.
     if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
+  // What cannot be written is an error that is told.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 }  // namespace weft

@@ -69,6 +69,8 @@ TEST(StopSignals, WhoStartsItMayIgnoreTheHangup) {
     raise(SIGHUP);
     // Nobody reads.
     raise(SIGPIPE);
+    // ulimit -f.
+    raise(SIGXFSZ);
     return stop_requested ? 1 : 0;
   });
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;

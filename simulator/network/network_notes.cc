@@ -80,7 +80,7 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
                                  ": what meets there is predicted too fast; --network=flow has it"));
   };
   if (BridgesMeet(cluster, *placement)) leaves_out("the bridges inside a node (node_links.devices_per_bridge)");
-  if (cluster.fabric().kind() == TORUS && placement->nodes().size() > 2) {
+  if (cluster.fabric().kind() == TORUS && placement->nodes().size() > 1) {
     leaves_out("the links of the torus between nodes (fabric.kind)");
   }
   // Only ranks that are placed one by one can come back to a node.

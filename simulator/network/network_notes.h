@@ -13,7 +13,7 @@ namespace weft {
 
 // One line each, naming the network that has it; none if nothing is left out. Of "analytic" and "nccl":
 //   bridges      ranks of one node are below several: messages that meet at a bridge do not slow each other down
-//   a torus      with ranks on more than two nodes: nor do those that meet on a link between nodes
+//   a torus      with ranks on several nodes: nor do those that meet on a link between nodes
 // Of "analytic" alone:
 //   rings        members of a ring on one node do not follow each other: rings go in order of ranks (rule P10), while
 //                communication libraries order them by node

@@ -1,5 +1,6 @@
 #include "simulator/network/network_notes.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -32,7 +33,7 @@ Cluster MakeCluster(const std::string& text) {
 
 TEST(NotesOnNetwork, NothingIsSaidOfWhatIsModelled) {
   for (const char* fabric : {"", "fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }",
-                             "fabric { kind: TORUS torus: 4 }", "node_links { all_pairs: true }"}) {
+                             "fabric { kind: DRAGONFLY nodes_per_switch: 1 }", "node_links { all_pairs: true }"}) {
     for (const char* network : {"analytic", "nccl", "flow", "none", "agnostic"}) {
       EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster(fabric), network), IsEmpty()) << fabric << " " << network;
     }
@@ -53,10 +54,13 @@ TEST(NotesOnNetwork, BridgesOfANode) {
       IsEmpty());
 }
 
-TEST(NotesOnNetwork, ATorusOfMoreThanTwoNodes) {
-  const Cluster torus = MakeCluster("fabric { kind: TORUS torus: 4 } placement { devices: [ 0, 1 ] }");
-  EXPECT_THAT(NotesOnNetwork(RingProgram(), torus, "nccl"), ElementsAre(HasSubstr("torus")));
-  EXPECT_THAT(NotesOnNetwork(RingProgram(), torus, "flow"), IsEmpty());
+// Two nodes may have others between them, and interfaces more than the link has.
+TEST(NotesOnNetwork, ATorusOfSeveralNodes) {
+  for (const char* placement : {"", "placement { nodes: [ 0, 2 ] }", "placement { devices: [ 0, 1 ] }"}) {
+    const Cluster torus = MakeCluster(absl::StrCat("fabric { kind: TORUS torus: 4 } ", placement));
+    EXPECT_THAT(NotesOnNetwork(RingProgram(), torus, "nccl"), ElementsAre(HasSubstr("torus"))) << placement;
+    EXPECT_THAT(NotesOnNetwork(RingProgram(), torus, "flow"), IsEmpty()) << placement;
+  }
 }
 
 TEST(NotesOnNetwork, RingsThatComeBackToANode) {
