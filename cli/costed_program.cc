@@ -111,7 +111,7 @@ std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOpti
   // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
   if (options.cost == "unit") return notes;
   if (loaded.runtime) {
-    std::string note = NoteOnForms(*loaded.runtime, loaded.cluster.device());
+    std::string note = NoteOnForms(*loaded.runtime, loaded.cluster.device(), loaded.program);
     if (!note.empty()) notes.push_back(std::move(note));
     return notes;
   }

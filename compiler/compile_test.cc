@@ -318,6 +318,33 @@ TEST(CompileTest, PrecisionFollowsTheDevice) {
   EXPECT_EQ(single->precision().compute(), FP32);
 }
 
+// Every product, forwards and backwards and cut over ranks, and nothing else; all that is stored is fp32.
+TEST(CompileTest, ProductsInTf32) {
+  Cluster cluster = TinyCluster();
+  *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: TF32 flops_per_second: 5e13");
+  for (const char* mesh : {"axes { name: 'data' size: 2 } axes { name: 'pipe' size: 4 }",
+                           "axes { name: 'x' size: 2 } axes { name: 'y' size: 2 }"}) {
+    const Plan plan = Parse<Plan>(absl::StrCat("mesh { ", mesh, " } precision { compute: TF32 }"));
+    auto program = Compile(TinyGpt2(4), TinyRecipe(), plan, cluster, {});
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ(program->precision().compute(), TF32);
+    EXPECT_EQ(program->precision().moments(), FP32);
+    int products = 0;
+    for (const Program* p : std::initializer_list<const Program*>{&*program, &program->evaluation()}) {
+      for (const Finding& finding : FindViolations(*p)) ADD_FAILURE() << finding.rule << ": " << finding.message;
+      for (const Segment& segment : p->segments()) {
+        for (const Value& value : segment.values()) EXPECT_NE(value.dtype(), TF32) << value.name();
+        for (const Step& step : segment.steps()) {
+          EXPECT_EQ(step.attributes().tf32(), step.kernel() == MATMUL) << step.name();
+          EXPECT_EQ(step.work().dtype() == TF32, step.kernel() == MATMUL) << step.name();
+          products += step.kernel() == MATMUL;
+        }
+      }
+    }
+    EXPECT_GT(products, 0);
+  }
+}
+
 TEST(CompileTest, DropoutOfTheConfigIsMentioned) {
   Recipe recipe = TinyRecipe();
   recipe.clear_dropout();

@@ -53,6 +53,7 @@ void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
 
 // The dtype that decides about speed: that of the first operand of floats, else of the first result.
 DType WorkDType(mlir::Operation* op) {
+  if (auto product = mlir::dyn_cast<ir::MatmulOp>(op); product && product.getTf32()) return TF32;
   auto dtype = [](mlir::Value value) {
     return DTypeOfType(mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType());
   };

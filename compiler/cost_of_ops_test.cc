@@ -58,6 +58,17 @@ TEST_F(CostOfOps, Matmul) {
   EXPECT_EQ(step.work().dtype(), BF16);
 }
 
+TEST_F(CostOfOps, MatmulInTf32) {
+  const Step step = StepOf(R"(
+    %a = weft.parameter 0 : tensor<2x3xf32>
+    %b = weft.parameter 1 : tensor<3x5xf32>
+    %0 = weft.matmul %a, %b {tf32} : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>)");
+  EXPECT_TRUE(step.attributes().tf32());
+  // Its factors are stored and moved as fp32.
+  EXPECT_EQ(step.work().bytes(), 4 * (2 * 3 + 3 * 5 + 2 * 5));
+  EXPECT_EQ(step.work().dtype(), TF32);
+}
+
 TEST_F(CostOfOps, Attention) {
   Step step = StepOf(R"(
     %x = weft.parameter 0 : tensor<8x12xf32>

@@ -86,7 +86,9 @@ absl::Status GraphImporter::CheckSettings() {
         absl::StrCat("precision.", name, " is ", DType_Name(dtype), "; allowed: FP64, FP32, BF16, FP16"));
   };
   const Precision& precision = options_.precision;
-  WEFT_RETURN_IF_ERROR(check(precision.compute(), "compute"));
+  // What is stored of a program whose products are in TF32 is FP32.
+  const DType stored = precision.compute() == TF32 ? FP32 : precision.compute();
+  WEFT_RETURN_IF_ERROR(check(stored, "compute"));
   WEFT_RETURN_IF_ERROR(check(precision.params(), "params"));
   WEFT_RETURN_IF_ERROR(check(precision.grads(), "grads"));
   WEFT_RETURN_IF_ERROR(check(precision.master(), "master"));
@@ -122,7 +124,7 @@ absl::Status GraphImporter::CheckSettings() {
                                                    " steps of a repetition make too many microbatches"));
   }
   batches_ = *batches;
-  compute_ = TypeOfDType(context_, precision.compute());
+  compute_ = TypeOfDType(context_, stored);
   params_ = TypeOfDType(context_, precision.params());
   statistics_ = compute_.isF64() ? compute_ : builder_.getF32Type();
   return absl::OkStatus();

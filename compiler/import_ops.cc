@@ -82,8 +82,9 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
     if (op.inputs_size() == 3) {
       WEFT_ASSIGN_OR_RETURN(bias, Input(op, 2, 1));
     }
-    result = builder_.create<ir::MatmulOp>(loc, Activation(Dim(x, 0), Dim(weight, a.transpose_b() ? 0 : 1)), x, weight,
-                                           bias, mlir::Value(), false, a.transpose_b());
+    result =
+        builder_.create<ir::MatmulOp>(loc, Activation(Dim(x, 0), Dim(weight, a.transpose_b() ? 0 : 1)), x, weight, bias,
+                                      mlir::Value(), false, a.transpose_b(), options_.precision.compute() == TF32);
   } else if (kind == "layer_norm") {
     WEFT_RETURN_IF_ERROR(CheckArity(op, 3, 3));
     WEFT_ASSIGN_OR_RETURN(mlir::Value x, Input(op, 0, 2));

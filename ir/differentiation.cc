@@ -57,7 +57,7 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   auto matmul = [&](const GradientRequest& request, mlir::Value left, bool transpose_left, mlir::Value right,
                     bool transpose_right) -> mlir::Value {
     return builder.create<MatmulOp>(getLoc(), request.type, left, right, mlir::Value(), request.init, transpose_left,
-                                    transpose_right);
+                                    transpose_right, getTf32());
   };
   unsigned next = 2;
   if (getBias()) {

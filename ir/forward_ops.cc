@@ -104,6 +104,10 @@ mlir::LogicalResult MatmulOp::verify() {
       mlir::failed(ExpectShape(*this, "matmul_c3", "bias (columns of the result)", getBias(), {n}))) {
     return mlir::failure();
   }
+  if (getTf32() && !(getA().getType().getElementType().isF32() && getB().getType().getElementType().isF32())) {
+    return emitOpError() << "[matmul_c5] only factors of f32 are rounded to TF32; they are "
+                         << getA().getType().getElementType() << " and " << getB().getType().getElementType();
+  }
   return ExpectType(*this, "matmul_c4", "init (like the result)", getInit(), getType());
 }
 

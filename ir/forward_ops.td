@@ -61,10 +61,11 @@ def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
 def Weft_MatmulOp : Weft_AccumulatingOp<"matmul", [AttrSizedOperandSegments, Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "op(a) op(b) + bias (+ init)";
   let description = [{
-    `a` is [m, k], or [k, m] with `transpose_a`; `b` is [k, n], or [n, k] with `transpose_b`; 2mnk flops.
+    `a` is [m, k], or [k, m] with `transpose_a`; `b` is [k, n], or [n, k] with `transpose_b`; 2mnk flops. With `tf32`,
+    `a` and `b` are f32 and rounded to TF32 before they are multiplied; so are those of the products of its gradients.
   }];
   let arguments = (ins Weft_Matrix:$a, Weft_Matrix:$b, Optional<Weft_Vector>:$bias, Optional<Weft_Matrix>:$init,
-                       UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b, UnitAttr:$tf32);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = [{
     $a `,` $b (`bias` $bias^)? (`init` $init^)? attr-dict `:` functional-type(operands, results)

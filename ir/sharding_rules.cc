@@ -128,7 +128,7 @@ mlir::LogicalResult MatmulOp::shard(Sharder& sharder) {
   const bool partial = sharder.IsCut(in);
   auto type = WithShape(getType(), {Dim(a, 0), Dim(*weight, 1 - rows)});
   mlir::Value product = sharder.builder().create<MatmulOp>(getLoc(), type, a, *weight, partial ? mlir::Value() : bias,
-                                                           mlir::Value(), false, getTransposeB());
+                                                           mlir::Value(), false, getTransposeB(), getTf32());
   if (partial) {
     product = sharder.Sum(product, c, out);
     if (bias) {

@@ -41,6 +41,7 @@ std::string Options(const Step& step) {
   };
   flag(a.transpose_a(), "ta");
   flag(a.transpose_b(), "tb");
+  flag(a.tf32(), "tf32");
   flag(step.accumulate(), "+=");
   flag(a.causal(), "causal");
   number(a.window(), "window");

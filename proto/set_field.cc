@@ -38,6 +38,9 @@ absl::Status BadValue(absl::string_view path, absl::string_view value, absl::str
 
 // Not every type of a buffer is one that a plan may ask for.
 std::vector<std::string> KnownValues(const FieldDescriptor& field) {
+  if (field.number() == Precision::kComputeFieldNumber && field.containing_type() == Precision::descriptor()) {
+    return {"FP16", "BF16", "TF32", "FP32", "FP64"};
+  }
   if (field.containing_type() == Precision::descriptor()) return {"FP16", "BF16", "FP32", "FP64"};
   return ValueNames(*field.enum_type());
 }

@@ -225,7 +225,8 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("plan.step_barrier=yes"), HasSubstr("true or false"));
   EXPECT_THAT(s.Set("precision.compute=fp31"), HasSubstr("nearest: 'FP32'"));
   // Of what a plan may use.
-  EXPECT_THAT(s.Set("precision.compute=FP8"), HasSubstr("nearest: 'FP16'; known: FP16, BF16, FP32, FP64"));
+  EXPECT_THAT(s.Set("precision.compute=FP8"), HasSubstr("nearest: 'FP16'; known: FP16, BF16, TF32, FP32, FP64"));
+  EXPECT_THAT(s.Set("precision.params=FP8"), HasSubstr("nearest: 'FP16'; known: FP16, BF16, FP32, FP64"));
   EXPECT_THAT(s.Set("gradient_sync=eager_op"), HasSubstr("nearest: 'EAGER_OPT'"));
   EXPECT_THAT(s.Set("schedule.wave=2"), AllOf(HasSubstr("'plan.schedule.wave'"), HasSubstr("nearest: 'waves'")));
   // What no one may give is not offered.

@@ -28,6 +28,7 @@ int64_t DTypeBytes(DType dtype) {
       return 1;
     case EXACT192:
       return 24;
+    // TF32 among them: nothing is stored in it.
     default:
       return 0;
   }
@@ -49,6 +50,8 @@ absl::string_view DTypeName(DType dtype) {
       return "uint8";
     case EXACT192:
       return "exact192";
+    case TF32:
+      return "tf32";
     default:
       return "unspecified";
   }

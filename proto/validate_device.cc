@@ -16,9 +16,10 @@ namespace weft {
 namespace {
 
 absl::Status CheckComputeDType(const std::string& path, DType dtype) {
-  if (dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16) return absl::OkStatus();
-  if (!DType_IsValid(dtype)) return BadField(path, static_cast<int>(dtype), "FP64, FP32, BF16 or FP16");
-  return BadField(path, DType_Name(dtype), "FP64, FP32, BF16 or FP16");
+  constexpr char kAllowed[] = "FP64, FP32, TF32, BF16 or FP16";
+  if (dtype == FP64 || dtype == FP32 || dtype == TF32 || dtype == BF16 || dtype == FP16) return absl::OkStatus();
+  if (!DType_IsValid(dtype)) return BadField(path, static_cast<int>(dtype), kAllowed);
+  return BadField(path, DType_Name(dtype), kAllowed);
 }
 
 absl::Status ValidatePeaks(const std::string& path, const Device& device) {

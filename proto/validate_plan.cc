@@ -130,6 +130,8 @@ using PrecisionFields = std::array<DType, 6>;
 constexpr std::array<absl::string_view, 6> kPrecisionNames = {"compute", "params", "grads",
                                                               "reduce",  "master", "moments"};
 constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
+// As fp32, but for the factors of products.
+constexpr PrecisionFields kTf32 = {TF32, FP32, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
 // Gradients in the type of the parameters: messages of half the size.
 constexpr PrecisionFields kBf16Grads = {BF16, BF16, BF16, BF16, FP32, FP32};
@@ -153,10 +155,13 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
                                  precision->reduce(),  precision->master(), precision->moments()};
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string path = absl::StrCat("plan.precision.", kPrecisionNames[i]);
-    if (!DType_IsValid(given[i])) return BadField(path, static_cast<int>(given[i]), "FP32, BF16, FP16 or FP64");
+    if (!DType_IsValid(given[i])) return BadField(path, static_cast<int>(given[i]), "FP32, TF32, BF16, FP16 or FP64");
+    if (given[i] == TF32 && i > 0) {
+      return BadField(path, DType_Name(given[i]), "FP32, BF16, FP16 or FP64; TF32 is of products (precision.compute)");
+    }
     if (given[i] == INT32 || given[i] == EXACT192 || given[i] == UINT8) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, BF16, FP16, FP64",
+          path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, TF32, BF16, FP16, FP64",
           given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
     }
   }
@@ -167,9 +172,10 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   }
   // A device that emulates bf16 has about the same rate for both.
   const bool prefers_bf16 = bf16 > 0 && bf16 >= 1.5 * fp32;
-  const std::array<PrecisionFields, 8> candidates = {prefers_bf16 ? kBf16 : kFp32,
+  const std::array<PrecisionFields, 9> candidates = {prefers_bf16 ? kBf16 : kFp32,
                                                      prefers_bf16 ? kFp32 : kBf16,
                                                      kFp64,
+                                                     kTf32,
                                                      kBf16Grads,
                                                      kFp16,
                                                      kFp16Grads,
@@ -187,12 +193,12 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
     precision->set_moments(candidate[5]);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("plan.precision = (", Describe(given),
-                                                 ") is not supported yet; supported: fp32 throughout, fp64 throughout, "
-                                                 "(",
-                                                 Describe(kBf16), "), (", Describe(kFp16), "), (", Describe(kBf16Grads),
-                                                 ") or (", Describe(kFp16Grads),
-                                                 "); where params are bf16 also with moments bf16"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan.precision = (", Describe(given),
+                   ") is not supported yet; supported: fp32 throughout, also with compute "
+                   "tf32, fp64 throughout, (",
+                   Describe(kBf16), "), (", Describe(kFp16), "), (", Describe(kBf16Grads), ") or (",
+                   Describe(kFp16Grads), "); where params are bf16 also with moments bf16"));
 }
 
 }  // namespace

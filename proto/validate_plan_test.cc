@@ -131,6 +131,8 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"precision.compute", "precision { compute: UINT8 }", "plan.precision.compute = UINT8 is no precision"},
       {"precision.compute", "precision { compute: 77 }", "plan.precision.compute = 77"},
       {"precision.params", "precision { compute: BF16 params: FP32 }", "compute bf16, params fp32"},
+      {"precision.params", "precision { compute: TF32 params: BF16 }", "compute tf32, params bf16"},
+      {"precision.grads", "precision { grads: TF32 }", "plan.precision.grads = TF32 must be FP32, BF16, FP16 or FP64"},
       {"precision.grads", "precision { grads: EXACT192 }", "plan.accumulation: EXACT"},
       {"precision.reduce", "precision { compute: FP32 reduce: BF16 }", "is not supported yet; supported: fp32"},
       {"precision.master", "precision { master: BF16 }", "is not supported yet"},

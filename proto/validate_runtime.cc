@@ -85,6 +85,16 @@ absl::Status ValidateKernels(const Runtime& runtime) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ".weights_cast_once is set; it is for a MATMUL with factor_bytes"));
     }
+    if (KernelForm bare = form; form.unsupported()) {
+      bare.clear_kernel();
+      bare.clear_from_compute_capability();
+      bare.clear_below_compute_capability();
+      bare.clear_unsupported();
+      if (bare.ByteSizeLong() > 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            path, ".unsupported is set beside figures of the kernel; it takes none but compute capabilities"));
+      }
+    }
     WEFT_RETURN_IF_ERROR(CheckGroupForm(path, form));
     if (form.below_compute_capability() > 0 && form.below_compute_capability() <= form.from_compute_capability()) {
       return BadField(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),

@@ -14,6 +14,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 constexpr absl::string_view kScheduleChoice = "at least 1; left out, it is the schedule's own choice";
+constexpr absl::string_view kCompute = "FP16, BF16, TF32, FP32 or FP64; left out, it follows from the device";
 constexpr absl::string_view kPrecision = "FP16, BF16, FP32 or FP64; left out, it follows from the device";
 
 constexpr ZeroRule kRules[] = {
@@ -40,7 +41,7 @@ constexpr ZeroRule kRules[] = {
     {"weft.PlanSchedule.name", "a name of `weft list schedules`; left out, it is 1f1b"},
     {"weft.PlanSchedule.virtual_stages", kScheduleChoice},
     {"weft.PlanSchedule.waves", kScheduleChoice},
-    {"weft.Precision.compute", kPrecision},
+    {"weft.Precision.compute", kCompute},
     {"weft.Precision.grads", kPrecision},
     {"weft.Precision.master", kPrecision},
     {"weft.Precision.moments", kPrecision},

@@ -255,9 +255,10 @@ TEST(WrittenZero, SaysWhatIsAllowed) {
             "recipe.microbatch_sequences = 0 must be at least 1; left out, it is 1");
   EXPECT_EQ(ApplySetting("vpp=0", &recipe, &plan).message(),
             "plan.schedule.virtual_stages = 0 must be at least 1; left out, it is the schedule's own choice");
-  EXPECT_EQ(ApplySetting("precision.compute=DTYPE_UNSPECIFIED", &recipe, &plan).message(),
-            "plan.precision.compute = DTYPE_UNSPECIFIED must be FP16, BF16, FP32 or FP64; left out, it follows from "
-            "the device");
+  EXPECT_EQ(
+      ApplySetting("precision.compute=DTYPE_UNSPECIFIED", &recipe, &plan).message(),
+      "plan.precision.compute = DTYPE_UNSPECIFIED must be FP16, BF16, TF32, FP32 or FP64; left out, it follows from "
+      "the device");
   EXPECT_EQ(ApplySetting("collective=", &recipe, &plan).message(),
             "plan.collective = '' must be a name of `weft list collectives`; left out, it is ring");
   EXPECT_EQ(ParseMessage("steps: 3 microbatch_sequences: 0x0", "r", &recipe).message(),

@@ -27,6 +27,12 @@ TEST(Clusters, ParseAndValidate) {
     EXPECT_FALSE(cluster->source().empty());
     std::set<DType> peaks;
     for (const Peak& peak : cluster->device().peaks()) peaks.insert(peak.dtype());
+    // NVIDIA's have TF32 since Ampere, as they have bf16; AMD's later.
+    const int capability = cluster->device().compute_capability();
+    if (capability > 0) {
+      EXPECT_EQ(peaks.count(TF32), capability >= 80 ? 1u : 0u);
+    }
+    peaks.erase(TF32);
     // Older devices have no bf16.
     peaks.insert(BF16);
     EXPECT_EQ(peaks, (std::set<DType>{FP64, FP32, BF16, FP16}));

@@ -7,7 +7,7 @@
 namespace weft::verify {
 
 void StepCheck::Matmul() {
-  Attributes({A::kTransposeAFieldNumber, A::kTransposeBFieldNumber});
+  Attributes({A::kTransposeAFieldNumber, A::kTransposeBFieldNumber, A::kTf32FieldNumber});
   if (!Arity(2, 3, 1, 1)) return;
   AllFloating();
   if (!Rank(In(0), 2) || !Rank(In(1), 2)) return;
@@ -20,6 +20,11 @@ void StepCheck::Matmul() {
   }
   Shape(Out(0), {m, n});
   if (inputs() == 3) Shape(In(2), {n});
+  const bool single = In(0).dtype() == FP32 && In(1).dtype() == FP32;
+  if (attributes().tf32() == (single && program_.precision().compute() == TF32)) return;
+  Bad("P2.attribute", attributes().tf32() ? "rounds to TF32" : "does not round to TF32", ", but its factors are ",
+      DTypeName(In(0).dtype()), " and ", DTypeName(In(1).dtype()), ", and precision.compute is ",
+      DTypeName(program_.precision().compute()));
 }
 
 void StepCheck::Embedding() {

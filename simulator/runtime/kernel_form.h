@@ -14,14 +14,12 @@ namespace weft {
 // The last form of the kernel that is for devices of this compute capability, or null.
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
 
-// Refused is a device that lies in a gap: of some kernel of the program there are forms for lower and for higher
-// compute capabilities, and none for its own. So a runtime says what devices between them cannot do, as products in 8
-// bits before 89.
+// FailedPrecondition where the form of a kernel of the program, for this device, is `unsupported`.
 absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program);
 
-// Where such a runtime has a form for devices that state no compute capability, and this is one: that it is believed.
-// Otherwise empty.
-std::string NoteOnForms(const Runtime& runtime, const Device& device);
+// Where the device states no compute capability, and some of those that do have no form of a kernel of the program:
+// that this one is believed to have it. Otherwise empty.
+std::string NoteOnForms(const Runtime& runtime, const Device& device, const Program& program);
 
 }  // namespace weft
 

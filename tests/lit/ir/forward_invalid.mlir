@@ -107,6 +107,14 @@ weft.segment @s forward stage 0 (%a: tensor<2x3xf32> as <saved use 0>, %b: tenso
 
 // -----
 
+weft.segment @s forward stage 0 (%a: tensor<2x3xbf16> as <saved use 0>, %b: tensor<3x5xbf16> as <saved use 1>) -> () {
+  // expected-error@+1 {{[matmul_c5] only factors of f32 are rounded to TF32; they are 'bf16' and 'bf16'}}
+  %0 = weft.matmul %a, %b {tf32} : (tensor<2x3xbf16>, tensor<3x5xbf16>) -> tensor<2x5xbf16>
+  weft.return
+}
+
+// -----
+
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %g: tensor<6xf32> as <saved use 1>) -> () {
   // expected-error@+1 {{[layer_norm_c1] gamma (columns of x) must be 4, got 6}}
   %0:3 = weft.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64} : (tensor<6x4xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<6x4xf32>, tensor<6xf32>, tensor<6xf32>)
