@@ -133,11 +133,11 @@ double PlacedLinks::TransferBandwidth(int64_t from, int64_t to) const {
   // On those axes a rank's partner has the coordinates of `to`.
   const int64_t ahead = to - from;
   const int64_t node = Node(from);
-  const std::vector<int32_t> links = topology_->OutLinks(placement_->DeviceOf(from));
+  const absl::InlinedVector<int32_t, 4> links = topology_->OutLinks(placement_->DeviceOf(from));
   absl::InlinedVector<int64_t, 4> users(links.size(), 0);
   for (const int64_t rank : placement_->RanksOf(node)) {
     if (!alike(rank) || Node(rank + ahead) == node) continue;
-    const std::vector<int32_t> others = topology_->OutLinks(placement_->DeviceOf(rank));
+    const absl::InlinedVector<int32_t, 4> others = topology_->OutLinks(placement_->DeviceOf(rank));
     for (size_t i = 0; i < links.size(); ++i) users[i] += std::count(others.begin(), others.end(), links[i]);
   }
   double bandwidth = std::numeric_limits<double>::infinity();

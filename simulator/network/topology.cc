@@ -268,8 +268,8 @@ const Topology::Ends* Topology::Find(int64_t device) const {
   return at != ends_.end() && at->device == device ? &*at : nullptr;
 }
 
-std::vector<int32_t> Topology::OutLinks(int64_t device) const {
-  std::vector<int32_t> links;
+absl::InlinedVector<int32_t, 4> Topology::OutLinks(int64_t device) const {
+  absl::InlinedVector<int32_t, 4> links;
   const Ends* ends = Find(device);
   if (ends == nullptr || ends->interface < 0) return links;
   if (cluster_->intra_node().kind() == PCIE) links.push_back(ends->port);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
 #include "simulator/network/placement.h"
@@ -69,7 +70,7 @@ class Topology {
 
   // The links of a message from a placed device to its interface, that one included, in order; empty = all interfaces
   // of the node are down, or it needs none.
-  std::vector<int32_t> OutLinks(int64_t device) const;
+  absl::InlinedVector<int32_t, 4> OutLinks(int64_t device) const;
 
   // What of the fabric the nodes with ranks meet above, if that carries less than they send together (a fat tree's or
   // rails' leaves, a dragonfly's groups): by place and leaf, bytes per second of all links up (or down).
