@@ -10,6 +10,8 @@ gpu_check() { python3 "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
 gpu_check --list > list || fail "--list"
 grep -q '^loopback: .*zb-v' list || fail "no group loopback"
+[ "$(sed 's/:.*//' list | grep -n 'speed-7b\|pytorch-gpt2-xl\|calibrate\|offload' | tr -d '\n' | sed 's/[0-9]*:/ /g')" = \
+  " speed-7b pytorch-gpt2-xl calibrate offload" ] || fail "the order of the groups"
 [ "$(head -1 list)" = 'contact: machine contact-fp32 contact-bf16' ] || fail "the first contact comes first"
 gpu_check --bundle /nowhere
 [ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' err || fail "a bundle that is not there"
@@ -81,6 +83,7 @@ cat > raw/bin/kernel_bandwidth <<S
 #!/bin/sh
 echo "\$CUDA_HOME" > "$TEST_TMPDIR/home"
 echo '{"kernel": "ADD", "terabytes_per_second": 3.7}'
+if [ -e "$TEST_TMPDIR/bad-kernel" ]; then echo '{"kernel": "GELU", "error": "is no launch"}'; printf '{"kernel": "MU'; exit 1; fi
 S
 # What the kernels' tests do is in a file, or they take their time.
 cat > raw/bin/gpu_backend_test <<S
@@ -103,9 +106,16 @@ if broken:
     blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
     sys.exit("weft run: rank 0, step 0" + (f": step 'h.3', kernel ADD, of {steps} steps" if blocking else "")
              + ": cudaEventQuery: an illegal memory access was encountered (cudaErrorIllegalAddress)")
+tuned = any(a.startswith("--tuning=write ") for a in sys.argv)
+if os.environ.get("BROKEN_TUNING") and tuned:
+    sys.exit("weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED")
+# ln of the vocabulary and half the variance of logits; what is learned in a step; what bf16 is off by.
+first = 12.58 if "8b" in sys.argv[2] else 11.0
+slope, off = float(os.environ.get("SLOPE", "0.01")), float(os.environ.get("BF16_OFF", "0.01"))
+first += float(os.environ.get("FIRST_OFF", "0")) + (off if "contact-bf16" in sys.argv[2] else 0)
 print("weft: 1 rank\nattention runs on kernels of weft's own\nstep 0  loss 10")
 report = {"planned_bytes": 7, "allocated_bytes": 7, "steps": [
-    {"loss": 10.8 - 0.01 * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
+    {"loss": first - slope * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
 open(sys.argv[sys.argv.index("--report") + 1], "w").write(json.dumps(report))
 for a in sys.argv:
     if a.startswith("--tuning=write "):
@@ -115,7 +125,7 @@ if "--trace" in sys.argv:
 S
 chmod +x raw/bin/*
 cp "$root/tests/bench/model_flops.py" "$root/tests/bench/pytorch_gpu.py" raw/
-for model in gpt2-xl qwen2.5-1.5b llama-3.1-8b; do cp "$root/catalog/models/$model/config.json" "raw/$model.json"; done
+for model in gpt2 gpt2-xl qwen2.5-1.5b llama-3.1-8b; do cp "$root/catalog/models/$model/config.json" "raw/$model.json"; done
 tar -C raw -cJf bundle/bundle.tar.xz bin programs $(ls raw | grep -v -e bin -e programs)
 
 gpu_check --bundle bundle --only unheard
@@ -133,17 +143,44 @@ grep -q '"machine": "NVIDIA H200, 580.1, 143771 MiB"' "$results" || fail "the ma
 for again in "" "" --again; do gpu_check --bundle bundle --only bandwidth $again || fail "a check that passes"; done
 [ "$(grep -c '"check": "kernel_bandwidth".*"result": "passed"' "$results")" -eq 2 ] || fail "expected two results"
 [ "$(ls -d bundle/unpacked-* | wc -l)" -eq 1 ] || fail "it is unpacked once"
+# A kernel that fails leaves the others' rates.
+touch bad-kernel
+gpu_check --bundle bundle --out bad --only bandwidth && fail "a kernel that fails"
+rm bad-kernel
+grep -q '"result": "failed", "error": "GELU: is no launch; exit status 1: .*; measured: .*3.7' bad/results.jsonl ||
+  fail "what was measured beside what failed"
 
 # ---- Speed rows: what is counted, the rival's command, and what is said where there is none.
 gpu_check --bundle bundle --only contact || fail "the first contact"
+grep -q '"check": "contact-bf16".*"largest_difference_from_fp32": 0.0099' "$results" || fail "bf16 beside fp32"
 grep -q '"check": "contact-bf16".*attention runs on kernels' "$results" || fail "what weft-run notes"
-gpu_check --bundle bundle --only speed-gpt2-xl --only speed-8b --only calibrate || fail "speed rows without PyTorch"
+# Losses that show that nothing, or something else, was computed; each with the figures.
+no_losses() {  # GROUP TEXT VARIABLES...
+  local group=$1 text=$2
+  shift 2
+  env "$@" "$real" "$check" --bundle bundle --out losses --only "$group" 2> err && fail "$group with $*"
+  grep -q "^gpu-check: $group .*: failed in .*$text.*\(tokens_per_second\|losses\)" err ||
+    fail "$group with $*: not: $text"
+}
+no_losses contact "losses that are no numbers" SLOPE=nan
+no_losses contact "the first loss is 12.0, with these initial weights it is 10.98" FIRST_OFF=1
+no_losses contact "more than 2e-2 from the losses in fp32" BF16_OFF=0.03
+no_losses speed-gpt2-xl "losses that are no numbers" SLOPE=inf
+no_losses speed-8b "the first loss is 12.0.*, with these initial weights it is 12.58" FIRST_OFF=-0.55
+no_losses speed-8b "nothing has been learned" SLOPE=0
+# An algorithm that breaks the device costs its row the tuned ones, not the row.
+env BROKEN_TUNING=1 "$real" "$check" --bundle bundle --out untuned --only speed-8b 2> err || fail "a row without tuning"
+grep '"result": "passed"' untuned/results.jsonl |
+  grep -q '"tuning_failed": "exit status 1: weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED' ||
+  fail "a row says that it is not tuned"
+gpu_check --bundle bundle --only speed-gpt2-xl --only speed-8b --only pytorch-gpt2-xl --only calibrate ||
+  fail "speed rows without PyTorch"
 grep -q '"not_run": ".*python3 has no PyTorch that sees a GPU (ModuleNotFoundError: No module named .torch.)' "$results" \
   || fail "the rival that is not there"
 touch torch
-gpu_check --bundle bundle --only speed-gpt2-xl --again || fail "speed rows"
+gpu_check --bundle bundle --only pytorch-gpt2-xl --again || fail "the rival of a row"
 touch small
-gpu_check --bundle bundle --only speed-8b --again || fail "a rival that does not fit"
+gpu_check --bundle bundle --only pytorch-8b --again || fail "a rival that does not fit"
 python3() { "$real" "$@"; }
 python3 - bundle/out <<'P' || fail "figures of the speed rows"
 import json, pathlib, sys

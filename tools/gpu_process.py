@@ -43,7 +43,11 @@ def brief(text, most=400):
 
 
 class Failure(Exception):
-    pass
+    """`output`: what the process that failed had written to its standard output."""
+
+    def __init__(self, text="", output=""):
+        super().__init__(text)
+        self.output = output
 
 
 class CutOff(Failure):
@@ -109,12 +113,12 @@ def run(command, seconds, **more):
         if kill(process):
             out, err = process.communicate()
         what = "took longer than" if late is Failure else "cut off after"
-        raise late(f"{what} {seconds:.0f} s: {(out[-1500:] + err[-1500:]).strip()}") from error
+        raise late(f"{what} {seconds:.0f} s: {(out[-1500:] + err[-1500:]).strip()}", out) from error
     except BaseException:
         kill(process)
         raise
     if process.returncode != 0:
-        raise Failure(f"exit status {process.returncode}: {(out[-1500:] + err[-3000:]).strip()}")
+        raise Failure(f"exit status {process.returncode}: {(out[-1500:] + err[-3000:]).strip()}", out)
     return out
 
 
@@ -130,8 +134,8 @@ def run_telling(command, seconds, again=None, again_seconds=120, **more):
         try:
             run(again or command, again_seconds, env={**os.environ, **TELLING}, **more)
         except Failure as told:
-            raise Failure(f"{error}\nagain, with CUDA_LAUNCH_BLOCKING=1: {told}") from told
-        raise Failure(f"{error}\nagain, with CUDA_LAUNCH_BLOCKING=1: no error") from error
+            raise Failure(f"{error}\nagain, with CUDA_LAUNCH_BLOCKING=1: {told}", error.output) from told
+        raise Failure(f"{error}\nagain, with CUDA_LAUNCH_BLOCKING=1: no error", error.output) from error
 
 
 def pack(files, out, preset=9):
