@@ -7,12 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/json.h"
 #include "proto/status.h"
 
 namespace weft::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 256;
+// Of numbers that are all alike: one block of them comes from the host.
+constexpr int64_t kBlock = int64_t{1} << 20;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -52,13 +55,45 @@ struct Bench {
   std::vector<int> events;
 };
 
-absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, Bench& bench) {
+// Tokens come from the host as they are, what is large from a block that is doubled on the device.
+absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
+  const int64_t bytes = operand.Bytes();
+  BandwidthOperand block = operand;
+  if (operand.dtype != INT32 && bytes > kBlock) block.shape = {kBlock / (bytes / operand.Elements())};
+  const std::vector<char> content = BandwidthContent(block);
+  auto filled = static_cast<int64_t>(content.size());
+  WEFT_RETURN_IF_ERROR(bench.device.CopyNow(to, content.data(), filled));
+  while (filled < bytes) {
+    const int64_t more = std::min(filled, bytes - filled);
+    WEFT_RETURN_IF_ERROR(bench.device.Copy(bench.stream, to + filled, to, more));
+    filled += more;
+  }
+  return absl::OkStatus();
+}
+
+// Runs it, twice as often each time, for so long by the device's clock: one that has waited for the host runs slowly at
+// first. At least once, as outputs that are added to hold a number then.
+absl::Status WarmUp(const std::function<absl::Status()>& run, int64_t nanoseconds, Bench& bench) {
+  constexpr int kMost = 1 << 12;
+  int64_t spent = 0;
+  for (int runs = 1; runs == 1 || (spent < nanoseconds && runs <= kMost); runs *= 2) {
+    WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.front(), bench.stream));
+    for (int i = 0; i < runs; ++i) WEFT_RETURN_IF_ERROR(run());
+    WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.back(), bench.stream));
+    WEFT_RETURN_IF_ERROR(bench.device.Synchronize(bench.events.back()));
+    WEFT_ASSIGN_OR_RETURN(const int64_t begin, bench.device.TimeOf(bench.events.front()));
+    WEFT_ASSIGN_OR_RETURN(const int64_t end, bench.device.TimeOf(bench.events.back()));
+    spent += end - begin;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, int64_t warm_nanoseconds, Bench& bench) {
   char* next = bench.memory;
   std::vector<TensorView> in, out;
   for (const BandwidthOperand& operand : c.in) {
     in.push_back({next, operand.dtype, operand.shape});
-    const std::vector<char> content = BandwidthContent(operand);
-    WEFT_RETURN_IF_ERROR(bench.device.CopyNow(next, content.data(), operand.Bytes()));
+    WEFT_RETURN_IF_ERROR(Fill(operand, next, bench));
     next += Aligned(operand.Bytes());
   }
   for (size_t i = 0; i < c.out.size(); ++i) {
@@ -73,8 +108,7 @@ absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, Bench& bench) {
   const auto run = [&] {
     return launch != nullptr ? launch->Run(context) : bench.backend.Run(c.step, in, out, context);
   };
-  // Warm, and the output that is added to a number.
-  WEFT_RETURN_IF_ERROR(run());
+  WEFT_RETURN_IF_ERROR(WarmUp(run, warm_nanoseconds, bench));
   WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events[0], bench.stream));
   for (size_t i = 1; i < bench.events.size(); ++i) {
     WEFT_RETURN_IF_ERROR(run());
@@ -90,6 +124,12 @@ absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, Bench& bench) {
   return MedianTime(std::move(spans));
 }
 
+// Whether anything else can be measured behind an error: a context that is broken refuses all calls.
+absl::Status StatusOf(Bench& bench) {
+  WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.front(), bench.stream));
+  return bench.device.Synchronize(bench.events.front());
+}
+
 }  // namespace
 
 std::vector<char> BandwidthContent(const BandwidthOperand& operand) {
@@ -97,7 +137,8 @@ std::vector<char> BandwidthContent(const BandwidthOperand& operand) {
   // Of tokens: a stride over the table that has no divisor in common with its rows.
   int64_t stride = operand.below * 5 / 13 + 1;
   while (operand.below > 0 && std::gcd(stride, operand.below) != 1) ++stride;
-  for (int64_t i = 0; i < operand.Elements(); ++i) {
+  const int64_t elements = operand.Elements();
+  for (int64_t i = 0; i < elements; ++i) {
     if (operand.dtype == INT32)
       reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(i * stride % operand.below);
     if (operand.dtype == FP32) reinterpret_cast<float*>(bytes.data())[i] = 1;
@@ -113,8 +154,8 @@ int64_t MedianTime(std::vector<int64_t> nanoseconds) {
   return std::max<int64_t>(1, *middle);
 }
 
-absl::Status MeasureBandwidth(const BackendEntry& entry, absl::Span<const BandwidthCase> cases, int runs,
-                              const std::function<void(const BandwidthRow&)>& add) {
+absl::Status MeasureBandwidth(const BackendEntry& entry, absl::Span<const BandwidthCase> cases,
+                              const BandwidthRuns& runs, const std::function<void(const BandwidthRow&)>& add) {
   WEFT_ASSIGN_OR_RETURN(const auto device, entry.open({}));
   WEFT_ASSIGN_OR_RETURN(const auto backend, entry.make(device.get(), {}));
   int64_t most = 0;
@@ -122,18 +163,31 @@ absl::Status MeasureBandwidth(const BackendEntry& entry, absl::Span<const Bandwi
   WEFT_ASSIGN_OR_RETURN(void* const memory, device->Allocate(DEVICE, most));
   WEFT_ASSIGN_OR_RETURN(const int stream, device->NewStream(ComputeDevice::Priority::kNormal));
   Bench bench = {*device, *backend, static_cast<char*>(memory), stream, {}};
-  for (int i = 0; i <= runs; ++i) {
+  for (int i = 0; i <= runs.timed; ++i) {
     WEFT_ASSIGN_OR_RETURN(bench.events.emplace_back(), device->NewEvent(true));
   }
+  int failed = 0;
   for (const BandwidthCase& c : cases) {
-    const absl::StatusOr<int64_t> time = TimeOf(c, bench);
-    if (!time.ok()) return absl::Status(time.status().code(), absl::StrCat(c.name, ": ", time.status().message()));
-    add({c.name, c.Bytes(), *time});
+    const absl::StatusOr<int64_t> time = TimeOf(c, runs.warm_nanoseconds, bench);
+    if (time.ok()) {
+      add({c.name, c.Bytes(), *time, ""});
+      continue;
+    }
+    ++failed;
+    add({c.name, c.Bytes(), 0, std::string(time.status().message())});
+    if (const absl::Status status = StatusOf(bench); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(c.name, ": ", time.status().message(),
+                                                      "; nothing can be measured behind it: ", status.message()));
+    }
   }
-  return absl::OkStatus();
+  if (failed == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(failed, " of ", cases.size(), " cases could not be measured"));
 }
 
 std::string BandwidthLine(const BandwidthRow& row) {
+  if (!row.error.empty()) {
+    return absl::StrCat("{\"kernel\": ", JsonQuoted(row.name), ", \"error\": ", JsonQuoted(row.error), "}");
+  }
   const double seconds = 1e-9 * static_cast<double>(row.nanoseconds);
   return absl::StrFormat(R"({"kernel": "%s", "bytes": %d, "microseconds": %.1f, "terabytes_per_second": %.3f})",
                          row.name, row.bytes, 1e6 * seconds, 1e-12 * static_cast<double>(row.bytes) / seconds);

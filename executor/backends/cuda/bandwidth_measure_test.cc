@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "executor/backends/cuda/emulated_backend.h"
+#include "executor/clocked_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -27,26 +29,136 @@ TEST(BandwidthMeasure, OneRowForEachCaseInOrder) {
   ASSERT_GT(cases.size(), steps);
   std::vector<BandwidthRow> rows;
   const absl::Status status =
-      MeasureBandwidth(EmulatedBackend(), cases, 1, [&](const BandwidthRow& row) { rows.push_back(row); });
+      MeasureBandwidth(EmulatedBackend(), cases, {}, [&](const BandwidthRow& row) { rows.push_back(row); });
   ASSERT_TRUE(status.ok()) << status;
   ASSERT_EQ(rows.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(rows[i].name, cases[i].name);
     EXPECT_EQ(rows[i].bytes, cases[i].Bytes());
     EXPECT_GE(rows[i].nanoseconds, 1);
+    EXPECT_EQ(rows[i].error, "");
   }
 }
 
-TEST(BandwidthMeasure, WhatABackendDoesNotHaveIsNamed) {
+TEST(BandwidthMeasure, WhatABackendDoesNotHaveIsNamedAndLeavesOutNothingElse) {
+  std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
+  cases.resize(3);
+  cases[1].step.set_kernel(KERNEL_UNSPECIFIED);
+  std::vector<BandwidthRow> rows;
+  const absl::Status status =
+      MeasureBandwidth(EmulatedBackend(), cases, {}, [&](const BandwidthRow& row) { rows.push_back(row); });
+  EXPECT_EQ(status.message(), "1 of 3 cases could not be measured");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].error, "");
+  EXPECT_THAT(rows[1].error, HasSubstr(cases[1].name));
+  EXPECT_EQ(rows[2].error, "");
+  EXPECT_GE(rows[2].nanoseconds, 1);
+}
+
+// What the entry below, whose functions have no state of their own, does and sees.
+struct Machine {
+  ClockedDevice* device = nullptr;
+  int64_t nanoseconds_of_run = 0;
+  // The run that breaks the device, counted from 1; 0: none does.
+  int breaking_run = 0;
+  int runs = 0;
+  bool broken = false;
+  // Of the inputs of the first run.
+  std::vector<std::vector<char>> first_inputs;
+};
+Machine machine;
+
+class BreakableDevice : public ClockedDevice {
+ public:
+  BreakableDevice() : ClockedDevice({}, {}) {}
+  absl::Status Synchronize(int) override {
+    return machine.broken ? absl::InternalError("an illegal address") : absl::OkStatus();
+  }
+};
+
+class CountingBackend : public Backend {
+ public:
+  absl::Status Run(const Step&, absl::Span<const TensorView> inputs, absl::Span<const TensorView>,
+                   const StepContext& context) override {
+    if (machine.runs++ == 0) {
+      for (const TensorView& in : inputs) {
+        int64_t bytes = in.dtype == BF16 ? 2 : 4;
+        for (const int64_t extent : in.shape) bytes *= extent;
+        const char* data = static_cast<const char*>(in.data);
+        machine.first_inputs.emplace_back(data, data + bytes);
+      }
+    }
+    if (machine.runs == machine.breaking_run) machine.broken = true;
+    machine.device->Spend(context.stream, machine.nanoseconds_of_run);
+    return absl::OkStatus();
+  }
+  std::string Digest() const override { return ""; }
+};
+
+const BackendEntry& CountingEntry() {
+  static constexpr BackendEntry kEntry = {
+      "counting",
+      [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> {
+        auto device = std::make_unique<BreakableDevice>();
+        machine.device = device.get();
+        return device;
+      },
+      [](ComputeDevice*, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        return std::make_unique<CountingBackend>();
+      },
+      ""};
+  return kEntry;
+}
+
+// ADD in bf16 is more than the block that comes from the host, and not a multiple of it.
+std::vector<BandwidthCase> LargeCases() {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
   cases.resize(2);
-  cases[1].step.set_kernel(KERNEL_UNSPECIFIED);
-  int rows = 0;
-  const absl::Status status = MeasureBandwidth(EmulatedBackend(), cases, 1, [&](const BandwidthRow&) { ++rows; });
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), HasSubstr(cases[1].name + ": "));
-  // What was measured before is not lost.
-  EXPECT_EQ(rows, 1);
+  for (BandwidthCase& c : cases) {
+    c.launch.clear();
+    c.in = {{BF16, {1234, 1001}}, {FP32, {33}}, {INT32, {900, 400}, 500}};
+    c.out = {};
+    c.in_place = {};
+  }
+  return cases;
+}
+
+TEST(BandwidthMeasure, ADeviceIsKeptBusyBeforeItIsTimed) {
+  machine = {.nanoseconds_of_run = 1'000'000};
+  std::vector<BandwidthRow> rows;
+  ASSERT_TRUE(MeasureBandwidth(CountingEntry(), LargeCases(), {.warm_nanoseconds = 50'000'000, .timed = 5},
+                               [&](const BandwidthRow& row) { rows.push_back(row); })
+                  .ok());
+  // 1 + 2 + 4 + 8 + 16 + 32 runs of a millisecond, of each of the two.
+  EXPECT_EQ(machine.runs, 2 * (63 + 5));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].nanoseconds, 1'000'000);
+  // A clock that stands still.
+  machine = {};
+  ASSERT_TRUE(MeasureBandwidth(CountingEntry(), LargeCases(), {.warm_nanoseconds = 1}, [](const BandwidthRow&) {}).ok());
+  EXPECT_EQ(machine.runs, 2 * (8191 + 1));
+}
+
+TEST(BandwidthMeasure, OperandsAreFilledToTheirEnd) {
+  machine = {};
+  const std::vector<BandwidthCase> cases = LargeCases();
+  ASSERT_TRUE(MeasureBandwidth(CountingEntry(), cases, {}, [](const BandwidthRow&) {}).ok());
+  ASSERT_EQ(machine.first_inputs.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(machine.first_inputs[i] == BandwidthContent(cases[0].in[i])) << i;
+}
+
+// Behind an error that the device does not get over nothing else is tried; what was measured before is not lost.
+TEST(BandwidthMeasure, ABrokenDeviceEndsIt) {
+  machine = {.breaking_run = 3};
+  std::vector<BandwidthCase> cases = LargeCases();
+  cases.push_back(cases[0]);
+  std::vector<BandwidthRow> rows;
+  const absl::Status status =
+      MeasureBandwidth(CountingEntry(), cases, {}, [&](const BandwidthRow& row) { rows.push_back(row); });
+  EXPECT_THAT(std::string(status.message()), HasSubstr(cases[1].name + ": an illegal address; nothing can be measured"));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].error, "");
+  EXPECT_EQ(rows[1].error, "an illegal address");
 }
 
 TEST(BandwidthMeasure, AnOutlierDoesNotMoveTheMedian) {
@@ -59,10 +171,11 @@ TEST(BandwidthMeasure, AnOutlierDoesNotMoveTheMedian) {
 
 TEST(BandwidthMeasure, ALineIsJsonWithTheQuotient) {
   // 3 GB in 1 ms.
-  EXPECT_EQ(BandwidthLine({"ADD bf16", int64_t{3000000000}, 1000000}),
+  EXPECT_EQ(BandwidthLine({"ADD bf16", int64_t{3000000000}, 1000000, ""}),
             R"({"kernel": "ADD bf16", "bytes": 3000000000, "microseconds": 1000.0, "terabytes_per_second": 3.000})");
-  EXPECT_EQ(BandwidthLine({"x", 1234567, 345}),
+  EXPECT_EQ(BandwidthLine({"x", 1234567, 345, ""}),
             R"({"kernel": "x", "bytes": 1234567, "microseconds": 0.3, "terabytes_per_second": 3.578})");
+  EXPECT_EQ(BandwidthLine({"x", 1, 0, "no \"y\""}), R"({"kernel": "x", "error": "no \"y\""})");
 }
 
 TEST(BandwidthContent, TokensAreAllDifferentAsLongAsTheyCanBe) {

@@ -214,7 +214,9 @@ absl::Status CublasLtProduct::Run(cublasLtHandle_t handle, const MatmulPointers&
       handle, operation_, alpha, pointers.b, first_, pointers.a, second_, beta, pointers.y, result_, pointers.y,
       result_, &algorithm_, workspace, static_cast<size_t>(workspace_bytes), static_cast<cudaStream_t>(native_stream));
   // A name takes longer to make than the call.
-  return status == CUBLAS_STATUS_SUCCESS ? absl::OkStatus() : lt_->Error(Name(shape_), status);
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const absl::Status error = lt_->Error(Name(shape_), status);
+  return status == CUBLAS_STATUS_INVALID_VALUE ? absl::InvalidArgumentError(error.message()) : error;
 }
 
 }  // namespace weft::cuda
