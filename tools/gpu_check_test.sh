@@ -93,6 +93,12 @@ test_Sleeps() { sleep 60; }
 [ -e "$TEST_TMPDIR/kernels" ] && . "$TEST_TMPDIR/kernels"
 . "$TEST_TMPDIR/googletest"
 S
+cat > raw/bin/gpu_runs_test <<S
+#!/bin/bash
+TESTS=Runs
+test_Runs() { true; }
+. "$TEST_TMPDIR/googletest"
+S
 # A step of 65,536 tokens takes a second; of the first ones, which are not counted, ten.
 cat > raw/bin/weft-run <<'S'
 #!/usr/bin/env -S PATH=/usr/bin:/bin python3
@@ -231,6 +237,7 @@ assert "Suite/Gpu.Crashes\nthe process ended with signal 11\nby itself" in error
 assert "Suite/Gpu.Hangs\nno output for 1 s; it was killed" in error, error
 assert "with CUDA_LAUNCH_BLOCKING=1: " in error and "kernel ADD: cudaLaunchKernel: (cudaErrorIllegalAddress)" in error, error
 assert rows["kernel_bandwidth"]["result"] == "passed"
+assert rows["gpu_runs_test"]["figures"]["tests"] == 1, rows
 P
 rm kernels
 # Where there is no driver every test says the same and ends its process: one line tells why, not which were left.
@@ -262,7 +269,7 @@ mkdir -p hurried && cp "$(dirname "$check")"/gpu*check* "$(dirname "$check")"/gp
 mv hurried.py hurried/gpu_checks.py
 "$real" hurried/gpu-check --bundle bundle --out cut --only kernels --seconds 3 2> err || fail "what is cut off has not failed"
 grep -q '"check": "gpu_backend_test".*"result": "not run", "error": "cut off after [23] s' cut/results.jsonl || fail "cut off"
-grep -q '1 checks had no time: the same command again goes on with them' err || fail "what is left to do"
+grep -q '2 checks had no time: the same command again goes on with them' err || fail "what is left to do"
 # A kill leaves half a line, and nothing that runs.
 "$real" "$check" --bundle bundle --out cut --only kernels 2> err & pid=$!
 for _ in $(seq 100); do started=$(pgrep -P $pid -f gpu_backend_test) && break; sleep 0.1; done

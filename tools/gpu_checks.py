@@ -23,7 +23,7 @@ BANDWIDTH_GOAL = 3.6e12
 SCRIPTS = ("gpu-check", "gpu_checks.py", "gpu_machine.py", "gpu_process.py", "gpu_tests.py")
 # Bazel targets of programs that test a GPU by themselves: exit status 0 is success.
 BINARIES = {
-    "kernels": ["//executor/backends/cuda/conformance:gpu_backend_test"],
+    "kernels": ["//executor/backends/cuda/conformance:gpu_backend_test", "//executor/backends/cuda:gpu_runs_test"],
     "nccl": ["//executor/transports:nccl_gpu_test"],
     "bandwidth": ["//executor/backends/cuda:kernel_bandwidth"],
 }

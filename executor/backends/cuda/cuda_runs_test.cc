@@ -1,15 +1,13 @@
 // Runs of steps as one launch: the bits of the steps one by one, for tensors of all sizes; and which steps are none.
 #include <list>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu_test_util.h"
-#include "executor/backends/cuda/cuda_backend.h"
-#include "executor/backends/cuda/emulated_libraries.h"
-#include "executor/device.h"
+#include "executor/backends/cuda/conformance/machine.h"
+#include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "gtest/gtest.h"
 
 namespace weft::cuda {
@@ -42,42 +40,50 @@ class RunOfSteps {
   // All tensors behind the steps; as a run, or one by one.
   std::vector<std::vector<unsigned char>> Results(bool as_run, Tensor* shared_out, const std::vector<Tensor>& shared_in,
                                                   const StepContext& context) {
-    const std::unique_ptr<ComputeDevice> device = MakeHostDevice();
     StepContext at = context;
-    at.stream = device->NewStream(ComputeDevice::Priority::kNormal).value();
-    auto backend = MakeBackend(device.get(), EmulatedLibraries(), {});
-    EXPECT_TRUE(backend.ok()) << backend.status();
+    at.stream = TheStream();
+    Backend& backend = *TheMachine().backend;
+    PlacedTensors placed;
+    const auto view = [&](Tensor& tensor) {
+      const auto place = placed.Place(tensor);
+      EXPECT_TRUE(place.ok()) << place.status();
+      return place.ok() ? *place : tensor.view();
+    };
     std::list<Own> steps = steps_;
     std::vector<Tensor> given = shared_in;
+    std::vector<TensorView> given_views;
+    for (Tensor& tensor : given) given_views.push_back(view(tensor));
+    const TensorView shared_view = shared_out != nullptr ? view(*shared_out) : TensorView();
     std::list<std::vector<TensorView>> views;
     std::vector<StepOfRun> run;
     for (Own& own : steps) {
       std::vector<TensorView>& in = views.emplace_back();
-      if (kernel_ == SCALE) in.push_back(given[0].view());
-      for (Tensor& tensor : own.in) in.push_back(tensor.view());
-      if (kernel_ != SCALE) {
-        for (Tensor& tensor : given) in.push_back(tensor.view());
-      }
+      std::vector<TensorView> own_in;
+      for (Tensor& tensor : own.in) own_in.push_back(view(tensor));
+      if (kernel_ == SCALE) in.push_back(given_views[0]);
+      in.insert(in.end(), own_in.begin(), own_in.end());
+      if (kernel_ != SCALE) in.insert(in.end(), given_views.begin(), given_views.end());
       std::vector<TensorView>& out = views.emplace_back();
-      for (Tensor& tensor : own.out) out.push_back(tensor.view());
-      for (const auto& [to, from] : own.in_place) out[to].data = own.in[from].view().data;
-      if (shared_out != nullptr) out.push_back(shared_out->view());
+      for (Tensor& tensor : own.out) out.push_back(view(tensor));
+      for (const auto& [to, from] : own.in_place) out[to].data = own_in[from].data;
+      if (shared_out != nullptr) out.push_back(shared_view);
       run.push_back({&own.step, in, out, own.first_element, own.writes_norm});
     }
     if (as_run) {
-      const auto prepared = (*backend)->PrepareRun(run);
-      EXPECT_TRUE(prepared.ok()) << prepared.status();
-      EXPECT_NE(*prepared, nullptr);
-      if (*prepared == nullptr) return {};
+      const auto prepared = backend.PrepareRun(run);
+      EXPECT_TRUE(prepared.ok() && *prepared != nullptr) << prepared.status();
+      if (!prepared.ok() || *prepared == nullptr) return {};
       const absl::Status status = (*prepared)->Run(at);
       EXPECT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(placed.Fetch().ok());
     } else {
       for (const StepOfRun& step : run) {
         at.first_element = step.first_element;
         at.writes_norm = step.writes_norm;
-        const absl::Status status = (*backend)->Run(*step.step, step.inputs, step.outputs, at);
+        const absl::Status status = backend.Run(*step.step, step.inputs, step.outputs, at);
         EXPECT_TRUE(status.ok()) << status;
       }
+      EXPECT_TRUE(placed.Fetch().ok());
     }
     std::vector<std::vector<unsigned char>> bytes;
     for (const Own& own : steps) {
@@ -283,19 +289,17 @@ TEST(CudaRunsTest, NormsOfOneType) {
 }
 
 TEST(CudaRunsTest, StepsThatAreNotAlikeAreRunOneByOne) {
-  const std::unique_ptr<ComputeDevice> device = MakeHostDevice();
-  auto backend = MakeBackend(device.get(), EmulatedLibraries(), {});
-  ASSERT_TRUE(backend.ok()) << backend.status();
   Tensor a = Numbers(FP32, 8, 1), b = Numbers(FP32, 8, 1), x(FP32, {8}), y(FP32, {8}), half(BF16, {8});
-  const std::vector<TensorView> in_a = {a.view()}, in_b = {b.view()}, out_x = {x.view()}, out_y = {y.view()},
-                                out_half = {half.view()};
+  PlacedTensors placed;
+  const std::vector<TensorView> in_a = {*placed.Place(a)}, in_b = {*placed.Place(b)}, out_x = {*placed.Place(x)},
+                                out_y = {*placed.Place(y)}, out_half = {*placed.Place(half)};
   Step cast, zero, one;
   cast.set_kernel(CAST);
   zero.set_kernel(FILL);
   one.set_kernel(FILL);
   one.mutable_attributes()->set_value(1);
   const auto is_run = [&](std::vector<StepOfRun> steps) {
-    const auto run = (*backend)->PrepareRun(steps);
+    const auto run = TheMachine().backend->PrepareRun(steps);
     EXPECT_TRUE(run.ok()) << run.status();
     return run.ok() && *run != nullptr;
   };

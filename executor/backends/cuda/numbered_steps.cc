@@ -1,11 +1,9 @@
 #include "executor/backends/cuda/numbered_steps.h"
 
 #include <list>
-#include <memory>
 
-#include "executor/backends/cuda/cuda_backend.h"
-#include "executor/backends/cuda/emulated_libraries.h"
-#include "executor/device.h"
+#include "executor/backends/cuda/conformance/machine.h"
+#include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "gtest/gtest.h"
 
 namespace weft::cuda {
@@ -13,14 +11,21 @@ namespace {
 
 using cpu::Tensor;
 
-// On `tensors`; the views lie in `views`.
+// On `tensors`, which are placed; the views lie in `views`.
 std::vector<StepOfRun> StepsOn(const std::vector<NumberedStep>& steps, std::vector<Tensor>& tensors,
-                               std::list<std::vector<TensorView>>& views) {
+                               PlacedTensors& placed, std::list<std::vector<TensorView>>& views) {
+  std::vector<TensorView> all;
+  for (Tensor& tensor : tensors) {
+    const auto view = placed.Place(tensor);
+    EXPECT_TRUE(view.ok()) << view.status();
+    if (!view.ok()) return {};
+    all.push_back(*view);
+  }
   std::vector<StepOfRun> run;
   for (const NumberedStep& step : steps) {
     std::vector<TensorView>&in = views.emplace_back(), &out = views.emplace_back();
-    for (const int i : step.in) in.push_back(tensors[i].view());
-    for (const int i : step.out) out.push_back(tensors[i].view());
+    for (const int i : step.in) in.push_back(all[i]);
+    for (const int i : step.out) out.push_back(all[i]);
     run.push_back({&step.step, in, out});
   }
   return run;
@@ -35,33 +40,34 @@ Tensor Matrix(DType dtype, int64_t rows, int64_t columns, int64_t seed) {
 }
 
 bool IsRun(const std::vector<NumberedStep>& steps, std::vector<Tensor> tensors) {
-  const std::unique_ptr<ComputeDevice> device = MakeHostDevice();
-  auto backend = MakeBackend(device.get(), EmulatedLibraries(), {});
-  EXPECT_TRUE(backend.ok()) << backend.status();
-  if (!backend.ok()) return false;
   std::list<std::vector<TensorView>> views;
-  const auto prepared = (*backend)->PrepareRun(StepsOn(steps, tensors, views));
+  PlacedTensors placed;
+  const auto prepared = TheMachine().backend->PrepareRun(StepsOn(steps, tensors, placed, views));
   EXPECT_TRUE(prepared.ok()) << prepared.status();
   return prepared.ok() && *prepared != nullptr;
 }
 
 std::vector<std::vector<unsigned char>> Behind(const std::vector<NumberedStep>& steps, std::vector<Tensor> tensors,
                                                bool as_run) {
-  const std::unique_ptr<ComputeDevice> device = MakeHostDevice();
+  Backend& backend = *TheMachine().backend;
   StepContext context;
-  context.stream = device->NewStream(ComputeDevice::Priority::kNormal).value();
-  auto backend = MakeBackend(device.get(), EmulatedLibraries(), {});
-  EXPECT_TRUE(backend.ok()) << backend.status();
-  if (!backend.ok()) return {};
+  context.stream = TheStream();
   std::list<std::vector<TensorView>> views;
-  const std::vector<StepOfRun> run = StepsOn(steps, tensors, views);
+  PlacedTensors placed;
+  const std::vector<StepOfRun> run = StepsOn(steps, tensors, placed, views);
   if (as_run) {
-    const auto prepared = (*backend)->PrepareRun(run);
+    const auto prepared = backend.PrepareRun(run);
     EXPECT_TRUE(prepared.ok() && *prepared != nullptr) << prepared.status();
     if (!prepared.ok() || *prepared == nullptr) return {};
-    EXPECT_TRUE((*prepared)->Run(context).ok());
+    const absl::Status status = (*prepared)->Run(context);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(placed.Fetch().ok());
   } else {
-    for (const StepOfRun& step : run) EXPECT_TRUE((*backend)->Run(*step.step, step.inputs, step.outputs, context).ok());
+    for (const StepOfRun& step : run) {
+      const absl::Status status = backend.Run(*step.step, step.inputs, step.outputs, context);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    EXPECT_TRUE(placed.Fetch().ok());
   }
   std::vector<std::vector<unsigned char>> bytes;
   for (const Tensor& tensor : tensors) bytes.push_back(tensor.bytes());

@@ -19,7 +19,7 @@ struct NumberedStep {
   std::vector<int> in, out;
 };
 
-// Whether the emulated backend makes one run of the steps, on tensors like these.
+// Whether the machine's backend makes one run of the steps, on tensors like these.
 bool IsRun(const std::vector<NumberedStep>& steps, std::vector<cpu::Tensor> tensors);
 
 // The bytes of all tensors behind the steps; as a run, which the steps have to be, or one by one.

@@ -11,26 +11,16 @@
 #include "executor/backends/cpu.h"
 #include "executor/backends/cuda/conformance/conformance_case.h"
 #include "executor/backends/cuda/conformance/machine.h"
+#include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "gtest/gtest.h"
+#include "proto/status.h"
 
 namespace weft::cuda {
 namespace {
 
 constexpr int kRounds = 16;
 constexpr DType kDTypes[] = {FP32, BF16, FP64, FP16};
-
-Machine& TheMachine() {
-  static auto* machine = [] {
-    auto opened = OpenMachine();
-    if (!opened.ok()) {
-      ADD_FAILURE() << opened.status();
-      std::exit(1);
-    }
-    return new Machine(*std::move(opened));
-  }();
-  return *machine;
-}
 
 int64_t BytesOf(const Tensor& tensor) { return static_cast<int64_t>(tensor.bytes().size()) - 64; }
 
@@ -41,61 +31,14 @@ bool Keeps(const ConformanceCase& c, int output) {
   return std::find(c.updated.begin(), c.updated.end(), output) != c.updated.end();
 }
 
-// Device memory for the tensors of one case after the other.
-class DeviceCopies {
- public:
-  // `bytes` large enough for any case.
-  explicit DeviceCopies(ComputeDevice* device) : device_(device) {}
-
-  absl::StatusOr<void*> Place(Tensor& tensor) {
-    if (memory_ == nullptr) {
-      auto memory = device_->Allocate(DEVICE, kBytes);
-      if (!memory.ok()) return memory.status();
-      memory_ = static_cast<char*>(*memory);
-    }
-    // All of it, the guard behind the end too.
-    const auto bytes = static_cast<int64_t>(tensor.bytes().size());
-    void* place = memory_ + used_;
-    used_ += (bytes + 255) / 256 * 256;
-    if (used_ > kBytes) return absl::ResourceExhaustedError("a case is larger than the test's memory");
-    const absl::Status status = device_->CopyNow(place, tensor.bytes().data(), bytes);
-    if (!status.ok()) return status;
-    return place;
-  }
-  absl::Status Fetch(Tensor& tensor, const void* place) {
-    return device_->CopyNow(tensor.data<char>(), place, static_cast<int64_t>(tensor.bytes().size()));
-  }
-  void Clear() { used_ = 0; }
-
- private:
-  static constexpr int64_t kBytes = int64_t{256} << 20;
-  ComputeDevice* device_;
-  char* memory_ = nullptr;
-  int64_t used_ = 0;
-};
-
 // Runs on the machine; inputs and outputs are changed as the kernel leaves them.
 absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std::vector<Tensor>& out) {
-  Machine& machine = TheMachine();
-  static auto* copies = new DeviceCopies(machine.device.get());
-  static const int stream = machine.device->NewStream(ComputeDevice::Priority::kNormal).value();
-  static const int event = machine.device->NewEvent(false).value();
+  static const int event = TheMachine().device->NewEvent(false).value();
   std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
   std::vector<TensorView> in_views, out_views;
-  const bool direct = !machine.device->asynchronous();
-  copies->Clear();
-  const auto view = [&](Tensor& tensor) -> absl::StatusOr<TensorView> {
-    TensorView result = tensor.view();
-    if (direct) return result;
-    auto place = copies->Place(tensor);
-    if (!place.ok()) return place.status();
-    result.data = *place;
-    return result;
-  };
+  PlacedTensors placed;
   for (Tensor& tensor : in) {
-    auto made = view(tensor);
-    if (!made.ok()) return made.status();
-    in_views.push_back(*made);
+    WEFT_ASSIGN_OR_RETURN(in_views.emplace_back(), placed.Place(tensor));
   }
   for (size_t i = 0; i < out.size(); ++i) {
     const auto with = shared.find(static_cast<int>(i));
@@ -106,27 +49,17 @@ absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std
       out_views.push_back(same);
       continue;
     }
-    auto made = view(out[i]);
-    if (!made.ok()) return made.status();
-    out_views.push_back(*made);
+    WEFT_ASSIGN_OR_RETURN(out_views.emplace_back(), placed.Place(out[i]));
   }
   StepContext context = c.context;
-  context.stream = stream;
-  absl::Status status = machine.backend->Run(c.step, in_views, out_views, context);
-  if (!status.ok()) return status;
-  status = machine.device->Record(event, stream);
-  if (status.ok()) status = machine.device->Synchronize(event);
-  if (!status.ok()) return status;
-  if (!direct) {
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (status.ok()) status = copies->Fetch(in[i], in_views[i].data);
-    }
-    for (size_t i = 0; i < out.size(); ++i) {
-      if (status.ok() && shared.count(static_cast<int>(i)) == 0) status = copies->Fetch(out[i], out_views[i].data);
-    }
-  }
+  context.stream = TheStream();
+  Machine& machine = TheMachine();
+  WEFT_RETURN_IF_ERROR(machine.backend->Run(c.step, in_views, out_views, context));
+  WEFT_RETURN_IF_ERROR(machine.device->Record(event, context.stream));
+  WEFT_RETURN_IF_ERROR(machine.device->Synchronize(event));
+  WEFT_RETURN_IF_ERROR(placed.Fetch());
   for (const auto& [output, input] : shared) out[output] = in[input];
-  return status;
+  return absl::OkStatus();
 }
 
 // Tensors in fp64 with the same values; integers, masks and exact sums as they are.

@@ -1,4 +1,4 @@
-// What the conformance test runs the CUDA backend on: the emulation, or a GPU.
+// What tests run the CUDA backend on: the emulation, or a GPU.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_
 
@@ -19,6 +19,11 @@ struct Machine {
 
 // Linked from emulated_machine.cc or gpu_machine.cc.
 absl::StatusOr<Machine> OpenMachine();
+
+// Opened once; a test that has none fails and ends the process.
+Machine& TheMachine();
+// A stream of its device, for all tests.
+int TheStream();
 
 }  // namespace weft::cuda
 
