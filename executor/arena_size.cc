@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
@@ -18,8 +19,8 @@ ArenaSize ArenaOf(const Program& program, int64_t rank, bool evaluates) {
   return {std::max(training.device, e.device_arena_bytes()), std::max(training.host, e.host_arena_bytes())};
 }
 
-absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_host, int64_t first_rank,
-                                int64_t ranks) {
+absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_host, int64_t first_rank, int64_t ranks,
+                                std::string* note) {
   const double machine = 1.0 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
   double needed = 0;
   for (int64_t rank = first_rank; rank < first_rank + ranks; ++rank) {
@@ -27,8 +28,11 @@ absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_
     needed += (on_host ? static_cast<double>(size.device) : 0) + static_cast<double>(size.host);
   }
   if (needed <= machine) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
-                                                   " GiB, this machine has ", machine / (1 << 30), " GiB"));
+  const std::string text = absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
+                                        " GiB, this machine has ", machine / (1 << 30), " GiB");
+  if (on_host) return absl::ResourceExhaustedError(text);
+  *note = absl::StrCat(text, " of the host's memory as yet");
+  return absl::OkStatus();
 }
 
 }  // namespace weft

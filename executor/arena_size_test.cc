@@ -48,10 +48,15 @@ TEST(ArenaSize, ArenasOfTrainingMustFit) {
 TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
   Program program = TinyProgram();
   program.mutable_templates(0)->set_device_arena_bytes(kTooMuch);
-  EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/true, 0, 4)));
-  EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4).ok());
+  std::string note;
+  EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/true, 0, 4, &note)));
+  EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
+  EXPECT_EQ(note, "");
+  // What it pins of the host's memory its driver may refuse.
   program.mutable_templates(0)->set_host_arena_bytes(kTooMuch);
-  EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4)));
+  EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
+  EXPECT_THAT(note, testing::HasSubstr("the arenas of 4 ranks take"));
+  EXPECT_THAT(note, testing::HasSubstr("of the host's memory as yet"));
 }
 
 // Evaluation works on the same memory, which is as large as the larger of the two.

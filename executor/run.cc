@@ -215,8 +215,11 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   const bool all_here = one_process || WantedBootstrap() == Bootstrap::kLocal;
   const bool on_host = options.backend == nullptr || options.backend->name == "cpu";
+  std::string memory_note;
   WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr, on_host,
-                                          all_here ? 0 : RankFromLauncher().rank % ranks, all_here ? ranks : 1));
+                                          all_here ? 0 : RankFromLauncher().rank % ranks, all_here ? ranks : 1,
+                                          &memory_note));
+  if (!memory_note.empty() && options.on_note) options.on_note(memory_note);
 
   // Rule P3.
   if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");

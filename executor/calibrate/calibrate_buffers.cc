@@ -57,22 +57,13 @@ void FillRandom(const CaseTensor& tensor, int64_t elements, int64_t vocabulary, 
   }
 }
 
-absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary, uint32_t* random,
-                                    CalibrationMemory* memory) {
+absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary, CalibrationMemory* memory) {
   const int64_t elements = ElementCount(tensor.shape).value_or(0);
   const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
   WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
-  // Large tensors repeat themselves: random enough for caches and for the power that a device draws.
-  constexpr int64_t kPattern = int64_t{1} << 24;
-  const int64_t size = DTypeBytes(tensor.dtype);
-  std::string pattern(std::min(bytes, RoundUp(std::min(elements * size, kPattern), 256)), '\0');
-  FillRandom(tensor, std::min(elements, static_cast<int64_t>(pattern.size()) / size), vocabulary, random, &pattern);
   // Beyond that it is what cases before have left there: it would only take time.
   constexpr int64_t kMostFilled = int64_t{1} << 28;
-  for (int64_t at = 0; at < std::min(bytes, kMostFilled); at += pattern.size()) {
-    const int64_t part = std::min<int64_t>(bytes - at, pattern.size());
-    WEFT_RETURN_IF_ERROR(memory->device().CopyNow(data + at, pattern.data(), part));
-  }
+  WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMostFilled)));
   return TensorView{data, tensor.dtype, tensor.shape};
 }
 
@@ -93,9 +84,51 @@ void CalibrationMemory::Reset() {
 }
 
 int64_t CalibrationMemory::bytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = pattern_bytes_;
   for (const Block& block : blocks_) bytes += block.bytes;
   return bytes;
+}
+
+absl::StatusOr<CalibrationMemory::Pattern> CalibrationMemory::PatternOf(const CaseTensor& tensor, int64_t vocabulary,
+                                                                        int64_t bytes) {
+  // Large tensors repeat themselves: random enough for caches and for the power that a device draws.
+  constexpr int64_t kLeast = int64_t{1} << 16, kMost = int64_t{1} << 24;
+  const int64_t wanted = std::clamp(bytes, kLeast, kMost);
+  Pattern& pattern = patterns_[{tensor.dtype, tensor.dtype == INT32 ? vocabulary : 0}];
+  if (pattern.bytes >= wanted) return pattern;
+  // Whole elements of 24 bytes too.
+  std::string content(RoundUp(wanted, 768), '\0');
+  FillRandom(tensor, static_cast<int64_t>(content.size()) / DTypeBytes(tensor.dtype), vocabulary, &random_, &content);
+  const auto size = static_cast<int64_t>(content.size());
+  WEFT_ASSIGN_OR_RETURN(void* const data, device_.Allocate(DEVICE, size));
+  WEFT_RETURN_IF_ERROR(device_.CopyNow(data, content.data(), size));
+  pattern = {static_cast<std::byte*>(data), size};
+  pattern_bytes_ += size;
+  return pattern;
+}
+
+absl::Status CalibrationMemory::Fill(const CaseTensor& tensor, int64_t vocabulary, std::byte* to, int64_t bytes) {
+  if (stream_ < 0) {
+    WEFT_ASSIGN_OR_RETURN(stream_, device_.NewStream(ComputeDevice::Priority::kNormal));
+    WEFT_ASSIGN_OR_RETURN(event_, device_.NewEvent(/*timed=*/false));
+  }
+  WEFT_ASSIGN_OR_RETURN(const Pattern pattern, PatternOf(tensor, vocabulary, bytes));
+  // An odd number of whole elements on, of 24 bytes too: tensors of one type are not alike.
+  begin_ += 3 * 1237;
+  int64_t from = begin_ * 256 % pattern.bytes;
+  for (int64_t at = 0; at < bytes;) {
+    const int64_t part = std::min(bytes - at, pattern.bytes - from);
+    WEFT_RETURN_IF_ERROR(device_.Copy(stream_, to + at, pattern.data + from, part));
+    at += part;
+    from = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CalibrationMemory::Await() {
+  if (stream_ < 0) return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(device_.Record(event_, stream_));
+  return device_.Synchronize(event_);
 }
 
 absl::StatusOr<std::byte*> CalibrationMemory::Take(int64_t bytes) {
@@ -123,21 +156,21 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   // A case of many times a cache leaves nothing there that the next call could use.
   const double least = kernel.bytes > 4 * shapes.turn_bytes ? 1.0 : 2.0;
   const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), least, 32.0));
-  uint32_t random = 12345;
   for (int i = 0; i < count; ++i) {
     Copy& copy = result->copies_.emplace_back();
     for (const CaseTensor& tensor : kernel.inputs) {
-      WEFT_ASSIGN_OR_RETURN(copy.inputs.emplace_back(), Allocate(tensor, vocabulary, &random, memory));
+      WEFT_ASSIGN_OR_RETURN(copy.inputs.emplace_back(), Allocate(tensor, vocabulary, memory));
     }
     for (size_t k = 0; k < kernel.outputs.size(); ++k) {
       const int place = InPlace(kernel, k);
       if (place >= 0) {
         copy.outputs.push_back(copy.inputs[place]);
       } else {
-        WEFT_ASSIGN_OR_RETURN(copy.outputs.emplace_back(), Allocate(kernel.outputs[k], vocabulary, &random, memory));
+        WEFT_ASSIGN_OR_RETURN(copy.outputs.emplace_back(), Allocate(kernel.outputs[k], vocabulary, memory));
       }
     }
   }
+  WEFT_RETURN_IF_ERROR(memory->Await());
   StepContext& context = result->context_;
   context.learning_rate = 1e-3;
   context.seed = 1;

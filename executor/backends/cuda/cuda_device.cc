@@ -1,15 +1,18 @@
 #include "executor/backends/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cuda_check.h"
 #include "executor/backends/cuda/cuda_status.h"
 #include "executor/backends/cuda/kernels/sum_parts.h"
+#include "executor/host_pages.h"
 #include "executor/parallel_ranges.h"
 #include "executor/sum_parts.h"
 #include "executor/transport.h"
@@ -19,6 +22,11 @@ namespace weft::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 4096;
+// From so many bytes on of the host's memory cores are started to bring it in.
+constexpr int64_t kLargeHostMemory = int64_t{1} << 30;
+// Between two looks at an event that somebody waits for; the first ones follow each other at once.
+constexpr std::chrono::microseconds kNap(20);
+constexpr int kLooks = 20;
 
 // The device that the calling thread has told CUDA to use, if it was one of ours.
 thread_local int thread_device = -1;
@@ -107,6 +115,10 @@ CudaDevice::~CudaDevice() {
   if (clock_stream_ != nullptr) cudaStreamDestroy(clock_stream_);
   for (void* memory : device_memory_) cudaFree(memory);
   for (void* memory : host_memory_) cudaFreeHost(memory);
+  for (const auto& [memory, bytes] : host_pages_) {
+    cudaHostUnregister(memory);
+    UnmapHostPages(memory, bytes);
+  }
 }
 
 absl::Status CudaDevice::Use() {
@@ -134,21 +146,8 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
   if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
   // Never nothing: the address of an empty arena is one, too.
   const size_t size = static_cast<size_t>(bytes == 0 ? 1 : bytes);
+  if (place == HOST) return AllocateHost(static_cast<int64_t>(size));
   void* memory = nullptr;
-  if (place == HOST) {
-    if (const cudaError_t error = cudaHostAlloc(&memory, size, cudaHostAllocPortable); error != cudaSuccess) {
-      cudaGetLastError();
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "cannot pin ", bytes, " bytes of the host's memory: ", CudaStatus("cudaHostAlloc", error).message()));
-    }
-    // On all cores: optimizer states on the host are most of its memory.
-    ParallelRanges(static_cast<int64_t>(size), int64_t{64} << 20, [memory](int64_t first, int64_t last) {
-      std::memset(static_cast<char*>(memory) + first, 0, static_cast<size_t>(last - first));
-    });
-    const std::lock_guard<std::mutex> lock(mutex_);
-    host_memory_.push_back(memory);
-    return memory;
-  }
   size_t free = 0, total = 0;
   WEFT_RETURN_IF_CUDA_ERROR(cudaMemGetInfo, &free, &total);
   WEFT_RETURN_IF_ERROR(CheckMemory(product_, bytes, static_cast<int64_t>(free), static_cast<int64_t>(total)));
@@ -170,6 +169,39 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
   return aligned;
 }
 
+absl::StatusOr<void*> CudaDevice::AllocateHost(int64_t bytes) {
+  // Optimizer states on the host are most of its memory, and cudaHostAlloc brings pages in on one core.
+  if (bytes >= kLargeHostMemory) {
+    if (void* const pages = MapHostPages(bytes); pages != nullptr) {
+      const cudaError_t error =
+          cudaHostRegister(pages, static_cast<size_t>(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
+      void* on_device = nullptr;
+      // The program has one address for both.
+      if (error == cudaSuccess && cudaHostGetDevicePointer(&on_device, pages, 0) == cudaSuccess && on_device == pages) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        host_pages_.emplace_back(pages, bytes);
+        return pages;
+      }
+      if (error == cudaSuccess) cudaHostUnregister(pages);
+      cudaGetLastError();
+      UnmapHostPages(pages, bytes);
+    }
+  }
+  void* memory = nullptr;
+  if (const cudaError_t error = cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
+      error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot pin ", bytes, " bytes of the host's memory: ", CudaStatus("cudaHostAlloc", error).message()));
+  }
+  ParallelRanges(bytes, int64_t{64} << 20, [memory](int64_t first, int64_t last) {
+    std::memset(static_cast<char*>(memory) + first, 0, static_cast<size_t>(last - first));
+  });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  host_memory_.push_back(memory);
+  return memory;
+}
+
 absl::StatusOr<int> CudaDevice::NewStream(Priority priority) {
   WEFT_RETURN_IF_ERROR(Use());
   cudaStream_t stream = nullptr;
@@ -184,8 +216,10 @@ absl::StatusOr<int> CudaDevice::NewEvent(bool timed) {
   WEFT_RETURN_IF_ERROR(Use());
   Event event;
   event.timed = timed;
+  // Not cudaEventBlockingSync: a trace has some hundred thousand events, which are looked at and never waited for, and
+  // with it the device would interrupt the host for each.
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &event.event,
-                            cudaEventBlockingSync | (timed ? cudaEventDefault : cudaEventDisableTiming));
+                            timed ? cudaEventDefault : cudaEventDisableTiming);
   const std::lock_guard<std::mutex> lock(mutex_);
   events_.push_back(std::move(event));
   return static_cast<int>(events_.size()) - 1;
@@ -283,9 +317,12 @@ absl::StatusOr<bool> CudaDevice::Finished(int event) {
 }
 
 absl::Status CudaDevice::Synchronize(int event) {
-  WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
-  WEFT_RETURN_IF_CUDA_ERROR(cudaEventSynchronize, found);
-  return absl::OkStatus();
+  // cudaEventSynchronize would keep a core busy, which other ranks need.
+  for (int looks = 0;; ++looks) {
+    WEFT_ASSIGN_OR_RETURN(const bool finished, Finished(event));
+    if (finished) return absl::OkStatus();
+    if (looks >= kLooks) std::this_thread::sleep_for(kNap);
+  }
 }
 
 absl::StatusOr<int64_t> CudaDevice::TimeOf(int event) {

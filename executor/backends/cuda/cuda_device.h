@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -76,6 +77,8 @@ class CudaDevice : public ComputeDevice {
 
   CudaDevice() = default;
   absl::Status Initialise(const DeviceOptions& options);
+  // Zeros that the device reads and writes. Large ones are brought in by all cores, and then pinned.
+  absl::StatusOr<void*> AllocateHost(int64_t bytes);
   absl::StatusOr<cudaStream_t> FindStream(int stream);
   absl::StatusOr<cudaEvent_t> FindEvent(int event);
   // The latest comparison of clocks, renewed if it is old. Under mutex_.
@@ -94,6 +97,8 @@ class CudaDevice : public ComputeDevice {
   std::deque<Event> events_;
   std::vector<void*> device_memory_;
   std::vector<void*> host_memory_;
+  // Of MapHostPages, with their bytes.
+  std::vector<std::pair<void*, int64_t>> host_pages_;
   // Only for comparing clocks, so that nothing holds it up.
   cudaStream_t clock_stream_ = nullptr;
   std::shared_ptr<const Reference> reference_;

@@ -1,0 +1,19 @@
+// Memory of the host in large pages that all cores bring in: some tens of GiB that a device is to read and write.
+#ifndef WEFT_EXECUTOR_HOST_PAGES_H_
+#define WEFT_EXECUTOR_HOST_PAGES_H_
+
+#include <cstdint>
+
+namespace weft {
+
+// Zeros, at a multiple of 2 MiB, each page there already: in large pages where the system has them, of 4 KiB else.
+// `bytes` >= 1. Null where the system refuses so much. The system brings in a page when it is first written to, which
+// for 90 GiB takes a core most of a minute, and whoever pins memory page by page does it on one.
+void* MapHostPages(int64_t bytes);
+
+// What MapHostPages(bytes) has given.
+void UnmapHostPages(void* memory, int64_t bytes);
+
+}  // namespace weft
+
+#endif  // WEFT_EXECUTOR_HOST_PAGES_H_
