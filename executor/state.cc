@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "executor/background_task.h"
 #include "executor/init.h"
 #include "executor/parallel_ranges.h"
 #include "executor/safetensors.h"
@@ -198,17 +199,29 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
   // `made` elements come behind the `copied` ones.
   const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
   std::vector<float> values(most);
-  std::vector<std::vector<std::byte>> staging;
-  for (const Buffer* copy : copies) staging.emplace_back(most * DTypeBytes(copy->dtype()));
+  // Two of them: while one is on its way to the device values are made in the other. Of a tensor of one piece there is
+  // nothing else to make.
+  const int slots = most < piece.count ? 2 : 1;
+  std::vector<std::vector<std::byte>> staged[2];
+  for (int slot = 0; slot < slots; ++slot) {
+    for (const Buffer* copy : copies) staged[slot].emplace_back(most * DTypeBytes(copy->dtype()));
+  }
+  BackgroundTask copying;
+  int slot = 0;
   int64_t copied = 0, made = 0;
   const auto flush = [&]() -> absl::Status {
     const int64_t elements = std::exchange(made, 0), to = std::exchange(copied, copied + elements);
-    for (size_t c = 0; c < copies.size(); ++c) {
-      const int64_t size = DTypeBytes(copies[c]->dtype());
-      WEFT_RETURN_IF_ERROR(
-          arena_->device().CopyNow(arena_->Data(*copies[c]) + to * size, staging[c].data(), elements * size));
-    }
-    return absl::OkStatus();
+    const auto copy = [this, copies, &from = staged[slot], elements, to]() -> absl::Status {
+      for (size_t c = 0; c < copies.size(); ++c) {
+        const int64_t size = DTypeBytes(copies[c]->dtype());
+        WEFT_RETURN_IF_ERROR(
+            arena_->device().CopyNow(arena_->Data(*copies[c]) + to * size, from[c].data(), elements * size));
+      }
+      return absl::OkStatus();
+    };
+    if (slots == 1) return copy();
+    slot = 1 - slot;
+    return copying.Start(copy);
   };
   for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
     for (int64_t done = 0; done < run.count;) {
@@ -222,7 +235,7 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
             absl::MakeConstSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float));
         for (size_t c = 0; c < copies.size(); ++c) {
           const int64_t size = DTypeBytes(copies[c]->dtype());
-          const auto to = absl::MakeSpan(staging[c]).subspan((made + first) * size, part.size() * size);
+          const auto to = absl::MakeSpan(staged[slot][c]).subspan((made + first) * size, part.size() * size);
           if (!ConvertFloats(FP32, bytes, copies[c]->dtype(), to).ok()) good = false;
         }
       });
@@ -236,6 +249,7 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
     }
   }
   WEFT_RETURN_IF_ERROR(flush());
+  WEFT_RETURN_IF_ERROR(copying.Await());
   for (const Buffer* copy : copies) WEFT_RETURN_IF_ERROR(Clear(*copy, copied * DTypeBytes(copy->dtype())));
   return absl::OkStatus();
 }
