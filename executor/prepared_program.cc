@@ -16,6 +16,7 @@
 #include "proto/mesh.h"
 #include "proto/sample_rows.h"
 #include "proto/status.h"
+#include "proto/units.h"
 #include "schedules/collective/plan.h"
 
 namespace weft {
@@ -32,11 +33,8 @@ bool IsBackward(const Action& action) {
   return action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT || action.kind() == BACKWARD_WEIGHT;
 }
 
-int64_t Product(const google::protobuf::RepeatedField<int64_t>& shape) {
-  int64_t elements = 1;
-  for (const int64_t extent : shape) elements *= extent;
-  return elements;
-}
+// With the room behind a tensor for parts that are rounded up (rule P8).
+int64_t ElementsOf(const Buffer& buffer) { return buffer.bytes() / std::max<int64_t>(1, DTypeBytes(buffer.dtype())); }
 
 CollectiveKind KindOf(const Action& action) {
   return action.kind() == ALL_GATHER       ? CollectiveKind::kAllGather
@@ -333,10 +331,10 @@ class Preparer {
     std::vector<CollectiveBuffer> buffers;
     for (int i = 0; i < action.sources_size(); ++i) {
       const Buffer &from = t_->buffers(action.sources(i)), &to = t_->buffers(action.destinations(i));
-      WEFT_RETURN_IF_ERROR(CheckSizes(action, kind, Product(from.shape()), Product(to.shape()),
+      WEFT_RETURN_IF_ERROR(CheckSizes(action, kind, ElementsOf(from), ElementsOf(to),
                                       out_.streams[step.stream].communicator->members()));
-      buffers.push_back({Data(action.sources(i)), from.dtype(), Product(from.shape()), Data(action.destinations(i)),
-                         to.dtype(), false});
+      buffers.push_back(
+          {Data(action.sources(i)), from.dtype(), ElementsOf(from), Data(action.destinations(i)), to.dtype(), false});
     }
     WEFT_ASSIGN_OR_RETURN(step.collective,
                           MakeCollective(action, step.stream, action.algorithm(), kind, std::move(buffers)));

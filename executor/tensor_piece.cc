@@ -63,6 +63,27 @@ bool CutDimension(int64_t runs, int64_t parts, int64_t part, Intervals& interval
   return true;
 }
 
+// What the ranges of a shard leave of a block.
+struct RangeOfBlock {
+  // Elements that each rank has room for, and those that this one has: fewer where a cut is not even, at the end.
+  int64_t part = 0;
+  int64_t count = 0;
+  int64_t first = 0;
+};
+
+// Each cut is of what the one before left, as long as all ranks have of that.
+RangeOfBlock CutRanges(const Program& program, int64_t rank, const Buffer& buffer, int64_t block) {
+  RangeOfBlock range = {block, block, 0};
+  for (const RangeCut& cut : buffer.shard().ranges()) {
+    const int64_t parts = cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
+    range.part = (range.part + parts - 1) / parts;
+    const int64_t skipped = AxisCoordinate(program.mesh(), rank, cut.axis()) % parts * range.part;
+    range.first += skipped;
+    range.count = std::clamp<int64_t>(range.count - skipped, 0, range.part);
+  }
+  return range;
+}
+
 }  // namespace
 
 absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, const Buffer& buffer) {
@@ -87,20 +108,11 @@ absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, 
   }
   const int64_t block = BlockElements(piece);
   const int64_t elements = Product(buffer.shape());
-  int64_t span = elements;
-  for (const RangeCut& cut : buffer.shard().ranges()) {
-    const int64_t parts = cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
-    if (span > INT64_MAX / parts) return refuse("it is too long");
-    span *= parts;
+  const RangeOfBlock range = CutRanges(program, rank, buffer, block);
+  if (elements != range.part) {
+    return refuse("it has ", elements, " elements; the rank's part of a block of ", block, " has ", range.part);
   }
-  if (buffer.shard().ranges().empty() ? span != block : span < block) {
-    return refuse("it has ", elements, " elements; ", span, " with all of the others, for a block of ", block);
-  }
-  for (const RangeCut& cut : buffer.shard().ranges()) {
-    const int64_t parts = cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
-    span /= parts;
-    piece.first += AxisCoordinate(program.mesh(), rank, cut.axis()) % parts * span;
-  }
+  piece.first = range.first;
   // Padding is in the last rows, so at the block's end.
   if (!padded.empty()) {
     Intervals rows;
@@ -111,29 +123,21 @@ absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, 
   }
   const int64_t unpadded = BlockElements(piece);
   piece.first = std::min(piece.first, unpadded);
-  piece.count = std::min(elements, unpadded - piece.first);
+  piece.count = std::min(range.count, unpadded - piece.first);
   return piece;
 }
 
 int64_t FirstElementOf(const Program& program, int64_t rank, const Buffer& buffer) {
   const LogicalTensor& tensor = program.tensors(buffer.tensor());
   const auto& padded = tensor.padded_shape_size() == tensor.shape_size() ? tensor.padded_shape() : tensor.shape();
-  int64_t part = 0, parts = 1, first = 0;
+  int64_t part = 0, parts = 1;
   for (const DimensionCut& cut : buffer.shard().dimensions()) {
     const int64_t size = AxisSize(program.mesh(), cut.axis());
     part = part * size + AxisCoordinate(program.mesh(), rank, cut.axis());
     parts *= size;
   }
-  int64_t span = Product(buffer.shape());
-  for (const RangeCut& cut : buffer.shard().ranges()) {
-    span *= cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
-  }
-  for (const RangeCut& cut : buffer.shard().ranges()) {
-    const int64_t size = cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
-    span /= size;
-    first += AxisCoordinate(program.mesh(), rank, cut.axis()) % size * span;
-  }
-  return part * (Product(absl::MakeConstSpan(padded.data(), padded.size())) / parts) + first;
+  const int64_t block = Product(absl::MakeConstSpan(padded.data(), padded.size())) / parts;
+  return part * block + CutRanges(program, rank, buffer, block).first;
 }
 
 TensorPiece WholePiece(absl::Span<const int64_t> shape) {

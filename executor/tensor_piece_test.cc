@@ -113,6 +113,40 @@ TEST(TensorPieceTest, PaddedRows) {
   EXPECT_EQ(PieceOfBuffer(program, 0, buffer)->count, 12);
 }
 
+// Over any number of ranks every element has one owner, and where it is does not depend on them: also where they do not
+// divide the elements, or are more than these; in blocks; and behind a cut over z that does not divide either.
+TEST(TensorPieceTest, RangesThatAreRoundedUpAreTheTensor) {
+  for (const int64_t parts : {2, 3, 5, 6, 7, 12}) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 1}, {3, 5}, {4, 4}, {1, 11}, {7, 13}}) {
+      for (const int64_t z : {1, 2, 3}) {
+        for (const int64_t groups : {1, 2}) {
+          SCOPED_TRACE(testing::Message() << parts << " parts of " << shape[0] << " x " << shape[1] << ", z " << z);
+          const int64_t ranks = parts * groups, elements = shape[0] * shape[1];
+          const Program program = OneTensor(shape, shape[0], {{"z", z}, {"data", ranks}});
+          Buffer buffer;
+          Range(buffer, "z");
+          Range(buffer, "data", groups > 1 ? parts : 0);
+          const int64_t range = (elements + z - 1) / z;
+          buffer.add_shape((range + parts - 1) / parts);
+          std::multiset<int64_t> seen;
+          for (int64_t rank = 0; rank < z * ranks; ++rank) {
+            const auto piece = PieceOfBuffer(program, rank, buffer);
+            ASSERT_TRUE(piece.ok()) << piece.status();
+            const std::vector<int64_t> own = ElementsOf(*piece, shape);
+            seen.insert(own.begin(), own.end());
+            if (own.empty()) continue;
+            EXPECT_EQ(own[0], FirstElementOf(program, rank, buffer));
+            EXPECT_EQ(own[0] / range, rank % z);
+            EXPECT_EQ(own[0] % range / buffer.shape(0), rank / z % parts);
+          }
+          EXPECT_EQ(seen.size(), groups * elements);
+          for (int64_t element = 0; element < elements; ++element) EXPECT_EQ(seen.count(element), groups);
+        }
+      }
+    }
+  }
+}
+
 // Any shards of any mesh: the pieces of all coordinates are the tensor, each element once.
 TEST(TensorPieceTest, PiecesOfRandomShardsAreTheTensor) {
   std::mt19937 random(4);
@@ -183,7 +217,8 @@ TEST(TensorPieceTest, RefusesWhatDoesNotDivide) {
   buffer.clear_shard();
   Range(buffer, "x");
   buffer.add_shape(5);
-  EXPECT_THAT(std::string(PieceOfBuffer(program, 0, buffer).status().message()), HasSubstr("it has 5 elements; 20"));
+  EXPECT_THAT(std::string(PieceOfBuffer(program, 0, buffer).status().message()),
+              HasSubstr("it has 5 elements; the rank's part of a block of 24 has 6"));
 }
 
 TEST(TensorPieceTest, HostilePieces) {

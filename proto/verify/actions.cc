@@ -269,6 +269,7 @@ class TemplateCheck {
     for (const int b : action.operands()) {
       if (b >= 0 && b < t_.buffers_size()) operand_of_[b] = -1;
     }
+    CheckRoom(action, segment);
     for (const Step& step : segment.steps()) {
       if (!CheckMicrobatches(action, segment, step)) break;
     }
@@ -285,6 +286,27 @@ class TemplateCheck {
         Bad("P6.streams", action, "step '", step.name(), "' is on stream ", StreamKind_Name(step.stream()),
             "; in a message-driven program those of forwards and backwards are on COMPUTE");
         break;
+      }
+    }
+  }
+
+  // Rule P8: what is behind a tensor is for collective actions alone, so it is zero in a gradient, as it was at first.
+  void CheckRoom(const Action& action, const Segment& segment) {
+    for (int o = 0; o < action.operands_size(); ++o) {
+      const int b = action.operands(o);
+      if (b < 0 || b >= t_.buffers_size()) continue;
+      const int64_t end = BytesWithoutRoom(t_.buffers(b));
+      if (end == t_.buffers(b).bytes()) continue;
+      for (const Step& step : segment.steps()) {
+        for (const auto* list : {&step.inputs(), &step.outputs()}) {
+          for (const int v : *list) {
+            const Value& value = segment.values(v);
+            if (value.operand() != o || EndOf(value) <= end) continue;
+            return Bad("P8.room", action, "step '", step.name(), "' touches '", value.name(), "' up to byte ",
+                       EndOf(value), " of ", DescribeBuffer(t_, b), ", which holds ", end,
+                       "; what is behind is for collective actions");
+          }
+        }
       }
     }
   }

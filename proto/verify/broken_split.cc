@@ -11,6 +11,10 @@ namespace {
 
 Program Split() { return SplitProgram(); }
 Program Zero() { return SplitProgram(true); }
+// Neither z nor data divides what it cuts.
+Program Uneven() { return SplitProgram(true, 3, 2, 0, 16, 3); }
+// More ranks than elements: 64 bytes are behind the 128 of a table.
+Program MoreRanksThanElements() { return SplitProgram(true, 2, 2, 0, 16, 48); }
 
 AxisSubset* StepAxis(Program* p, const char* segment, const char* step) {
   return FindStep(p, segment, step)->mutable_collective()->mutable_group()->mutable_axes(0);
@@ -23,6 +27,13 @@ int ValueOf(Program* p, const char* segment, const std::string& name) {
     if (s.values(v).name() == name) return v;
   }
   return -1;
+}
+
+Operand* OperandOf(Program* p, const char* segment, const std::string& name) {
+  for (Operand& operand : *FindSegment(p, segment)->mutable_operands()) {
+    if (operand.name() == name) return &operand;
+  }
+  return nullptr;
 }
 
 Shard* ShardOf(Program* p, const char* buffer) { return MutableBuffer(p, 0, buffer)->mutable_shard(); }
@@ -360,6 +371,49 @@ std::vector<Broken> BrokenSplit() {
        [](Program* p) { GroupOf(p, "gather weights")->mutable_axes(0)->set_axis("z"); },
        {"'gather weights'", "over z", "z, data"},
        Zero},
+
+      // P8: what is behind a tensor whose parts are rounded up.
+      {"P8.room",
+       "room_for_too_much",
+       [](Program* p) {
+         MutableBuffer(p, 0, "dwte")->set_bytes(4 * 15);
+         for (const char* segment : {"B", "optimizer"}) OperandOf(p, segment, "dwte")->set_bytes(4 * 15);
+       },
+       {"'dwte'", "room for 15", "holds 11", "12 together"},
+       Uneven},
+      {"P8.room",
+       "room_where_nothing_is_cut",
+       [](Program* p) {
+         MutableBuffer(p, 0, "gamma")->set_bytes(4 * 6);
+         for (const char* segment : {"F", "B", "optimizer"}) OperandOf(p, segment, "gamma")->set_bytes(4 * 6);
+       },
+       {"'gamma'", "room for 6", "4 together"},
+       Uneven},
+      {"P4.shape",
+       "no_room",
+       [](Program* p) {
+         MutableBuffer(p, 0, "wte")->set_bytes(4 * 11);
+         OperandOf(p, "F", "wte")->set_bytes(4 * 11);
+       },
+       {"'gather weights'", "'wte' of 44 bytes"},
+       Uneven},
+      {"P8.room",
+       "a_step_fills_the_room",
+       [](Program* p) {
+         FindSegment(p, "optimizer")->mutable_values(ValueOf(p, "optimizer", "dwte"))->set_shape(0, 12);
+       },
+       {"'zero wte'", "'dwte' up to byte 48", "holds 44"},
+       Uneven},
+      {"P8.room",
+       "scattered_with_something_behind_it",
+       [](Program* p) { FindStep(p, "B", "zero end of whole dwte")->mutable_attributes()->set_value(1); },
+       {"scatters 33 elements", "'dwte'", "there are 32"},
+       Uneven},
+      {"P8.gather",
+       "what_is_behind_a_gathered_table_is_read",
+       [](Program* p) { FindSegment(p, "F")->mutable_values(ValueOf(p, "F", "table"))->set_offset(64); },
+       {"'embed'", "'table'", "behind the end"},
+       MoreRanksThanElements},
 
       // P9 and P11: sums over several axes.
       {"P9.batch",

@@ -18,6 +18,10 @@ int AxisNumber(const Program& program, const std::string& name) {
   return -1;
 }
 
+int64_t PartsOf(const Program& program, const AxisCut& cut) {
+  return cut.block > 0 ? cut.block : program.mesh().axes(cut.axis).size();
+}
+
 // Ranges that a cut makes.
 int64_t RangesOf(const Program& program, const RangeCut& cut) {
   return cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
@@ -147,11 +151,23 @@ std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& ten
 int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges) {
   int64_t elements = *ElementCount(program.tensors(tensor).padded_shape());
   for (const AxisCut& cut : dimensions) elements /= program.mesh().axes(cut.axis).size();
+  return RangeElements(program, elements, ranges);
+}
+
+int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges) {
   for (const AxisCut& cut : ranges) {
-    const int64_t parts = cut.block > 0 ? cut.block : program.mesh().axes(cut.axis).size();
-    elements = (elements + parts - 1) / parts;
+    const int64_t parts = PartsOf(program, cut);
+    block = (block + parts - 1) / parts;
   }
-  return elements;
+  return block;
+}
+
+int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held) {
+  const auto next = ranges.begin() + static_cast<int64_t>(std::min(held, ranges.size()));
+  const int64_t own = RangeElements(program, block, Cuts(ranges.begin(), next));
+  if (next == ranges.end()) return own;
+  // Fewer than 2^20 more.
+  return RangeElements(program, own, {*next}) * PartsOf(program, *next);
 }
 
 Cuts DimensionCuts(const Program& program, const Shard& shard) {

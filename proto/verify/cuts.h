@@ -43,8 +43,14 @@ bool SumsAny(const Cuts& sums, int axis);
 std::string ShardFault(const Program& program, const LogicalTensor& tensor, const Shard& shard);
 // Of a valid one: what the buffer's shape is.
 std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& tensor, const Shard& shard);
-// Elements of the part that these cuts of dimensions and into ranges leave.
+// Elements of the part that these cuts of dimensions and into ranges leave. Ranges are rounded up: they are alike, and
+// together they may be longer than what they are ranges of.
 int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges);
+// The same of a block of so many elements, which is what cuts of dimensions leave.
+int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges);
+// Elements of what the first `held` of these cuts leave, with the room behind it into which the ranges of the next cut
+// fit one after the other.
+int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held);
 // Axes of more than one rank that cut dimensions, ascending; and that cut ranges, in order.
 Cuts DimensionCuts(const Program& program, const Shard& shard);
 Cuts RangeCuts(const Program& program, const Shard& shard);

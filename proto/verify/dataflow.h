@@ -24,6 +24,7 @@ namespace weft::verify {
 
 struct BufferState {
   Content content;
+  int64_t extent = 0;  // Bytes, without the room behind a tensor.
   // GRAD, GRAD_ACCUMULATOR: the first access of the repetition relies on zeros.
   bool touched = false, needs_zero = false;
   int updates = 0;   // PARAM, MASTER: of the whole, in this repetition.
@@ -68,6 +69,7 @@ class Dataflow {
       std::vector<BufferState>& buffers = state_.emplace_back(index.templates[t].t->buffers_size());
       for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
         const Buffer& buffer = index.templates[t].t->buffers(b);
+        buffers[b].extent = BytesWithoutRoom(buffer);
         Symbol symbol;
         switch (buffer.role()) {
           case GRAD:
@@ -83,7 +85,7 @@ class Dataflow {
           default:
             continue;
         }
-        buffers[b].content.Set(0, buffer.bytes(), symbol);
+        buffers[b].content.Set(0, buffers[b].extent, symbol);
       }
     }
     losses_synced_.resize(state_.size(), false);
@@ -171,9 +173,10 @@ class Dataflow {
     last_message_ = text;
   }
 
-  Symbol Whole(int role, int b) const { return state_[role][b].content.Get(0, BufferOf(role, b).bytes()); }
+  // Without the room behind a tensor, which only collective actions touch.
+  Symbol Whole(int role, int b) const { return state_[role][b].content.Get(0, state_[role][b].extent); }
   void SetWhole(int role, int b, Symbol symbol) {
-    state_[role][b].content.Set(0, BufferOf(role, b).bytes(), std::move(symbol));
+    state_[role][b].content.Set(0, state_[role][b].extent, std::move(symbol));
   }
   static bool IsGrad(BufferRole role) { return role == GRAD || role == GRAD_ACCUMULATOR; }
 
@@ -209,6 +212,8 @@ class Dataflow {
   void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held);
   // What the segment reads of cut parameters, and over whom what it writes is summed.
   const PartFlow& FlowOfParts(const RoleAction& at, const Action& action);
+  // What is scattered beyond the elements of the buffer's tensor is zero.
+  void CheckScattered(const RoleAction& at, int b, const Held& held);
 
   // dataflow_reduce.cc: collective actions.
   std::optional<Symbol> OfMembers(const Rendezvous& members, int source);
@@ -287,7 +292,7 @@ class Dataflow {
   // Of (segment, what its operands hold).
   std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
   // Of (segment, ranges of the parameters that its operands are; none: nothing is cut).
-  std::map<std::pair<int, std::vector<Cuts>>, PartFlow> part_flows_;
+  std::map<std::pair<int, std::vector<RangesOfBlock>>, PartFlow> part_flows_;
   // Of each tensor: the axes that cut its dimensions.
   std::vector<Cuts> dimensions_;
   std::vector<std::vector<BufferState>> state_;  // [role][buffer]

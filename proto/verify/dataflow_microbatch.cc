@@ -258,7 +258,7 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
     Bad("P11.loss", at, "computes a loss, but is not of the last stage");
   }
   if (losses == 0 || kernels == 0) return;
-  Symbol* const there = state_[at.role][buffer].content.Find(0, BufferOf(at.role, buffer).bytes());
+  Symbol* const there = state_[at.role][buffer].content.Find(0, state_[at.role][buffer].extent);
   Symbol symbol = there == nullptr ? Whole(at.role, buffer) : std::exchange(*there, Symbol());
   // Mostly they are behind those that are there.
   std::vector<int>& all = symbol.elements;
@@ -284,21 +284,36 @@ const PartFlow& Dataflow::FlowOfParts(const RoleAction& at, const Action& action
     const Buffer& buffer = BufferOf(at.role, b);
     return buffer.role() == PARAM && buffer.shard().ranges_size() > 0;
   };
-  std::vector<Cuts> ranges;
+  std::vector<RangesOfBlock> ranges;
   if (std::any_of(action.operands().begin(), action.operands().end(), cut)) {
     ranges.resize(action.operands_size());
     for (int o = 0; o < action.operands_size(); ++o) {
       const int b = action.operands(o);
-      if (cut(b)) ranges[o] = RangeCuts(*index_.program, BufferOf(at.role, b).shard());
+      if (!cut(b)) continue;
+      const Buffer& buffer = BufferOf(at.role, b);
+      ranges[o].ranges = RangeCuts(*index_.program, buffer.shard());
+      ranges[o].block = PartElements(*index_.program, buffer.tensor(), dimensions_[buffer.tensor()], {});
     }
   }
   const auto [it, fresh] = part_flows_.try_emplace(std::pair(action.segment(), std::move(ranges)));
   if (fresh) {
-    std::vector<Cuts> of_operands = it->first.second;
+    std::vector<RangesOfBlock> of_operands = it->first.second;
     of_operands.resize(action.operands_size());
     it->second = FollowParts(*index_.program, index_.program->segments(action.segment()), of_operands);
   }
   return it->second;
+}
+
+void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
+  const Buffer& buffer = BufferOf(at.role, b);
+  for (const Scattered& scattered : held.scattered) {
+    const Cuts before(held.ranges.begin(), held.ranges.begin() + std::min(scattered.cuts, held.ranges.size()));
+    const int64_t all = PartElements(*index_.program, buffer.tensor(), dimensions_[buffer.tensor()], before);
+    if (scattered.elements <= all) continue;
+    Bad("P8.room", at, "scatters ", scattered.elements, " elements to ", DescribeBuffer(*TemplateOf(at.role).t, b),
+        " and others; of ", TensorName(buffer.tensor()), " there are ", all, ", and what is behind them must be zero");
+    return;
+  }
 }
 
 void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held) {
@@ -306,7 +321,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   const auto what = [&] { return DescribeBuffer(*TemplateOf(at.role).t, b); };
   const int item = static_cast<int>(DTypeBytes(buffer.dtype()));
   // Mostly the buffer holds one symbol, which is changed where it is.
-  Symbol* const there = accumulates ? state_[at.role][b].content.Find(0, buffer.bytes()) : nullptr;
+  Symbol* const there = accumulates ? state_[at.role][b].content.Find(0, state_[at.role][b].extent) : nullptr;
   std::optional<Symbol> made;
   if (there == nullptr) made = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
   if ((made ? *made : *there).kind == Symbol::kZero) {
@@ -314,6 +329,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
     made->parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
   Symbol& symbol = made ? *made : *there;
+  CheckScattered(at, b, held);
   const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
   if (held.ranges != ranges) {
     Bad("P9.scatter", at, "writes to ", what(), ", which holds a range cut over ",

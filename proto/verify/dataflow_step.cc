@@ -109,7 +109,7 @@ void Dataflow::Updated(const RoleAction& at, int b, int64_t begin, int64_t end) 
     Bad("P11.update", at, "updates bytes of ", DescribeBuffer(*TemplateOf(at.role).t, b), " a second time");
   }
   state.updated.Add(begin, end);
-  if (!state.updated.Covers(0, BufferOf(at.role, b).bytes())) return;
+  if (!state.updated.Covers(0, state.extent)) return;
   ++state.updates;
   state.updated.clear();
 }

@@ -235,6 +235,9 @@ std::vector<StageWork> WorkOf(const Action& action);
 
 // Bytes of a value.
 int64_t EndOf(const Value& value);
+// Of a buffer: without the room behind a tensor into which parts that are rounded up fit (P8). Only collective actions
+// touch that.
+int64_t BytesWithoutRoom(const Buffer& buffer);
 
 // The order of the nodes of one rank's list on its streams (P3, P4, P6). The caller numbers the nodes.
 class StreamOrder {

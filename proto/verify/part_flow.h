@@ -12,12 +12,31 @@
 
 namespace weft::verify {
 
+// What a scatter takes: so many elements, not counting zeros at the end, of what so many cuts into ranges left.
+struct Scattered {
+  size_t cuts = 0;
+  int64_t elements = 0;
+};
+
 // A value that ranks hold in ranges (outermost cut first), as a sum over other ranks.
 struct Held {
   Cuts ranges, sums;
   bool mixed = false;  // Not everywhere the same; `ranges` are those of a part, if any has some.
+  int64_t block = 0;   // Of ranges of a parameter: elements of that which they are ranges of.
+  // On the way to it. Does not tell values apart.
+  std::vector<Scattered> scattered = {};
 
-  friend bool operator==(const Held&, const Held&) = default;
+  friend bool operator==(const Held& a, const Held& b) {
+    return a.ranges == b.ranges && a.sums == b.sums && a.mixed == b.mixed && a.block == b.block;
+  }
+};
+
+// What an operand holds at first: ranges of a block of so many elements.
+struct RangesOfBlock {
+  Cuts ranges;
+  int64_t block = 0;
+
+  friend auto operator<=>(const RangesOfBlock&, const RangesOfBlock&) = default;
 };
 
 struct PartFlow {
@@ -27,8 +46,9 @@ struct PartFlow {
 };
 
 // `ranges` of what the operands hold at first. Kernels that work element by element keep ranges and sums, collectives
-// change them (those that sum only for SCATTER_GRADIENTS), all others expect wholes and make something new.
-PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<Cuts>& ranges);
+// change them (those that sum only for SCATTER_GRADIENTS), all others expect wholes and make something new. What ranges
+// that are rounded up have behind the end of their block is nothing that a step may read once they are gathered.
+PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges);
 
 }  // namespace weft::verify
 

@@ -85,7 +85,7 @@ class TemplateCheck {
   }
   bool IsWhole(const Action& action, int value) const {
     const Value& v = SegmentOf(action).values(value);
-    return v.offset() == 0 && EndOf(v) == Bound(action, value).bytes();
+    return v.offset() == 0 && EndOf(v) == BytesWithoutRoom(Bound(action, value));
   }
   bool OnCompute(const Action& action) {
     for (const Step& step : SegmentOf(action).steps()) {

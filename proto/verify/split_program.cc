@@ -12,8 +12,8 @@ constexpr int64_t kVocabulary = 12, kWidth = 4, kSequence = 4;
 
 class Builder : private ProgramBuilder {
  public:
-  Builder(bool zero, int64_t data, int microbatches, int layers, int64_t padded)
-      : zero_(zero), data_(data), microbatches_(microbatches), layers_(layers), padded_(padded) {}
+  Builder(bool zero, int64_t data, int microbatches, int layers, int64_t padded, int64_t z)
+      : zero_(zero), data_(data), microbatches_(microbatches), layers_(layers), padded_(padded), z_(z) {}
 
   Program Build() {
     Header();
@@ -27,16 +27,15 @@ class Builder : private ProgramBuilder {
  private:
   void Header() {
     p_.set_name("split");
-    for (const auto& [name, size] :
-         {std::pair("x", int64_t{2}), std::pair("z", int64_t{2}), std::pair("data", data_)}) {
+    for (const auto& [name, size] : {std::pair("x", int64_t{2}), std::pair("z", z_), std::pair("data", data_)}) {
       MeshAxis& a = *p_.mutable_mesh()->add_axes();
       a.set_name(name);
       a.set_size(size);
     }
     Recipe& r = *p_.mutable_recipe();
     r.set_sequence_length(kSequence);
-    r.set_microbatch_sequences(2);
-    r.set_global_batch_sequences(2 * microbatches_ * data_);
+    r.set_microbatch_sequences(z_);
+    r.set_global_batch_sequences(z_ * microbatches_ * data_);
     r.set_clip_norm(1);
     r.mutable_sgd();
     p_.set_accumulation(IN_ORDER);
@@ -76,6 +75,31 @@ class Builder : private ProgramBuilder {
     term.set_stride(rows_);
   }
 
+  // A whole of the workspace: what ranges over z are gathered into or scattered from, and so perhaps longer.
+  void Whole(const std::string& name) {
+    Val(name, FP32, {rows_, kWidth});
+    if (rounded_) View(name + " with room", name, 0, {z_ * range_});
+  }
+  std::string Room(const std::string& name) const { return rounded_ ? name + " with room" : name; }
+  void View(const std::string& name, const std::string& of, int64_t offset, Shape shape) {
+    Value view;
+    for (const Value& value : segment_->values()) {
+      if (value.name() == of) view = value;
+    }
+    view.set_name(name);
+    view.set_offset(view.offset() + offset);
+    view.mutable_shape()->Assign(shape.begin(), shape.end());
+    *segment_->add_values() = view;
+    Operand& o = *segment_->mutable_operands(view.operand());
+    o.set_bytes(std::max(o.bytes(), view.offset() + Bytes(FP32, shape)));
+  }
+  // A table's ranges over z, or their gradient, with room for the parts that replicas have of them.
+  void Ranges(const std::string& name, Access access) {
+    Tensor(name, FP32, {range_}, access);
+    segment_->mutable_operands(segment_->operands_size() - 1)->set_bytes(4 * RangeWithRoom());
+  }
+  int64_t RangeWithRoom() const { return zero_ ? (range_ + data_ - 1) / data_ * data_ : range_; }
+
   void Saved(Access access) {
     Operand_("saved", 0, access);
     Val("x", FP32, {kSequence, kWidth});
@@ -90,20 +114,20 @@ class Builder : private ProgramBuilder {
   void Forward() {
     Begin("F");
     Tensor("tokens", INT32, {kSequence}, WRITE);
-    Tensor("wte", FP32, {range_}, READ);
+    Ranges("wte", READ);
     Tensor("gamma", FP32, {kWidth}, READ);
     Tensor("beta", FP32, {kWidth}, READ);
-    Tensor("head", FP32, {range_}, READ);
+    Ranges("head", READ);
     Saved(WRITE);
     Operand_("work", 0, WRITE);
-    Val("table", FP32, {rows_, kWidth});
-    Val("whole head", FP32, {rows_, kWidth});
+    Whole("table");
+    Whole("whole head");
     Val("partial", FP32, {kSequence, 2});
     Val("partials", FP32, {2 * kSequence, 2});
     Tensor("losses", FP64, {microbatches_ * data_}, READ_WRITE);
 
-    Collect(GROUP_ALL_GATHER, "gather wte", "z", GATHER_WEIGHTS, "wte", "table");
-    Collect(GROUP_ALL_GATHER, "gather head", "z", GATHER_WEIGHTS, "head", "whole head");
+    Collect(GROUP_ALL_GATHER, "gather wte", "z", GATHER_WEIGHTS, "wte", Room("table"));
+    Collect(GROUP_ALL_GATHER, "gather head", "z", GATHER_WEIGHTS, "head", Room("whole head"));
     Do(LOAD_TOKENS, "tokens", {}, {"tokens"});
     ShiftByRows(*Do(EMBEDDING, "embed", {"tokens", "table"}, {"x"}));
     After("embed", "gather wte");
@@ -138,21 +162,24 @@ class Builder : private ProgramBuilder {
     Begin("B");
     Tensor("tokens", INT32, {kSequence}, READ);
     Tensor("gamma", FP32, {kWidth}, READ);
-    Tensor("head", FP32, {range_}, READ);
+    Ranges("head", READ);
     Saved(READ);
-    Tensor("dwte", FP32, {range_}, READ_WRITE);
+    Ranges("dwte", READ_WRITE);
     Tensor("dgamma", FP32, {kWidth}, READ_WRITE);
     Tensor("dbeta", FP32, {kWidth}, READ_WRITE);
-    Tensor("dhead", FP32, {range_}, READ_WRITE);
+    Ranges("dhead", READ_WRITE);
     Operand_("work", 0, WRITE);
-    Val("whole head", FP32, {rows_, kWidth});
+    Whole("whole head");
     Val("dlogits", FP32, {kSequence, rows_});
     Val("dh", FP32, {kSequence, kWidth});
     Val("dx", FP32, {kSequence, kWidth});
-    Val("whole dwte", FP32, {rows_, kWidth});
-    Val("whole dhead", FP32, {rows_, kWidth});
+    for (const std::string whole : {"whole dwte", "whole dhead"}) {
+      Whole(whole);
+      // Its elements end at a multiple of 64 bytes.
+      if (rounded_) View(whole + " end", whole, 4 * rows_ * kWidth, {z_ * range_ - rows_ * kWidth});
+    }
 
-    Collect(GROUP_ALL_GATHER, "gather head", "z", GATHER_WEIGHTS, "head", "whole head");
+    Collect(GROUP_ALL_GATHER, "gather head", "z", GATHER_WEIGHTS, "head", Room("whole head"));
     Step& loss = *Do(CROSS_ENTROPY_BACKWARD, "loss backward", {"logits", "lse", "targets"}, {"dlogits"});
     loss.mutable_attributes()->set_vocabulary(kVocabulary);
     loss.mutable_attributes()->set_loss_weight(1.0 / 16);
@@ -161,18 +188,20 @@ class Builder : private ProgramBuilder {
     After("head input", "gather head");
     Collect(GROUP_ALL_REDUCE, "sum dh", "x", TENSOR, "dh", "dh");
     After("sum dh", "head input");
+    if (rounded_) Do(FILL, "zero end of whole dhead", {}, {"whole dhead end"});
     Do(MATMUL, "head weight", {"dlogits", "h"}, {"whole dhead"})->mutable_attributes()->set_transpose_a(true);
     Scatter("dhead", "head weight");
     Do(LAYER_NORM_BACKWARD_WEIGHT, "norm weight", {"dh", "x", "mean", "rstd"}, {"dgamma", "dbeta"})
         ->set_accumulate(true);
     After("norm weight", "sum dh");
     Do(LAYER_NORM_BACKWARD, "norm input", {"dh", "x", "gamma", "mean", "rstd"}, {"dx"});
+    if (rounded_) Do(FILL, "zero end of whole dwte", {}, {"whole dwte end"});
     ShiftByRows(*Do(EMBEDDING_BACKWARD, "embed backward", {"tokens", "dx"}, {"whole dwte"}));
     Scatter("dwte", "embed backward");
   }
   void Scatter(const std::string& gradient, const std::string& after) {
-    Step& step =
-        Collect(GROUP_REDUCE_SCATTER, "scatter " + gradient, "z", SCATTER_GRADIENTS, "whole " + gradient, gradient);
+    Step& step = Collect(GROUP_REDUCE_SCATTER, "scatter " + gradient, "z", SCATTER_GRADIENTS, Room("whole " + gradient),
+                         gradient);
     step.set_accumulate(true);
     step.set_detached(true);
     After("scatter " + gradient, after);
@@ -211,7 +240,7 @@ class Builder : private ProgramBuilder {
     Begin("optimizer");
     for (const Held& held : AllHeld()) {
       Tensor(Gradient(held), FP32, Part(held), held.table && zero_ ? READ : READ_WRITE);
-      if (held.table && zero_) Tensor("d" + held.name, FP32, {range_}, WRITE);
+      if (held.table && zero_) Ranges("d" + held.name, WRITE);
       Tensor(Weight(held), FP32, Part(held), READ_WRITE);
     }
     for (const Held& held : AllHeld()) {
@@ -234,7 +263,12 @@ class Builder : private ProgramBuilder {
       const Shape shape = {held.table ? range_ : kWidth};
       const int param = Persistent(held.name, PARAMETER, FP32, shape, PARAM, tensor);
       const int grad = Persistent("d" + held.name, GRADIENT, FP32, shape, GRAD, tensor);
-      if (held.table) Cut(param, false), Cut(grad, false);
+      for (const int buffer : {param, grad}) {
+        if (!held.table) continue;
+        Cut(buffer, false);
+        t_->mutable_buffers(buffer)->set_bytes(4 * RangeWithRoom());
+        top_ = std::max(top_, RoundUp(t_->buffers(buffer).offset() + 4 * RangeWithRoom(), 256));
+      }
       if (held.table && zero_)
         Cut(Persistent("master " + held.name, PARAMETER, FP32, Part(held), MASTER, tensor), true);
       ++tensor;
@@ -320,15 +354,16 @@ class Builder : private ProgramBuilder {
   const bool zero_;
   const int64_t data_;
   const int microbatches_, layers_;
-  const int64_t padded_;
+  const int64_t padded_, z_;
   // Of a table: rows on a rank, and elements of its range.
-  const int64_t rows_ = padded_ / 2, range_ = rows_ * kWidth / 2;
+  const int64_t rows_ = padded_ / 2, range_ = (rows_ * kWidth + z_ - 1) / z_;
+  const bool rounded_ = z_ * range_ > rows_* kWidth;
 };
 
 }  // namespace
 
-Program SplitProgram(bool zero, int64_t data, int microbatches, int layers, int64_t padded) {
-  return Builder(zero, data, microbatches, layers, padded).Build();
+Program SplitProgram(bool zero, int64_t data, int microbatches, int layers, int64_t padded, int64_t z) {
+  return Builder(zero, data, microbatches, layers, padded, z).Build();
 }
 
 }  // namespace weft

@@ -12,7 +12,8 @@ namespace weft {
 
 // `zero`: master weights are cut over data too. `data`: ranks of that axis, at least 2. `layers`: a forward has so many
 // more sums over x, each between two compute steps. `padded`: rows of the tables.
-Program SplitProgram(bool zero = false, int64_t data = 2, int microbatches = 2, int layers = 0, int64_t padded = 16);
+Program SplitProgram(bool zero = false, int64_t data = 2, int microbatches = 2, int layers = 0, int64_t padded = 16,
+                     int64_t z = 2);
 
 }  // namespace weft
 

@@ -4,6 +4,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "proto/units.h"
+#include "proto/verify/completeness.h"
 #include "proto/verify/cuts.h"
 #include "proto/verify/index.h"
 
@@ -157,6 +158,12 @@ bool BelongsToTensor(BufferRole role) {
          role == MOMENT2 || role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2;
 }
 
+// What ranks have parts of: behind it there may be room for parts that are rounded up. How much, CheckShards says.
+bool MayHaveRoom(const Buffer& buffer) {
+  return (buffer.role() == PARAM || buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR) &&
+         buffer.bytes() % DTypeBytes(buffer.dtype()) == 0;
+}
+
 // What the program's precision says of a role: field and dtype, unspecified = nothing.
 std::pair<const char*, DType> PrecisionOf(const Precision& precision, BufferRole role) {
   switch (role) {
@@ -266,7 +273,7 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
     if (buffer.dtype() == DTYPE_UNSPECIFIED) {
       if (buffer.shape_size() > 0) bad("P7.shape", "has a shape but no dtype");
     } else if (const std::optional<int64_t> bytes = TensorBytes(buffer.dtype(), buffer.shape());
-               bytes != buffer.bytes()) {
+               bytes != buffer.bytes() && !(bytes && *bytes < buffer.bytes() && MayHaveRoom(buffer))) {
       bad("P7.shape", "has ", buffer.bytes(), " bytes, its shape and dtype ", DTypeName(buffer.dtype()), " make ",
           bytes ? absl::StrCat(*bytes) : std::string("no valid size"));
     }
@@ -275,6 +282,35 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
       const int64_t key = (int64_t{buffer.role()} << 48) | (int64_t{buffer.use() & 0xffff} << 32) | buffer.tensor();
       const auto [it, fresh] = by_role.emplace(std::pair(key, buffer.version()), b);
       if (!fresh) bad("P7.role", "has the same role, tensor and use as ", DescribeBuffer(t, it->second));
+    }
+  }
+}
+
+// Room behind a tensor is as much as the parts of the next cut need; a program that only evaluates has it where its
+// training program has parts (CheckEvaluation compares them), below one more element for each rank.
+void CheckRoom(const Program& program, Findings* findings) {
+  std::vector<Cuts> finest(program.tensors_size());
+  for (const Template& t : program.templates()) {
+    for (const Buffer& buffer : t.buffers()) {
+      if (!BelongsToTensor(buffer.role())) continue;
+      Cuts ranges = RangeCuts(program, buffer.shard());
+      if (ranges.size() > finest[buffer.tensor()].size()) finest[buffer.tensor()] = std::move(ranges);
+    }
+  }
+  const bool training = IsTraining(program);
+  for (const Template& t : program.templates()) {
+    for (int b = 0; b < t.buffers_size() && !findings->full(); ++b) {
+      const Buffer& buffer = t.buffers(b);
+      if (!BelongsToTensor(buffer.role()) || buffer.bytes() == BytesWithoutRoom(buffer)) continue;
+      const int64_t block = PartElements(program, buffer.tensor(), DimensionCuts(program, buffer.shard()), {});
+      const Cuts own = RangeCuts(program, buffer.shard());
+      const int64_t elements = buffer.bytes() / DTypeBytes(buffer.dtype());
+      const int64_t want = ElementsWithRoom(program, block, finest[buffer.tensor()], own.size());
+      const int64_t without = RangeElements(program, block, own);
+      if (training ? elements == want : elements - without < Limits::kRanks) continue;
+      findings->Add("P8.room", "template '", t.name(), "', ", DescribeBuffer(t, b), ": has room for ", elements,
+                    " elements of tensor '", program.tensors(buffer.tensor()).name(), "'; it holds ", without,
+                    ", and the parts that ranks have of them are ", want, " together");
     }
   }
 }
@@ -316,12 +352,18 @@ void CheckShards(const Program& program, Findings* findings) {
       first[buffer.tensor()].emplace(family(buffer.role()), First{&t, b});
     }
   }
+  if (findings->empty()) CheckRoom(program, findings);
 }
 
 }  // namespace
 
 std::string DescribeBuffer(const Template& t, int buffer) {
   return absl::StrCat("buffer ", buffer, " '", t.buffers(buffer).name(), "'");
+}
+
+int64_t BytesWithoutRoom(const Buffer& buffer) {
+  if (!BelongsToTensor(buffer.role()) || buffer.dtype() == DTYPE_UNSPECIFIED) return buffer.bytes();
+  return std::min(buffer.bytes(), TensorBytes(buffer.dtype(), buffer.shape()).value_or(buffer.bytes()));
 }
 
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings) {
