@@ -8,13 +8,16 @@
 #include "compiler/export_segment.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/arena.h"
 #include "compiler/cost_of_ops.h"
 #include "compiler/deferred_lives.h"
 #include "compiler/step_order.h"
+#include "compiler/tensor_room.h"
 #include "compiler/training.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -46,7 +49,52 @@ struct Storage {
   int operand = -1;
   int64_t offset = 0;
   int value = -1;
+  // Elements, if more than the type has: what is gathered into it, or scattered from it, in parts that are rounded up.
+  int64_t room = 0;
+  // The same as a value of its own.
+  int roomy_value = -1;
+  // By a step of this segment.
+  bool in_parts = false;
+  // What is scattered from it must end in zeros: a step makes them before it is written first.
+  bool ends_in_zeros = false;
+  int zeros_value = -1;
+
+  int64_t item() const { return ir::BytesOfTensor(type) / std::max<int64_t>(1, type.getNumElements()); }
+  int64_t bytes() const { return room > 0 ? ir::SaturatingMultiply(room, item()) : ir::BytesOfTensor(type); }
+  // Where the zeros begin: at or before the end of the type's elements, as values begin at multiples of 64.
+  int64_t zeros_from() const {
+    const int64_t unit = std::lcm(kValueAlignment, item());
+    return ir::BytesOfTensor(type) / unit * unit;
+  }
 };
+
+// A step of the segment: an op, or what makes the end of a place zero before the op writes there.
+struct PlannedStep {
+  mlir::Operation* op = nullptr;
+  int zeros_of = -1;
+};
+
+// Elements of all members' parts that `op` gathers or scatters as its `index`-th; 0 if it does neither.
+int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
+  auto elements = [](mlir::Value part) { return mlir::cast<mlir::RankedTensorType>(part.getType()).getNumElements(); };
+  if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) {
+    return elements(gather.getInputs()[index]) * static_cast<int64_t>(gather.getMembers());
+  }
+  auto scatter = mlir::dyn_cast<ir::GroupReduceScatterOp>(op);
+  return scatter ? elements(scatter.getOutputs()[index]) * static_cast<int64_t>(scatter.getMembers()) : 0;
+}
+
+// What such an op gathers into, or scatters from.
+mlir::ValueRange WholesOf(mlir::Operation* op) {
+  if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) return gather.getOutputs();
+  if (auto scatter = mlir::dyn_cast<ir::GroupReduceScatterOp>(op)) return scatter.getInputs();
+  return {};
+}
+
+bool IsRoundedUp(mlir::Operation* op, size_t index) {
+  auto whole = mlir::cast<mlir::RankedTensorType>(WholesOf(op)[index].getType());
+  return ElementsOfParts(op, index) != whole.getNumElements();
+}
 
 // What an action may leave to detached steps beyond its end: it lives for the whole run.
 bool OutlivesActions(ir::Role role) {
@@ -59,7 +107,7 @@ bool HasLayout(ir::Role role) { return role == ir::Role::Saved || role == ir::Ro
 class SegmentExporter {
  public:
   // `known`: of the stage's segments that are exported already.
-  SegmentExporter(ir::SegmentOp segment, const std::vector<std::string>& tensors, const Layouts& known)
+  SegmentExporter(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors, const Layouts& known)
       : segment_(segment), ret_(segment.getReturn()), tensors_(tensors), known_(known) {}
 
   mlir::FailureOr<StageSegment> Run();
@@ -73,13 +121,17 @@ class SegmentExporter {
   int InPlaceOperand(mlir::Operation& op, unsigned index);
   void DeferDetached();
   mlir::LogicalResult CheckDetached();
+  mlir::LogicalResult MakeRoom();
   mlir::LogicalResult WalkSteps();
-  std::vector<OrderedStep> OrderedSteps();
+  std::vector<PlannedStep> PlannedSteps();
+  std::vector<OrderedStep> OrderedSteps(const std::vector<PlannedStep>& steps);
   void ExtendLives();
   absl::StatusOr<std::vector<int64_t>> PlaceDeferred(const std::vector<int>& order, int64_t* bytes);
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
   mlir::LogicalResult MakeOperands();
   mlir::LogicalResult PlaceInOperand(Storage& storage, SegmentOperand& operand);
+  void MakeValues(const std::vector<int>& order);
+  void MakeZeros(const Storage& storage, Step* step);
   void MakeSteps();
 
   std::string RoleName(ir::RoleAttr role) const;
@@ -100,7 +152,7 @@ class SegmentExporter {
 
   ir::SegmentOp segment_;
   ir::ReturnOp ret_;
-  const std::vector<std::string>& tensors_;
+  const std::vector<ir::TensorOp>& tensors_;
   const Layouts& known_;
   Layouts layouts_;
   std::vector<mlir::Operation*> steps_;
@@ -113,8 +165,9 @@ class SegmentExporter {
 std::string SegmentExporter::RoleName(ir::RoleAttr role) const {
   std::string name = ir::stringifyRole(role.getRole()).str();
   if (role.getTensor() >= 0) {
-    size_t index = role.getTensor();
-    absl::StrAppend(&name, " ", index < tensors_.size() ? tensors_[index] : absl::StrCat("tensor ", index));
+    const size_t index = role.getTensor();
+    ir::TensorOp tensor = index < tensors_.size() ? tensors_[index] : ir::TensorOp();
+    absl::StrAppend(&name, " ", tensor ? tensor.getSymName().str() : absl::StrCat("tensor ", index));
   }
   if (HasLayout(role.getRole())) {
     absl::StrAppend(&name, " ", role.getUse());
@@ -216,6 +269,38 @@ mlir::LogicalResult SegmentExporter::CheckDetached() {
   return mlir::success();
 }
 
+// Parts that are rounded up have more elements together than what they are parts of.
+mlir::LogicalResult SegmentExporter::MakeRoom() {
+  for (Storage& storage : storages_) {
+    if (!storage.role || storage.role.getTensor() < 0) continue;
+    const size_t index = storage.role.getTensor();
+    if (index >= tensors_.size()) continue;
+    ir::TensorOp tensor = tensors_[index];
+    const ir::Role role = storage.role.getRole();
+    const bool gradient = role == ir::Role::Grad || role == ir::Role::GradAccumulator;
+    if (role == ir::Role::Param || (gradient && !tensor.getGradType())) storage.room = RoomOf(tensor);
+  }
+  for (mlir::Operation* op : steps_) {
+    for (auto [index, whole] : llvm::enumerate(WholesOf(op))) {
+      if (!IsRoundedUp(op, index)) continue;
+      Storage& storage = StorageOf(whole);
+      const int64_t elements = ElementsOfParts(op, index);
+      if (storage.room > 0 && storage.room != elements) {
+        return op->emitOpError() << "[export_segments_c16] needs room for " << elements << " elements in '"
+                                 << storage.name << "', which has room for " << storage.room;
+      }
+      if (storage.read_first) {
+        return op->emitOpError() << "[export_segments_c17] fills up '" << storage.name
+                                 << "', which another segment makes; copy it with weft.cast";
+      }
+      storage.room = elements;
+      storage.in_parts = true;
+      storage.ends_in_zeros |= mlir::isa<ir::GroupReduceScatterOp>(op);
+    }
+  }
+  return mlir::success();
+}
+
 mlir::LogicalResult SegmentExporter::Touch(mlir::Operation* op, int step) {
   auto kernel = mlir::cast<ir::KernelInterface>(op);
   for (mlir::Value operand : op->getOperands()) {
@@ -267,12 +352,35 @@ mlir::LogicalResult SegmentExporter::WalkSteps() {
   return mlir::success();
 }
 
+// In order, with those that make zeros.
+std::vector<PlannedStep> SegmentExporter::PlannedSteps() {
+  std::vector<std::vector<int>> zeros(steps_.size());
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const Storage& storage = storages_[i];
+    if (same_as_[i] == static_cast<int>(i) && storage.ends_in_zeros) {
+      zeros[storage.first_step].push_back(static_cast<int>(i));
+    }
+  }
+  std::vector<PlannedStep> steps;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    for (int storage : zeros[i]) steps.push_back({nullptr, storage});
+    steps.push_back({steps_[i], -1});
+  }
+  return steps;
+}
+
 // Streams by communicator. Before values have places each storage is a space of its own.
-std::vector<OrderedStep> SegmentExporter::OrderedSteps() {
+std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<PlannedStep>& steps) {
   std::map<std::pair<const void*, int>, int> streams;
   std::vector<OrderedStep> ordered;
-  for (mlir::Operation* op : steps_) {
+  for (const auto& [op, zeros_of] : steps) {
     OrderedStep& step = ordered.emplace_back();
+    if (op == nullptr) {
+      const Storage& storage = storages_[zeros_of];
+      step.accesses.push_back(
+          {storage.operand, storage.offset + storage.zeros_from(), storage.offset + storage.bytes(), true});
+      continue;
+    }
     if (auto over = op->getAttrOfType<mlir::DictionaryAttr>("over"); over && op->hasAttr("purpose")) {
       const auto purpose = op->getAttrOfType<ir::PurposeAttr>("purpose").getValue();
       const int next = static_cast<int>(streams.size()) + 1;
@@ -284,8 +392,7 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps() {
       if (storage.operand < 0) {
         step.accesses.push_back({Find(storage_of_.lookup(value)), 0, 1, writes});
       } else {
-        step.accesses.push_back(
-            {storage.operand, storage.offset, storage.offset + ir::BytesOfTensor(storage.type), writes});
+        step.accesses.push_back({storage.operand, storage.offset, storage.offset + storage.bytes(), writes});
       }
     };
     for (mlir::Value operand : op->getOperands()) access(operand, false);
@@ -297,7 +404,9 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps() {
 // What a collective touches stays where it is until a compute step waits for the collective. Not in `deferred`: there
 // bytes are waited for (deferred_lives.h).
 void SegmentExporter::ExtendLives() {
-  const std::vector<OrderedStep> ordered = OrderedSteps();
+  std::vector<PlannedStep> steps;
+  for (mlir::Operation* op : steps_) steps.push_back({op, -1});
+  const std::vector<OrderedStep> ordered = OrderedSteps(steps);
   const StepOrder order(ordered);
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (ordered[i].stream == 0) continue;
@@ -317,8 +426,7 @@ absl::StatusOr<std::vector<int64_t>> SegmentExporter::PlaceDeferred(const std::v
     const Storage& storage = storages_[i];
     if (!storage.role || storage.role.getRole() != ir::Role::Deferred) continue;
     auto layer = steps_[storage.first_step]->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
-    values.push_back(
-        {layer ? layer.getInt() : -1, storage.first_step, storage.last_step, ir::BytesOfTensor(storage.type)});
+    values.push_back({layer ? layer.getInt() : -1, storage.first_step, storage.last_step, storage.bytes()});
   }
   WEFT_ASSIGN_OR_RETURN(Arena arena, PlanArena(LivesOfDeferred(values, static_cast<int>(steps_.size()))));
   *bytes = arena.height;
@@ -327,7 +435,7 @@ absl::StatusOr<std::vector<int64_t>> SegmentExporter::PlaceDeferred(const std::v
 
 // Gives `storage` its offset in `operand`, which is not the workspace.
 mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOperand& operand) {
-  const int64_t bytes = ir::BytesOfTensor(storage.type);
+  const int64_t bytes = storage.bytes();
   if (!HasLayout(operand.role)) {
     operand.bytes = bytes;
     return mlir::success();
@@ -369,7 +477,7 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
   std::vector<ArenaItem> items;
   for (int i : order) {
     if (!storages_[i].role) {
-      items.push_back({ir::BytesOfTensor(storages_[i].type), storages_[i].first_step, storages_[i].last_step});
+      items.push_back({storages_[i].bytes(), storages_[i].first_step, storages_[i].last_step});
     }
   }
   absl::StatusOr<Arena> arena = PlanArena(items);
@@ -385,7 +493,7 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     Storage& storage = storages_[i];
     ir::Role role = storage.role ? storage.role.getRole() : ir::Role::Workspace;
     bool shared = HasLayout(role) || role == ir::Role::Workspace || role == ir::Role::Deferred;
-    int64_t bytes = ir::BytesOfTensor(storage.type);
+    int64_t bytes = storage.bytes();
     if (!shared || result_.operands.empty() || result_.operands.back().role != role) {
       SegmentOperand& operand = result_.operands.emplace_back();
       operand.role = role;
@@ -421,29 +529,64 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     operand->set_bytes(result_.operands[i].bytes);
     operand->set_access(result_.operands[i].access);
   }
-  for (int i : order) {
-    Storage& storage = storages_[i];
-    storage.value = result_.segment.values_size();
-    Value* value = result_.segment.add_values();
-    value->set_name(storage.name);
-    value->set_operand(storage.operand);
-    value->set_offset(storage.offset);
-    value->set_dtype(DTypeOfType(storage.type.getElementType()));
-    value->mutable_shape()->Add(storage.type.getShape().begin(), storage.type.getShape().end());
-  }
+  MakeValues(order);
   return mlir::success();
 }
 
+void SegmentExporter::MakeValues(const std::vector<int>& order) {
+  auto add = [&](const Storage& storage, std::string name, int64_t offset, llvm::ArrayRef<int64_t> shape) {
+    Value* value = result_.segment.add_values();
+    value->set_name(std::move(name));
+    value->set_operand(storage.operand);
+    value->set_offset(storage.offset + offset);
+    value->set_dtype(DTypeOfType(storage.type.getElementType()));
+    value->mutable_shape()->Add(shape.begin(), shape.end());
+    return result_.segment.values_size() - 1;
+  };
+  for (int i : order) {
+    Storage& storage = storages_[i];
+    storage.value = add(storage, storage.name, 0, storage.type.getShape());
+  }
+  for (int i : order) {
+    Storage& storage = storages_[i];
+    if (!storage.in_parts) continue;
+    storage.roomy_value = add(storage, storage.name + " with room", 0, {storage.room});
+    if (!storage.ends_in_zeros) continue;
+    const int64_t from = storage.zeros_from();
+    storage.zeros_value = add(storage, storage.name + " end", from, {(storage.bytes() - from) / storage.item()});
+  }
+}
+
+void SegmentExporter::MakeZeros(const Storage& storage, Step* step) {
+  step->set_name("zero end of " + storage.name);
+  step->set_kernel(FILL);
+  step->add_outputs(storage.zeros_value);
+  step->mutable_work()->set_bytes(storage.bytes() - storage.zeros_from());
+  step->mutable_work()->set_dtype(DTypeOfType(storage.type.getElementType()));
+}
+
 void SegmentExporter::MakeSteps() {
-  const StepOrder order(OrderedSteps());
-  for (auto [number, op] : llvm::enumerate(steps_)) {
-    auto kernel = mlir::cast<ir::KernelInterface>(op);
+  const std::vector<PlannedStep> planned = PlannedSteps();
+  const StepOrder order(OrderedSteps(planned));
+  for (size_t number = 0; number < planned.size(); ++number) {
+    mlir::Operation* op = planned[number].op;
     Step* step = result_.segment.add_steps();
-    *step = MakeStep(op);
-    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-      if (kernel.isStepInput(index)) step->add_inputs(StorageOf(operand).value);
+    if (op == nullptr) {
+      MakeZeros(storages_[planned[number].zeros_of], step);
+    } else {
+      auto kernel = mlir::cast<ir::KernelInterface>(op);
+      *step = MakeStep(op);
+      for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+        if (kernel.isStepInput(index)) step->add_inputs(StorageOf(operand).value);
+      }
+      for (mlir::Value result : op->getResults()) step->add_outputs(StorageOf(result).value);
+      const bool gathers = mlir::isa<ir::GroupAllGatherOp>(op);
+      for (auto [index, whole] : llvm::enumerate(WholesOf(op))) {
+        if (!IsRoundedUp(op, index)) continue;
+        (gathers ? step->mutable_outputs() : step->mutable_inputs())
+            ->Set(static_cast<int>(index), StorageOf(whole).roomy_value);
+      }
     }
-    for (mlir::Value result : op->getResults()) step->add_outputs(StorageOf(result).value);
     for (int on : order.deps(static_cast<int>(number))) step->add_deps(on);
   }
 }
@@ -455,7 +598,7 @@ mlir::FailureOr<StageSegment> SegmentExporter::Run() {
   result_.segment.set_name(segment_.getSymName().str());
   if (mlir::failed(PlaceValues())) return mlir::failure();
   DeferDetached();
-  if (mlir::failed(CheckDetached()) || mlir::failed(WalkSteps())) return mlir::failure();
+  if (mlir::failed(CheckDetached()) || mlir::failed(WalkSteps()) || mlir::failed(MakeRoom())) return mlir::failure();
   ExtendLives();
   if (mlir::failed(MakeOperands())) return mlir::failure();
   MakeSteps();
@@ -464,7 +607,7 @@ mlir::FailureOr<StageSegment> SegmentExporter::Run() {
 
 }  // namespace
 
-mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<std::string>& tensors,
+mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors,
                                             const Layouts& known, Layouts* made) {
   SegmentExporter exporter(segment, tensors, known);
   mlir::FailureOr<StageSegment> exported = exporter.Run();

@@ -25,9 +25,9 @@ struct Layout {
 // Of the roles Saved and SavedGrad; what one segment of a stage writes, others read.
 using Layouts = std::map<ir::Role, Layout>;
 
-// `tensors` are the names of logical tensors. `known`: of the stage's segments that are exported already; `made`, if
+// `tensors`: those of the module, by index. `known`: of the stage's segments that are exported already; `made`, if
 // not null, gets those of the operands that it did not have. Errors are emitted at the ops.
-mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<std::string>& tensors,
+mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors,
                                             const Layouts& known, Layouts* made);
 
 // Pipe rank of a segment that is of one; without a number it is that of its stage.

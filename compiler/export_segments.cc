@@ -99,8 +99,8 @@ void FindSkips(mlir::ModuleOp module, SegmentSet* set) {
 }  // namespace
 
 mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
-  std::vector<std::string> tensors;
-  for (auto tensor : module.getOps<ir::TensorOp>()) tensors.push_back(tensor.getSymName().str());
+  auto declared = module.getOps<ir::TensorOp>();
+  const std::vector<ir::TensorOp> tensors(declared.begin(), declared.end());
   auto segments = llvm::to_vector(module.getOps<ir::SegmentOp>());
   auto key = [](ir::SegmentOp segment) {
     const bool of_rank = ir::IsOfRank(segment.getKind());

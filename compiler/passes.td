@@ -84,6 +84,9 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
     with stage 2. Stage 1 changes nothing of the graph: the end of the step does it
     all (weft-synchronize-gradients). Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 
+    Of elements that the members do not divide each has a part as long as the first one's, the last ones filled up with
+    zeros. A vector stays whole then, unless `block` cuts it.
+
     Precondition: the ops of the graph have `layer` attributes. With members = 1 nothing changes.
 
     ```mlir

@@ -1,11 +1,11 @@
 // The pass weft-shard-states: ZeRO. What weft-shard leaves of parameters, of their gradients and of what the optimizer
-// keeps is cut over data replicas, as far as the stage says. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
+// keeps is cut over data replicas, as far as the stage says. Where they do not divide its elements, parts are rounded
+// up and the last ones filled with zeros. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 #include <map>
-#include <numeric>
 #include <string>
 
 #include "compiler/passes.h"
-#include "ir/checks.h"
+#include "compiler/tensor_room.h"
 #include "ir/graph_ops.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -33,9 +33,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     if (stage == 0 || members == 1) return;
     cut_.clear();
     FindKept();
-    for (ir::TensorOp tensor : module.getOps<ir::TensorOp>()) {
-      if (mlir::failed(Cut(tensor))) return signalPassFailure();
-    }
+    for (ir::TensorOp tensor : module.getOps<ir::TensorOp>()) Cut(tensor);
     if (stage == 1) return;
     for (ir::GraphOp graph : module.getOps<ir::GraphOp>()) {
       if (mlir::failed(BringTogether(graph))) return signalPassFailure();
@@ -43,27 +41,17 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   }
 
  private:
-  // Null where it stays whole: a vector of a few elements, as the bias of three channels, if it must. (In groups it
-  // would be summed over all replicas, and its norm counted once on all of them, unlike anything else.)
-  mlir::FailureOr<mlir::RankedTensorType> Part(ir::TensorOp tensor) {
+  // Parts are alike, of as many elements as it takes: the last ones are filled up with zeros.
+  int64_t PartOf(int64_t elements) const { return (elements + members.getValue() - 1) / members.getValue(); }
+
+  // Null where it stays whole: a vector of a few elements that would not be cut evenly, as the bias of three channels,
+  // if it may. (In groups it would be summed over all replicas, and its norm counted once on all of them, unlike
+  // anything else.)
+  mlir::RankedTensorType Part(ir::TensorOp tensor) {
     auto type = mlir::cast<mlir::RankedTensorType>(tensor.getType());
-    const int64_t elements = type.getNumElements(), parts = members.getValue();
-    if (elements % parts == 0) return mlir::RankedTensorType::get({elements / parts}, type.getElementType());
-    if (tensor.getShape().size() == 1 && block == 0) return mlir::RankedTensorType();
-    // What divides both may be a group. The message names fields of the plan, not the op.
-    const int64_t both = std::gcd(elements, replicas.getValue());
-    mlir::InFlightDiagnostic error = mlir::emitError(tensor.getLoc());
-    if (block > 0) {
-      error << "[shard_states_c2] plan.zero.group = " << parts << " must divide the rank's " << elements
-            << " elements of parameter '" << tensor.getSymName() << "' and the " << replicas.getValue()
-            << " ranks of mesh axis data; nearest valid: " << ir::NearestDivisors(both, parts);
-      return error;
-    }
-    error << "[shard_states_c2] mesh axis data has " << parts << " ranks, which must divide the rank's " << elements
-          << " elements of parameter '" << tensor.getSymName()
-          << "' for plan.zero; nearest valid: " << ir::NearestDivisors(elements, parts);
-    if (replicas > 0 && both > 1) error << ", or plan.zero.group = " << ir::NearestDivisors(both, parts);
-    return error;
+    const int64_t elements = type.getNumElements();
+    if (elements % members.getValue() != 0 && tensor.getShape().size() == 1 && block == 0) return {};
+    return mlir::RankedTensorType::get({PartOf(elements)}, type.getElementType());
   }
 
   static mlir::ArrayAttr CutFurther(mlir::ArrayAttr ranges) {
@@ -72,12 +60,11 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return mlir::ArrayAttr::get(ranges.getContext(), more);
   }
 
-  mlir::LogicalResult Cut(ir::TensorOp tensor) {
-    mlir::FailureOr<mlir::RankedTensorType> part = Part(tensor);
-    if (mlir::failed(part)) return mlir::failure();
-    if (!*part) return mlir::success();
+  void Cut(ir::TensorOp tensor) {
+    mlir::RankedTensorType part = Part(tensor);
+    if (!part) return;
     cut_.insert(tensor.getIndex());
-    mlir::TypeAttr type = mlir::TypeAttr::get(*part);
+    mlir::TypeAttr type = mlir::TypeAttr::get(part);
     if (block > 0) tensor.setDataBlock(block.getValue());
     tensor.setStateRangesAttr(CutFurther(tensor.getStateRanges()));
     if (stage >= 2) tensor.setGradRangesAttr(CutFurther(tensor.getGradRanges()));
@@ -87,11 +74,12 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
       }
       tensor.setRangesAttr(CutFurther(tensor.getRanges()));
       tensor.setTypeAttr(type);
-      return mlir::success();
+      return;
     }
     tensor.setStateTypeAttr(type);
     if (stage >= 2) tensor.setGradTypeAttr(type);
-    return mlir::success();
+    const int64_t all = part.getNumElements() * members.getValue();
+    if (all != mlir::cast<mlir::RankedTensorType>(tensor.getType()).getNumElements()) SetRoom(tensor, all);
   }
 
   // Tensors that all layers which read them keep.
@@ -148,7 +136,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
                           llvm::ArrayRef<mlir::Type> types) {
     for (mlir::Value input : inputs) {
       auto type = mlir::cast<mlir::RankedTensorType>(input.getType());
-      input.setType(mlir::RankedTensorType::get({type.getNumElements() / members.getValue()}, type.getElementType()));
+      input.setType(mlir::RankedTensorType::get({PartOf(type.getNumElements())}, type.getElementType()));
     }
     return builder.create<ir::GroupAllGatherOp>(inputs.front().getLoc(), mlir::TypeRange(types), inputs, Over(),
                                                 members.getValue(), ir::Purpose::GatherWeights,

@@ -17,6 +17,7 @@ class RowAnalysis {
 
  private:
   absl::Status Visit(const Step& step);
+  void SetAtSamePlace(int gathered);
   absl::StatusOr<Rows> OutputRows(const Step& step) const;
   Rows In(const Step& step, int i) const { return rows_[step.inputs(i)]; }
   absl::Status Error(const Step& step, absl::string_view what) const {
@@ -28,6 +29,8 @@ class RowAnalysis {
   const StageSegment& forward_;
   const Segment& segment_;
   std::vector<Rows> rows_;
+  // By some step.
+  std::vector<bool> written_;
 };
 
 absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
@@ -112,8 +115,19 @@ absl::Status RowAnalysis::Visit(const Step& step) {
                                       "' has a row per token at one time and none at another"));
     }
     known = rows;
+    if (step.kernel() == GROUP_ALL_GATHER) SetAtSamePlace(step.outputs(i));
   }
   return absl::OkStatus();
+}
+
+// What is gathered with room behind it is read as a value of its own, which no step writes (rule P8).
+void RowAnalysis::SetAtSamePlace(int gathered) {
+  const Value& value = segment_.values(gathered);
+  for (int v = 0; v < segment_.values_size(); ++v) {
+    const Value& other = segment_.values(v);
+    const bool same = other.operand() == value.operand() && other.offset() == value.offset();
+    if (same && !written_[v]) rows_[v] = rows_[gathered];
+  }
 }
 
 absl::StatusOr<std::vector<Rows>> RowAnalysis::Run() {
@@ -130,6 +144,10 @@ absl::StatusOr<std::vector<Rows>> RowAnalysis::Run() {
       default:
         rows_[i] = Rows::kNone;
     }
+  }
+  written_.assign(segment_.values_size(), false);
+  for (const Step& step : segment_.steps()) {
+    for (int v : step.outputs()) written_[v] = true;
   }
   for (const Step& step : segment_.steps()) WEFT_RETURN_IF_ERROR(Visit(step));
   return std::move(rows_);

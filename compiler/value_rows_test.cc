@@ -49,6 +49,16 @@ TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
   EXPECT_THAT(*loaded, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone));
 }
 
+// Value 3 lies where 2 is gathered, without the room behind it, and 4 is made there later.
+TEST(ValueRowsTest, WhatIsGatheredWithRoomIsReadAsAnotherValue) {
+  const auto rows =
+      RowsOfForward(Forward("steps { kernel: GROUP_ALL_GATHER inputs: 1 outputs: 2 } "
+                            "steps { kernel: MATMUL inputs: 0 inputs: 3 outputs: 4 }",
+                            5));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT(*rows, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kNone, Rows::kNone, Rows::kPerToken));
+}
+
 TEST(ValueRowsTest, LossesAreNoRows) {
   const auto rows = RowsOfForward(Forward(
       "steps { kernel: LOAD_TARGETS outputs: 2 } steps { kernel: CROSS_ENTROPY inputs: 0 inputs: 2 outputs: 3 }"));

@@ -42,13 +42,18 @@ mlir::LogicalResult CheckCounts(mlir::Operation* op, llvm::StringRef id, size_t 
   return op->emitOpError() << "[" << id << "] needs inputs and as many results, got " << inputs << " and " << outputs;
 }
 
-// `whole` has the elements of `members` parts.
+// `whole` has the elements of `members` parts; `of_tensor`: the last parts may be filled up.
 mlir::LogicalResult CheckParts(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, size_t index,
-                               mlir::Value whole, mlir::Value part, int64_t members) {
+                               mlir::Value whole, mlir::Value part, int64_t members, bool of_tensor) {
   const int64_t expected = SaturatingMultiply(Elements(part), members);
-  if (Elements(whole) == expected && expected < kCostLimit) return mlir::success();
-  return op->emitOpError() << "[" << id << "] " << what << " " << index << " must have " << members << " x "
-                           << Elements(part) << " = " << expected << " elements, got " << Elements(whole);
+  const bool fits = of_tensor && members > 0 ? Elements(part) == llvm::divideCeil(Elements(whole), members)
+                                             : Elements(whole) == expected;
+  if (fits && expected < kCostLimit) return mlir::success();
+  mlir::InFlightDiagnostic error = op->emitOpError()
+                                   << "[" << id << "] " << what << " " << index << " must have " << members << " x "
+                                   << Elements(part) << " = " << expected << " elements";
+  if (of_tensor) error << ", or so few less that no smaller parts hold them";
+  return error << ", got " << Elements(whole);
 }
 
 mlir::LogicalResult CheckSameElement(mlir::Operation* op, llvm::StringRef id, size_t index, mlir::Value input,
@@ -58,18 +63,22 @@ mlir::LogicalResult CheckSameElement(mlir::Operation* op, llvm::StringRef id, si
                            << " like its input, got " << TypeOf(output).getElementType();
 }
 
-int64_t BytesOf(mlir::ValueRange values, mlir::ValueRange more) {
+// Of `parts`, and of `wholes`, which have room for `members` of these.
+int64_t BytesOf(mlir::ValueRange parts, mlir::ValueRange wholes, int64_t members) {
   int64_t bytes = 0;
-  for (mlir::Value value : values) bytes = SaturatingAdd(bytes, BytesOfTensor(TypeOf(value)));
-  for (mlir::Value value : more) bytes = SaturatingAdd(bytes, BytesOfTensor(TypeOf(value)));
+  for (auto [part, whole] : llvm::zip(parts, wholes)) {
+    const int64_t elements = SaturatingMultiply(Elements(part), members);
+    auto all = mlir::RankedTensorType::get({elements}, TypeOf(whole).getElementType());
+    bytes = SaturatingAdd(bytes, SaturatingAdd(BytesOfTensor(TypeOf(part)), BytesOfTensor(all)));
+  }
   return bytes;
 }
 
 }  // namespace
 
-int64_t GroupAllReduceOp::bytes() { return BytesOf(getInputs(), getOutputs()); }
-int64_t GroupAllGatherOp::bytes() { return BytesOf(getInputs(), getOutputs()); }
-int64_t GroupReduceScatterOp::bytes() { return BytesOf(getInputs(), getOutputs()); }
+int64_t GroupAllReduceOp::bytes() { return BytesOf(getInputs(), getOutputs(), 1); }
+int64_t GroupAllGatherOp::bytes() { return BytesOf(getInputs(), getOutputs(), getMembers()); }
+int64_t GroupReduceScatterOp::bytes() { return BytesOf(getOutputs(), getInputs(), getMembers()); }
 
 mlir::LogicalResult GroupAllReduceOp::verify() {
   if (mlir::failed(CheckCounts(*this, "group_all_reduce_c1", getInputs().size(), getOutputs().size())) ||
@@ -94,7 +103,8 @@ mlir::LogicalResult GroupAllGatherOp::verify() {
   }
   for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs())) {
     if (mlir::failed(CheckSameElement(*this, "group_all_gather_c4", i, input, output)) ||
-        mlir::failed(CheckParts(*this, "group_all_gather_c5", "result", i, output, input, getMembers()))) {
+        mlir::failed(CheckParts(*this, "group_all_gather_c5", "result", i, output, input, getMembers(),
+                                getPurpose() == Purpose::GatherWeights))) {
       return mlir::failure();
     }
   }
@@ -109,7 +119,8 @@ mlir::LogicalResult GroupReduceScatterOp::verify() {
     return mlir::failure();
   }
   for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs())) {
-    if (mlir::failed(CheckParts(*this, "group_reduce_scatter_c4", "input", i, input, output, getMembers()))) {
+    if (mlir::failed(CheckParts(*this, "group_reduce_scatter_c4", "input", i, input, output, getMembers(),
+                                getPurpose() == Purpose::ScatterGradients))) {
       return mlir::failure();
     }
     if (mlir::isa<Exact192Type>(TypeOf(input).getElementType()) &&
@@ -137,9 +148,6 @@ mlir::LogicalResult CutGradientsOp::verify() {
     if (mlir::failed(ExpectType(*this, "cut_gradients_c3", "result (like its input)", output, input.getType()))) {
       return mlir::failure();
     }
-    if (Elements(input) % static_cast<int64_t>(getMembers()) == 0) continue;
-    return emitOpError() << "[cut_gradients_c4] the " << Elements(input) << " elements of an input must be a multiple "
-                         << "of the " << getMembers() << " members";
   }
   return mlir::success();
 }

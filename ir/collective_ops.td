@@ -45,9 +45,10 @@ def Weft_GroupAllReduceOp : Weft_GroupOp<"group_all_reduce"> {
 def Weft_GroupAllGatherOp : Weft_GroupOp<"group_all_gather"> {
   let summary = "the members' inputs, one after the other";
   let description = [{
-    A result has the elements of all members in member order, in whatever shape. The gradient of an input is
-    reduce-scattered; that of a weight (purpose `gather_weights`) with purpose `scatter_gradients`, into the weight's
-    gradient. Attributes as those of group_all_reduce.
+    A result has the elements of all members in member order, in whatever shape. One of a weight (purpose
+    `gather_weights`) may have fewer than these: of the last members what is beyond its end is left out, as far as no
+    smaller parts would do. The gradient of an input is reduce-scattered; that of a weight with purpose
+    `scatter_gradients`, into the weight's gradient. Attributes as those of group_all_reduce.
 
     ```mlir
     %w = weft.group_all_gather (%part) over {z = array<i64>} members 4 gather_weights "ring" {blocking}
@@ -66,9 +67,10 @@ def Weft_GroupAllGatherOp : Weft_GroupOp<"group_all_gather"> {
 def Weft_GroupReduceScatterOp : Weft_GroupOp<"group_reduce_scatter", [AttrSizedOperandSegments]> {
   let summary = "the member's own range of the sum of the members' inputs, added to the inits if there are any";
   let description = [{
-    An input's elements are cut into as many equal ranges as there are members. A result may be of another type than its
-    input, and is its init's new content where there is one. The gradient of an input is all-gathered. Attributes as
-    those of group_all_reduce.
+    An input's elements are cut into as many equal ranges as there are members; of purpose `scatter_gradients` they are
+    filled up with zeros for that, by fewer than there are members. A result may be of another type than its input, and
+    is its init's new content where there is one. The gradient of an input is all-gathered. Attributes as those of
+    group_all_reduce.
 
     ```mlir
     %g1 = weft.group_reduce_scatter (%dw) init (%g) over {z = array<i64>} members 4 scatter_gradients "ring" {blocking}

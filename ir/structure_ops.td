@@ -16,7 +16,9 @@ def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
     it is a part. `cuts` says which dimension an axis cuts, and in how many runs: {x = array<i64: 1, 3>}; what that
     leaves is cut into ranges over the axes of `ranges`, one after the other. Gradients are of `grad_type`, cut over
     `grad_ranges`, master weights and moments of `state_type` over `state_ranges`, where these are not like PARAM.
-    Ranges over `data` are of all its ranks, or of blocks of `data_block` neighbours.
+    Ranges over `data` are of all its ranks, or of blocks of `data_block` neighbours; where these do not divide what is
+    cut, each has as many elements as if the last were full, and buffers of what is cut have room for `room` elements (an
+    attribute that weft-shard-states sets).
     Gradients of the rank's backwards stay partial sums over the axes of `partial`, besides `data`.
 
     ```mlir

@@ -19,14 +19,22 @@ bool IsBackward(const Step& step) {
          (step.kernel() == BIAS_GRADIENT || Kernel_Name(step.kernel()).find("BACKWARD") != std::string::npos);
 }
 
-// The last backward kernel between the gather and its first reader, -1 if there is none.
+// The last backward kernel between the gather and its first reader, -1 if there is none. Readers go by where a value
+// is: what is gathered with room behind it is read as another one (rule P8).
 int BackwardBefore(const Segment& segment, int gather) {
-  const auto& outputs = segment.steps(gather).outputs();
+  const auto place = [&](int32_t v) { return std::pair(segment.values(v).operand(), segment.values(v).offset()); };
+  const auto gathers_to = [&](int32_t input) {
+    const auto& outputs = segment.steps(gather).outputs();
+    return std::any_of(outputs.begin(), outputs.end(), [&](int32_t output) {
+      const bool known = std::max(input, output) < segment.values_size();
+      return input == output || (known && place(input) == place(output));
+    });
+  };
   int last = -1;
   for (int i = gather + 1; i < segment.steps_size(); ++i) {
     const Step& step = segment.steps(i);
     for (const int32_t input : step.inputs()) {
-      if (std::find(outputs.begin(), outputs.end(), input) != outputs.end()) return last;
+      if (gathers_to(input)) return last;
     }
     if (IsBackward(step)) last = i;
   }

@@ -47,6 +47,20 @@ TEST(DelayGathers, BehindTheBackwardOfTheBlockAbove) {
   EXPECT_EQ(s.steps(7).deps(0), 5);
 }
 
+// Parts that are rounded up are gathered with room behind them, and read without.
+TEST(DelayGathers, ReadersGoByThePlaceOfWhatIsGathered) {
+  Program program = Read(R"(segments {
+    values { name: "w" offset: 64 dtype: FP32 shape: [ 4, 4 ] }
+    values { name: "w with room" offset: 64 dtype: FP32 shape: 18 }
+    steps { name: "early" kernel: GROUP_ALL_GATHER stream: COLLECTIVE outputs: 1
+        collective { purpose: GATHER_WEIGHTS } }
+    steps { name: "bias.db" kernel: BIAS_GRADIENT stream: COMPUTE }
+    steps { name: "norm" kernel: LAYER_NORM stream: COMPUTE }
+    steps { name: "product" kernel: MATMUL stream: COMPUTE inputs: 0 deps: 0 } })");
+  DelayGathers(&program);
+  EXPECT_EQ(Names(program.segments(0)), (std::vector<std::string>{"bias.db", "early", "norm", "product"}));
+}
+
 TEST(DelayGathers, ForwardsAndOtherGathersStay) {
   Program program = Read(R"(segments {
     steps { name: "a" kernel: GROUP_ALL_GATHER stream: COLLECTIVE outputs: 7 collective { purpose: GATHER_WEIGHTS } }

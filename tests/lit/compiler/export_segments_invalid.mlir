@@ -125,3 +125,21 @@ weft.segment @s backward stage 0 (%w: tensor<4xf32> as <param tensor 0>, %g: ten
   %0 = weft.group_reduce_scatter (%w) init (%g) over {z = array<i64>} members 2 scatter_gradients "ring" {detached} : (tensor<4xf32>, tensor<2xf32>) -> tensor<2xf32>
   weft.return %0 : tensor<2xf32>
 }
+
+// -----
+
+weft.segment @s backward stage 0 (%x: tensor<4x4xf32> as <input>, %dy: tensor<4x4xf32> as <output_grad>, %g: tensor<6xf32> as <grad tensor 0>, %h: tensor<4xf32> as <grad tensor 1>) -> (<grad tensor 0>, <grad tensor 1>) {
+  %dw = weft.matmul %x, %dy {name = "dw", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %0 = weft.group_reduce_scatter (%dw) init (%g) over {data = array<i64>} members 3 scatter_gradients "ring" {blocking} : (tensor<4x4xf32>, tensor<6xf32>) -> tensor<6xf32>
+  // expected-error@+1 {{[export_segments_c16] needs room for 20 elements in 'dw', which has room for 18}}
+  %1 = weft.group_reduce_scatter (%dw) init (%h) over {z = array<i64>} members 5 scatter_gradients "ring" {blocking} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  weft.return %0, %1 : tensor<6xf32>, tensor<4xf32>
+}
+
+// -----
+
+weft.segment @s backward_weight stage 0 (%dw: tensor<4x4xf32> as <saved_grad>, %g: tensor<6xf32> as <grad tensor 0>) -> (<grad tensor 0>) {
+  // expected-error@+1 {{[export_segments_c17] fills up 'saved_grad 0', which another segment makes; copy it with weft.cast}}
+  %0 = weft.group_reduce_scatter (%dw) init (%g) over {data = array<i64>} members 3 scatter_gradients "ring" {blocking} : (tensor<4x4xf32>, tensor<6xf32>) -> tensor<6xf32>
+  weft.return %0 : tensor<6xf32>
+}

@@ -191,11 +191,3 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
   %y = weft.cut_gradients (%x) over {data = array<i64>} members 2 "ring" : (tensor<4x8xf32>) -> tensor<32xf32>
   weft.return
 }
-
-// -----
-
-weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[cut_gradients_c4] the 32 elements of an input must be a multiple of the 3 members}}
-  %y = weft.cut_gradients (%x) over {data = array<i64>} members 3 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  weft.return
-}

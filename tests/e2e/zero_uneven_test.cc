@@ -1,0 +1,330 @@
+// ZeRO over numbers of replicas that do not divide the elements of parameters: parts are rounded up and the last ones
+// filled with zeros (docs/program.md, P8). No element is lost or counted twice, so losses, norms and weights are those
+// of one rank, bit for bit under exact accumulation.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "proto/units.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+constexpr int kSteps = 4;
+
+std::string Zero(int stage, const std::string& fields = "") {
+  return absl::StrCat("zero { stage: ", stage, " ", fields, " } ");
+}
+
+// The model's matrices have powers of two of elements, and its table 128 x 32.
+TinyPlan PlanOf(const std::string& mesh, const std::string& fields, int batch, const std::string& schedule = "1f1b") {
+  TinyPlan plan{.schedule = schedule, .steps = kSteps, .layers = 2, .batch = batch, .microbatch = 2, .mesh = mesh};
+  plan.plan_fields = fields;
+  plan.exact = true;
+  return plan;
+}
+
+// One rank of data and pipe, nothing cut; the shape of x, y and z stays.
+TinyPlan OneCopy(TinyPlan plan) {
+  std::string mesh = "pipe1";
+  for (absl::string_view axis : absl::StrSplit(plan.mesh, ' ')) {
+    if (axis[0] != 'd' && axis[0] != 'p') absl::StrAppend(&mesh, " ", axis);
+  }
+  plan.mesh = mesh;
+  plan.schedule = "1f1b";
+  plan.schedule_fields = plan.plan_fields = "";
+  return plan;
+}
+
+// Outcomes of plans, each trained once.
+class Outcomes {
+ public:
+  const Outcome& Get(const TinyPlan& plan) {
+    auto [found, added] = outcomes_.try_emplace(plan.Name() + plan.optimizer);
+    if (added) {
+      const auto outcome = TrainTiny(plan);
+      EXPECT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      if (outcome.ok()) found->second = *outcome;
+      EXPECT_FALSE(found->second.weights.empty());
+    }
+    return found->second;
+  }
+
+ private:
+  std::map<std::string, Outcome> outcomes_;
+};
+
+// Whether some tensor has buffers of which parts are rounded up.
+bool HasPadding(const Program& program) {
+  for (const Template& t : program.templates()) {
+    for (const Buffer& buffer : t.buffers()) {
+      if (buffer.role() != MASTER && buffer.role() != PARAM) continue;
+      int64_t held = *ElementCount(buffer.shape());
+      for (const RangeCut& cut : buffer.shard().ranges()) {
+        for (const MeshAxis& axis : program.mesh().axes()) {
+          if (axis.name() == cut.axis()) held *= cut.block() > 0 ? cut.block() : axis.size();
+        }
+      }
+      for (const DimensionCut& cut : buffer.shard().dimensions()) {
+        for (const MeshAxis& axis : program.mesh().axes()) held *= axis.name() == cut.axis() ? axis.size() : 1;
+      }
+      if (held != *ElementCount(program.tensors(buffer.tensor()).padded_shape())) return true;
+    }
+  }
+  return false;
+}
+
+void ExpectLikeOneRank(const TinyPlan& plan, Outcomes& references) {
+  const auto program = CompileTiny(plan);
+  ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
+  EXPECT_TRUE(HasPadding(*program)) << plan.Name();
+  const auto outcome = TrainTiny(plan);
+  ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+  const Outcome& expected = references.Get(OneCopy(plan));
+  if (plan.exact) {
+    ExpectSame(*outcome, expected, plan.Name());
+  } else {
+    ExpectClose(*outcome, expected, plan.Name());
+  }
+}
+
+struct Mesh_ {
+  const char* mesh;
+  int batch;
+  const char* group = "";
+};
+
+class UnevenMeshes : public testing::TestWithParam<Mesh_> {};
+
+TEST_P(UnevenMeshes, ExactPlansAgreeInAllBits) {
+  Outcomes references;
+  for (const int stage : {1, 2, 3}) {
+    for (const bool bf16 : {false, true}) {
+      TinyPlan plan = PlanOf(GetParam().mesh, Zero(stage, GetParam().group), GetParam().batch);
+      plan.bf16 = bf16;
+      ExpectLikeOneRank(plan, references);
+    }
+  }
+}
+
+TEST_P(UnevenMeshes, PlansInOrderAgreeWithinRounding) {
+  Outcomes references;
+  for (const int stage : {1, 2, 3}) {
+    TinyPlan plan = PlanOf(GetParam().mesh, Zero(stage, GetParam().group), GetParam().batch);
+    plan.exact = false;
+    ExpectLikeOneRank(plan, references);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UnevenMeshes,
+                         testing::Values(Mesh_{"data3", 12}, Mesh_{"data5", 10}, Mesh_{"data7", 14},
+                                         Mesh_{"data6", 12, "group: 3"}, Mesh_{"pipe2 data3", 12},
+                                         Mesh_{"x2 data3", 12}, Mesh_{"z2 data3", 12}, Mesh_{"data12", 24}));
+
+// `direct` sums every element in the order of members, however long the buffer is. A ring cuts what has room behind it
+// a little further on, so that a few elements of a tensor are summed in another order (docs/tensor_parallelism.md).
+TEST(ZeroUnevenTest, StageOneInOrderIsBitForBitStageZero) {
+  for (const bool ring : {true, false}) {
+    for (const bool bf16 : {false, true}) {
+      if (ring && bf16) continue;
+      const std::string collective = absl::StrCat("collective: '", ring ? "ring" : "direct", "' ");
+      TinyPlan plan = PlanOf("data3", collective, 12);
+      plan.exact = false;
+      plan.bf16 = bf16;
+      plan.clip = 0;
+      const auto expected = TrainTiny(plan);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      plan.plan_fields = collective + Zero(1);
+      auto outcome = TrainTiny(plan);
+      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      if (ring) {
+        ExpectClose(*outcome, *expected, plan.Name());
+        continue;
+      }
+      for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(outcome->norms[i], expected->norms[i], 1e-9 * expected->norms[i]);
+      outcome->norms = expected->norms;
+      ExpectSame(*outcome, *expected, plan.Name());
+    }
+  }
+}
+
+TEST(ZeroUnevenTest, SchedulesOverlapAndRecomputeDoNotMatter) {
+  struct Case {
+    const char* schedule;
+    const char* mesh;
+    std::string fields;
+    const char* schedule_fields = "";
+    bool tied = true;
+  };
+  Outcomes references;
+  for (const Case& c : {Case{"chimera", "data3 pipe2", Zero(1)},
+                        {"chimera", "data3 pipe2", Zero(2)},
+                        {"interleaved", "pipe2 data3", Zero(1) + "gradient_bucket_bytes: 4096", "virtual_stages: 2"},
+                        {"zb-h1", "data3 pipe2", Zero(1)},
+                        {"zb-h1", "data3 pipe2", Zero(2), "", false},
+                        {"zb-h1", "data6 pipe2", Zero(3, "group: 3"), "", false},
+                        {"hanayo", "data3 pipe2", Zero(1) + "gradient_sync: LAZY", "waves: 1"},
+                        {"axonn", "data3 pipe2", Zero(1)},
+                        {"axonn", "data3 pipe2", Zero(3), "freeze: true", false},
+                        {"1f1b", "data3 pipe2", Zero(3, "reshard: AFTER_BACKWARD")},
+                        {"1f1b", "data3 pipe2", Zero(3, "reshard: NEVER")},
+                        {"1f1b", "data3", Zero(3, "reshard: LAYERS kept_layers: [0, 2]")},
+                        {"1f1b", "data3", Zero(3) + "overlap { all_gather: false reduce_scatter: false }"},
+                        {"1f1b", "data3", Zero(2) + "overlap { gathered_cache_bytes: 100000 }"},
+                        {"1f1b", "z2 data3", Zero(3) + "overlap { gathered_cache_bytes: 100000 }"}}) {
+    TinyPlan plan = PlanOf(c.mesh, c.fields, 12, c.schedule);
+    plan.schedule_fields = c.schedule_fields;
+    plan.tied = c.tied;
+    plan.layers = 4;
+    plan.bf16 = c.tied;
+    plan.recompute = !c.tied;
+    ExpectLikeOneRank(plan, references);
+  }
+}
+
+TEST(ZeroUnevenTest, OptimizersRoundingAndOffloadDoNotMatter) {
+  Outcomes references;
+  const std::string offload = "offload { optimizer: true bucket_elements: 1500 buckets_per_reduce: 2 } ";
+  for (const char* optimizer :
+       {"sgd {}", "sgd { momentum: 0.9 }", "adamw { weight_decay: 0.1 }", "adamw {} weight_rounding: STOCHASTIC"}) {
+    for (const int stage : {1, 2, 3}) {
+      for (const std::string& fields : {Zero(stage), Zero(stage) + offload}) {
+        TinyPlan plan = PlanOf("data3", fields, 12);
+        plan.optimizer = optimizer;
+        plan.bf16 = true;
+        ExpectLikeOneRank(plan, references);
+      }
+    }
+  }
+}
+
+// Schedules without a flush train something else, so they are compared with themselves; and steps that are taken back.
+TEST(ZeroUnevenTest, WithoutAFlushAndWithPostValidation) {
+  Outcomes outcomes;
+  for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
+    const int batch = schedule == std::string("pipedream") ? 6 : 18;
+    const auto plan_of = [&](const std::string& fields) {
+      TinyPlan plan = PlanOf("data3 pipe2", "collective: 'direct' " + fields, batch, schedule);
+      plan.exact = plan.tied = false;
+      plan.clip = 0;
+      return plan;
+    };
+    const Outcome& whole = outcomes.Get(plan_of(""));
+    for (const int stage : {1, 2, 3}) {
+      const TinyPlan plan = plan_of(Zero(stage));
+      ExpectClose(outcomes.Get(plan), whole, plan.Name());
+    }
+  }
+  for (const int stage : {1, 2, 3}) {
+    TinyPlan plan = PlanOf("data3 pipe2", Zero(stage), 12);
+    const Outcome& expected = outcomes.Get(plan);
+    plan.plan_fields += "post_validation: true";
+    // Steps are taken back and clipped.
+    EXPECT_GT(expected.norms[0], plan.clip);
+    ExpectSame(outcomes.Get(plan), expected, plan.Name());
+  }
+}
+
+struct Saved {
+  const char* mesh;
+  std::string fields;
+};
+
+// What one plan has saved the next goes on with, over another number of replicas.
+TEST(ZeroUnevenTest, CheckpointsLoadOverOtherNumbersOfReplicas) {
+  const std::vector<Saved> plans = {{"data3", Zero(1)},
+                                    {"data2", Zero(2)},
+                                    {"data3", Zero(3)},
+                                    {"pipe2", ""},
+                                    {"data6", Zero(2, "group: 3")},
+                                    {"data2 pipe2", Zero(1)},
+                                    {"data6", Zero(3) + "offload { optimizer: true }"}};
+  const auto plan_of = [&](const Saved& saved) {
+    TinyPlan plan = PlanOf(saved.mesh, saved.fields, 12);
+    plan.bf16 = true;
+    plan.optimizer = "adamw {} weight_rounding: STOCHASTIC";
+    return plan;
+  };
+  const auto expected = TrainTiny(OneCopy(plan_of(plans[0])));
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    RunOptions options;
+    options.checkpoint.directory = absl::StrCat(::testing::TempDir(), "/zero_uneven_", i);
+    std::filesystem::remove_all(options.checkpoint.directory);
+    for (const size_t which : {i, (i + 1) % plans.size()}) {
+      const TinyPlan plan = plan_of(plans[which]);
+      options.steps = which == i ? kSteps / 2 : 0;
+      options.resume = which != i;
+      const auto outcome = TrainTiny(plan, options);
+      ASSERT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
+      if (which == i) continue;
+      ASSERT_EQ(outcome->losses.size(), kSteps / 2);
+      for (int s = 0; s < kSteps / 2; ++s) EXPECT_EQ(outcome->losses[s], expected->losses[kSteps / 2 + s]) << s;
+      EXPECT_TRUE(outcome->weights == expected->weights) << plan.Name() << " after " << plan_of(plans[i]).Name();
+    }
+  }
+}
+
+// Elements of the parts together, of what is cut: the first of a multiple of `parts` that has as many.
+int64_t RoundedUp(int64_t elements, int64_t parts) { return (elements + parts - 1) / parts * parts; }
+
+// Where messages and buffers are those of whole parts: docs/program.md, P8.
+TEST(ZeroUnevenTest, BuffersAndMessagesAreThoseOfWholeParts) {
+  for (const int64_t d : {3, 5, 12}) {
+    for (const int stage : {1, 2, 3}) {
+      TinyPlan plan = PlanOf(absl::StrCat("data", d), Zero(stage), static_cast<int>(2 * d));
+      plan.exact = false;
+      const auto program = CompileTiny(plan);
+      ASSERT_TRUE(program.ok()) << program.status();
+      const Template& t = program->templates(0);
+      int64_t scattered = 0, gathered = 0, expected = 0;
+      for (const Buffer& buffer : t.buffers()) {
+        const bool moment = buffer.role() == MOMENT1;
+        if (!moment && buffer.role() != PARAM && buffer.role() != GRAD) continue;
+        const int64_t elements = *ElementCount(program->tensors(buffer.tensor()).padded_shape());
+        // Vectors that would not be cut evenly stay whole.
+        const bool whole = program->tensors(buffer.tensor()).shape_size() == 1 && elements % d != 0;
+        const bool cut = moment || stage == 3 || (stage == 2 && buffer.role() == GRAD);
+        const int64_t all = whole ? elements : RoundedUp(elements, d);
+        EXPECT_EQ(buffer.bytes(), DTypeBytes(buffer.dtype()) * (cut && !whole ? all / d : all)) << buffer.name();
+        if (moment && !whole) expected += all;
+      }
+      const auto add = [&](Kernel kernel, int64_t elements) {
+        (kernel == GROUP_ALL_GATHER ? gathered : scattered) += elements;
+      };
+      for (const Action& action : t.body()) {
+        for (const int b : action.destinations()) {
+          if (action.kind() == ALL_GATHER) add(GROUP_ALL_GATHER, t.buffers(b).bytes() / 4);
+        }
+        for (const int b : action.sources()) {
+          if (action.kind() == REDUCE_SCATTER) add(GROUP_REDUCE_SCATTER, t.buffers(b).bytes() / 4);
+        }
+        if (action.operands_size() == 0) continue;
+        const Segment& segment = program->segments(action.segment());
+        for (const Step& step : segment.steps()) {
+          if (step.kernel() != GROUP_ALL_GATHER && step.kernel() != GROUP_REDUCE_SCATTER) continue;
+          const bool gather = step.kernel() == GROUP_ALL_GATHER;
+          // Forwards gather all, backwards what they read.
+          if (gather && action.kind() != FORWARD) continue;
+          for (const int v : gather ? step.outputs() : step.inputs()) {
+            add(step.kernel(), *ElementCount(segment.values(v).shape()));
+          }
+        }
+      }
+      // One microbatch to a replica; the tied table is gathered, and its gradient scattered, for each of its uses.
+      const int64_t table = RoundedUp(*ElementCount(program->tensors(0).padded_shape()), d);
+      EXPECT_EQ(gathered, expected + (stage == 3 ? table : 0)) << plan.Name();
+      EXPECT_EQ(scattered, expected + table) << plan.Name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
