@@ -31,44 +31,6 @@ absl::Status InOneLine(const absl::Status& status) {
   return absl::Status(status.code(), text);
 }
 
-// Optimizers that cut one flat buffer cut it for any number of replicas; weft cuts tensor by tensor. The next smaller
-// groups of replicas stand for them, and `flat_bytes` is what their states take too much of the role that needs most.
-absl::StatusOr<Program> CompileInGroups(const ModelGraph& model, RunPlan* plan, const Cluster& cluster,
-                                        const CompileOptions& options, std::vector<std::string>* assumptions,
-                                        int64_t* flat_bytes) {
-  int64_t replicas = 1;
-  for (const MeshAxis& axis : plan->plan.mesh().axes()) replicas = axis.name() == "data" ? axis.size() : replicas;
-  const int64_t stated = plan->plan.zero().group() > 0 ? plan->plan.zero().group() : replicas;
-  absl::StatusOr<Program> program = Compile(model, plan->recipe, plan->plan, cluster, options);
-  for (int64_t group = stated - 1; group > 1 && !program.ok(); --group) {
-    if (plan->plan.zero().stage() < 1 || !absl::StrContains(program.status().message(), "must divide the rank's"))
-      break;
-    if (replicas % group != 0) continue;
-    plan->plan.mutable_zero()->set_group(group);
-    program = Compile(model, plan->recipe, plan->plan, cluster, options);
-    if (!program.ok()) continue;
-    assumptions->push_back(absl::StrCat("states cut over ", group, " of ", stated, " replicas"));
-    const Template* most = nullptr;
-    for (const Template& t : program->templates()) {
-      if (most == nullptr || t.device_arena_bytes() > most->device_arena_bytes()) most = &t;
-    }
-    int64_t states = 0;
-    for (const Buffer& buffer : most->buffers()) {
-      if (buffer.class_() == OPTIMIZER && buffer.persistent() && buffer.place() == DEVICE) states += buffer.bytes();
-    }
-    *flat_bytes = states / stated * (stated - group);
-  }
-  return program;
-}
-
-// `cluster` with room for what a flat buffer has less, so that what is decided of memory is decided without it.
-Cluster WithRoom(Cluster cluster, int64_t flat_bytes) {
-  Device& device = *cluster.mutable_device();
-  // A device without a figure has room for everything.
-  if (device.memory_bytes() > 0) device.set_memory_bytes(device.memory_bytes() + flat_bytes);
-  return cluster;
-}
-
 // Where the host's memory is behind NVLink, what does not fit is kept there: NVIDIA's recipes offload activations layer
 // by layer beside computation (Megatron-Bridge, "CPU Offloading"; --activation_offload_layers of its performance
 // scripts).
@@ -147,16 +109,13 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   options.evaluation = false;
   options.ways_out = false;
   const int64_t longer = whole ? 0 : Shorten(&plan, &made);
-  WEFT_ASSIGN_OR_RETURN(made.program,
-                        CompileInGroups(model, &plan, made.cluster, options, &made.assumptions, &made.flat_bytes));
+  WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
   if (plan.recompute_unknown) {
-    const Cluster roomy = WithRoom(made.cluster, made.flat_bytes);
-    const bool fits = CheckMemoryFit(made.program, roomy).ok();
-    const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, roomy);
+    const bool fits = CheckMemoryFit(made.program, made.cluster).ok();
+    const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, made.cluster);
     if (!fits && !held) {
       plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
-      // In the groups of replicas that were found.
-      WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, roomy, options));
+      WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
     }
     made.assumptions.push_back(fits   ? "no recompute, which fits"
                                : held ? "activations that do not fit in the host's memory"
@@ -164,8 +123,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   }
   if (longer > 0) {
     plan.recipe.set_global_batch_sequences(longer);
-    const Cluster roomy = WithRoom(made.cluster, made.flat_bytes);
-    WEFT_ASSIGN_OR_RETURN(made.longer, Compile(model, plan.recipe, plan.plan, roomy, options));
+    WEFT_ASSIGN_OR_RETURN(made.longer, Compile(model, plan.recipe, plan.plan, made.cluster, options));
   }
   return made;
 }

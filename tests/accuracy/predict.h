@@ -41,8 +41,6 @@ struct CompiledRun {
   // As the run has it: with what it says of overlap.
   Runtime runtime;
   std::vector<std::string> assumptions;
-  // Of the planned bytes: what states that are cut over some of the replicas take more than a flat buffer over all.
-  int64_t flat_bytes = 0;
 };
 
 // An error is one line that says why weft cannot express the run. Choices are made by the cost model `cost`. With

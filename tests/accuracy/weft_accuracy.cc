@@ -85,13 +85,12 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
                         SimulateRun(compiled, compiled.cluster, compiled.runtime, settings.cost, settings.network));
   RunPrediction prediction;
   prediction.seconds = report.iteration_seconds();
-  int64_t bytes = report.planned_bytes() - compiled.flat_bytes;
+  int64_t bytes = report.planned_bytes();
   if (FamilyOf(run.family).reserved) {
     bytes += RuntimeBytes(compiled.program, compiled.runtime);
   }
   prediction.bytes = static_cast<double>(bytes);
-  const bool flat_fits = report.device_bytes() - compiled.flat_bytes <= report.capacity_bytes();
-  prediction.fits = report.fits() || (compiled.flat_bytes > 0 && flat_fits);
+  prediction.fits = report.fits();
   for (const RankReport& rank : report.per_rank()) {
     const double share = 1.0 / report.per_rank_size();
     prediction.busy += share * rank.busy_seconds();
