@@ -66,12 +66,14 @@ Step MakeStep(Kernel kernel) {
   return step;
 }
 
-// threads, m, n, k, transposes (1 = a, 2 = b), dtype.
+// threads, m, n, k, transposes (1 = a, 2 = b), dtype; TF32 is of factors in fp32.
 void MatMul(benchmark::State& state) {
   const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
   const bool ta = state.range(4) & 1, tb = state.range(4) & 2;
-  const DType dtype = static_cast<DType>(state.range(5));
+  const bool tf32 = state.range(5) == TF32;
+  const DType dtype = tf32 ? FP32 : static_cast<DType>(state.range(5));
   Step step = MakeStep(MATMUL);
+  step.mutable_attributes()->set_tf32(tf32);
   step.mutable_attributes()->set_transpose_a(ta);
   step.mutable_attributes()->set_transpose_b(tb);
   step.set_accumulate(ta);
@@ -92,8 +94,7 @@ void MatMulArguments(benchmark::internal::Benchmark* b) {
     b->Args({threads, 1024, 1024, 1024, 0, FP32});
     b->Args({threads, 512, 4096, 1024, 0, FP32});
     b->Args({threads, 512, 1024, 4096, 2, FP32});
-    b->Args({threads, 1024, 768, 256, 0, BF16});
-    b->Args({threads, 1024, 768, 256, 0, FP64});
+    for (int64_t dtype : {TF32, BF16, FP64}) b->Args({threads, 1024, 768, 256, 0, dtype});
   }
 }
 BENCHMARK(MatMul)->Apply(MatMulArguments)->UseRealTime();

@@ -25,6 +25,8 @@ struct Matrix {
   Storage storage = Storage::kFp32;
   int64_t stride = 0;
   bool transposed = false;
+  // Elements stored in fp32 are read rounded to TF32: ten bits of fraction, to nearest even.
+  bool tf32 = false;
 };
 
 // Rows of C = old (if accumulate) + (op(A) * op(B) + bias), B given as panels by Loops::pack.

@@ -26,25 +26,30 @@ static_assert(kRowBlock % kTileRows == 0);
 template <typename T>
 constexpr int kPanel = kTileVectors * Register<T>::kWidth;
 
-template <typename T, typename Source>
-inline T Convert(Source x) {
-  return static_cast<T>(x);
-}
+// What is read of fp32, one number or four.
+struct AsItIs {
+  inline __attribute__((always_inline)) float operator()(float x) const { return x; }
+  inline __attribute__((always_inline)) Quad operator()(Quad x) const { return x; }
+};
+struct RoundedToTf32 {
+  inline __attribute__((always_inline)) float operator()(float x) const { return ToTf32(x); }
+  inline __attribute__((always_inline)) Quad operator()(Quad x) const { return ToTf32(x); }
+};
 
-template <typename T>
-inline T ConvertBf16(uint16_t x) {
-  return static_cast<T>(FromBf16(x));
-}
-
-// Calls f(typed pointer, converter) for the element type of `storage`.
+// Calls f(typed pointer, converter) for the element type of a matrix.
 template <typename T, typename F>
-inline __attribute__((always_inline)) void WithStorage(const void* data, Storage storage, F f) {
-  switch (storage) {
+inline __attribute__((always_inline)) void WithStorage(const Matrix& matrix, F f) {
+  const void* const data = matrix.data;
+  switch (matrix.storage) {
     case Storage::kFp64:
       f(static_cast<const double*>(data), [](double x) { return static_cast<T>(x); });
       break;
     case Storage::kFp32:
-      f(static_cast<const float*>(data), [](float x) { return static_cast<T>(x); });
+      if (matrix.tf32) {
+        f(static_cast<const float*>(data), RoundedToTf32());
+      } else {
+        f(static_cast<const float*>(data), AsItIs());
+      }
       break;
     case Storage::kBf16:
       f(static_cast<const uint16_t*>(data), [](uint16_t x) { return static_cast<T>(FromBf16(x)); });
@@ -55,15 +60,14 @@ inline __attribute__((always_inline)) void WithStorage(const void* data, Storage
   }
 }
 
-typedef float Quad __attribute__((vector_size(16)));
-
-// to[j * to_stride + i] = from[i * from_stride + j] for i, j < 4.
+// to[j * to_stride + i] = convert(from[i * from_stride + j]) for i, j < 4.
+template <typename Converter>
 inline __attribute__((always_inline)) void Transpose4(const float* from, int64_t from_stride, float* to,
-                                                      int64_t to_stride) {
-  const Quad r0 = LoadVector<Quad>(from);
-  const Quad r1 = LoadVector<Quad>(from + from_stride);
-  const Quad r2 = LoadVector<Quad>(from + 2 * from_stride);
-  const Quad r3 = LoadVector<Quad>(from + 3 * from_stride);
+                                                      int64_t to_stride, Converter convert) {
+  const Quad r0 = convert(LoadVector<Quad>(from));
+  const Quad r1 = convert(LoadVector<Quad>(from + from_stride));
+  const Quad r2 = convert(LoadVector<Quad>(from + 2 * from_stride));
+  const Quad r3 = convert(LoadVector<Quad>(from + 3 * from_stride));
   const Quad t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
   const Quad t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
   const Quad t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
@@ -74,7 +78,7 @@ inline __attribute__((always_inline)) void Transpose4(const float* from, int64_t
   StoreVector(__builtin_shufflevector(t2, t3, 2, 3, 6, 7), to + 3 * to_stride);
 }
 
-// to[j * to_stride + i] = from[i * from_stride + j], i < rows, j < columns.
+// to[j * to_stride + i] = convert(from[i * from_stride + j]), i < rows, j < columns.
 template <typename T, typename Source, typename Converter>
 inline void TransposeInto(const Source* from, int64_t from_stride, int64_t rows, int64_t columns, T* to,
                           int64_t to_stride, Converter convert) {
@@ -85,24 +89,24 @@ inline void TransposeInto(const Source* from, int64_t from_stride, int64_t rows,
 
 template <typename Converter>
 inline void TransposeInto(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
-                          int64_t to_stride, Converter) {
+                          int64_t to_stride, Converter convert) {
   const int64_t whole_rows = rows / 4 * 4;
   const int64_t whole_columns = columns / 4 * 4;
   for (int64_t j = 0; j < whole_columns; j += 4) {
     for (int64_t i = 0; i < whole_rows; i += 4) {
-      Transpose4(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+      Transpose4(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride, convert);
     }
   }
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j) {
-      to[j * to_stride + i] = from[i * from_stride + j];
+      to[j * to_stride + i] = convert(from[i * from_stride + j]);
     }
   }
 }
 
 template <typename T>
 void Pack(const Matrix& b, int64_t k, int64_t first, int64_t columns, T* panels) {
-  WithStorage<T>(b.data, b.storage, [&](const auto* data, auto convert) {
+  WithStorage<T>(b, [&](const auto* data, auto convert) {
     for (int64_t column = 0; column < columns; column += kPanel<T>) {
       T* panel = panels + column * k;
       const int64_t width = columns - column < kPanel<T> ? columns - column : kPanel<T>;
@@ -127,7 +131,7 @@ void Pack(const Matrix& b, int64_t k, int64_t first, int64_t columns, T* panels)
 // Transposed: groups of kTileRows rows, within each element (i, j) at j * kTileRows + i. Both copy contiguous runs.
 template <typename T>
 void PackRows(const Matrix& a, int64_t row, int64_t rows, int64_t depth, int64_t count, T* to) {
-  WithStorage<T>(a.data, a.storage, [&](const auto* data, auto convert) {
+  WithStorage<T>(a, [&](const auto* data, auto convert) {
     if (!a.transposed) {
       for (int64_t i = 0; i < rows; ++i) {
         const auto* from = data + (row + i) * a.stride + depth;

@@ -92,6 +92,22 @@ inline uint16_t ToBf16(float x) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
 }
 
+// To TF32 as executor/tf32_bits.h has it, for one number or a vector of them.
+inline float ToTf32(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  const uint32_t rounded = (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0xfff + ((bits >> 13) & 1);
+  return FloatFromBits(rounded & ~uint32_t{0x1fff});
+}
+
+typedef float Quad __attribute__((vector_size(16)));
+
+inline __attribute__((always_inline)) Quad ToTf32(Quad x) {
+  typedef uint32_t QuadBits __attribute__((vector_size(16)));
+  const QuadBits bits = (QuadBits)x;
+  const QuadBits rounded = (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0xfff + ((bits >> 13) & 1);
+  return (Quad)(rounded & ~uint32_t{0x1fff});
+}
+
 // To float by rounding to odd, which keeps what a second rounding needs to know.
 inline float ToOdd(double x) {
   const float nearest = static_cast<float>(x);

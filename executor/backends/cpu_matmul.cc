@@ -20,8 +20,10 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
   const Loops<T>& loops = GetLoops<T>(call);
   const StepAttributes& attributes = call.attributes();
   const TensorView& c = call.out[0];
-  const Matrix a = {call.in[0].data, StorageOf(call.in[0]), attributes.transpose_a() ? m : k, attributes.transpose_a()};
-  const Matrix b = {call.in[1].data, StorageOf(call.in[1]), attributes.transpose_b() ? k : n, attributes.transpose_b()};
+  const Matrix a = {call.in[0].data, StorageOf(call.in[0]), attributes.transpose_a() ? m : k, attributes.transpose_a(),
+                    attributes.tf32()};
+  const Matrix b = {call.in[1].data, StorageOf(call.in[1]), attributes.transpose_b() ? k : n, attributes.transpose_b(),
+                    attributes.tf32()};
   const bool parallel = m * n * std::max<int64_t>(k, 1) > kSmallProduct;
   const auto run = [&](int64_t tasks, ThreadPool::Task task) {
     if (parallel) return call.pool().Run(tasks, task);
@@ -81,6 +83,7 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
 absl::Status MatMul(const Call& call) {
   const size_t inputs = call.in.size() == 3 ? 3 : 2;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, inputs == 3 ? 0b1111 : 0b111));
+  WEFT_RETURN_IF_ERROR(CheckTf32Factors(call.step, call.in));
   const TensorView& a = call.in[0];
   const StepAttributes& attributes = call.attributes();
   const int64_t k = attributes.transpose_a() ? Rows(a) : Columns(a);

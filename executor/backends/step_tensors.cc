@@ -30,6 +30,17 @@ absl::Status CheckStepTensors(absl::string_view backend, const Step& step, absl:
   return absl::OkStatus();
 }
 
+absl::Status CheckTf32Factors(const Step& step, absl::Span<const TensorView> in) {
+  if (!step.attributes().tf32()) return absl::OkStatus();
+  for (size_t i = 0; i < 2; ++i) {
+    if (in[i].dtype == FP32) continue;
+    return absl::InvalidArgumentError(absl::StrCat("step '", step.name(), "', kernel ", Kernel_Name(step.kernel()),
+                                                   ": input ", i, " is ", DType_Name(in[i].dtype),
+                                                   "; factors of a product in TF32 are stored in FP32"));
+  }
+  return absl::OkStatus();
+}
+
 bool GoodPairs(const StepAttributes& attributes, const TensorView& pairs) {
   const int64_t heads = attributes.heads(), sequence = attributes.sequence();
   return heads >= 1 && sequence >= 1 && Rows(pairs) % sequence == 0 && Columns(pairs) % heads == 0 &&

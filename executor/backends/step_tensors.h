@@ -38,6 +38,10 @@ absl::Status CheckStepTensors(absl::string_view backend, const Step& step, absl:
                               absl::Span<const TensorView> out, size_t inputs, size_t outputs, uint32_t floating,
                               uint32_t integer);
 
+// Of MATMUL, given its two factors at least: InvalidArgument, naming step and kernel, if it is a product in TF32 of
+// what is not stored in FP32.
+absl::Status CheckTf32Factors(const Step& step, absl::Span<const TensorView> in);
+
 // Of attention: whether `pairs` is [rows, heads * sequence] with rows in whole sequences.
 bool GoodPairs(const StepAttributes& attributes, const TensorView& pairs);
 

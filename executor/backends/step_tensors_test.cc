@@ -47,6 +47,22 @@ TEST(StepTensors, RefusesCountsAndTypesByPlace) {
   EXPECT_EQ(Refusal({bytes, bytes}, {bytes}, 0), "");
 }
 
+TEST(StepTensors, FactorsOfAProductInTf32AreStoredInFp32) {
+  const std::vector<int64_t> shape = {2, 2};
+  const TensorView single = View(FP32, shape), half = View(BF16, shape);
+  Step step;
+  step.set_name("h.0.mlp");
+  step.set_kernel(MATMUL);
+  EXPECT_TRUE(CheckTf32Factors(step, {single, half}).ok());
+  step.mutable_attributes()->set_tf32(true);
+  // Whatever a bias is.
+  EXPECT_TRUE(CheckTf32Factors(step, {single, single, half}).ok());
+  EXPECT_EQ(CheckTf32Factors(step, {single, half}).message(),
+            "step 'h.0.mlp', kernel MATMUL: input 1 is BF16; factors of a product in TF32 are stored in FP32");
+  EXPECT_EQ(CheckTf32Factors(step, {View(FP64, shape), single}).message(),
+            "step 'h.0.mlp', kernel MATMUL: input 0 is FP64; factors of a product in TF32 are stored in FP32");
+}
+
 StepAttributes Heads(int64_t heads, int64_t kv_heads, int64_t sequence) {
   StepAttributes attributes;
   attributes.set_heads(heads);

@@ -87,7 +87,7 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
           "name: 'test' nodes: 1 devices_per_node: 16 device { name: 'cpu' memory_bytes: 1000000000 "
           "memory_bytes_per_second: 1e10 peaks { dtype: FP32 flops_per_second: 1e11 } "
           "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
-          "peaks { dtype: FP16 flops_per_second: 1e11 } } "
+          "peaks { dtype: FP16 flops_per_second: 1e11 } peaks { dtype: TF32 flops_per_second: 1e11 } } "
           "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 } host { bytes_per_second: 1e10 }"));
   return Compile(model, recipe, message, cluster, {});
 }

@@ -1,0 +1,119 @@
+// Products in TF32: plans agree bit for bit, and training goes as in fp32, which it is but for the factors of products.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/run.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/outcome.h"
+#include "tests/e2e/tiny_gpt.h"
+
+namespace weft {
+namespace {
+
+Outcome Must(const absl::StatusOr<RunResult>& result, const std::string& what) {
+  EXPECT_TRUE(result.ok()) << what << ": " << result.status();
+  return result.ok() ? OutcomeOf(*result) : Outcome();
+}
+
+TinyPlan Small() {
+  TinyPlan plan{.steps = 6, .layers = 4, .batch = 4};
+  plan.precision = "compute: TF32";
+  return plan;
+}
+
+TEST(Tf32, PlansAgree) {
+  for (const char* family : {"gpt2", "llama"}) {
+    TinyPlan plan = Small();
+    plan.family = family;
+    const Outcome one = Must(Train(plan), plan.Name());
+    ASSERT_EQ(one.losses.size(), 6u);
+    std::vector<TinyPlan> others;
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v"}) {
+      others.push_back(plan);
+      others.back().pipe = 2;
+      others.back().schedule = schedule;
+      others.back().recompute = std::string(schedule) == "1f1b";
+    }
+    others.push_back(plan);
+    others.back().plan_fields = "offload { optimizer: true bucket_elements: 3000 }";
+    for (const TinyPlan& other : others) {
+      for (const int threads : {1, 3}) {
+        if (threads > 1 && other.pipe > 1 && other.schedule != "zb-v") continue;
+        RunOptions options;
+        options.threads_per_rank = threads;
+        ExpectSame(Must(Train(other, options), other.Name()), one, absl::StrCat(other.Name(), ", ", threads));
+      }
+    }
+  }
+}
+
+// Exact sums do not depend on who makes them.
+TEST(Tf32, ReplicasAgreeUnderExactAccumulation) {
+  TinyPlan plan = Small();
+  plan.exact = true;
+  const Outcome one = Must(Train(plan), plan.Name());
+  for (const char* fields : {"", "zero { stage: 3 }"}) {
+    TinyPlan other = plan;
+    other.data = 2;
+    other.pipe = 2;
+    other.plan_fields = fields;
+    ExpectSame(Must(Train(other), other.Name()), one, absl::StrCat(other.Name(), " ", fields));
+  }
+}
+
+// A factor has 11 bits, as one of fp16: the bound is that of half precision in loss_scale_test.
+TEST(Tf32, FollowsSinglePrecision) {
+  TinyPlan plan{.steps = 50, .layers = 2, .lr = "peak: 0.003 warmup_steps: 3 decay: 'cosine' min: 0.0003"};
+  const Outcome single = Must(Train(plan), "fp32");
+  EXPECT_LT(single.losses.back(), single.losses.front() - 2);
+  plan.precision = "compute: TF32";
+  const Outcome outcome = Must(Train(plan), "tf32");
+  ASSERT_EQ(outcome.losses.size(), 50u);
+  double largest = 0;
+  for (size_t i = 0; i < 50; ++i) {
+    EXPECT_NEAR(outcome.losses[i], single.losses[i], 1e-3 * single.losses[i]) << "step " << i;
+    largest = std::max(largest, std::abs(outcome.losses[i] / single.losses[i] - 1));
+  }
+  // From the first step on: it is another sum.
+  EXPECT_NE(outcome.losses.front(), single.losses.front());
+  RecordProperty("largest_relative_difference", absl::StrCat(largest));
+}
+
+// Where a product is cut over ranks its parts are rounded as the whole is; sums fall differently.
+TEST(Tf32, TensorParallelPlansComeClose) {
+  TinyPlan plan = Small();
+  plan.microbatch = 2;
+  plan.mesh = "pipe1";
+  const Outcome expected = Must(Train(plan), "one rank");
+  for (const char* mesh : {"x2", "y2", "z2", "x2 y2 pipe2"}) {
+    TinyPlan other = plan;
+    other.mesh = mesh;
+    const Outcome outcome = Must(Train(other), mesh);
+    ASSERT_EQ(outcome.losses.size(), expected.losses.size());
+    for (size_t i = 0; i < expected.losses.size(); ++i) {
+      EXPECT_NEAR(outcome.losses[i], expected.losses[i], 1e-3 * expected.losses[i]) << mesh << " step " << i;
+    }
+  }
+}
+
+// All that is kept is fp32: one goes on from the other's checkpoint.
+TEST(Tf32, CheckpointsAreThoseOfSinglePrecision) {
+  TinyPlan plan = Small(), single = Small();
+  single.precision = "";
+  const std::string directory = ::testing::TempDir() + "/tf32_cross";
+  RunOptions options;
+  options.checkpoint.directory = directory;
+  options.steps = 3;
+  const Outcome first = Must(Train(single, options), "fp32");
+  options.steps = 0;
+  options.resume = true;
+  const Outcome second = Must(Train(plan, options), "tf32");
+  ASSERT_EQ(second.losses.size(), 3u);
+  EXPECT_LT(second.losses.back(), first.losses.front());
+}
+
+}  // namespace
+}  // namespace weft
