@@ -12,7 +12,7 @@ gpu_check --list > list || fail "--list"
 grep -q '^loopback: .*zb-v' list || fail "no group loopback"
 [ "$(sed 's/:.*//' list | grep -n 'speed-7b\|pytorch-gpt2-xl\|calibrate\|offload' | tr -d '\n' | sed 's/[0-9]*:/ /g')" = \
   " speed-7b pytorch-gpt2-xl calibrate offload" ] || fail "the order of the groups"
-[ "$(head -1 list)" = 'contact: machine contact-fp32 contact-bf16' ] || fail "the first contact comes first"
+[ "$(head -1 list)" = 'contact: machine contact-fp32 contact-tf32 contact-bf16' ] || fail "the first contact comes first"
 gpu_check --bundle /nowhere
 [ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' err || fail "a bundle that is not there"
 
@@ -255,7 +255,7 @@ rm kernels
 BROKEN_RUN=1 gpu_check --bundle bundle --out broken-gpu --only contact && fail "a broken run"
 grep -q "cudaErrorIllegalAddress).nagain, with CUDA_LAUNCH_BLOCKING=1: .*step 'h.3', kernel ADD, of 1 steps" \
   broken-gpu/results.jsonl || fail "the place of what is broken"
-grep -c '"group": "contact"' broken-gpu/results.jsonl | grep -qx 3 || fail "a check that fails leaves out others"
+grep -c '"group": "contact"' broken-gpu/results.jsonl | grep -qx 4 || fail "a check that fails leaves out others"
 
 # ---- Cut off, with little time left, and on a fresh machine.
 gpu_check --bundle bundle --only kernels --seconds 20 || fail "nothing is started that does not fit"

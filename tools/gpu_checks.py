@@ -62,7 +62,7 @@ PLANS = {
     "z2-offload": (["z=2", "pp=2", "offload.optimizer=true"], False),
 }
 # GPT-2 124M as it is first run, by the programs' names.
-CONTACT = {"contact-fp32": FP32, "contact-bf16": BF16}
+CONTACT = {"contact-fp32": FP32, "contact-tf32": ["precision.compute=TF32"], "contact-bf16": BF16}
 # 200 steps of 4 x 256 tokens; the CPU backend's losses are kept in tests/gpu.
 GPT2_CURVE = ["recipe.sequence_length=256", "recipe.global_batch_sequences=4", "recipe.microbatch_sequences=4",
               "recipe.steps=200", "recipe.dropout=0", "recipe.lr.peak=0.0003", "recipe.lr.warmup_steps=20"] + FP32

@@ -29,7 +29,7 @@ struct KeyHash {
     for (const int64_t x :
          {s.m, s.n, s.k, s.batch, int64_t{s.transpose_a}, int64_t{s.transpose_b}, s.a.stride, s.b.stride, s.y.stride,
           s.a.batch_stride, s.b.batch_stride, s.y.batch_stride, static_cast<int64_t>(s.a.type),
-          static_cast<int64_t>(s.y.type), static_cast<int64_t>(s.bias), int64_t{s.accumulate}}) {
+          static_cast<int64_t>(s.y.type), static_cast<int64_t>(s.bias), int64_t{s.accumulate}, int64_t{s.tf32}}) {
       hash = hash * 0x9e3779b97f4a7c15u + static_cast<size_t>(x);
     }
     return hash ^ std::hash<double>()(s.scale);
@@ -165,6 +165,9 @@ class CublasLtMatmul : public Matmul {
       return absl::InvalidArgumentError(
           "a product of matrices of different types, or of a type that is none of fp64, "
           "fp32, bf16 and fp16");
+    }
+    if (shape.tf32 && shape.a.type != Type::kFp32) {
+      return absl::InvalidArgumentError("a product in TF32 of matrices that are not fp32");
     }
     if (!IsDirectProduct(shape.a.type, shape.y.type)) {
       if (shape.y.stride != shape.n || (shape.batch > 1 && shape.y.batch_stride != shape.m * shape.n)) {

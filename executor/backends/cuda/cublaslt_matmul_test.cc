@@ -132,6 +132,40 @@ TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
   EXPECT_GT(tried, 900);
 }
 
+// A product of fp32 is in TF32 where its shape says so, and only there; each is a shape of its own.
+TEST_F(CublasLtMatmulTest, ProductsInTf32AreAskedForByTheirShape) {
+  std::mt19937 random(7);
+  const Libraries loops = EmulatedLibraries();
+  const auto matmul = Make();
+  Values a(device_.get(), Type::kFp32, 21, random), b(device_.get(), Type::kFp32, 21, random);
+  std::vector<double> results[2];
+  for (const Type out : {Type::kFp32, Type::kBf16}) {
+    for (const bool tf32 : {false, true}) {
+      MatmulShape s = Shape(5, 6, 3, Type::kFp32, out);
+      s.tf32 = tf32;
+      Values y(device_.get(), out, 30, random), expected(device_.get(), out, 30, random);
+      ASSERT_TRUE(loops.matmul->Run(s, {a.data(), b.data(), nullptr, expected.data()}, {}).ok());
+      const int asked = fake::seen.heuristics;
+      ASSERT_TRUE(matmul->Prepare(s).ok());
+      EXPECT_EQ(fake::seen.heuristics, asked + 1);
+      ASSERT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
+      EXPECT_EQ(fake::seen.launches.back().compute, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+      EXPECT_EQ(y.Read(), expected.Read());
+      if (out == Type::kFp32) results[tf32] = y.Read();
+    }
+  }
+  EXPECT_NE(results[0], results[1]);
+  // Of anything else there is none.
+  MatmulShape s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
+  s.tf32 = true;
+  EXPECT_EQ(matmul->Prepare(s).message(), "a product in TF32 of matrices that are not fp32");
+  EXPECT_EQ(loops.matmul->Prepare(s).message(), "a product in TF32 of matrices that are not fp32");
+  s = Shape(4, 4, 4, Type::kFp32, Type::kFp32);
+  s.tf32 = true;
+  s.a.stride = 3;
+  EXPECT_EQ(matmul->Prepare(s).message(), "cuBLASLt has no algorithm for a product of 4 x 4 by 4 x 4 in TF32");
+}
+
 TEST_F(CublasLtMatmulTest, AsksForOrderedSumsAndKnownAlignment) {
   std::mt19937 random(7);
   const auto matmul = Make();

@@ -27,13 +27,14 @@ cudaDataType_t DataType(Type type) {
 bool InDouble(const MatmulShape& shape) { return shape.a.type == Type::kFp64; }
 // fp32 is fp32: cuBLASLt takes TF32 only where it is asked for by a type of its own.
 cublasComputeType_t ComputeType(const MatmulShape& shape) {
-  return InDouble(shape) ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  if (InDouble(shape)) return CUBLAS_COMPUTE_64F;
+  return shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 cudaDataType_t ScaleType(const MatmulShape& shape) { return InDouble(shape) ? CUDA_R_64F : CUDA_R_32F; }
 
 std::string Name(const MatmulShape& shape) {
   return absl::StrCat("a product of ", shape.batch == 1 ? "" : absl::StrCat(shape.batch, " times "), shape.m, " x ",
-                      shape.k, " by ", shape.k, " x ", shape.n);
+                      shape.k, " by ", shape.k, " x ", shape.n, shape.tf32 ? " in TF32" : "");
 }
 
 // A matrix of `rows` x `columns` stored by rows is one of `columns` x `rows` stored by columns.

@@ -8,6 +8,7 @@ namespace weft::cuda {
 absl::Status MatMul(const Call& call) {
   const bool has_bias = call.in.size() == 3;
   WEFT_RETURN_IF_ERROR(CheckTensors(call, has_bias ? 3 : 2, 1, has_bias ? 0b1111 : 0b111));
+  WEFT_RETURN_IF_ERROR(CheckTf32Factors(call.step, call.in));
   const StepAttributes& attributes = call.attributes();
   const TensorView &a = call.in[0], &b = call.in[1], &y = call.out[0];
   MatmulShape shape;
@@ -31,6 +32,7 @@ absl::Status MatMul(const Call& call) {
   shape.y = {TypeOf(y), shape.n, 0};
   if (has_bias) shape.bias = TypeOf(call.in[2]);
   shape.accumulate = call.step.accumulate();
+  shape.tf32 = attributes.tf32();
   if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
   if (call.measuring) return call.Prepare(shape);
   return call.resources.libraries.matmul->Run(shape, {a.data, b.data, has_bias ? call.in[2].data : nullptr, y.data},

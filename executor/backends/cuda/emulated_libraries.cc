@@ -4,9 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/kernels/access.h"
+#include "executor/tf32_bits.h"
 
 namespace weft::cuda {
 namespace {
+
+// A factor's element. Where the shape says so it is rounded to TF32; a device may cut it off instead.
+template <typename T>
+T Factor(const MatmulShape& s, const Array& array, int64_t at) {
+  const T x = Load<T>(array, at);
+  return s.tf32 ? static_cast<T>(Tf32FromFloat(static_cast<float>(x))) : x;
+}
 
 // Of type T is what is summed, as the device does it.
 template <typename T>
@@ -20,7 +28,7 @@ void Multiply(const MatmulShape& s, const MatmulPointers& p) {
         for (int64_t k = 0; k < s.k; ++k) {
           const int64_t at_a = batch * s.a.batch_stride + (s.transpose_a ? k * s.a.stride + i : i * s.a.stride + k);
           const int64_t at_b = batch * s.b.batch_stride + (s.transpose_b ? j * s.b.stride + k : k * s.b.stride + j);
-          sum = std::fma(Load<T>(a, at_a), Load<T>(b, at_b), sum);
+          sum = std::fma(Factor<T>(s, a, at_a), Factor<T>(s, b, at_b), sum);
         }
         sum *= static_cast<T>(s.scale);
         if (s.bias != Type::kNone) sum += Load<T>(bias, j);
@@ -45,8 +53,11 @@ class LoopMatmul : public Matmul {
 
  private:
   static absl::Status Check(const MatmulShape& shape) {
-    if (shape.a.type == shape.b.type) return absl::OkStatus();
-    return absl::InvalidArgumentError("a product of matrices of two types");
+    if (shape.a.type != shape.b.type) return absl::InvalidArgumentError("a product of matrices of two types");
+    if (shape.tf32 && shape.a.type != Type::kFp32) {
+      return absl::InvalidArgumentError("a product in TF32 of matrices that are not fp32");
+    }
+    return absl::OkStatus();
   }
 };
 

@@ -12,6 +12,7 @@
 
 #include "executor/backends/cuda/cublaslt_library.h"
 #include "executor/float_bits.h"
+#include "executor/tf32_bits.h"
 
 namespace weft::cuda::fake {
 
@@ -46,6 +47,7 @@ struct Seen {
   struct Launch {
     const void *a, *b, *d;
     int64_t rows, columns;
+    cublasComputeType_t compute;
   };
   std::vector<Launch> launches;
 };
@@ -86,6 +88,13 @@ inline void Store(void* data, cudaDataType_t type, int64_t i, double x) {
   }
 }
 
+// A factor's element, as the compute type says.
+template <typename T>
+T Factor(const Operation& o, const void* data, cudaDataType_t type, int64_t i) {
+  const double x = Load(data, type, i);
+  return static_cast<T>(o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? Tf32FromFloat(static_cast<float>(x)) : x);
+}
+
 // Sums in T, as the compute type says.
 template <typename T>
 void Multiply(const Operation& o, T alpha, const void* a, const Layout& la, const void* b, const Layout& lb, T beta,
@@ -99,7 +108,7 @@ void Multiply(const Operation& o, T alpha, const void* a, const Layout& la, cons
         for (int64_t k = 0; k < depth; ++k) {
           const int64_t at_a = batch * la.batch_stride + (ta ? i * la.stride + k : k * la.stride + i);
           const int64_t at_b = batch * lb.batch_stride + (tb ? k * lb.stride + j : j * lb.stride + k);
-          sum = std::fma(static_cast<T>(Load(a, la.type, at_a)), static_cast<T>(Load(b, lb.type, at_b)), sum);
+          sum = std::fma(Factor<T>(o, a, la.type, at_a), Factor<T>(o, b, lb.type, at_b), sum);
         }
         sum *= alpha;
         if (o.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += static_cast<T>(Load(o.bias, ld.type, i));
@@ -120,9 +129,11 @@ T& As(Opaque* opaque) {
 inline bool Takes(const Operation& o, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   const bool in_double = o.compute == CUBLAS_COMPUTE_64F;
   const bool half = a.type == CUDA_R_16F || a.type == CUDA_R_16BF;
+  // TF32 is made of fp32 alone.
+  const bool single = o.compute == CUBLAS_COMPUTE_32F || (o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && !half);
   const bool types =
       in_double ? a.type == CUDA_R_64F && d.type == CUDA_R_64F && o.scale == CUDA_R_64F
-                : o.compute == CUBLAS_COMPUTE_32F && o.scale == CUDA_R_32F &&
+                : single && o.scale == CUDA_R_32F &&
                       (half ? d.type == a.type || d.type == CUDA_R_32F : a.type == CUDA_R_32F && d.type == CUDA_R_32F);
   const bool ta = o.transpose_a == CUBLAS_OP_T, tb = o.transpose_b == CUBLAS_OP_T;
   return types && a.type == b.type && c.type == d.type && (ta ? a.columns : a.rows) == d.rows &&
@@ -250,7 +261,7 @@ inline CublasLt Table() {
                  void* workspace, size_t workspace_bytes, cudaStream_t) {
     const Operation& o = As<Operation>(operation);
     seen.algorithm = static_cast<int64_t>(algorithm->data[0]);
-    seen.launches.push_back({a, b, d, As<Layout>(ld).rows, As<Layout>(ld).columns});
+    seen.launches.push_back({a, b, d, As<Layout>(ld).rows, As<Layout>(ld).columns, o.compute});
     if (c != d || !Takes(o, As<Layout>(la), As<Layout>(lb), As<Layout>(lc), As<Layout>(ld))) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }

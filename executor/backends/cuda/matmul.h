@@ -30,9 +30,9 @@ struct MatrixLayout {
 // y = old y, if `accumulate`, + (scale * op(a) op(b) + bias), for each of `batch` products. op(a) is m x k: a is stored
 // as that, or, with transpose_a, as k x m; op(b) is k x n likewise. `bias` has n elements, added to every row.
 //
-// a and b are of one type: kFp32 (true fp32 products, no TF32), kBf16 or kFp16 (products summed in fp32) or kFp64
-// (in fp64). y and bias may be of any floating-point type: the sum is rounded to it once. k may be 0, m and n not.
-// Everything that a choice of algorithm may depend on is in here, so that it can be the key of a cache.
+// a and b are of one type: kFp32 (true fp32 products unless `tf32` is set), kBf16 or kFp16 (products summed in fp32) or
+// kFp64 (in fp64). y and bias may be of any floating-point type: the sum is rounded to it once. k may be 0, m and n
+// not. Everything that a choice of algorithm may depend on is in here, so that it can be the key of a cache.
 struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
@@ -42,6 +42,8 @@ struct MatmulShape {
   Type bias = Type::kNone;
   bool accumulate = false;
   double scale = 1;
+  // Of factors in kFp32 alone: they may be shortened to TF32, ten bits of fraction. Products are summed in fp32.
+  bool tf32 = false;
 
   bool operator==(const MatmulShape&) const = default;
 };

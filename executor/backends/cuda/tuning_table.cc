@@ -70,6 +70,9 @@ class Fields {
     return ParseInteger(name, text, least, most, value);
   }
 
+  // Whether a field that may be left out is there.
+  bool IsNext(absl::string_view name) const { return absl::StartsWith(rest_, absl::StrCat(name, "=")); }
+
   absl::Status Flag(absl::string_view name, bool* value) {
     int64_t number = 0;
     WEFT_RETURN_IF_ERROR(Integer(name, 0, 1, &number));
@@ -131,7 +134,7 @@ std::string KeyText(const TuningKey& key) {
                       " transpose_a=", s.transpose_a ? 1 : 0, " transpose_b=", s.transpose_b ? 1 : 0,
                       " a=", MatrixText(s.a), " b=", MatrixText(s.b), " y=", MatrixText(s.y), " bias=", NameOf(s.bias),
                       " accumulate=", s.accumulate ? 1 : 0, " scale=", absl::StrFormat("%.17g", s.scale),
-                      " alignment=", key.alignment);
+                      " alignment=", key.alignment, s.tf32 ? " tf32=1" : "");
 }
 
 absl::Status ParseKey(Fields& fields, TuningKey* key) {
@@ -153,7 +156,11 @@ absl::Status ParseKey(Fields& fields, TuningKey* key) {
   if (!absl::SimpleAtod(scale, &s.scale) || !std::isfinite(s.scale)) {
     return fields.Error("scale is '", scale, "'; allowed are finite numbers");
   }
-  return fields.Integer("alignment", 1, 256, &key->alignment);
+  WEFT_RETURN_IF_ERROR(fields.Integer("alignment", 1, 256, &key->alignment));
+  if (!fields.IsNext("tf32")) return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(fields.Flag("tf32", &s.tf32));
+  if (s.tf32 && s.a.type != Type::kFp32) return fields.Error("tf32 is 1 where a is ", NameOf(s.a.type), ", not fp32");
+  return absl::OkStatus();
 }
 
 absl::Status ParseAlgorithm(Fields& fields, TunedAlgorithm* algorithm) {

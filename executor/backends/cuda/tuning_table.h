@@ -6,7 +6,8 @@
 //   matmul m=4096 n=2304 k=768 batch=1 transpose_a=0 transpose_b=0 a=bf16:768:0 b=bf16:2304:0 y=bf16:2304:0 bias=bf16
 //     accumulate=0 scale=1 alignment=16 -> algorithm=00000000000000420000002300000014... nanoseconds=31744 crc=9f3c0a11
 //
-// (one line each). Types and strides are those of MatrixLayout. The algorithm is what cuBLASLt gave, a
+// (one line each). Types and strides are those of MatrixLayout; behind the alignment of a product in TF32 stands
+// " tf32=1", and nothing behind that of another one. The algorithm is what cuBLASLt gave, a
 // cublasLtMatmulAlgo_t of eight words, which may be kept and used with the same version of the library ("can be
 // trivially serialized and later restored", cublasLt.h); crc is the CRC-32C of the line before " crc=".
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_TUNING_TABLE_H_

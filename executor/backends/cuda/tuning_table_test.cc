@@ -80,6 +80,25 @@ TEST(TuningTable, IsReadAsItIsWritten) {
   EXPECT_EQ(read->Find(aligned), nullptr);
 }
 
+// A product in TF32 is another product, in a field that tables without one lack.
+TEST(TuningTable, ProductsInTf32AreOfTheirOwn) {
+  TuningKey single = Key(64), shortened = Key(64);
+  for (TuningKey* key : {&single, &shortened}) key->shape.a.type = key->shape.b.type = Type::kFp32;
+  shortened.shape.tf32 = true;
+  TuningTable table(kDevice);
+  table.Set(single, Algorithm(1));
+  const std::string digest = table.Digest();
+  EXPECT_EQ(table.Text().find("tf32"), std::string::npos);
+  table.Set(shortened, Algorithm(2));
+  EXPECT_NE(table.Digest(), digest);
+  EXPECT_NE(table.Text().find(" alignment=16 tf32=1 -> algorithm="), std::string::npos) << table.Text();
+  const auto read = TuningTable::Parse(table.Text(), "t");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->Text(), table.Text());
+  EXPECT_EQ(*read->Find(single), Algorithm(1));
+  EXPECT_EQ(*read->Find(shortened), Algorithm(2));
+}
+
 TEST(TuningTable, TheDigestTellsChoicesApartAndNotTimes) {
   TuningTable slower = Table();
   TunedAlgorithm algorithm = Algorithm(66);
@@ -124,6 +143,10 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
   EXPECT_EQ(error("scale=0.10000000000000001", "scale=nan"),
             "tune.txt, line 3: scale is 'nan'; allowed are finite numbers");
   EXPECT_EQ(error("-> algorithm", "=> algorithm"), "tune.txt, line 3: '->' is expected where '=>' stands");
+  EXPECT_EQ(error("alignment=16", "alignment=16 tf32=2"),
+            "tune.txt, line 3: tf32 is '2'; allowed are whole numbers from 0 to 1");
+  EXPECT_EQ(error("alignment=16", "alignment=16 tf32=1"), "tune.txt, line 3: tf32 is 1 where a is bf16, not fp32");
+  EXPECT_EQ(error("alignment=16", "alignment=16 tf=1"), "tune.txt, line 3: '->' is expected where 'tf=1' stands");
   // Bytes that are not what was written, though they could be an algorithm.
   EXPECT_THAT(error("algorithm=00", "algorithm=01"),
               testing::MatchesRegex("tune.txt, line 3: crc is '........' where that of the line is ........: it was "

@@ -30,6 +30,8 @@ struct ConformanceCase {
   bool exact = false;
   // Of the bounds of the test; above 1 where a result is ill-conditioned, with the reason at the case.
   double tolerance_factor = 1;
+  // What each element of output 0 may be off by besides; empty: nothing.
+  std::vector<double> slack;
 };
 
 // What a case is made of. The same seed makes the same case.

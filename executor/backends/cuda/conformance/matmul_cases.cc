@@ -1,6 +1,29 @@
+#include <cmath>
+
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::cuda {
+namespace {
+
+// A device may round factors to TF32, which is 2^-11 of them at most, or cut their lower bits off, 2^-10: a product of
+// two of them then is off by less than 2^-9 of itself, and a sum by that of all magnitudes.
+std::vector<double> Tf32Slack(const ConformanceCase& c, int64_t m, int64_t n, int64_t k) {
+  const StepAttributes& a = c.step.attributes();
+  std::vector<double> slack;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double magnitudes = 0;
+      for (int64_t l = 0; l < k; ++l) {
+        magnitudes += std::abs(c.in[0].Get(a.transpose_a() ? l * m + i : i * k + l) *
+                               c.in[1].Get(a.transpose_b() ? j * k + l : l * n + j));
+      }
+      slack.push_back(0x1p-9 * magnitudes);
+    }
+  }
+  return slack;
+}
+
+}  // namespace
 
 ConformanceCase MatMulCase(CaseMaker& make) {
   static constexpr int64_t kSizes[] = {1, 8, 5, 64, 37, 16, 72, 3, 33, 2};
@@ -18,6 +41,11 @@ ConformanceCase MatMulCase(CaseMaker& make) {
   if (make.Coin()) c.in.push_back(make.Normal({n}));
   // Gradients of weights in fp32 beside bf16 activations.
   c.out.push_back(make.Normal(make.round % 3 == 1 ? make.statistics() : make.dtype, {m, n}));
+  // Behind the rest, so that this is the same in every type.
+  if (make.dtype == FP32 && make.Coin()) {
+    a.set_tf32(true);
+    c.slack = Tf32Slack(c, m, n, k);
+  }
   return c;
 }
 
