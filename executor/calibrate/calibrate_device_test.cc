@@ -30,7 +30,7 @@ TEST(CalibrateDevice, EveryKernelHasARateThatIsMeasuredOnTheDevice) {
     if (!Kernel_IsValid(k) || !HasCases(SmallShapes(), static_cast<Kernel>(k))) continue;
     EXPECT_EQ(kernels.count(Kernel_Name(static_cast<Kernel>(k))), 1u) << Kernel_Name(static_cast<Kernel>(k));
   }
-  EXPECT_EQ(cluster->device().peaks_size(), 4);
+  EXPECT_EQ(cluster->device().peaks_size(), 5);
   EXPECT_GT(cluster->host().bytes_per_second(), 1e6);
   EXPECT_GT(cluster->intra_node().bytes_per_second(), 1e6);
   EXPECT_GT(cluster->device().launch_seconds(), 0);

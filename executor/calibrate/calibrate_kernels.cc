@@ -32,16 +32,21 @@ KernelCase Accumulating(KernelCase kernel) {
   return kernel;
 }
 
-// C[m,n] = op(A) op(B), as forward, input gradient and weight gradient of a linear layer with rows x in -> out.
-std::vector<KernelCase> LinearLayer(DType dtype, int64_t rows, int64_t in, int64_t out) {
+// C[m,n] = op(A) op(B), as forward, input gradient and weight gradient of a linear layer with rows x in -> out. TF32 is
+// that of factors in fp32.
+std::vector<KernelCase> LinearLayer(DType of_products, int64_t rows, int64_t in, int64_t out) {
   const double flops = 2.0 * rows * in * out;
+  const DType dtype = of_products == TF32 ? FP32 : of_products;
   std::vector<KernelCase> cases;
   cases.push_back(Case(MATMUL, {{dtype, {rows, in}}, {dtype, {in, out}}, {dtype, {out}}}, {{dtype, {rows, out}}}));
   cases.push_back(Case(MATMUL, {{dtype, {rows, out}}, {dtype, {in, out}}}, {{dtype, {rows, in}}}));
   cases.back().step.mutable_attributes()->set_transpose_b(true);
   cases.push_back(Accumulating(Case(MATMUL, {{dtype, {rows, in}}, {dtype, {rows, out}}}, {{dtype, {in, out}}})));
   cases.back().step.mutable_attributes()->set_transpose_a(true);
-  for (KernelCase& kernel : cases) kernel.flops = flops;
+  for (KernelCase& kernel : cases) {
+    kernel.flops = flops;
+    kernel.step.mutable_attributes()->set_tf32(of_products == TF32);
+  }
   return cases;
 }
 
@@ -236,8 +241,9 @@ const CalibrationShapes& SmallShapes() {
       .sequence = 128,
       .head_size = 32,
       .products = {{64, 64, 64}, {128, 64, 256}, {128, 128, 512}, {256, 256, 1024}, {512, 512, 2048}},
+      .product_dtypes = {},
       .peak_product = {256, 256, 1024},
-      .peaks = {FP64, BF16, FP16},
+      .peaks = {FP64, BF16, FP16, TF32},
       .attention = {{128, 64}, {256, 128}, {1024, 256}},
       // 128 KiB, 1 MiB, 8 MiB per tensor.
       .elementwise = {{256, 128}, {1024, 256}, {4096, 512}},
@@ -254,6 +260,7 @@ const CalibrationShapes& LargeShapes() {
       .head_size = 128,
       // Of GPT-2 124M, 1.5B, Qwen2.5 3B, Llama 8B (attention and feed-forward).
       .products = {{1024, 768, 768}, {4096, 768, 3072}, {8192, 1600, 6400}, {8192, 2048, 11008}, {8192, 4096, 14336}},
+      .product_dtypes = {TF32},
       .peak_product = {8192, 4096, 4096},
       .peaks = {FP32, FP16},
       .attention = {{2048, 1024}, {8192, 2048}, {16384, 4096}},
@@ -277,8 +284,15 @@ std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
     if (!Kernel_IsValid(k) || !HasCases(shapes, kernel)) continue;
     KernelFamily family{.kernel = kernel, .dtype = shapes.dtype, .by_flops = true, .peak_only = false, .sizes = {}};
     if (kernel == MATMUL) {
-      for (const auto& [rows, in, out] : shapes.products) {
-        family.sizes.push_back(LinearLayer(shapes.dtype, rows, in, out));
+      std::vector<DType> dtypes = {shapes.dtype};
+      dtypes.insert(dtypes.end(), shapes.product_dtypes.begin(), shapes.product_dtypes.end());
+      for (const DType dtype : dtypes) {
+        if (dtype != shapes.dtype) families.push_back(family);
+        family.dtype = dtype;
+        family.sizes.clear();
+        for (const auto& [rows, in, out] : shapes.products) {
+          family.sizes.push_back(LinearLayer(dtype, rows, in, out));
+        }
       }
       for (const DType dtype : shapes.peaks) {
         families.push_back(family);

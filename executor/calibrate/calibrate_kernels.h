@@ -45,6 +45,8 @@ struct CalibrationShapes {
   int64_t head_size = 0;
   // Ascending.
   std::vector<Linear> products;
+  // Dtypes of which products are measured besides; TF32 is of factors stored in FP32.
+  std::vector<DType> product_dtypes;
   // Dtypes of which only the peak is measured, on this product.
   Linear peak_product;
   std::vector<DType> peaks;

@@ -40,7 +40,9 @@ TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
     if (!Kernel_IsValid(k) || !HasCases(SmallShapes(), static_cast<Kernel>(k))) continue;
     EXPECT_EQ(kernels.count(Kernel_Name(static_cast<Kernel>(k))), 1u) << Kernel_Name(static_cast<Kernel>(k));
   }
-  EXPECT_EQ(cluster->device().peaks_size(), 4);
+  std::set<DType> peaks;
+  for (const Peak& peak : cluster->device().peaks()) peaks.insert(peak.dtype());
+  EXPECT_EQ(peaks, (std::set<DType>{FP64, FP32, TF32, BF16, FP16}));
 }
 
 TEST(CalibrateTest, RefusesNoRanks) {
@@ -64,6 +66,32 @@ TEST_P(KernelFamiliesTest, SizesAscendInTheirWork) {
       }
       before = family.by_flops ? size[0].flops : size[0].bytes;
     }
+  }
+}
+
+// On a GPU they are measured as those of half precision are; on cores the peak is all that is.
+TEST(KernelFamilies, ProductsInTf32AreOfFactorsInFp32) {
+  for (const CalibrationShapes* shapes : {&SmallShapes(), &LargeShapes()}) {
+    int families = 0;
+    for (const KernelFamily& family : KernelFamilies(*shapes)) {
+      if (family.dtype == TF32) {
+        ++families;
+        EXPECT_EQ(family.kernel, MATMUL);
+        EXPECT_EQ(family.peak_only, shapes == &SmallShapes());
+        EXPECT_EQ(family.sizes.size(), family.peak_only ? 1 : shapes->products.size());
+      }
+      for (const auto& size : family.sizes) {
+        for (const KernelCase& kernel : size) {
+          EXPECT_EQ(kernel.step.attributes().tf32(), family.dtype == TF32);
+          for (const CaseTensor& tensor : kernel.inputs) EXPECT_NE(tensor.dtype, TF32);
+          if (family.dtype == TF32) {
+            EXPECT_EQ(kernel.inputs[0].dtype, FP32);
+            EXPECT_EQ(kernel.outputs[0].dtype, FP32);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(families, 1);
   }
 }
 
