@@ -19,7 +19,8 @@ TEST(BackgroundTask, GoesOnWhileTheCallerDoes) {
                     done.get_future().wait();
                     finished = true;
                     return absl::OkStatus();
-                  }).ok());
+                  })
+                  .ok());
   EXPECT_FALSE(finished);
   done.set_value();
   EXPECT_TRUE(task.Await().ok());
@@ -34,7 +35,8 @@ TEST(BackgroundTask, OneAfterTheOther) {
       ASSERT_TRUE(task.Start([&order, i] {
                         order.push_back(i);
                         return absl::OkStatus();
-                      }).ok());
+                      })
+                      .ok());
     }
   }
   // The last one too, whom nobody has waited for.

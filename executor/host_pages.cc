@@ -16,8 +16,8 @@ int64_t Whole(int64_t bytes) { return (bytes + kLarge - 1) / kLarge * kLarge; }
 void* MapHostPages(int64_t bytes) {
   const int64_t size = Whole(bytes);
   // Mappings begin at any small page: one large page more, and what is too much of it goes back.
-  void* const mapped = mmap(nullptr, static_cast<size_t>(size + kLarge), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped =
+      mmap(nullptr, static_cast<size_t>(size + kLarge), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   char* const begin = static_cast<char*>(mapped);
   const auto address = reinterpret_cast<uintptr_t>(mapped);

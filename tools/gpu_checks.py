@@ -387,8 +387,8 @@ def check_sanitizer(bundle):
 
 # What a check may take at most where --seconds is given, by its name or its group: about twice what it should.
 SECONDS = {"machine": 10, "contact": 60, "kernels": 240, "nccl": 60, "loopback": 60, "train": 60, "bandwidth": 60,
-           "calibrate": 240, "offload": 300, "sanitizer": 200, "speed-7b": 240, "speed-8b": 240, "pytorch-7b": 240,
-           "pytorch-8b": 240}
+           "calibrate": 180, "offload": 240, "sanitizer": 200, "gpu_runs_test": 90, "speed-7b": 240, "speed-8b": 240,
+           "pytorch-7b": 240, "pytorch-8b": 240}
 SPEED_SECONDS = 150
 
 

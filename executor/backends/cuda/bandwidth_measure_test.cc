@@ -64,7 +64,7 @@ struct Machine {
   int runs = 0;
   bool broken = false;
   // Of the inputs of the first run.
-  std::vector<std::vector<char>> first_inputs;
+  std::vector<std::vector<char>> first_inputs = {};
 };
 Machine machine;
 
@@ -135,7 +135,8 @@ TEST(BandwidthMeasure, ADeviceIsKeptBusyBeforeItIsTimed) {
   EXPECT_EQ(rows[0].nanoseconds, 1'000'000);
   // A clock that stands still.
   machine = {};
-  ASSERT_TRUE(MeasureBandwidth(CountingEntry(), LargeCases(), {.warm_nanoseconds = 1}, [](const BandwidthRow&) {}).ok());
+  ASSERT_TRUE(
+      MeasureBandwidth(CountingEntry(), LargeCases(), {.warm_nanoseconds = 1}, [](const BandwidthRow&) {}).ok());
   EXPECT_EQ(machine.runs, 2 * (8191 + 1));
 }
 
@@ -155,7 +156,8 @@ TEST(BandwidthMeasure, ABrokenDeviceEndsIt) {
   std::vector<BandwidthRow> rows;
   const absl::Status status =
       MeasureBandwidth(CountingEntry(), cases, {}, [&](const BandwidthRow& row) { rows.push_back(row); });
-  EXPECT_THAT(std::string(status.message()), HasSubstr(cases[1].name + ": an illegal address; nothing can be measured"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(cases[1].name + ": an illegal address; nothing can be measured"));
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].error, "");
   EXPECT_EQ(rows[1].error, "an illegal address");

@@ -33,8 +33,8 @@ std::vector<char> RandomBlock(Type type) {
   return block;
 }
 
-// What cuBLASLt does not run is not the device's fault: of what heuristics name, too, some it has not, and some it takes
-// for a call with a wrong value.
+// What cuBLASLt does not run is not the device's fault: of what heuristics name, too, some it has not, and some it
+// takes for a call with a wrong value.
 bool IsRefusal(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
 
 }  // namespace

@@ -155,8 +155,8 @@ TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
   // What the library refuses is left out then too.
   tuner_ = *CublasLtTuner::Make(&device_);
   for (const cublasStatus_t refused : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
-    const auto other = Fastest(
-        2, [&](int algorithm, int) { return Answer{9, algorithm == 0 ? refused : CUBLAS_STATUS_SUCCESS}; });
+    const auto other =
+        Fastest(2, [&](int algorithm, int) { return Answer{9, algorithm == 0 ? refused : CUBLAS_STATUS_SUCCESS}; });
     ASSERT_TRUE(other.ok()) << other.status();
     EXPECT_EQ(other->index, 1u);
   }

@@ -218,8 +218,7 @@ absl::StatusOr<int> CudaDevice::NewEvent(bool timed) {
   event.timed = timed;
   // Not cudaEventBlockingSync: a trace has some hundred thousand events, which are looked at and never waited for, and
   // with it the device would interrupt the host for each.
-  WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &event.event,
-                            timed ? cudaEventDefault : cudaEventDisableTiming);
+  WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &event.event, timed ? cudaEventDefault : cudaEventDisableTiming);
   const std::lock_guard<std::mutex> lock(mutex_);
   events_.push_back(std::move(event));
   return static_cast<int>(events_.size()) - 1;

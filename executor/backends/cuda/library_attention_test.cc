@@ -1,6 +1,6 @@
 // On a GPU attention of the backend, which is cuDNN's, against that of kernels of our own on tensor cores: at the sizes
-// of speed rows, one of which cuDNN takes in slices of heads. In the emulation, which has no cuDNN, those without tensor
-// cores stand for it, at sizes that it can do.
+// of speed rows, one of which cuDNN takes in slices of heads. In the emulation, which has no cuDNN, those without
+// tensor cores stand for it, at sizes that it can do.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -124,9 +124,7 @@ struct Attention {
     problem.lse = {at_lse.data, Type::kFp32};
     return problem;
   }
-  HeadPart Part(const TensorView& view) const {
-    return {{view.data, Type::kBf16}, view.shape[1], 0, sizes.width};
-  }
+  HeadPart Part(const TensorView& view) const { return {{view.data, Type::kBf16}, view.shape[1], 0, sizes.width}; }
 
   Sizes sizes;
   Tensor q, k, v, d_o;

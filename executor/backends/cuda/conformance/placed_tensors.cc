@@ -54,8 +54,8 @@ absl::StatusOr<TensorView> PlacedTensors::Place(cpu::Tensor& tensor) {
 
 absl::Status PlacedTensors::Fetch() {
   for (const auto& [tensor, place] : copies_) {
-    WEFT_RETURN_IF_ERROR(TheMachine().device->CopyNow(tensor->data<char>(), place,
-                                                      static_cast<int64_t>(tensor->bytes().size())));
+    WEFT_RETURN_IF_ERROR(
+        TheMachine().device->CopyNow(tensor->data<char>(), place, static_cast<int64_t>(tensor->bytes().size())));
   }
   return absl::OkStatus();
 }

@@ -16,8 +16,8 @@ class PlacedTensors {
  public:
   PlacedTensors();
 
-  // In the tensor's own memory where kernels run on the host, else in a copy of all of it, the guard behind its end too.
-  // `tensor` outlives this.
+  // In the tensor's own memory where kernels run on the host, else in a copy of all of it, the guard behind its end
+  // too. `tensor` outlives this.
   absl::StatusOr<TensorView> Place(cpu::Tensor& tensor);
   // Waits for what was enqueued; what it has left in the copies goes back to the tensors.
   absl::Status Fetch();
