@@ -7,10 +7,10 @@
 #include "tests/e2e/tiny_gpt.h"
 
 int main(int argc, char** argv) {
-  if (argc < 8 || argc > 12) {
+  if (argc < 8 || argc > 13) {
     std::fprintf(stderr,
                  "usage: compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS "
-                 "[RECOMPUTE [CLIP_NORM [PLAN_FIELDS [HALF]]]]\n");
+                 "[RECOMPUTE [CLIP_NORM [PLAN_FIELDS [HALF [BATCH]]]]]\n");
     return 2;
   }
   weft::TinyPlan plan;
@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   if (argc > 9) plan.clip = std::atof(argv[9]);
   if (argc > 10) plan.plan_fields = argv[10];
   if (argc > 11) plan.half = argv[11];
+  if (argc > 12) plan.batch = std::atoi(argv[12]);
   const absl::StatusOr<weft::Program> program = weft::CompileTiny(plan);
   absl::Status status = program.status();
   if (status.ok()) status = weft::WriteProgram(*program, argv[1]);

@@ -107,6 +107,13 @@ TEST(EmulatedCudaTest, FormsOfPlansLearnWhatTheCpuLearns) {
     plans.back().plan_fields = fields;
     plans.back().data = 2;
   }
+  // Three replicas divide no matrix: parts of odd numbers of elements, padded.
+  for (const char* fields : {"zero { stage: 1 }", "zero { stage: 2 }", "zero { stage: 3 }"}) {
+    plans.push_back(Small());
+    plans.back().plan_fields = fields;
+    plans.back().data = 3;
+    plans.back().batch = 6;
+  }
   plans.push_back(Small());
   plans.back().optimizer = "sgd { momentum: 0.9 weight_decay: 0.1 }";
   plans.push_back(Small());
