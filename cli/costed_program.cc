@@ -7,6 +7,9 @@
 #include "catalog/load_runtime.h"
 #include "cli/flags.h"
 #include "compiler/compile.h"
+#include "compiler/stage_cut.h"
+#include "compiler/usual_microbatch.h"
+#include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/units_text.h"
@@ -32,6 +35,21 @@ std::string NoteOnPlan(const Runtime& runtime) {
   return absl::StrCat("runtime ", Quoted(runtime.name()), " decides ", names,
                       " where a plan is silent; this program is ",
                       "compiled already and keeps its own: with --model instead of the program the runtime decides");
+}
+
+// What the framework decides by the model's sizes and the mesh, where recipe and plan are silent.
+void ChooseAs(const Runtime& runtime, Inputs* inputs, std::vector<std::string>* notes) {
+  Recipe& recipe = inputs->recipe;
+  if (recipe.microbatch_sequences() == 0 && runtime.has_usual_microbatch()) {
+    recipe.set_microbatch_sequences(UsualMicrobatchOf(runtime, recipe.global_batch_sequences(),
+                                                      AxisSize(inputs->plan.mesh(), "data"),
+                                                      AxisSize(inputs->plan.mesh(), "pipe")));
+    notes->push_back(absl::StrCat("recipe.microbatch_sequences is not given: ", recipe.microbatch_sequences(),
+                                  ", as runtime ", Quoted(runtime.name()), " usually has it"));
+  }
+  for (const int32_t layers : StageCutOf(runtime, inputs->model, recipe, inputs->plan)) {
+    inputs->plan.mutable_partition()->add_layers_per_stage(layers);
+  }
 }
 
 }  // namespace
@@ -61,6 +79,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
     // A mode that is a default is one of the user's too.
     if (IsSet(request.input, "plan.recompute.mode")) *inputs.plan.mutable_recompute() = own.recompute();
     WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
+    ChooseAs(*loaded.runtime, &inputs, &loaded.notes);
   }
   CompileOptions compile;
   // `unit` is of a schedule alone; the compiler goes by the machine then too.

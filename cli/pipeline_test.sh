@@ -106,6 +106,22 @@ printf 'sequence_length: 64 global_batch_sequences: 8 adamw { overrides { patter
 expect 0 '^runtime megatron-core: ' simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=listed.textproto \
   --set 'recipe.adamw.overrides[0].weight_decay=0.5' --runtime=megatron-core
 cmp -s parallel.json repeated.json && fail "--set sequence_parallel=false is lost under a runtime"
+# Stages are cut as the framework cuts them, unless the plan says how: nanotron by parameters, Megatron by blocks.
+cut() {
+  "$WEFT" simulate "${tiny[@]}" --set pp=2 --format=json "$@" 2>/dev/null || fail "simulate $*"
+}
+cut --runtime=nanotron | cmp -s - <(cut --runtime=nanotron --set partition.layers_per_stage=4,2) ||
+  fail "nanotron does not cut by parameters"
+cut --runtime=megatron-core | cmp -s - <(cut --runtime=megatron-core --set partition.layers_per_stage=3,3) ||
+  fail "megatron-core does not cut by blocks"
+cut --runtime=nanotron | cmp -s - <(cut --runtime=nanotron --set partition.layers_per_stage=3,3) &&
+  fail "what the plan says of stages is lost under a runtime"
+# A microbatch that no recipe states is the framework's usual one.
+"$WEFT" simulate "${tiny[@]}" --runtime=megatron-2020 2>&1 >/dev/null |
+  grep -q "recipe.microbatch_sequences is not given: 8, as runtime 'megatron-2020' usually has it" ||
+  fail "no note on the usual microbatch"
+"$WEFT" simulate "${tiny[@]}" --set mbs=2 --runtime=megatron-2020 2>&1 >/dev/null | grep usually &&
+  fail "a microbatch that is given is not the runtime's to choose"
 # A way of recomputation of one's own, none at all too, is not told what is the runtime's.
 for mode in NONE FULL; do
   expect 0 '^runtime torchtitan: ' simulate "${tiny[@]}" --set recompute.mode=$mode --runtime=torchtitan

@@ -56,6 +56,7 @@ absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
   };
   WEFT_RETURN_IF_ERROR(means_nothing("launches", form.launches()));
   WEFT_RETURN_IF_ERROR(means_nothing("time", form.time()));
+  WEFT_RETURN_IF_ERROR(means_nothing("saved", form.saved()));
   return means_nothing("workspace", form.workspace());
 }
 
@@ -104,6 +105,7 @@ absl::Status ValidateKernels(const Runtime& runtime) {
       return BadField(absl::StrCat(path, ".workspace"), form.workspace(),
                       absl::StrCat("at least ", -kLargestFactor, " and at most ", kLargestFactor));
     }
+    WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".saved"), form.saved()));
     if (!seen.insert({form.kernel(), form.from_compute_capability()}).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ".kernel = ", Quoted(form.kernel()),
@@ -150,6 +152,11 @@ absl::Status Validate(const Runtime& runtime) {
                                    kLargestCapability));
   WEFT_RETURN_IF_ERROR(CheckSeconds("runtime.member_seconds", runtime.member_seconds()));
   WEFT_RETURN_IF_ERROR(CheckFactor("runtime.gathered_weight_bytes", runtime.gathered_weight_bytes()));
+  if (runtime.has_usual_microbatch()) {
+    const UsualMicrobatch& usual = runtime.usual_microbatch();
+    WEFT_RETURN_IF_ERROR(CheckWithin("runtime.usual_microbatch.most", usual.most(), 1, 1 << 20));
+    WEFT_RETURN_IF_ERROR(CheckWithin("runtime.usual_microbatch.per_stage", usual.per_stage(), 1, 1 << 20));
+  }
   const RuntimeMemory& memory = runtime.memory();
   WEFT_RETURN_IF_ERROR(CheckWithin("runtime.memory.reserved_bytes", memory.reserved_bytes(), 0, int64_t{1} << 50));
   WEFT_RETURN_IF_ERROR(CheckProbability("runtime.memory.fragmentation", memory.fragmentation()));

@@ -1,6 +1,7 @@
 #include "tests/accuracy/predict.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "catalog/load_runtime.h"
 #include "compiler/compile.h"
 #include "compiler/memory_fit.h"
+#include "compiler/stage_cut.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/validate.h"
@@ -88,6 +90,15 @@ int64_t Shorten(RunPlan* plan, CompiledRun* made) {
   return shorter->second * samples;
 }
 
+void CutStages(const Runtime& runtime, const ModelGraph& model, RunPlan* plan, std::vector<std::string>* assumptions) {
+  const std::vector<int32_t> cut = StageCutOf(runtime, model, plan->recipe, plan->plan);
+  const int64_t blocks = std::accumulate(cut.begin(), cut.end(), int64_t{-2}), stages = std::ssize(cut);
+  if (runtime.stage_cut() == Runtime::BY_BLOCKS && stages > 0 && blocks % stages != 0) {
+    assumptions->push_back("layers cut as evenly as they can be");
+  }
+  plan->plan.mutable_partition()->mutable_layers_per_stage()->Assign(cut.begin(), cut.end());
+}
+
 absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines& machines, const Runtimes& runtimes,
                                        const std::string& cost, bool whole) {
   if (!stated.unreadable.empty()) return absl::InvalidArgumentError(stated.unreadable);
@@ -109,6 +120,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   options.evaluation = false;
   options.ways_out = false;
   const int64_t longer = whole ? 0 : Shorten(&plan, &made);
+  CutStages(made.runtime, model, &plan, &made.assumptions);
   WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
   if (plan.recompute_unknown) {
     const bool fits = CheckMemoryFit(made.program, made.cluster).ok();

@@ -30,10 +30,63 @@ absl::StatusOr<int64_t> Stated(const std::optional<int64_t>& size, absl::string_
 
 enum class Architecture { kGpt, kLlama, kBert };
 
+std::vector<std::string> Apart(absl::string_view words) {
+  return absl::StrSplit(words, absl::ByAnyChar(" -_()/,;+:.\t"), absl::SkipEmpty());
+}
+
+// Words that make another architecture of a model that is otherwise known: of the first that is there the reason, else
+// an empty one.
+absl::string_view WhyNot(absl::string_view words) {
+  constexpr absl::string_view kRecurrent = "weft has no state-space, recurrent or linear-attention layers";
+  constexpr absl::string_view kLatent = "weft has no multi-head latent attention";
+  constexpr absl::string_view kSees = "weft has no encoder of images or sound beside a model of text";
+  constexpr absl::string_view kFrozen = "weft trains all weights";
+  constexpr absl::string_view kSeveral = "weft trains one model by the loss of the next token";
+  constexpr struct {
+    absl::string_view word, reason;
+  } kOther[] = {
+      {"mla", kLatent},
+      {"latent", kLatent},
+      {"mamba", kRecurrent},
+      {"mamba2", kRecurrent},
+      {"ssm", kRecurrent},
+      {"rwkv", kRecurrent},
+      {"retnet", kRecurrent},
+      {"hyena", kRecurrent},
+      {"deltanet", kRecurrent},
+      {"hybrid", kRecurrent},
+      {"recurrent", kRecurrent},
+      {"vision", kSees},
+      {"vl", kSees},
+      {"vlm", kSees},
+      {"multimodal", kSees},
+      {"llava", kSees},
+      {"audio", kSees},
+      {"lora", kFrozen},
+      {"qlora", kFrozen},
+      {"peft", kFrozen},
+      {"adapter", kFrozen},
+      {"adapters", kFrozen},
+      {"frozen", kFrozen},
+      {"mtp", kSeveral},
+      {"dpo", kSeveral},
+      {"ppo", kSeveral},
+      {"grpo", kSeveral},
+      {"rlhf", kSeveral},
+      {"distillation", kSeveral},
+  };
+  for (const std::string& word : Apart(words)) {
+    for (const auto& other : kOther) {
+      if (word == other.word) return other.reason;
+    }
+  }
+  return "";
+}
+
 // Whether `words` say no more than that it is a transformer of the usual kind: "dense", "decoder-only transformer". One
 // word more may be another architecture.
 bool IsPlain(absl::string_view words) {
-  const std::vector<std::string> apart = absl::StrSplit(words, absl::ByAnyChar(" -()"), absl::SkipEmpty());
+  const std::vector<std::string> apart = Apart(words);
   return !apart.empty() && std::all_of(apart.begin(), apart.end(), [](const std::string& word) {
     return word == "dense" || word == "decoder" || word == "only" || word == "transformer";
   });
@@ -49,6 +102,8 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
       {"expert", "weft has no experts"},
       {"microbench", "it is the time of one layer, not of a training step"},
       {"encoder-decoder", "weft has no decoder that reads an encoder"},
+      {"linear attention", "weft has no state-space, recurrent or linear-attention layers"},
+      {"linear-attention", "weft has no state-space, recurrent or linear-attention layers"},
   };
   // Architectures that differ from these in sizes and small change only.
   constexpr struct {
@@ -70,6 +125,7 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
   for (const auto& refused : kRefused) {
     if (absl::StrContains(words, refused.word)) return refuse(absl::StrCat(": ", refused.reason));
   }
+  if (const absl::string_view why = WhyNot(words); !why.empty()) return refuse(absl::StrCat(": ", why));
   if (absl::StartsWith(words, "dense-gpt")) return Architecture::kGpt;
   if (absl::StartsWith(words, "dense-llama")) return Architecture::kLlama;
   if (words == "bert" || absl::StartsWith(words, "dense-bert") || absl::StartsWith(words, "bert ")) {

@@ -10,11 +10,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/usual_microbatch.h"
 #include "proto/status.h"
 #include "tests/accuracy/family.h"
 #include "tests/accuracy/run_model.h"
 #include "tests/accuracy/schedule_name.h"
-#include "tests/accuracy/usual_microbatch.h"
 
 namespace weft {
 namespace {
@@ -118,7 +118,7 @@ class PlanBuilder {
   absl::Status Batch() {
     WEFT_ASSIGN_OR_RETURN(int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
     constexpr int64_t kMostBatch = int64_t{1} << 40;
-    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatch(runtime_.name(), batch, dp_, pp_));
+    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatchOf(runtime_, batch, dp_, pp_));
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
@@ -174,17 +174,6 @@ class PlanBuilder {
           absl::StrCat("model.layers = ", blocks, " cannot be cut into ", stages, " stages"));
     }
     if (pp_ == 1) made_.plan.clear_transfer_placement();
-    // Others place their stages in their own way.
-    if (schedule != "1f1b" && schedule != "interleaved" && schedule != "zb-h1" && schedule != "zb-h2") {
-      return absl::OkStatus();
-    }
-    std::vector<int32_t> layers;
-    if (absl::StartsWith(runtime_.name(), "nanotron")) layers = LayersByCost(run_.model, stages);
-    if (layers.empty()) {
-      if (blocks % stages != 0) Assume("layers cut as evenly as they can be");
-      layers = LayersPerStage(blocks, stages);
-    }
-    for (int32_t of : layers) made_.plan.mutable_partition()->add_layers_per_stage(of);
     return absl::OkStatus();
   }
 
@@ -209,10 +198,12 @@ class PlanBuilder {
       }
       Assume("products in 8 bits, all else in bf16");
     }
-    if (!given.empty() && !eight && !brain && !sixteen && !says("mixed") && !says("amp")) {
-      return Inexpressible("plan.precision", run_.plan.precision, "known are bf16, fp16 and fp8");
-    }
     Precision& precision = *made_.plan.mutable_precision();
+    const bool narrow = eight || brain || sixteen || says("mixed") || says("amp");
+    if (!narrow && (says("tf32") || says("fp32") || says("float32") || given == "single")) return Wide(given);
+    if (!given.empty() && !narrow) {
+      return Inexpressible("plan.precision", run_.plan.precision, "known are bf16, fp16, fp8, tf32 and fp32");
+    }
     const bool stated = eight || brain || sixteen;
     const bool half = sixteen || (!stated && (old || precision.compute() == FP16));
     if (!stated) Assume(half ? "fp16" : "bf16");
@@ -225,6 +216,27 @@ class PlanBuilder {
         !accumulates_wide && (absl::StrContains(given, "reduce in bf16") || precision.grads() == compute);
     precision.set_grads(small ? compute : FP32);
     precision.set_reduce(small ? compute : FP32);
+    precision.set_master(FP32);
+    precision.set_moments(FP32);
+    return absl::OkStatus();
+  }
+
+  // Everything in 32 bits. PyTorch rounds factors of products to TF32 only if it is told to
+  // (torch.backends.cuda.matmul.allow_tf32, off since 1.12), so a source that says no more than fp32 means that.
+  absl::Status Wide(absl::string_view given) {
+    const auto says = [&](absl::string_view word) { return absl::StrContains(given, word); };
+    const bool off = says("no tf32") || says("not tf32") || says("without tf32") || says("tf32 off") ||
+                     says("tf32 disabled") || says("tf32=false") || says("allow_tf32 = false");
+    const bool rounded = says("tf32") && !off;
+    if (rounded && IsOne(run_.machine.gpu, {"V100", "P100", "MI250"})) {
+      return Inexpressible("plan.precision", run_.plan.precision,
+                           absl::StrCat(run_.machine.gpu.substr(0, 80), " has no products in TF32"));
+    }
+    Precision& precision = *made_.plan.mutable_precision();
+    precision.set_compute(rounded ? TF32 : FP32);
+    precision.set_params(FP32);
+    precision.set_grads(FP32);
+    precision.set_reduce(FP32);
     precision.set_master(FP32);
     precision.set_moments(FP32);
     return absl::OkStatus();
@@ -334,45 +346,6 @@ class PlanBuilder {
 };
 
 }  // namespace
-
-std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages) {
-  std::vector<int32_t> layers(static_cast<size_t>(stages));
-  if ((blocks + 2) % stages == 0 && blocks % stages != 0) {
-    std::fill(layers.begin(), layers.end(), static_cast<int32_t>((blocks + 2) / stages));
-    return layers;
-  }
-  for (int64_t i = 0; i < stages; ++i) {
-    const bool more = i > 0 && i <= blocks % stages;
-    layers[static_cast<size_t>(i)] = static_cast<int32_t>(blocks / stages + (more ? 1 : 0));
-  }
-  ++layers.front();
-  ++layers.back();
-  return layers;
-}
-
-std::vector<int32_t> LayersByCost(const Measurement::Model& model, int64_t stages) {
-  constexpr int64_t kWidest = int64_t{1} << 24, kMostStages = 10000;
-  if (!model.layers || !model.hidden || !model.ffn_hidden || !model.vocabulary || stages < 1 || stages > kMostStages ||
-      *model.layers > kMostStages || std::max({*model.hidden, *model.ffn_hidden, *model.vocabulary}) > kWidest) {
-    return {};
-  }
-  const double width = static_cast<double>(*model.hidden);
-  const double layer = 4 * width * width + 3 * width * static_cast<double>(*model.ffn_hidden);
-  const double head = width * static_cast<double>(*model.vocabulary);
-  const double share = (layer * static_cast<double>(*model.layers) + head) / static_cast<double>(stages);
-  std::vector<int32_t> layers(static_cast<size_t>(stages));
-  // The embedding.
-  layers[0] = 1;
-  size_t stage = 0;
-  double before = 0;
-  for (int64_t i = 0; i <= *model.layers; ++i) {
-    ++layers[stage];
-    before += i < *model.layers ? layer : head;
-    if (before > share * static_cast<double>(stage + 1) && stage + 1 < layers.size()) ++stage;
-  }
-  if (std::find(layers.begin(), layers.end(), 0) != layers.end()) return {};
-  return layers;
-}
 
 absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Runtime& runtime, std::vector<std::string>* assumptions) {
   return PlanBuilder(run, runtime, assumptions).Build();

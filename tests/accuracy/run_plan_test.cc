@@ -12,7 +12,6 @@ namespace weft {
 namespace {
 
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Measurement Run() {
@@ -70,7 +69,6 @@ TEST(RunPlan, MeshBatchAndPrecision) {
   EXPECT_EQ(made.plan.precision().compute(), BF16);
   EXPECT_EQ(made.plan.precision().grads(), FP32);
   EXPECT_EQ(made.plan.recompute().mode(), Recompute::FULL);
-  EXPECT_THAT(made.plan.partition().layers_per_stage(), ElementsAre(3, 2, 2, 3));
   EXPECT_FALSE(made.recompute_unknown);
   EXPECT_EQ(Make([](Measurement* r) { r->plan.precision = "fp16 mixed"; }, "megatron-2022").plan.precision().reduce(),
             FP16);
@@ -132,7 +130,6 @@ TEST(RunPlan, Schedules) {
     r->plan.schedule = "interleaved-1f1b (1 layer per chunk)";
   });
   EXPECT_EQ(chunks.plan.schedule().virtual_stages(), 6);
-  EXPECT_EQ(chunks.plan.partition().layers_per_stage_size(), 24);
 }
 
 TEST(RunPlan, WhatIsUnknownIsAssumedAloud) {
@@ -259,10 +256,22 @@ TEST(RunPlan, WordsForPrecisionAndRecompute) {
   EXPECT_EQ(computes("Float16"), FP16);
   EXPECT_EQ(computes("amp"), BF16);
   EXPECT_EQ(computes("mixed", "V100"), FP16);
-  // Nothing else is taken for 16 bits.
-  for (const char* words : {"fp32", "tf32", "int8"}) {
-    EXPECT_THAT(Reason([&](Measurement* r) { r->plan.precision = words; }), HasSubstr("known are bf16, fp16 and fp8"));
+  // Products in fp32 are so unless the source says TF32.
+  for (const char* words : {"fp32", "Float32", "fp32 (no TF32)"}) EXPECT_EQ(computes(words), FP32) << words;
+  for (const char* words : {"tf32", "fp32 with TF32 products"}) EXPECT_EQ(computes(words), TF32) << words;
+  EXPECT_EQ(computes("fp32", "V100"), FP32);
+  const Precision wide = Make([](Measurement* r) { r->plan.precision = "tf32"; }, "nemo").plan.precision();
+  for (const DType type : {wide.params(), wide.grads(), wide.reduce(), wide.master(), wide.moments()}) {
+    EXPECT_EQ(type, FP32);
   }
+  EXPECT_THAT(Reason([](Measurement* r) {
+                r->plan.precision = "TF32";
+                r->machine.gpu = "V100";
+              }),
+              HasSubstr("V100 has no products in TF32"));
+  EXPECT_EQ(computes("bf16 (fp32 grad accumulation)"), BF16);
+  // Nothing else is taken for 16 bits.
+  EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "int8"; }), HasSubstr("known are bf16, fp16, fp8, tf32"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "nvfp4"; }), HasSubstr("4 bits"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8"; }), HasSubstr("A100 has no products in 8 bits"));
   const auto recomputes = [](const char* words) {
@@ -312,42 +321,6 @@ TEST(RunPlan, ReasonsWhyNot) {
   EXPECT_EQ(Reason([](Measurement* r) { r->plan.global_batch.reset(); }), "plan.global_batch is not stated");
   EXPECT_THAT(Reason([](Measurement* r) { r->machine.gpus = 17; }), HasSubstr("do not make up the 17 devices"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.vpp = 100; }), HasSubstr("cannot be cut into 400 stages"));
-}
-
-TEST(LayersPerStage, EvenWhereItComesOut) {
-  EXPECT_THAT(LayersPerStage(8, 4), ElementsAre(3, 2, 2, 3));
-  EXPECT_THAT(LayersPerStage(22, 8), ElementsAre(3, 3, 3, 3, 3, 3, 3, 3));
-  EXPECT_THAT(LayersPerStage(9, 4), ElementsAre(3, 3, 2, 3));
-  EXPECT_THAT(LayersPerStage(2, 4), ElementsAre(1, 1, 1, 1));
-  EXPECT_THAT(LayersPerStage(3, 4), ElementsAre(1, 1, 1, 2));
-  EXPECT_THAT(LayersPerStage(5, 1), ElementsAre(7));
-  for (int64_t blocks = 1; blocks < 30; ++blocks) {
-    for (int64_t stages = 1; stages <= blocks + 2; ++stages) {
-      int64_t sum = 0;
-      for (int32_t layers : LayersPerStage(blocks, stages)) {
-        EXPECT_GE(layers, 1) << blocks << " " << stages;
-        sum += layers;
-      }
-      EXPECT_EQ(sum, blocks + 2);
-    }
-  }
-}
-
-TEST(LayersByCost, TheHeadCounts) {
-  Measurement::Model model;
-  EXPECT_TRUE(LayersByCost(model, 2).empty());
-  // Blocks of 16 each, and a head of four blocks: 10 of 20 are not more than half, so that one more comes first.
-  model.layers = 16;
-  model.hidden = 2;
-  model.ffn_hidden = 0;
-  model.vocabulary = 32;
-  EXPECT_THAT(LayersByCost(model, 2), ElementsAre(12, 6));
-  EXPECT_THAT(LayersByCost(model, 1), ElementsAre(18));
-  model.layers = 15;
-  EXPECT_THAT(LayersByCost(model, 2), ElementsAre(11, 6));
-  // A head that is more than a share leaves a stage without any.
-  model.vocabulary = 1000;
-  EXPECT_TRUE(LayersByCost(model, 3).empty());
 }
 
 }  // namespace
