@@ -5,6 +5,7 @@
 #include <set>
 
 #include "proto/units.h"
+#include "simulator/runtime/held_activations.h"
 
 namespace weft {
 namespace {
@@ -66,9 +67,25 @@ std::map<int, double> LargestInputs(const Program& program, const Template& t, c
   return largest;
 }
 
+// Ranks that hold parts of one layer.
+double RanksOfALayer(const Program& program) {
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    if (axis.name() == "x") return static_cast<double>(std::max<int64_t>(axis.size(), 1));
+  }
+  return 1;
+}
+
 double Workspaces(const Program& program, const Template& t, const Runtime& runtime) {
   std::map<int, double> largest = LargestInputs(program, t, runtime);
   double bytes = 0;
+  const auto logits = largest.find(CROSS_ENTROPY);
+  if (runtime.memory().whole_logits() && logits != largest.end()) {
+    // The program's own are logits and their gradient in 16 bits, of the rank's part of the vocabulary.
+    constexpr double kPlanned = 4;
+    const double ranks = RanksOfALayer(program);
+    bytes += (ranks - 1) * kPlanned * logits->second;
+    logits->second *= ranks;
+  }
   for (const KernelForm& form : runtime.kernels()) {
     Kernel kernel;
     if (form.workspace() == 0 || !Kernel_Parse(form.kernel(), &kernel)) continue;
@@ -79,27 +96,40 @@ double Workspaces(const Program& program, const Template& t, const Runtime& runt
   return bytes;
 }
 
-// Of a rank of the template; may be negative, but never takes more than is planned.
-int64_t OfTemplate(const Program& program, const Template& t, const Runtime& runtime) {
+// Tensors of a rank of the template beside the planned ones; may be negative.
+double Tensors(const Program& program, const Template& t, const Runtime& runtime) {
+  return Workspaces(program, t, runtime) + runtime.memory().bytes_per_wide_gradient() * WideGradients(t) +
+         HeldBeside(program, t, runtime);
+}
+
+// May be negative, but never takes more than is planned.
+int64_t OfTemplate(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
   const RuntimeMemory& memory = runtime.memory();
   const double planned = static_cast<double>(t.device_arena_bytes());
-  double beside = Workspaces(program, t, runtime) + memory.bytes_per_wide_gradient() * WideGradients(t);
-  beside = std::clamp(beside + memory.fragmentation() * (planned + beside), -planned, 0x1p60);
-  return std::min(kMost, static_cast<int64_t>(beside) + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
+  double beside = Tensors(program, t, runtime);
+  if (!tensors_only) beside += memory.fragmentation() * (planned + beside);
+  const int64_t bytes = static_cast<int64_t>(std::clamp(beside, -planned, 0x1p60));
+  return tensors_only ? bytes : std::min(kMost, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
+}
+
+// Beside the largest arena.
+int64_t BytesBeside(const Program& program, const Runtime& runtime, bool tensors_only) {
+  int64_t arena = 0, most = tensors_only ? 0 : runtime.memory().reserved_bytes();
+  for (const Template& t : program.templates()) arena = std::max(arena, t.device_arena_bytes());
+  for (int i = 0; i < program.templates_size(); ++i) {
+    const Template& t = program.templates(i);
+    const int64_t bytes = OfTemplate(program, t, runtime, tensors_only) - (arena - t.device_arena_bytes());
+    most = i == 0 ? bytes : std::max(most, bytes);
+  }
+  return most;
 }
 
 }  // namespace
 
-int64_t RuntimeBytes(const Program& program, const Runtime& runtime) {
-  // Beside the largest arena.
-  int64_t arena = 0, most = runtime.memory().reserved_bytes();
-  for (const Template& t : program.templates()) arena = std::max(arena, t.device_arena_bytes());
-  for (int i = 0; i < program.templates_size(); ++i) {
-    const Template& t = program.templates(i);
-    const int64_t bytes = OfTemplate(program, t, runtime) - (arena - t.device_arena_bytes());
-    most = i == 0 ? bytes : std::max(most, bytes);
-  }
-  return most;
+int64_t RuntimeBytes(const Program& program, const Runtime& runtime) { return BytesBeside(program, runtime, false); }
+
+int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime) {
+  return BytesBeside(program, runtime, true);
 }
 
 void AddRuntimeBytes(const Program& program, const Runtime& runtime, SimulationReport* report) {

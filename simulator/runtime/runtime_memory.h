@@ -10,9 +10,12 @@
 
 namespace weft {
 
-// fragmentation x planned bytes + copies by element + what persistent buffers are rounded up to + reserved_bytes, of
-// the rank with the largest arena.
+// Of the rank that needs most, beside the largest arena: tensors of the framework's own, held_activations.h among them,
+// + fragmentation x all of them + what persistent buffers are rounded up to + reserved_bytes.
 int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
+
+// Of these, the tensors: what a framework counts as allocated, where the others are reserved.
+int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 
 // Adds them to the report's device_bytes, which decide about `fits`.
 void AddRuntimeBytes(const Program& program, const Runtime& runtime, SimulationReport* report);

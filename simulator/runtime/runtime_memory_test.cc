@@ -1,5 +1,7 @@
 #include "simulator/runtime/runtime_memory.h"
 
+#include <string>
+
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
@@ -15,6 +17,9 @@ TEST(RuntimeMemory, CountsTheLargestArena) {
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 9 fragmentation: 0.25 }")), 259);
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { block_bytes: 512 }")), 412);
   EXPECT_EQ(RuntimeBytes({}, Parse<Runtime>("memory { reserved_bytes: 9 }")), 9);
+  // None of this is a tensor.
+  const Runtime none = Parse<Runtime>("memory { reserved_bytes: 9 fragmentation: 0.25 block_bytes: 512 }");
+  EXPECT_EQ(RuntimeTensorBytes(program, none), 0);
 }
 
 TEST(RuntimeMemory, CopiesByElement) {
@@ -25,7 +30,9 @@ TEST(RuntimeMemory, CopiesByElement) {
                 buffers { bytes: 80 persistent: true role: MOMENT1 dtype: FP32 } })");
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { bytes_per_wide_gradient: 2 }")), 20);
   // What is kept besides is scattered too.
-  EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }")), 530);
+  const Runtime both = Parse<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }");
+  EXPECT_EQ(RuntimeBytes(program, both), 530);
+  EXPECT_EQ(RuntimeTensorBytes(program, both), 20);
 }
 
 TEST(RuntimeMemory, WorkspacesOfKernels) {
@@ -50,6 +57,22 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
   Program alone = program;
   alone.mutable_templates()->DeleteSubrange(1, 1);
   EXPECT_EQ(RuntimeBytes(alone, Parse<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
+}
+
+TEST(RuntimeMemory, WholeLogits) {
+  Program program = Parse<Program>(R"(
+    mesh { axes { name: "x" size: 4 } }
+    segments { values { shape: 10 shape: 8 } steps { kernel: CROSS_ENTROPY_PARTIAL inputs: 0 } }
+    templates { device_arena_bytes: 1000 body { segment: 0 operands: 0 } })");
+  const auto bytes = [&](const char* memory) {
+    return RuntimeBytes(program, Parse<Runtime>(std::string("kernels { kernel: 'CROSS_ENTROPY' workspace: 10 } ") +
+                                                "memory {" + memory + "}"));
+  };
+  EXPECT_EQ(bytes(""), 800);
+  // 14 bytes of each of four parts, of which the program has 4 of one.
+  EXPECT_EQ(bytes("whole_logits: true"), 4 * 14 * 80 - 4 * 80);
+  program.mutable_mesh()->mutable_axes(0)->set_size(1);
+  EXPECT_EQ(bytes("whole_logits: true"), 800);
 }
 
 TEST(RuntimeMemory, DecidesAboutTheFit) {

@@ -40,8 +40,9 @@ class RuntimeNetwork : public NetworkModel {
     return time;
   }
 
-  absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
+  absl::StatusOr<TransferTime> Collective(const CollectiveCall& stated, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
+    const CollectiveCall call = AsSummed(stated, form);
     if (!IsOfReplicas(call, form)) return network_->Collective(call, form, members);
     TransferTime time;
     for (const CollectiveCall& part : CallsOf(call)) {
@@ -52,8 +53,9 @@ class RuntimeNetwork : public NetworkModel {
     return time;
   }
 
-  absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm& form,
+  absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& stated, const GroupForm& form,
                                       absl::Span<const int64_t> members) const override {
+    const CollectiveCall call = AsSummed(stated, form);
     if (!IsOfReplicas(call, form)) return network_->CollectiveFlow(call, form, members);
     Flow flow;
     for (const CollectiveCall& part : CallsOf(call)) {
@@ -90,7 +92,10 @@ class RuntimeNetwork : public NetworkModel {
 
   // A gather or scatter over replicas and nothing else.
   bool IsOfReplicas(const CollectiveCall& call, const GroupForm& form) const {
-    if (call.kind == CollectiveKind::kAllReduce || call.parts.empty()) return false;
+    return call.kind != CollectiveKind::kAllReduce && !call.parts.empty() && IsOverReplicas(form);
+  }
+
+  bool IsOverReplicas(const GroupForm& form) const {
     bool replicas = false;
     for (size_t axis = 0; axis < form.size(); ++axis) {
       if (form[axis].kind == AxisPart::kOwn) continue;
@@ -98,6 +103,17 @@ class RuntimeNetwork : public NetworkModel {
       replicas = true;
     }
     return replicas;
+  }
+
+  // Sums of gradients in the width, and of the parts, that the framework sends.
+  CollectiveCall AsSummed(CollectiveCall call, const GroupForm& form) const {
+    constexpr int64_t kHalf = 2, kWide = 4;
+    if (call.kind == CollectiveKind::kAllGather || !IsOverReplicas(form)) return call;
+    if (runtime_.sums_whole()) call.kind = CollectiveKind::kAllReduce;
+    for (CollectivePart& part : call.parts) {
+      if (runtime_.sums_widened() && part.element_bytes == kHalf) part.element_bytes = kWide;
+    }
+    return call;
   }
 
   // What is gathered, in the type that it is kept in.
@@ -139,7 +155,7 @@ class RuntimeNetwork : public NetworkModel {
 std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network) {
   if (!runtime.states_per_tensor() && !runtime.transfers_in_parts() && !(runtime.member_seconds() > 0) &&
-      !(runtime.gathered_weight_bytes() > 0)) {
+      !(runtime.gathered_weight_bytes() > 0) && !runtime.sums_widened() && !runtime.sums_whole()) {
     return network;
   }
   return std::make_unique<RuntimeNetwork>(runtime, program, std::move(network));

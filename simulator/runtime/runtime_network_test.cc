@@ -16,6 +16,8 @@ class FakeNetwork : public NetworkModel {
                                           absl::Span<const int64_t>) const override {
     int64_t bytes = 0;
     for (const CollectivePart& part : call.parts) bytes += part.elements * part.element_bytes;
+    // A ring's bytes are twice those of a gather.
+    if (call.kind == CollectiveKind::kAllReduce) bytes *= 2;
     return TransferTime{Time{1'000'000 + 1000 * bytes}, Time{7}};
   }
   absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm&,
@@ -58,7 +60,7 @@ TEST(RuntimeNetwork, TensorByTensor) {
   scatter.kind = CollectiveKind::kReduceScatter;
   EXPECT_EQ(asked.TimeOf(scatter, asked.replicas).occupancy, Time{2'080'000});
   scatter.kind = CollectiveKind::kAllReduce;
-  EXPECT_EQ(asked.TimeOf(scatter, asked.replicas).occupancy, Time{1'080'000});
+  EXPECT_EQ(asked.TimeOf(scatter, asked.replicas).occupancy, Time{1'160'000});
 }
 
 TEST(RuntimeNetwork, TheHostHasWorkForEachMember) {
@@ -68,7 +70,7 @@ TEST(RuntimeNetwork, TheHostHasWorkForEachMember) {
   call.kind = CollectiveKind::kReduceScatter;
   EXPECT_EQ(asked.TimeOf(call, asked.replicas).occupancy, Time{5'080'000});
   call.kind = CollectiveKind::kAllReduce;
-  EXPECT_EQ(asked.TimeOf(call, asked.replicas).occupancy, Time{1'080'000});
+  EXPECT_EQ(asked.TimeOf(call, asked.replicas).occupancy, Time{1'160'000});
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.tensor).occupancy, Time{1'080'000});
 }
 
@@ -84,6 +86,21 @@ TEST(RuntimeNetwork, WeightsAreGatheredInTheTypeTheyAreKeptIn) {
   CollectiveCall odd = asked.gather;
   odd.parts = {{7, 2}};
   EXPECT_EQ(asked.TimeOf(odd, asked.replicas).occupancy, Time{1'008'000});
+}
+
+TEST(RuntimeNetwork, GradientsAreSummedAsTheFrameworkDoes) {
+  const Asked wide("sums_widened: true"), whole("sums_whole: true"), both("sums_widened: true sums_whole: true");
+  CollectiveCall scatter = wide.gather;
+  scatter.kind = CollectiveKind::kReduceScatter;
+  EXPECT_EQ(wide.TimeOf(scatter, wide.replicas).occupancy, Time{1'160'000});
+  EXPECT_EQ(whole.TimeOf(scatter, whole.replicas).occupancy, Time{1'160'000});
+  EXPECT_EQ(both.TimeOf(scatter, both.replicas).occupancy, Time{1'320'000});
+  // Ranks of one layer sum activations; what is gathered is no sum; fp32 is wide.
+  EXPECT_EQ(both.TimeOf(scatter, both.tensor).occupancy, Time{1'080'000});
+  EXPECT_EQ(both.TimeOf(both.gather, both.replicas).occupancy, Time{1'080'000});
+  CollectiveCall fp32 = scatter;
+  fp32.parts = {{10, 4}};
+  EXPECT_EQ(wide.TimeOf(fp32, wide.replicas).occupancy, Time{1'040'000});
 }
 
 TEST(RuntimeNetwork, FlowsAlike) {

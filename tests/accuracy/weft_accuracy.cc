@@ -85,10 +85,9 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
                         SimulateRun(compiled, compiled.cluster, compiled.runtime, settings.cost, settings.network));
   RunPrediction prediction;
   prediction.seconds = report.iteration_seconds();
-  int64_t bytes = report.planned_bytes();
-  if (FamilyOf(run.family).reserved) {
-    bytes += RuntimeBytes(compiled.program, compiled.runtime);
-  }
+  const int64_t bytes =
+      report.planned_bytes() + (FamilyOf(run.family).reserved ? RuntimeBytes(compiled.program, compiled.runtime)
+                                                              : RuntimeTensorBytes(compiled.program, compiled.runtime));
   prediction.bytes = static_cast<double>(bytes);
   prediction.fits = report.fits();
   for (const RankReport& rank : report.per_rank()) {
