@@ -1,6 +1,7 @@
 #include "simulator/network/collective_cost.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "proto/status.h"
@@ -72,7 +73,8 @@ absl::StatusOr<double> Longest(const Side& side, const GroupPaths& paths) {
   return longest;
 }
 
-absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exchanges, double bytes,
+// `inside`: bytes of a message that stays in its node.
+absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exchanges, double bytes, double inside,
                                       const GroupPaths& paths) {
   Side sent(paths.size()), received(paths.size());
   RoundTime round;
@@ -83,8 +85,8 @@ absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exc
     const int32_t from = paths.NodeOf(source);
     const int32_t to = paths.NodeOf(destination);
     if (from == to) {
-      sent.inside[source].Add(path, messages, bytes);
-      received.inside[destination].Add(path, messages, bytes);
+      sent.inside[source].Add(path, messages, inside);
+      received.inside[destination].Add(path, messages, inside);
       continue;
     }
     const bool far = paths.PlaceOf(from) != paths.PlaceOf(to);
@@ -191,13 +193,13 @@ absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths)
   return round;
 }
 
-// Whether all are on one node, with a link of their own between every two, as fast as any other.
-absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths) {
-  if (paths.size() > kMostLinkedMembers) return false;
+// Whether the members have a link of their own between every two, as fast as any other.
+absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths, const std::vector<int64_t>& members) {
+  if (std::ssize(members) > kMostLinkedMembers) return false;
   double speed = 0;
-  for (int64_t i = 0; i < paths.size(); ++i) {
-    for (int64_t j = i + 1; j < paths.size(); ++j) {
-      WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(i, j));
+  for (size_t i = 0; i < members.size(); ++i) {
+    for (size_t j = i + 1; j < members.size(); ++j) {
+      WEFT_ASSIGN_OR_RETURN(const MessagePath path, paths.Between(members[i], members[j]));
       if (!path.own_link || (speed != 0 && path.bytes_per_second != speed)) return false;
       speed = path.bytes_per_second;
     }
@@ -205,11 +207,29 @@ absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths) {
   return true;
 }
 
+// Of a ring's message, what goes by one link or port inside a node: several rings run at the same time, each with its
+// part of the message.
+absl::StatusOr<double> RingPart(const GroupPaths& paths) {
+  std::vector<std::vector<int64_t>> nodes;
+  for (int64_t member = 0; member < paths.size(); ++member) {
+    const int32_t node = paths.NodeOf(member);
+    if (static_cast<int32_t>(nodes.size()) <= node) nodes.resize(node + 1);
+    nodes[node].push_back(member);
+  }
+  bool linked = true;
+  for (const std::vector<int64_t>& node : nodes) {
+    // Of nodes with more and fewer members, those with more have a link that all rings take.
+    if (node.size() != nodes.front().size()) return 1.0;
+    if (!linked) continue;
+    WEFT_ASSIGN_OR_RETURN(linked, LinkedPairwise(paths, node));
+  }
+  if (nodes.size() > 1) return InsidePart(std::ssize(nodes.front()), linked);
+  return linked ? 1 / static_cast<double>(BalancedLinks(paths.size())) : 1.0;
+}
+
 absl::StatusOr<RoundTime> RingRound(const CollectiveStage& stage, double bytes, const GroupPaths& paths) {
-  WEFT_ASSIGN_OR_RETURN(const bool linked, LinkedPairwise(paths));
-  // Rings run at the same time, each with its part of a message.
-  if (linked) bytes /= static_cast<double>(BalancedLinks(paths.size()));
-  return ListedRound(StageExchanges(stage, paths.size()), bytes, paths);
+  WEFT_ASSIGN_OR_RETURN(const double part, RingPart(paths));
+  return ListedRound(StageExchanges(stage, paths.size()), bytes, bytes * part, paths);
 }
 
 }  // namespace
@@ -219,7 +239,9 @@ absl::StatusOr<double> GroupPaths::PlaceBandwidth(int32_t) const { return std::n
 absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const GroupPaths& paths) {
   if (phase.stage.pattern == CollectiveStage::kEveryOther) return EveryOtherRound(phase.bytes, paths);
   if (phase.stage.pattern == CollectiveStage::kSwitch) return SwitchRound(phase.stage, phase.bytes, paths);
-  if (phase.stage.pattern == CollectiveStage::kListed) return ListedRound(phase.stage.exchanges, phase.bytes, paths);
+  if (phase.stage.pattern == CollectiveStage::kListed) {
+    return ListedRound(phase.stage.exchanges, phase.bytes, phase.bytes, paths);
+  }
   return RingRound(phase.stage, phase.bytes, paths);
 }
 

@@ -135,8 +135,11 @@ TEST(RoundsTime, HierarchicalInClosedForm) {
   // Halving-doubling: members 1, 2, 4 apart are on one node, 8 and 16 apart on others.
   EXPECT_TIME(AllReduce("halving-doubling", bytes, paths),
               2 * (3 * kLatency + 28 * chunk / kBandwidth) + 2 * (2 * paths.latency_outside + 8 * 3 * chunk / 4e9));
-  // Of the ring one member of a node sends out, and it waits for the slowest link in every round.
-  EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + chunk / kBandwidth));
+  // The ring is cut over eight, each of which leaves a node elsewhere: a member sends 7/8 of a message inside, and at
+  // the same time its node sends one out.
+  EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + 7 * chunk / 8 / kBandwidth));
+  paths.outside = 0.5e9;
+  EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + chunk / 0.5e9));
 }
 
 TEST(RoundsTime, EveryOtherCountsWhatLeavesANode) {
@@ -183,13 +186,17 @@ TEST(RoundsTime, LinksOfTheirOwnInClosedForm) {
                   kLatency + others * overhead + static_cast<double>(bytes) / kBandwidth);
     }
   }
-  // One partner in each round: one link. And rings over two nodes go in order.
+  // One partner in each round: one link.
   TestPaths paths(8);
   paths.linked = true;
   EXPECT_TIME(AllReduce("halving-doubling", 1 << 20, paths), AllReduce("halving-doubling", 1 << 20, TestPaths(8)));
+  // Rings over two nodes have each link once.
   TestPaths nodes(8, 4);
+  nodes.outside = 1e15;
+  const double chunk = (1 << 20) / 8.0;
+  EXPECT_TIME(AllReduce("ring", 1 << 20, nodes), 14 * kLatency + 14 * chunk * 3 / 4 / kBandwidth);
   nodes.linked = true;
-  EXPECT_TIME(AllReduce("ring", 1 << 20, nodes), AllReduce("ring", 1 << 20, TestPaths(8, 4)));
+  EXPECT_TIME(AllReduce("ring", 1 << 20, nodes), 14 * kLatency + 14 * chunk / 4 / kBandwidth);
 }
 
 // 8 members on 4 nodes, two to a place: what goes to the other place goes through what a place has.
@@ -201,8 +208,8 @@ TEST(RoundsTime, PlacesInClosedForm) {
   const double all = static_cast<double>(bytes);
   for (const double above : {1e8, 1e9, 1e10}) {
     paths.above = above;
-    // One message of a ring leaves each place; of direct all of 4 members to 4 others.
-    EXPECT_TIME(AllReduce("ring", bytes, paths), 14 * kLatency + 14 * std::max(all / 8 / kBandwidth, all / 8 / above));
+    // One message of a ring leaves each place, and each node; of direct all of 4 members to 4 others.
+    EXPECT_TIME(AllReduce("ring", bytes, paths), 14 * kLatency + 14 * std::max(all / 8 / 2e9, all / 8 / above));
     EXPECT_TIME(AllReduce("direct", bytes, paths),
                 kLatency + all / kBandwidth + std::max(6 * 2 * all / 2e9, 4 * 4 * all / above));
     paths.reduce_latency = 0;

@@ -188,7 +188,15 @@ class FlowNetwork : public NetworkModel {
     if (LinkedPairwise(members)) return BalancedRings(static_cast<int32_t>(members.size()));
     std::vector<int64_t> nodes;
     for (const int64_t member : members) nodes.push_back(placement_->NodeOf(member));
-    return RotatedRings(nodes);
+    return RotatedRings(nodes, LinkedOnNodes(members, nodes));
+  }
+
+  // Whether on each of several nodes all have a link of their own between every two, as fast as any other.
+  bool LinkedOnNodes(absl::Span<const int64_t> members, absl::Span<const int64_t> nodes) const {
+    std::map<int64_t, std::vector<int64_t>> on_node;
+    for (size_t i = 0; i < members.size(); ++i) on_node[nodes[i]].push_back(members[i]);
+    if (on_node.size() < 2) return false;
+    return std::all_of(on_node.begin(), on_node.end(), [&](const auto& node) { return LinkedPairwise(node.second); });
   }
 
   // Whether all are on one node, with a link of their own between every two, as fast as any other.

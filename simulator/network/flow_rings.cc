@@ -9,6 +9,11 @@ namespace {
 
 using Rings = std::vector<std::vector<int32_t>>;
 
+// The i-th of 2k members of Walecki's zigzag 0 1 2k-1 2 2k-2 ... k.
+int32_t Zigzag(int32_t i, int32_t k) { return i % 2 == 1 ? (i + 1) / 2 : (2 * k - i / 2) % (2 * k); }
+
+bool HasZigzags(int64_t g) { return g >= 4 && g % 2 == 0; }
+
 constexpr int32_t kMostBalanced = 16;
 
 // No two with the same message: n - 1 for odd n > 2, n - 2 for even.
@@ -22,7 +27,7 @@ Rings DisjointRings(int32_t n) {
     std::vector<int32_t> ring;
     int32_t before = 0;
     for (int32_t i = 0; i < 2 * k; ++i) {
-      const int32_t at = i % 2 == 1 ? (i + 1) / 2 : (2 * k - i / 2) % (2 * k);
+      const int32_t at = Zigzag(i, k);
       // With even n the last member stands in the middle of the two that are k apart: there over all rotations every
       // member is once.
       if (n % 2 == 0 && i > 0 && (at - before + 2 * k) % (2 * k) == k) ring.push_back(n - 1);
@@ -53,7 +58,11 @@ std::vector<int32_t> UnusedPartner(const Rings& rings, int32_t n) {
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes) {
+double InsidePart(int64_t g, bool linked) {
+  return static_cast<double>(linked && HasZigzags(g) ? 1 : g - 1) / static_cast<double>(g);
+}
+
+std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes, bool linked) {
   std::vector<std::vector<int32_t>> on_node;
   std::map<int64_t, size_t> index;
   for (size_t member = 0; member < nodes.size(); ++member) {
@@ -66,12 +75,24 @@ std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes) 
     count = nodes.size();
     for (const auto& members : on_node) count = std::min(count, members.size());
   }
+  const bool zigzags =
+      linked && on_node.size() > 1 && HasZigzags(static_cast<int64_t>(count)) && count * on_node.size() == nodes.size();
   std::vector<std::vector<int32_t>> rings(count);
   for (size_t j = 0; j < count; ++j) {
     rings[j].reserve(nodes.size());
     for (size_t k = 0; k < on_node.size(); ++k) {
       const std::vector<int32_t>& members = on_node[k];
       const size_t g = members.size();
+      if (zigzags) {
+        // Ring j < g/2 takes the zigzag that begins at j, the others their reverses.
+        const size_t half = g / 2;
+        for (size_t i = 0; i < g; ++i) {
+          const size_t at = (j < half) == (k % 2 == 0) ? i : g - 1 - i;
+          const size_t place = static_cast<size_t>(Zigzag(static_cast<int32_t>(at), static_cast<int32_t>(half)));
+          rings[j].push_back(members[(place + j % half) % g]);
+        }
+        continue;
+      }
       for (size_t i = 0; i < g; ++i) rings[j].push_back(members[k % 2 == 0 ? (j + i) % g : (j + 2 * g - 1 - i) % g]);
     }
   }

@@ -17,7 +17,17 @@ namespace weft {
 // round. So messages between nodes stay on one rail:
 //   two nodes of 4:   ring 0: 0 1 2 3 | 7 6 5 4     ring 1: 1 2 3 0 | 4 7 6 5     ...
 // (With an odd number of nodes those into the first node do not.) On one node there is one ring, in order.
-std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes);
+//
+// `linked`: members of a node have a link between every two, all alike. If g, an even number of four or more, are on
+// every node, rings go through a node in g orders that together have each link in each direction once (Walecki's
+// zigzags and their reverses; Alspach, see below), so that it carries 1/g of a message instead of (g-1)/g; ring j
+// enters at member j and leaves at j + g/2, and the next node the other way round:
+//   two nodes of 4:   ring 0: 0 1 3 2 | 6 7 5 4     ring 1: 1 2 0 3 | 7 4 6 5     ...
+std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes, bool linked = false);
+
+// Of a message of a ring over several nodes, what the link, or the port, of a member carries inside its node when the
+// message is cut over RotatedRings of g members on every node.
+double InsidePart(int64_t g, bool linked);
 
 // Rings over 0..n-1, n >= 2, for members with a link between every two: each link in each direction is in as many rings
 // as any other, so that together they move what n - 1 links carry. For odd n these are n - 1, no two with the same

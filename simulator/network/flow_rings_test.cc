@@ -75,6 +75,54 @@ TEST(RotatedRings, EveryMemberSendsAndReceivesOneMessageOfAnotherNodeOnItsRail) 
   }
 }
 
+TEST(RotatedRings, OfLinkedMembersHaveEachLinkOnce) {
+  for (const int64_t nodes : {2, 4}) {
+    for (const int64_t members : {2, 4, 6, 8, 16}) {
+      std::vector<int64_t> node_of;
+      for (int64_t i = 0; i < nodes * members; ++i) node_of.push_back(i / members);
+      const Rings rings = RotatedRings(node_of, true);
+      ASSERT_EQ(rings.size(), static_cast<size_t>(members));
+      ExpectPermutations(rings, static_cast<int32_t>(node_of.size()));
+      std::map<std::pair<int32_t, int32_t>, int> on_link;
+      for (const auto& ring : rings) {
+        for (size_t i = 0; i < ring.size(); ++i) ++on_link[{ring[i], ring[(i + 1) % ring.size()]}];
+      }
+      // Every link of every node and each member's rail.
+      EXPECT_EQ(on_link.size(), node_of.size() * static_cast<size_t>(members)) << nodes << " nodes of " << members;
+      for (const auto& [link, times] : on_link) {
+        EXPECT_EQ(times, 1);
+        if (node_of[link.first] != node_of[link.second]) {
+          EXPECT_EQ(link.first % members, link.second % members);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1}, true)[0], (std::vector<int32_t>{0, 1, 3, 2, 6, 7, 5, 4}));
+  EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1}, true)[1], (std::vector<int32_t>{1, 2, 0, 3, 7, 4, 6, 5}));
+  // There are none of three, nor of nodes that differ.
+  EXPECT_EQ(RotatedRings({0, 0, 0, 1, 1, 1}, true), RotatedRings({0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1, 1}, true), RotatedRings({0, 0, 0, 0, 1, 1, 1, 1, 1}));
+}
+
+TEST(InsidePart, IsWhatTheRingsPutOnALink) {
+  for (const bool linked : {false, true}) {
+    for (const int64_t g : {1, 2, 3, 4, 5, 8}) {
+      std::vector<int64_t> node_of;
+      for (int64_t i = 0; i < 2 * g; ++i) node_of.push_back(i / g);
+      const Rings rings = RotatedRings(node_of, linked);
+      std::map<std::pair<int32_t, int32_t>, int> on_link;
+      int most = 0;
+      for (const auto& ring : rings) {
+        for (size_t i = 0; i < ring.size(); ++i) {
+          const int32_t from = ring[i], to = ring[(i + 1) % ring.size()];
+          if (node_of[from] == node_of[to]) most = std::max(most, ++on_link[{from, to}]);
+        }
+      }
+      EXPECT_DOUBLE_EQ(InsidePart(g, linked), static_cast<double>(most) / static_cast<double>(rings.size())) << g;
+    }
+  }
+}
+
 TEST(RotatedRings, UnevenNodesAndRanksInAnyOrder) {
   // Node 3 has members 0, 2 and 4, node 1 has 1 and 3: two rings.
   const Rings rings = RotatedRings({3, 1, 3, 1, 3});

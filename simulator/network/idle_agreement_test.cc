@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "simulator/network/network_model.h"
@@ -51,7 +52,7 @@ void ExpectAgreement(const std::string& text, const std::vector<int64_t>& sizes,
                      const std::vector<std::string>& algorithms) {
   const Cluster cluster = MakeCluster(text);
   // Divides into all chunks and rings.
-  const int64_t bytes = int64_t{420} << 20;
+  const int64_t bytes = int64_t{1260} << 20;
   for (const int64_t ranks : sizes) {
     for (const std::string& algorithm : algorithms) {
       for (const CollectiveKind kind : kCollectiveKinds) {
@@ -92,6 +93,19 @@ TEST(IdleAgreement, BridgesOfARing) {
   const Cluster cluster = MakeCluster(bridges);
   EXPECT_LT(Seconds("analytic", cluster, 8, "direct", CollectiveKind::kAllReduce, 1 << 20),
             Seconds("flow", cluster, 8, "direct", CollectiveKind::kAllReduce, 1 << 20));
+}
+
+// Several rings at the same time: inside a node and between nodes whichever takes longer.
+TEST(IdleAgreement, RingsOverNodes) {
+  for (const char* inside : {"1e9", "48e9", "900e9"}) {
+    for (const char* links : {"", "node_links { all_pairs: true }"}) {
+      for (const int64_t devices : {1, 2, 3, 4, 8}) {
+        const std::string text = absl::StrCat("nodes: 4 devices_per_node: ", devices, " nics_per_node: ", devices, " ",
+                                              links, " intra_node { bytes_per_second: ", inside, " }");
+        ExpectAgreement(text, {2 * devices, 4 * devices}, {"ring"});
+      }
+    }
+  }
 }
 
 // A device of each of eight nodes, four to a leaf: rings and pairs that go up, and all to all.
