@@ -1,8 +1,13 @@
 #include "proto/content.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -15,6 +20,18 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+namespace {
+
+bool IsWide(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 || field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+}
+
+bool IsSigned(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 || field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
+}
+
+}  // namespace
 
 std::string RootName(const Descriptor& type) {
   std::string out;
@@ -38,6 +55,40 @@ std::vector<std::string> ValueNames(const EnumDescriptor& type) {
     if (!absl::EndsWith(type.value(i)->name(), "_UNSPECIFIED")) names.push_back(type.value(i)->name());
   }
   return names;
+}
+
+std::vector<std::string> KnownValues(const FieldDescriptor& field) {
+  // Not every type of a buffer is one that a plan may ask for.
+  if (field.full_name() == "weft.Precision.compute") return {"FP16", "BF16", "TF32", "FP32", "FP64"};
+  if (field.containing_type()->full_name() == "weft.Precision") return {"FP16", "BF16", "FP32", "FP64"};
+  return ValueNames(*field.enum_type());
+}
+
+std::string EnumHelp(const FieldDescriptor& field, absl::string_view given) {
+  const std::string lower = absl::AsciiStrToLower(given);
+  const bool of_precision = field.containing_type()->full_name() == "weft.Precision";
+  for (absl::string_view eight : {"fp8", "float8", "e4m3", "e5m2", "int8"}) {
+    if (!of_precision || !absl::StrContains(lower, eight)) continue;
+    return absl::StrCat("; known: ", absl::StrJoin(KnownValues(field), ", "),
+                        "; weft itself trains in 16 bits or more, runtimes with products in 8 bits are predicted with "
+                        "--runtime=NAME-fp8 (`weft list runtimes`)");
+  }
+  return NameHelp(given, KnownValues(field));
+}
+
+std::string AllowedIntegers(const FieldDescriptor& field) {
+  const std::string bits = IsWide(field) ? "64" : "32";
+  return IsSigned(field) ? absl::StrCat("an integer of ", bits, " bits")
+                         : absl::StrCat("an integer from 0 to 2^", bits, "-1");
+}
+
+std::string NearestInteger(const FieldDescriptor& field, absl::string_view given) {
+  const bool negative = absl::ConsumePrefix(&given, "-");
+  if (given.empty() || given.find_first_not_of("0123456789") != absl::string_view::npos) return "";
+  uint64_t most = IsWide(field) ? std::numeric_limits<uint64_t>::max() : std::numeric_limits<uint32_t>::max();
+  if (IsSigned(field)) most /= 2;
+  if (!negative) return absl::StrCat("; nearest: ", most);
+  return IsSigned(field) ? absl::StrCat("; nearest: -", most + 1) : "; nearest: 0";
 }
 
 absl::string_view StringProblem(absl::string_view text) {

@@ -21,6 +21,17 @@ std::string RootName(const google::protobuf::Descriptor& type);
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type);
 std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);
 
+// The names that `field` may be given by: of those of its type that somebody may ask for.
+std::vector<std::string> KnownValues(const google::protobuf::FieldDescriptor& field);
+
+// What to append to "PATH = 'FP31' is unknown": nearest and known names, and where else what was meant is stated.
+std::string EnumHelp(const google::protobuf::FieldDescriptor& field, absl::string_view given);
+
+// What an integer field takes: "an integer of 32 bits".
+std::string AllowedIntegers(const google::protobuf::FieldDescriptor& field);
+// "; nearest: 2147483647" where `given` is an integer beyond those, else nothing.
+std::string NearestInteger(const google::protobuf::FieldDescriptor& field, absl::string_view given);
+
 // Why `text` cannot be the value of a string field (invalid UTF-8, a NUL byte); empty if it can.
 absl::string_view StringProblem(absl::string_view text);
 

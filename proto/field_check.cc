@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "proto/printable.h"
 #include "proto/suggest.h"
 
 namespace weft {
@@ -46,6 +47,11 @@ absl::Status CheckFinite(absl::string_view path, double value) {
 absl::Status CheckNotEmpty(absl::string_view path, absl::string_view value) {
   if (!value.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, " is missing or empty; it is required"));
+}
+
+absl::Status CheckName(absl::string_view path, absl::string_view value) {
+  if (value.empty() || Printable(value) == value) return CheckNotEmpty(path, value);
+  return BadField(path, Quoted(value), "one line without control characters");
 }
 
 absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::Span<const std::string> known) {

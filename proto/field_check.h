@@ -33,6 +33,8 @@ absl::Status CheckProbability(absl::string_view path, double value);
 absl::Status CheckFinite(absl::string_view path, double value);
 
 absl::Status CheckNotEmpty(absl::string_view path, absl::string_view value);
+// A name that lines of text hold: not empty, and nothing that a terminal would obey (printable.h).
+absl::Status CheckName(absl::string_view path, absl::string_view value);
 // One of `known`; the error names the nearest.
 absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::Span<const std::string> known);
 

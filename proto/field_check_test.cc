@@ -55,6 +55,9 @@ TEST(FieldCheckTest, Numbers) {
 TEST(FieldCheckTest, Words) {
   EXPECT_EQ(Said(CheckNotEmpty("name", "x")), "");
   EXPECT_EQ(Said(CheckNotEmpty("name", "")), "name is missing or empty; it is required");
+  EXPECT_EQ(Said(CheckName("name", "two words, é")), "");
+  EXPECT_EQ(Said(CheckName("name", "")), "name is missing or empty; it is required");
+  EXPECT_EQ(Said(CheckName("name", "a\nb")), "name = 'a\\x0ab' must be one line without control characters");
   const std::vector<std::string> known = {"cosine", "linear", "constant"};
   for (const std::string& name : known) EXPECT_EQ(Said(CheckOneOf("decay", name, known)), "");
   const std::string said = Said(CheckOneOf("recipe.lr.decay", "cosin", known));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -84,6 +85,18 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
   return absl::OkStatus();
 }
 
+// A name beside `target` that nobody has: of this process by the counter, of others by the process id. It is no longer
+// than a name may be, which `target` may be to the last byte.
+std::string TemporaryName(const std::string& target) {
+  static std::atomic<int> counter{0};
+  const std::string own = absl::StrCat(".tmp-", getpid(), "-", counter.fetch_add(1));
+  const size_t begin = target.rfind('/') + 1;  // 0 where there is none.
+  size_t end = std::min(target.size(), begin + NAME_MAX - own.size());
+  // Some file systems take whole characters alone.
+  while (end > begin && end < target.size() && (target[end] & 0xc0) == 0x80) --end;
+  return absl::StrCat(target.substr(0, end), own);
+}
+
 absl::Status CreateAndWrite(const std::string& name, const std::string& path, absl::string_view content) {
   // A device is opened as it is; a temporary file must be new.
   const bool is_new = name != path;
@@ -93,6 +106,18 @@ absl::Status CreateAndWrite(const std::string& name, const std::string& path, ab
   if (is_new && fsync(file.get()) != 0) return SystemError("sync", path, errno);
   if (file.Close() != 0) return SystemError("close", path, errno);
   return absl::OkStatus();
+}
+
+// Whether what is no regular file can be written to.
+absl::Status CheckInPlace(const std::string& path) {
+  struct stat info;
+  if (access(path.c_str(), W_OK) != 0 || stat(path.c_str(), &info) != 0) return SystemError("write", path, errno);
+  // Opening a pipe would wait for its reader.
+  if (!S_ISCHR(info.st_mode)) return absl::OkStatus();
+  FileDescriptor device(OpenRetrying(path, O_WRONLY | O_NONBLOCK | O_NOCTTY));
+  if (device.get() < 0) return SystemError("open", path, errno);
+  // Nothing is written; a device that is full (/dev/full) says so all the same.
+  return write(device.get(), "", 0) == 0 ? absl::OkStatus() : SystemError("write", path, errno);
 }
 
 enum class Format { kText, kJson, kBinary };
@@ -157,6 +182,8 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a file name holds a NUL byte");
   struct stat info;
   const bool exists = stat(path.c_str(), &info) == 0;
+  // The temporary name would do.
+  if (!exists && errno == ENAMETOOLONG) return SystemError("write", path, errno);
   if (exists && S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
   }
@@ -167,9 +194,7 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
     if (resolved == nullptr) return SystemError("follow", path, errno);
     target = resolved.get();
   }
-  // Names of this process are distinct by the counter, those of others by the process id.
-  static std::atomic<int> counter{0};
-  const std::string temporary = absl::StrCat(target, ".tmp-", getpid(), "-", counter.fetch_add(1));
+  const std::string temporary = TemporaryName(target);
   absl::Status status = write(temporary);
   if (status.ok() && rename(temporary.c_str(), target.c_str()) != 0) status = SystemError("replace", path, errno);
   if (!status.ok()) {
@@ -194,8 +219,7 @@ absl::Status CheckWritable(const std::string& path) {
   const absl::Status status = ReplaceFile(path, [&](const std::string& name) {
     tried = true;
     if (name == path) {
-      // Opening a pipe would wait for its reader.
-      if (access(path.c_str(), W_OK) != 0) found = SystemError("write", path, errno);
+      found = CheckInPlace(path);
     } else {
       FileDescriptor file(OpenRetrying(name, O_WRONLY | O_CREAT | O_EXCL, 0666));
       if (file.get() < 0) found = SystemError("create a file beside it", path, errno);

@@ -9,6 +9,7 @@
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
 #include "proto/trace.pb.h"
+#include "proto/utf8.h"
 
 namespace weft {
 namespace {
@@ -107,6 +108,9 @@ TEST(CheckWritable, TriesAndLeavesNothing) {
   EXPECT_TRUE(CheckWritable(path).ok());
   EXPECT_EQ(ReadFile(path).value_or(""), "old");
   EXPECT_TRUE(CheckWritable("/dev/null").ok());
+  const absl::Status full = CheckWritable("/dev/full");
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_THAT(std::string(full.message()), HasSubstr("/dev/full: cannot write"));
   EXPECT_FALSE(CheckWritable("").ok());
   for (const std::string& bad : {folder, folder + "/missing/file", path + "/file"}) {
     const absl::Status status = CheckWritable(bad);
@@ -115,11 +119,33 @@ TEST(CheckWritable, TriesAndLeavesNothing) {
   }
 }
 
-TEST(Files, TooLongANameLeavesNothingBehind) {
-  const std::string folder = TempPath("rename");
+std::string Repeat(const std::string& text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+TEST(Files, ANameMayBeAsLongAsTheSystemTakes) {
+  const std::string folder = TempPath("long_names");
   std::filesystem::create_directory(folder);
-  // The name fits, the longer temporary name does not.
-  EXPECT_FALSE(WriteFileAtomic(folder + "/" + std::string(255, 'n'), "x").ok());
+  // Also of characters of several bytes, at which a shortened name must not end.
+  for (const std::string& name : {std::string(255, 'n'), std::string(238, 'n'), "n" + Repeat("\u00e9", 127)}) {
+    const std::string path = folder + "/" + name;
+    EXPECT_TRUE(CheckWritable(path).ok()) << CheckWritable(path);
+    ASSERT_TRUE(WriteFileAtomic(path, "x").ok()) << WriteFileAtomic(path, "x");
+    EXPECT_EQ(*ReadFile(path), "x");
+    EXPECT_EQ(EntriesIn(folder), 1);
+    EXPECT_TRUE(ReplaceFile(path, [&](const std::string& temporary) {
+                  EXPECT_TRUE(IsValidUtf8(temporary)) << temporary;
+                  return WriteFileAtomic(temporary, "y");
+                }).ok());
+    EXPECT_EQ(*ReadFile(path), "y");
+    std::filesystem::remove(path);
+  }
+  const std::string too_long = folder + "/" + std::string(256, 'n');
+  for (const absl::Status& status : {CheckWritable(too_long), WriteFileAtomic(too_long, "x")}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr("File name too long"));
+  }
   EXPECT_EQ(EntriesIn(folder), 0);
 }
 
@@ -215,27 +241,30 @@ TEST_P(BadRecipe, IsRefusedWithPosition) {
   EXPECT_EQ(status.message().find('\n'), absl::string_view::npos) << status.message();
 }
 
-std::string Repeat(const std::string& text, int count) {
-  std::string out;
-  for (int i = 0; i < count; ++i) out += text;
-  return out;
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Text, BadRecipe,
-    testing::Values(
-        BadCase{"", {"empty"}}, BadCase{"WEFTPROG....", {"compiled program"}},
-        BadCase{"sequence_length: 1\nsequnce_length: 2", {":2:1", "'sequnce_length'", "nearest: 'sequence_length'"}},
-        BadCase{"lr { peak: 1 dekay: \"x\" }", {":1:", "unknown field 'dekay' of LearningRate", "nearest: 'decay'"}},
-        BadCase{"steps: 1\n  steps: 2", {":2:"}}, BadCase{"steps: 0\n  steps: 2", {":2:3", "'steps' is given twice"}},
-        BadCase{"lr { min: 0 min: 0 }", {":1:", "given twice"}}, BadCase{"lr {} lr {}", {"1:"}},
-        BadCase{"adamw {}\nsgd {}", {":2:"}}, BadCase{"steps: 99999999999999999999", {":1:8"}},
-        BadCase{"steps: 1.5", {":1:"}}, BadCase{"steps: \"1\"", {":1:"}}, BadCase{"steps:", {":1:"}},
-        BadCase{"steps: 1 }", {":1:"}}, BadCase{"lr { peak: 1", {":1:"}}, BadCase{"lr: 5", {":1:"}},
-        BadCase{"lr { decay: \"\\377\" }", {"recipe.lr.decay: invalid UTF-8"}},
-        BadCase{"lr { decay: \"a\\000b\" }", {"recipe.lr.decay", "NUL"}}, BadCase{Repeat("lr {", 100000), {":1:"}},
-        BadCase{"just words here", {":1:"}}, BadCase{"# r\xe9sum\xe9\nsteps: 1", {"byte 0xe9 at 1:4 is not text"}},
-        BadCase{std::string("steps: 1\nseed\0: 2", 17), {"byte 0x00 at 2:5 is not text"}}));
+    testing::Values(BadCase{"", {"empty"}}, BadCase{"WEFTPROG....", {"compiled program"}},
+                    BadCase{"sequence_length: 1\nsequnce_length: 2",
+                            {":2:1: unknown field 'sequnce_length' of Recipe; nearest: 'sequence_length'"}},
+                    BadCase{"lr { peak: 1 dekay: \"x\" }",
+                            {":1:14: unknown field 'dekay' of LearningRate, recipe.lr; nearest: 'decay'"}},
+                    BadCase{"steps: 1\n  steps: 2", {":2:"}},
+                    BadCase{"steps: 0\n  steps: 2", {":2:3", "'steps' is given twice"}},
+                    BadCase{"lr { min: 0 min: 0 }", {":1:", "given twice"}}, BadCase{"lr {} lr {}", {"1:"}},
+                    BadCase{"adamw {}\nsgd {}", {":2:"}},
+                    BadCase{"steps: 99999999999999999999",
+                            {":1:8: recipe.steps = '99999999999999999999' must be an integer of 64 bits; nearest: "
+                             "9223372036854775807"}},
+                    BadCase{"steps: 1.5", {":1:8: recipe.steps = '1.5' must be an integer"}},
+                    BadCase{"steps: \"1\"", {":1:8: recipe.steps = '"}}, BadCase{"steps:", {":1:"}},
+                    BadCase{"lr { peak: 1e-400 }",
+                            {":1:12: recipe.lr.peak = '1e-400' must be in the range of numbers: 0, or from"}},
+                    BadCase{"steps: 1 }", {":1:"}}, BadCase{"lr { peak: 1", {":1:"}}, BadCase{"lr: 5", {":1:"}},
+                    BadCase{"lr { decay: \"\\377\" }", {"recipe.lr.decay: invalid UTF-8"}},
+                    BadCase{"lr { decay: \"a\\000b\" }", {"recipe.lr.decay", "NUL"}},
+                    BadCase{Repeat("lr {", 100000), {":1:"}}, BadCase{"just words here", {":1:"}},
+                    BadCase{"# r\xe9sum\xe9\nsteps: 1", {"byte 0xe9 at 1:4 is not text"}},
+                    BadCase{std::string("steps: 1\nseed\0: 2", 17), {"byte 0x00 at 2:5 is not text"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Json, BadRecipe,
@@ -245,10 +274,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{\"clip_norm\": 1, \"clipNorm\": 1}", {"recipe.clip_norm: given twice"}},
         BadCase{"{\"adamw\": {}, \"sgd\": {}}", {"another member of 'optimizer'"}},
         BadCase{"{\"steps\": 1.5}", {"recipe.steps: expected an integer of 64 bits, got 1.5"}},
-        BadCase{"{\"steps\": 9223372036854775808}", {"64 bits"}}, BadCase{"{\"seed\": -1}", {"from 0 to 2^64-1"}},
-        BadCase{"{\"steps\": \"many\"}", {"got 'many'"}}, BadCase{"{\"lr\": 1}", {"recipe.lr: expected an object"}},
+        BadCase{"{\"steps\": 9223372036854775808}", {"64 bits, got 9223372036854775808; nearest: 9223372036854775807"}},
+        BadCase{"{\"seed\": -1}", {"from 0 to 2^64-1"}}, BadCase{"{\"steps\": \"many\"}", {"got 'many'"}},
+        BadCase{"{\"lr\": 1}", {"recipe.lr: expected an object"}},
         BadCase{"{\"lr\": {\"peak\": \"NaN\"}}", {"recipe.lr.peak: expected a finite number"}},
-        BadCase{"{\"lr\": {\"peak\": 1e999}}", {"finite"}}, BadCase{"{\"lr\": {\"decay\": 5}}", {"expected a string"}},
+        BadCase{"{\"lr\": {\"peak\": 1e999}}", {"recipe.lr.peak: '1e999' is out of range; allowed: 0, or from"}},
+        BadCase{"{\"lr\": {\"peak\": 1e-400}}", {"recipe.lr.peak: '1e-400' is out of range"}},
+        BadCase{"{\"lr\": {\"decay\": 5}}", {"expected a string"}},
         BadCase{"{\"lr\": {\"decay\": \"\\u0000\"}}", {"NUL"}},
         BadCase{"{\"adamw\": {\"overrides\": {}}}", {"recipe.adamw.overrides: expected an array, got an object"}},
         BadCase{"{\"adamw\": {\"overrides\": [{}, 1]}}", {"recipe.adamw.overrides[1]: expected an object"}},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "proto/content.h"
+#include "proto/decimal.h"
 #include "proto/json_value.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -80,6 +81,11 @@ class MessageFiller {
     return ErrorText(value, path, absl::StrCat(expected, got));
   }
 
+  absl::Status IntegerError(const JsonValue& value, absl::string_view path, const FieldDescriptor& field) const {
+    const absl::Status error = Error(value, path, absl::StrCat("expected ", AllowedIntegers(field)));
+    return absl::InvalidArgumentError(absl::StrCat(error.message(), NearestInteger(field, value.text)));
+  }
+
   static const FieldDescriptor* FieldByJsonName(const Descriptor& type, const std::string& name) {
     for (int i = 0; i < type.field_count(); ++i) {
       if (type.field(i)->json_name() == name) return type.field(i);
@@ -137,13 +143,16 @@ class MessageFiller {
         if (found == nullptr) {
           return ErrorText(value, path,
                            absl::StrCat("unknown ", field.enum_type()->name(), " ", Quoted(value.text),
-                                        NameHelp(value.text, ValueNames(*field.enum_type()))));
+                                        EnumHelp(field, value.text)));
         }
         return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, found->number());
       }
       case FieldDescriptor::CPPTYPE_DOUBLE:
       case FieldDescriptor::CPPTYPE_FLOAT: {
         const std::optional<double> real = value.Double();
+        if (!real && value.kind == JsonValue::Kind::kNumber) {
+          return ErrorText(value, path, absl::StrCat(Quoted(value.text), " is out of range; allowed: ", kDecimalRange));
+        }
         if (!real) return Error(value, path, "expected a finite number");
         if (field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
           return store(&Reflection::SetFloat, &Reflection::AddFloat, static_cast<float>(*real));
@@ -154,22 +163,22 @@ class MessageFiller {
         if (const auto integer = Integer<int32_t>(value)) {
           return store(&Reflection::SetInt32, &Reflection::AddInt32, *integer);
         }
-        return Error(value, path, "expected an integer of 32 bits");
+        return IntegerError(value, path, field);
       case FieldDescriptor::CPPTYPE_INT64:
         if (const auto integer = Integer<int64_t>(value)) {
           return store(&Reflection::SetInt64, &Reflection::AddInt64, *integer);
         }
-        return Error(value, path, "expected an integer of 64 bits");
+        return IntegerError(value, path, field);
       case FieldDescriptor::CPPTYPE_UINT32:
         if (const auto integer = Integer<uint32_t>(value)) {
           return store(&Reflection::SetUInt32, &Reflection::AddUInt32, *integer);
         }
-        return Error(value, path, "expected an integer from 0 to 2^32-1");
+        return IntegerError(value, path, field);
       case FieldDescriptor::CPPTYPE_UINT64:
         if (const auto integer = Integer<uint64_t>(value)) {
           return store(&Reflection::SetUInt64, &Reflection::AddUInt64, *integer);
         }
-        return Error(value, path, "expected an integer from 0 to 2^64-1");
+        return IntegerError(value, path, field);
     }
     return ErrorText(value, path, "a type of field that JSON cannot give");
   }

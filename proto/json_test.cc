@@ -134,11 +134,11 @@ TEST(ParseJson, KeepsPositionsAndDigits) {
   EXPECT_EQ(a->elements[1].Uint64(), std::nullopt);
   EXPECT_EQ(a->elements[2].Int64(), 25);
   EXPECT_EQ(a->elements[2].column, 34);
-  EXPECT_EQ(a->elements[3].Double(), 0);
+  EXPECT_EQ(a->elements[3].Double(), std::nullopt);
   EXPECT_NE(json->Find("é😀"), nullptr);
   EXPECT_EQ(json->Find("b"), nullptr);
   EXPECT_EQ(ParseJson("1" + std::string(400, '0') + "e-5", "j")->Double(), std::nullopt);
-  EXPECT_EQ(ParseJson("0." + std::string(400, '0') + "1", "j")->Double(), 0);
+  EXPECT_EQ(ParseJson("0." + std::string(400, '0') + "1", "j")->Double(), std::nullopt);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "absl/status/status.h"
-#include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
+#include "proto/decimal.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/utf8.h"
@@ -283,14 +283,8 @@ std::optional<uint64_t> JsonValue::Uint64() const { return WholeNumber<uint64_t>
 
 std::optional<double> JsonValue::Double() const {
   if (kind != Kind::kNumber) return std::nullopt;
-  const char* end = text.data() + text.size();
   double value = 0;
-  const auto [rest, error] = absl::from_chars(text.data(), end, value);
-  if (rest != end) return std::nullopt;
-  // Out of range leaves the largest or the smallest value: what is too small is 0.
-  if (error == std::errc::result_out_of_range) return std::fabs(value) > 1 ? std::nullopt : std::optional<double>(0);
-  if (error != std::errc()) return std::nullopt;
-  return value;
+  return ReadDecimal(text, &value) == Decimal::kRight ? std::optional<double>(value) : std::nullopt;
 }
 
 absl::string_view JsonKindName(JsonValue::Kind kind) {

@@ -35,7 +35,7 @@ struct JsonValue {
   // A number that is a whole number within the type ("3", "3.0", "3e2"); nothing otherwise.
   std::optional<int64_t> Int64() const;
   std::optional<uint64_t> Uint64() const;
-  // A number, rounded to double; nothing if this is no number or it overflows.
+  // A number, rounded to double; nothing if this is no number or none that a double holds (decimal.h).
   std::optional<double> Double() const;
 };
 

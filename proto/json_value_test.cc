@@ -85,10 +85,11 @@ TEST(JsonValue, Numbers) {
   EXPECT_EQ(Value("9007199254740994.0").Int64(), std::nullopt);
   EXPECT_EQ(Value("\"3\"").Int64(), std::nullopt);
   EXPECT_EQ(Value("1e308").Double(), 1e308);
-  // What overflows is no number, what underflows is 0.
+  // What overflows is no number, nor is what underflows: it is not 0.
   EXPECT_EQ(Value("1e309").Double(), std::nullopt);
   EXPECT_EQ(Value("-1e309").Double(), std::nullopt);
-  EXPECT_EQ(Value("1e-400").Double(), 0);
+  EXPECT_EQ(Value("1e-400").Double(), std::nullopt);
+  EXPECT_EQ(Value("0e-400").Double(), 0);
   EXPECT_EQ(Value("true").Double(), std::nullopt);
 }
 

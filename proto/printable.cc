@@ -65,4 +65,18 @@ std::string PrintableLines(absl::string_view text) {
   return out + Printable(text);
 }
 
+std::string CutInMiddle(absl::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  // What is wrong is mostly said at the beginning, what to do at the end.
+  size_t begin = most / 3 * 2, end = text.size() - most / 3;
+  while (begin > 0 && (text[begin] & 0xc0) == 0x80) --begin;
+  while (end < text.size() && (text[end] & 0xc0) == 0x80) ++end;
+  return absl::StrCat(text.substr(0, begin), " ... (", end - begin, " bytes left out) ... ", text.substr(end));
+}
+
+std::string MessageLine(absl::string_view message) {
+  constexpr size_t kMost = 4000;
+  return CutInMiddle(Printable(message), kMost);
+}
+
 }  // namespace weft

@@ -2,6 +2,7 @@
 #ifndef WEFT_PROTO_PRINTABLE_H_
 #define WEFT_PROTO_PRINTABLE_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -15,6 +16,13 @@ std::string Printable(absl::string_view text);
 
 // The same line by line: ends of lines stay.
 std::string PrintableLines(absl::string_view text);
+
+// `text`, or of a longer one than `most` bytes about as many: its beginning and its end, and between them how many are
+// left out. What is cut is cut between characters.
+std::string CutInMiddle(absl::string_view text, size_t most);
+
+// A message as it goes to the terminal: Printable, and no more of it than can be read.
+std::string MessageLine(absl::string_view message);
 
 }  // namespace weft
 

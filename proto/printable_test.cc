@@ -47,6 +47,19 @@ TEST(PrintableTest, EndsOfLinesStayBetweenLines) {
   EXPECT_EQ(PrintableLines(""), "");
 }
 
+TEST(PrintableTest, LongTextIsCutInItsMiddle) {
+  EXPECT_EQ(CutInMiddle("abcdef", 6), "abcdef");
+  EXPECT_EQ(CutInMiddle("abcdefghij", 6), "abcd ... (4 bytes left out) ... ij");
+  // Between characters.
+  EXPECT_EQ(CutInMiddle("abcéfghéj", 6), "abc ... (7 bytes left out) ... j");
+  const std::string line = MessageLine("a\n" + std::string(1 << 20, 'b') + "z");
+  EXPECT_EQ(line.substr(0, 5), "a\\x0a");
+  EXPECT_EQ(line.back(), 'z');
+  EXPECT_LT(line.size(), 4100u);
+  EXPECT_NE(line.find("b ... (1044"), std::string::npos);
+  EXPECT_EQ(MessageLine("short\n"), "short\\x0a");
+}
+
 // Every code point: those that are spelt out are these, and no others.
 TEST(PrintableTest, NothingElseIsSpeltOut) {
   std::string obeyed;

@@ -1,7 +1,6 @@
 #include "proto/set_field.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
 #include "proto/content.h"
+#include "proto/decimal.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 #include "proto/written_zero.h"
@@ -36,15 +36,6 @@ absl::Status BadValue(absl::string_view path, absl::string_view value, absl::str
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
-// Not every type of a buffer is one that a plan may ask for.
-std::vector<std::string> KnownValues(const FieldDescriptor& field) {
-  if (field.number() == Precision::kComputeFieldNumber && field.containing_type() == Precision::descriptor()) {
-    return {"FP16", "BF16", "TF32", "FP32", "FP64"};
-  }
-  if (field.containing_type() == Precision::descriptor()) return {"FP16", "BF16", "FP32", "FP64"};
-  return ValueNames(*field.enum_type());
-}
-
 // Sets a scalar field, or appends to it if it is repeated.
 absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, absl::string_view value,
                        Message* message) {
@@ -53,32 +44,37 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     field.is_repeated() ? (reflection.*add)(message, &field, item) : (reflection.*set)(message, &field, item);
     return absl::OkStatus();
   };
+  const auto bad_integer = [&] {
+    return BadValue(path, value, absl::StrCat(AllowedIntegers(field), NearestInteger(field, value)));
+  };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
       int32_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return BadValue(path, value, "an integer of 32 bits");
+      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
       return store(&Reflection::SetInt32, &Reflection::AddInt32, number);
     }
     case FieldDescriptor::CPPTYPE_INT64: {
       int64_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return BadValue(path, value, "an integer of 64 bits");
+      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
       return store(&Reflection::SetInt64, &Reflection::AddInt64, number);
     }
     case FieldDescriptor::CPPTYPE_UINT32: {
       uint32_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return BadValue(path, value, "an integer from 0 to 2^32-1");
+      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
       return store(&Reflection::SetUInt32, &Reflection::AddUInt32, number);
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
       uint64_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return BadValue(path, value, "an integer from 0 to 2^64-1");
+      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
       return store(&Reflection::SetUInt64, &Reflection::AddUInt64, number);
     }
     case FieldDescriptor::CPPTYPE_FLOAT:
     case FieldDescriptor::CPPTYPE_DOUBLE: {
       double number = 0;
-      if (!absl::SimpleAtod(value, &number) || !std::isfinite(number)) {
-        return BadValue(path, value, "a finite number");
+      const Decimal read = ReadDecimal(value, &number);
+      if (read == Decimal::kNoNumber) return BadValue(path, value, "a finite number");
+      if (read == Decimal::kOutOfRange) {
+        return BadValue(path, value, absl::StrCat("in the range of numbers: ", kDecimalRange));
       }
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
         return store(&Reflection::SetFloat, &Reflection::AddFloat, static_cast<float>(number));
@@ -97,7 +93,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
         return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, candidate.number());
       }
       return absl::InvalidArgumentError(
-          absl::StrCat(path, " = ", Quoted(value), " is unknown", NameHelp(value, KnownValues(field))));
+          absl::StrCat(path, " = ", Quoted(value), " is unknown", EnumHelp(field, value)));
     }
     case FieldDescriptor::CPPTYPE_STRING: {
       if (const absl::string_view problem = StringProblem(value); !problem.empty()) {
@@ -119,6 +115,10 @@ absl::Status SetLeaf(const FieldDescriptor& field, absl::string_view path, absl:
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return SetScalar(field, path, value, message);
   message->GetReflection()->ClearField(message, &field);
+  // As files have it too: [1, 2].
+  if (absl::StartsWith(value, "[") && absl::EndsWith(value, "]") && value.size() > 1) {
+    value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
+  }
   if (value.empty()) return absl::OkStatus();
   for (absl::string_view item : absl::StrSplit(value, ',')) {
     WEFT_RETURN_IF_ERROR(SetScalar(field, path, absl::StripAsciiWhitespace(item), message));

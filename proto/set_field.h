@@ -16,9 +16,9 @@ namespace weft {
 inline constexpr absl::string_view kFieldDefault = "default";
 
 // Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Integers, doubles, bools (true, false),
-// enums by name in any case, strings as they are; a repeated field takes a comma-separated list that replaces it, and
-// an empty list clears it. kFieldDefault leaves any field out, which a zero does not everywhere (written_zero.h).
-// InvalidArgument names the nearest field or value. `message` is unchanged after an error.
+// enums by name in any case, strings as they are; a repeated field takes a comma-separated list that replaces it, in
+// brackets or without, and an empty list clears it. kFieldDefault leaves any field out, which a zero does not
+// everywhere (written_zero.h). InvalidArgument names the nearest field or value. `message` is unchanged after an error.
 absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
 
 // The field that a NAME of ApplySetting is of, by one name: "recipe.microbatch_sequences" for mbs, "plan.zero.stage"

@@ -203,6 +203,23 @@ TEST(ApplySetting, AxesOfOthersAreRefusedByTheirNames) {
   EXPECT_EQ(s.Axes(), "");
 }
 
+TEST(ApplySetting, ListsMayStandInBrackets) {
+  for (const char* list : {"1,2", "[1,2]", " [ 1, 2 ] "}) {
+    Specs s;
+    for (const char* field : {"recompute.layers=", "zero.kept_layers=", "partition.layers_per_stage="}) {
+      EXPECT_EQ(s.Set(std::string(field) + list), "") << field << list;
+    }
+    EXPECT_THAT(s.plan.recompute().layers(), testing::ElementsAre(1, 2));
+    EXPECT_THAT(s.plan.zero().kept_layers(), testing::ElementsAre(1, 2));
+    EXPECT_THAT(s.plan.partition().layers_per_stage(), testing::ElementsAre(1, 2));
+    EXPECT_EQ(s.Set("recompute.layers=[ ]"), "");
+    EXPECT_EQ(s.plan.recompute().layers_size(), 0);
+    for (const char* bad : {"recompute.layers=[1", "recompute.layers=1]", "recompute.layers=[1,]"}) {
+      EXPECT_THAT(s.Set(bad), HasSubstr("must be an integer")) << bad;
+    }
+  }
+}
+
 TEST(ApplySetting, RefusesByName) {
   Specs s;
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));
@@ -218,15 +235,18 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("recipe.lr.peak.x=1"), HasSubstr("recipe.lr.peak has no fields"));
   EXPECT_THAT(s.Set("recipe.lr.peak=nan"), HasSubstr("recipe.lr.peak = 'nan' must be a finite number"));
   EXPECT_THAT(s.Set("recipe.lr.peak="), HasSubstr("finite number"));
+  EXPECT_THAT(s.Set("recipe.lr.peak=1e-400"), HasSubstr("'1e-400' must be in the range of numbers: 0, or from"));
+  EXPECT_THAT(s.Set("recipe.lr.peak=-1e400"), HasSubstr("in the range of numbers"));
   EXPECT_THAT(s.Set("recipe.steps=1.5"), HasSubstr("recipe.steps = '1.5' must be an integer of 64 bits"));
   EXPECT_THAT(s.Set("recipe.seed=-1"), HasSubstr("from 0 to 2^64-1"));
   EXPECT_THAT(s.Set("recipe.lr.decay=\xff"), HasSubstr("invalid UTF-8"));
-  EXPECT_THAT(s.Set("plan.receive_buffers=3000000000"), HasSubstr("32 bits"));
+  EXPECT_THAT(s.Set("plan.receive_buffers=3000000000"), HasSubstr("32 bits; nearest: 2147483647"));
   EXPECT_THAT(s.Set("plan.step_barrier=yes"), HasSubstr("true or false"));
   EXPECT_THAT(s.Set("precision.compute=fp31"), HasSubstr("nearest: 'FP32'"));
   // Of what a plan may use.
-  EXPECT_THAT(s.Set("precision.compute=FP8"), HasSubstr("nearest: 'FP16'; known: FP16, BF16, TF32, FP32, FP64"));
-  EXPECT_THAT(s.Set("precision.params=FP8"), HasSubstr("nearest: 'FP16'; known: FP16, BF16, FP32, FP64"));
+  EXPECT_THAT(s.Set("precision.compute=FP8"),
+              AllOf(HasSubstr("known: FP16, BF16, TF32, FP32, FP64; "), HasSubstr("--runtime=NAME-fp8")));
+  EXPECT_THAT(s.Set("precision.params=FP8"), HasSubstr("known: FP16, BF16, FP32, FP64; "));
   EXPECT_THAT(s.Set("gradient_sync=eager_op"), HasSubstr("nearest: 'EAGER_OPT'"));
   EXPECT_THAT(s.Set("schedule.wave=2"), AllOf(HasSubstr("'plan.schedule.wave'"), HasSubstr("nearest: 'waves'")));
   // What no one may give is not offered.

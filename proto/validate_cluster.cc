@@ -19,7 +19,7 @@ absl::Status Required(absl::string_view field, absl::string_view why) {
 absl::Status Validate(const Cluster& cluster) {
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
   constexpr int64_t kMostInterfaces = 4096;
-  WEFT_RETURN_IF_ERROR(CheckNotEmpty("cluster.name", cluster.name()));
+  WEFT_RETURN_IF_ERROR(CheckName("cluster.name", cluster.name()));
   if (!cluster.has_device()) return Required("device", "every cluster");
   WEFT_RETURN_IF_ERROR(ValidateDevice("cluster.device", cluster.device()));
   WEFT_RETURN_IF_ERROR(CheckWithin("cluster.nodes", cluster.nodes(), 1, kMaxInt32));

@@ -157,7 +157,9 @@ absl::Status ValidateFabric(const Cluster& cluster) {
                                                    "kind ", FabricKind_Name(fabric.kind())));
   }
   if (fabric.kind() == TORUS) return ValidateTorus(cluster);
-  return CheckUnused(path + ".torus[0]", fabric.torus().empty() ? 0 : 1, fabric.kind());
+  if (fabric.torus().empty()) return absl::OkStatus();
+  return BadField(path + ".torus", absl::StrCat("[", absl::StrJoin(fabric.torus(), ", "), "]"),
+                  absl::StrCat("left out: a fabric of kind ", FabricKind_Name(fabric.kind()), " is no torus"));
 }
 
 absl::Status ValidateOthers(const Cluster& cluster) {

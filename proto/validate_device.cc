@@ -155,7 +155,7 @@ absl::Status ValidateLoad(const std::string& path, const Device& device) {
 }  // namespace
 
 absl::Status ValidateDevice(const std::string& path, const Device& device) {
-  WEFT_RETURN_IF_ERROR(CheckNotEmpty(path + ".name", device.name()));
+  WEFT_RETURN_IF_ERROR(CheckName(path + ".name", device.name()));
   WEFT_RETURN_IF_ERROR(CheckAtLeast(path + ".memory_bytes", device.memory_bytes(), 1));
   WEFT_RETURN_IF_ERROR(CheckPositive(path + ".memory_bytes_per_second", device.memory_bytes_per_second()));
   WEFT_RETURN_IF_ERROR(ValidatePeaks(path, device));

@@ -38,7 +38,7 @@ class GraphValidator {
   explicit GraphValidator(const ModelGraph& graph) : graph_(graph) {}
 
   absl::Status Run() {
-    WEFT_RETURN_IF_ERROR(CheckNotEmpty("model_graph.name", graph_.name()));
+    WEFT_RETURN_IF_ERROR(CheckName("model_graph.name", graph_.name()));
     const bool images = graph_.image_size() != 0;
     WEFT_RETURN_IF_ERROR(CheckWithin("model_graph.image_size", graph_.image_size(), 0, kLargestSide));
     WEFT_RETURN_IF_ERROR(

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/field_check.h"
@@ -25,6 +28,22 @@ constexpr int64_t kMaxMicrobatches = int64_t{1} << 20;
 // The text of a schedule: some 10 bytes for each of its slots.
 constexpr size_t kMaxDefinition = size_t{1} << 27;
 
+// What axes are called elsewhere, and on the command line; empty for other names.
+std::string MeantAxis(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  const auto is_one_of = [&](std::initializer_list<absl::string_view> names) {
+    return std::find(names.begin(), names.end(), lower) != names.end();
+  };
+  if (is_one_of({"pp", "pipeline", "stage", "stages"})) return "write 'pipe'";
+  if (is_one_of({"dp", "replica", "replicas", "fsdp", "data_parallel"})) return "write 'data'";
+  if (is_one_of({"tp", "tensor", "model", "mp"})) return "write 'x', or x, y and z of a cut in several directions";
+  if (is_one_of({"cp", "context", "sp", "sequence"})) {
+    return "weft has no context parallelism: sequences are cut over 'x' with plan.sequence_parallel";
+  }
+  if (is_one_of({"ep", "expert", "experts"})) return "weft has no expert parallelism: models are dense";
+  return "";
+}
+
 absl::Status ValidateMesh(const Mesh& mesh) {
   const std::vector<std::string> names = {"x", "y", "z", "data", "pipe"};
   std::set<std::string> seen;
@@ -32,13 +51,8 @@ absl::Status ValidateMesh(const Mesh& mesh) {
   for (int i = 0; i < mesh.axes_size(); ++i) {
     const MeshAxis& axis = mesh.axes(i);
     const std::string path = absl::StrCat("plan.mesh.axes[", i, "]");
-    const std::string meant = axis.name() == "pp"   ? "pipe"
-                              : axis.name() == "dp" ? "data"
-                              : axis.name() == "tp" ? "x"
-                                                    : "";
-    if (!meant.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".name = '", axis.name(), "' is an alias of the command line; write '", meant, "'"));
+    if (const std::string meant = MeantAxis(axis.name()); !meant.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".name = '", axis.name(), "' is not an axis here; ", meant));
     }
     WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".name"), axis.name(), names));
     if (!seen.insert(axis.name()).second) {
@@ -109,6 +123,9 @@ absl::Status ValidateRecompute(const Recompute& recompute) {
   if (recompute.interval() != 0 && recompute.mode() != Recompute::INTERVAL) return needs("interval", "INTERVAL");
   WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.recompute.interval", recompute.interval(), 0));
   if (recompute.mode() == Recompute::EVERY) {
+    if (recompute.every() == 0) {
+      return absl::InvalidArgumentError("plan.recompute.every is missing; mode EVERY needs it, at least 1");
+    }
     return CheckAtLeast("plan.recompute.every", recompute.every(), 1);
   }
   if (recompute.mode() == Recompute::LAYERS && recompute.layers_size() == 0) {

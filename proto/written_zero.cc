@@ -49,7 +49,7 @@ constexpr ZeroRule kRules[] = {
     {"weft.Precision.reduce", kPrecision},
     {"weft.Recipe.microbatch_sequences", "at least 1; left out, it is 1"},
     {"weft.Recipe.steps", "at least 1; left out, it is 1"},
-    {"weft.Recompute.every", "at least 1; it belongs to mode EVERY"},
+    {"weft.Recompute.every", "at least 1 with mode EVERY, and left out with others"},
     {"weft.Recompute.interval", "at least 1; left out, it is that with the fewest planned bytes"},
     {"weft.Zero.group", "at least 1 and a divisor of mesh axis data; left out, it is all replicas"},
 };

@@ -1,12 +1,15 @@
 #include "compiler/models/hf_config.h"
 
 #include <cmath>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "google/protobuf/util/json_util.h"
+#include "proto/decimal.h"
+#include "proto/json_value.h"
 #include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
@@ -66,6 +69,44 @@ std::string FirstUnknown(const Struct& fields, const std::vector<std::string>& k
   return unknown;
 }
 
+absl::Status Convert(const JsonValue& from, const std::string& path, Value* to) {
+  switch (from.kind) {
+    case JsonValue::Kind::kNull:
+      to->set_null_value(google::protobuf::NULL_VALUE);
+      return absl::OkStatus();
+    case JsonValue::Kind::kBool:
+      to->set_bool_value(from.boolean);
+      return absl::OkStatus();
+    case JsonValue::Kind::kString:
+      to->set_string_value(from.text);
+      return absl::OkStatus();
+    case JsonValue::Kind::kNumber: {
+      const std::optional<double> number = from.Double();
+      if (!number) {
+        return RefuseHf(path, Quoted(from.text), absl::StrCat("it is out of range; allowed: ", kDecimalRange));
+      }
+      to->set_number_value(*number);
+      return absl::OkStatus();
+    }
+    case JsonValue::Kind::kArray:
+      to->mutable_list_value();
+      for (size_t i = 0; i < from.elements.size(); ++i) {
+        Value* element = to->mutable_list_value()->add_values();
+        WEFT_RETURN_IF_ERROR(Convert(from.elements[i], absl::StrCat(path, "[", i, "]"), element));
+      }
+      return absl::OkStatus();
+    case JsonValue::Kind::kObject:
+      to->mutable_struct_value();
+      for (size_t i = 0; i < from.elements.size(); ++i) {
+        const std::string name = absl::StrCat(path, path.empty() ? "" : ".", Printable(from.names[i]));
+        Value& member = (*to->mutable_struct_value()->mutable_fields())[from.names[i]];
+        WEFT_RETURN_IF_ERROR(Convert(from.elements[i], name, &member));
+      }
+      return absl::OkStatus();
+  }
+  return absl::InternalError("a kind of JSON value that there is not");
+}
+
 std::string DidYouMean(const std::string& unknown, const std::vector<std::string>& known) {
   const std::string nearest = Nearest(unknown, known);
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
@@ -74,14 +115,14 @@ std::string DidYouMean(const std::string& unknown, const std::vector<std::string
 }  // namespace
 
 absl::StatusOr<Struct> ParseHfConfig(absl::string_view json) {
-  Struct fields;
-  auto status =
-      google::protobuf::util::JsonStringToMessage(google::protobuf::StringPiece(json.data(), json.size()), &fields);
-  if (!status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("config.json is not a JSON object: ",
-                                                   std::string(status.message().data(), status.message().size())));
+  WEFT_ASSIGN_OR_RETURN(const JsonValue parsed, ParseJson(json, "config.json"));
+  if (!parsed.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("config.json is not a JSON object, but ", std::string(JsonKindName(parsed.kind))));
   }
-  return fields;
+  Value converted;
+  WEFT_RETURN_IF_ERROR(Convert(parsed, "", &converted));
+  return std::move(*converted.mutable_struct_value());
 }
 
 absl::Status RefuseHf(absl::string_view field, absl::string_view given, absl::string_view allowed) {

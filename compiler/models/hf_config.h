@@ -29,6 +29,7 @@ struct HfField {
 inline constexpr int64_t kHfLimit = int64_t{1} << 24;
 inline constexpr int64_t kHfLayerLimit = 10000;
 
+// Refused is what is no JSON object (RFC 8259), with its position, and numbers that no double holds, with their path.
 absl::StatusOr<google::protobuf::Struct> ParseHfConfig(absl::string_view json);
 
 // "config.json: field = given; allowed".

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/models/hf_config.h"
 #include "compiler/models/hf_families.h"
+#include "proto/json_value.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 
@@ -60,10 +61,11 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
 }  // namespace
 
 bool IsHuggingFaceConfig(absl::string_view json) {
-  auto fields = ParseHfConfig(json);
-  return fields.ok() && std::any_of(std::begin(kTelling), std::end(kTelling), [&](absl::string_view name) {
-           return fields->fields().contains(std::string(name));
-         });
+  // Also of one with a value that is refused.
+  const absl::StatusOr<JsonValue> config = ParseJson(json, "config.json");
+  return config.ok() && config->is_object() &&
+         std::any_of(std::begin(kTelling), std::end(kTelling),
+                     [&](absl::string_view name) { return config->Find(name) != nullptr; });
 }
 
 absl::StatusOr<ModelGraph> ImportHuggingFaceConfig(absl::string_view json, absl::string_view name) {

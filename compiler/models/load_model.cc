@@ -8,6 +8,7 @@
 #include "catalog/catalog.h"
 #include "compiler/models/import_hf.h"
 #include "proto/io.h"
+#include "proto/printable.h"
 #include "proto/status.h"
 #include "proto/validate.h"
 
@@ -23,8 +24,8 @@ absl::Status At(absl::string_view source, const absl::Status& status) {
 std::string NameOf(absl::string_view path) {
   std::vector<std::string> parts = absl::StrSplit(path, '/', absl::SkipEmpty());
   if (parts.empty()) return "model";
-  if (parts.back() == "config.json" && parts.size() > 1) return parts[parts.size() - 2];
-  return parts.back().substr(0, parts.back().rfind('.'));
+  const bool of_folder = parts.back() == "config.json" && parts.size() > 1;
+  return Printable(of_folder ? parts[parts.size() - 2] : parts.back().substr(0, parts.back().rfind('.')));
 }
 
 }  // namespace

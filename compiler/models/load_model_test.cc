@@ -38,6 +38,17 @@ TEST(LoadModelTest, ReadsGraphsAndConfigsByContent) {
   EXPECT_EQ(binary->SerializeAsString(), tiny->SerializeAsString());
 }
 
+TEST(LoadModelTest, ANameOfAFileIsOneLine) {
+  auto tiny = LoadModel("gpt2-tiny");
+  ASSERT_TRUE(tiny.ok()) << tiny.status();
+  tiny->clear_name();
+  const std::string path = testing::TempDir() + "/two\nlines.graph";
+  ASSERT_TRUE(WriteFileAtomic(path, tiny->SerializeAsString()).ok());
+  auto named = LoadModel(path);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->name(), "two\\x0alines");
+}
+
 TEST(LoadModelTest, ErrorsNameTheSource) {
   auto unknown = LoadModel("gpt2-meduim");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
