@@ -1,4 +1,4 @@
-// What makes a sound program a training step or an evaluation (P9, P11, P13).
+// What makes a sound program a training step (P9, P11, P13).
 #ifndef WEFT_PROTO_VERIFY_COMPLETENESS_H_
 #define WEFT_PROTO_VERIFY_COMPLETENESS_H_
 
@@ -19,9 +19,6 @@ void CheckCompleteness(const Index& index, bool training, Findings* findings);
 // program through the prologue and two.
 void CheckDataflow(const Index& index, const Matching& matching, const ListOrders& order, bool training,
                    Findings* findings);
-
-// The evaluation program works beside the buffers of the training program that holds it.
-void CheckEvaluation(const Program& program, Findings* findings);
 
 }  // namespace weft::verify
 

@@ -333,11 +333,12 @@ ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings*
       return text;
     };
     // Long cycles are cut in the middle.
+    constexpr size_t kShown = 6, kAtTheEnd = 2;
     std::string text = name(cycle[0]);
     for (size_t i = 1; i < cycle.size(); ++i) {
-      if (i == 12 && cycle.size() > 16) {
-        absl::StrAppend(&text, " -> ... ", cycle.size() - 16, " more");
-        i += cycle.size() - 16;
+      if (i == kShown - kAtTheEnd && cycle.size() > kShown) {
+        absl::StrAppend(&text, " -> ... ", cycle.size() - kShown, " more");
+        i += cycle.size() - kShown;
       }
       absl::StrAppend(&text, " -> ", name(cycle[i]));
     }

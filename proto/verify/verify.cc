@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/verify/completeness.h"
+#include "proto/verify/evaluation.h"
 #include "proto/verify/index.h"
 #include "proto/verify/loss_scale.h"
 #include "proto/verify/matching.h"

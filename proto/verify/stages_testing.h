@@ -1,0 +1,34 @@
+// The verifier's checks one by one, for tests of theirs.
+#ifndef WEFT_PROTO_VERIFY_STAGES_TESTING_H_
+#define WEFT_PROTO_VERIFY_STAGES_TESTING_H_
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/verify/index.h"
+
+namespace weft::verify {
+
+// What a check finds, as "RULE: message".
+inline std::vector<std::string> Texts(Findings findings) {
+  std::vector<std::string> texts;
+  for (const Finding& finding : findings.Take()) texts.push_back(std::string(finding.rule) + ": " + finding.message);
+  return texts;
+}
+
+// The index of a program that is sound so far; it must outlive the index.
+inline Index IndexOf(const Program& program) {
+  Findings findings(20);
+  Index index;
+  index.program = &program;
+  EXPECT_TRUE(CheckRoles(&index, &findings));
+  CheckSegmentOrder(&index, &findings);
+  EXPECT_TRUE(BuildTemplates(&index, &findings));
+  EXPECT_TRUE(findings.empty());
+  return index;
+}
+
+}  // namespace weft::verify
+
+#endif  // WEFT_PROTO_VERIFY_STAGES_TESTING_H_
