@@ -45,7 +45,7 @@ std::string ForUsers(std::string text, const std::string& where) {
 DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
     : handler_(context, [this](mlir::Diagnostic& diagnostic) {
         if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error) return mlir::success();
-        if (!errors_.empty()) errors_ += '\n';
+        if (!errors_.empty()) errors_ += "; ";
         const std::string where = Where(diagnostic.getLocation());
         absl::StrAppend(&errors_, where, ForUsers(diagnostic.str(), where));
         for (mlir::Diagnostic& note : diagnostic.getNotes()) {

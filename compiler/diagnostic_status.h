@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// Collects the errors of a context while it lives, instead of printing them. One line per error: the name of the op if
-// its location has one, the message, then its notes in brackets.
+// Collects the errors of a context while it lives, instead of printing them. In one line, with "; " between them: of
+// each the name of the op if its location has one, the message, then its notes in brackets.
 class DiagnosticCollector {
  public:
   explicit DiagnosticCollector(mlir::MLIRContext* context);

@@ -25,6 +25,17 @@ TEST(DiagnosticStatus, SaysWhereOnceAndNoIds) {
   EXPECT_EQ(Shown("", "'weft.graph' op [build_segments_c2] needs a layer"), "needs a layer");
 }
 
+TEST(DiagnosticStatus, SeveralErrorsAreOneLine) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  DiagnosticCollector collector(&context);
+  const mlir::Location where = mlir::UnknownLoc::get(&context);
+  mlir::emitError(where) << "first";
+  mlir::InFlightDiagnostic second = mlir::emitError(where) << "second";
+  second.attachNote(where) << "why";
+  second.report();
+  EXPECT_EQ(collector.ToStatus(mlir::failure()).message(), "first; second (why)");
+}
+
 TEST(DiagnosticStatus, OtherTextStays) {
   EXPECT_EQ(Shown("", "[4, 2] is a shape"), "[4, 2] is a shape");
   EXPECT_EQ(Shown("", "[4] is a shape"), "[4] is a shape");

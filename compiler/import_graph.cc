@@ -9,6 +9,7 @@
 #include "compiler/diagnostic_status.h"
 #include "compiler/graph_importer.h"
 #include "compiler/training.h"
+#include "compiler/weight_decay.h"
 #include "ir/graph_ops.h"
 #include "mlir/IR/Verifier.h"
 #include "proto/status.h"
@@ -18,41 +19,6 @@
 namespace weft {
 
 namespace {
-
-// Whether `name` matches `pattern`, in which '*' stands for any run of characters. Linear in the lengths' product.
-bool Matches(absl::string_view pattern, absl::string_view name) {
-  size_t p = 0;
-  size_t n = 0;
-  size_t star = absl::string_view::npos;
-  size_t resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != absl::string_view::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
-// Decay applies to tensors with two or more dimensions, unless a pattern of the recipe says otherwise.
-double WeightDecay(const Recipe& recipe, const GraphParameter& parameter) {
-  bool matrix = parameter.shape_size() >= 2;
-  if (recipe.has_sgd()) return matrix ? recipe.sgd().weight_decay() : 0;
-  for (const DecayOverride& exception : recipe.adamw().overrides()) {
-    if (Matches(exception.pattern(), parameter.name())) return exception.weight_decay();
-  }
-  if (!matrix) return 0;
-  return recipe.adamw().has_weight_decay() ? recipe.adamw().weight_decay() : 0.1;
-}
 
 Training TrainingOf(mlir::MLIRContext* context, const Recipe& recipe, const ImportOptions& options) {
   Training training;
@@ -159,7 +125,7 @@ absl::Status GraphImporter::AddTensors() {
     }
     tensor.set_init_normal(parameter.init().normal() * factor);
     tensor.set_init_constant(parameter.init().constant());
-    tensor.set_weight_decay(WeightDecay(recipe_, parameter));
+    tensor.set_weight_decay(WeightDecayOf(recipe_, parameter));
     if (parameter.name().empty() || !parameters_.emplace(parameter.name(), i).second) {
       return Bad("names must be unique and not empty");
     }

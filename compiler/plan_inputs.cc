@@ -7,6 +7,7 @@
 #include "compiler/plan_check.h"
 #include "compiler/plan_schedule.h"
 #include "compiler/rewrite/bucket_count.h"
+#include "compiler/weight_decay.h"
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/units.h"
@@ -135,6 +136,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_RETURN_IF_ERROR(Validate(inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.recipe));
+  WEFT_RETURN_IF_ERROR(CheckDecayOverrides(inputs.model, inputs.recipe));
   WEFT_RETURN_IF_ERROR(Validate(inputs.cluster));
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.plan, inputs.cluster.device()));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.plan, inputs.cluster));
