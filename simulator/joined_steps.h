@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/step_runs.h"
 #include "simulator/operand_places.h"
@@ -38,6 +40,10 @@ class JoinedSteps {
   // By segment, whether it updates, and the operands' places where these share bytes.
   absl::flat_hash_map<std::vector<int64_t>, int32_t> index_of_key_;
 };
+
+// Where `program` has steps that would be one launch, and `device` may be a GPU but states no compute capability, which
+// is to be at least `from`: that none are. Empty otherwise, and where a launch takes no time.
+std::string NoteOnLaunches(const Program& program, const Device& device, int from);
 
 }  // namespace weft
 

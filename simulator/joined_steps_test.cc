@@ -62,6 +62,26 @@ TEST(JoinedStepsTest, ActionsAlikeHaveOneList) {
   EXPECT_EQ(joined.IndexOf(Update("0, 1, 2, 3")), index);
 }
 
+TEST(JoinedStepsTest, ADeviceWithoutCapabilityIsNoted) {
+  Program program = Casts();
+  *program.mutable_templates(0)->add_body() = Update("0, 1, 2, 3");
+  Device device = Parse<Device>("name: 'd' launch_seconds: 1e-6");
+  EXPECT_THAT(
+      NoteOnLaunches(program, device, 80),
+      testing::AllOf(testing::StartsWith("'d' states no compute capability"), testing::HasSubstr("from 80 on")));
+  // No runtime joins; launches take no time; nothing is joined.
+  EXPECT_EQ(NoteOnLaunches(program, device, 0), "");
+  EXPECT_EQ(NoteOnLaunches(program, Device(), 80), "");
+  EXPECT_EQ(NoteOnLaunches(Casts(), device, 80), "");
+  // Cores are measured, and have no multiprocessors.
+  device.add_kernel_rates()->set_kernel("CAST");
+  EXPECT_EQ(NoteOnLaunches(program, device, 80), "");
+  device.mutable_tiles()->set_multiprocessors(108);
+  EXPECT_NE(NoteOnLaunches(program, device, 80), "");
+  device.set_compute_capability(70);
+  EXPECT_EQ(NoteOnLaunches(program, device, 80), "");
+}
+
 TEST(JoinedStepsTest, ListsStayWhereTheyAre) {
   const Program program = Casts();
   JoinedSteps joined(program, program.templates(0), true);

@@ -72,8 +72,13 @@ std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlac
 
 std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& cluster, absl::string_view network) {
   std::vector<std::string> notes;
+  const int64_t ranks = MeshRanks(program.mesh()), devices = cluster.placement().devices_of_ranks_size();
+  if (devices > ranks) {
+    notes.push_back(absl::StrCat("cluster.placement.devices_of_ranks has ", devices, " devices, the program ", ranks,
+                                 ranks == 1 ? " rank" : " ranks", ": the first ", ranks, " are taken"));
+  }
   if (network != "analytic" && network != "nccl") return notes;
-  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(MeshRanks(program.mesh()), cluster);
+  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(ranks, cluster);
   if (!placement.ok()) return notes;
   const auto leaves_out = [&](absl::string_view what) {
     notes.push_back(absl::StrCat("network '", network, "' does not share ", what,

@@ -11,7 +11,9 @@
 
 namespace weft {
 
-// One line each, naming the network that has it; none if nothing is left out. Of "analytic" and "nccl":
+// One line each, naming the network that has it; none if nothing is left out. Of all networks:
+//   a placement  that names devices of more ranks than the program has
+// Of "analytic" and "nccl":
 //   bridges      ranks of one node are below several: messages that meet at a bridge do not slow each other down
 //   a torus      with ranks on several nodes: nor do those that meet on a link between nodes
 // Of "analytic" alone:

@@ -63,6 +63,16 @@ TEST(NotesOnNetwork, ATorusOfSeveralNodes) {
   }
 }
 
+TEST(NotesOnNetwork, DevicesOfRanksThatThereAreNot) {
+  const Cluster more = MakeCluster("placement { devices_of_ranks: [ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ] }");
+  for (const char* network : {"analytic", "nccl", "flow"}) {
+    EXPECT_THAT(NotesOnNetwork(RingProgram(), more, network),
+                ElementsAre("cluster.placement.devices_of_ranks has 10 devices, the program 8 ranks: the first 8 are "
+                            "taken"))
+        << network;
+  }
+}
+
 TEST(NotesOnNetwork, RingsThatComeBackToANode) {
   const Cluster strided = MakeCluster("placement { devices_of_ranks: [ 0, 4, 8, 12, 1, 5, 9, 13 ] }");
   EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, "analytic"),

@@ -72,8 +72,8 @@ absl::Status CheckRoom(int64_t ranks, int64_t per_node, const Cluster& cluster) 
   const std::string devices = placement.devices_size() > 0 ? " devices of the placement" : " devices";
   return absl::InvalidArgumentError(absl::StrCat(
       "cluster '", cluster.name(), "' has ", nodes, some ? " nodes of the placement, of " : " nodes of ", per_node,
-      devices, needed, some ? "cluster.placement.nodes must be at least " : "cluster.nodes must be at least ",
-      CeilDivide(ranks, per_node)));
+      devices, needed, some ? "cluster.placement.nodes must list at least " : "cluster.nodes must be at least ",
+      CeilDivide(ranks, per_node), some ? " nodes" : ""));
 }
 
 }  // namespace
