@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/cost_flags.h"
 #include "cli/costed_program.h"
+#include "cli/fit.h"
 #include "cli/flags.h"
 #include "cli/inputs.h"
 #include "cli/terminal.h"
@@ -48,7 +49,8 @@ absl::Status OfFile(const absl::Status& status, const std::string& file) {
 }
 
 absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostRequest request, Progress* progress,
-                                             std::string* cluster, std::vector<NoteOfPrograms>* notes) {
+                                             std::string* cluster, std::vector<NoteOfPrograms>* notes,
+                                             absl::Status* fits) {
   (request.input.model.empty() ? request.program : request.input.plan) = file;
   absl::StatusOr<CostedProgram> loaded = LoadOrCompile(request, progress);
   if (!loaded.ok()) return OfFile(loaded.status(), file);
@@ -59,6 +61,7 @@ absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostReques
   if (!simulation.ok()) return OfFile(simulation.status(), file);
   WEFT_RETURN_IF_ERROR(OfFile(CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
+  fits->Update(Annotate(CheckFit(simulation->report, loaded->program, loaded->cluster), file));
   // What follows is on the same machine.
   if (cluster->empty()) *cluster = loaded->program.cluster_name();
   return SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};
@@ -107,9 +110,11 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   Progress progress;
   std::vector<SimulatedProgram> programs;
   std::vector<NoteOfPrograms> notes;
+  // Of the first that does not.
+  absl::Status fits;
   for (const std::string& file : flags.positional()) {
     WEFT_ASSIGN_OR_RETURN(SimulatedProgram program,
-                          SimulateOne(file, request, &progress, &request.input.cluster, &notes));
+                          SimulateOne(file, request, &progress, &request.input.cluster, &notes, &fits));
     programs.push_back(std::move(program));
   }
   progress.Done();
@@ -123,11 +128,7 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
     WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
   }
   WEFT_RETURN_IF_ERROR(Print(text));
-  if (!require_fit) return absl::OkStatus();
-  for (const ComparedProgram& program : report.programs()) {
-    WEFT_RETURN_IF_ERROR(Annotate(CheckFit(program.report()), program.file()));
-  }
-  return absl::OkStatus();
+  return require_fit ? fits : absl::OkStatus();
 }
 
 }  // namespace weft

@@ -31,7 +31,7 @@ std::string Written(const Program& program, const std::string& path) {
                       counted(program.stages(), "stage", "stages"), ", ",
                       counted(program.microbatches(), "microbatch", "microbatches"), ", schedule ", program.schedule(),
                       "; ", counted(actions, "action", "actions"), ", ", BytesText(PlannedDeviceBytes(program)),
-                      " per device", program.does_not_fit() ? ", WHICH DOES NOT FIT" : "", "\n");
+                      " per device", program.does_not_fit() ? ", WHICH DOES NOT FIT" : "");
 }
 
 }  // namespace
@@ -68,9 +68,11 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   // As weft simulate does.
   if (cost.empty()) cost = BestCostModel(inputs.cluster);
   if (emit != "program") {
+    const absl::StatusOr<std::string> emitted =
+        EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost);
+    WEFT_RETURN_IF_ERROR(WithFile(emitted.status(), input, inputs));
     for (const std::string& note : inputs.notes) PrintNote(note);
-    WEFT_ASSIGN_OR_RETURN(const std::string ir,
-                          EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost));
+    const std::string& ir = *emitted;
     return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
   }
   std::vector<std::string> notes = inputs.notes;
@@ -84,13 +86,14 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   options.on_try = [&](absl::string_view change) {
     progress.Step(absl::StrCat("it does not fit; looking for what would: ", change));
   };
-  WEFT_ASSIGN_OR_RETURN(const Program program,
-                        Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options));
+  const absl::StatusOr<Program> compiled = Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options);
+  WEFT_RETURN_IF_ERROR(WithFile(compiled.status(), input, inputs));
+  const Program& program = *compiled;
   progress.Step(absl::StrCat("writing ", output));
   WEFT_RETURN_IF_ERROR(WriteProgram(program, output));
   progress.Done();
   for (const std::string& note : notes) PrintNote(note);
-  const absl::Status printed = Print(PrintableLines(Written(program, output)));
+  const absl::Status printed = Print(Printable(Written(program, output)) + "\n");
   // The program is there all the same.
   return printed.ok() ? printed
                       : absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", output, " is written"));

@@ -25,7 +25,7 @@ expect 1 'name.textproto: could be a cluster, a model_graph, a .*; say which wit
   convert name.textproto --to=json
 echo 'nonsense: 1' >nonsense.textproto
 expect 1 'nonsense.textproto: not a message of any known type' convert nonsense.textproto --to=json
-expect 1 "nonsense.textproto:1:9: unknown field 'nonsense' of Plan" convert nonsense.textproto --type=plan --to=json
+expect 1 "nonsense.textproto:1:1: unknown field 'nonsense' of Plan" convert nonsense.textproto --type=plan --to=json
 
 # A Hugging Face config is a model graph.
 cat >config.json <<'C'

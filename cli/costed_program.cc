@@ -12,12 +12,12 @@
 #include "proto/mesh.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
-#include "proto/units_text.h"
 #include "proto/validate_runtime.h"
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
+#include "simulator/joined_steps.h"
 #include "simulator/network/network_notes.h"
 #include "simulator/noise.h"
 #include "simulator/runtime/kernel_form.h"
@@ -57,13 +57,14 @@ void ChooseAs(const Runtime& runtime, Inputs* inputs, std::vector<std::string>* 
 absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress* progress) {
   CostedProgram loaded;
   WEFT_ASSIGN_OR_RETURN(loaded.runtime, LoadRuntime(request.runtime));
-  // That of weft itself changes nothing.
+  loaded.joins_from = loaded.runtime ? loaded.runtime->joins_from_compute_capability() : 0;
+  // That of weft itself changes nothing else.
   if (loaded.runtime->name() == "weft") loaded.runtime.reset();
   if (!request.program.empty()) {
     progress->Step(absl::StrCat("reading and proving ", request.program));
     WEFT_ASSIGN_OR_RETURN(loaded.program, LoadProgram(request.program));
     WEFT_ASSIGN_OR_RETURN(loaded.cluster, ClusterFor(loaded.program, request.input.cluster));
-    std::string note = NoteOnCluster(loaded.program, loaded.cluster, "simulated");
+    std::string note = NoteOnCluster(loaded.program, loaded.cluster, request.input.cluster, "simulated");
     if (!note.empty()) loaded.notes.push_back(std::move(note));
     if (loaded.runtime && loaded.runtime->has_plan()) loaded.notes.push_back(NoteOnPlan(*loaded.runtime));
     return loaded;
@@ -91,7 +92,9 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   compile.on_phase = [&](absl::string_view phase) {
     progress->Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
   };
-  WEFT_ASSIGN_OR_RETURN(loaded.program, Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile));
+  absl::StatusOr<Program> compiled = Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile);
+  WEFT_RETURN_IF_ERROR(WithFile(compiled.status(), request.input, inputs));
+  loaded.program = *std::move(compiled);
   WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);
   return loaded;
@@ -129,6 +132,8 @@ std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOpti
   }
   // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
   if (options.cost == "unit") return notes;
+  std::string launches = NoteOnLaunches(loaded.program, loaded.cluster.device(), loaded.joins_from);
+  if (!launches.empty()) notes.push_back(std::move(launches));
   if (loaded.runtime) {
     std::string note = NoteOnForms(*loaded.runtime, loaded.cluster.device(), loaded.program);
     if (!note.empty()) notes.push_back(std::move(note));
@@ -136,13 +141,6 @@ std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOpti
   }
   for (std::string& note : NotesOnRates(loaded.program, loaded.cluster.device())) notes.push_back(std::move(note));
   return notes;
-}
-
-absl::Status CheckFit(const SimulationReport& report) {
-  if (report.fits()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the program needs ", BytesText(report.device_bytes()),
-                                                   " per device; ", report.cluster(), " has ",
-                                                   BytesText(report.capacity_bytes())));
 }
 
 }  // namespace weft

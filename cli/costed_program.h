@@ -33,6 +33,8 @@ struct CostedProgram {
   Cluster cluster;
   // None of weft's own executor.
   std::optional<Runtime> runtime;
+  // Of the runtime, weft's own too: from which compute capability on steps are joined to launches; 0 = nowhere.
+  int joins_from = 0;
   std::vector<std::string> notes;
 };
 
@@ -49,9 +51,6 @@ absl::StatusOr<Simulation> SimulateCosted(const CostedProgram& loaded, const Sim
 
 // Notes of the program and on what the prediction rests on, after a simulation with `options`.
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOptions& options);
-
-// ResourceExhausted if the report's program does not fit, of --require-fit.
-absl::Status CheckFit(const SimulationReport& report);
 
 }  // namespace weft
 

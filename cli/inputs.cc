@@ -13,6 +13,7 @@
 #include "catalog/load_cluster.h"
 #include "compiler/compile.h"
 #include "compiler/models/load_model.h"
+#include "google/protobuf/descriptor.h"
 #include "proto/cluster_digest.h"
 #include "proto/io.h"
 #include "proto/printable.h"
@@ -38,6 +39,18 @@ bool IsDefault(const std::string& setting) {
   return absl::StripAsciiWhitespace(absl::string_view(setting).substr(setting.find('=') + 1)) == kFieldDefault;
 }
 
+// Those of its fields that are given.
+std::vector<const google::protobuf::FieldDescriptor*> FieldsOf(const google::protobuf::Message& message) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  return fields;
+}
+
+// A size of an axis of the mesh by its name.
+bool IsAxis(absl::string_view name) {
+  return name == "tp" || name == "x" || name == "y" || name == "z" || name == "dp" || name == "pp";
+}
+
 // The last of two would silently win.
 absl::Status CheckTogether(const std::vector<std::string>& settings) {
   std::map<std::string, const std::string*> seen;
@@ -55,7 +68,7 @@ absl::Status CheckTogether(const std::vector<std::string>& settings) {
     if (!is_new) return both(*first->second, setting, "; give one");
     if (name == "tp") tp = &setting;
     if (name == "x" || name == "y" || name == "z") tensor = &setting;
-    if (name == "tp" || name == "x" || name == "y" || name == "z" || name == "dp" || name == "pp") axis = &setting;
+    if (IsAxis(name)) axis = &setting;
     if (absl::StartsWith(first->first, "plan.mesh")) mesh = &setting;
   }
   // tp is x alone, with y and z of 1.
@@ -156,6 +169,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
     WEFT_RETURN_IF_ERROR(ReadMessageInto(input.plan, &inputs.plan));
   }
   const Plan of_file = inputs.plan;
+  for (const auto* field : FieldsOf(of_file)) inputs.plan_file_fields.insert(absl::StrCat("plan.", field->name()));
   // Which of the two is meant?
   for (const std::string& setting : input.settings) {
     const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
@@ -188,6 +202,26 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   return inputs;
 }
 
+absl::Status WithFile(const absl::Status& status, const InputFlags& input, const Inputs& inputs) {
+  const absl::string_view message = status.message();
+  const absl::string_view field =
+      message.substr(0, message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_."));
+  const std::string* file = absl::StartsWith(field, "recipe.") ? &input.recipe
+                            : absl::StartsWith(field, "plan.") ? &input.plan
+                                                               : nullptr;
+  if (status.ok() || file == nullptr || file->empty()) return status;
+  // A runtime has a plan of its own, where the file says nothing.
+  const std::string top(field.substr(0, field.find('.', field.find('.') + 1)));
+  if (file == &input.plan && inputs.plan_file_fields.count(top) == 0) return status;
+  for (const std::string& setting : input.settings) {
+    const absl::string_view name = NameOf(setting);
+    const std::string set = IsAxis(name) ? "plan.mesh" : FullSettingName(name);
+    // Of a setting that names the whole, or one of its parts.
+    if (absl::StartsWith(field, set) || absl::StartsWith(set, field)) return status;
+  }
+  return Annotate(status, *file);
+}
+
 bool IsSet(const InputFlags& input, absl::string_view field) {
   return std::any_of(input.settings.begin(), input.settings.end(), [&](const std::string& setting) {
     return FullSettingName(NameOf(setting)) == field && !IsDefault(setting);
@@ -213,8 +247,13 @@ absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& na
                                           ", which is not in the catalog; give its file with --cluster"));
 }
 
-std::string NoteOnCluster(const Program& program, const Cluster& cluster, absl::string_view done) {
+std::string NoteOnCluster(const Program& program, const Cluster& cluster, const std::string& name_or_path,
+                          absl::string_view done) {
   if (ClusterDigest(cluster) == program.cluster_digest()) return "";
+  if (cluster.name() == program.cluster_name() && !name_or_path.empty()) {
+    return absl::StrCat("the program was compiled for another cluster of the name ", Quoted(cluster.name()), "; it is ",
+                        done, " with the figures of ", name_or_path, ": give one of the two a name of its own");
+  }
   return absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is ", done, " on ",
                       Quoted(cluster.name()),
                       cluster.name() == program.cluster_name()

@@ -2,6 +2,7 @@
 #ifndef WEFT_CLI_INPUTS_H_
 #define WEFT_CLI_INPUTS_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Inputs {
   Recipe recipe;
   Plan plan;
   Cluster cluster;
+  // What the plan's file gives: "plan.zero".
+  std::set<std::string> plan_file_fields;
   // What a file says and a setting sets aside.
   std::vector<std::string> notes;
 };
@@ -51,12 +54,18 @@ absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan);
 // Whether a --set gives this field, e.g. "plan.recompute.mode", a value.
 bool IsSet(const InputFlags& input, absl::string_view field);
 
+// A refusal that begins with a field of the recipe or plan (Compile's), with the file before it that the field is from.
+// What a --set gives is left as it is.
+absl::Status WithFile(const absl::Status& status, const InputFlags& input, const Inputs& inputs);
+
 // The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);
 
 // What there is to say of a prediction on another cluster than the program was compiled for; empty if it is that one.
 // `done` is what is done there, like "simulated".
-std::string NoteOnCluster(const Program& program, const Cluster& cluster, absl::string_view done);
+// `name_or_path` is where it is from, if that was given.
+std::string NoteOnCluster(const Program& program, const Cluster& cluster, const std::string& name_or_path,
+                          absl::string_view done);
 
 // The file's program after VerifyProgram; errors begin with the path. One that does not fit is accepted.
 absl::StatusOr<Program> LoadProgram(const std::string& path);

@@ -61,8 +61,8 @@ example:
 // Exit status, after the message went to stderr.
 int Finish(absl::string_view command, const absl::Status& status) {
   if (status.ok()) return 0;
-  // A message may hold the name of a file as it is.
-  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), PrintableLines(status.message()).c_str());
+  // One line, though it may hold the name of a file as it is.
+  std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), MessageLine(status.message()).c_str());
   return IsUsageError(status) ? 2 : 1;
 }
 

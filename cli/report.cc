@@ -227,7 +227,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     } else {
       progress.Step("simulating");
       WEFT_ASSIGN_OR_RETURN(const Cluster cluster, ClusterFor(program, cluster_name));
-      note = NoteOnCluster(program, cluster, "predicted");
+      note = NoteOnCluster(program, cluster, cluster_name, "predicted");
       WEFT_ASSIGN_OR_RETURN(report, CompareWithPrediction(traces[0], program, cluster));
     }
     text = PrintableLines(TwoTraces(report, static_cast<int>(top)));

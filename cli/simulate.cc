@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/costed_program.h"
+#include "cli/fit.h"
 #include "cli/simulate_flags.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
@@ -72,7 +73,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
     if (request.trace.empty()) return printed;
     return absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", request.trace, " is written"));
   }
-  return request.require_fit ? CheckFit(report) : absl::OkStatus();
+  return request.require_fit ? CheckFit(report, program, cluster) : absl::OkStatus();
 }
 
 }  // namespace weft

@@ -103,8 +103,8 @@ absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
 absl::Status SimulateFlags::CheckInput() const {
   for (const char* flag : {"model", "recipe", "plan", "set"}) {
     if (!request_->program.empty() && flags_.Given(flag)) {
-      return UsageError(
-          absl::StrCat("--", flag, " is for compiling; ", Quoted(request_->program), " is compiled already"));
+      return UsageError(absl::StrCat("--", flag, " is for compiling, and ", Quoted(request_->program),
+                                     " is given as a program that is compiled already; give one of the two"));
     }
   }
   if (flags_.positional().empty() && request_->input.model.empty()) {

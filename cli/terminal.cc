@@ -29,7 +29,7 @@ absl::Status Print(absl::string_view text) {
   return absl::OkStatus();
 }
 
-void PrintNote(absl::string_view text) { std::fprintf(stderr, "note: %s\n", Printable(text).c_str()); }
+void PrintNote(absl::string_view text) { std::fprintf(stderr, "note: %s\n", MessageLine(text).c_str()); }
 
 bool ColourOutput() { return isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr; }
 

@@ -49,16 +49,25 @@ expect 1 '\./no\\x1b\\xff: ' compile --model=gpt2-tiny --cluster=dgx-a100-80g --
 expect 1 '^weft report: \./no\\u202ecod\\u009b: cannot open' report $'./no\xe2\x80\xaecod\xc2\x9b'
 expect 1 '^weft compare: \./no\\u202e: ' compare $'./no\xe2\x80\xae' x.weft
 
+# Also those that would begin a line.
+expect 1 '^weft report: \./no\\x0aweft report: all is well: cannot open' report $'./no\nweft report: all is well'
+expect 1 '^weft compile: \./no\\x0a: cannot open' compile --model=$'./no\n' --cluster=dgx-a100-80g -o x.weft
+expect 1 '^weft run: \./no\\x0a: cannot open' run $'./no\n' --data=$'x\ny'
+expect 1 "^weft compile: recipe\.lr\.decay = 'a\\\\x0ab' is unknown" \
+  compile --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --set recipe.lr.decay=$'a\nb' -o x.weft
+
 # So do names in files.
 tiny=(--model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8)
 "$WEFT" compile "${tiny[@]}" -o "$TEST_TMPDIR/tiny.weft" >/dev/null 2>&1 || fail "compile"
 "$WEFT" convert "$TEST_TMPDIR/tiny.weft" --to=text | sed 's/^name: ".*"/name: "no\\033[31m"/' >"$TEST_TMPDIR/named.txt"
 "$WEFT" convert "$TEST_TMPDIR/named.txt" --type=program --to=binary -o "$TEST_TMPDIR/named.weft" || fail "convert"
+expect 0 '/two\\x0alines: gpt2-tiny ' compile "${tiny[@]}" -o "$TEST_TMPDIR/two"$'\n'lines
 expect 0 '^runtime weft: no\\x1b\[31m on ' simulate "$TEST_TMPDIR/named.weft"
 expect 0 '^program no\\x1b\[31m, by ' inspect "$TEST_TMPDIR/named.weft"
 
 # What a long measurement is for can be written, or is refused before it begins.
 expect 1 '/nodir/c.textproto: cannot create a file beside it: No such file' calibrate -o /nodir/c.textproto
+expect 1 '^weft calibrate: /dev/full: cannot write: No space left' calibrate -o /dev/full
 expect 1 '/nodir/t: cannot create a file beside it: No such file' \
   calibrate -o "$TEST_TMPDIR/c.textproto" --tuning='write /nodir/t'
 

@@ -184,7 +184,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   options.predicted = &predicted;
   // Nothing else can be done: the rank's thread will not come back.
   options.on_stuck = [](const absl::Status& reason, bool told) {
-    if (told) std::fprintf(stderr, "weft run: %s\n", Printable(reason.message()).c_str());
+    if (told) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
     _exit(ExitStatusOf(reason));
   };
   if (!f.fail_at.empty()) {
@@ -196,8 +196,6 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     };
     // Standard output is for the report alone, or for the lines of steps with their notes.
     options.on_note = options.on_warning;
-    const std::string note = NoteOnSteps(program.recipe(), f.steps);
-    if (!note.empty()) options.on_warning(note);
   }
   absl::Status printed;
   // What is refused prints nothing: lines wait until nothing is left to refuse.
@@ -211,7 +209,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     if (!printed.ok() && have_met) stop_requested = true;
   };
   if (text) {
-    options.on_note = [&](const std::string& note) { print(note + "\n"); };
+    options.on_note = [&](const std::string& note) { print(Printable(note) + "\n"); };
     options.on_step = [&](const RunStep& step) { print(step.has_eval_loss() ? EvaluationLine(step) : StepLine(step)); };
     const int64_t ranks = MeshRanks(program.mesh());
     print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",
@@ -225,6 +223,8 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     announces_stop = first && met;
     accepted = true;
     have_met = met;
+    const std::string note = first && !met ? NoteOnSteps(program.recipe(), f.steps) : "";
+    if (!note.empty()) options.on_warning(note);
     print("");
   };
   absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
@@ -252,7 +252,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   if (result.stopped) {
     print(absl::StrCat("stopped by signal after step ", result.last_step,
                        f.checkpoint.empty() ? "; nothing was saved (no --checkpoint)\n"
-                                            : absl::StrCat("; saved in ", f.checkpoint, "\n")));
+                                            : absl::StrCat("; saved in ", Printable(f.checkpoint), "\n")));
   }
   if (result.first_step == result.last_step) {
     print(absl::StrCat("nothing to do: ", result.last_step,
@@ -279,7 +279,7 @@ int Main(std::vector<std::string> args) {
   if (ReportedElsewhere(status)) return exit_status;
   const auto say = [&](const std::string& message) {
     // It may hold the name of a file as it is.
-    std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", Printable(message).c_str());
+    std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", MessageLine(message).c_str());
   };
   // What has failed in the run says so itself.
   const LauncherRank process = RankFromLauncher();

@@ -294,6 +294,12 @@ for flag in --trace --save-weights --report; do
   refused 1 "$flag: /nonexistent/x.json: " run "$cd_dir/p1.weft" --data "$text" $flag /nonexistent/x.json
   [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "$flag is looked at after the training"; }
 done
+for flag in --trace --report; do
+  refused 1 "$flag: /dev/full: cannot write: No space left" run "$cd_dir/p1.weft" --data "$text" $flag /dev/full
+  [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "$flag=/dev/full is looked at after the training"; }
+done
+# A note on the steps is for those that will be done.
+refused 1 'text.txt' run "$cd_dir/p1.weft" --data "$text" --weights "$text" --steps 100
 refused 1 "--checkpoint: $text: " run "$cd_dir/p1.weft" --data "$text" --checkpoint "$text"
 refused 1 '--trace-steps: .*nearest valid: [1-9]' \
   run "$cd_dir/long.weft" --data "$text" --trace "$cd_dir/t.json" --trace-steps 1000000
@@ -311,10 +317,15 @@ rm -f "$cd_dir/trace" "$cd_dir/report"
     --save-weights "$cd_dir/large.safetensors" --trace "$cd_dir/trace" --report "$cd_dir/report"
 ) || exit 1
 [[ -s $cd_dir/trace && -s $cd_dir/report ]] || fail "trace and report are lost with the weights"
-rm -f "$cd_dir/report"
-refused 1 '/dev/full: cannot' run "$cd_dir/p1.weft" --data "$text" --steps 2 --trace /dev/full \
-  --report "$cd_dir/report"
-[[ -s $cd_dir/report ]] || fail "the report is lost with the trace"
+trace_bytes=$(stat -c %s "$cd_dir/trace")
+rm -f "$cd_dir/trace" "$cd_dir/report"
+(
+  trap '' XFSZ
+  ulimit -f $((trace_bytes / 2048))
+  refused 1 'trace: .*too large' run "$cd_dir/p2d2.weft" --data "$text" --steps 2 --trace-steps 1 \
+    --trace "$cd_dir/trace" --report "$cd_dir/report"
+) || exit 1
+[[ -s $cd_dir/report && ! -e $cd_dir/trace ]] || fail "the report is lost with the trace"
 
 # Pipes serve neither as data nor as weights, and nobody waits for their writer.
 mkfifo "$cd_dir/pipe"
@@ -329,7 +340,7 @@ for written in --trace --report; do
 done
 # One without a name is open already.
 "$run" run "$cd_dir/p1.weft" --data "$text" --steps 2 --report /dev/stdout 2> "$cd_dir/err" |
-  grep -q '"transport": "inproc"' ||
+  grep '"transport": "inproc"' > /dev/null ||
   { cat "$cd_dir/err"; fail "a report to a pipe"; }
 
 # A run that is ended at once leaves no empty folder of checkpoints.
