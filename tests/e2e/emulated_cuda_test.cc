@@ -132,6 +132,16 @@ TEST(EmulatedCudaTest, HalfPrecisionLearnsWhatTheCpuLearns) {
   ExpectAsOnTheCpu(plan, 1e-3);
 }
 
+// Both round factors alike, so that only sums fall differently; much less than fp32's products are off.
+TEST(EmulatedCudaTest, ProductsInTf32LearnWhatTheCpuLearns) {
+  TinyPlan plan = Small();
+  plan.precision = "compute: TF32";
+  ExpectAsOnTheCpu(plan, 1e-4);
+  const Outcome tf32 = Must(TrainTiny(plan, OnEmulation()), "tf32");
+  plan.precision = "";
+  EXPECT_NE(tf32.losses, Must(TrainTiny(plan, OnEmulation()), "fp32").losses);
+}
+
 TEST(EmulatedCudaTest, PlansInOrderHaveOneLoss) {
   TinyPlan base = Small();
   base.schedule = "gpipe";
