@@ -31,7 +31,7 @@ absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_
   const std::string text = absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
                                         " GiB, this machine has ", machine / (1 << 30), " GiB");
   if (on_host) return absl::ResourceExhaustedError(text);
-  *note = absl::StrCat(text, " of the host's memory as yet");
+  *note = absl::StrCat(text, " of the host's memory: the driver may refuse to pin that");
   return absl::OkStatus();
 }
 

@@ -19,8 +19,9 @@ ArenaSize ArenaOf(const Program& program, int64_t rank, bool evaluates);
 
 // Ranks that are on this machine must fit it, or the system would end the run without a word. `on_host`: what a program
 // calls memory of the device is this machine's; else it is a device's of its own, which is asked when it is taken. Then
-// the host's part is pinned by its driver, which refuses what there is not; some machines show less memory than they
-// grow to. So what seems too much is told in `note` alone.
+// the host's part is pinned by the device's driver, and whether it can be is the driver's to say: nothing of it is
+// touched before that where it is more than the system has left (host_pages.h). So what seems too much is told in
+// `note` alone.
 absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_host, int64_t first_rank, int64_t ranks,
                                 std::string* note);
 

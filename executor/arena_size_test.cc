@@ -52,11 +52,11 @@ TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
   EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/true, 0, 4, &note)));
   EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
   EXPECT_EQ(note, "");
-  // What it pins of the host's memory its driver may refuse.
+  // Whether the host's memory can be pinned is its driver's to say.
   program.mutable_templates(0)->set_host_arena_bytes(kTooMuch);
   EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
   EXPECT_THAT(note, testing::HasSubstr("the arenas of 4 ranks take"));
-  EXPECT_THAT(note, testing::HasSubstr("of the host's memory as yet"));
+  EXPECT_THAT(note, testing::HasSubstr("the driver may refuse to pin that"));
 }
 
 // Evaluation works on the same memory, which is as large as the larger of the two.

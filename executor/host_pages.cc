@@ -2,18 +2,22 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "executor/parallel_ranges.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kLarge = int64_t{1} << 21, kSmall = 4096;
+// What is touched between two looks at what is left: ranks that allocate at once see each other.
+constexpr int64_t kBetweenLooks = int64_t{256} << 20;
 
 int64_t Whole(int64_t bytes) { return (bytes + kLarge - 1) / kLarge * kLarge; }
 
 }  // namespace
 
-void* MapHostPages(int64_t bytes) {
+void* MapHostPages(int64_t bytes, const std::function<int64_t()>& left) {
   const int64_t size = Whole(bytes);
   // Mappings begin at any small page: one large page more, and what is too much of it goes back.
   void* const mapped =
@@ -27,10 +31,18 @@ void* MapHostPages(int64_t bytes) {
   munmap(memory + size, static_cast<size_t>(kLarge - before));
   // Advice: without it pages are small.
   madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
-  // A part of the range per core, in whole large pages.
-  ParallelRanges(size / kLarge, 32, [memory](int64_t first, int64_t last) {
-    for (int64_t at = first * kLarge; at < last * kLarge; at += kSmall) *static_cast<volatile char*>(memory + at) = 0;
-  });
+  for (int64_t done = 0; done < size; done += kBetweenLooks) {
+    // A mapping is granted whether there is memory for it or not; who touches too much of it is killed, or another is.
+    if (size - done > left()) {
+      munmap(memory, static_cast<size_t>(size));
+      return nullptr;
+    }
+    char* const part = memory + done;
+    // A part of the range per core, in whole large pages.
+    ParallelRanges(std::min(kBetweenLooks, size - done) / kLarge, 4, [part](int64_t first, int64_t last) {
+      for (int64_t at = first * kLarge; at < last * kLarge; at += kSmall) *static_cast<volatile char*>(part + at) = 0;
+    });
+  }
   return memory;
 }
 

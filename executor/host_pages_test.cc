@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -35,7 +37,63 @@ TEST(HostPages, AreZeroAndThere) {
   }
 }
 
+// Pages of this process that are in memory.
+int64_t OfThisProcess() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident;
+}
+
 TEST(HostPages, NullWhereThereIsNoRoom) { EXPECT_EQ(MapHostPages(int64_t{1} << 60), nullptr); }
+
+TEST(HostPages, NothingIsTouchedOfWhatIsMoreThanIsLeft) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const auto left = [](int64_t bytes) { return [bytes] { return bytes; }; };
+  EXPECT_EQ(MapHostPages(kBytes, left(kBytes - 1)), nullptr);
+  EXPECT_EQ(MapHostPages(kBytes, left(0)), nullptr);
+  void* const memory = MapHostPages(kBytes, left(kBytes));
+  ASSERT_NE(memory, nullptr);
+  UnmapHostPages(memory, kBytes);
+  const int64_t before = OfThisProcess();
+  std::vector<int64_t> there;
+  EXPECT_EQ(MapHostPages(kBytes,
+                         [&] {
+                           there.push_back(OfThisProcess() - before);
+                           return kBytes / 2;
+                         }),
+            nullptr);
+  ASSERT_EQ(there.size(), 1u);
+  EXPECT_LT(there[0], 1000);
+  EXPECT_LT(OfThisProcess() - before, 1000);
+}
+
+// Another process takes it meanwhile: what was touched goes back.
+TEST(HostPages, WhatIsLeftMayShrinkOnTheWay) {
+  constexpr int64_t kBytes = int64_t{264} << 20;
+  const int64_t before = OfThisProcess();
+  std::vector<int64_t> there;
+  EXPECT_EQ(MapHostPages(kBytes,
+                         [&] {
+                           there.push_back(OfThisProcess() - before);
+                           return there.size() == 1 ? kBytes : int64_t{4} << 20;
+                         }),
+            nullptr);
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_LT(there[0], 1000);
+  EXPECT_GT(there[1], (int64_t{256} << 20) / 4096 - 1000);
+  EXPECT_LT(OfThisProcess() - before, 1000);
+  // What remains is compared, not the whole.
+  std::vector<int64_t> rest = {int64_t{8} << 20, kBytes};
+  void* const memory = MapHostPages(kBytes, [&] {
+    if (rest.empty()) return int64_t{0};
+    const int64_t left = rest.back();
+    rest.pop_back();
+    return left;
+  });
+  ASSERT_NE(memory, nullptr);
+  EXPECT_TRUE(rest.empty());
+  UnmapHostPages(memory, kBytes);
+}
 
 }  // namespace
 }  // namespace weft
