@@ -15,7 +15,7 @@ from gpu_process import Failure, pack, run, say
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ARCHS = ("sm_80", "sm_90a", "sm_100")
-# Of the packed bundle and its scripts: with the sources (15 MB) it is copied within 64 MB.
+# Of the packed bundle and its scripts, which are copied to the machine with the GPU as they are.
 MOST_BYTES = 48_000_000
 # Of xz: the dictionary finds what binaries have in common. 9 takes more than nine minutes.
 PRESET = 1
@@ -43,13 +43,13 @@ def check_portable(binary):
     needed = {line.split()[1] for line in run(["objdump", "-p", binary], 60).splitlines()
               if line.split()[:1] == ["NEEDED"]}
     if needed - COMMON_LIBRARIES:
-        raise Failure(f"{binary.name} needs {' '.join(sorted(needed - COMMON_LIBRARIES))}, which the machine with the GPU "
-                      "may not have")
+        raise Failure(f"{binary.name} needs {' '.join(sorted(needed - COMMON_LIBRARIES))}, which the machine with the "
+                      "GPU may not have")
     for line in run(["objdump", "-T", binary], 60).splitlines():
         version = re.search(r"\(GLIBC_(\d+)\.(\d+)\)\s+(\S+)", line)
         if version and (int(version[1]), int(version[2])) > NEWEST_GLIBC:
-            raise Failure(f"{binary.name} needs {version[3]} of glibc {version[1]}.{version[2]}; the machine with the GPU may "
-                          f"have {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} (cli/glibc_compat.cc)")
+            raise Failure(f"{binary.name} needs {version[3]} of glibc {version[1]}.{version[2]}; the machine with the "
+                          f"GPU may have {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} (cli/glibc_compat.cc)")
 
 
 def check_size(directory):
@@ -66,9 +66,10 @@ def build(directory, archs):
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(f"--build {directory}: it must be a folder, or one that can be made ({error.strerror})") from error
-    # All but the bundle is made in a folder of its own: what else lies there is not touched. Always of one name, as it is
-    # in the link's flags.
+        raise Failure(f"--build {directory}: it must be a folder, or one that can be made ({error.strerror})"
+                      ) from error
+    # All but the bundle is made in a folder of its own: what else lies there is not touched. Always of one name, as it
+    # is in the link's flags.
     own = directory.resolve() / "gpu-check.part"
     shutil.rmtree(own, ignore_errors=True)
     try:

@@ -32,8 +32,9 @@ BF16 = ["precision.compute=BF16"]
 BF16_GRADIENTS = ["precision.compute=BF16", "precision.grads=BF16"]
 FP32 = ["precision.compute=FP32", "precision.params=FP32", "precision.grads=FP32"]
 
-# Shapes of the speed table: model, sequence, sequences per microbatch, settings, PyTorch's states, goal. `fp32` and `mixed`
-# are what weft keeps too: fp32 master weights and moments, with gradients in fp32 or bf16; `mixed16` has bf16 moments.
+# Shapes of the speed table: model, sequence, sequences per microbatch, settings, PyTorch's states, goal. `fp32` and
+# `mixed` are what weft keeps too: fp32 master weights and moments, with gradients in fp32 or bf16; `mixed16` has bf16
+# moments.
 SPEED = {
     "speed-gpt2-xl": ("gpt2-xl", 1024, 16, BF16, "fp32", {"tokens_per_second": 60e3}),
     "speed-1.5b": ("qwen2.5-1.5b", 1024, 16, BF16, "fp32", {"mfu_causal": 0.62}),
@@ -116,8 +117,8 @@ class Bundle:
         """Its report; `notes` are lines of its output that are no steps."""
         report = self.out / f"{program}.report.json"
         command = [self.binary("weft-run"), "run", self.directory / "programs" / f"{program}.weft", "--data",
-                   self.directory / "tokens.bin", "--backend=cuda", "--fault-report", self.out / f"{program}.fault.json",
-                   "--report", report, *flags]
+                   self.directory / "tokens.bin", "--backend=cuda", "--fault-report",
+                   self.out / f"{program}.fault.json", "--report", report, *flags]
         if not any(flag.startswith("--timeout") for flag in map(str, flags)):
             command.append(f"--timeout={TIMEOUT}")
         # What the first run has left behind stays as it is.
@@ -172,8 +173,8 @@ def check_losses(losses, config, figures):
     if not losses or not all(math.isfinite(x) for x in losses):
         raise Failure(f"losses that are no numbers: {json.dumps(figures)}")
     if abs(losses[0] - expected) > 0.5:
-        raise Failure(f"the first loss is {losses[0]}, with these initial weights it is {expected:.2f}, at most 0.5 off: "
-                      f"{json.dumps(figures)}")
+        raise Failure(f"the first loss is {losses[0]}, with these initial weights it is {expected:.2f}, at most 0.5 "
+                      f"off: {json.dumps(figures)}")
 
 
 def check_contact(program):
@@ -272,8 +273,9 @@ def check_rival(name):
         except Failure as error:
             reason = str(error).splitlines()[-1].removeprefix("exit status 1: ")
             return {"not_run": f"{python} has no PyTorch that sees a GPU ({reason})"}
-        command = [python, bundle.directory / "pytorch_gpu.py", bundle.directory / f"{model}.json", "--sequence", sequence,
-                   "--tokens", SPEED_TOKENS, "--microbatch", microbatch, "--steps", steps_of(model), "--warm-up", WARM_UP]
+        command = [python, bundle.directory / "pytorch_gpu.py", bundle.directory / f"{model}.json",
+                   "--sequence", sequence, "--tokens", SPEED_TOKENS, "--microbatch", microbatch,
+                   "--steps", steps_of(model), "--warm-up", WARM_UP]
         # What does not fit as weft has it is measured with layers recomputed, or with smaller states, and says so.
         ways = [[states], ["bf16"]]
         if sequence > 1024:

@@ -26,7 +26,8 @@ def facts():
                     "--format=csv,noheader"], 30).strip()
     except Failure as error:
         free = str(error)[:200]
-    return {"cores": len(os.sched_getaffinity(0)), "memory_bytes": pages * page, "glibc": os.confstr("CS_GNU_LIBC_VERSION"),
+    return {"cores": len(os.sched_getaffinity(0)), "memory_bytes": pages * page,
+            "glibc": os.confstr("CS_GNU_LIBC_VERSION"),
             "locked_memory_limit": "none" if locked == resource.RLIM_INFINITY else locked,
             "gpu_free_clock_persistence_mig": free, "python3": shutil.which("python3") or "",
             "cuda_home": os.environ.get("CUDA_HOME", ""), "virtual_env": os.environ.get("VIRTUAL_ENV", ""),

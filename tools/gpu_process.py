@@ -123,7 +123,7 @@ def run(command, seconds, **more):
 
 
 def run_telling(command, seconds, again=None, again_seconds=120, **more):
-    """As `run`. Where what runs on the GPU is wrong, once more (`again`, or the same) so that the error has its place."""
+    """As `run`. Where what runs on the GPU is wrong, once more (`again`, or the same): the error then has its place."""
     try:
         return run(command, seconds, **more)
     except CutOff:

@@ -1,8 +1,8 @@
 """GoogleTest binaries on a GPU: a test that crashes, hangs or breaks the GPU's context takes no other test with it.
 
-All tests run in one process, as its start costs seconds. Where it ends, says nothing for too long, or has a context that
-is of no use any more, another one goes on behind the test that did it, which is run once more by itself so that the call
-that is wrong is named.
+All tests run in one process, as its start costs seconds. Where it ends, says nothing for too long, or has a context
+that is of no use any more, another one goes on behind the test that did it, which is run once more by itself so that
+the call that is wrong is named.
 """
 import os
 import queue
