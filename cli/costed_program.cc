@@ -1,6 +1,10 @@
 #include "cli/costed_program.h"
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -37,18 +41,36 @@ std::string NoteOnPlan(const Runtime& runtime) {
                       "compiled already and keeps its own: with --model instead of the program the runtime decides");
 }
 
+// "4, 2"; "5, 6 (14 stages), 5"; "3" where all are alike.
+std::string LayersText(const std::vector<int32_t>& layers) {
+  std::string text;
+  size_t end = 0;
+  for (size_t begin = 0; begin < layers.size(); begin = end) {
+    while (end < layers.size() && layers[end] == layers[begin]) ++end;
+    absl::StrAppend(&text, begin == 0 ? "" : ", ", layers[begin]);
+    const size_t stages = end - begin;
+    if (stages == layers.size()) break;
+    if (stages > 2) absl::StrAppend(&text, " (", stages, " stages)");
+    if (stages == 2) absl::StrAppend(&text, ", ", layers[begin]);
+  }
+  return text;
+}
+
 // What the framework decides by the model's sizes and the mesh, where recipe and plan are silent.
 void ChooseAs(const Runtime& runtime, Inputs* inputs, std::vector<std::string>* notes) {
   Recipe& recipe = inputs->recipe;
-  if (recipe.microbatch_sequences() == 0 && runtime.has_usual_microbatch()) {
-    recipe.set_microbatch_sequences(UsualMicrobatchOf(runtime, recipe.global_batch_sequences(),
-                                                      AxisSize(inputs->plan.mesh(), "data"),
-                                                      AxisSize(inputs->plan.mesh(), "pipe")));
+  const std::optional<int64_t> usual =
+      UsualMicrobatchOf(runtime, recipe.global_batch_sequences(), AxisSize(inputs->plan.mesh(), "data"),
+                        AxisSize(inputs->plan.mesh(), "pipe"));
+  if (recipe.microbatch_sequences() == 0 && usual) {
+    recipe.set_microbatch_sequences(*usual);
     notes->push_back(absl::StrCat("recipe.microbatch_sequences is not given: ", recipe.microbatch_sequences(),
                                   ", as runtime ", Quoted(runtime.name()), " usually has it"));
   }
-  for (const int32_t layers : StageCutOf(runtime, inputs->model, recipe, inputs->plan)) {
-    inputs->plan.mutable_partition()->add_layers_per_stage(layers);
+  const std::vector<int32_t> cut = CutStagesAs(runtime, inputs->model, recipe, &inputs->plan);
+  if (cut.size() > 1) {
+    notes->push_back(absl::StrCat("plan.partition is not given: stages of ", LayersText(cut), " layers, as runtime ",
+                                  Quoted(runtime.name()), " cuts them"));
   }
 }
 

@@ -122,6 +122,19 @@ cut --runtime=nanotron | cmp -s - <(cut --runtime=nanotron --set partition.layer
   fail "no note on the usual microbatch"
 "$WEFT" simulate "${tiny[@]}" --set mbs=2 --runtime=megatron-2020 2>&1 >/dev/null | grep usually &&
   fail "a microbatch that is given is not the runtime's to choose"
+# Eight sequences leave four stages two microbatches at most: none is the usual one, and none is called so.
+"$WEFT" simulate "${tiny[@]}" --set pp=4 --runtime=megatron-2020 2>notes >/dev/null || fail "few sequences"
+grep usually notes && fail "what is not usual is called so"
+# So is the cut of stages, but not one that is given, nor that of one stage.
+grep -q "plan.partition is not given: stages of 2, 1, 1, 2 layers, as runtime 'megatron-2020' cuts them" notes ||
+  fail "no note on the cut of stages: $(cat notes)"
+"$WEFT" simulate "${tiny[@]}" --set pp=2 --runtime=megatron-core 2>&1 >/dev/null |
+  grep -q "plan.partition is not given: stages of 3 layers, as runtime 'megatron-core' cuts them" ||
+  fail "no note on stages that are alike"
+"$WEFT" simulate "${tiny[@]}" --set pp=2 --set partition.layers_per_stage=3,3 --runtime=megatron-core 2>&1 >/dev/null |
+  grep 'cuts them' && fail "a cut that is given is not the runtime's"
+"$WEFT" simulate "${tiny[@]}" --runtime=megatron-core 2>&1 >/dev/null | grep 'cuts them' &&
+  fail "one stage is cut"
 # A way of recomputation of one's own, none at all too, is not told what is the runtime's.
 for mode in NONE FULL; do
   expect 0 '^runtime torchtitan: ' simulate "${tiny[@]}" --set recompute.mode=$mode --runtime=torchtitan

@@ -113,4 +113,10 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
                                                    : LayersByWeights(model, built->stages);
 }
 
+std::vector<int32_t> CutStagesAs(const Runtime& runtime, const ModelGraph& model, const Recipe& recipe, Plan* plan) {
+  std::vector<int32_t> cut = StageCutOf(runtime, model, recipe, *plan);
+  if (!cut.empty()) plan->mutable_partition()->mutable_layers_per_stage()->Assign(cut.begin(), cut.end());
+  return cut;
+}
+
 }  // namespace weft

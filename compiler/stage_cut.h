@@ -28,6 +28,10 @@ std::vector<int32_t> LayersByWeights(const ModelGraph& model, int64_t stages);
 std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model, const Recipe& recipe,
                                 const Plan& plan);
 
+// Cuts the stages of `plan` so; a partition that it states, and one that costs decide, stay as they are. Returns the
+// cut.
+std::vector<int32_t> CutStagesAs(const Runtime& runtime, const ModelGraph& model, const Recipe& recipe, Plan* plan);
+
 }  // namespace weft
 
 #endif  // WEFT_COMPILER_STAGE_CUT_H_

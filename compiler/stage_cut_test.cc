@@ -80,5 +80,21 @@ TEST(StageCut, OfSchedulesThatGoBackAndForthIsByCost) {
   }
 }
 
+TEST(StageCut, LeavesAStatedPartitionAlone) {
+  const ModelGraph model = Llama(8, 512, 4);
+  const Runtime runtime = Parse<Runtime>("stage_cut: BY_BLOCKS");
+  const Recipe recipe = Parse<Recipe>("global_batch_sequences: 8 microbatch_sequences: 1");
+  Plan plan = Parse<Plan>("mesh { axes { name: 'pipe' size: 4 } }");
+  EXPECT_THAT(CutStagesAs(runtime, model, recipe, &plan), ElementsAre(3, 2, 2, 3));
+  EXPECT_THAT(plan.partition().layers_per_stage(), ElementsAre(3, 2, 2, 3));
+  plan = Parse<Plan>("mesh { axes { name: 'pipe' size: 4 } } partition { layers_per_stage: [2, 2, 2, 4] }");
+  EXPECT_THAT(CutStagesAs(runtime, model, recipe, &plan), IsEmpty());
+  EXPECT_THAT(plan.partition().layers_per_stage(), ElementsAre(2, 2, 2, 4));
+  // What costs decide is not set at all.
+  plan.clear_partition();
+  EXPECT_THAT(CutStagesAs(Runtime(), model, recipe, &plan), IsEmpty());
+  EXPECT_FALSE(plan.has_partition());
+}
+
 }  // namespace
 }  // namespace weft

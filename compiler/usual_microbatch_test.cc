@@ -1,5 +1,7 @@
 #include "compiler/usual_microbatch.h"
 
+#include <optional>
+
 #include "catalog/load_runtime.h"
 #include "gtest/gtest.h"
 
@@ -31,7 +33,7 @@ TEST(UsualMicrobatch, WithinAFactorOfTwoOfEveryRowOfTheScript) {
     for (const auto& row : kScript) {
       SCOPED_TRACE(row.model);
       const int64_t replicas = row.nodes * kDevicesPerNode / (row.tensor * row.stages);
-      const int64_t estimate = UsualMicrobatchOf(runtime, row.batch, replicas, row.stages);
+      const int64_t estimate = UsualMicrobatchOf(runtime, row.batch, replicas, row.stages).value_or(1);
       EXPECT_LE(estimate, 2 * row.microbatch);
       EXPECT_GE(2 * estimate, row.microbatch);
       same += estimate == row.microbatch;
@@ -42,7 +44,7 @@ TEST(UsualMicrobatch, WithinAFactorOfTwoOfEveryRowOfTheScript) {
 
 TEST(UsualMicrobatch, OfOtherRuntimesIsOneSequence) {
   for (const char* name : {"megatron", "megatron-2023", "megatron-core", "megatron-deepspeed", "nemo", "weft"}) {
-    EXPECT_EQ(UsualMicrobatchOf(Named(name), 512, 32, 1), 1) << name;
+    EXPECT_EQ(UsualMicrobatchOf(Named(name), 512, 32, 1).value_or(1), 1) << name;
   }
 }
 
@@ -54,10 +56,13 @@ TEST(UsualMicrobatch, LeavesSoManyForEveryStage) {
   EXPECT_EQ(UsualMicrobatchOf(runtime, 94, 2, 4), 1);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 2048, 2, 4), 16);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 24, 2, 1), 4);
+  // One sequence leaves each of four stages six of 24, and less than six of 23.
+  EXPECT_EQ(UsualMicrobatchOf(runtime, 24, 1, 4), 1);
+  EXPECT_EQ(UsualMicrobatchOf(runtime, 23, 1, 4), std::nullopt);
   // Batches that cannot be shared are refused elsewhere.
-  EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 2, 4), 1);
-  EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 0, 4), 1);
-  EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 1, 0), 1);
+  EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 2, 4), std::nullopt);
+  EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 0, 4), std::nullopt);
+  EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 1, 0), std::nullopt);
 }
 
 }  // namespace

@@ -91,12 +91,11 @@ int64_t Shorten(RunPlan* plan, CompiledRun* made) {
 }
 
 void CutStages(const Runtime& runtime, const ModelGraph& model, RunPlan* plan, std::vector<std::string>* assumptions) {
-  const std::vector<int32_t> cut = StageCutOf(runtime, model, plan->recipe, plan->plan);
+  const std::vector<int32_t> cut = CutStagesAs(runtime, model, plan->recipe, &plan->plan);
   const int64_t blocks = std::accumulate(cut.begin(), cut.end(), int64_t{-2}), stages = std::ssize(cut);
   if (runtime.stage_cut() == Runtime::BY_BLOCKS && stages > 0 && blocks % stages != 0) {
     assumptions->push_back("layers cut as evenly as they can be");
   }
-  plan->plan.mutable_partition()->mutable_layers_per_stage()->Assign(cut.begin(), cut.end());
 }
 
 absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines& machines, const Runtimes& runtimes,

@@ -118,7 +118,7 @@ class PlanBuilder {
   absl::Status Batch() {
     WEFT_ASSIGN_OR_RETURN(int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
     constexpr int64_t kMostBatch = int64_t{1} << 40;
-    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatchOf(runtime_, batch, dp_, pp_));
+    const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatchOf(runtime_, batch, dp_, pp_).value_or(1));
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
