@@ -27,6 +27,21 @@ bool Has(const Program& program, const std::string& kernel) {
   });
 }
 
+// A kernel of the program with forms on both sides of this capability and none for it; empty if there is none.
+std::string KernelInAGap(const Runtime& runtime, int capability, const Program& program) {
+  for (const KernelForm& form : runtime.kernels()) {
+    const auto other = [&](auto is_other) {
+      return std::any_of(runtime.kernels().begin(), runtime.kernels().end(),
+                         [&](const KernelForm& f) { return f.kernel() == form.kernel() && is_other(f); });
+    };
+    if (other([&](const KernelForm& f) { return IsFor(f, capability); })) continue;
+    const bool below = other([&](const KernelForm& f) { return f.from_compute_capability() <= capability; });
+    const bool above = other([&](const KernelForm& f) { return f.from_compute_capability() > capability; });
+    if (below && above && Has(program, form.kernel())) return form.kernel();
+  }
+  return "";
+}
+
 }  // namespace
 
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) {
@@ -54,7 +69,13 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
 }
 
 std::string NoteOnForms(const Runtime& runtime, const Device& device, const Program& program) {
-  if (device.compute_capability() > 0) return "";
+  if (device.compute_capability() > 0) {
+    const std::string kernel = KernelInAGap(runtime, device.compute_capability(), program);
+    if (kernel.empty()) return "";
+    return absl::StrCat("runtime ", Quoted(runtime.name()), " has forms of ", kernel,
+                        " for devices of lesser and of greater compute capability than ", device.compute_capability(),
+                        ", that of ", Quoted(device.name()), ", and none for it: it is costed as if there were none");
+  }
   for (const KernelForm& form : runtime.kernels()) {
     if (!form.unsupported() || IsFor(form, 0) || !Has(program, form.kernel())) continue;
     return absl::StrCat("runtime ", Quoted(runtime.name()), " has no ", form.kernel(),

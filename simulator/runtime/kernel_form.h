@@ -18,7 +18,8 @@ const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
 absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program);
 
 // Where the device states no compute capability, and some of those that do have no form of a kernel of the program:
-// that this one is believed to have it. Otherwise empty.
+// that this one is believed to have it. Where there are forms of a kernel of the program for lesser and for greater
+// capabilities than the device's, and none for this one: that it is costed without. Otherwise empty.
 std::string NoteOnForms(const Runtime& runtime, const Device& device, const Program& program);
 
 }  // namespace weft

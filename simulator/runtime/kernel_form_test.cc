@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
 
@@ -65,6 +66,29 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
   EXPECT_EQ(CheckForms(runtime, Of(80), program), absl::OkStatus());
   EXPECT_EQ(CheckForms(runtime, Of(0), program).message(),
             "runtime 'r' has no MATMUL for devices of compute capability 0 and more; 'd' states none");
+}
+
+// Devices between those that forms are for may have been forgotten; those beside them all, or in all, were not.
+TEST(KernelForm, AGapBetweenFormsIsTold) {
+  Runtime runtime;
+  ASSERT_TRUE(ParseMessage(R"(name: "r"
+                              kernels { kernel: "MATMUL" time: 2 from_compute_capability: 70
+                                        below_compute_capability: 80 }
+                              kernels { kernel: "MATMUL" time: 3 from_compute_capability: 90 })",
+                           "test", &runtime)
+                  .ok());
+  const Program program = With({MATMUL});
+  for (const int capability : {80, 89}) {
+    EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus());
+    EXPECT_EQ(NoteOnForms(runtime, Of(capability), program),
+              absl::StrCat("runtime 'r' has forms of MATMUL for devices of lesser and of greater compute capability "
+                           "than ",
+                           capability, ", that of 'd', and none for it: it is costed as if there were none"));
+    EXPECT_EQ(NoteOnForms(runtime, Of(capability), With({ADD})), "");
+  }
+  for (const int capability : {1, 69, 70, 79, 90, 100}) {
+    EXPECT_EQ(NoteOnForms(runtime, Of(capability), program), "") << capability;
+  }
 }
 
 // What a runtime cannot do is no matter for a program that does not ask for it.
