@@ -80,6 +80,12 @@ std::vector<Bad> DeviceCases() {
        "device { kernel_rates { kernel: \"KERNEL_UNSPECIFIED\" dtype: FP32 flops_per_second: 1 } }", "is unknown"},
       {"device.kernel_rates.dtype", "device { kernel_rates { kernel: \"ADD\" bytes_per_second: 1 } }",
        "cluster.device.kernel_rates[2].dtype = DTYPE_UNSPECIFIED"},
+      {"device.kernel_rates.dtype", "device { kernel_rates { kernel: \"GELU\" dtype: TF32 bytes_per_second: 1 } }",
+       "cluster.device.kernel_rates[2].dtype = TF32 must be the dtype of the first operand of GELU: no other kernel "
+       "than MATMUL works in TF32"},
+      {"device.kernel_rates.dtype",
+       "device { kernel_rates { kernel: \"GELU fp32>fp32 4x4\" dtype: TF32 overhead_seconds: 1 } }",
+       "cluster.device.kernel_rates[2].dtype = TF32 must be"},
       {"device.kernel_rates.from_work",
        "device { kernel_rates { kernel: \"ADD\" dtype: FP32 from_work: -1 bytes_per_second: 1 } }", "from_work = -1"},
       {"device.kernel_rates.from_work",
@@ -137,6 +143,11 @@ TEST(ValidateCluster, AcceptsAGoodOne) {
     name: "one" nodes: 1 devices_per_node: 1 device { name: "d" memory_bytes: 1 memory_bytes_per_second: 1
       peaks { dtype: FP64 flops_per_second: 1 } })"));
   EXPECT_TRUE(one.ok()) << one;
+  Cluster rounds = Parse<Cluster>(kCluster);
+  Apply("device { kernel_rates { kernel: \"MATMUL\" dtype: TF32 flops_per_second: 1 } }", &rounds);
+  Apply("device { kernel_rates { kernel: \"MATMUL fp32*2>fp32 tf32 4x4x4\" dtype: TF32 overhead_seconds: 1 } }",
+        &rounds);
+  EXPECT_EQ(Validate(rounds), absl::OkStatus());
   const absl::Status torus = Validate(Parse<Cluster>(R"(
     name: "t" nodes: 12 devices_per_node: 1 nics_per_node: 1 device { name: "d" memory_bytes: 1
       memory_bytes_per_second: 1 peaks { dtype: FP64 flops_per_second: 1 } }

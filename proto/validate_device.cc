@@ -71,18 +71,23 @@ absl::Status ValidateKernelRates(const std::string& device_path, const Device& d
   for (int i = 0; i < device.kernel_rates_size(); ++i) {
     const KernelRate& rate = device.kernel_rates(i);
     const std::string path = absl::StrCat(device_path, ".kernel_rates[", i, "]");
+    std::string kernel = rate.kernel();
     if (KernelKeyParts key; rate.kernel().find(' ') != std::string::npos) {
       if (!ParseKernelKey(rate.kernel(), &key)) {
         return BadField(absl::StrCat(path, ".kernel"), rate.kernel(),
                         "a kernel, or the key of one: KERNEL types options extents (proto/kernel_key.h)");
       }
-      WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), std::string(key.kernel), kernels));
-    } else {
-      WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), rate.kernel(), kernels));
+      kernel = std::string(key.kernel);
     }
+    WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), kernel, kernels));
     // INT32 is what kernels that only move token ids work on, UINT8 what dropout masks are.
     if (rate.dtype() != INT32 && rate.dtype() != UINT8 && rate.dtype() != EXACT192) {
       WEFT_RETURN_IF_ERROR(CheckComputeDType(absl::StrCat(path, ".dtype"), rate.dtype()));
+    }
+    if (rate.dtype() == TF32 && kernel != Kernel_Name(MATMUL)) {
+      return BadField(absl::StrCat(path, ".dtype"), DType_Name(rate.dtype()),
+                      absl::StrCat("the dtype of the first operand of ", kernel, ": no other kernel than ",
+                                   Kernel_Name(MATMUL), " works in TF32"));
     }
     WEFT_RETURN_IF_ERROR(CheckNotNegative(absl::StrCat(path, ".from_work"), rate.from_work()));
     WEFT_RETURN_IF_ERROR(CheckNotNegative(absl::StrCat(path, ".flops_per_second"), rate.flops_per_second()));
