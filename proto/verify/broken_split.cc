@@ -409,6 +409,20 @@ std::vector<Broken> BrokenSplit() {
        [](Program* p) { FindStep(p, "B", "zero end of whole dwte")->mutable_attributes()->set_value(1); },
        {"scatters 33 elements", "'dwte'", "there are 32"},
        Uneven},
+      {"P8.room",
+       "zeros_reach_into_what_is_scattered",
+       [](Program* p) {
+         // Behind the product, and so over its last elements.
+         const Step fill = *FindStep(p, "B", "zero end of whole dwte");
+         Value& end = *FindSegment(p, "B")->mutable_values(fill.outputs(0));
+         end.set_offset(end.offset() - 64);
+         end.set_shape(0, end.shape(0) + 16);
+         InsertStep(p, "B", "scatter dwte", fill);
+         FindStep(p, "B", "zero end of whole dwte")->set_name("zeros before");
+         StepAfter(p, "B", "scatter dwte", "zero end of whole dwte");
+       },
+       {"scatters 16 elements", "'dwte'", "there are 32", "zeros were written over the last ones"},
+       Uneven},
       {"P8.gather",
        "what_is_behind_a_gathered_table_is_read",
        [](Program* p) { FindSegment(p, "F")->mutable_values(ValueOf(p, "F", "table"))->set_offset(64); },

@@ -166,8 +166,17 @@ int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& rang
   const auto next = ranges.begin() + static_cast<int64_t>(std::min(held, ranges.size()));
   const int64_t own = RangeElements(program, block, Cuts(ranges.begin(), next));
   if (next == ranges.end()) return own;
-  // Fewer than 2^20 more.
+  // Fewer than Limits::kRanks more, which overflows nothing.
   return RangeElements(program, own, {*next}) * PartsOf(program, *next);
+}
+
+bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n) {
+  const size_t outer = ranges.size() - std::min(n, ranges.size());
+  for (size_t held = outer + 1; held < ranges.size(); ++held) {
+    const Cuts before(ranges.begin(), ranges.begin() + static_cast<int64_t>(held));
+    if (RangeElements(program, block, before) % PartsOf(program, ranges[held]) != 0) return false;
+  }
+  return true;
 }
 
 Cuts DimensionCuts(const Program& program, const Shard& shard) {

@@ -51,6 +51,9 @@ int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges)
 // Elements of what the first `held` of these cuts leave, with the room behind it into which the ranges of the next cut
 // fit one after the other.
 int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held);
+// Whether the ranges that the last `n` of these cuts make lie one after the other, so that one collective can gather
+// them or scatter to them: what all but the first of these cut comes out even, and padding is at the very end.
+bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n);
 // Axes of more than one rank that cut dimensions, ascending; and that cut ranges, in order.
 Cuts DimensionCuts(const Program& program, const Shard& shard);
 Cuts RangeCuts(const Program& program, const Shard& shard);

@@ -223,8 +223,9 @@ class Dataflow {
   // New weights of an asynchronous program have come to a PARAM.
   void Publish(const RoleAction& member, int b, const Symbol& weights);
   void Deliver(const RoleAction& member, int i, const Symbol& result);
-  // Each rank gathers from, or gets of what is scattered, all elements of its part of the tensor, in order.
-  void CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, const Symbol& symbol);
+  // Each rank gathers from, or gets of what is scattered, all elements of its part of the tensor, in order, over the
+  // last `cuts` of those that cut it.
+  void CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, size_t cuts, const Symbol& symbol);
   // Of the i-th buffers.
   Symbol Gathered(const RoleAction& at, int i, const GroupCuts& group, Symbol symbol);
   void SumGradient(const RoleAction& at, int i, const GroupCuts& group, ActionKind kind, Symbol* symbol);

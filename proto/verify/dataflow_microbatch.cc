@@ -307,12 +307,26 @@ const PartFlow& Dataflow::FlowOfParts(const RoleAction& at, const Action& action
 void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
   const Buffer& buffer = BufferOf(at.role, b);
   for (const Scattered& scattered : held.scattered) {
-    const Cuts before(held.ranges.begin(), held.ranges.begin() + std::min(scattered.cuts, held.ranges.size()));
-    const int64_t all = PartElements(*index_.program, buffer.tensor(), dimensions_[buffer.tensor()], before);
-    if (scattered.elements <= all) continue;
-    Bad("P8.room", at, "scatters ", scattered.elements, " elements to ", DescribeBuffer(*TemplateOf(at.role).t, b),
-        " and others; of ", TensorName(buffer.tensor()), " there are ", all, ", and what is behind them must be zero");
-    return;
+    const auto upto = [&](size_t cuts) {
+      return Cuts(held.ranges.begin(), held.ranges.begin() + static_cast<int64_t>(std::min(cuts, held.ranges.size())));
+    };
+    const int64_t block = PartElements(*index_.program, buffer.tensor(), dimensions_[buffer.tensor()], {});
+    const int64_t all = RangeElements(*index_.program, block, upto(scattered.cuts));
+    const auto what = [&] {
+      return absl::StrCat(DescribeBuffer(*TemplateOf(at.role).t, b), " and others; of ", TensorName(buffer.tensor()),
+                          " there are ", all);
+    };
+    if (scattered.most > all) {
+      return Bad("P8.room", at, "scatters ", scattered.most, " elements to ", what(),
+                 ", and what is behind them must be zero");
+    }
+    if (scattered.least < all) {
+      return Bad("P8.room", at, "scatters ", scattered.least, " elements to ", what(),
+                 ": zeros were written over the last ones");
+    }
+    if (!PaddedAtEnd(*index_.program, block, upto(scattered.cuts + scattered.more), scattered.more)) {
+      return Bad("P8.gather", at, "scatters at once to ", what(), ", which do not come out even before the last cut");
+    }
   }
 }
 

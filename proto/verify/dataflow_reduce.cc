@@ -96,7 +96,13 @@ void Dataflow::Publish(const RoleAction& member, int b, const Symbol& weights) {
   }
 }
 
-void Dataflow::CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, const Symbol& symbol) {
+void Dataflow::CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, size_t cuts,
+                              const Symbol& symbol) {
+  if (!PaddedAtEnd(*index_.program, PartElements(*index_.program, tensor, dimensions_[tensor], {}), ranges, cuts)) {
+    Bad("P8.gather", at, "gathers or scatters ", DescribeBuffer(*TemplateOf(at.role).t, b), " at once over several of ",
+        DescribeCuts(*index_.program, ranges), "; ranges of ", TensorName(tensor),
+        " do not come out even before the last of these");
+  }
   const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], ranges);
   const int64_t bytes = BufferOf(at.role, b).bytes();
   if (symbol.shift == 0 && symbol.item > 0 && bytes / symbol.item == all) return;
@@ -117,7 +123,7 @@ Symbol Dataflow::Gathered(const RoleAction& at, int i, const GroupCuts& group, S
     return {};
   }
   CheckWholePart(at, Ref(at)->sources(i), symbol.kind == Symbol::kWeights ? symbol.tensor : symbol.parts[0].tensor,
-                 *ranges, symbol);
+                 *ranges, n, symbol);
   ranges->resize(ranges->size() - n);
   return symbol;
 }
@@ -139,7 +145,8 @@ void Dataflow::SumGradient(const RoleAction& at, int i, const GroupCuts& group, 
     if (scatters) part.ranges.insert(part.ranges.end(), group.cuts.begin(), group.cuts.end());
   }
   if (scatters && !symbol->parts.empty()) {
-    CheckWholePart(at, Ref(at)->destinations(i), symbol->parts[0].tensor, symbol->parts[0].ranges, *symbol);
+    CheckWholePart(at, Ref(at)->destinations(i), symbol->parts[0].tensor, symbol->parts[0].ranges, group.cuts.size(),
+                   *symbol);
   }
 }
 

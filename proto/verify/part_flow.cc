@@ -14,6 +14,21 @@ struct KeptOut {
   int64_t begin = 0, end = 0;
 };
 
+// However often values are added to each other there are no more of them than ways to cut.
+void AddScattered(const std::vector<Scattered>& more, std::vector<Scattered>* all) {
+  for (const Scattered& one : more) {
+    const auto same = std::find_if(all->begin(), all->end(), [&](const Scattered& other) {
+      return other.cuts == one.cuts && other.more == one.more;
+    });
+    if (same == all->end()) {
+      all->push_back(one);
+    } else {
+      same->least = std::min(same->least, one.least);
+      same->most = std::max(same->most, one.most);
+    }
+  }
+}
+
 class Walk {
  public:
   Walk(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges)
@@ -47,7 +62,7 @@ class Walk {
   static Held Join(const Held& a, const Held& b) {
     Held held = a.ranges.empty() ? b : a;
     const Held& other = a.ranges.empty() ? a : b;
-    held.scattered.insert(held.scattered.end(), other.scattered.begin(), other.scattered.end());
+    AddScattered(other.scattered, &held.scattered);
     held.mixed = held.mixed || !(a == b);
     return held;
   }
@@ -75,7 +90,7 @@ class Walk {
     auto& made = made_[value.operand()];
     if (!made.ranges.empty()) {
       if (!(all == held)) all.mixed = true;
-      all.scattered.insert(all.scattered.end(), held.scattered.begin(), held.scattered.end());
+      AddScattered(held.scattered, &all.scattered);
     } else {
       all = held;
     }
@@ -131,6 +146,10 @@ class Walk {
         held.mixed = true;
         return held;
       }
+      if (!PaddedAtEnd(program_, held.block, held.ranges, n)) {
+        Fault(step, "gathers '", name, "' over ", DescribeCuts(program_, group.cuts),
+              " at once, but its ranges do not come out even before the last of these");
+      }
       held.ranges.resize(held.ranges.size() - n);
       KeepOut(step.outputs(i), RangeElements(program_, held.block, held.ranges));
       if (held.ranges.empty()) held.block = 0;
@@ -146,7 +165,8 @@ class Walk {
     if (!group.odd.empty() || group.pipe) held.mixed = true;
     if (step.kernel() != GROUP_REDUCE_SCATTER) return held;
     const int64_t item = DTypeBytes(value.dtype());
-    held.scattered.push_back({held.ranges.size(), (end - value.offset() + item - 1) / item});
+    const int64_t elements = (end - value.offset() + item - 1) / item;
+    AddScattered({{held.ranges.size(), group.cuts.size(), elements, elements}}, &held.scattered);
     held.ranges.insert(held.ranges.end(), group.cuts.begin(), group.cuts.end());
     held.mixed = held.mixed || !whole_cuts;
     return held;

@@ -12,10 +12,11 @@
 
 namespace weft::verify {
 
-// What a scatter takes: so many elements, not counting zeros at the end, of what so many cuts into ranges left.
+// What scatters take that cut what `cuts` cuts into ranges left by `more`: from `least` to `most` elements, not
+// counting zeros at the end.
 struct Scattered {
-  size_t cuts = 0;
-  int64_t elements = 0;
+  size_t cuts = 0, more = 0;
+  int64_t least = 0, most = 0;
 };
 
 // A value that ranks hold in ranges (outermost cut first), as a sum over other ranks.
@@ -23,7 +24,7 @@ struct Held {
   Cuts ranges, sums;
   bool mixed = false;  // Not everywhere the same; `ranges` are those of a part, if any has some.
   int64_t block = 0;   // Of ranges of a parameter: elements of that which they are ranges of.
-  // On the way to it. Does not tell values apart.
+  // On the way to it, one for each pair of `cuts` and `more`. Does not tell values apart.
   std::vector<Scattered> scattered = {};
 
   friend bool operator==(const Held& a, const Held& b) {

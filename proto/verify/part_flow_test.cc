@@ -1,5 +1,6 @@
 #include "proto/verify/part_flow.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
@@ -61,6 +62,59 @@ TEST(PartFlow, ASumThatScattersMakesARange) {
   const PartFlow flow = Follow(kScatter, {});
   EXPECT_EQ(flow.fault, "");
   ExpectHeld(flow.written[1], kOverData, kOverData);
+}
+
+// What is told of scatters does not grow with every sum of two values.
+TEST(PartFlow, SumsOfSumsRememberAScatterOnce) {
+  std::string steps = kScatter;
+  for (int i = 0; i < 60; ++i) steps += "steps { name: 'add' kernel: ADD inputs: 1 inputs: 1 outputs: 1 } ";
+  const PartFlow flow = Follow(steps, {});
+  EXPECT_EQ(flow.fault, "");
+  ASSERT_EQ(flow.written[1].scattered.size(), 1u);
+  EXPECT_EQ(flow.written[1].scattered[0].least, 16);
+  EXPECT_EQ(flow.written[1].scattered[0].most, 16);
+}
+
+// 62 elements over four: 16 each, and 2 too many.
+TEST(PartFlow, NothingReadsBehindTheEndOfWhatIsGathered) {
+  const auto flow = [](const std::string& shape) {
+    Program program = With(std::string(kGather) + "steps { name: 'gelu' kernel: GELU inputs: 2 outputs: 0 }");
+    *program.mutable_segments(0)->add_values() = Parse<Value>("name: 'read' operand: 1 dtype: FP32 shape: " + shape);
+    return FollowParts(program, program.segments(0), {{kOverData, 62}, {}});
+  };
+  EXPECT_EQ(flow("62").fault, "");
+  EXPECT_THAT(flow("63").fault, HasSubstr("step 'gelu' reads 'read', of which a part is behind the end"));
+}
+
+TEST(PartFlow, ZerosAtTheEndAreNotScattered) {
+  const auto scattered = [](int offset, bool before) {
+    const std::string zeros = "steps { name: 'zeros' kernel: FILL outputs: 2 } ";
+    const std::string product = "steps { name: 'product' kernel: MATMUL inputs: 1 inputs: 1 outputs: 3 } ";
+    Program program = With((before ? zeros + product : product + zeros) + kScatter);
+    Segment& segment = *program.mutable_segments(0);
+    *segment.add_values() =
+        Parse<Value>(absl::StrCat("name: 'end' operand: 0 dtype: FP32 offset: ", offset, " shape: ", 16 - offset / 4));
+    *segment.add_values() = Parse<Value>("name: 'made' operand: 0 dtype: FP32 shape: 14");
+    return FollowParts(program, segment, {{}, {}}).written[1].scattered.at(0);
+  };
+  // 14 elements are made, and zeros from the 12th on; or zeros are made after them.
+  EXPECT_EQ(scattered(48, true).most, 14);
+  EXPECT_EQ(scattered(48, true).least, 14);
+  EXPECT_EQ(scattered(48, false).most, 12);
+}
+
+// 60 elements over four and two: 15 each, and then 8 of 15. Together they have a gap after every 15.
+TEST(PartFlow, SeveralCutsAreGatheredAtOnceWherePaddingIsAtTheEnd) {
+  const std::string both =
+      "steps { name: 'gather' kernel: GROUP_ALL_GATHER inputs: 0 outputs: 1 collective { purpose: GATHER_WEIGHTS "
+      "group { axes { axis: 'data' } axes { axis: 'z' } } } } ";
+  const Program program = With(both);
+  const auto fault = [&](int64_t block) {
+    return FollowParts(program, program.segments(0), {{{{1, 0, 0}, {0, 0, 0}}, block}, {}}).fault;
+  };
+  EXPECT_EQ(fault(64), "");
+  EXPECT_EQ(fault(62), "");
+  EXPECT_THAT(fault(60), HasSubstr("gathers 'a' over data, z at once, but its ranges do not come out even"));
 }
 
 TEST(PartFlow, NothingIsSummedTwice) {
