@@ -210,10 +210,7 @@ AccuracyReport Compare(absl::Span<const Measurement> runs, absl::Span<const Rank
       row.set_error(prediction->seconds / *seconds - 1);
       row.set_rounding(run.rounding);
     }
-    // Activations are as long as the sequence: where that is a guess, so is the memory.
-    if (run.peak_memory_gb && !run.model.sequence) {
-      row.add_assumptions(absl::StrCat(*run.peak_memory_gb, " GB measured are not compared: the sequence is a guess"));
-    } else if (run.peak_memory_gb) {
+    if (run.peak_memory_gb) {
       row.set_measured_bytes(std::llround(*run.peak_memory_gb * BytesOfGigabyte(run.family)));
     }
   }

@@ -92,23 +92,6 @@ TEST(Accuracy, TimesFromTokensMemoryAndVerdicts) {
   EXPECT_EQ(report.rows(3).measured_fit(), "");
 }
 
-// What is as long as a sequence that nobody stated is a guess.
-TEST(Accuracy, MemoryOfAGuessedSequenceIsNotCompared) {
-  Measurement stated = MakeRun("r1", "f", "a", 8);
-  stated.peak_memory_gb = 4;
-  Measurement guessed = stated;
-  guessed.id = "r2";
-  guessed.model.sequence.reset();
-  const AccuracyReport report = Compared({stated, guessed});
-  ASSERT_EQ(report.memory_size(), 1);
-  EXPECT_EQ(report.memory(0).rows(), 1);
-  EXPECT_EQ(report.rows(1).measured_bytes(), 0);
-  EXPECT_EQ(report.rows(1).predicted_bytes(), report.rows(0).predicted_bytes());
-  ASSERT_EQ(report.rows(1).assumptions_size(), 1);
-  EXPECT_EQ(report.rows(1).assumptions(0), "4 GB measured are not compared: the sequence is a guess");
-  EXPECT_DOUBLE_EQ(report.rows(1).error(), 0.25);
-}
-
 TEST(Accuracy, TimesFromSamplesButNotFromFlops) {
   Measurement samples = MakeRun("r1", "f", "a", 0);
   samples.samples_per_second = 0.5;
