@@ -85,7 +85,7 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
     all (weft-synchronize-gradients). Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 
     Of elements that the members do not divide each has a part as long as the first one's, the last ones filled up with
-    zeros. A vector stays whole then, unless `block` cuts it.
+    zeros, if need be with nothing else.
 
     Precondition: the ops of the graph have `layer` attributes. With members = 1 nothing changes.
 

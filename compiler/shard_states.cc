@@ -31,7 +31,6 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
       return signalPassFailure();
     }
     if (stage == 0 || members == 1) return;
-    cut_.clear();
     FindKept();
     for (ir::TensorOp tensor : module.getOps<ir::TensorOp>()) Cut(tensor);
     if (stage == 1) return;
@@ -44,14 +43,9 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   // Parts are alike, of as many elements as it takes: the last ones are filled up with zeros.
   int64_t PartOf(int64_t elements) const { return (elements + members.getValue() - 1) / members.getValue(); }
 
-  // Null where it stays whole: a vector of a few elements that would not be cut evenly, as the bias of three channels,
-  // if it may. (In groups it would be summed over all replicas, and its norm counted once on all of them, unlike
-  // anything else.)
-  mlir::RankedTensorType Part(ir::TensorOp tensor) {
+  mlir::RankedTensorType Part(ir::TensorOp tensor) const {
     auto type = mlir::cast<mlir::RankedTensorType>(tensor.getType());
-    const int64_t elements = type.getNumElements();
-    if (elements % members.getValue() != 0 && tensor.getShape().size() == 1 && block == 0) return {};
-    return mlir::RankedTensorType::get({PartOf(elements)}, type.getElementType());
+    return mlir::RankedTensorType::get({PartOf(type.getNumElements())}, type.getElementType());
   }
 
   static mlir::ArrayAttr CutFurther(mlir::ArrayAttr ranges) {
@@ -61,9 +55,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   }
 
   void Cut(ir::TensorOp tensor) {
-    mlir::RankedTensorType part = Part(tensor);
-    if (!part) return;
-    cut_.insert(tensor.getIndex());
+    const mlir::RankedTensorType part = Part(tensor);
     mlir::TypeAttr type = mlir::TypeAttr::get(part);
     if (block > 0) tensor.setDataBlock(block.getValue());
     tensor.setStateRangesAttr(CutFurther(tensor.getStateRanges()));
@@ -100,7 +92,6 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   mlir::LogicalResult BringTogether(ir::GraphOp graph) {
     std::map<int64_t, llvm::SmallVector<ir::ParameterOp>> by_layer;
     for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {
-      if (!cut_.contains(parameter.getTensor())) continue;
       auto layer = parameter->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
       if (!layer) return parameter.emitOpError("[shard_states_c3] needs a `layer`");
       by_layer[layer.getInt()].push_back(parameter);
@@ -158,7 +149,6 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   }
 
   // Indices of tensors.
-  llvm::DenseSet<int64_t> cut_;
   llvm::DenseSet<int64_t> kept_;
 };
 

@@ -149,9 +149,9 @@ TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
     return bytes;
   };
   const auto two = static_cast<double>(states(2));
-  // But for vectors that stay whole.
-  EXPECT_NEAR(static_cast<double>(states(3)), two * 2 / 3, 0.05 * two);
-  EXPECT_NEAR(static_cast<double>(states(6)), two / 3, 0.05 * two);
+  // But for the rounding.
+  EXPECT_NEAR(static_cast<double>(states(3)), two * 2 / 3, 0.01 * two);
+  EXPECT_NEAR(static_cast<double>(states(6)), two / 3, 0.01 * two);
 }
 
 // What `weft simulate --cluster=jean-zay-v100` gets out of a node is what the error table is made with.

@@ -74,6 +74,9 @@ TEST(UnetTensorTest, PlansTrainLikeOneRank) {
            {.schedule = "dualpipev", .mesh = "x2 pipe2"},
            {.plan_fields = "partition { layers_per_stage: [6, 6] }", .clip_norm = 0, .mesh = "x2 y2 pipe2"},
            {.plan_fields = "zero { stage: 3 }", .mesh = "data2"},
+           // Of the bias of three channels the last rank holds padding alone.
+           {.plan_fields = "zero { stage: 1 }", .mesh = "data4", .microbatch = 2},
+           {.plan_fields = "zero { stage: 3 }", .mesh = "data4", .microbatch = 2},
            {.plan_fields = "zero { stage: 3 }", .mesh = "x2 y2 z2 data2", .microbatch = 2},
            // Halves of all statistics of the norms are multiples of 64 bytes.
            {.schedule = "chimera",

@@ -6,6 +6,7 @@
 // RUN: weft-opt %s --weft-shard-states="stage=3 members=2 kept-layers=1,2" | FileCheck %s --check-prefix=KEPT
 // RUN: weft-opt %s --weft-shard-states="stage=1 members=3" | FileCheck %s --check-prefix=ROOM
 // RUN: weft-opt %s --weft-shard-states="stage=3 members=3 block=3" | FileCheck %s --check-prefix=ROUNDED
+// RUN: weft-opt %s --weft-shard-states="stage=3 members=7" | FileCheck %s --check-prefix=FEW
 // RUN: weft-opt %s --weft-shard-states="stage=3" | FileCheck %s --check-prefix=WHOLE
 
 // ONE: weft.tensor @wte index 0 shape [15, 4] : tensor<16x4xbf16> {state_ranges = ["data"], state_type = tensor<32xbf16>, uses = 2 : i32}
@@ -45,16 +46,18 @@
 // KEPT: weft.rms_norm %{{.*}}, %[[BOTH]]#0
 // KEPT: weft.group_all_gather({{.*}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 2 : i32
 
-// Three parts of 64 elements have 22 each, of 8 elements 3; a vector that would not be cut evenly stays whole, but for
-// groups.
+// Three parts of 64 elements have 22 each, of 8 elements 3, of a vector of 4 elements 2.
 // ROOM: weft.tensor @wte {{.*}} : tensor<16x4xbf16> {room = 66 : i64, state_ranges = ["data"], state_type = tensor<22xbf16>
 // ROOM: weft.tensor @w {{.*}} : tensor<8xbf16> {{.*}}room = 9 : i64, state_ranges = ["z", "data"], state_type = tensor<3xbf16>}
-// ROOM: weft.tensor @gamma index 2 shape [4] : tensor<4xbf16>
-// ROOM-NOT: weft.tensor
+// ROOM: weft.tensor @gamma index 2 shape [4] : tensor<4xbf16> {room = 6 : i64, state_ranges = ["data"], state_type = tensor<2xbf16>}
 // ROUNDED: weft.tensor @wte index 0 shape [15, 4] : tensor<22xbf16> {data_block = 3 : i64, grad_ranges = ["data"], padded = array<i64: 16, 4>
 // ROUNDED: weft.tensor @gamma index 2 shape [4] : tensor<2xbf16>
 // ROUNDED: weft.group_all_gather({{.*}}) over {data = {block = 3 : i64}} members 3 gather_weights {{.*}} : (tensor<22xbf16>) -> tensor<16x4xbf16>
 // ROUNDED: weft.group_all_gather({{.*}}) over {data = {block = 3 : i64}} members 3 gather_weights {{.*}} : (tensor<2xbf16>, tensor<3xbf16>) -> (tensor<4xbf16>, tensor<8xbf16>)
+
+// Four elements over seven replicas: the last three hold padding alone.
+// FEW: weft.tensor @gamma index 2 shape [4] : tensor<1xbf16> {grad_ranges = ["data"], padded = array<i64: 4>, ranges = ["data"], state_ranges = ["data"]}
+// FEW: weft.group_all_gather({{.*}}) over {data = array<i64>} members 7 gather_weights {{.*}} : (tensor<1xbf16>, tensor<2xbf16>) -> (tensor<4xbf16>, tensor<8xbf16>)
 
 // WHOLE-NOT: members 1
 // WHOLE-NOT: "data"
