@@ -47,7 +47,8 @@ void SetTraining(mlir::ModuleOp module, const Training& training);
 // Emits an error at the module if the attribute is missing or a field of it is wrong.
 mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module);
 
-// Element types as the contracts name them. Null for DTYPE_UNSPECIFIED, DTYPE_UNSPECIFIED for a type without a name.
+// Element types as the contracts name them. Null for DTYPE_UNSPECIFIED and for TF32, in which nothing is stored;
+// DTYPE_UNSPECIFIED for a type without a name.
 mlir::Type TypeOfDType(mlir::MLIRContext* context, DType dtype);
 DType DTypeOfType(mlir::Type type);
 
