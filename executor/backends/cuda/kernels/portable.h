@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <atomic>
 #include <type_traits>
 
 #include "executor/backends/cuda/kernels/numbers.h"
@@ -126,6 +127,29 @@ inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   return text;
 }
 
+// More shared memory than 48 KiB a kernel has to ask for. It does once on each device, for as much as there is: ranks
+// that share a device launch one kernel with different sizes at the same time, and one's must not be another's limit.
+template <typename Kernel>
+Outcome AllowSharedMemory(const void* function) {
+  static std::atomic<uint64_t> allowed{0};
+  int device = 0, most = 0;
+  if (const Outcome outcome = OutcomeOf("cudaGetDevice", cudaGetDevice(&device)); outcome != nullptr) return outcome;
+  const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
+  if ((allowed.load() & bit) != 0) return nullptr;
+  Outcome outcome = OutcomeOf("cudaDeviceGetAttribute",
+                              cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  if (outcome != nullptr) return outcome;
+  outcome = OutcomeOf("cudaFuncSetAttribute",
+                      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  if (outcome != nullptr) return outcome;
+  // A wish: as many blocks on a multiprocessor as registers allow count for more than L1.
+  outcome = OutcomeOf(
+      "cudaFuncSetAttribute",
+      cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+  if (outcome == nullptr) allowed.fetch_or(bit);
+  return outcome;
+}
+
 // Enqueues on a cudaStream_t. No blocks: nothing to do.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
@@ -139,17 +163,9 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
     cudaFuncAttributes attributes;
     return OutcomeOf("cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, function));
   }
-  // More than this a kernel has to ask for.
   if (shared_bytes > 48 * 1024) {
-    const Outcome outcome = OutcomeOf(
-        "cudaFuncSetAttribute",
-        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+    const Outcome outcome = AllowSharedMemory<Kernel>(function);
     if (outcome != nullptr) return outcome;
-    // A wish: as many blocks on a multiprocessor as registers allow count for more than L1.
-    const Outcome wish = OutcomeOf(
-        "cudaFuncSetAttribute",
-        cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
-    if (wish != nullptr) return wish;
   }
   void* arguments[] = {const_cast<Kernel*>(&kernel)};
   return OutcomeOf("cudaLaunchKernel",
