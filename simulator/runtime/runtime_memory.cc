@@ -24,6 +24,12 @@ int64_t Rounding(const Template& t, int64_t block) {
   return bytes;
 }
 
+double PersistentBytes(const Template& t) {
+  double bytes = 0;
+  for (const Buffer& buffer : t.buffers()) bytes += IsOnDevice(buffer) ? static_cast<double>(buffer.bytes()) : 0;
+  return bytes;
+}
+
 double Elements(const Buffer& buffer) {
   return static_cast<double>(buffer.bytes()) / static_cast<double>(std::max<int64_t>(DTypeBytes(buffer.dtype()), 1));
 }
@@ -39,32 +45,38 @@ double WideGradients(const Template& t) {
 // The loss over a part of the vocabulary is a loss too.
 int Normal(Kernel kernel) { return kernel == CROSS_ENTROPY_PARTIAL ? CROSS_ENTROPY : kernel; }
 
+bool IsUpdate(int kernel) { return kernel == ADAMW || kernel == SGD_STEP; }
+
 // By kernel that a form gives a workspace: elements of the largest first input that an action of the template has. A
-// loss is computed sample by sample; its logits are those of all of them.
-std::map<int, double> LargestInputs(const Program& program, const Template& t, const Runtime& runtime) {
-  std::map<int, double> largest;
+// loss is computed sample by sample, its logits are those of all of them; and one optimizer step is of all tensors.
+std::map<int, double> InputElements(const Program& program, const Template& t, const Runtime& runtime) {
+  std::map<int, double> inputs;
   for (const KernelForm& form : runtime.kernels()) {
     Kernel kernel;
-    if (form.workspace() != 0 && Kernel_Parse(form.kernel(), &kernel)) largest[kernel] = 0;
+    if (form.workspace() != 0 && Kernel_Parse(form.kernel(), &kernel)) inputs[kernel] = 0;
   }
-  if (largest.empty()) return largest;
+  if (inputs.empty()) return inputs;
   std::set<int32_t> segments;
   for (const Action& action : t.body()) {
     if (action.segment() < 0 || action.segment() >= program.segments_size() || action.operands_size() == 0) continue;
-    if (!segments.insert(action.segment()).second) continue;
+    if (action.kind() != OPTIMIZER_STEP && !segments.insert(action.segment()).second) continue;
     const Segment& segment = program.segments(action.segment());
     double logits = 0;
     for (const Step& step : segment.steps()) {
-      const auto found = largest.find(Normal(step.kernel()));
-      if (found == largest.end() || step.inputs_size() == 0) continue;
+      const auto found = inputs.find(Normal(step.kernel()));
+      if (found == inputs.end() || step.inputs_size() == 0) continue;
       if (step.inputs(0) < 0 || step.inputs(0) >= segment.values_size()) continue;
       const auto elements = ElementCount(segment.values(step.inputs(0)).shape());
       if (!elements) continue;
+      if (IsUpdate(found->first)) {
+        if (step.stream() == COMPUTE) found->second += static_cast<double>(*elements);
+        continue;
+      }
       logits += found->first == CROSS_ENTROPY ? static_cast<double>(*elements) : 0;
       found->second = std::max({found->second, static_cast<double>(*elements), logits});
     }
   }
-  return largest;
+  return inputs;
 }
 
 // Ranks that hold parts of one layer.
@@ -75,31 +87,41 @@ double RanksOfALayer(const Program& program) {
   return 1;
 }
 
-double Workspaces(const Program& program, const Template& t, const Runtime& runtime) {
-  std::map<int, double> largest = LargestInputs(program, t, runtime);
-  double bytes = 0;
-  const auto logits = largest.find(CROSS_ENTROPY);
-  if (runtime.memory().whole_logits() && logits != largest.end()) {
+struct WorkspaceBytes {
+  // Of the forward and backward passes, and of the optimizer step.
+  double passes = 0, update = 0;
+};
+
+WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runtime& runtime) {
+  std::map<int, double> inputs = InputElements(program, t, runtime);
+  WorkspaceBytes bytes;
+  const auto logits = inputs.find(CROSS_ENTROPY);
+  if (runtime.memory().whole_logits() && logits != inputs.end()) {
     // The program's own are logits and their gradient in 16 bits, of the rank's part of the vocabulary.
     constexpr double kPlanned = 4;
     const double ranks = RanksOfALayer(program);
-    bytes += (ranks - 1) * kPlanned * logits->second;
+    bytes.passes += (ranks - 1) * kPlanned * logits->second;
     logits->second *= ranks;
   }
   for (const KernelForm& form : runtime.kernels()) {
     Kernel kernel;
     if (form.workspace() == 0 || !Kernel_Parse(form.kernel(), &kernel)) continue;
-    bytes += form.workspace() * largest[kernel];
+    (IsUpdate(kernel) ? bytes.update : bytes.passes) += form.workspace() * inputs[kernel];
     // Forms for other devices say the same of memory.
-    largest[kernel] = 0;
+    inputs[kernel] = 0;
   }
   return bytes;
 }
 
 // Tensors of a rank of the template beside the planned ones; may be negative.
 double Tensors(const Program& program, const Template& t, const Runtime& runtime) {
-  return Workspaces(program, t, runtime) + runtime.memory().bytes_per_wide_gradient() * WideGradients(t) +
-         HeldBeside(program, t, runtime);
+  const WorkspaceBytes workspaces = Workspaces(program, t, runtime);
+  const double kept = runtime.memory().bytes_per_wide_gradient() * WideGradients(t);
+  const double passes = workspaces.passes + kept + HeldBeside(program, t, runtime);
+  if (workspaces.update <= 0) return passes;
+  // All of the arena but what persists is free at the optimizer step.
+  const double update = PersistentBytes(t) + kept + workspaces.update - static_cast<double>(t.device_arena_bytes());
+  return std::max(passes, update);
 }
 
 // May be negative, but never takes more than is planned.

@@ -59,6 +59,28 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
   EXPECT_EQ(RuntimeBytes(alone, Parse<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
 }
 
+TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
+  Program program = Parse<Program>(R"(
+    segments { values { shape: 10 } values { shape: 30 }
+               steps { kernel: ADAMW inputs: 0 } steps { kernel: ADAMW inputs: 1 }
+               steps { kernel: ADAMW inputs: 1 stream: H2D } }
+    segments { values { shape: 100 } steps { kernel: SWIGLU inputs: 0 } }
+    templates { device_arena_bytes: 1000 buffers { bytes: 700 persistent: true } buffers { bytes: 9000 }
+                buffers { bytes: 50 persistent: true place: HOST }
+                body { kind: FORWARD segment: 1 operands: 0 }
+                body { kind: OPTIMIZER_STEP segment: 0 operands: 0 }
+                body { kind: OPTIMIZER_STEP segment: 0 operands: 0 } })");
+  const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
+  // 2 x 40 elements beside 700 bytes: up to the arena there is room for them.
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 3 }"), 0);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 4 }"), 20);
+  EXPECT_EQ(bytes("kernels { kernel: 'SGD_STEP' workspace: 4 }"), 0);
+  // What the passes need is not there at the same time.
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 12 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 660);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 4 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 200);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: -4 } kernels { kernel: 'SWIGLU' workspace: -2 }"), -200);
+}
+
 TEST(RuntimeMemory, WholeLogits) {
   Program program = Parse<Program>(R"(
     mesh { axes { name: "x" size: 4 } }
