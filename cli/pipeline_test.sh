@@ -147,6 +147,18 @@ expect 1 "runtime 'nemo-fp8' has no MATMUL for devices of compute capability 1 t
 expect 0 "^runtime nemo-fp8: " simulate tiny.weft --runtime=nemo-fp8 --cluster=dgx-h100
 "$WEFT" simulate tiny.weft --runtime=nemo-fp8 --cluster=mi300x 2>&1 >/dev/null |
   grep -q "'MI300X-192GB' states none, and is believed" || fail "no note on a device that states no capability"
+# Their figures are relative to products in 16 bits.
+for type in FP32 TF32; do
+  "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=8 --set precision.compute=$type \
+    -o $type.weft >/dev/null 2>&1 || fail "compile with precision.compute=$type"
+  for costs in "simulate" "compare tiny.weft"; do
+    expect 1 "precision.compute = $type, .* allowed for runtime 'paxml-fp8', whose products are in 8 bits: BF16, FP16" \
+      $costs $type.weft --runtime=paxml-fp8 --cluster=dgx-h100
+  done
+  expect 0 '^runtime paxml: ' simulate $type.weft --runtime=paxml
+done
+expect 0 '^runtime paxml-fp8: ' simulate --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=8 \
+  --set precision.compute=BF16 --runtime=paxml-fp8
 echo 'name: "own" host { launch_seconds: 1 }' >own.textproto
 expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
 expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn

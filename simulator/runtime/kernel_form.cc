@@ -42,6 +42,20 @@ std::string KernelInAGap(const Runtime& runtime, int capability, const Program& 
   return "";
 }
 
+// Ada, the first with products in 8 bits (CUDA C++ Programming Guide, features by compute capability).
+constexpr int kFirstIn8Bits = 89;
+
+// Whether the runtime multiplies in 8 bits on such a device: casts the factors there, or has no products where there
+// are none in 8 bits.
+bool MultipliesIn8Bits(const Runtime& runtime, int capability) {
+  const KernelForm* form = FormOf(runtime, MATMUL, capability);
+  if (form == nullptr || form->unsupported()) return false;
+  const KernelForm* before = FormOf(runtime, MATMUL, kFirstIn8Bits - 1);
+  return form->factor_bytes() > 0 || (before != nullptr && before->unsupported());
+}
+
+bool IsWide(DType compute) { return compute == FP64 || compute == FP32 || compute == TF32; }
+
 }  // namespace
 
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability) {
@@ -64,6 +78,13 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
         absl::StrCat("runtime ", Quoted(runtime.name()), " has no ", form.kernel(),
                      " for devices of compute capability ", CapabilitiesOf(form), "; ", Quoted(device.name()),
                      capability > 0 ? absl::StrCat(" has ", capability) : " states none"));
+  }
+  // Its figures are relative to products in 16 bits.
+  const DType compute = program.precision().compute();
+  if (IsWide(compute) && MultipliesIn8Bits(runtime, capability) && Has(program, Kernel_Name(MATMUL))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("precision.compute = ", DType_Name(compute), ", that of program ", Quoted(program.name()),
+                     "; allowed for runtime ", Quoted(runtime.name()), ", whose products are in 8 bits: BF16, FP16"));
   }
   return absl::OkStatus();
 }

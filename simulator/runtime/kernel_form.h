@@ -14,7 +14,9 @@ namespace weft {
 // The last form of the kernel that is for devices of this compute capability, or null.
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
 
-// FailedPrecondition where the form of a kernel of the program, for this device, is `unsupported`.
+// FailedPrecondition where the form of a kernel of the program, for this device, is `unsupported`; or where products
+// are in 8 bits, that is have `factor_bytes` or are unsupported on devices below compute capability 89, and those of
+// the program, which these figures are relative to, are in more than 16.
 absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program);
 
 // Where the device states no compute capability, and some of those that do have no form of a kernel of the program:

@@ -1,6 +1,7 @@
 #include "simulator/runtime/kernel_form.h"
 
 #include <initializer_list>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -89,6 +90,42 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
   for (const int capability : {1, 69, 70, 79, 90, 100}) {
     EXPECT_EQ(NoteOnForms(runtime, Of(capability), program), "") << capability;
   }
+}
+
+// Figures of products in 8 bits are relative to those in 16.
+TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
+  Runtime older, casts, neither;
+  ASSERT_TRUE(ParseMessage(R"(name: "older" kernels { kernel: "MATMUL" time: 0.5 }
+                              kernels { kernel: "MATMUL" from_compute_capability: 1 below_compute_capability: 89
+                                        unsupported: true })",
+                           "test", &older)
+                  .ok());
+  ASSERT_TRUE(
+      ParseMessage(R"(name: "casts" kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 2 })", "test", &casts).ok());
+  ASSERT_TRUE(ParseMessage(R"(name: "neither" kernels { kernel: "MATMUL" time: 0.5 })", "test", &neither).ok());
+  Program program = With({ADD, MATMUL});
+  program.set_name("p");
+  for (const DType narrow : {BF16, FP16}) {
+    program.mutable_precision()->set_compute(narrow);
+    for (const int capability : {0, 89, 90}) {
+      EXPECT_EQ(CheckForms(older, Of(capability), program), absl::OkStatus());
+      EXPECT_EQ(CheckForms(casts, Of(capability), program), absl::OkStatus());
+    }
+  }
+  for (const DType wide : {FP32, TF32, FP64}) {
+    program.mutable_precision()->set_compute(wide);
+    const std::string given = absl::StrCat("precision.compute = ", DType_Name(wide), ", that of program 'p'; ");
+    for (const int capability : {0, 89, 90}) {
+      EXPECT_EQ(CheckForms(older, Of(capability), program).message(),
+                given + "allowed for runtime 'older', whose products are in 8 bits: BF16, FP16");
+      EXPECT_EQ(CheckForms(casts, Of(capability), program).message(),
+                given + "allowed for runtime 'casts', whose products are in 8 bits: BF16, FP16");
+      EXPECT_EQ(CheckForms(neither, Of(capability), program), absl::OkStatus());
+    }
+  }
+  Program sums = With({ADD});
+  sums.mutable_precision()->set_compute(FP32);
+  EXPECT_EQ(CheckForms(casts, Of(90), sums), absl::OkStatus());
 }
 
 // What a runtime cannot do is no matter for a program that does not ask for it.
