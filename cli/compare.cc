@@ -61,7 +61,7 @@ absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostReques
   if (!simulation.ok()) return OfFile(simulation.status(), file);
   WEFT_RETURN_IF_ERROR(OfFile(CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
-  fits->Update(Annotate(CheckFit(simulation->report, loaded->program, loaded->cluster), file));
+  fits->Update(Annotate(CheckFit(*simulation, loaded->program, loaded->cluster), file));
   // What follows is on the same machine.
   if (cluster->empty()) *cluster = loaded->program.cluster_name();
   return SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};

@@ -8,20 +8,17 @@
 namespace weft {
 namespace {
 
-// Two stages of 40 and 30 bytes on two nodes of one device each.
-Program TwoStages() {
-  return Parse<Program>(
-      "mesh { axes { name: 'pipe' size: 2 } } "
-      "templates { pins { axis: 'pipe' index: 0 } device_arena_bytes: 40 } "
-      "templates { pins { axis: 'pipe' index: 1 } device_arena_bytes: 30 }");
-}
+Program TwoStages() { return Parse<Program>("mesh { axes { name: 'pipe' size: 2 } }"); }
 
 Cluster Nodes(const std::string& others = "") {
   return Parse<Cluster>("name: 'c' nodes: 2 devices_per_node: 1 device { name: 'large' memory_bytes: 100 } " + others);
 }
 
-std::string Said(const SimulationReport& report, const Cluster& cluster) {
-  return std::string(CheckFit(report, TwoStages(), cluster).message());
+std::string Said(const SimulationReport& report, const Cluster& cluster, int64_t tightest_rank = 0) {
+  Simulation simulation;
+  simulation.report = report;
+  simulation.tightest_rank = tightest_rank;
+  return std::string(CheckFit(simulation, TwoStages(), cluster).message());
 }
 
 TEST(CheckFit, WhatFitsIsRight) {
@@ -35,8 +32,11 @@ TEST(CheckFit, NamesTheClusterWhereAllDevicesAreAlike) {
 
 TEST(CheckFit, NamesTheDeviceWhereTheyDiffer) {
   const auto report = Parse<SimulationReport>("cluster: 'c' device_bytes: 30 capacity_bytes: 20");
-  EXPECT_EQ(Said(report, Nodes("other_devices { nodes: 1 device { name: 'small' memory_bytes: 20 } }")),
+  const Cluster differ = Nodes("other_devices { nodes: 1 device { name: 'small' memory_bytes: 20 } }");
+  EXPECT_EQ(Said(report, differ, 1),
             "the program needs 30 B for rank 1 on device 0 of node 1, 'small', which has 20 B");
+  EXPECT_EQ(Said(report, differ, 0),
+            "the program needs 30 B for rank 0 on device 0 of node 0, 'large', which has 20 B");
 }
 
 TEST(CheckFit, NamesTheMemoryOfNodes) {

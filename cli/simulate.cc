@@ -73,7 +73,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
     if (request.trace.empty()) return printed;
     return absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", request.trace, " is written"));
   }
-  return request.require_fit ? CheckFit(report, program, cluster) : absl::OkStatus();
+  return request.require_fit ? CheckFit(simulation, program, cluster) : absl::OkStatus();
 }
 
 }  // namespace weft

@@ -107,8 +107,7 @@ void AddRates(const ProgramView& view, const DeviceClasses& devices, SimulationR
 }
 
 void AddMemory(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
-               const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
-               SimulationReport& report) {
+               const EngineResult& isolated, const EngineResult& steady, SimulationReport& report) {
   // The rank with the largest live peak, and the run in which it had it.
   size_t largest = 0;
   const RankResult* at_largest = &isolated.ranks[0];
@@ -120,23 +119,13 @@ void AddMemory(const ProgramView& view, const Cluster& cluster, const RankPlacem
     }
   }
   report.set_live_peak_bytes(at_largest->live_peak);
-  // Device and capacity are those of the rank that has the least room, or lacks most.
-  int64_t planned = 0, least_room = 0;
-  for (size_t rank = 0; rank < view.template_of_rank.size(); ++rank) {
-    const Device& device = devices.DeviceOf(static_cast<int64_t>(rank));
-    const int64_t own = view.templates[view.template_of_rank[rank]].proto->device_arena_bytes();
-    planned = std::max(planned, own);
-    const int64_t room = device.memory_bytes() - (own + device.reserved_bytes());
-    if (rank > 0 && room >= least_room) continue;
-    least_room = room;
-    report.set_device_bytes(own + device.reserved_bytes());
-    report.set_capacity_bytes(device.memory_bytes());
+  int64_t planned = 0;
+  for (const int32_t t : view.template_of_rank) {
+    planned = std::max(planned, view.templates[t].proto->device_arena_bytes());
   }
   report.set_planned_bytes(planned);
   report.set_planned_host_bytes(HostBytes(view, placement));
   report.set_host_capacity_bytes(cluster.host_memory_bytes());
-  const bool host_fits = cluster.host_memory_bytes() <= 0 || report.planned_host_bytes() <= cluster.host_memory_bytes();
-  report.set_fits(report.device_bytes() <= report.capacity_bytes() && host_fits);
 
   const ClassSizes by_class = PlannedByClass(*view.templates[view.template_of_rank[largest]].proto);
   for (int c = 0; c < kBufferClasses; ++c) {
@@ -225,7 +214,7 @@ SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, con
   report.set_makespan_seconds(ToSeconds(isolated.makespan));
   report.set_simulated_steps(isolated.steps + steady.steps);
   AddRates(view, devices, report);
-  AddMemory(view, cluster, placement, devices, isolated, steady, report);
+  AddMemory(view, cluster, placement, isolated, steady, report);
   AddRanks(view, isolated, steady, report);
   return report;
 }

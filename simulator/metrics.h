@@ -21,8 +21,8 @@ inline constexpr int kSteadyRepetitions = 16;
 double SteadyPeriodSeconds(absl::Span<const Time> repetition_finish);
 
 // `isolated` is a run of one repetition, `steady` one of kSteadyRepetitions that may have stopped early; no repetition
-// is faster than `bounds` in the long run, so neither is iteration_seconds. Fields that name the models used, and
-// simulated_ranks, are left to the caller.
+// is faster than `bounds` in the long run, so neither is iteration_seconds. Fields that name the models used,
+// simulated_ranks, and whether it fits (least_room.h) are left to the caller.
 SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                             const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
                             const LowerBounds& bounds);

@@ -17,6 +17,7 @@
 #include "simulator/device_classes.h"
 #include "simulator/engine.h"
 #include "simulator/fold.h"
+#include "simulator/least_room.h"
 #include "simulator/metrics.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placement.h"
@@ -97,7 +98,25 @@ std::vector<bool> JoinsOnDevices(const RuntimeSteps& steps, const DeviceClasses&
   return joins;
 }
 
-absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster& cluster,
+std::vector<int64_t> ArenasOf(const Program& program) {
+  std::vector<int64_t> arenas;
+  for (const Template& t : program.templates()) arenas.push_back(t.device_arena_bytes());
+  return arenas;
+}
+
+// By template of the view, what is known of the program's; one of these may have several views, of several devices.
+std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>& of_templates) {
+  std::vector<int64_t> all(view.templates.size());
+  for (size_t v = 0; v < all.size(); ++v) {
+    for (int t = 0; t < view.program->templates_size(); ++t) {
+      if (view.templates[v].proto == &view.program->templates(t)) all[v] = of_templates[t];
+    }
+  }
+  return all;
+}
+
+// `program` is `planned`, or that as a framework runs it.
+absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program& planned, const Cluster& cluster,
                                           const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
   WEFT_ASSIGN_OR_RETURN(const NetworkModelEntry* network_entry, FindNetworkModel(options.network));
@@ -184,6 +203,11 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
   // What costs vary from run to run is not bounded by what they are otherwise.
   const LowerBounds bounds = options.jitter.any() ? LowerBounds() : BoundsOf(view, cluster, placement, options.network);
   simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady, bounds);
+  const LeastRoom least = FindLeastRoom(
+      OfView(view, options.runtime == nullptr ? ArenasOf(program) : BytesOfTemplatesUnder(planned, *options.runtime)),
+      view.template_of_rank, placement);
+  ReportFit(least, &simulation.report);
+  simulation.tightest_rank = least.rank;
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
@@ -203,7 +227,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Cluster&
 
 absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Cluster& cluster,
                                              const SimulateOptions& options) {
-  if (options.runtime == nullptr) return SimulateAsItIs(program, cluster, options);
+  if (options.runtime == nullptr) return SimulateAsItIs(program, program, cluster, options);
   if (options.cost == "unit") {
     return absl::InvalidArgumentError(absl::StrCat("cost 'unit' knows no kernels, so nothing of runtime '",
                                                    options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
@@ -214,9 +238,8 @@ absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Clust
   }
   std::optional<Program> as_run = AsRunBy(*options.runtime, capabilities, program);
   const Program& costed = as_run ? *as_run : program;
-  WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateAsItIs(costed, cluster, options));
+  WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateAsItIs(costed, program, cluster, options));
   simulation.report.set_runtime(options.runtime->name());
-  AddRuntimeBytes(program, *options.runtime, &simulation.report);
   simulation.as_run = std::move(as_run);
   return simulation;
 }

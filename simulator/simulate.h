@@ -46,6 +46,8 @@ struct SimulateOptions {
 
 struct Simulation {
   SimulationReport report;
+  // The rank that the report's device_bytes and capacity_bytes are of.
+  int64_t tightest_rank = 0;
   // What was costed, where that is not the program as it is: the one that the trace is of.
   std::optional<Program> as_run;
   std::optional<Trace> trace;

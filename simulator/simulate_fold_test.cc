@@ -242,6 +242,39 @@ TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
   EXPECT_TRUE(simulation->report.fits());
 }
 
+// What a framework takes besides counts for the rank that it is of: without it, the smaller device is the tightest.
+TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
+  Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
+  program.mutable_templates(0)->set_device_arena_bytes(30000);
+  program.mutable_templates(1)->set_device_arena_bytes(40000);
+  Cluster cluster = BaseCluster();
+  OtherDevices* old = cluster.add_other_devices();
+  old->add_nodes(0);
+  old->add_devices(1);
+  *old->mutable_device() = cluster.device();
+  old->mutable_device()->set_memory_bytes(105000);
+  // A persistent buffer of the first stage is rounded up.
+  Buffer* buffer = program.mutable_templates(0)->add_buffers();
+  buffer->set_persistent(true);
+  buffer->set_place(DEVICE);
+  buffer->set_bytes(1);
+  Runtime runtime;
+  runtime.set_name("rounds");
+  runtime.mutable_memory()->set_reserved_bytes(10);
+  auto simulation = Simulate(program, cluster, {.runtime = &runtime});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->tightest_rank, 1);
+  EXPECT_EQ(simulation->report.device_bytes(), 40010);
+  EXPECT_EQ(simulation->report.capacity_bytes(), 105000);
+  runtime.mutable_memory()->set_block_bytes(60000);
+  simulation = Simulate(program, cluster, {.runtime = &runtime});
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->tightest_rank, 0);
+  // The program has buffers of 1000, 100 and 100 bytes of its own.
+  EXPECT_EQ(simulation->report.device_bytes(), 30000 + 59999 + 59000 + 2 * 59900 + 10);
+  EXPECT_EQ(simulation->report.capacity_bytes(), 100000);
+}
+
 // What collectives take is told: 100 multiprocessors, 20 for each.
 TEST(SimulateFolded, SlowedByCollectives) {
   Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/1, /*bytes=*/100);

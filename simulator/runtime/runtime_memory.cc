@@ -154,12 +154,13 @@ int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime) {
   return BytesBeside(program, runtime, true);
 }
 
-void AddRuntimeBytes(const Program& program, const Runtime& runtime, SimulationReport* report) {
-  const int64_t bytes = RuntimeBytes(program, runtime);
-  report->set_device_bytes(report->device_bytes() > kMost - bytes ? kMost : report->device_bytes() + bytes);
-  const bool host_fits =
-      report->host_capacity_bytes() <= 0 || report->planned_host_bytes() <= report->host_capacity_bytes();
-  report->set_fits(report->device_bytes() <= report->capacity_bytes() && host_fits);
+std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime) {
+  std::vector<int64_t> all;
+  for (const Template& t : program.templates()) {
+    const int64_t arena = t.device_arena_bytes(), beside = OfTemplate(program, t, runtime, false);
+    all.push_back(arena > kMost - beside ? kMost : arena + beside);
+  }
+  return all;
 }
 
 }  // namespace weft

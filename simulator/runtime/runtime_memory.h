@@ -3,9 +3,9 @@
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_MEMORY_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/program.pb.h"
-#include "proto/report.pb.h"
 #include "proto/runtime.pb.h"
 
 namespace weft {
@@ -17,8 +17,8 @@ int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 // Of these, the tensors: what a framework counts as allocated, where the others are reserved.
 int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 
-// Adds them to the report's device_bytes, which decide about `fits`.
-void AddRuntimeBytes(const Program& program, const Runtime& runtime, SimulationReport* report);
+// By template, its device arena and all that a rank of it takes besides, at most 2^62.
+std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime);
 
 }  // namespace weft
 

@@ -1,6 +1,7 @@
 #include "simulator/runtime/runtime_memory.h"
 
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
@@ -97,19 +98,16 @@ TEST(RuntimeMemory, WholeLogits) {
   EXPECT_EQ(bytes("whole_logits: true"), 800);
 }
 
-TEST(RuntimeMemory, DecidesAboutTheFit) {
-  const Program program = Parse<Program>("templates { device_arena_bytes: 1000 }");
-  SimulationReport report;
-  report.set_planned_bytes(1000);
-  report.set_device_bytes(1100);
-  report.set_capacity_bytes(1200);
-  report.set_fits(true);
-  AddRuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 100 }"), &report);
-  EXPECT_EQ(report.device_bytes(), 1200);
-  EXPECT_TRUE(report.fits());
-  AddRuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 1 }"), &report);
-  EXPECT_FALSE(report.fits());
-  EXPECT_EQ(report.planned_bytes(), 1000);
+TEST(RuntimeMemory, OfEachTemplateIsBesideItsOwnArena) {
+  // The lesser arena has the larger tensor.
+  const Program program = Parse<Program>(R"(
+    segments { values { shape: 10 shape: 8 } steps { kernel: GELU inputs: 0 } }
+    templates { device_arena_bytes: 1000 }
+    templates { device_arena_bytes: 900 body { segment: 0 operands: 0 } }
+    templates { device_arena_bytes: 9223372036854775807 })");
+  const auto bytes = BytesOfTemplatesUnder(
+      program, Parse<Runtime>("kernels { kernel: 'GELU' workspace: 10 } memory { reserved_bytes: 7 }"));
+  EXPECT_EQ(bytes, (std::vector<int64_t>{1007, 900 + 800 + 7, int64_t{1} << 62}));
 }
 
 }  // namespace
