@@ -1,6 +1,5 @@
 // Fields of actions one by one: ids, segments, operands, peers, groups and dependencies are in range (P1, P2, P8).
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "proto/suggest.h"
 #include "proto/units.h"
 #include "proto/verify/index.h"
+#include "proto/verify/room.h"
 
 namespace weft::verify {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 class TemplateCheck {
  public:
   TemplateCheck(const Program& program, const VerifyOptions& options, const Template& t, Findings* findings)
-      : program_(program), options_(options), t_(t), findings_(findings) {}
+      : program_(program), options_(options), t_(t), findings_(findings), room_(t) {}
 
   void Run() {
     CheckPins();
@@ -271,7 +271,7 @@ class TemplateCheck {
     for (const int b : action.operands()) {
       if (b >= 0 && b < t_.buffers_size()) operand_of_[b] = -1;
     }
-    CheckRoom(action, segment);
+    if (const std::string fault = room_.Fault(action, segment); !fault.empty()) Bad("P8.room", action, fault);
     for (const Step& step : segment.steps()) {
       if (!CheckMicrobatches(action, segment, step)) break;
     }
@@ -290,35 +290,6 @@ class TemplateCheck {
         break;
       }
     }
-  }
-
-  // Rule P8: what is behind a tensor is for collective actions alone, so it is zero in a gradient, as it was at first.
-  void CheckRoom(const Action& action, const Segment& segment) {
-    // By operand, where what is behind begins.
-    std::vector<int64_t> ends(action.operands_size(), std::numeric_limits<int64_t>::max());
-    bool any = false;
-    for (int o = 0; o < action.operands_size(); ++o) {
-      const int b = action.operands(o);
-      if (b < 0 || b >= t_.buffers_size()) continue;
-      const int64_t end = BytesWithoutRoom(t_.buffers(b));
-      if (end == t_.buffers(b).bytes()) continue;
-      ends[o] = end;
-      any = true;
-    }
-    // Most actions of a segment have operands alike.
-    if (!any || roomy_.contains({action.segment(), ends})) return;
-    for (const Step& step : segment.steps()) {
-      for (const auto* list : {&step.inputs(), &step.outputs()}) {
-        for (const int v : *list) {
-          const Value& value = segment.values(v);
-          if (value.operand() >= action.operands_size() || EndOf(value) <= ends[value.operand()]) continue;
-          return Bad("P8.room", action, "step '", step.name(), "' touches '", value.name(), "' up to byte ",
-                     EndOf(value), " of ", DescribeBuffer(t_, action.operands(value.operand())), ", which holds ",
-                     ends[value.operand()], "; what is behind is for collective actions");
-        }
-      }
-    }
-    roomy_.insert({action.segment(), std::move(ends)});
   }
 
   // Rule P2: each step of a FETCH brings something from the host, each of an OFFLOAD takes something there.
@@ -481,8 +452,7 @@ class TemplateCheck {
   absl::flat_hash_map<int, List> list_of_;
   absl::flat_hash_map<int, const Action*> by_id_;
   absl::flat_hash_set<int> segments_;  // Whose groups were checked.
-  // Whose steps were found to stay before these bytes of their operands.
-  absl::flat_hash_set<std::pair<int, std::vector<int64_t>>> roomy_;
+  RoomOfSteps room_;
   std::vector<int> operand_of_;  // Of the action that is looked at, by buffer: its first operand, or -1.
 };
 

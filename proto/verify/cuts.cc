@@ -18,16 +18,16 @@ int AxisNumber(const Program& program, const std::string& name) {
   return -1;
 }
 
-int64_t PartsOf(const Program& program, const AxisCut& cut) {
-  return cut.block > 0 ? cut.block : program.mesh().axes(cut.axis).size();
-}
-
 // Ranges that a cut makes.
 int64_t RangesOf(const Program& program, const RangeCut& cut) {
   return cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
 }
 
 }  // namespace
+
+int64_t PartsOf(const Program& program, const AxisCut& cut) {
+  return cut.block > 0 ? cut.block : program.mesh().axes(cut.axis).size();
+}
 
 std::string DescribeCuts(const Program& program, const Cuts& cuts) {
   if (cuts.empty()) return "nothing";
@@ -160,14 +160,6 @@ int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges)
     block = (block + parts - 1) / parts;
   }
   return block;
-}
-
-int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held) {
-  const auto next = ranges.begin() + static_cast<int64_t>(std::min(held, ranges.size()));
-  const int64_t own = RangeElements(program, block, Cuts(ranges.begin(), next));
-  if (next == ranges.end()) return own;
-  // Fewer than Limits::kRanks more, which overflows nothing.
-  return RangeElements(program, own, {*next}) * PartsOf(program, *next);
 }
 
 bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n) {

@@ -21,6 +21,8 @@ struct AxisCut {
 };
 using Cuts = std::vector<AxisCut>;
 
+// How many parts a cut makes.
+int64_t PartsOf(const Program& program, const AxisCut& cut);
 std::string DescribeCuts(const Program& program, const Cuts& cuts);
 
 // Who takes part in a group, apart from pipe: outermost axis first, without axes of one member.
@@ -48,9 +50,6 @@ std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& ten
 int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges);
 // The same of a block of so many elements, which is what cuts of dimensions leave.
 int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges);
-// Elements of what the first `held` of these cuts leave, with the room behind it into which the ranges of the next cut
-// fit one after the other.
-int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held);
 // Whether the ranges that the last `n` of these cuts make lie one after the other, so that one collective can gather
 // them or scatter to them: what all but the first of these cut comes out even, and padding is at the very end.
 bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n);

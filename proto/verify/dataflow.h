@@ -17,6 +17,7 @@
 #include "proto/verify/loss_scale.h"
 #include "proto/verify/matching.h"
 #include "proto/verify/part_flow.h"
+#include "proto/verify/room.h"
 #include "proto/verify/segment_flow.h"
 #include "proto/verify/symbols.h"
 

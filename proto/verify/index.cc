@@ -206,6 +206,21 @@ std::vector<StageWork> WorkOf(const Action& action) {
   return {work, {BACKWARD, b.stage(), b.lane(), b.microbatch(), 1}};
 }
 
+bool BelongsToTensor(BufferRole role) {
+  return role == PARAM || role == MASTER || role == GRAD || role == GRAD_ACCUMULATOR || role == MOMENT1 ||
+         role == MOMENT2 || role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2;
+}
+
+std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::RepeatedField<int64_t>& shape) {
+  if (shape.size() > 8) return std::nullopt;
+  for (int64_t extent : shape) {
+    if (extent < 1 || extent > Limits::kExtent) return std::nullopt;
+  }
+  const std::optional<int64_t> count = ElementCount(shape);
+  if (!count || DTypeBytes(dtype) == 0 || *count > Limits::kArenaBytes / DTypeBytes(dtype)) return std::nullopt;
+  return *count * DTypeBytes(dtype);
+}
+
 int64_t EndOf(const Value& value) { return value.offset() + *ElementCount(value.shape()) * DTypeBytes(value.dtype()); }
 
 namespace {

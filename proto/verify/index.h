@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -235,9 +236,10 @@ std::vector<StageWork> WorkOf(const Action& action);
 
 // Bytes of a value.
 int64_t EndOf(const Value& value);
-// Of a buffer: without the room behind a tensor into which parts that are rounded up fit (P8). Only collective actions
-// touch that.
-int64_t BytesWithoutRoom(const Buffer& buffer);
+// Of a tensor, or nothing if an extent is not positive or the size exceeds an arena.
+std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::RepeatedField<int64_t>& shape);
+// Whether a buffer of this role holds a part of a tensor of the model, or of what is kept for one.
+bool BelongsToTensor(BufferRole role);
 
 // The order of the nodes of one rank's list on its streams (P3, P4, P6). The caller numbers the nodes.
 class StreamOrder {

@@ -10,6 +10,7 @@
 #include "proto/verify/post_validation_gathers.h"
 #include "proto/verify/post_validation_lists.h"
 #include "proto/verify/post_validation_scale.h"
+#include "proto/verify/room.h"
 
 namespace weft::verify {
 namespace {

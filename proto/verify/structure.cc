@@ -4,9 +4,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "proto/units.h"
-#include "proto/verify/completeness.h"
 #include "proto/verify/cuts.h"
 #include "proto/verify/index.h"
+#include "proto/verify/room.h"
 
 namespace weft::verify {
 namespace {
@@ -142,28 +142,6 @@ void CheckTensors(const Program& program, Findings* findings) {
   }
 }
 
-// Bytes of a tensor, or nothing if an extent is not positive or the size exceeds an arena.
-std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::RepeatedField<int64_t>& shape) {
-  if (shape.size() > 8) return std::nullopt;
-  for (int64_t extent : shape) {
-    if (extent < 1 || extent > Limits::kExtent) return std::nullopt;
-  }
-  const std::optional<int64_t> count = ElementCount(shape);
-  if (!count || DTypeBytes(dtype) == 0 || *count > Limits::kArenaBytes / DTypeBytes(dtype)) return std::nullopt;
-  return *count * DTypeBytes(dtype);
-}
-
-bool BelongsToTensor(BufferRole role) {
-  return role == PARAM || role == MASTER || role == GRAD || role == GRAD_ACCUMULATOR || role == MOMENT1 ||
-         role == MOMENT2 || role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2;
-}
-
-// What ranks have parts of: behind it there may be room for parts that are rounded up. How much, CheckShards says.
-bool MayHaveRoom(const Buffer& buffer) {
-  return (buffer.role() == PARAM || buffer.role() == GRAD || buffer.role() == GRAD_ACCUMULATOR) &&
-         buffer.bytes() % DTypeBytes(buffer.dtype()) == 0;
-}
-
 // What the program's precision says of a role: field and dtype, unspecified = nothing.
 std::pair<const char*, DType> PrecisionOf(const Precision& precision, BufferRole role) {
   switch (role) {
@@ -286,35 +264,6 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
   }
 }
 
-// Room behind a tensor is as much as the parts of the next cut need; a program that only evaluates has it where its
-// training program has parts (CheckEvaluation compares them), below one more element for each rank.
-void CheckRoom(const Program& program, Findings* findings) {
-  std::vector<Cuts> finest(program.tensors_size());
-  for (const Template& t : program.templates()) {
-    for (const Buffer& buffer : t.buffers()) {
-      if (!BelongsToTensor(buffer.role())) continue;
-      Cuts ranges = RangeCuts(program, buffer.shard());
-      if (ranges.size() > finest[buffer.tensor()].size()) finest[buffer.tensor()] = std::move(ranges);
-    }
-  }
-  const bool training = IsTraining(program);
-  for (const Template& t : program.templates()) {
-    for (int b = 0; b < t.buffers_size() && !findings->full(); ++b) {
-      const Buffer& buffer = t.buffers(b);
-      if (!BelongsToTensor(buffer.role()) || buffer.bytes() == BytesWithoutRoom(buffer)) continue;
-      const int64_t block = PartElements(program, buffer.tensor(), DimensionCuts(program, buffer.shard()), {});
-      const Cuts own = RangeCuts(program, buffer.shard());
-      const int64_t elements = buffer.bytes() / DTypeBytes(buffer.dtype());
-      const int64_t want = ElementsWithRoom(program, block, finest[buffer.tensor()], own.size());
-      const int64_t without = RangeElements(program, block, own);
-      if (training ? elements == want : elements - without < Limits::kRanks) continue;
-      findings->Add("P8.room", "template '", t.name(), "', ", DescribeBuffer(t, b), ": has room for ", elements,
-                    " elements of tensor '", program.tensors(buffer.tensor()).name(), "'; it holds ", without,
-                    ", and the parts that ranks have of them are ", want, " together");
-    }
-  }
-}
-
 // The parts of a tensor that buffers of different roles and ranks hold go together: the same dimensions are cut, and of
 // two lists of ranges one continues the other; PARAM, MASTER and moments are cut alike everywhere.
 void CheckShards(const Program& program, Findings* findings) {
@@ -359,11 +308,6 @@ void CheckShards(const Program& program, Findings* findings) {
 
 std::string DescribeBuffer(const Template& t, int buffer) {
   return absl::StrCat("buffer ", buffer, " '", t.buffers(buffer).name(), "'");
-}
-
-int64_t BytesWithoutRoom(const Buffer& buffer) {
-  if (!BelongsToTensor(buffer.role()) || buffer.dtype() == DTYPE_UNSPECIFIED) return buffer.bytes();
-  return std::min(buffer.bytes(), TensorBytes(buffer.dtype(), buffer.shape()).value_or(buffer.bytes()));
 }
 
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings) {
