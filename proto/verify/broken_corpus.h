@@ -32,8 +32,10 @@ std::vector<Broken> BrokenEvaluation();
 std::vector<Broken> BrokenSchedules();
 // Several replicas of the stages on one pipeline.
 std::vector<Broken> BrokenReplicas();
-// What tensor parallelism and ZeRO bring: collectives in segments, parts of tensors.
-std::vector<Broken> BrokenSplit();
+// What tensor parallelism and ZeRO bring: collectives in segments; parts of tensors; sums over several axes.
+std::vector<Broken> BrokenCollectives();
+std::vector<Broken> BrokenShards();
+std::vector<Broken> BrokenSums();
 // Steps on parts of tensors.
 std::vector<Broken> BrokenElements();
 // What offload brings: copies between host and device.

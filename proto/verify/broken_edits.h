@@ -26,6 +26,28 @@ inline int SegmentIndex(const Program& p, const std::string& name) {
   return static_cast<int>(it - p.segments().begin());
 }
 
+// The n-th value of the name (the halves of a pair use the same names).
+inline int ValueIndex(const Segment& segment, const std::string& name, int n = 0) {
+  for (int v = 0; v < segment.values_size(); ++v) {
+    if (segment.values(v).name() == name && n-- == 0) return v;
+  }
+  return -1;
+}
+
+inline Value* ValueOf(Program* p, const char* segment, const std::string& name) {
+  for (Value& value : *FindSegment(p, segment)->mutable_values()) {
+    if (value.name() == name) return &value;
+  }
+  return nullptr;
+}
+
+inline Operand* OperandOf(Program* p, const char* segment, const std::string& name) {
+  for (Operand& operand : *FindSegment(p, segment)->mutable_operands()) {
+    if (operand.name() == name) return &operand;
+  }
+  return nullptr;
+}
+
 // Three stages.
 inline ScheduleSpec OneRank() { return {{"F0.0 F1.0 F2.0 B2.0 B1.0 B0.0"}, {{0, 0, 0}}, {0}}; }
 

@@ -4,18 +4,12 @@
 
 #include "proto/units.h"
 #include "proto/verify/broken_corpus.h"
+#include "proto/verify/broken_edits.h"
 #include "proto/verify/split_program.h"
 #include "proto/verify/tiny_program.h"
 
 namespace weft {
 namespace {
-
-Value* ValueOf(Program* p, const char* segment, const std::string& name) {
-  for (Value& value : *FindSegment(p, segment)->mutable_values()) {
-    if (value.name() == name) return &value;
-  }
-  return nullptr;
-}
 
 // Cuts a step that works element by element in two, each on one half of all its values: "<value> 0" and "<value> 1".
 void Halve(const char* segment, const char* step, Program* p) {

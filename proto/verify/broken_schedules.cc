@@ -41,14 +41,6 @@ Program ReusedByListOrder() {
   return program;
 }
 
-// The n-th value of the name (the halves of a pair use the same names).
-int ValueIndex(const Segment& segment, const std::string& name, int n) {
-  for (int v = 0; v < segment.values_size(); ++v) {
-    if (segment.values(v).name() == name && n-- == 0) return v;
-  }
-  return -1;
-}
-
 void SetOperand(Program* p, int t, const char* action, const char* from, const char* to) {
   for (int& operand : *FindAction(p, t, action)->mutable_operands()) {
     if (operand == FindBuffer(*p, t, from)) operand = FindBuffer(*p, t, to);
