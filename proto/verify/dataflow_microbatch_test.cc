@@ -15,8 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::vector<std::string> Found(const std::function<void(Program*)>& edit) {
-  Program program = TinyProgram();
-  edit(&program);
+  const Program program = Edited(edit);
   const Index index = IndexOf(program);
   Findings findings(20);
   const Matching matching = CheckMatching(index, &findings);

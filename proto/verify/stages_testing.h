@@ -2,13 +2,22 @@
 #ifndef WEFT_PROTO_VERIFY_STAGES_TESTING_H_
 #define WEFT_PROTO_VERIFY_STAGES_TESTING_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/verify/index.h"
+#include "proto/verify/tiny_program.h"
 
 namespace weft::verify {
+
+// TinyProgram() after an edit.
+inline Program Edited(const std::function<void(Program*)>& edit) {
+  Program program = TinyProgram();
+  edit(&program);
+  return program;
+}
 
 // What a check finds, as "RULE: message".
 inline std::vector<std::string> Texts(Findings findings) {

@@ -14,8 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::vector<std::string> Found(const std::function<void(Program*)>& edit) {
-  Program program = TinyProgram();
-  edit(&program);
+  const Program program = Edited(edit);
   Findings findings(20);
   CheckStructure(program, {}, &findings);
   if (findings.empty()) CheckBuffers(program, &findings);
