@@ -8,18 +8,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io.h"
-#include "tests/e2e/outcome.h"
+#include "tests/e2e/agreement.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
-
-Outcome Must(const absl::StatusOr<RunResult>& result, const std::string& what) {
-  EXPECT_TRUE(result.ok()) << what << ": " << result.status();
-  return result.ok() ? OutcomeOf(*result) : Outcome();
-}
 
 // A power of two shifts exponents only.
 TEST(LossScaleTest, AFixedPowerOfTwoChangesNoBit) {
@@ -222,16 +217,7 @@ TEST(LossScaleTest, PlansAgreeInHalfPrecision) {
 TEST(LossScaleTest, TensorParallelPlansComeClose) {
   TinyPlan plan{.steps = 6, .layers = 2, .batch = 8, .microbatch = 2, .mesh = "pipe1"};
   plan.half = "fp16 grads";
-  const Outcome expected = Must(Train(plan), "one rank");
-  for (const char* mesh : {"x2", "y2", "z2", "x2 y2 data2 pipe2"}) {
-    TinyPlan other = plan;
-    other.mesh = mesh;
-    const Outcome outcome = Must(Train(other), mesh);
-    ASSERT_EQ(outcome.losses.size(), expected.losses.size());
-    for (size_t i = 0; i < expected.losses.size(); ++i) {
-      EXPECT_NEAR(outcome.losses[i], expected.losses[i], 5e-3 * expected.losses[i]) << mesh << " step " << i;
-    }
-  }
+  ExpectLossesClose(plan, {"x2", "y2", "z2", "x2 y2 data2 pipe2"}, 5e-3);
 }
 
 TEST(LossScaleTest, AResumeContinuesTheScaleBitForBit) {

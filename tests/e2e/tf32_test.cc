@@ -7,16 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "executor/run.h"
 #include "gtest/gtest.h"
-#include "tests/e2e/outcome.h"
+#include "tests/e2e/agreement.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
 namespace {
-
-Outcome Must(const absl::StatusOr<RunResult>& result, const std::string& what) {
-  EXPECT_TRUE(result.ok()) << what << ": " << result.status();
-  return result.ok() ? OutcomeOf(*result) : Outcome();
-}
 
 TinyPlan Small() {
   TinyPlan plan{.steps = 6, .layers = 4, .batch = 4};
@@ -87,16 +82,7 @@ TEST(Tf32, TensorParallelPlansComeClose) {
   TinyPlan plan = Small();
   plan.microbatch = 2;
   plan.mesh = "pipe1";
-  const Outcome expected = Must(Train(plan), "one rank");
-  for (const char* mesh : {"x2", "y2", "z2", "x2 y2 pipe2"}) {
-    TinyPlan other = plan;
-    other.mesh = mesh;
-    const Outcome outcome = Must(Train(other), mesh);
-    ASSERT_EQ(outcome.losses.size(), expected.losses.size());
-    for (size_t i = 0; i < expected.losses.size(); ++i) {
-      EXPECT_NEAR(outcome.losses[i], expected.losses[i], 1e-3 * expected.losses[i]) << mesh << " step " << i;
-    }
-  }
+  ExpectLossesClose(plan, {"x2", "y2", "z2", "x2 y2 pipe2"}, 1e-3);
 }
 
 // All that is kept is fp32: one goes on from the other's checkpoint.
