@@ -53,6 +53,15 @@ absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity) {
   WEFT_ASSIGN_OR_RETURN(const PlannedArenas none, plan(Recompute()));
   const size_t ranks = none.bytes.size();
+  // A rank whose layers do not fit though all are recomputed needs no search. All but one may take less than all, by
+  // what a layer has at a time, so it must be clear.
+  std::vector<bool> hopeless(ranks);
+  if (Highest(none) > capacity) {
+    std::vector<int> all;
+    for (const std::vector<int32_t>& layers : none.layers) all.push_back(static_cast<int>(layers.size()));
+    WEFT_ASSIGN_OR_RETURN(const PlannedArenas least, plan(FirstLayers(none, all)));
+    for (size_t rank = 0; rank < ranks; ++rank) hopeless[rank] = least.bytes[rank] - capacity > capacity / 8;
+  }
   // On every rank `low` layers are too few (-1: nothing is known to be too few), and `high` are enough or all there
   // are.
   std::vector<int> low(ranks), high(ranks);
@@ -60,6 +69,7 @@ absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capa
     const bool fits = none.bytes[rank] <= capacity;
     low[rank] = fits ? -1 : 0;
     high[rank] = fits ? 0 : static_cast<int>(none.layers[rank].size());
+    if (hopeless[rank]) low[rank] = high[rank];
   }
   while (true) {
     bool searching = false;

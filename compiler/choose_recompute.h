@@ -33,7 +33,8 @@ absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan);
 
 // FIT: on each pipe rank the fewest layers, from its first on, with which its arena is at most `capacity`; all of them
 // where that is not enough. Arenas of ranks do not depend on each other, so one search by halves serves all ranks:
-// about log2(layers of a rank) + 2 compilations. Where more recomputed layers ever made an arena larger, the answer is
+// about log2(layers of a rank) + 3 compilations, of which a rank that lacks more than an eighth of `capacity` with all
+// its layers recomputed takes part in two. Where more recomputed layers ever made an arena larger, the answer is
 // one from which a layer less does not fit.
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity);
 

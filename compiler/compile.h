@@ -31,8 +31,8 @@ struct CompileOptions {
   std::string cost = "roofline";
   // Also compile the evaluation program.
   bool evaluation = true;
-  // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs up to kMostTries
-  // compilations.
+  // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs some compilations
+  // (try_budget.h).
   bool ways_out = true;
   // If set, told what is tried for that, e.g. "--set mbs=2, 3 of at most 24".
   std::function<void(absl::string_view)> on_try = nullptr;

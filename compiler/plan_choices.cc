@@ -43,6 +43,10 @@ void LeaveOutCollectives(Plan& plan) {
   plan.clear_zero();
 }
 
+bool IsChosen(const Recompute& asked) {
+  return asked.mode() == Recompute::FIT || (asked.mode() == Recompute::INTERVAL && asked.interval() == 0);
+}
+
 // The program of the schedule as it is before plan.schedule.freeze, proven.
 absl::StatusOr<Program> CompileMessageDriven(const PlanInputs& inputs, const StepCost& cost) {
   CompileContext context;
@@ -53,20 +57,25 @@ absl::StatusOr<Program> CompileMessageDriven(const PlanInputs& inputs, const Ste
 
 }  // namespace
 
-absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes) {
-  const Recompute& asked = inputs.plan.recompute();
-  const bool fit = asked.mode() == Recompute::FIT;
-  if (!fit && (asked.mode() != Recompute::INTERVAL || asked.interval() != 0)) return absl::OkStatus();
-  if (inputs.schedule.message_driven && HasCollectives(inputs.plan)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan.recompute.", fit ? "mode = FIT" : "interval = 0",
-                     " is chosen before plan.schedule.freeze "
-                     "gives schedule '",
-                     inputs.plan.schedule().name(),
-                     "' an order, and needs one for collectives in stages (mesh axes x, y, z, plan.zero.stage 2 or 3); "
-                     "give ",
-                     fit ? "another mode" : "an interval"));
+absl::Status CheckChosenRecompute(const PlanInputs& inputs) {
+  if (!IsChosen(inputs.plan.recompute()) || !inputs.schedule.message_driven || !HasCollectives(inputs.plan)) {
+    return absl::OkStatus();
   }
+  const bool fit = inputs.plan.recompute().mode() == Recompute::FIT;
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan.recompute.", fit ? "mode = FIT" : "interval = 0",
+                   " is chosen before plan.schedule.freeze "
+                   "gives schedule '",
+                   inputs.plan.schedule().name(),
+                   "' an order, and needs one for collectives in stages (mesh axes x, y, z, plan.zero.stage 2 or 3); "
+                   "give ",
+                   fit ? "another mode" : "an interval"));
+}
+
+absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes) {
+  if (!IsChosen(inputs.plan.recompute())) return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(CheckChosenRecompute(inputs));
+  const bool fit = inputs.plan.recompute().mode() == Recompute::FIT;
   PlanInputs tried = inputs;
   if (tried.plan.transfer_placement() == FASTEST) tried.plan.set_transfer_placement(EARLY);
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");

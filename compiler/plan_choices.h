@@ -16,6 +16,9 @@
 
 namespace weft {
 
+// InvalidArgument if recompute, in a mode that asks for a choice, cannot be chosen for this schedule.
+absl::Status CheckChosenRecompute(const PlanInputs& inputs);
+
 // Replaces modes of recompute that ask for a choice (choose_recompute.h). The partition stays that of the first
 // candidate.
 absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes);

@@ -32,11 +32,13 @@ std::optional<Variant> With(Variant variant, absl::string_view setting) {
   return variant;
 }
 
-Change RecomputeMode(Recompute::Mode mode) {
-  return [mode](Variant variant) -> std::optional<Variant> {
+Change RecomputeMode(Recompute::Mode mode, bool host) {
+  return [mode, host](Variant variant) -> std::optional<Variant> {
     const Recompute::Mode now = variant.plan.recompute().mode();
-    // A flag changes one field: others that go with another mode would stay.
-    if (now != Recompute::NONE && now != Recompute::SELECTIVE && now != Recompute::FIT) return std::nullopt;
+    // A flag changes one field: others that go with another mode would stay. FIT recomputes all on a device that lacks
+    // memory; on others it leaves more to be kept, which the host may lack room for.
+    const bool less = now == Recompute::NONE || now == Recompute::SELECTIVE || (now == Recompute::FIT && host);
+    if (!less) return std::nullopt;
     if (now == mode) return std::nullopt;
     return With(std::move(variant), absl::StrCat("recompute.mode=", Recompute::Mode_Name(mode)));
   };
@@ -146,16 +148,15 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
 
 }  // namespace
 
-std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
-                                int64_t parameters, const Shortage& shortage, int wanted,
-                                const PlannedBytesOf& planned_bytes, const OnTry& on_try) {
+WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
+                    const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes, const OnTry& on_try) {
   // Of a kind above 0 one way is enough.
   constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
   struct Numbered {
     int kind;
     Change change;
   };
-  const Change full = RecomputeMode(Recompute::FULL);
+  const Change full = RecomputeMode(Recompute::FULL, shortage.host);
   std::vector<Numbered> changes = {{kRecompute, full}};
   if (shortage.host) {
     // In front: nothing else is as sure to help.
@@ -173,53 +174,85 @@ std::vector<WayOut> FindWaysOut(const Recipe& recipe, const Plan& plan, const Cl
     any(MoreRanks("pipe", factor, cluster, layers));
     any(MoreRanks("x", factor, cluster, layers));
   }
-  std::vector<WayOut> ways;
-  int tries = 0;
-  const auto done = [&] { return static_cast<int>(ways.size()) >= wanted || tries >= kMostTries; };
+  WaysOut ways;
+  const auto done = [&] {
+    return static_cast<int>(ways.found.size()) >= wanted || ways.tried.size() >= kMostTries || ways.stopped;
+  };
+  const bool all_recomputed = plan.recompute().mode() == Recompute::FIT && !shortage.host;
   // The way that the variant is, if it exists and fits.
   const auto way_of = [&](const std::optional<Variant>& variant) -> std::optional<WayOut> {
     if (!variant || done()) return std::nullopt;
-    ++tries;
-    if (on_try) on_try(absl::StrCat(variant->change, ", ", tries, " of at most ", kMostTries));
+    if (on_try) on_try(absl::StrCat(variant->change, ", ", ways.tried.size() + 1, " of at most ", kMostTries));
     const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
+    ways.stopped = absl::IsCancelled(bytes.status());
+    if (!ways.stopped) ways.tried.push_back(variant->change);
     if (!bytes.ok() || *bytes > shortage.capacity) return std::nullopt;
-    return WayOut{variant->change, *bytes};
+    return WayOut{variant->change, *bytes, all_recomputed};
   };
   const auto attempt = [&](const std::optional<Variant>& variant) {
     const std::optional<WayOut> way = way_of(variant);
-    if (way) ways.push_back(*way);
+    if (way) ways.found.push_back(*way);
     return way.has_value();
   };
   // FIT is gentler, but takes several compilations, and does not fit where to recompute all does not.
   const auto attempt_recompute = [&](const std::optional<Variant>& all) {
     std::optional<WayOut> way = way_of(all);
     if (!way) return false;
-    const std::optional<WayOut> gentler = way_of(RecomputeMode(Recompute::FIT)({recipe, plan, ""}));
-    ways.push_back(gentler ? *gentler : *way);
+    const std::optional<WayOut> gentler = way_of(RecomputeMode(Recompute::FIT, shortage.host)({recipe, plan, ""}));
+    ways.found.push_back(gentler ? *gentler : *way);
+    return true;
+  };
+  // Where to recompute all is not enough, it is with it that a change is tried first: without, it saves less.
+  const auto attempt_recomputed = [&](const std::optional<Variant>& with, const std::optional<Variant>& alone) {
+    std::optional<WayOut> way = way_of(with);
+    if (!way) return false;
+    const std::optional<WayOut> gentler = way_of(alone);
+    ways.found.push_back(gentler ? *gentler : *way);
     return true;
   };
   // What does not help enough by itself may with everything recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;
+  std::optional<Variant> recomputed;
   for (size_t i = 0; i < changes.size(); ++i) {
+    const auto& [kind, change] = changes[i];
     // One way of a kind is enough.
-    if (fitting_kinds.count(changes[i].kind) > 0) continue;
-    const std::optional<Variant> variant = changes[i].change({recipe, plan, ""});
-    const bool fits = changes[i].kind == kRecompute ? attempt_recompute(variant) : attempt(variant);
-    if (fits && changes[i].kind > 0) fitting_kinds.insert(changes[i].kind);
-    if (!fits && changes[i].kind != kRecompute) failed.push_back(i);
+    if (fitting_kinds.count(kind) > 0) continue;
+    const std::optional<Variant> variant = change({recipe, plan, ""});
+    bool fits = false;
+    if (kind == kRecompute) {
+      fits = attempt_recompute(variant);
+      if (!fits) recomputed = variant;
+    } else if (recomputed) {
+      fits = attempt_recomputed(change(*recomputed), variant);
+    } else {
+      fits = attempt(variant);
+      if (!fits) failed.push_back(i);
+    }
+    if (fits && kind > 0) fitting_kinds.insert(kind);
   }
   for (const size_t i : failed) {
     if (std::optional<Variant> variant = full({recipe, plan, ""})) attempt(changes[i].change(*std::move(variant)));
   }
+  if (static_cast<int>(ways.found.size()) >= wanted) ways.stopped = false;
   return ways;
 }
 
-std::string DescribeWaysOut(const std::vector<WayOut>& ways) {
-  if (ways.empty()) return "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit";
-  return absl::StrCat("it fits with ", absl::StrJoin(ways, ", or with ", [](std::string* out, const WayOut& way) {
-                        absl::StrAppend(out, way.change, " (", BytesText(way.planned_bytes), ")");
-                      }));
+std::string DescribeWaysOut(const WaysOut& ways) {
+  if (ways.found.empty() && !ways.stopped) {
+    return "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit";
+  }
+  const std::string tried = absl::StrCat(
+      "to compile so large a program takes long, so ",
+      ways.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", absl::StrJoin(ways.tried, ", ")));
+  if (ways.found.empty()) return absl::StrCat("no change is known to make it fit: ", tried);
+  return absl::StrCat("it fits with ",
+                      absl::StrJoin(ways.found, ", or with ",
+                                    [](std::string* out, const WayOut& way) {
+                                      absl::StrAppend(out, way.change, way.at_least ? " (at least " : " (",
+                                                      BytesText(way.planned_bytes), ")");
+                                    }),
+                      ways.stopped ? "; " + tried : "");
 }
 
 }  // namespace weft

@@ -47,8 +47,8 @@ absl::StatusOr<int64_t> Bytes(const Recipe& recipe, const Plan& plan) {
 }
 
 // Every way is what it says, applied by the flags that it prints, and fits.
-void ExpectTrue(const std::vector<WayOut>& ways, const Recipe& recipe, const Plan& plan, int64_t capacity) {
-  for (const WayOut& way : ways) {
+void ExpectTrue(const WaysOut& ways, const Recipe& recipe, const Plan& plan, int64_t capacity) {
+  for (const WayOut& way : ways.found) {
     Recipe changed = recipe;
     Plan changed_plan = plan;
     for (absl::string_view setting : absl::StrSplit(absl::StripPrefix(way.change, "--set "), " --set ")) {
@@ -64,10 +64,10 @@ TEST(FindWaysOut, GivesWhatFits) {
   const Plan plan = PlanOf(1, 2, "gpipe");
   // 1400 as it is.
   const auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, {false, 1000}, 3, Bytes);
-  ASSERT_EQ(ways.size(), 3u);
-  EXPECT_EQ(ways[0].change, "--set recompute.mode=FIT");
-  EXPECT_EQ(ways[1].change, "--set schedule=1f1b");
-  EXPECT_EQ(ways[2].change, "--set mbs=2");
+  ASSERT_EQ(ways.found.size(), 3u);
+  EXPECT_EQ(ways.found[0].change, "--set recompute.mode=FIT");
+  EXPECT_EQ(ways.found[1].change, "--set schedule=1f1b");
+  EXPECT_EQ(ways.found[2].change, "--set mbs=2");
   ExpectTrue(ways, recipe, plan, 1000);
   EXPECT_EQ(DescribeWaysOut(ways),
             "it fits with --set recompute.mode=FIT (800 B), or with --set schedule=1f1b (1000 B), or with --set mbs=2 "
@@ -82,11 +82,11 @@ TEST(FindWaysOut, GivesUpWhatZeroKeeps) {
     return tried.zero().reshard() == Zero::BY_BENEFIT ? 400 : 900;
   };
   auto ways = FindWaysOut(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
-  ASSERT_EQ(ways.size(), 1u);
-  EXPECT_EQ(ways[0].change, "--set zero.reshard=BY_BENEFIT");
+  ASSERT_EQ(ways.found.size(), 1u);
+  EXPECT_EQ(ways.found[0].change, "--set zero.reshard=BY_BENEFIT");
   // Named layers would stay with it.
   plan.mutable_zero()->set_reshard(Zero::LAYERS);
-  EXPECT_TRUE(FindWaysOut(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes).empty());
+  EXPECT_TRUE(FindWaysOut(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes).found.empty());
 }
 
 TEST(FindWaysOut, TradesReplicasAndJoinsChanges) {
@@ -94,13 +94,13 @@ TEST(FindWaysOut, TradesReplicasAndJoinsChanges) {
   const Plan plan = PlanOf(1, 2, "1f1b");
   // Less than the states of one rank: two ranks a replica, or with recompute more.
   auto ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, {false, 500}, 2, Bytes);
-  ASSERT_EQ(ways.size(), 2u);
-  EXPECT_EQ(ways[0].change, "--set pp=2 --set dp=1");
-  EXPECT_EQ(ways[1].change, "--set tp=2 --set dp=1");
+  ASSERT_EQ(ways.found.size(), 2u);
+  EXPECT_EQ(ways.found[0].change, "--set pp=2 --set dp=1");
+  EXPECT_EQ(ways.found[1].change, "--set tp=2 --set dp=1");
   ExpectTrue(ways, recipe, plan, 500);
   ways = FindWaysOut(recipe, plan, ClusterOf(2), 8, 1000, {false, 350}, 2, Bytes);
-  ASSERT_EQ(ways.size(), 2u);
-  EXPECT_EQ(ways[0].change, "--set recompute.mode=FULL --set pp=2 --set dp=1");
+  ASSERT_EQ(ways.found.size(), 2u);
+  EXPECT_EQ(ways.found[0].change, "--set recompute.mode=FULL --set pp=2 --set dp=1");
   ExpectTrue(ways, recipe, plan, 350);
 }
 
@@ -112,8 +112,8 @@ TEST(FindWaysOut, KeepsOtherTensorAxes) {
   z.set_size(2);
   const Recipe recipe = RecipeOf(4);
   const auto ways = FindWaysOut(recipe, plan, ClusterOf(4), 8, 1000, {false, 500}, 2, Bytes);
-  ASSERT_EQ(ways.size(), 2u);
-  EXPECT_EQ(ways[1].change, "--set x=2 --set dp=1");
+  ASSERT_EQ(ways.found.size(), 2u);
+  EXPECT_EQ(ways.found[1].change, "--set x=2 --set dp=1");
   ExpectTrue(ways, recipe, plan, 500);
 }
 
@@ -169,7 +169,7 @@ TEST(FindWaysOut, TellsEveryTryBeforeItIsMade) {
   const auto on_try = [&](absl::string_view change) { told.emplace_back(change); };
   const auto ways =
       FindWaysOut(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 1000}, 3, bytes, on_try);
-  ASSERT_EQ(ways.size(), 3u);
+  ASSERT_EQ(ways.found.size(), 3u);
   EXPECT_EQ(told.size(), made);
   ASSERT_GE(told.size(), 3u);
   EXPECT_EQ(told[0], "--set recompute.mode=FULL, 1 of at most 24");
@@ -188,11 +188,90 @@ TEST(FindWaysOut, WhatFitsIsTriedWhereAllRecomputedDoes) {
       return fit;
     };
     const auto ways = FindWaysOut(RecipeOf(1), PlanOf(1, 1, "1f1b"), ClusterOf(1), 1, 1000, {false, 500}, 1, bytes);
-    return absl::StrCat(ways.empty() ? "nothing" : ways[0].change, ", ", fits_tried);
+    return absl::StrCat(ways.found.empty() ? "nothing" : ways.found[0].change, ", ", fits_tried);
   };
   EXPECT_EQ(with(400, 500), "--set recompute.mode=FIT, 1");
   EXPECT_EQ(with(400, 501), "--set recompute.mode=FULL, 1");
   EXPECT_EQ(with(501, 400), "nothing, 0");
+}
+
+// FIT has recomputed all already, and what is tried has.
+TEST(FindWaysOut, WhatFitChoosesIsTriedWithAllRecomputed) {
+  Plan plan = PlanOf(1, 2, "1f1b");
+  plan.mutable_recompute()->set_mode(Recompute::FIT);
+  const auto bytes = [](const Recipe& recipe, const Plan& tried) {
+    EXPECT_EQ(tried.recompute().mode(), Recompute::FIT);
+    return Bytes(recipe, tried);
+  };
+  const WaysOut ways = FindWaysOut(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
+  EXPECT_EQ(DescribeWaysOut(ways), "it fits with --set pp=2 --set dp=1 (at least 350 B)");
+}
+
+// Where the host lacks memory, FIT may have left activations to it that need not be.
+TEST(FindWaysOut, TheHostMayNeedMoreRecomputedThanFitDoes) {
+  Plan plan = PlanOf(1, 2, "1f1b");
+  plan.mutable_recompute()->set_mode(Recompute::FIT);
+  const auto bytes = [](const Recipe&, const Plan& tried) -> absl::StatusOr<int64_t> {
+    return tried.recompute().mode() == Recompute::FULL ? 100 : 1000;
+  };
+  const WaysOut ways = FindWaysOut(RecipeOf(1), plan, ClusterOf(2), 8, 1000, {true, 500}, 1, bytes);
+  EXPECT_EQ(DescribeWaysOut(ways), "it fits with --set recompute.mode=FULL (100 B)");
+}
+
+// What does not help with all recomputed is not tried without.
+TEST(FindWaysOut, WhereToRecomputeAllIsNotEnoughItIsTriedWithEveryChangeFirst) {
+  std::vector<std::string> told;
+  const auto on_try = [&](absl::string_view change) { told.emplace_back(change.substr(0, change.find(','))); };
+  // 1400 as it is, 800 with all recomputed.
+  const WaysOut ways =
+      FindWaysOut(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 2, Bytes, on_try);
+  EXPECT_EQ(DescribeWaysOut(ways),
+            "it fits with --set recompute.mode=FULL --set schedule=1f1b (700 B), or with --set recompute.mode=FULL "
+            "--set mbs=2 (700 B)");
+  EXPECT_THAT(told,
+              testing::ElementsAre("--set recompute.mode=FULL", "--set recompute.mode=FULL --set schedule=1f1b",
+                                   "--set schedule=1f1b", "--set recompute.mode=FULL --set mbs=2", "--set mbs=2"));
+  told.clear();
+  FindWaysOut(RecipeOf(1), PlanOf(1, 1, "gpipe"), ClusterOf(1), 8, 1000, {false, 600}, 2, Bytes, on_try);
+  EXPECT_THAT(told,
+              testing::ElementsAre("--set recompute.mode=FULL", "--set recompute.mode=FULL --set schedule=1f1b"));
+}
+
+TEST(FindWaysOut, StopsWhereNoMoreIsWanted) {
+  const auto described = [](int most, int64_t capacity) {
+    int tries = 0;
+    const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> absl::StatusOr<int64_t> {
+      if (++tries > most) return absl::CancelledError("no more");
+      return Bytes(recipe, plan);
+    };
+    const WaysOut ways =
+        FindWaysOut(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, capacity}, 3, bytes);
+    EXPECT_EQ(ways.tried.size(), static_cast<size_t>(most));
+    EXPECT_TRUE(ways.stopped);
+    EXPECT_EQ(tries, most + 1);
+    return DescribeWaysOut(ways);
+  };
+  EXPECT_EQ(described(0, 1000),
+            "no change is known to make it fit: to compile so large a program takes long, so none was tried");
+  EXPECT_EQ(described(2, 500),
+            "no change is known to make it fit: to compile so large a program takes long, so no more was tried than "
+            "--set recompute.mode=FULL, --set recompute.mode=FULL --set schedule=1f1b");
+  EXPECT_EQ(described(3, 1000),
+            "it fits with --set recompute.mode=FIT (800 B), or with --set schedule=1f1b (1000 B); to compile so large "
+            "a program takes long, so no more was tried than --set recompute.mode=FULL, --set recompute.mode=FIT, "
+            "--set schedule=1f1b");
+}
+
+TEST(FindWaysOut, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
+  int tries = 0;
+  // 700 with all recomputed and 1f1b; whether 1f1b alone would do is not tried any more.
+  const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> absl::StatusOr<int64_t> {
+    if (++tries > 2) return absl::CancelledError("no more");
+    return Bytes(recipe, plan);
+  };
+  const WaysOut ways = FindWaysOut(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 1, bytes);
+  EXPECT_EQ(DescribeWaysOut(ways), "it fits with --set recompute.mode=FULL --set schedule=1f1b (700 B)");
+  EXPECT_EQ(tries, 3);
 }
 
 TEST(FindWaysOut, StopsTrying) {
@@ -202,13 +281,13 @@ TEST(FindWaysOut, StopsTrying) {
     return 1000;
   };
   EXPECT_TRUE(
-      FindWaysOut(RecipeOf(64), PlanOf(1, 64, "gpipe"), ClusterOf(64), 64, 1000, {false, 999}, 3, never).empty());
+      FindWaysOut(RecipeOf(64), PlanOf(1, 64, "gpipe"), ClusterOf(64), 64, 1000, {false, 999}, 3, never).found.empty());
   EXPECT_GT(tries, 10);
   EXPECT_LE(tries, kMostTries);
   EXPECT_THAT(DescribeWaysOut({}), testing::HasSubstr("no change"));
   // No stage without a layer, no more ranks than devices, no part of a sequence.
   for (const WayOut& way :
-       FindWaysOut(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 1000, {false, 999}, 3, Bytes)) {
+       FindWaysOut(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 1000, {false, 999}, 3, Bytes).found) {
     EXPECT_THAT(way.change, testing::Not(testing::AnyOf(testing::HasSubstr("pp"), testing::HasSubstr("tp"),
                                                         testing::HasSubstr("mbs"))));
   }

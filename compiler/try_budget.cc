@@ -1,0 +1,35 @@
+#include "compiler/try_budget.h"
+
+namespace weft {
+namespace {
+
+int64_t WorkOf(const Program& program) {
+  int64_t work = 0;
+  for (const Template& t : program.templates()) work += t.prologue_size() + t.body_size() + t.epilogue_size();
+  for (const Segment& segment : program.segments()) work += segment.steps_size();
+  return work;
+}
+
+// How many compilations it takes to choose a recompute, at most (choose_recompute.h), and one with what is chosen.
+int64_t CompilationsOf(const Recompute& recompute, int64_t layers) {
+  if (recompute.mode() == Recompute::INTERVAL && recompute.interval() == 0) return layers + 1;
+  if (recompute.mode() != Recompute::FIT) return 1;
+  int64_t count = 4;
+  for (int64_t left = layers; left > 1; left /= 2) ++count;
+  return count;
+}
+
+}  // namespace
+
+TryBudget::TryBudget(const Program& refused, int layers) : work_(WorkOf(refused)), layers_(layers) {}
+
+int64_t TryBudget::WorkOfTry(const Recompute& recompute) const { return work_ * CompilationsOf(recompute, layers_); }
+
+bool TryBudget::Has(const Recompute& recompute) const {
+  if (spent_ == 0 && CompilationsOf(recompute, layers_) == 1) return true;
+  return spent_ + WorkOfTry(recompute) <= kMostWork;
+}
+
+void TryBudget::Spend(const Recompute& recompute) { spent_ += WorkOfTry(recompute); }
+
+}  // namespace weft

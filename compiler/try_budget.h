@@ -1,0 +1,38 @@
+// How much is tried to find a way out of a plan that does not fit.
+#ifndef WEFT_COMPILER_TRY_BUDGET_H_
+#define WEFT_COMPILER_TRY_BUDGET_H_
+
+#include <cstdint>
+
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Bounds compilations by their work instead of their time, so that the same plan is told the same on every machine.
+// Every try is taken to be as much work as the program that was refused.
+class TryBudget {
+ public:
+  // Actions and steps of programs, each about 0.2 ms of a core: 8 s.
+  static constexpr int64_t kMostWork = 40000;
+
+  // `layers` are the model's.
+  TryBudget(const Program& refused, int layers);
+
+  // Whether one more plan with this recompute may be tried. The first one always may, if it is one compilation: where
+  // the recompute is chosen, one for each candidate is meant.
+  bool Has(const Recompute& recompute) const;
+  // One with this recompute was tried.
+  void Spend(const Recompute& recompute);
+
+ private:
+  int64_t WorkOfTry(const Recompute& recompute) const;
+
+  int64_t work_ = 0;
+  int64_t layers_ = 0;
+  int64_t spent_ = 0;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_TRY_BUDGET_H_

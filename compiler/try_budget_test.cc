@@ -1,0 +1,61 @@
+#include "compiler/try_budget.h"
+
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+// Half of it actions, half steps.
+Program ProgramOf(int work) {
+  Program program;
+  Template& t = *program.add_templates();
+  t.add_prologue();
+  t.add_epilogue();
+  for (int i = 2; i < work / 2; ++i) t.add_body();
+  program.add_segments();
+  for (int i = 0; i < work / 2; ++i) program.add_segments()->add_steps();
+  return program;
+}
+
+Recompute Mode(Recompute::Mode mode, int interval = 0) {
+  Recompute recompute;
+  recompute.set_mode(mode);
+  recompute.set_interval(interval);
+  return recompute;
+}
+
+int TriesOf(TryBudget budget, const Recompute& recompute) {
+  int tries = 0;
+  for (; budget.Has(recompute); ++tries) budget.Spend(recompute);
+  return tries;
+}
+
+TEST(TryBudget, BoundsTheWorkOfAllTries) {
+  for (const Recompute& once : {Mode(Recompute::NONE), Mode(Recompute::FULL), Mode(Recompute::INTERVAL, 2)}) {
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 8), once), 40);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1002), 8), once), 39);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20000), 8), once), 2);
+    // One is always tried.
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20002), 8), once), 1);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(100000), 8), once), 1);
+  }
+}
+
+TEST(TryBudget, ChoicesTakeManyCompilations) {
+  // As many as layers and one; with nothing, all, by halves, and what is chosen.
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 39), Mode(Recompute::INTERVAL)), 1);
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 40), Mode(Recompute::INTERVAL)), 0);
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 64), Mode(Recompute::FIT)), 4);
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(4002), 64), Mode(Recompute::FIT)), 0);
+}
+
+TEST(TryBudget, WhatWasSpentIsGone) {
+  TryBudget budget(ProgramOf(30000), 8);
+  EXPECT_TRUE(budget.Has(Mode(Recompute::FULL)));
+  EXPECT_FALSE(budget.Has(Mode(Recompute::FIT)));
+  budget.Spend(Mode(Recompute::FULL));
+  EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
+}
+
+}  // namespace
+}  // namespace weft
