@@ -1,6 +1,8 @@
 #include "simulator/network/network_notes.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -42,10 +44,9 @@ std::vector<const Group*> RingGroups(const Program& program, const Template& t) 
   return groups;
 }
 
-// How often a ring in order of ranks goes from a node to another, and of how many nodes; of the ring for which the
-// first is most above the second. {0, 0} if all go from node to node once.
-std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlacement& placement) {
-  std::pair<int64_t, int64_t> most;
+// Each ring of the program once: its members, in its order.
+template <typename OnRing>
+void ForEachRing(const Program& program, const RankPlacement& placement, OnRing on_ring) {
   std::vector<std::vector<const Group*>> groups;
   for (const Template& t : program.templates()) groups.push_back(RingGroups(program, t));
   for (int64_t rank = 0; rank < placement.ranks(); ++rank) {
@@ -53,19 +54,59 @@ std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlac
     if (of < 0) continue;
     for (const Group* group : groups[of]) {
       const std::vector<int64_t> members = GroupMembers(program.mesh(), rank, *group);
-      if (members.empty() || members.front() != rank) continue;
-      std::set<int64_t> nodes;
-      int64_t crossing = 0;
-      for (size_t i = 0; i < members.size(); ++i) {
-        const int64_t node = placement.NodeOf(members[i]);
-        nodes.insert(node);
-        crossing += node != placement.NodeOf(members[(i + 1) % members.size()]);
-      }
-      const int64_t least = nodes.size() > 1 ? static_cast<int64_t>(nodes.size()) : 0;
-      if (crossing - least > most.first - most.second) most = {crossing, least};
+      if (!members.empty() && members.front() == rank) on_ring(members);
     }
   }
+}
+
+// How often a ring in order of ranks goes from a node to another, and of how many nodes; of the ring for which the
+// first is most above the second. {0, 0} if all go from node to node once.
+std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlacement& placement) {
+  std::pair<int64_t, int64_t> most;
+  ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
+    std::set<int64_t> nodes;
+    int64_t crossing = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      const int64_t node = placement.NodeOf(members[i]);
+      nodes.insert(node);
+      crossing += node != placement.NodeOf(members[(i + 1) % members.size()]);
+    }
+    const int64_t least = nodes.size() > 1 ? static_cast<int64_t>(nodes.size()) : 0;
+    if (crossing - least > most.first - most.second) most = {crossing, least};
+  });
   return most;
+}
+
+// The fewest and the most members that a ring has on its nodes, of the ring for which they differ most. {0, 0} if none
+// has more on one than on another.
+std::pair<int64_t, int64_t> MostUneven(const Program& program, const RankPlacement& placement) {
+  std::pair<int64_t, int64_t> uneven;
+  ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
+    std::map<int64_t, int64_t> on_node;
+    for (const int64_t member : members) ++on_node[placement.NodeOf(member)];
+    const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const auto [fewest, most] = std::minmax_element(on_node.begin(), on_node.end(), by_count);
+    if (most->second - fewest->second > uneven.second - uneven.first) uneven = {fewest->second, most->second};
+  });
+  return uneven;
+}
+
+// Ranks that fill node after node, and do not fill the last.
+std::string NoteOnLastNode(const Program& program, const RankPlacement& placement) {
+  const auto nodes = static_cast<int64_t>(placement.nodes().size());
+  if (nodes < 2) return "";
+  const auto beside = [&](int64_t rank) {
+    return static_cast<int64_t>(placement.RanksOf(placement.NodeOf(rank)).size());
+  };
+  const int64_t full = beside(0), last = beside(placement.ranks() - 1);
+  if (last >= full) return "";
+  const auto [fewest, most] = MostUneven(program, placement);
+  if (fewest == most) return "";
+  return absl::StrCat("the last of ", nodes, " nodes has ", last, last == 1 ? " rank" : " ranks", ", the others ", full,
+                      ": a ring over nodes is cut into as many rings as it has members on the node with the fewest, "
+                      "here ",
+                      fewest, " where ", most, " would be; ", placement.ranks() - last, " ranks fill ", nodes - 1,
+                      nodes == 2 ? " node" : " nodes");
 }
 
 }  // namespace
@@ -77,9 +118,14 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
     notes.push_back(absl::StrCat("cluster.placement.devices_of_ranks has ", devices, " devices, the program ", ranks,
                                  ranks == 1 ? " rank" : " ranks", ": the first ", ranks, " are taken"));
   }
-  if (network != "analytic" && network != "nccl") return notes;
+  if (network != "analytic" && network != "nccl" && network != "flow") return notes;
   const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(ranks, cluster);
   if (!placement.ok()) return notes;
+  if (network != "nccl" && devices == 0) {
+    std::string uneven = NoteOnLastNode(program, *placement);
+    if (!uneven.empty()) notes.push_back(std::move(uneven));
+  }
+  if (network == "flow") return notes;
   const auto leaves_out = [&](absl::string_view what) {
     notes.push_back(absl::StrCat("network '", network, "' does not share ", what,
                                  ": what meets there is predicted too fast; --network=flow has it"));
@@ -90,12 +136,12 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   }
   // Only ranks that are placed one by one can come back to a node.
   if (network == "analytic" && cluster.placement().devices_of_ranks_size() > 0) {
-    const auto [crossing, nodes] = MostScattered(program, *placement);
-    if (crossing > nodes) {
+    const auto [crossing, least] = MostScattered(program, *placement);
+    if (crossing > least) {
       notes.push_back(
           absl::StrCat("network 'analytic' runs rings in order of ranks, as weft's own transports do: on "
                        "cluster.placement.devices_of_ranks one goes from node to node ",
-                       crossing, " times a round where ", nodes,
+                       crossing, " times a round where ", least,
                        " would do; of libraries that order members by node, --network=nccl or flow"));
     }
   }

@@ -13,6 +13,8 @@ namespace weft {
 
 // One line each, naming the network that has it; none if nothing is left out. Of all networks:
 //   a placement  that names devices of more ranks than the program has
+// Of "analytic" and "flow":
+//   a last node  with fewer ranks than the others, and a ring that has fewer members there
 // Of "analytic" and "nccl":
 //   bridges      ranks of one node are below several: messages that meet at a bridge do not slow each other down
 //   a torus      with ranks on several nodes: nor do those that meet on a link between nodes

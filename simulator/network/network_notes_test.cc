@@ -63,6 +63,38 @@ TEST(NotesOnNetwork, ATorusOfSeveralNodes) {
   }
 }
 
+TEST(NotesOnNetwork, ALastNodeWithFewerRanks) {
+  Program program = RingProgram();
+  MeshAxis& data = *program.mutable_mesh()->mutable_axes(0);
+  data.set_size(13);
+  for (const char* network : {"analytic", "flow"}) {
+    EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), network),
+                ElementsAre("the last of 4 nodes has 1 rank, the others 4: a ring over nodes is cut into as many rings "
+                            "as it has members on the node with the fewest, here 1 where 4 would be; 12 ranks fill 3 "
+                            "nodes"));
+  }
+  EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { nodes: [ 3, 2, 1, 0 ] }"), "analytic"),
+              ElementsAre(HasSubstr("the last of 4 nodes has 1 rank,")));
+  data.set_size(7);
+  EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), "analytic"),
+              ElementsAre(AllOf(HasSubstr("the last of 2 nodes has 3 ranks"), HasSubstr("here 3 where 4"),
+                                HasSubstr("4 ranks fill 1 node"))));
+  // Ranks that come out are spread over all nodes alike.
+  for (const int ranks : {1, 3, 4, 6, 8, 9, 12}) {
+    data.set_size(ranks);
+    EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), "analytic"), IsEmpty()) << ranks;
+  }
+  // Other collectives, and rings that have one member on every node.
+  Program trees = RingProgram("tree");
+  trees.mutable_mesh()->mutable_axes(0)->set_size(13);
+  EXPECT_THAT(NotesOnNetwork(trees, MakeCluster(""), "analytic"), IsEmpty());
+  data.set_size(3);
+  EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { devices: [ 0 ] }"), "analytic"), IsEmpty());
+  EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { devices: [ 0, 1 ] }"), "analytic"),
+              ElementsAre(HasSubstr("the last of 2 nodes has 1 rank, the others 2:")));
+  EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { devices: [ 0, 1 ] }"), "nccl"), IsEmpty());
+}
+
 TEST(NotesOnNetwork, DevicesOfRanksThatThereAreNot) {
   const Cluster more = MakeCluster("placement { devices_of_ranks: [ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ] }");
   for (const char* network : {"analytic", "nccl", "flow"}) {
