@@ -1,10 +1,12 @@
 #include "proto/content.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -87,8 +89,20 @@ std::string NearestInteger(const FieldDescriptor& field, absl::string_view given
   if (given.empty() || given.find_first_not_of("0123456789") != absl::string_view::npos) return "";
   uint64_t most = IsWide(field) ? std::numeric_limits<uint64_t>::max() : std::numeric_limits<uint32_t>::max();
   if (IsSigned(field)) most /= 2;
+  if (HasLeadingZero(given)) {
+    const absl::string_view digits = given.substr(std::min(given.find_first_not_of('0'), given.size() - 1));
+    uint64_t value = 0;
+    const bool nearest = absl::SimpleAtoi(digits, &value) && value <= most && (!negative || IsSigned(field));
+    return nearest ? absl::StrCat(" without a 0 in front; nearest: ", negative ? "-" : "", digits)
+                   : " without a 0 in front";
+  }
   if (!negative) return absl::StrCat("; nearest: ", most);
   return IsSigned(field) ? absl::StrCat("; nearest: -", most + 1) : "; nearest: 0";
+}
+
+bool HasLeadingZero(absl::string_view given) {
+  absl::ConsumePrefix(&given, "-");
+  return given.size() > 1 && given[0] == '0' && absl::ascii_isdigit(given[1]);
 }
 
 absl::string_view StringProblem(absl::string_view text) {

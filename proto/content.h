@@ -29,8 +29,12 @@ std::string EnumHelp(const google::protobuf::FieldDescriptor& field, absl::strin
 
 // What an integer field takes: "an integer of 32 bits".
 std::string AllowedIntegers(const google::protobuf::FieldDescriptor& field);
-// "; nearest: 2147483647" where `given` is an integer beyond those, else nothing.
+// "; nearest: 2147483647" where `given` is an integer beyond those, " without a 0 in front; nearest: 100" where it has
+// one, else nothing.
 std::string NearestInteger(const google::protobuf::FieldDescriptor& field, absl::string_view given);
+
+// Whether a number is written with a 0 in front: octal to some, decimal to others, so it is neither here.
+bool HasLeadingZero(absl::string_view given);
 
 // Why `text` cannot be the value of a string field (invalid UTF-8, a NUL byte); empty if it can.
 absl::string_view StringProblem(absl::string_view text);

@@ -59,6 +59,17 @@ TEST(Content, IntegersBeyondAFieldHaveANearest) {
   EXPECT_EQ(NearestInteger(buffers, "-3000000000"), "; nearest: -2147483648");
 }
 
+TEST(Content, IntegersHaveNoZeroInFront) {
+  for (const char* given : {"00", "01", "-007", "0100"}) EXPECT_TRUE(HasLeadingZero(given)) << given;
+  for (const char* given : {"0", "-0", "10", "0x10", "", "-", "0.5"}) EXPECT_FALSE(HasLeadingZero(given)) << given;
+  const auto& buffers = Field(Plan::descriptor(), "send_buffers");
+  EXPECT_EQ(NearestInteger(buffers, "0100"), " without a 0 in front; nearest: 100");
+  EXPECT_EQ(NearestInteger(buffers, "-07"), " without a 0 in front; nearest: -7");
+  EXPECT_EQ(NearestInteger(buffers, "00"), " without a 0 in front; nearest: 0");
+  EXPECT_EQ(NearestInteger(buffers, "03000000000"), " without a 0 in front");
+  EXPECT_EQ(NearestInteger(Field(Recipe::descriptor(), "seed"), "-07"), " without a 0 in front");
+}
+
 TEST(Content, TypesOfEightBitsAreOfRuntimes) {
   const auto& compute = Field(Precision::descriptor(), "compute");
   EXPECT_THAT(KnownValues(compute), testing::ElementsAre("FP16", "BF16", "TF32", "FP32", "FP64"));

@@ -36,6 +36,16 @@ absl::Status BadValue(absl::string_view path, absl::string_view value, absl::str
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
+// As in text protos: also hexadecimal, 0x40.
+template <typename Integer>
+bool ReadInteger(absl::string_view text, Integer* number) {
+  if (HasLeadingZero(text)) return false;
+  absl::string_view digits = text;
+  absl::ConsumePrefix(&digits, "-");
+  const bool hexadecimal = absl::StartsWithIgnoreCase(digits, "0x");
+  return hexadecimal ? absl::SimpleHexAtoi(text, number) : absl::SimpleAtoi(text, number);
+}
+
 // Sets a scalar field, or appends to it if it is repeated.
 absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, absl::string_view value,
                        Message* message) {
@@ -50,22 +60,22 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
       int32_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
+      if (!ReadInteger(value, &number)) return bad_integer();
       return store(&Reflection::SetInt32, &Reflection::AddInt32, number);
     }
     case FieldDescriptor::CPPTYPE_INT64: {
       int64_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
+      if (!ReadInteger(value, &number)) return bad_integer();
       return store(&Reflection::SetInt64, &Reflection::AddInt64, number);
     }
     case FieldDescriptor::CPPTYPE_UINT32: {
       uint32_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
+      if (!ReadInteger(value, &number)) return bad_integer();
       return store(&Reflection::SetUInt32, &Reflection::AddUInt32, number);
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
       uint64_t number = 0;
-      if (!absl::SimpleAtoi(value, &number)) return bad_integer();
+      if (!ReadInteger(value, &number)) return bad_integer();
       return store(&Reflection::SetUInt64, &Reflection::AddUInt64, number);
     }
     case FieldDescriptor::CPPTYPE_FLOAT:
@@ -203,7 +213,10 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
     return absl::OkStatus();
   }
   int64_t size = 0;
-  if (!absl::SimpleAtoi(value, &size) || size < 1) return BadValue(alias, value, "an integer of at least 1");
+  if (!ReadInteger(value, &size) || size < 1) {
+    return BadValue(alias, value,
+                    absl::StrCat("an integer of at least 1", HasLeadingZero(value) ? " without a 0 in front" : ""));
+  }
   Mesh* mesh = plan->mutable_mesh();
   int place = mesh->axes_size();
   for (int i = 0; i < mesh->axes_size(); ++i) {

@@ -220,6 +220,23 @@ TEST(ApplySetting, ListsMayStandInBrackets) {
   }
 }
 
+// As in text protos.
+TEST(ApplySetting, IntegersMayBeHexadecimalButNotOctal) {
+  Specs s;
+  EXPECT_EQ(s.Set("gbs=0x40"), "");
+  EXPECT_EQ(s.recipe.global_batch_sequences(), 64);
+  EXPECT_EQ(s.Set("dp=0X10"), "");
+  EXPECT_EQ(s.Axes(), "data=16 ");
+  EXPECT_EQ(s.Set("recompute.layers=0x1,0x1F"), "");
+  EXPECT_THAT(s.plan.recompute().layers(), testing::ElementsAre(1, 31));
+  EXPECT_THAT(s.Set("gbs=40x"), HasSubstr("must be an integer of 64 bits"));
+  EXPECT_THAT(s.Set("gbs=4f"), HasSubstr("must be an integer of 64 bits"));
+  EXPECT_THAT(s.Set("gbs=0x"), HasSubstr("must be an integer of 64 bits"));
+  EXPECT_THAT(s.Set("gbs=0100"), HasSubstr("must be an integer of 64 bits without a 0 in front; nearest: 100"));
+  EXPECT_THAT(s.Set("dp=08"), HasSubstr("dp = '08' must be an integer of at least 1 without a 0 in front"));
+  EXPECT_EQ(s.recipe.global_batch_sequences(), 64);
+}
+
 TEST(ApplySetting, RefusesByName) {
   Specs s;
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));

@@ -128,6 +128,8 @@ class TextWalk {
       return Problem(tokens_.current(), absl::StrCat(Path(), " has fields of its own: ", field.name(), " { ... } with ",
                                                      absl::StrJoin(FieldNames(*field.message_type()), ", ")));
     }
+    // Where nothing is given, there is nothing to say of it.
+    if (AtEnd()) return NoTextProto();
     const Tokenizer::Token first = tokens_.current();
     const bool negative = At("-");
     if (negative) tokens_.Next();
@@ -153,7 +155,7 @@ class TextWalk {
         expected = "a text in double quotes";
         break;
       default:
-        if (!accepted_ && !IsInteger(field, token, negative)) {
+        if (HasLeadingZero(token.text) || (!accepted_ && !IsInteger(field, token, negative))) {
           expected = absl::StrCat(AllowedIntegers(field), NearestInteger(field, given));
         }
     }

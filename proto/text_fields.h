@@ -20,8 +20,9 @@ struct TextProblem {
 
 // The first field in `text` that is not known, is given twice, or has a value that is not of its type. Protobuf's own
 // parser reads the text: it says neither where a field is nor what could stand there, lets the second of two win where
-// the first is its default, and takes a number that no double holds for 0 or infinity. Where it has `accepted` the
-// text, only those two are looked for. Nothing where the text is no text proto: that is the parser's to say.
+// the first is its default, takes a number that no double holds for 0 or infinity, and 010 for 8. Where it has
+// `accepted` the text, only those three are looked for. Nothing where the text is no text proto: that is the parser's
+// to say.
 std::optional<TextProblem> FirstTextProblem(absl::string_view text, const google::protobuf::Descriptor& type,
                                             bool accepted);
 

@@ -24,7 +24,7 @@ std::string OfRecipe(const std::string& text) { return Found(text, Recipe::descr
 
 TEST(FirstTextProblem, RightTextHasNone) {
   for (const bool accepted : {false, true}) {
-    EXPECT_EQ(Found("# all kinds\nmesh { axes { name: \"x\" 'y' size: 0x10 } axes: < size: 010 > }\n"
+    EXPECT_EQ(Found("# all kinds\nmesh { axes { name: \"x\" 'y' size: 0x10 } axes: < size: 10 > }\n"
                     "precision { compute: FP32 params: 3 }; step_barrier: true, recompute { layers: [1, 2] layers: 3 }",
                     Plan::descriptor(), accepted),
               "");
@@ -57,7 +57,7 @@ TEST(FirstTextProblem, NamesTheFieldAndTheNearest) {
   EXPECT_THAT(OfRecipe("lr: 5"), StartsWith("0:4 recipe.lr has fields of its own: lr { ... } with peak, "));
 }
 
-TEST(FirstTextProblem, OfAcceptedTextDoublesAndNumbersBeyondRangeAlone) {
+TEST(FirstTextProblem, OfAcceptedTextDoublesAndNumbersAlone) {
   const auto recipe = [](const std::string& text) { return Found(text, Recipe::descriptor(), true); };
   EXPECT_EQ(recipe("steps: 0\n steps: 2"), "1:1 field 'steps' is given twice");
   EXPECT_EQ(recipe("lr { peak: 1 min: 0 peak: 2 }"), "0:20 field 'peak' is given twice");
@@ -67,6 +67,15 @@ TEST(FirstTextProblem, OfAcceptedTextDoublesAndNumbersBeyondRangeAlone) {
   const std::string digits = "1" + std::string(310, '0');
   EXPECT_THAT(recipe("lr { peak: " + digits + " }"), StartsWith("0:11 recipe.lr.peak = '1000"));
   EXPECT_EQ(recipe("lr { peak: 0e-400 }"), "");
+}
+
+TEST(FirstTextProblem, IntegersHaveNoZeroInFront) {
+  for (const bool accepted : {false, true}) {
+    EXPECT_EQ(Found("mesh { axes { size: 010 } }", Plan::descriptor(), accepted),
+              "0:20 plan.mesh.axes[0].size = '010' must be an integer of 64 bits without a 0 in front; nearest: 10");
+    EXPECT_EQ(Found("send_buffers: -07", Plan::descriptor(), accepted),
+              "0:14 plan.send_buffers = '-07' must be an integer of 32 bits without a 0 in front; nearest: -7");
+  }
 }
 
 TEST(FirstTextProblem, WhatIsNoTextProtoIsTheParsers) {
