@@ -12,6 +12,7 @@
 #include "google/protobuf/text_format.h"
 #include "proto/content.h"
 #include "proto/status.h"
+#include "proto/text_end.h"
 #include "proto/text_fields.h"
 #include "proto/written_zero.h"
 
@@ -111,8 +112,9 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
     return ErrorAt(source, problem->line, problem->column, problem->message);
   }
   if (!accepted) {
-    return ErrorAt(source, errors.line(), errors.column(),
-                   errors.message().empty() ? "not a text proto" : errors.message());
+    std::string message = ProblemAtEnd(text, errors.line(), errors.column());
+    if (message.empty()) message = errors.message().empty() ? "not a text proto" : errors.message();
+    return ErrorAt(source, errors.line(), errors.column(), message);
   }
   if (IsSpec(type)) WEFT_RETURN_IF_ERROR(CheckZeros(*message, places, source, RootName(type)));
   if (const absl::Status status = CheckContent(*message, RootName(type)); !status.ok()) {
