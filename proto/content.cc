@@ -143,7 +143,7 @@ absl::Status CheckContent(const Message& message, const std::string& path) {
                                                : reflection.GetEnumValue(message, field);
         if (field->enum_type()->FindValueByNumber(value) == nullptr) {
           return absl::InvalidArgumentError(absl::StrCat(name(), " = ", value, " is no ", field->enum_type()->name(),
-                                                         NameHelp("", ValueNames(*field->enum_type()))));
+                                                         NameHelp("", KnownValues(*field))));
         }
       }
     }

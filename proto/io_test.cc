@@ -314,7 +314,8 @@ TEST(ParseMessage, EnumsByNameAndKnownNumber) {
   absl::Status status = ParseMessage("precision { compute: FP31 }", "p", &plan);
   EXPECT_THAT(std::string(status.message()), AllOf(StartsWith("p:1:"), HasSubstr("nearest: 'FP32'")));
   status = ParseMessage("precision { compute: 31 }", "p", &plan);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("plan.precision.compute = 31 is no DType"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("plan.precision.compute = 31 is no DType; known: FP16, BF16, TF32, FP32, FP64"));
   status = ParseMessage("{\"precision\": {\"compute\": \"FP31\"}}", "p", &plan);
   EXPECT_THAT(std::string(status.message()), AllOf(StartsWith("p:1:"), HasSubstr("nearest: 'FP32'")));
   status = ParseMessage("{\"precision\": {\"compute\": 31}}", "p", &plan);

@@ -80,6 +80,8 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
                              {"limit", schedule->limit(), kMaxMicrobatches},
                              {"group", schedule->group(), kMaxMicrobatches}}) {
     const std::string path = absl::StrCat("plan.schedule.", p.name);
+    // Nobody who writes a number means the 0 that stands for none.
+    if (p.value < 0) return BadField(path, p.value, "at least 1; left out, it is the schedule's own choice");
     WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
     if (p.value == 0 || schedule->definition().empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
