@@ -1,22 +1,23 @@
-// Fields of actions one by one: ids, segments, operands, peers, groups and dependencies are in range (P1, P2, P8).
+// Fields of actions one by one: ids, kinds, ranges and dependencies (P1, P2, P5, P13, P14).
+#include "proto/verify/actions.h"
+
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "proto/sample_rows.h"
-#include "proto/suggest.h"
-#include "proto/units.h"
+#include "absl/strings/str_cat.h"
 #include "proto/verify/index.h"
-#include "proto/verify/room.h"
 
 namespace weft::verify {
 namespace {
 
-class TemplateCheck {
+class TemplateCheck : public ActionCheck {
  public:
   TemplateCheck(const Program& program, const VerifyOptions& options, const Template& t, Findings* findings)
-      : program_(program), options_(options), t_(t), findings_(findings), room_(t) {}
+      : ActionCheck(program, t, findings), segments_(program, t, findings), messages_(program, options, t, findings) {}
 
   void Run() {
     CheckPins();
@@ -28,11 +29,11 @@ class TemplateCheck {
         CheckFields(action);
         CheckDeps(action, list);
         if (IsCompute(action.kind())) {
-          CheckCompute(action);
+          segments_.CheckCompute(action);
         } else if (IsTransfer(action.kind())) {
-          CheckTransfer(action);
+          messages_.CheckTransfer(action);
         } else {
-          CheckCollective(action);
+          messages_.CheckCollective(action);
         }
         if (!IsCopy(action.kind())) CheckPlaces(action);
         absl::flat_hash_set<int> released;
@@ -49,22 +50,6 @@ class TemplateCheck {
   using Actions = google::protobuf::RepeatedPtrField<Action>;
   std::vector<std::pair<List, const Actions*>> Lists() const {
     return {{kPrologue, &t_.prologue()}, {kBody, &t_.body()}, {kEpilogue, &t_.epilogue()}};
-  }
-
-  template <typename... Parts>
-  void Bad(const char* rule, const Action& action, const Parts&... parts) {
-    findings_->Add(rule, Describe(t_, action), ": ", parts...);
-  }
-
-  int Axis(const std::string& name) const {
-    for (int i = 0; i < program_.mesh().axes_size(); ++i) {
-      if (program_.mesh().axes(i).name() == name) return i;
-    }
-    return -1;
-  }
-
-  bool Pinned(const std::string& axis) const {
-    return std::any_of(t_.pins().begin(), t_.pins().end(), [&](const Coordinate& pin) { return pin.axis() == axis; });
   }
 
   void CheckPins() {
@@ -95,12 +80,6 @@ class TemplateCheck {
         if (action.kind() == ACTION_UNSPECIFIED) Bad("P2.kind", action, "has no kind");
       }
     }
-  }
-
-  bool BufferOk(const Action& action, const char* field, int b) {
-    if (b >= 0 && b < t_.buffers_size()) return true;
-    Bad("P2.buffer", action, field, " names buffer ", b, ", the template has ", t_.buffers_size());
-    return false;
   }
 
   void CheckFields(const Action& action) {
@@ -228,91 +207,10 @@ class TemplateCheck {
             kNames[from]);
       }
       if (dep.action() == action.id() && dep.distance() == 0) Bad("P1.deps", action, "depends on itself");
-      if (dep.detached() && !HasDetached(*by_id_.at(dep.action()))) {
+      if (dep.detached() && !segments_.HasDetached(*by_id_.at(dep.action()))) {
         Bad("P2.detached", action, "waits for the detached steps of ", Describe(*by_id_.at(dep.action())),
             ", which has none");
       }
-    }
-  }
-
-  bool HasDetached(const Action& action) const {
-    if (!IsCompute(action.kind()) || action.segment() < 0 || action.segment() >= program_.segments_size()) return false;
-    const Segment& segment = program_.segments(action.segment());
-    return std::any_of(segment.steps().begin(), segment.steps().end(), [](const Step& s) { return s.detached(); });
-  }
-
-  void CheckCompute(const Action& action) {
-    if (action.segment() < 0 || action.segment() >= program_.segments_size()) {
-      Bad("P2.segment", action, "names segment ", action.segment(), ", the program has ", program_.segments_size());
-      return;
-    }
-    const Segment& segment = program_.segments(action.segment());
-    if (action.operands_size() != segment.operands_size()) {
-      Bad("P2.operand", action, "binds ", action.operands_size(), " operands, segment '", segment.name(), "' has ",
-          segment.operands_size());
-      return;
-    }
-    operand_of_.resize(t_.buffers_size(), -1);
-    for (int i = 0; i < action.operands_size(); ++i) {
-      const int b = action.operands(i);
-      if (!BufferOk(action, "operands", b)) continue;
-      if (t_.buffers(b).bytes() != segment.operands(i).bytes()) {
-        Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " of ", t_.buffers(b).bytes(), " bytes to operand '",
-            segment.operands(i).name(), "' of ", segment.operands(i).bytes());
-      }
-      const int first = operand_of_[b];
-      if (first < 0) {
-        operand_of_[b] = i;
-      } else if (segment.operands(i).access() != READ || segment.operands(first).access() != READ) {
-        Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " to operands '", segment.operands(first).name(),
-            "' and '", segment.operands(i).name(), "', one of which it writes");
-      }
-    }
-    for (const int b : action.operands()) {
-      if (b >= 0 && b < t_.buffers_size()) operand_of_[b] = -1;
-    }
-    if (const std::string fault = room_.Fault(action, segment); !fault.empty()) Bad("P8.room", action, fault);
-    for (const Step& step : segment.steps()) {
-      if (!CheckMicrobatches(action, segment, step)) break;
-    }
-    if (findings_->empty() && IsCopy(action.kind())) CheckCopies(action, segment);
-    if (segments_.insert(action.segment()).second) {
-      for (const Step& step : segment.steps()) {
-        if (step.has_collective())
-          CheckGroup(action, absl::StrCat("step '", step.name(), "': "), step.collective().group());
-      }
-    }
-    if (IsMessageDriven(program_) && IsMicrobatch(action.kind())) {
-      for (const Step& step : segment.steps()) {
-        if (step.stream() == COMPUTE) continue;
-        Bad("P6.streams", action, "step '", step.name(), "' is on stream ", StreamKind_Name(step.stream()),
-            "; in a message-driven program those of forwards and backwards are on COMPUTE");
-        break;
-      }
-    }
-  }
-
-  // Rule P2: each step of a FETCH brings something from the host, each of an OFFLOAD takes something there.
-  void CheckCopies(const Action& action, const Segment& segment) {
-    const bool fetch = action.kind() == FETCH;
-    const StreamKind stream = fetch ? H2D : D2H;
-    for (const Step& step : segment.steps()) {
-      const auto bad = [&](const auto&... parts) { Bad("P2.copy", action, "step '", step.name(), "' ", parts...); };
-      if (step.kernel() != CAST || step.stream() != stream) {
-        return bad("is ", Kernel_Name(step.kernel()), " on stream ", StreamKind_Name(step.stream()), "; those of a ",
-                   ActionKind_Name(action.kind()), " are CAST on ", StreamKind_Name(stream));
-      }
-      const Value &from = segment.values(step.inputs(0)), &to = segment.values(step.outputs(0));
-      if (from.dtype() != to.dtype()) {
-        return bad("makes ", DTypeName(to.dtype()), " of ", DTypeName(from.dtype()), "; it copies one dtype");
-      }
-      const Buffer &source = t_.buffers(action.operands(from.operand())),
-                   &destination = t_.buffers(action.operands(to.operand()));
-      if (source.place() == (fetch ? HOST : DEVICE) && destination.place() == (fetch ? DEVICE : HOST)) continue;
-      return bad("copies ", DescribeBuffer(t_, action.operands(from.operand())), " in ", Place_Name(source.place()),
-                 " memory to ", DescribeBuffer(t_, action.operands(to.operand())), " in ",
-                 Place_Name(destination.place()), " memory; a ", ActionKind_Name(action.kind()), " copies from ",
-                 fetch ? "HOST to DEVICE" : "DEVICE to HOST");
     }
   }
 
@@ -327,133 +225,10 @@ class TemplateCheck {
     }
   }
 
-  // The microbatches that the step is for are the action's.
-  bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step) {
-    const Kernel k = step.kernel();
-    if (!ReadsMicrobatch(step)) return true;
-    const auto bad = [&](const auto&... parts) {
-      Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k), ") ", parts...);
-      return false;
-    };
-    if (!IsMicrobatch(action.kind())) {
-      return bad("reads the microbatch; only forwards and backwards have one");
-    }
-    if (step.attributes().of_backward() && action.kind() != FORWARD_BACKWARD) {
-      return bad("has of_backward, which only a step of a FORWARD_BACKWARD may have");
-    }
-    const int64_t one = std::max<int64_t>(1, RowsOfMicrobatch(program_, step));
-    const int64_t count = std::max<int64_t>(1, RowsValue(segment, step)->shape(0) / one);
-    const int64_t offset = step.attributes().microbatch_offset();
-    const int width = Width(action);
-    if ((k == CROSS_ENTROPY || k == CROSS_ENTROPY_COMBINE || k == SQUARED_ERROR) && count > 1)
-      return bad("has the rows of ", count, " microbatches, is for one");
-    if (offset < 0 || offset > width - count) {
-      return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);
-    }
-    return true;
-  }
-
-  // Buffers of messages are tensors.
-  bool MessageOk(const Action& action, const char* field, int b) {
-    if (!BufferOk(action, field, b)) return false;
-    if (t_.buffers(b).dtype() != DTYPE_UNSPECIFIED) return true;
-    Bad("P4.dtype", action, field, " names ", DescribeBuffer(t_, b), ", which has no dtype");
-    return false;
-  }
-
-  static bool IsMessage(DType dtype) { return dtype != INT32 && dtype != UINT8; }
-
-  void CheckTransfer(const Action& action) {
-    const bool send = action.kind() == SEND;
-    const auto& buffers = send ? action.sources() : action.destinations();
-    if (buffers.size() != 1) {
-      Bad("P4.buffers", action, "must name one buffer, names ", buffers.size());
-    } else if (MessageOk(action, send ? "sources" : "destinations", buffers.Get(0)) &&
-               !IsMessage(t_.buffers(buffers.Get(0)).dtype())) {
-      Bad("P4.dtype", action, "moves ", DescribeBuffer(t_, buffers.Get(0)), " of ",
-          DTypeName(t_.buffers(buffers.Get(0)).dtype()), "; messages are floating point");
-    }
-    if (action.direction() == DIRECTION_UNSPECIFIED) Bad("P4.direction", action, "has no direction");
-    absl::flat_hash_set<std::string> seen;
-    bool differs = false;
-    for (const Coordinate& at : action.peer().at()) {
-      const int axis = Axis(at.axis());
-      if (axis < 0 || at.index() < 0 || at.index() >= program_.mesh().axes(axis).size()) {
-        Bad("P8.peer", action, "peer ", at.axis(), "=", at.index(), axis < 0 ? ": no such axis" : ": beyond the axis");
-        return;
-      }
-      if (!seen.insert(at.axis()).second) Bad("P8.peer", action, "peer names axis ", at.axis(), " twice");
-      if (!Pinned(at.axis())) {
-        Bad("P8.peer", action, "peer names axis ", at.axis(), ", which the template does not pin");
-      }
-      for (const Coordinate& pin : t_.pins())
-        differs = differs || (pin.axis() == at.axis() && pin.index() != at.index());
-    }
-    if (!differs) Bad("P8.peer", action, "the peer is the rank itself");
-  }
-
-  void CheckCollective(const Action& action) {
-    if (action.sources_size() == 0 || action.sources_size() != action.destinations_size()) {
-      Bad("P4.buffers", action, "has ", action.sources_size(), " sources and ", action.destinations_size(),
-          " destinations; needs as many of both, at least one");
-      return;
-    }
-    if (action.purpose() == PURPOSE_UNSPECIFIED) Bad("P4.collective", action, "has no purpose");
-    const std::vector<std::string>& known = options_.algorithms;
-    if (action.algorithm().empty()) {
-      Bad("P10.algorithm", action, "names no algorithm");
-    } else if (!known.empty() && std::find(known.begin(), known.end(), action.algorithm()) == known.end()) {
-      Bad("P10.algorithm", action, "algorithm ", Quoted(action.algorithm()), " is unknown",
-          NameHelp(action.algorithm(), known));
-    }
-    absl::flat_hash_map<int, int> role;  // Buffer -> index of the pair that uses it.
-    for (int i = 0; i < action.sources_size(); ++i) {
-      const int s = action.sources(i), d = action.destinations(i);
-      if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;
-      const Buffer &a = t_.buffers(s), &b = t_.buffers(d);
-      const bool sums = action.kind() != ALL_GATHER;
-      if (!IsMessage(a.dtype())) {
-        Bad("P4.dtype", action, sums ? "sums " : "gathers ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
-            sums ? "; sums are of fp64, fp32, bf16, fp16 or exact192" : "; messages are floating point");
-      }
-      const int64_t size = GroupFault(program_, action.group()).empty() ? GroupSize(program_, action.group()) : 1;
-      const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,
-                    scatters = action.kind() == REDUCE_SCATTER ? size : 1;
-      // Arenas have at most 2^50 bytes, meshes 2^20 ranks.
-      const bool fits =
-          b.bytes() / gathers == a.bytes() / scatters && b.bytes() % gathers == 0 && a.bytes() % scatters == 0;
-      if (a.dtype() != b.dtype() || !fits) {
-        Bad("P4.shape", action, DescribeBuffer(t_, s), " of ", a.bytes(), " bytes is ",
-            gathers > 1 ? "gathered" : "summed", " into ", DescribeBuffer(t_, d), " of ", b.bytes(),
-            action.kind() == ALL_REDUCE ? " bytes, of another dtype or size"
-                                        : absl::StrCat(" bytes by ", size, " members, of another dtype or size"));
-      }
-      if (s == d && action.kind() != ALL_REDUCE) {
-        Bad("P4.buffers", action, DescribeBuffer(t_, s), " is source and destination; only an ALL_REDUCE is in place");
-      }
-      for (int x : {s, d}) {
-        const auto [it, fresh] = role.emplace(x, i);
-        if (!fresh && it->second != i) Bad("P4.buffers", action, DescribeBuffer(t_, x), " appears twice");
-      }
-    }
-    CheckGroup(action, "", action.group());
-  }
-
-  void CheckGroup(const Action& action, const std::string& where, const Group& group) {
-    std::string fault = GroupFault(program_, group);
-    if (fault.empty()) fault = GroupFaultIn(program_, t_, group);
-    if (!fault.empty()) Bad("P8.group", action, where, fault);
-  }
-
-  const Program& program_;
-  const VerifyOptions& options_;
-  const Template& t_;
-  Findings* findings_;
+  ActionSegments segments_;
+  ActionMessages messages_;
   absl::flat_hash_map<int, List> list_of_;
   absl::flat_hash_map<int, const Action*> by_id_;
-  absl::flat_hash_set<int> segments_;  // Whose groups were checked.
-  RoomOfSteps room_;
-  std::vector<int> operand_of_;  // Of the action that is looked at, by buffer: its first operand, or -1.
 };
 
 }  // namespace
