@@ -54,17 +54,25 @@ void CheckRoom(const Program& program, Findings* findings) {
   }
 }
 
+RoomOfSteps::RoomOfSteps(const Template& t) : t_(t) {
+  for (int b = 0; b < t.buffers_size(); ++b) {
+    const int64_t begin = BytesWithoutRoom(t.buffers(b));
+    if (begin == t.buffers(b).bytes()) continue;
+    if (begins_.empty()) begins_.assign(t.buffers_size(), std::numeric_limits<int64_t>::max());
+    begins_[b] = begin;
+  }
+}
+
 std::string RoomOfSteps::Fault(const Action& action, const Segment& segment) {
-  // By operand, where what is behind begins.
+  if (begins_.empty()) return "";
+  // By operand.
   std::vector<int64_t> ends(action.operands_size(), std::numeric_limits<int64_t>::max());
   bool any = false;
   for (int o = 0; o < action.operands_size(); ++o) {
     const int b = action.operands(o);
     if (b < 0 || b >= t_.buffers_size()) continue;
-    const int64_t end = BytesWithoutRoom(t_.buffers(b));
-    if (end == t_.buffers(b).bytes()) continue;
-    ends[o] = end;
-    any = true;
+    ends[o] = begins_[b];
+    any |= ends[o] != std::numeric_limits<int64_t>::max();
   }
   // Most actions of a segment have operands alike.
   if (!any || clean_.contains({action.segment(), ends})) return "";

@@ -34,13 +34,15 @@ void CheckRoom(const Program& program, Findings* findings);
 // Whether steps of a template's actions stay out of the room behind its tensors.
 class RoomOfSteps {
  public:
-  explicit RoomOfSteps(const Template& t) : t_(t) {}
+  explicit RoomOfSteps(const Template& t);
 
   // What is wrong with an action that runs this segment, "" if nothing.
   std::string Fault(const Action& action, const Segment& segment);
 
  private:
   const Template& t_;
+  // By buffer, where the room behind its tensor begins; none if no buffer has any.
+  std::vector<int64_t> begins_;
   // Segments whose steps were found to stay before these bytes of their operands.
   absl::flat_hash_set<std::pair<int, std::vector<int64_t>>> clean_;
 };
