@@ -51,49 +51,5 @@ TEST(CalibrateTest, RefusesNoRanks) {
   EXPECT_FALSE(Calibrate(options).ok());
 }
 
-class KernelFamiliesTest : public testing::TestWithParam<const CalibrationShapes*> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, KernelFamiliesTest, testing::Values(&SmallShapes(), &LargeShapes()));
-
-TEST_P(KernelFamiliesTest, SizesAscendInTheirWork) {
-  for (const KernelFamily& family : KernelFamilies(*GetParam())) {
-    ASSERT_FALSE(family.sizes.empty()) << Kernel_Name(family.kernel);
-    double before = 0;
-    for (const auto& size : family.sizes) {
-      ASSERT_FALSE(size.empty());
-      for (const KernelCase& kernel : size) {
-        EXPECT_EQ(kernel.step.kernel(), family.kernel);
-        EXPECT_GT(family.by_flops ? kernel.flops : kernel.bytes, before) << Kernel_Name(family.kernel);
-      }
-      before = family.by_flops ? size[0].flops : size[0].bytes;
-    }
-  }
-}
-
-// On a GPU they are measured as those of half precision are; on cores the peak is all that is.
-TEST(KernelFamilies, ProductsInTf32AreOfFactorsInFp32) {
-  for (const CalibrationShapes* shapes : {&SmallShapes(), &LargeShapes()}) {
-    int families = 0;
-    for (const KernelFamily& family : KernelFamilies(*shapes)) {
-      if (family.dtype == TF32) {
-        ++families;
-        EXPECT_EQ(family.kernel, MATMUL);
-        EXPECT_EQ(family.peak_only, shapes == &SmallShapes());
-        EXPECT_EQ(family.sizes.size(), family.peak_only ? 1 : shapes->products.size());
-      }
-      for (const auto& size : family.sizes) {
-        for (const KernelCase& kernel : size) {
-          EXPECT_EQ(kernel.step.attributes().tf32(), family.dtype == TF32);
-          for (const CaseTensor& tensor : kernel.inputs) EXPECT_NE(tensor.dtype, TF32);
-          if (family.dtype == TF32) {
-            EXPECT_EQ(kernel.inputs[0].dtype, FP32);
-            EXPECT_EQ(kernel.outputs[0].dtype, FP32);
-          }
-        }
-      }
-    }
-    EXPECT_EQ(families, 1);
-  }
-}
-
 }  // namespace
 }  // namespace weft
