@@ -28,6 +28,14 @@
 namespace weft {
 namespace {
 
+// Whether these differ in what is recomputed alone.
+bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recipe, Plan other_plan) {
+  plan.clear_recompute();
+  other_plan.clear_recompute();
+  return recipe.SerializeAsString() == other_recipe.SerializeAsString() &&
+         plan.SerializeAsString() == other_plan.SerializeAsString();
+}
+
 // Adds changes of recipe and plan, as the user gave them, with which `refused` fits.
 absl::Status WithWaysOut(const absl::Status& refusal, const Program& refused, const Recipe& recipe, const Plan& plan,
                          const PlanInputs& inputs, bool host, const OnTry& on_try) {
@@ -51,6 +59,11 @@ absl::Status WithWaysOut(const absl::Status& refusal, const Program& refused, co
     WEFT_RETURN_IF_ERROR(CheckChosenRecompute(resolved));
     if (!host && LeastStateBytes(resolved.recipe, resolved.plan, parameters) > shortage.capacity) {
       return absl::ResourceExhaustedError("its states alone do not fit");
+    }
+    // By more than what stages that are cut elsewhere change.
+    const int64_t beside_saved = host ? 0 : BytesWithoutSaved(refused) - shortage.capacity;
+    if (beside_saved > shortage.capacity / 16 && SameButRecompute(recipe, plan, r, p)) {
+      return absl::ResourceExhaustedError("what is not saved for the backward does not fit");
     }
     Plan least = p;
     // What is chosen where nothing else fits.

@@ -21,12 +21,14 @@ std::string ClassName(BufferClass c) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(BufferClass_Name(c)), {{"_", " "}});
 }
 
-// Live bytes per class at the fullest moment in list order.
-std::map<BufferClass, int64_t> FullestMoment(const Template& t) {
+// Live bytes per class at the fullest moment in list order, as if there were only buffers that are counted.
+template <typename Counts>
+std::map<BufferClass, int64_t> FullestMoment(const Template& t, const Counts& counts) {
+  const auto is_counted = [&](const Buffer& buffer) { return buffer.place() == DEVICE && counts(buffer.class_()); };
   std::map<BufferClass, int64_t> live;
   int64_t sum = 0;
   for (const Buffer& buffer : t.buffers()) {
-    if (!buffer.persistent() || buffer.place() != DEVICE) continue;
+    if (!buffer.persistent() || !is_counted(buffer)) continue;
     live[buffer.class_()] += buffer.bytes();
     sum += buffer.bytes();
   }
@@ -34,7 +36,7 @@ std::map<BufferClass, int64_t> FullestMoment(const Template& t) {
   int64_t most = sum;
   std::vector<bool> is_live(t.buffers_size(), false);
   auto begin = [&](int b) {
-    if (t.buffers(b).persistent() || t.buffers(b).place() != DEVICE || is_live[b]) return;
+    if (t.buffers(b).persistent() || !is_counted(t.buffers(b)) || is_live[b]) return;
     is_live[b] = true;
     live[t.buffers(b).class_()] += t.buffers(b).bytes();
     sum += t.buffers(b).bytes();
@@ -47,7 +49,7 @@ std::map<BufferClass, int64_t> FullestMoment(const Template& t) {
       fullest = live;
     }
     for (int b : action.releases()) {
-      if (t.buffers(b).place() != DEVICE) continue;
+      if (!is_counted(t.buffers(b))) continue;
       live[t.buffers(b).class_()] -= t.buffers(b).bytes();
       sum -= t.buffers(b).bytes();
     }
@@ -150,6 +152,17 @@ bool DeviceMemoryFits(const Program& program, const Cluster& cluster) {
   return tightest.of == nullptr || RoomOf(*tightest.of, *tightest.device) >= 0;
 }
 
+int64_t BytesWithoutSaved(const Program& program) {
+  const auto counts = [](BufferClass c) { return c != SAVED_ACTIVATION && c != WORKSPACE; };
+  int64_t most = 0;
+  for (const Template& t : program.templates()) {
+    int64_t sum = 0;
+    for (const auto& [c, bytes] : FullestMoment(t, counts)) sum += bytes;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
 int64_t PlannedNodeBytes(const Program& program, const Cluster& cluster) { return FullestNode(program, cluster).bytes; }
 
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
@@ -160,7 +173,9 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster) {
   const int64_t capacity = device->memory_bytes();
   const int64_t reserve = device->reserved_bytes();
   std::vector<std::pair<int64_t, BufferClass>> classes;
-  for (const auto& [c, bytes] : FullestMoment(*fullest)) classes.emplace_back(-bytes, c);
+  for (const auto& [c, bytes] : FullestMoment(*fullest, [](BufferClass) { return true; })) {
+    classes.emplace_back(-bytes, c);
+  }
   std::sort(classes.begin(), classes.end());
   std::vector<std::string> shares;
   for (const auto& [bytes, c] : classes) shares.push_back(absl::StrCat(ClassName(c), " ", BytesText(-bytes)));

@@ -17,6 +17,10 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
 // Whether arena and reserve of each rank are within the memory of the device that it is placed on.
 bool DeviceMemoryFits(const Program& program, const Cluster& cluster);
 
+// What the fullest rank holds at least on its device whatever is computed again instead of kept: all at its fullest
+// moment but saved activations and workspace.
+int64_t BytesWithoutSaved(const Program& program);
+
 // What the ranks of the node that needs the most keep in its memory.
 int64_t PlannedNodeBytes(const Program& program, const Cluster& cluster);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -49,6 +50,28 @@ TEST(MemoryFit, TheLastByteDecides) {
   EXPECT_TRUE(DeviceMemoryFits(program, OneNode(8192 + 100, 100)));
   EXPECT_EQ(CheckMemoryFit(program, OneNode(8191 + 100, 100)).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(DeviceMemoryFits(program, OneNode(8191 + 100, 100)));
+}
+
+TEST(MemoryFit, WhatIsLeftWhereAllIsComputedAgain) {
+  Program program = TwoStages();
+  EXPECT_EQ(BytesWithoutSaved(program), 2048);
+  // Not all at one time, and not at the moment that is the fullest with what is saved.
+  Template& t = *program.mutable_templates(0);
+  for (const auto& [c, bytes] : {std::pair(SAVED_ACTIVATION, 9000), {IN_FLIGHT_ACTIVATION, 1500}, {SAVED_GRADIENT, 400},
+                                 {IN_FLIGHT_ACTIVATION, 2500}}) {
+    t.add_buffers()->set_class_(c);
+    t.mutable_buffers(t.buffers_size() - 1)->set_bytes(bytes);
+    t.mutable_buffers(t.buffers_size() - 1)->set_place(DEVICE);
+  }
+  for (const auto& [first, last] : {std::pair(0, 1), {2, 3}}) {
+    Action& action = *t.add_body();
+    for (const int buffer : {first, last}) {
+      action.add_operands(buffer);
+      action.add_releases(buffer);
+    }
+  }
+  EXPECT_EQ(BytesWithoutSaved(program), 2900);
+  EXPECT_EQ(BytesWithoutSaved(Program()), 0);
 }
 
 TEST(MemoryFit, MemoryThatIsNotStatedIsEnough) {
