@@ -13,7 +13,7 @@ namespace weft {
 // Every try is taken to be as much work as the program that was refused.
 class TryBudget {
  public:
-  // Actions and steps of programs, each about 0.2 ms of a core: 8 s.
+  // Actions and steps of programs, each about 0.2 ms of a core in a build without -c opt: 8 s.
   static constexpr int64_t kMostWork = 40000;
 
   // `layers` are the model's.
