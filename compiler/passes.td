@@ -103,7 +103,6 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
     Option<"stage", "stage", "int32_t", /*default=*/"0", "of ZeRO; 0 = nothing is cut">,
     Option<"members", "members", "int64_t", /*default=*/"1", "data replicas that share one copy">,
     Option<"block", "block", "int64_t", /*default=*/"0", "members, if these are not all replicas; else 0">,
-    Option<"replicas", "replicas", "int64_t", /*default=*/"0", "all of them, 0 = not known; for messages">,
     Option<"collective", "collective", "std::string", /*default=*/"\"ring\"", "algorithm of the collectives">,
     ListOption<"keptLayers", "kept-layers", "int32_t", "with stage 3: layers whose parameters are not cut">,
   ];

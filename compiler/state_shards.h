@@ -19,8 +19,6 @@ struct StateShards {
   int64_t members = 1;
   // The same where these are not all replicas, else 0.
   int64_t block = 0;
-  // All of them; 0 = not known.
-  int64_t replicas = 0;
   // Stage 3: layers whose parameters stay whole.
   std::vector<int32_t> kept_layers = {};
   // Stage 3: what a forward has gathered waits for its backward.

@@ -23,7 +23,6 @@ ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::stri
   options.stage = zero.stage;
   options.members = zero.members;
   options.block = zero.block;
-  options.replicas = zero.replicas;
   options.collective = algorithm;
   options.keptLayers = zero.kept_layers;
   return options;

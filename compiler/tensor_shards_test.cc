@@ -117,12 +117,11 @@ TEST(TensorShards, OptionsOfThePasses) {
   EXPECT_TRUE(shard.sequenceParallel);
   EXPECT_EQ(shard.collective, "tree");
   EXPECT_EQ(shard.sequence, 128);
-  const StateShards zero = {.stage = 3, .members = 4, .block = 4, .replicas = 8, .kept_layers = {1, 5}};
+  const StateShards zero = {.stage = 3, .members = 4, .block = 4, .kept_layers = {1, 5}};
   const ShardStatesOptions states = OptionsOfShardStates(zero, "ring");
   EXPECT_EQ(states.stage, 3);
   EXPECT_EQ(states.members, 4);
   EXPECT_EQ(states.block, 4);
-  EXPECT_EQ(states.replicas, 8);
   EXPECT_EQ(states.collective, "ring");
   EXPECT_THAT(states.keptLayers, ElementsAre(1, 5));
 }
