@@ -13,9 +13,14 @@ namespace {
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::Tokenizer;
 
-class Unheard : public google::protobuf::io::ErrorCollector {
+class AnyError : public google::protobuf::io::ErrorCollector {
  public:
-  void AddError(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
+  void AddError(int, google::protobuf::io::ColumnNumber, const std::string&) override { heard_ = true; }
+
+  bool heard() const { return heard_; }
+
+ private:
+  bool heard_ = false;
 };
 
 // What closes this bracket; 0 where it is none that opens.
@@ -30,9 +35,9 @@ char ClosingOf(absl::string_view token) {
 }  // namespace
 
 std::string ProblemAtEnd(absl::string_view text, int line, int column) {
-  Unheard unheard;
+  AnyError error;
   ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  Tokenizer tokens(&stream, &unheard);
+  Tokenizer tokens(&stream, &error);
   // As the parser's.
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   tokens.set_allow_f_after_float(true);
@@ -50,6 +55,8 @@ std::string ProblemAtEnd(absl::string_view text, int line, int column) {
       open.pop_back();
     }
   }
+  // A string without an end, say: what is wrong is that, which the parser's own tokenizer has said.
+  if (error.heard()) return "";
   if (tokens.current().line != line || tokens.current().column != column) return "";
   if (open.empty()) return absl::StrCat("the file ends behind '", last, "', where a value is expected");
   const Tokenizer::Token& bracket = open.back();

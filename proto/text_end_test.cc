@@ -32,6 +32,15 @@ TEST(ProblemAtEnd, OrTheFieldThatHasNoValue) {
   EXPECT_EQ(Said("send_buffers"), "f:1:13: the file ends behind 'send_buffers', where a value is expected");
 }
 
+// What the parser's tokenizer says of it is what is wrong: neither a value nor a bracket is missing before it.
+TEST(ProblemAtEnd, IsTheParsersWhereATokenIsNoneItself) {
+  EXPECT_EQ(Said("collective: \"abc"), "f:1:17: Unexpected end of string.");
+  EXPECT_EQ(Said("schedule { name: \"1f1b }\n"), "f:1:25: String literals cannot cross line boundaries.");
+  EXPECT_EQ(Said("schedule { name: '1f1b\\"), "f:1:24: Invalid escape sequence in string literal.");
+  EXPECT_EQ(Said("mesh { axes { size: 0x"), "f:1:23: \"0x\" must be followed by hex digits.");
+  EXPECT_EQ(Said("schedule { name: \"1f1b\""), "f:1:24: the file ends inside the '{' of 1:10, which has no '}'");
+}
+
 TEST(ProblemAtEnd, IsOfTheEndAlone) {
   EXPECT_EQ(ProblemAtEnd("mesh { } }", 0, 9), "");
   EXPECT_EQ(ProblemAtEnd("mesh { ", 0, 5), "");
