@@ -1,5 +1,6 @@
 #include "proto/json_reader.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <set>
@@ -82,8 +83,12 @@ class MessageFiller {
   }
 
   absl::Status IntegerError(const JsonValue& value, absl::string_view path, const FieldDescriptor& field) const {
-    const absl::Status error = Error(value, path, absl::StrCat("expected ", AllowedIntegers(field)));
-    return absl::InvalidArgumentError(absl::StrCat(error.message(), NearestInteger(field, value.text)));
+    const std::string nearest = NearestInteger(field, value.text);
+    // What is allowed besides stands before what is given, the nearest behind it.
+    const size_t end = std::min(nearest.find(';'), nearest.size());
+    const absl::Status error =
+        Error(value, path, absl::StrCat("expected ", AllowedIntegers(field), nearest.substr(0, end)));
+    return absl::InvalidArgumentError(absl::StrCat(error.message(), nearest.substr(end)));
   }
 
   static const FieldDescriptor* FieldByJsonName(const Descriptor& type, const std::string& name) {
@@ -97,7 +102,10 @@ class MessageFiller {
   static std::optional<T> Integer(const JsonValue& value) {
     T result = 0;
     if (value.kind == JsonValue::Kind::kString) {
-      return absl::SimpleAtoi(value.text, &result) ? std::optional<T>(result) : std::nullopt;
+      // Written as JSON's own numbers are: without blanks, a plus or a 0 in front.
+      const bool plain = value.text.find_first_not_of("-0123456789") == std::string::npos;
+      const bool right = plain && !HasLeadingZero(value.text) && absl::SimpleAtoi(value.text, &result);
+      return right ? std::optional<T>(result) : std::nullopt;
     }
     if constexpr (std::is_signed_v<T>) {
       const std::optional<int64_t> wide = value.Int64();

@@ -58,6 +58,22 @@ TEST(JsonReader, IntegersFitTheirFields) {
   ExpectEnds<google::protobuf::UInt64Value, uint64_t>();
 }
 
+// In strings as JSON's own numbers are: no blanks, no plus, no 0 in front.
+TEST(JsonReader, IntegersInStringsAreWrittenAsNumbers) {
+  Plan plan;
+  const auto said = [&](const std::string& value) {
+    return ErrorOf(Read(absl::StrCat("{\"send_buffers\": \"", value, "\"}"), &plan));
+  };
+  EXPECT_EQ(
+      said("010"),
+      "file:1:18: plan.send_buffers: expected an integer of 32 bits without a 0 in front, got '010'; nearest: 10");
+  for (const char* value : {"+10", " 10", "10 ", "-+1", "0x10", "1e1", "--1", "-", ""}) {
+    EXPECT_THAT(said(value), StartsWith("file:1:18: plan.send_buffers: expected an integer of 32 bits")) << value;
+  }
+  EXPECT_EQ(said("-10"), "");
+  EXPECT_EQ(plan.send_buffers(), -10);
+}
+
 TEST(JsonReader, EveryKindOfField) {
   Recipe recipe;
   ASSERT_TRUE(Read("{\"sequence_length\": 1024, \"globalBatchSequences\": \"8\", \"dropout\": 0.5, \"seed\": null, "

@@ -36,10 +36,14 @@ absl::Status BadValue(absl::string_view path, absl::string_view value, absl::str
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
+// How no number begins, here as in text protos and JSON.
+bool HasPlus(absl::string_view text) { return absl::StartsWith(text, "+"); }
+constexpr absl::string_view kNoPlus = " without a + in front";
+
 // As in text protos: also hexadecimal, 0x40.
 template <typename Integer>
 bool ReadInteger(absl::string_view text, Integer* number) {
-  if (HasLeadingZero(text)) return false;
+  if (HasLeadingZero(text) || HasPlus(text)) return false;
   absl::string_view digits = text;
   absl::ConsumePrefix(&digits, "-");
   const bool hexadecimal = absl::StartsWithIgnoreCase(digits, "0x");
@@ -55,7 +59,8 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     return absl::OkStatus();
   };
   const auto bad_integer = [&] {
-    return BadValue(path, value, absl::StrCat(AllowedIntegers(field), NearestInteger(field, value)));
+    return BadValue(path, value,
+                    absl::StrCat(AllowedIntegers(field), HasPlus(value) ? kNoPlus : NearestInteger(field, value)));
   };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
@@ -80,6 +85,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     }
     case FieldDescriptor::CPPTYPE_FLOAT:
     case FieldDescriptor::CPPTYPE_DOUBLE: {
+      if (HasPlus(value)) return BadValue(path, value, absl::StrCat("a finite number", kNoPlus));
       double number = 0;
       const Decimal read = ReadDecimal(value, &number);
       if (read == Decimal::kNoNumber) return BadValue(path, value, "a finite number");
@@ -214,8 +220,8 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
   }
   int64_t size = 0;
   if (!ReadInteger(value, &size) || size < 1) {
-    return BadValue(alias, value,
-                    absl::StrCat("an integer of at least 1", HasLeadingZero(value) ? " without a 0 in front" : ""));
+    const absl::string_view without = HasLeadingZero(value) ? " without a 0 in front" : HasPlus(value) ? kNoPlus : "";
+    return BadValue(alias, value, absl::StrCat("an integer of at least 1", without));
   }
   Mesh* mesh = plan->mutable_mesh();
   int place = mesh->axes_size();

@@ -237,6 +237,23 @@ TEST(ApplySetting, IntegersMayBeHexadecimalButNotOctal) {
   EXPECT_EQ(s.recipe.global_batch_sequences(), 64);
 }
 
+// Neither text protos nor JSON know one.
+TEST(ApplySetting, NumbersHaveNoPlusInFront) {
+  Specs s;
+  EXPECT_EQ(s.Set("gbs=+010"),
+            "recipe.global_batch_sequences = '+010' must be an integer of 64 bits without a + in front");
+  EXPECT_EQ(s.Set("recipe.seed=+1"), "recipe.seed = '+1' must be an integer from 0 to 2^64-1 without a + in front");
+  EXPECT_EQ(s.Set("dp=+4"), "dp = '+4' must be an integer of at least 1 without a + in front");
+  EXPECT_EQ(s.Set("recompute.layers=1,+2"),
+            "plan.recompute.layers = '+2' must be an integer of 32 bits without a + in front");
+  EXPECT_EQ(s.Set("recipe.lr.peak=+0.1"), "recipe.lr.peak = '+0.1' must be a finite number without a + in front");
+  EXPECT_EQ(s.recipe.ByteSizeLong(), 0u);
+  EXPECT_EQ(s.Axes(), "");
+  // Of exponents it is.
+  EXPECT_EQ(s.Set("recipe.lr.peak=1e+2"), "");
+  EXPECT_EQ(s.recipe.lr().peak(), 100);
+}
+
 TEST(ApplySetting, RefusesByName) {
   Specs s;
   EXPECT_THAT(s.Set("pp"), HasSubstr("expected NAME=VALUE, got 'pp'"));

@@ -142,13 +142,13 @@ class TextWalk {
         expected = NumberProblem(token);
         break;
       case FieldDescriptor::CPPTYPE_ENUM:
-        if (accepted_ || (token.type == Tokenizer::TYPE_INTEGER)) break;
+        if (!HasLeadingZero(token.text) && (accepted_ || token.type == Tokenizer::TYPE_INTEGER)) break;
         if (negative || field.enum_type()->FindValueByName(token.text) == nullptr) {
           return Problem(first, absl::StrCat(Path(), " = ", Quoted(given), " is unknown", EnumHelp(field, given)));
         }
         break;
       case FieldDescriptor::CPPTYPE_BOOL:
-        if (!accepted_ && (negative || !IsBool(token))) expected = "true or false";
+        if (HasLeadingZero(token.text) || (!accepted_ && (negative || !IsBool(token)))) expected = "true or false";
         break;
       case FieldDescriptor::CPPTYPE_STRING:
         if (accepted_ || token.type == Tokenizer::TYPE_STRING) break;
@@ -187,7 +187,8 @@ class TextWalk {
   }
 
   static bool IsBool(const Tokenizer::Token& token) {
-    if (token.type == Tokenizer::TYPE_INTEGER) return token.text == "0" || token.text == "1";
+    uint64_t value = 0;
+    if (token.type == Tokenizer::TYPE_INTEGER) return Tokenizer::ParseInteger(token.text, 1, &value);
     return token.text == "true" || token.text == "True" || token.text == "t" || token.text == "false" ||
            token.text == "False" || token.text == "f";
   }

@@ -78,6 +78,22 @@ TEST(FirstTextProblem, IntegersHaveNoZeroInFront) {
   }
 }
 
+// Numbers that stand for values of enums and for true and false too.
+TEST(FirstTextProblem, NumbersOfValuesHaveNoZeroInFront) {
+  for (const bool accepted : {false, true}) {
+    const auto plan = [&](const std::string& text) { return Found(text, Plan::descriptor(), accepted); };
+    EXPECT_THAT(plan("precision { compute: 02 }"),
+                StartsWith("0:21 plan.precision.compute = '02' is unknown; known: FP16, BF16, TF32"));
+    EXPECT_THAT(plan("precision { compute: -02 }"), StartsWith("0:21 plan.precision.compute = '-02' is unknown; "));
+    EXPECT_EQ(plan("step_barrier: 01"), "0:14 plan.step_barrier = '01' must be true or false");
+    EXPECT_EQ(plan("step_barrier: 00"), "0:14 plan.step_barrier = '00' must be true or false");
+    for (const char* right : {"precision { compute: 2 }", "precision { compute: 0x2 }", "step_barrier: 0",
+                              "step_barrier: 1", "step_barrier: 0x1"}) {
+      EXPECT_EQ(plan(right), "") << right;
+    }
+  }
+}
+
 TEST(FirstTextProblem, WhatIsNoTextProtoIsTheParsers) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "mesh {";
