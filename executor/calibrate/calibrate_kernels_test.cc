@@ -28,7 +28,6 @@ TEST_P(KernelFamiliesTest, SizesAscendInTheirWork) {
   }
 }
 
-// On a GPU they are measured as those of half precision are; on cores the peak is all that is.
 // What a step moves is its tensors once; those that it adds to once more. Of a table only the rows of the tokens are
 // read.
 TEST_P(KernelFamiliesTest, BytesAreThoseOfTheTensors) {
@@ -82,6 +81,7 @@ TEST_P(KernelFamiliesTest, EachIsThereOnce) {
   }
 }
 
+// On a GPU they are measured as those of half precision are; on cores the peak is all that is.
 TEST(KernelFamilies, ProductsInTf32AreOfFactorsInFp32) {
   for (const CalibrationShapes* shapes : {&SmallShapes(), &LargeShapes()}) {
     int families = 0;
