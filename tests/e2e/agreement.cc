@@ -15,7 +15,7 @@ Outcome Must(const absl::StatusOr<RunResult>& result, const std::string& what) {
 
 TinyPlan OneCopy(TinyPlan plan) {
   std::string mesh = "pipe1";
-  for (absl::string_view axis : absl::StrSplit(plan.mesh, ' ')) {
+  for (absl::string_view axis : absl::StrSplit(plan.mesh, ' ', absl::SkipEmpty())) {
     if (axis[0] != 'd' && axis[0] != 'p') absl::StrAppend(&mesh, " ", axis);
   }
   plan.mesh = mesh;
