@@ -47,8 +47,16 @@ int Normal(Kernel kernel) { return kernel == CROSS_ENTROPY_PARTIAL ? CROSS_ENTRO
 
 bool IsUpdate(int kernel) { return kernel == ADAMW || kernel == SGD_STEP; }
 
+// Then they come to the device bucket by bucket.
+bool StatesAreOnHost(const Template& t) {
+  return std::any_of(t.buffers().begin(), t.buffers().end(), [](const Buffer& buffer) {
+    return (buffer.role() == MOMENT1 || buffer.role() == MASTER) && buffer.place() == HOST;
+  });
+}
+
 // By kernel that a form gives a workspace: elements of the largest first input that an action of the template has. A
-// loss is computed sample by sample, its logits are those of all of them; and one optimizer step is of all tensors.
+// loss is computed sample by sample, its logits are those of all of them; and what an action updates is updated at
+// once.
 std::map<int, double> InputElements(const Program& program, const Template& t, const Runtime& runtime) {
   std::map<int, double> inputs;
   for (const KernelForm& form : runtime.kernels()) {
@@ -56,24 +64,24 @@ std::map<int, double> InputElements(const Program& program, const Template& t, c
     if (form.workspace() != 0 && Kernel_Parse(form.kernel(), &kernel)) inputs[kernel] = 0;
   }
   if (inputs.empty()) return inputs;
+  const bool in_buckets = StatesAreOnHost(t);
   std::set<int32_t> segments;
   for (const Action& action : t.body()) {
     if (action.segment() < 0 || action.segment() >= program.segments_size() || action.operands_size() == 0) continue;
-    if (action.kind() != OPTIMIZER_STEP && !segments.insert(action.segment()).second) continue;
+    if (!segments.insert(action.segment()).second) continue;
     const Segment& segment = program.segments(action.segment());
-    double logits = 0;
+    // A segment has a loss or an update.
+    double together = 0;
     for (const Step& step : segment.steps()) {
       const auto found = inputs.find(Normal(step.kernel()));
       if (found == inputs.end() || step.inputs_size() == 0) continue;
       if (step.inputs(0) < 0 || step.inputs(0) >= segment.values_size()) continue;
       const auto elements = ElementCount(segment.values(step.inputs(0)).shape());
       if (!elements) continue;
-      if (IsUpdate(found->first)) {
-        if (step.stream() == COMPUTE) found->second += static_cast<double>(*elements);
-        continue;
+      if (found->first == CROSS_ENTROPY || (IsUpdate(found->first) && !in_buckets)) {
+        together += static_cast<double>(*elements);
       }
-      logits += found->first == CROSS_ENTROPY ? static_cast<double>(*elements) : 0;
-      found->second = std::max({found->second, static_cast<double>(*elements), logits});
+      found->second = std::max({found->second, static_cast<double>(*elements), together});
     }
   }
   return inputs;
@@ -119,9 +127,10 @@ double Tensors(const Program& program, const Template& t, const Runtime& runtime
   const double kept = runtime.memory().bytes_per_wide_gradient() * WideGradients(t);
   const double passes = workspaces.passes + kept + HeldBeside(program, t, runtime);
   if (workspaces.update <= 0) return passes;
-  // All of the arena but what persists is free at the optimizer step.
-  const double update = PersistentBytes(t) + kept + workspaces.update - static_cast<double>(t.device_arena_bytes());
-  return std::max(passes, update);
+  // All of the arena but what persists is free at the optimizer step, unless the pipeline goes on meanwhile.
+  const bool drained = program.steps_per_repetition() == 0;
+  const double free = drained ? static_cast<double>(t.device_arena_bytes()) - PersistentBytes(t) : 0;
+  return std::max(passes, workspaces.update + kept - free);
 }
 
 // May be negative, but never takes more than is planned.
@@ -158,7 +167,7 @@ std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime
   std::vector<int64_t> all;
   for (const Template& t : program.templates()) {
     const int64_t arena = t.device_arena_bytes(), beside = OfTemplate(program, t, runtime, false);
-    all.push_back(arena > kMost - beside ? kMost : arena + beside);
+    all.push_back(beside > 0 && arena > kMost - beside ? kMost : arena + beside);
   }
   return all;
 }

@@ -63,23 +63,32 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
 TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
   Program program = Parse<Program>(R"(
     segments { values { shape: 10 } values { shape: 30 }
-               steps { kernel: ADAMW inputs: 0 } steps { kernel: ADAMW inputs: 1 }
-               steps { kernel: ADAMW inputs: 1 stream: H2D } }
+               steps { kernel: ADAMW inputs: 0 } steps { kernel: ADAMW inputs: 1 } }
     segments { values { shape: 100 } steps { kernel: SWIGLU inputs: 0 } }
+    segments { values { shape: 35 } steps { kernel: ADAMW inputs: 0 } }
     templates { device_arena_bytes: 1000 buffers { bytes: 700 persistent: true } buffers { bytes: 9000 }
                 buffers { bytes: 50 persistent: true place: HOST }
                 body { kind: FORWARD segment: 1 operands: 0 }
                 body { kind: OPTIMIZER_STEP segment: 0 operands: 0 }
+                body { kind: OPTIMIZER_STEP segment: 2 operands: 0 }
                 body { kind: OPTIMIZER_STEP segment: 0 operands: 0 } })");
   const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
-  // 2 x 40 elements beside 700 bytes: up to the arena there is room for them.
-  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 3 }"), 0);
-  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 4 }"), 20);
-  EXPECT_EQ(bytes("kernels { kernel: 'SGD_STEP' workspace: 4 }"), 0);
+  // 40 elements beside 700 bytes: up to the arena there is room for them. Actions come one after the other.
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 7 }"), 0);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 20);
+  EXPECT_EQ(bytes("kernels { kernel: 'SGD_STEP' workspace: 8 }"), 0);
   // What the passes need is not there at the same time.
-  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 12 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 660);
-  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 4 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 200);
-  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: -4 } kernels { kernel: 'SWIGLU' workspace: -2 }"), -200);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 24 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 660);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 200);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: -8 } kernels { kernel: 'SWIGLU' workspace: -2 }"), -200);
+  // It is where the pipeline is never drained.
+  program.set_steps_per_repetition(2);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 320);
+  program.set_steps_per_repetition(0);
+  // States that come from the host come one by one: 35 elements.
+  *program.mutable_templates(0)->add_buffers() = Parse<Buffer>("bytes: 50 persistent: true place: HOST role: MASTER");
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 0);
+  EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 9 }"), 15);
 }
 
 TEST(RuntimeMemory, WholeLogits) {
