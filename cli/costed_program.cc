@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "catalog/load_runtime.h"
@@ -54,6 +55,20 @@ std::string LayersText(const std::vector<int32_t>& layers) {
     if (stages == 2) absl::StrAppend(&text, ", ", layers[begin]);
   }
   return text;
+}
+
+// Of a precision that is refused, which fields the runtime filled in.
+absl::Status WithPrecisionOf(const Runtime& runtime, const absl::Status& status) {
+  if (!runtime.plan().has_precision() || !absl::StrContains(status.message(), "plan.precision = (")) return status;
+  const Precision& precision = runtime.plan().precision();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  precision.GetReflection()->ListFields(precision, &fields);
+  const std::string decided = absl::StrJoin(fields, ", ", [&](std::string* out, const auto* field) {
+    absl::StrAppend(out, field->name(), " = ", precision.GetReflection()->GetEnum(precision, field)->name());
+  });
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; runtime ", Quoted(runtime.name()), " decides ",
+                                                  decided, " where the plan is silent; --set precision.",
+                                                  fields.front()->name(), "=... decides otherwise"));
 }
 
 // What the framework decides by the model's sizes and the mesh, where recipe and plan are silent.
@@ -115,7 +130,9 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
     progress->Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
   };
   absl::StatusOr<Program> compiled = Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, compile);
-  WEFT_RETURN_IF_ERROR(WithFile(compiled.status(), request.input, inputs));
+  absl::Status status = compiled.status();
+  if (loaded.runtime) status = WithPrecisionOf(*loaded.runtime, status);
+  WEFT_RETURN_IF_ERROR(WithFile(status, request.input, inputs));
   loaded.program = *std::move(compiled);
   WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);
@@ -157,8 +174,9 @@ std::vector<std::string> NotesOn(const CostedProgram& loaded, const SimulateOpti
   std::string launches = NoteOnLaunches(loaded.program, loaded.cluster.device(), loaded.joins_from);
   if (!launches.empty()) notes.push_back(std::move(launches));
   if (loaded.runtime) {
-    std::string note = NoteOnForms(*loaded.runtime, loaded.cluster.device(), loaded.program);
-    if (!note.empty()) notes.push_back(std::move(note));
+    for (std::string& note : NotesOnForms(*loaded.runtime, loaded.cluster.device(), loaded.program)) {
+      notes.push_back(std::move(note));
+    }
     return notes;
   }
   for (std::string& note : NotesOnRates(loaded.program, loaded.cluster.device())) notes.push_back(std::move(note));

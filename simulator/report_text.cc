@@ -22,6 +22,10 @@ std::string MemoryText(const SimulationReport& report) {
   if (!report.fits() && report.device_bytes() > report.capacity_bytes()) {
     absl::StrAppend(&text, "  too much by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
   }
+  if (report.live_peak_bytes() > report.planned_bytes() && !report.runtime().empty()) {
+    absl::StrAppend(&text, "  live peak: of the plan's own buffers, which live longer in the order of runtime ",
+                    report.runtime(), "; whether it fits is told by planned + reserved\n");
+  }
   if (report.planned_host_bytes() > 0) {
     const int64_t capacity = report.host_capacity_bytes();
     absl::StrAppend(&text, "host memory per node: ", Bytes(report.planned_host_bytes()), " planned",

@@ -74,6 +74,17 @@ memory per device: 3.0 KiB planned + 1.0 KiB reserved of 8.0 KiB, fits; live pea
 )");
 }
 
+TEST(ReportTextTest, ALivePeakAboveThePlanIsExplained) {
+  SimulationReport report = TwoRanks();
+  EXPECT_THAT(ReportToText(report), Not(HasSubstr("live longer")));
+  report.set_live_peak_bytes(4096);
+  report.set_runtime("megatron");
+  EXPECT_THAT(ReportToText(report),
+              HasSubstr("fits; live peak 4.0 KiB\n"
+                        "  live peak: of the plan's own buffers, which live longer in the order of runtime megatron; "
+                        "whether it fits is told by planned + reserved\n"));
+}
+
 TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
   SimulationReport report = TwoRanks();
   report.set_fits(false);

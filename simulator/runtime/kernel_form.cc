@@ -45,13 +45,15 @@ std::string KernelInAGap(const Runtime& runtime, int capability, const Program& 
 // Ada, the first with products in 8 bits (CUDA C++ Programming Guide, features by compute capability).
 constexpr int kFirstIn8Bits = 89;
 
-// Whether the runtime multiplies in 8 bits on such a device: casts the factors there, or has no products where there
-// are none in 8 bits.
+// Whether the runtime multiplies in 8 bits on such a device: casts the factors there, or has products from the first
+// device on that has them in 8 bits, and none before.
 bool MultipliesIn8Bits(const Runtime& runtime, int capability) {
   const KernelForm* form = FormOf(runtime, MATMUL, capability);
   if (form == nullptr || form->unsupported()) return false;
   const KernelForm* before = FormOf(runtime, MATMUL, kFirstIn8Bits - 1);
-  return form->factor_bytes() > 0 || (before != nullptr && before->unsupported());
+  const KernelForm* from = FormOf(runtime, MATMUL, kFirstIn8Bits);
+  const bool from_first = before != nullptr && before->unsupported() && from != nullptr && !from->unsupported();
+  return form->factor_bytes() > 0 || from_first;
 }
 
 bool IsWide(DType compute) { return compute == FP64 || compute == FP32 || compute == TF32; }
@@ -89,21 +91,33 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
   return absl::OkStatus();
 }
 
-std::string NoteOnForms(const Runtime& runtime, const Device& device, const Program& program) {
-  if (device.compute_capability() > 0) {
-    const std::string kernel = KernelInAGap(runtime, device.compute_capability(), program);
-    if (kernel.empty()) return "";
-    return absl::StrCat("runtime ", Quoted(runtime.name()), " has forms of ", kernel,
-                        " for devices of lesser and of greater compute capability than ", device.compute_capability(),
-                        ", that of ", Quoted(device.name()), ", and none for it: it is costed as if there were none");
+std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& device, const Program& program) {
+  std::vector<std::string> notes;
+  const int capability = device.compute_capability();
+  if (MultipliesIn8Bits(runtime, capability) && Has(program, Kernel_Name(MATMUL))) {
+    notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()),
+                                 " multiplies in 8 bits: utilisations and the lower bound of computation are by the "
+                                 "peak of ",
+                                 DType_Name(program.precision().compute()), ", which such products may pass"));
+  }
+  if (capability > 0) {
+    const std::string kernel = KernelInAGap(runtime, capability, program);
+    if (kernel.empty()) return notes;
+    notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()), " has forms of ", kernel,
+                                 " for devices of lesser and of greater compute capability than ", capability,
+                                 ", that of ", Quoted(device.name()),
+                                 ", and none for it: it is costed as if there were none"));
+    return notes;
   }
   for (const KernelForm& form : runtime.kernels()) {
     if (!form.unsupported() || IsFor(form, 0) || !Has(program, form.kernel())) continue;
-    return absl::StrCat("runtime ", Quoted(runtime.name()), " has no ", form.kernel(),
-                        " for devices of compute capability ", CapabilitiesOf(form), "; ", Quoted(device.name()),
-                        " states none, and is believed to have it (device.compute_capability)");
+    notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()), " has no ", form.kernel(),
+                                 " for devices of compute capability ", CapabilitiesOf(form), "; ",
+                                 Quoted(device.name()),
+                                 " states none, and is believed to have it (device.compute_capability)"));
+    break;
   }
-  return "";
+  return notes;
 }
 
 }  // namespace weft

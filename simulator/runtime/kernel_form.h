@@ -3,6 +3,7 @@
 #define WEFT_SIMULATOR_RUNTIME_KERNEL_FORM_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "proto/cluster.pb.h"
@@ -15,14 +16,15 @@ namespace weft {
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
 
 // FailedPrecondition where the form of a kernel of the program, for this device, is `unsupported`; or where products
-// are in 8 bits, that is have `factor_bytes` or are unsupported on devices below compute capability 89, and those of
-// the program, which these figures are relative to, are in more than 16.
+// are in 8 bits, that is have `factor_bytes` or are supported from compute capability 89 on and not below, and those
+// of the program, which these figures are relative to, are in more than 16.
 absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program);
 
-// Where the device states no compute capability, and some of those that do have no form of a kernel of the program:
-// that this one is believed to have it. Where there are forms of a kernel of the program for lesser and for greater
-// capabilities than the device's, and none for this one: that it is costed without. Otherwise empty.
-std::string NoteOnForms(const Runtime& runtime, const Device& device, const Program& program);
+// Where products are in 8 bits: that utilisations and bounds are by the peak of the program's. Where the device states
+// no compute capability, and some of those that do have no form of a kernel of the program: that this one is believed
+// to have it. Where there are forms of a kernel of the program for lesser and for greater capabilities than the
+// device's, and none for this one: that it is costed without.
+std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& device, const Program& program);
 
 }  // namespace weft
 
