@@ -129,7 +129,8 @@ TEST(ExpectCheckpointsGoRound, InAllBits) {
             "");
   EXPECT_THAT(
       FailuresOf([] { ExpectCheckpointsGoRound("in_order", {PlanOf("data3", false), PlanOf("data2", false)}); }),
-      AllOf(HasSubstr("outcome->losses[s]"), HasSubstr("after gpt2 data3"), HasSubstr("after gpt2 data2")));
+      AllOf(HasSubstr("outcome->losses[s]"), HasSubstr("gpt2 data2 1f1b batch 6 after gpt2 data3"),
+            HasSubstr("gpt2 data3 1f1b batch 6 after gpt2 data2")));
 }
 
 TEST(ExpectLossesClose, OnEachMesh) {
