@@ -1,14 +1,11 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import_graph.h"
-#include "compiler/least_state_bytes.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
 #include "compiler/plan_check.h"
@@ -18,74 +15,13 @@
 #include "compiler/plan_reshard.h"
 #include "compiler/rewrite/post_validation.h"
 #include "compiler/switch_collectives.h"
-#include "compiler/try_budget.h"
-#include "compiler/ways_out.h"
+#include "compiler/ways_out_tries.h"
 #include "proto/io.h"
 #include "proto/status.h"
 #include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
 
 namespace weft {
-namespace {
-
-// Whether these differ in what is recomputed alone.
-bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recipe, Plan other_plan) {
-  plan.clear_recompute();
-  other_plan.clear_recompute();
-  return recipe.SerializeAsString() == other_recipe.SerializeAsString() &&
-         plan.SerializeAsString() == other_plan.SerializeAsString();
-}
-
-// Adds changes of recipe and plan, as the user gave them, with which `refused` fits.
-absl::Status WithWaysOut(const absl::Status& refusal, const Program& refused, const Recipe& recipe, const Plan& plan,
-                         const PlanInputs& inputs, bool host, const OnTry& on_try) {
-  constexpr int kWanted = 3;
-  const int layers = inputs.model.ops_size() == 0 ? 1 : inputs.model.ops(inputs.model.ops_size() - 1).layer() + 1;
-  const Device& device = inputs.cluster.device();
-  const Shortage shortage{host,
-                          host ? inputs.cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
-  double elements = 0;
-  for (const GraphParameter& parameter : inputs.model.parameters()) {
-    elements += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
-  }
-  const auto parameters = static_cast<int64_t>(std::min(elements, 0x1p60));
-  const bool all_recomputed = plan.recompute().mode() == Recompute::FIT && !host;
-  TryBudget budget(refused, layers);
-  const auto planned = [&](const Recipe& r, const Plan& p) -> absl::StatusOr<int64_t> {
-    CompileOptions options;
-    options.cost = inputs.cost;
-    options.ways_out = false;
-    WEFT_ASSIGN_OR_RETURN(const PlanInputs resolved, ResolveInputs(inputs.model, r, p, inputs.cluster, nullptr));
-    WEFT_RETURN_IF_ERROR(CheckChosenRecompute(resolved));
-    if (!host && LeastStateBytes(resolved.recipe, resolved.plan, parameters) > shortage.capacity) {
-      return absl::ResourceExhaustedError("its states alone do not fit");
-    }
-    // By more than what stages that are cut elsewhere change.
-    const int64_t beside_saved = host ? 0 : BytesWithoutSaved(refused) - shortage.capacity;
-    if (beside_saved > shortage.capacity / 16 && SameButRecompute(recipe, plan, r, p)) {
-      return absl::ResourceExhaustedError("what is not saved for the backward does not fit");
-    }
-    Plan least = p;
-    // What is chosen where nothing else fits.
-    if (p.zero().reshard() == Zero::BY_BENEFIT) least.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
-    if (all_recomputed) least.mutable_recompute()->set_mode(Recompute::FULL);
-    if (!budget.Has(least.recompute())) {
-      // Without it there is still what recomputes all.
-      if (least.recompute().mode() == Recompute::FIT) return absl::ResourceExhaustedError("it takes long to tell");
-      return absl::CancelledError("no more is tried");
-    }
-    const absl::StatusOr<Program> program = Compile(inputs.model, r, least, inputs.cluster, options);
-    if (program.ok() || absl::IsResourceExhausted(program.status())) budget.Spend(least.recompute());
-    WEFT_RETURN_IF_ERROR(program.status());
-    return host ? PlannedNodeBytes(*program, inputs.cluster) : PlannedDeviceBytes(*program);
-  };
-  const WaysOut ways =
-      FindWaysOut(recipe, plan, inputs.cluster, layers, parameters, shortage, kWanted, planned, on_try);
-  return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeWaysOut(ways)));
-}
-
-}  // namespace
-
 int64_t PlannedDeviceBytes(const Program& program) {
   int64_t most = 0;
   for (const Template& t : program.templates()) most = std::max(most, t.device_arena_bytes());
@@ -124,8 +60,7 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
     if (!options.allow_oom) {
       if (!options.ways_out) return fits;
-      return WithWaysOut(fits, program, recipe, plan, inputs, DeviceMemoryFits(program, inputs.cluster),
-                         options.on_try);
+      return WithWaysOut(fits, program, recipe, plan, inputs, options.on_try);
     }
     if (options.notes != nullptr) options.notes->push_back(std::string(fits.message()));
     program.set_does_not_fit(true);

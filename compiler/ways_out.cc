@@ -32,14 +32,12 @@ std::optional<Variant> With(Variant variant, absl::string_view setting) {
   return variant;
 }
 
-Change RecomputeMode(Recompute::Mode mode, bool host) {
-  return [mode, host](Variant variant) -> std::optional<Variant> {
+// A flag changes one field: others that go with another mode would stay.
+Change RecomputeMode(Recompute::Mode mode) {
+  return [mode](Variant variant) -> std::optional<Variant> {
     const Recompute::Mode now = variant.plan.recompute().mode();
-    // A flag changes one field: others that go with another mode would stay. FIT recomputes all on a device that lacks
-    // memory; on others it leaves more to be kept, which the host may lack room for.
-    const bool less = now == Recompute::NONE || now == Recompute::SELECTIVE || (now == Recompute::FIT && host);
-    if (!less) return std::nullopt;
-    if (now == mode) return std::nullopt;
+    const bool alone = now == Recompute::NONE || now == Recompute::SELECTIVE || now == Recompute::FIT;
+    if (!alone || now == mode) return std::nullopt;
     return With(std::move(variant), absl::StrCat("recompute.mode=", Recompute::Mode_Name(mode)));
   };
 }
@@ -156,7 +154,7 @@ WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& clust
     int kind;
     Change change;
   };
-  const Change full = RecomputeMode(Recompute::FULL, shortage.host);
+  const Change full = RecomputeMode(Recompute::FULL);
   std::vector<Numbered> changes = {{kRecompute, full}};
   if (shortage.host) {
     // In front: nothing else is as sure to help.
@@ -175,45 +173,34 @@ WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& clust
     any(MoreRanks("x", factor, cluster, layers));
   }
   WaysOut ways;
-  const auto done = [&] {
-    return static_cast<int>(ways.found.size()) >= wanted || ways.tried.size() >= kMostTries || ways.stopped;
-  };
-  const bool all_recomputed = plan.recompute().mode() == Recompute::FIT && !shortage.host;
+  const auto all_found = [&] { return static_cast<int>(ways.found.size()) >= wanted; };
   // The way that the variant is, if it exists and fits.
   const auto way_of = [&](const std::optional<Variant>& variant) -> std::optional<WayOut> {
-    if (!variant || done()) return std::nullopt;
+    if (!variant || ways.stopped || ways.tried.size() >= kMostTries) return std::nullopt;
     if (on_try) on_try(absl::StrCat(variant->change, ", ", ways.tried.size() + 1, " of at most ", kMostTries));
     const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
     ways.stopped = absl::IsCancelled(bytes.status());
-    if (!ways.stopped) ways.tried.push_back(variant->change);
+    if (!ways.stopped && !absl::IsUnavailable(bytes.status())) ways.tried.push_back(variant->change);
     if (!bytes.ok() || *bytes > shortage.capacity) return std::nullopt;
-    return WayOut{variant->change, *bytes, all_recomputed};
+    return WayOut{variant->change, *bytes};
   };
-  const auto attempt = [&](const std::optional<Variant>& variant) {
-    const std::optional<WayOut> way = way_of(variant);
-    if (way) ways.found.push_back(*way);
-    return way.has_value();
-  };
-  // FIT is gentler, but takes several compilations, and does not fit where to recompute all does not.
-  const auto attempt_recompute = [&](const std::optional<Variant>& all) {
-    std::optional<WayOut> way = way_of(all);
+  // Of each way that was found, what is better if it fits too, but is less likely to or takes more compilations.
+  std::vector<std::optional<Variant>> gentler_ways;
+  const auto attempt = [&](const std::optional<Variant>& first, std::optional<Variant> gentler) {
+    if (all_found()) return false;
+    std::optional<WayOut> way = way_of(first);
     if (!way) return false;
-    const std::optional<WayOut> gentler = way_of(RecomputeMode(Recompute::FIT, shortage.host)({recipe, plan, ""}));
-    ways.found.push_back(gentler ? *gentler : *way);
-    return true;
-  };
-  // Where to recompute all is not enough, it is with it that a change is tried first: without, it saves less.
-  const auto attempt_recomputed = [&](const std::optional<Variant>& with, const std::optional<Variant>& alone) {
-    std::optional<WayOut> way = way_of(with);
-    if (!way) return false;
-    const std::optional<WayOut> gentler = way_of(alone);
-    ways.found.push_back(gentler ? *gentler : *way);
+    ways.found.push_back(*std::move(way));
+    gentler_ways.push_back(std::move(gentler));
     return true;
   };
   // What does not help enough by itself may with everything recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;
+  // With this a change is tried first where to recompute all is not enough (without, it saves less), and where the plan
+  // has FIT, which takes several compilations.
   std::optional<Variant> recomputed;
+  if (plan.recompute().mode() == Recompute::FIT) recomputed = full({recipe, plan, ""});
   for (size_t i = 0; i < changes.size(); ++i) {
     const auto& [kind, change] = changes[i];
     // One way of a kind is enough.
@@ -221,20 +208,27 @@ WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& clust
     const std::optional<Variant> variant = change({recipe, plan, ""});
     bool fits = false;
     if (kind == kRecompute) {
-      fits = attempt_recompute(variant);
-      if (!fits) recomputed = variant;
+      fits = attempt(variant, RecomputeMode(Recompute::FIT)({recipe, plan, ""}));
+      recomputed = fits ? std::nullopt : variant;
     } else if (recomputed) {
-      fits = attempt_recomputed(change(*recomputed), variant);
+      fits = attempt(change(*recomputed), variant);
     } else {
-      fits = attempt(variant);
+      fits = attempt(variant, std::nullopt);
       if (!fits) failed.push_back(i);
     }
     if (fits && kind > 0) fitting_kinds.insert(kind);
   }
   for (const size_t i : failed) {
-    if (std::optional<Variant> variant = full({recipe, plan, ""})) attempt(changes[i].change(*std::move(variant)));
+    if (std::optional<Variant> variant = full({recipe, plan, ""})) {
+      attempt(changes[i].change(*std::move(variant)), std::nullopt);
+    }
   }
-  if (static_cast<int>(ways.found.size()) >= wanted) ways.stopped = false;
+  // With what is left of the tries: to know more ways is worth more.
+  const bool stopped = ways.stopped && !all_found();
+  for (size_t i = 0; i < ways.found.size(); ++i) {
+    if (std::optional<WayOut> gentler = way_of(gentler_ways[i])) ways.found[i] = *std::move(gentler);
+  }
+  ways.stopped = stopped;
   return ways;
 }
 
@@ -249,8 +243,7 @@ std::string DescribeWaysOut(const WaysOut& ways) {
   return absl::StrCat("it fits with ",
                       absl::StrJoin(ways.found, ", or with ",
                                     [](std::string* out, const WayOut& way) {
-                                      absl::StrAppend(out, way.change, way.at_least ? " (at least " : " (",
-                                                      BytesText(way.planned_bytes), ")");
+                                      absl::StrAppend(out, way.change, " (", BytesText(way.planned_bytes), ")");
                                     }),
                       ways.stopped ? "; " + tried : "");
 }

@@ -20,8 +20,6 @@ struct WayOut {
   std::string change;
   // Of the memory that was short.
   int64_t planned_bytes = 0;
-  // These are with all recomputed, but the plan has FIT, which takes more as far as there is room.
-  bool at_least = false;
 };
 
 struct WaysOut {
@@ -44,15 +42,16 @@ struct Shortage {
 using OnTry = std::function<void(absl::string_view)>;
 
 // Planned bytes of the fullest rank, or, where host memory is short, of the fullest node; an error for what cannot be
-// compiled or does not fit; Cancelled where nothing more is to be tried. Where the devices are short and the user's
-// own plan has FIT, those with all recomputed.
+// compiled or does not fit; Unavailable for what is not tried, as it takes longer than others may; Cancelled where
+// nothing more is to be tried.
 using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recipe, const Plan& plan)>;
 
 // Up to `wanted` changes after which at most `shortage.capacity` bytes are needed, gentler ones first: what is short on
 // the host is left on the devices, or else recompute, the schedule, smaller microbatches, states cut over replicas,
-// more of the same ranks for a replica, then two of these at once. Where to recompute all is not enough, each is tried
-// with it, and without only if that fits. Each was tried; no more than kMostTries are. `recipe` and `plan` are as the
-// user gave them, `layers` bounds the stages, `parameters` are the model's.
+// more of the same ranks for a replica, then two of these at once. Where to recompute all is not enough, or the plan
+// has recompute FIT, each is tried with all recomputed, and last without if that fits. Each was tried as it is told; no
+// more than kMostTries are. `recipe` and `plan` are as the user gave them, `layers` bounds the stages, `parameters` are
+// the model's.
 inline constexpr int kMostTries = 24;
 WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
                     const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes,

@@ -1,0 +1,113 @@
+// Every change that a refusal names makes the plan fit, when it is compiled as the user would.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "compiler/compile.h"
+#include "compiler/compile_testing.h"
+#include "compiler/models/import_hf.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/set_field.h"
+#include "tests/parse_text.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+// The head is as much as more than one layer: with all recomputed, 7 stages are cut elsewhere than with nothing.
+const ModelGraph& Model() {
+  static const auto* const model = new absl::StatusOr<ModelGraph>(ImportHuggingFaceConfig(
+      R"({"model_type": "gpt2", "vocab_size": 300, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 12})",
+      "uneven"));
+  EXPECT_TRUE(model->ok()) << model->status();
+  return model->value();
+}
+
+Recipe MakeRecipe(int microbatch = 4) {
+  return Parse<Recipe>(
+      absl::StrCat("sequence_length: 16 global_batch_sequences: 16 microbatch_sequences: ", microbatch));
+}
+
+Plan MakePlan(const std::string& recompute) {
+  return Parse<Plan>(absl::StrCat(
+      "mesh { axes { name: 'pipe' size: 7 } } schedule { name: '1f1b' } recompute { mode: ", recompute, " }"));
+}
+
+Cluster ClusterOf(int64_t capacity) {
+  Cluster cluster = TinyCluster();
+  cluster.mutable_device()->set_memory_bytes(capacity + cluster.device().reserved_bytes());
+  return cluster;
+}
+
+// What the plan needs where nothing fits.
+int64_t BytesOf(const Plan& plan, int microbatch = 4) {
+  CompileOptions options;
+  options.allow_oom = true;
+  const auto program = Compile(Model(), MakeRecipe(microbatch), plan, ClusterOf(1), options);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? PlannedDeviceBytes(*program) : 0;
+}
+
+// The changes that the refusal names, each as flags; nothing if the plan fits.
+std::vector<std::string> NamedWays(const Plan& plan, const Cluster& cluster, std::string* message) {
+  const absl::Status status = Compile(Model(), MakeRecipe(), plan, cluster, {}).status();
+  *message = std::string(status.message());
+  std::vector<std::string> named;
+  for (absl::string_view rest = *message; absl::StrContains(rest, "with --set ");) {
+    rest.remove_prefix(rest.find("with --set ") + 5);
+    named.emplace_back(rest.substr(0, rest.find(" (")));
+  }
+  return named;
+}
+
+void ExpectFits(const std::string& way, const Plan& plan, const Cluster& cluster, const std::string& message) {
+  Recipe recipe = MakeRecipe();
+  Plan changed = plan;
+  for (absl::string_view setting : absl::StrSplit(absl::StrCat(" ", way), " --set ", absl::SkipEmpty())) {
+    ASSERT_TRUE(ApplySetting(setting, &recipe, &changed).ok()) << way;
+  }
+  CompileOptions options;
+  options.ways_out = false;
+  const absl::Status status = Compile(Model(), recipe, changed, cluster, options).status();
+  EXPECT_TRUE(status.ok()) << way << "\n" << message << "\n" << status;
+}
+
+// FIT keeps the stages of a plan that recomputes nothing.
+TEST(WaysOutTriesTest, FitMayNeedMoreThanToRecomputeAll) {
+  EXPECT_GT(BytesOf(MakePlan("FIT")), BytesOf(MakePlan("FULL")));
+  EXPECT_GT(BytesOf(MakePlan("FIT"), 2), BytesOf(MakePlan("FULL"), 2));
+}
+
+void ExpectThatNamedWaysFit(const std::string& recompute, int64_t capacity, size_t count, const std::string& first) {
+  const Plan plan = MakePlan(recompute);
+  const Cluster cluster = ClusterOf(capacity);
+  std::string message;
+  const std::vector<std::string> ways = NamedWays(plan, cluster, &message);
+  ASSERT_EQ(ways.size(), count) << message;
+  EXPECT_EQ(ways[0], first);
+  for (const std::string& way : ways) ExpectFits(way, plan, cluster, message);
+}
+
+TEST(WaysOutTriesTest, ToRecomputeAllIsNamedWhereStagesCutElsewhereFit) {
+  const int64_t full = BytesOf(MakePlan("FULL"));
+  ExpectThatNamedWaysFit("NONE", full, 3, "--set recompute.mode=FULL");
+  ExpectThatNamedWaysFit("FIT", full, 3, "--set recompute.mode=FULL");
+}
+
+TEST(WaysOutTriesTest, WhatFitDoesNotMakeFitIsNamedWithAllRecomputed) {
+  ExpectThatNamedWaysFit("FIT", BytesOf(MakePlan("FULL"), 2), 3, "--set recompute.mode=FULL --set mbs=2");
+}
+
+TEST(WaysOutTriesTest, AnIntervalThatIsChosenHasWaysOut) {
+  ExpectThatNamedWaysFit("INTERVAL", BytesOf(MakePlan("FULL"), 2), 3, "--set mbs=2");
+}
+
+}  // namespace
+}  // namespace weft
