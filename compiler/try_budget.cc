@@ -26,7 +26,8 @@ TryBudget::TryBudget(const Program& refused, int layers) : work_(WorkOf(refused)
 int64_t TryBudget::WorkOfTry(const Recompute& recompute) const { return work_ * CompilationsOf(recompute, layers_); }
 
 bool TryBudget::Has(const Recompute& recompute) const {
-  if (spent_ == 0 && CompilationsOf(recompute, layers_) == 1) return true;
+  const int64_t first = work_ <= kMostWork ? work_ : 0;
+  if (spent_ <= first && CompilationsOf(recompute, layers_) == 1) return true;
   return spent_ + WorkOfTry(recompute) <= kMostWork;
 }
 

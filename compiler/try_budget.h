@@ -19,8 +19,9 @@ class TryBudget {
   // `layers` are the model's.
   TryBudget(const Program& refused, int layers);
 
-  // Whether one more plan with this recompute may be tried. The first one always may, if it is one compilation: where
-  // the recompute is chosen, one for each candidate is meant.
+  // Whether one more plan with this recompute may be tried. The first one always may, and a second where each is within
+  // kMostWork (to recompute all, and that with something else), if it is one compilation: where the recompute is
+  // chosen, one for each candidate is meant.
   bool Has(const Recompute& recompute) const;
   // One with this recompute was tried.
   void Spend(const Recompute& recompute);

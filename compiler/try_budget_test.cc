@@ -35,8 +35,10 @@ TEST(TryBudget, BoundsTheWorkOfAllTries) {
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 8), once), 40);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1002), 8), once), 39);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20000), 8), once), 2);
-    // One is always tried.
-    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20002), 8), once), 1);
+    // One is always tried, and a second if none of them is too large by itself.
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20002), 8), once), 2);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40000), 8), once), 2);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40002), 8), once), 1);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(100000), 8), once), 1);
   }
 }
@@ -51,6 +53,9 @@ TEST(TryBudget, ChoicesTakeManyCompilations) {
 
 TEST(TryBudget, WhatWasSpentIsGone) {
   TryBudget budget(ProgramOf(30000), 8);
+  EXPECT_TRUE(budget.Has(Mode(Recompute::FULL)));
+  EXPECT_FALSE(budget.Has(Mode(Recompute::FIT)));
+  budget.Spend(Mode(Recompute::FULL));
   EXPECT_TRUE(budget.Has(Mode(Recompute::FULL)));
   EXPECT_FALSE(budget.Has(Mode(Recompute::FIT)));
   budget.Spend(Mode(Recompute::FULL));
