@@ -57,7 +57,9 @@ TEST(MemoryFit, WhatIsLeftWhereAllIsComputedAgain) {
   EXPECT_EQ(BytesWithoutSaved(program), 2048);
   // Not all at one time, and not at the moment that is the fullest with what is saved.
   Template& t = *program.mutable_templates(0);
-  for (const auto& [c, bytes] : {std::pair(SAVED_ACTIVATION, 9000), {IN_FLIGHT_ACTIVATION, 1500}, {SAVED_GRADIENT, 400},
+  for (const auto& [c, bytes] : {std::pair(SAVED_ACTIVATION, 9000),
+                                 {IN_FLIGHT_ACTIVATION, 1500},
+                                 {SAVED_GRADIENT, 400},
                                  {IN_FLIGHT_ACTIVATION, 2500}}) {
     t.add_buffers()->set_class_(c);
     t.mutable_buffers(t.buffers_size() - 1)->set_bytes(bytes);
