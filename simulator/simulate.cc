@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
 #include "proto/program_file.h"
@@ -106,12 +107,10 @@ std::vector<int64_t> ArenasOf(const Program& program) {
 
 // By template of the view, what is known of the program's; one of these may have several views, of several devices.
 std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>& of_templates) {
-  std::vector<int64_t> all(view.templates.size());
-  for (size_t v = 0; v < all.size(); ++v) {
-    for (int t = 0; t < view.program->templates_size(); ++t) {
-      if (view.templates[v].proto == &view.program->templates(t)) all[v] = of_templates[t];
-    }
-  }
+  absl::flat_hash_map<const Template*, int64_t> of;
+  for (int t = 0; t < view.program->templates_size(); ++t) of[&view.program->templates(t)] = of_templates[t];
+  std::vector<int64_t> all;
+  for (const TemplateView& t : view.templates) all.push_back(of.at(t.proto));
   return all;
 }
 

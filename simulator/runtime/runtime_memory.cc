@@ -143,16 +143,23 @@ int64_t OfTemplate(const Program& program, const Template& t, const Runtime& run
   return tensors_only ? bytes : std::min(kMost, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
 }
 
+// By template, its arena and what a rank of it takes besides.
+std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& runtime, bool tensors_only) {
+  std::vector<int64_t> all;
+  for (const Template& t : program.templates()) {
+    const int64_t arena = t.device_arena_bytes(), beside = OfTemplate(program, t, runtime, tensors_only);
+    all.push_back(beside > 0 && arena > kMost - beside ? kMost : arena + beside);
+  }
+  return all;
+}
+
 // Beside the largest arena.
 int64_t BytesBeside(const Program& program, const Runtime& runtime, bool tensors_only) {
-  int64_t arena = 0, most = tensors_only ? 0 : runtime.memory().reserved_bytes();
+  if (program.templates().empty()) return tensors_only ? 0 : runtime.memory().reserved_bytes();
+  int64_t arena = 0;
   for (const Template& t : program.templates()) arena = std::max(arena, t.device_arena_bytes());
-  for (int i = 0; i < program.templates_size(); ++i) {
-    const Template& t = program.templates(i);
-    const int64_t bytes = OfTemplate(program, t, runtime, tensors_only) - (arena - t.device_arena_bytes());
-    most = i == 0 ? bytes : std::max(most, bytes);
-  }
-  return most;
+  const std::vector<int64_t> all = BytesOfTemplates(program, runtime, tensors_only);
+  return *std::max_element(all.begin(), all.end()) - arena;
 }
 
 }  // namespace
@@ -164,12 +171,7 @@ int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime) {
 }
 
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime) {
-  std::vector<int64_t> all;
-  for (const Template& t : program.templates()) {
-    const int64_t arena = t.device_arena_bytes(), beside = OfTemplate(program, t, runtime, false);
-    all.push_back(beside > 0 && arena > kMost - beside ? kMost : arena + beside);
-  }
-  return all;
+  return BytesOfTemplates(program, runtime, false);
 }
 
 }  // namespace weft
