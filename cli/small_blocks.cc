@@ -101,35 +101,38 @@ __attribute__((noinline)) void* FromMalloc(size_t bytes) {
   }
 }
 
+// Begins a span.
 __attribute__((noinline)) void* FromSpan(size_t size) {
   Blocks& own = blocks[size];
   const size_t bytes = size * kGrain;
-  if (static_cast<size_t>(own.end - own.fresh) < bytes) {
-    static char* const reserved = Reserve();
-    if (reserved == nullptr) return FromMalloc(bytes);
-    const size_t span = spans.fetch_add(1, std::memory_order_relaxed);
-    if (span >= kRegion / kSpan) {
-      spans.fetch_sub(1, std::memory_order_relaxed);
-      return FromMalloc(bytes);
-    }
-    // The span is given up: another thread may have begun the next.
-    if (!Usable(reserved, (span + 1) * kSpan)) return FromMalloc(bytes);
-    size_of_span[span] = static_cast<uint8_t>(size);
-    own.fresh = reserved + span * kSpan;
-    own.end = own.fresh + kSpan;
+  static char* const reserved = Reserve();
+  if (reserved == nullptr) return FromMalloc(bytes);
+  const size_t span = spans.fetch_add(1, std::memory_order_relaxed);
+  if (span >= kRegion / kSpan) {
+    spans.fetch_sub(1, std::memory_order_relaxed);
+    return FromMalloc(bytes);
   }
-  void* const block = own.fresh;
-  own.fresh += bytes;
-  return block;
+  // The span is given up: another thread may have begun the next.
+  if (!Usable(reserved, (span + 1) * kSpan)) return FromMalloc(bytes);
+  size_of_span[span] = static_cast<uint8_t>(size);
+  char* const begin = reserved + span * kSpan;
+  own.fresh = begin + bytes;
+  own.end = begin + kSpan;
+  return begin;
 }
 
 inline void* New(size_t bytes) {
   if (bytes > kLargest) return FromMalloc(bytes);
   const size_t size = bytes == 0 ? 1 : (bytes + kGrain - 1) / kGrain;
-  FreeBlock* const block = blocks[size].free;
-  if (block == nullptr) return FromSpan(size);
-  blocks[size].free = block->next;
-  return block;
+  Blocks& own = blocks[size];
+  if (FreeBlock* const block = own.free) {
+    own.free = block->next;
+    return block;
+  }
+  char* const fresh = own.fresh;
+  if (static_cast<size_t>(own.end - fresh) < size * kGrain) return FromSpan(size);
+  own.fresh = fresh + size * kGrain;
+  return fresh;
 }
 
 inline void Delete(void* pointer) {

@@ -49,7 +49,7 @@ bool IsPlain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f
 
 void AppendQuoted(absl::string_view text, std::string& out) {
   out += '"';
-  if (std::all_of(text.begin(), text.end(), IsPlain)) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return IsPlain(c); })) {
     out.append(text.data(), text.size());
     out += '"';
     return;

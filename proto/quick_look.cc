@@ -27,15 +27,19 @@ const char* LongVarint(const char* at, const char* end, uint64_t* value) {
 }
 
 inline const char* Varint(const char* at, const char* end, uint64_t* value) {
-  // Of one byte, as most are.
+  // Of one byte, as most are, or of two.
   if (at < end && static_cast<unsigned char>(*at) < 0x80) {
     *value = static_cast<unsigned char>(*at);
     return at + 1;
   }
+  if (end - at >= 2 && static_cast<unsigned char>(at[1]) < 0x80) {
+    *value = (static_cast<unsigned char>(at[0]) & 0x7f) | uint64_t{static_cast<unsigned char>(at[1])} << 7;
+    return at + 2;
+  }
   return LongVarint(at, end, value);
 }
 
-const char* Length(const char* at, const char* end, size_t* length) {
+inline const char* Length(const char* at, const char* end, size_t* length) {
   uint64_t value = 0;
   at = Varint(at, end, &value);
   if (at == nullptr || value > static_cast<uint64_t>(end - at)) return nullptr;
@@ -43,7 +47,7 @@ const char* Length(const char* at, const char* end, size_t* length) {
   return at;
 }
 
-bool IsNumberOf(const WireTag& tag, uint64_t value) {
+inline bool IsNumberOf(const WireTag& tag, uint64_t value) {
   const bool fits_int32 = static_cast<int64_t>(value) == static_cast<int32_t>(value);
   switch (tag.content) {
     case Content::kInt64:
@@ -66,7 +70,7 @@ bool TakesSmallNumbers(Content content) {
   return content == Content::kInt64 || content == Content::kInt32 || content == Content::kUint32;
 }
 
-const char* Number(const WireTag& tag, const char* at, const char* end) {
+inline const char* Number(const WireTag& tag, const char* at, const char* end) {
   uint64_t value = 0;
   at = Varint(at, end, &value);
   return at != nullptr && IsNumberOf(tag, value) ? at : nullptr;

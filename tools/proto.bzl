@@ -1,5 +1,7 @@
 """proto_library for C++ with the system protoc (3.21)."""
 
+load("//tools:copts.bzl", "FAST_COPTS")
+
 def cc_proto(name, srcs, deps = [], protobuf = "//third_party:protobuf", visibility = None):
     """Generates x.pb.h and x.pb.cc for every x.proto and compiles them into one library.
 
@@ -21,7 +23,7 @@ def cc_proto(name, srcs, deps = [], protobuf = "//third_party:protobuf", visibil
         name = name,
         srcs = [o for o in outs if o.endswith(".cc")],
         hdrs = [o for o in outs if o.endswith(".h")],
-        copts = ["-w"],
+        copts = FAST_COPTS + ["-w"],
         deps = deps + [protobuf],
         visibility = visibility,
     )

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "proto/mesh.h"
@@ -19,6 +20,23 @@ absl::Status Missing(absl::string_view field) {
 // What tells one from another.
 int64_t BitsOf(const absl::StatusOr<double>& bandwidth) { return absl::bit_cast<int64_t>(bandwidth.value_or(-1)); }
 
+template <typename LinkUsers>
+void AddUser(int32_t link, LinkUsers& users) {
+  const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
+  if (known != users.end()) {
+    ++known->second;
+  } else {
+    users.emplace_back(link, 1);
+  }
+}
+
+// At least one: who asks.
+template <typename LinkUsers>
+double UsersOf(int32_t link, const LinkUsers& users) {
+  const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
+  return known == users.end() ? 1 : static_cast<double>(known->second);
+}
+
 }  // namespace
 
 PlacedLinks::PlacedLinks(const Mesh& mesh, const Cluster& cluster)
@@ -27,7 +45,12 @@ PlacedLinks::PlacedLinks(const Mesh& mesh, const Cluster& cluster)
       placement_(RankPlacement::Make(MeshRanks(mesh), cluster)),
       topology_(placement_.ok() ? Topology::Make(cluster, *placement_)
                                 : absl::StatusOr<Topology>(placement_.status())) {
-  for (const MeshAxis& axis : mesh.axes()) sizes_.push_back(axis.size());
+  int64_t stride = 1;
+  for (const MeshAxis& axis : mesh.axes()) {
+    sizes_.push_back(axis.size());
+    strides_.push_back(stride);
+    stride *= axis.size();
+  }
 }
 
 absl::Status PlacedLinks::CheckOutside() const {
@@ -112,52 +135,61 @@ double PlacedLinks::PlaceBandwidth(absl::Span<const int64_t> ranks, const GroupF
   return bandwidth;
 }
 
+// Whether a rank has the coordinates of the senders: those on all axes on which they and their receivers differ.
+bool PlacedLinks::Sends(const TransferKey& transfers, int64_t rank) const {
+  for (size_t i = 2; i < transfers.size(); i += 2) {
+    const int64_t axis = transfers[i];
+    if (rank / strides_[axis] % sizes_[axis] != transfers[i + 1]) return false;
+  }
+  return true;
+}
+
+PlacedLinks::LinkUsers PlacedLinks::UsersOutOfNode(const TransferKey& transfers) const {
+  const int64_t node = transfers[0], ahead = transfers[1];
+  LinkUsers users;
+  for (const int64_t rank : placement_->RanksOf(node)) {
+    if (!Sends(transfers, rank) || Node(rank + ahead) == node) continue;
+    for (const int32_t link : topology_->OutLinks(placement_->DeviceOf(rank))) AddUser(link, users);
+  }
+  return users;
+}
+
+PlacedLinks::LinkUsers PlacedLinks::UsersOutOfPlace(const TransferKey& transfers) const {
+  const int64_t place = transfers[0], ahead = transfers[1];
+  LinkUsers users;
+  const std::vector<int64_t>& nodes = placement_->nodes();
+  const auto at = std::partition_point(nodes.begin(), nodes.end(),
+                                       [&](int64_t other) { return topology_->PlaceOf(other) < place; });
+  for (auto node = at; node != nodes.end() && topology_->PlaceOf(*node) == place; ++node) {
+    for (const int64_t rank : placement_->RanksOf(*node)) {
+      if (!Sends(transfers, rank) || Place(rank + ahead) == place) continue;
+      AddUser(topology_->LeafOf(placement_->DeviceOf(rank)), users);
+    }
+  }
+  return users;
+}
+
 // What the transfer from `from` to `to`, of other nodes, has on the way out of its node and place. Those of ranks that
 // have the coordinates of `from` on all axes on which `to` differs do the same at the same time, for other replicas.
 double PlacedLinks::TransferBandwidth(int64_t from, int64_t to) const {
-  // Of the axes on which they differ: stride, size, and the coordinate of `from`.
-  struct Axis {
-    int64_t stride, size, own;
-  };
-  absl::InlinedVector<Axis, 4> differ;
-  int64_t stride = 1;
-  for (const int64_t size : sizes_) {
-    const int64_t own = from / stride % size;
-    if (to / stride % size != own) differ.push_back({stride, size, own});
-    stride *= size;
+  TransferKey key = {Node(from), to - from};
+  for (size_t axis = 0; axis < sizes_.size(); ++axis) {
+    const int64_t own = from / strides_[axis] % sizes_[axis];
+    if (to / strides_[axis] % sizes_[axis] != own) key.insert(key.end(), {static_cast<int64_t>(axis), own});
   }
-  const auto alike = [&](int64_t rank) {
-    return std::all_of(differ.begin(), differ.end(),
-                       [&](const Axis& axis) { return rank / axis.stride % axis.size == axis.own; });
-  };
-  // On those axes a rank's partner has the coordinates of `to`.
-  const int64_t ahead = to - from;
-  const int64_t node = Node(from);
-  const absl::InlinedVector<int32_t, 4> links = topology_->OutLinks(placement_->DeviceOf(from));
-  absl::InlinedVector<int64_t, 4> users(links.size(), 0);
-  for (const int64_t rank : placement_->RanksOf(node)) {
-    if (!alike(rank) || Node(rank + ahead) == node) continue;
-    const absl::InlinedVector<int32_t, 4> others = topology_->OutLinks(placement_->DeviceOf(rank));
-    for (size_t i = 0; i < links.size(); ++i) users[i] += std::count(others.begin(), others.end(), links[i]);
-  }
+  const auto [of_node, new_node] = users_out_of_node_.try_emplace(key);
+  if (new_node) of_node->second = UsersOutOfNode(key);
   double bandwidth = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < links.size(); ++i) {
-    const double all = static_cast<double>(topology_->links()[links[i]].bytes_per_second);
-    bandwidth = std::min(bandwidth, all / static_cast<double>(std::max<int64_t>(users[i], 1)));
+  for (const int32_t link : topology_->OutLinks(placement_->DeviceOf(from))) {
+    const double all = static_cast<double>(topology_->links()[link].bytes_per_second);
+    bandwidth = std::min(bandwidth, all / UsersOf(link, of_node->second));
   }
   if (Place(from) == Place(to)) return bandwidth;
+  key[0] = Place(from);
+  const auto [of_place, new_place] = users_out_of_place_.try_emplace(key);
+  if (new_place) of_place->second = UsersOutOfPlace(key);
   const int32_t leaf = topology_->LeafOf(placement_->DeviceOf(from));
-  int64_t above = 0;
-  const std::vector<int64_t>& nodes = placement_->nodes();
-  const auto at = std::partition_point(nodes.begin(), nodes.end(),
-                                       [&](int64_t other) { return topology_->PlaceOf(other) < Place(from); });
-  for (auto other = at; other != nodes.end() && topology_->PlaceOf(*other) == Place(from); ++other) {
-    for (const int64_t rank : placement_->RanksOf(*other)) {
-      above +=
-          alike(rank) && Place(rank + ahead) != Place(from) && topology_->LeafOf(placement_->DeviceOf(rank)) == leaf;
-    }
-  }
-  return std::min(bandwidth, topology_->LeafBytesPerSecond() / static_cast<double>(std::max<int64_t>(above, 1)));
+  return std::min(bandwidth, topology_->LeafBytesPerSecond() / UsersOf(leaf, of_place->second));
 }
 
 int64_t PlacedLinks::LowestMember(const GroupForm& form, int64_t rank) const {

@@ -79,10 +79,20 @@ class PlacedLinks {
     absl::flat_hash_map<int64_t, int64_t> shapes;
   };
 
+  // How many transfers that begin on one node, or in one place, and go to other ones at the same time use a link out of
+  // it: by link to an interface, or by leaf.
+  using LinkUsers = absl::InlinedVector<std::pair<int32_t, int64_t>, 8>;
+  // What tells such transfers from others: node or place, distance of the ranks at their ends, and of each axis on
+  // which these differ its number and the coordinate of the sender.
+  using TransferKey = absl::InlinedVector<int64_t, 6>;
+
   static void AddTo(Sharing& sharing, int64_t members);
   static double Shared(double all, const Sharing& sharing);
   absl::Status CheckOutside() const;
   double TransferBandwidth(int64_t from, int64_t to) const;
+  LinkUsers UsersOutOfNode(const TransferKey& transfers) const;
+  LinkUsers UsersOutOfPlace(const TransferKey& transfers) const;
+  bool Sends(const TransferKey& transfers, int64_t rank) const;
   // The lowest member of the group of `rank`, or -1 if it takes no part.
   int64_t LowestMember(const GroupForm& form, int64_t rank) const;
   FormGroups& GroupsOf(const GroupForm& form) const;
@@ -93,7 +103,8 @@ class PlacedLinks {
   const absl::StatusOr<RankPlacement> placement_;
   const absl::StatusOr<Topology> topology_;
   // By axis of the mesh.
-  std::vector<int64_t> sizes_;
+  std::vector<int64_t> sizes_, strides_;
+  mutable absl::flat_hash_map<TransferKey, LinkUsers> users_out_of_node_, users_out_of_place_;
   mutable std::vector<std::unique_ptr<FormGroups>> forms_;
   // What tells times of groups apart.
   mutable absl::flat_hash_map<std::vector<int64_t>, int64_t> shapes_;

@@ -263,6 +263,10 @@ std::string Topology::LinkName(int32_t link) const {
 }
 
 const Topology::Ends* Topology::Find(int64_t device) const {
+  // Where devices are placed on without gaps it is the one of that number.
+  const uint64_t first = ends_.empty() ? 0 : static_cast<uint64_t>(ends_.front().device);
+  const uint64_t place = static_cast<uint64_t>(device) - first;
+  if (place < ends_.size() && ends_[place].device == device) return &ends_[place];
   const auto at = std::lower_bound(ends_.begin(), ends_.end(), device,
                                    [](const Ends& ends, int64_t value) { return ends.device < value; });
   return at != ends_.end() && at->device == device ? &*at : nullptr;
