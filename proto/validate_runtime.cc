@@ -75,6 +75,9 @@ absl::Status ValidateKernels(const Runtime& runtime) {
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".below_compute_capability"), form.below_compute_capability(),
                                      0, kLargestCapability));
     WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".factor_bytes"), form.factor_bytes()));
+    if (form.in_8_bits() && form.kernel() != Kernel_Name(MATMUL)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".in_8_bits is set; it is for MATMUL, not ", form.kernel()));
+    }
     if (form.factor_bytes() > 0 && form.kernel() != Kernel_Name(MATMUL)) {
       return BadField(absl::StrCat(path, ".factor_bytes"), form.factor_bytes(), "0 for a kernel other than MATMUL");
     }

@@ -42,18 +42,10 @@ std::string KernelInAGap(const Runtime& runtime, int capability, const Program& 
   return "";
 }
 
-// Ada, the first with products in 8 bits (CUDA C++ Programming Guide, features by compute capability).
-constexpr int kFirstIn8Bits = 89;
-
-// Whether the runtime multiplies in 8 bits on such a device: casts the factors there, or has products from the first
-// device on that has them in 8 bits, and none before.
-bool MultipliesIn8Bits(const Runtime& runtime, int capability) {
+// Whether the program's products are in 8 bits on such a device.
+bool MultipliesIn8Bits(const Runtime& runtime, int capability, const Program& program) {
   const KernelForm* form = FormOf(runtime, MATMUL, capability);
-  if (form == nullptr || form->unsupported()) return false;
-  const KernelForm* before = FormOf(runtime, MATMUL, kFirstIn8Bits - 1);
-  const KernelForm* from = FormOf(runtime, MATMUL, kFirstIn8Bits);
-  const bool from_first = before != nullptr && before->unsupported() && from != nullptr && !from->unsupported();
-  return form->factor_bytes() > 0 || from_first;
+  return form != nullptr && form->in_8_bits() && Has(program, Kernel_Name(MATMUL));
 }
 
 bool IsWide(DType compute) { return compute == FP64 || compute == FP32 || compute == TF32; }
@@ -83,7 +75,7 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
   }
   // Its figures are relative to products in 16 bits.
   const DType compute = program.precision().compute();
-  if (IsWide(compute) && MultipliesIn8Bits(runtime, capability) && Has(program, Kernel_Name(MATMUL))) {
+  if (IsWide(compute) && MultipliesIn8Bits(runtime, capability, program)) {
     return absl::FailedPreconditionError(
         absl::StrCat("precision.compute = ", DType_Name(compute), ", that of program ", Quoted(program.name()),
                      "; allowed for runtime ", Quoted(runtime.name()), ", whose products are in 8 bits: BF16, FP16"));
@@ -94,7 +86,7 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
 std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& device, const Program& program) {
   std::vector<std::string> notes;
   const int capability = device.compute_capability();
-  if (MultipliesIn8Bits(runtime, capability) && Has(program, Kernel_Name(MATMUL))) {
+  if (MultipliesIn8Bits(runtime, capability, program)) {
     notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()),
                                  " multiplies in 8 bits: utilisations and the lower bound of computation are by the "
                                  "peak of ",

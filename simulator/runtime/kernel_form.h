@@ -16,8 +16,7 @@ namespace weft {
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
 
 // FailedPrecondition where the form of a kernel of the program, for this device, is `unsupported`; or where products
-// are in 8 bits, that is have `factor_bytes` or are supported from compute capability 89 on and not below, and those
-// of the program, which these figures are relative to, are in more than 16.
+// are `in_8_bits` and those of the program, which these figures are relative to, are in more than 16.
 absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program);
 
 // Where products are in 8 bits: that utilisations and bounds are by the peak of the program's. Where the device states

@@ -101,52 +101,50 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
 
 // Figures of products in 8 bits are relative to those in 16.
 TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
-  Runtime older, casts, neither;
-  ASSERT_TRUE(ParseMessage(R"(name: "older" kernels { kernel: "MATMUL" time: 0.5 }
+  Runtime always, newer, neither;
+  ASSERT_TRUE(
+      ParseMessage(R"(name: "always" kernels { kernel: "MATMUL" time: 0.5 in_8_bits: true })", "test", &always).ok());
+  ASSERT_TRUE(ParseMessage(R"(name: "newer" kernels { kernel: "MATMUL" time: 0.9 factor_bytes: 2 }
+                              kernels { kernel: "MATMUL" time: 0.5 from_compute_capability: 90 in_8_bits: true })",
+                           "test", &newer)
+                  .ok());
+  // Nor are casts, or devices that are left out, a sign of 8 bits.
+  ASSERT_TRUE(ParseMessage(R"(name: "neither" kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 2 }
                               kernels { kernel: "MATMUL" from_compute_capability: 1 below_compute_capability: 89
                                         unsupported: true })",
-                           "test", &older)
+                           "test", &neither)
                   .ok());
-  ASSERT_TRUE(
-      ParseMessage(R"(name: "casts" kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 2 })", "test", &casts).ok());
-  ASSERT_TRUE(ParseMessage(R"(name: "neither" kernels { kernel: "MATMUL" time: 0.5 })", "test", &neither).ok());
   Program program = With({ADD, MATMUL});
   program.set_name("p");
   for (const DType narrow : {BF16, FP16}) {
     program.mutable_precision()->set_compute(narrow);
     for (const int capability : {0, 89, 90}) {
-      EXPECT_EQ(CheckForms(older, Of(capability), program), absl::OkStatus());
-      EXPECT_EQ(CheckForms(casts, Of(capability), program), absl::OkStatus());
+      EXPECT_EQ(CheckForms(always, Of(capability), program), absl::OkStatus());
+      EXPECT_EQ(CheckForms(newer, Of(capability), program), absl::OkStatus());
     }
-    EXPECT_THAT(NotesOnForms(casts, Of(90), program),
-                ElementsAre("runtime 'casts' multiplies in 8 bits: utilisations and the lower bound of computation are "
+    EXPECT_THAT(NotesOnForms(newer, Of(90), program),
+                ElementsAre("runtime 'newer' multiplies in 8 bits: utilisations and the lower bound of computation are "
                             "by the peak of " +
                             DType_Name(narrow) + ", which such products may pass"));
+    EXPECT_THAT(NotesOnForms(newer, Of(89), program), IsEmpty());
     EXPECT_THAT(NotesOnForms(neither, Of(90), program), IsEmpty());
-    EXPECT_THAT(NotesOnForms(casts, Of(90), With({ADD})), IsEmpty());
+    EXPECT_THAT(NotesOnForms(always, Of(90), With({ADD})), IsEmpty());
   }
   for (const DType wide : {FP32, TF32, FP64}) {
     program.mutable_precision()->set_compute(wide);
     const std::string given = absl::StrCat("precision.compute = ", DType_Name(wide), ", that of program 'p'; ");
     for (const int capability : {0, 89, 90}) {
-      EXPECT_EQ(CheckForms(older, Of(capability), program).message(),
-                given + "allowed for runtime 'older', whose products are in 8 bits: BF16, FP16");
-      EXPECT_EQ(CheckForms(casts, Of(capability), program).message(),
-                given + "allowed for runtime 'casts', whose products are in 8 bits: BF16, FP16");
+      EXPECT_EQ(CheckForms(always, Of(capability), program).message(),
+                given + "allowed for runtime 'always', whose products are in 8 bits: BF16, FP16");
       EXPECT_EQ(CheckForms(neither, Of(capability), program), absl::OkStatus());
     }
+    EXPECT_EQ(CheckForms(newer, Of(89), program), absl::OkStatus());
+    EXPECT_EQ(CheckForms(newer, Of(90), program).message(),
+              given + "allowed for runtime 'newer', whose products are in 8 bits: BF16, FP16");
   }
   Program sums = With({ADD});
   sums.mutable_precision()->set_compute(FP32);
-  EXPECT_EQ(CheckForms(casts, Of(90), sums), absl::OkStatus());
-  // Not for older devices, but for no reason of 8 bits.
-  Runtime hopper;
-  ASSERT_TRUE(ParseMessage(R"(name: "hopper" kernels { kernel: "MATMUL" time: 0.5 }
-                              kernels { kernel: "MATMUL" from_compute_capability: 1 below_compute_capability: 90
-                                        unsupported: true })",
-                           "test", &hopper)
-                  .ok());
-  EXPECT_EQ(CheckForms(hopper, Of(90), program), absl::OkStatus());
+  EXPECT_EQ(CheckForms(always, Of(90), sums), absl::OkStatus());
 }
 
 // What a runtime cannot do is no matter for a program that does not ask for it.

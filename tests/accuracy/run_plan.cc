@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -192,7 +193,7 @@ class PlanBuilder {
         return Inexpressible("plan.precision", run_.plan.precision,
                              absl::StrCat(run_.machine.gpu.substr(0, 80), " has no products in 8 bits"));
       }
-      if (!absl::StrContains(runtime_.name(), "-fp8")) {
+      if (!absl::c_any_of(runtime_.kernels(), [](const KernelForm& form) { return form.in_8_bits(); })) {
         return Inexpressible("plan.precision", run_.plan.precision,
                              absl::StrCat("runtime ", runtime_.name(), " has no products in 8 bits"));
       }
