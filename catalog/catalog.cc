@@ -1,8 +1,11 @@
 #include "catalog/catalog.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
-#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "proto/suggest.h"
@@ -40,6 +43,25 @@ absl::StatusOr<CatalogFile> FindInCatalog(absl::string_view kind, absl::string_v
   }
   return absl::NotFoundError(
       absl::StrCat("no ", Quoted(name), " in the catalog of ", kind, NameHelp(name, CatalogNames(kind))));
+}
+
+bool LooksLikeFile(absl::string_view name_or_path) {
+  if (absl::StrContains(name_or_path, '/')) return true;
+  const size_t dot = name_or_path.rfind('.');
+  if (dot == absl::string_view::npos) return false;
+  const std::string ending = absl::AsciiStrToLower(name_or_path.substr(dot + 1));
+  for (absl::string_view known : {"bin", "binpb", "csv", "graph", "json", "pb", "pbtxt", "prototxt", "schedule",
+                                  "textpb", "textproto", "txt", "txtpb", "weft"}) {
+    if (ending == known) return true;
+  }
+  return false;
+}
+
+absl::Status CheckMeansFile(absl::string_view kind, absl::string_view what, const std::string& name_or_path) {
+  struct stat info;
+  if (LooksLikeFile(name_or_path) || stat(name_or_path.c_str(), &info) == 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(what, " ", Quoted(name_or_path), " is neither a file nor in the catalog",
+                                          NameHelp(name_or_path, CatalogNames(kind))));
 }
 
 }  // namespace weft

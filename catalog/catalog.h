@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -25,6 +26,14 @@ std::vector<std::string> CatalogNames(absl::string_view kind);
 
 // By name; NotFound lists the known names and the nearest.
 absl::StatusOr<CatalogFile> FindInCatalog(absl::string_view kind, absl::string_view name);
+
+// Whether it can only be meant as a file: with a folder, or an ending that files have and names do not ("my.json", but
+// neither "llama3.1-405b" nor "llm.c").
+bool LooksLikeFile(absl::string_view name_or_path);
+
+// Of what is none of the names of `kind`, that it is to be read as a file: NotFound with the nearest names if there is
+// no such file and it does not look like one. `what` is what a thing of this kind is called, "model".
+absl::Status CheckMeansFile(absl::string_view kind, absl::string_view what, const std::string& name_or_path);
 
 }  // namespace weft
 

@@ -41,5 +41,31 @@ TEST(Catalog, UnknownNames) {
   EXPECT_TRUE(CatalogNames("nonsense").empty());
 }
 
+TEST(Catalog, WhatLooksLikeAFile) {
+  for (const char* file : {"./gpt2", "a/b.c", "my.json", "MY.TEXTPROTO", "zb.csv", "of.mine.schedule", "x.weft"}) {
+    EXPECT_TRUE(LooksLikeFile(file)) << file;
+  }
+  for (const char* kind : {"clusters", "models", "runtimes"}) {
+    for (const std::string& name : CatalogNames(kind)) EXPECT_FALSE(LooksLikeFile(name)) << name;
+  }
+  for (const char* word : {"", ".", "json", "llama3.1-405b", "qwen2.5", "llm.d", "1fib"}) {
+    EXPECT_FALSE(LooksLikeFile(word)) << word;
+  }
+}
+
+TEST(Catalog, AWordThatIsNoFileIsASlipOfAName) {
+  const absl::Status slip = CheckMeansFile("models", "model", "llama3.1-405b");
+  EXPECT_EQ(slip.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(
+      std::string(slip.message()),
+      HasSubstr("model 'llama3.1-405b' is neither a file nor in the catalog; nearest: 'llama-3.1-405b'; known: "));
+  // What only a file can be is for whoever reads it to miss.
+  EXPECT_TRUE(CheckMeansFile("models", "model", "llama3.1.json").ok());
+  EXPECT_TRUE(CheckMeansFile("models", "model", "./llama3.1-405b").ok());
+  // It is there: the folder of the temporary files.
+  EXPECT_TRUE(CheckMeansFile("models", "model", testing::TempDir()).ok());
+  EXPECT_TRUE(CheckMeansFile("models", "model", ".").ok());
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,13 +1,10 @@
 #include "catalog/load_cluster.h"
 
-#include <sys/stat.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "catalog/catalog.h"
 #include "proto/io.h"
 #include "proto/status.h"
-#include "proto/suggest.h"
 #include "proto/validate.h"
 
 namespace weft {
@@ -21,11 +18,7 @@ absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path) {
     source = absl::StrCat("catalog/", std::string(found->path));
     WEFT_RETURN_IF_ERROR(ParseMessage(found->content, source, &cluster));
   } else {
-    struct stat info;
-    if (may_be_name && stat(name_or_path.c_str(), &info) != 0) {
-      return absl::NotFoundError(absl::StrCat("cluster ", Quoted(name_or_path), " is neither a file nor in the catalog",
-                                              NameHelp(name_or_path, CatalogNames("clusters"))));
-    }
+    WEFT_RETURN_IF_ERROR(CheckMeansFile("clusters", "cluster", name_or_path));
     WEFT_RETURN_IF_ERROR(ReadMessageInto(name_or_path, &cluster));
   }
   if (const absl::Status status = Validate(cluster); !status.ok()) {

@@ -27,6 +27,7 @@ TEST(LoadCluster, FromTheCatalogOrAFile) {
 
 TEST(LoadCluster, ErrorsNameTheFileAndTheNearestName) {
   EXPECT_THAT(Message("dgx-a100-80"), HasSubstr("dgx-a100-80g"));
+  EXPECT_EQ(Message("dgx-h100.textproto"), "dgx-h100.textproto: cannot open: No such file or directory");
   const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/bad.textproto";
   std::ofstream(path) << "name: 'x' nodes: -1";
   EXPECT_THAT(Message(path), HasSubstr(path + ": "));

@@ -1,7 +1,5 @@
 #include "catalog/load_runtime.h"
 
-#include <sys/stat.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "catalog/catalog.h"
@@ -38,11 +36,7 @@ absl::StatusOr<Runtime> LoadRuntime(const std::string& name_or_path) {
     runtime = *std::move(found);
     source = absl::StrCat("catalog/runtimes/", name_or_path, ".textproto");
   } else {
-    struct stat info;
-    if (may_be_name && stat(name_or_path.c_str(), &info) != 0) {
-      return absl::NotFoundError(absl::StrCat("runtime ", Quoted(name_or_path), " is neither a file nor in the catalog",
-                                              NameHelp(name_or_path, CatalogNames("runtimes"))));
-    }
+    WEFT_RETURN_IF_ERROR(CheckMeansFile("runtimes", "runtime", name_or_path));
     WEFT_RETURN_IF_ERROR(ReadMessageInto(name_or_path, &runtime));
   }
   for (int depth = 0; !runtime.base().empty(); ++depth) {

@@ -125,8 +125,8 @@ absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule
   schedule->set_name(shown);
   schedule->clear_definition();
   struct stat info;
-  const bool file = absl::StrContains(name_or_path, '/') ||
-                    (!FindSchedule(name_or_path).ok() && stat(name_or_path.c_str(), &info) == 0);
+  const bool file =
+      LooksLikeFile(name_or_path) || (!FindSchedule(name_or_path).ok() && stat(name_or_path.c_str(), &info) == 0);
   if (!file) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(*schedule->mutable_definition(), ReadFile(name_or_path));
   const absl::StatusOr<NamedSchedule> named = ParseSchedule(schedule->definition());

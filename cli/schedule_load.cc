@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "catalog/catalog.h"
 #include "cli/terminal.h"
 #include "proto/io.h"
 #include "proto/printable.h"
@@ -28,10 +29,6 @@ namespace {
 // Enough for a thousand ranks with thousands of microbatches.
 constexpr int64_t kMaximumScheduleBytes = int64_t{1} << 28;
 constexpr int kDefaultRanks = 4, kDefaultMicrobatches = 8;
-
-bool LooksLikeFile(absl::string_view name) {
-  return absl::StrContains(name, "/") || absl::EndsWith(name, ".csv") || absl::EndsWith(name, ".schedule");
-}
 
 // The optional parameters, as the command line calls them.
 struct OptionalFlag {

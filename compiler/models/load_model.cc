@@ -48,13 +48,9 @@ absl::StatusOr<ModelGraph> LoadModel(const std::string& name_or_path) {
   const bool may_be_name = !absl::StrContains(name_or_path, '/');
   absl::StatusOr<CatalogFile> known = FindInCatalog("models", name_or_path);
   if (may_be_name && known.ok()) return ParseModel(known->content, absl::StrCat("catalog/", known->path), name_or_path);
-  absl::StatusOr<std::string> bytes = ReadFile(name_or_path);
-  if (!bytes.ok()) {
-    // Without a dot or a slash it was meant as a name.
-    bool name = may_be_name && !absl::StrContains(name_or_path, '.') && absl::IsNotFound(bytes.status());
-    return name ? known.status() : bytes.status();
-  }
-  return ParseModel(*bytes, name_or_path, NameOf(name_or_path));
+  WEFT_RETURN_IF_ERROR(CheckMeansFile("models", "model", name_or_path));
+  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(name_or_path));
+  return ParseModel(bytes, name_or_path, NameOf(name_or_path));
 }
 
 }  // namespace weft
