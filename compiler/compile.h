@@ -34,7 +34,7 @@ struct CompileOptions {
   // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs some compilations
   // (try_budget.h).
   bool ways_out = true;
-  // If set, told what is tried for that, e.g. "--set mbs=2, 3 of at most 24".
+  // If set, told what is tried for that, e.g. "--set mbs=2, 3 of at most 40".
   std::function<void(absl::string_view)> on_try = nullptr;
   // If set, told what is done from then on, again for each candidate of a choice: "building stages", passes of the rank
   // level by name ("plan-memory", those of the evaluation program too), "exporting", "proving".

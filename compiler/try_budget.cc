@@ -1,11 +1,18 @@
 #include "compiler/try_budget.h"
 
+#include <algorithm>
+
 namespace weft {
 namespace {
 
+int64_t ActionsOf(const Program& program) {
+  int64_t actions = 0;
+  for (const Template& t : program.templates()) actions += t.prologue_size() + t.body_size() + t.epilogue_size();
+  return actions;
+}
+
 int64_t WorkOf(const Program& program) {
-  int64_t work = 0;
-  for (const Template& t : program.templates()) work += t.prologue_size() + t.body_size() + t.epilogue_size();
+  int64_t work = ActionsOf(program);
   for (const Segment& segment : program.segments()) work += segment.steps_size();
   return work;
 }
@@ -21,16 +28,22 @@ int64_t CompilationsOf(const Recompute& recompute, int64_t layers) {
 
 }  // namespace
 
-TryBudget::TryBudget(const Program& refused, int layers) : work_(WorkOf(refused)), layers_(layers) {}
+TryBudget::TryBudget(const Program& refused, int layers)
+    : actions_(ActionsOf(refused)), work_(WorkOf(refused)), layers_(layers) {}
 
-int64_t TryBudget::WorkOfTry(const Recompute& recompute) const { return work_ * CompilationsOf(recompute, layers_); }
-
-bool TryBudget::Has(const Recompute& recompute) const {
-  const int64_t first = work_ <= kMostWork ? work_ : 0;
-  if (spent_ <= first && CompilationsOf(recompute, layers_) == 1) return true;
-  return spent_ + WorkOfTry(recompute) <= kMostWork;
+int64_t TryBudget::WorkOfTry(const Recompute& recompute, int64_t times) const {
+  const int64_t more = std::min(std::max<int64_t>(times - kFewTimes, 0), kMostWork);
+  return (work_ + more * actions_) * CompilationsOf(recompute, layers_);
 }
 
-void TryBudget::Spend(const Recompute& recompute) { spent_ += WorkOfTry(recompute); }
+bool TryBudget::Has(const Recompute& recompute, int64_t times) const {
+  const int64_t first = work_ <= kMostWork ? work_ : 0;
+  if (spent_ <= first && times <= kFewTimes && CompilationsOf(recompute, layers_) == 1) return true;
+  const int64_t work = WorkOfTry(recompute, times);
+  if (times > kFewTimes && work > kMostWork / kFewTries) return false;
+  return spent_ + work <= kMostWork;
+}
+
+void TryBudget::Spend(const Recompute& recompute, int64_t times) { spent_ += WorkOfTry(recompute, times); }
 
 }  // namespace weft

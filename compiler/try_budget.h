@@ -19,16 +19,23 @@ class TryBudget {
   // `layers` are the model's.
   TryBudget(const Program& refused, int layers);
 
-  // Whether one more plan with this recompute may be tried. The first one always may, and a second where each is within
-  // kMostWork (to recompute all, and that with something else), if it is one compilation: where the recompute is
-  // chosen, one for each candidate is meant.
-  bool Has(const Recompute& recompute) const;
-  // One with this recompute was tried.
-  void Spend(const Recompute& recompute);
+  // Whether one more plan with this recompute, and with `times` the microbatches, may be tried. The first one always
+  // may, and a second where each is within kMostWork (to recompute all, and that with something else), if it is one
+  // compilation of no more than kFewTimes the microbatches: where the recompute is chosen, one for each candidate is
+  // meant.
+  bool Has(const Recompute& recompute, int64_t times = 1) const;
+  // One with these was tried.
+  void Spend(const Recompute& recompute, int64_t times = 1);
+
+  // So many times the microbatches are no more work; with more, each further time adds the actions of the program. They
+  // are tried where kFewTries of them would be within kMostWork: one that fits is compared with others.
+  static constexpr int64_t kFewTimes = 8;
+  static constexpr int64_t kFewTries = 16;
 
  private:
-  int64_t WorkOfTry(const Recompute& recompute) const;
+  int64_t WorkOfTry(const Recompute& recompute, int64_t times) const;
 
+  int64_t actions_ = 0;
   int64_t work_ = 0;
   int64_t layers_ = 0;
   int64_t spent_ = 0;

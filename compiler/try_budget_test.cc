@@ -62,5 +62,21 @@ TEST(TryBudget, WhatWasSpentIsGone) {
   EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
 }
 
+// Few microbatches more are no more work, many are.
+TEST(TryBudget, ManyMicrobatchesAreManyActions) {
+  const auto tries_of = [](int work, int64_t times) {
+    TryBudget budget(ProgramOf(work), 8);
+    int tries = 0;
+    for (; budget.Has(Mode(Recompute::FULL), times); ++tries) budget.Spend(Mode(Recompute::FULL), times);
+    return tries;
+  };
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes), 40);
+  // 500 actions more for each.
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 2), 20);
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 3), TryBudget::kFewTries);
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 4), 0);
+  EXPECT_EQ(tries_of(1000, int64_t{1} << 62), 0);
+}
+
 }  // namespace
 }  // namespace weft

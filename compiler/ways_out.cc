@@ -1,12 +1,14 @@
 #include "compiler/ways_out.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/least_that_fits.h"
 #include "proto/mesh.h"
 #include "proto/set_field.h"
 #include "proto/units_text.h"
@@ -144,6 +146,168 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
   };
 }
 
+// Changes of one thing, each stronger than the one before.
+using Ladder = std::vector<Change>;
+
+// One change and then another, which the first may be what allows.
+Change Both(Change first, Change second) {
+  return [first = std::move(first), second = std::move(second)](Variant variant) -> std::optional<Variant> {
+    std::optional<Variant> with = first(std::move(variant));
+    return with ? second(*std::move(with)) : std::nullopt;
+  };
+}
+
+// Every microbatch that is a divisor of what it is now, larger ones first.
+Ladder Microbatches(const Recipe& recipe) {
+  const int64_t now = std::max<int64_t>(1, recipe.microbatch_sequences());
+  std::set<int64_t> parts;
+  for (int64_t part = 1; part <= now / part; ++part) {
+    if (now % part == 0) parts.insert({part, now / part});
+  }
+  Ladder ladder;
+  for (const int64_t part : parts) {
+    if (part > 1) ladder.push_back(SmallerMicrobatches(part));
+  }
+  return ladder;
+}
+
+// What may be changed at once, what costs more time first: in this order it is spared.
+enum LadderIndex { kPipe, kTensor, kOffload, kRecomputeAll, kZero, kMicrobatch, kSchedule, kReshard, kLadders };
+
+std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
+                               int64_t parameters, bool host) {
+  std::vector<Ladder> ladders(kLadders);
+  for (int64_t factor : {2, 4, 8}) {
+    ladders[kPipe].push_back(MoreRanks("pipe", factor, cluster, layers));
+    ladders[kTensor].push_back(MoreRanks("x", factor, cluster, layers));
+  }
+  if (host) {
+    ladders[kOffload] = {KeepActivations, KeepStates, KeepAll};
+  } else {
+    const Change offload = OffloadStates(cluster), quarter = SmallerBuckets(parameters, 4),
+                 sixteenth = SmallerBuckets(parameters, 16);
+    ladders[kOffload] = {offload, quarter, Both(offload, quarter), sixteenth, Both(offload, sixteenth)};
+    ladders[kReshard] = {KeepWhatFits};
+  }
+  ladders[kRecomputeAll] = {RecomputeMode(Recompute::FULL)};
+  for (int32_t stage : {1, 2, 3}) ladders[kZero].push_back(ZeroStage(stage));
+  ladders[kMicrobatch] = Microbatches(recipe);
+  ladders[kSchedule] = {OneForwardOneBackward};
+  // What does not change this plan is no step.
+  for (Ladder& ladder : ladders) {
+    const auto none = [&](const Change& change) { return !change({recipe, plan, ""}).has_value(); };
+    ladder.erase(std::remove_if(ladder.begin(), ladder.end(), none), ladder.end());
+  }
+  return ladders;
+}
+
+class Search {
+ public:
+  Search(const Recipe& recipe, const Plan& plan, const Shortage& shortage, int wanted,
+         const PlannedBytesOf& planned_bytes, const OnTry& on_try)
+      : recipe_(recipe),
+        plan_(plan),
+        shortage_(shortage),
+        wanted_(wanted),
+        planned_bytes_(planned_bytes),
+        on_try_(on_try) {}
+
+  Variant AsItIs() const { return {recipe_, plan_, ""}; }
+  bool NoneFound() const { return ways_.found.empty(); }
+
+  // Whether it is one more way; `gentler` is what is better if it fits too, but is less likely to or takes more
+  // compilations.
+  bool Attempt(const std::optional<Variant>& first, std::optional<Variant> gentler) {
+    if (AllFound()) return false;
+    std::optional<WayOut> way = WayOf(first);
+    if (!way) return false;
+    ways_.found.push_back(*std::move(way));
+    gentler_.push_back(std::move(gentler));
+    return true;
+  }
+
+  // As many changes as go together, each up to the strength here, then no more of them than are needed.
+  void AttemptAtOnce(std::vector<Ladder> ladders, const Strengths& strongest) {
+    if (ways_.stopped) return;
+    ways_.at_once = true;
+    const auto outcome = [&](const Strengths& strengths) { return OutcomeOf(AtOnce(ladders, strengths)); };
+    const std::optional<Strengths> least = LeastThatFits(strongest, kMicrobatch, outcome);
+    if (!least) return;
+    const std::string change = AtOnce(ladders, *least).change;
+    ways_.found.push_back({change, *known_.at(change)});
+    std::optional<Variant> gentler;
+    if ((*least)[kRecomputeAll] > 0 && plan_.recompute().mode() != Recompute::FIT) {
+      ladders[kRecomputeAll] = {RecomputeMode(Recompute::FIT)};
+      gentler = AtOnce(ladders, *least);
+    }
+    gentler_.push_back(std::move(gentler));
+  }
+
+  WaysOut Finish() {
+    // With what is left of the tries: to know more ways is worth more.
+    const bool stopped = ways_.stopped && !AllFound();
+    for (size_t i = 0; i < ways_.found.size(); ++i) {
+      if (std::optional<WayOut> gentler = WayOf(gentler_[i])) ways_.found[i] = *std::move(gentler);
+    }
+    ways_.stopped = stopped;
+    return std::move(ways_);
+  }
+
+ private:
+  bool AllFound() const { return static_cast<int>(ways_.found.size()) >= wanted_; }
+
+  absl::StatusOr<int64_t> BytesOf(const Variant& variant) {
+    if (const auto known = known_.find(variant.change); known != known_.end()) return known->second;
+    if (ways_.stopped || ways_.tried.size() >= kMostTries) return absl::CancelledError("no more is tried");
+    if (on_try_) on_try_(absl::StrCat(variant.change, ", ", ways_.tried.size() + 1, " of at most ", kMostTries));
+    absl::StatusOr<int64_t> bytes = planned_bytes_(variant.recipe, variant.plan);
+    ways_.stopped = absl::IsCancelled(bytes.status());
+    if (!ways_.stopped && !absl::IsUnavailable(bytes.status())) ways_.tried.push_back(variant.change);
+    known_.emplace(variant.change, bytes);
+    return bytes;
+  }
+
+  // The way that the variant is, if it exists and fits.
+  std::optional<WayOut> WayOf(const std::optional<Variant>& variant) {
+    if (!variant) return std::nullopt;
+    const absl::StatusOr<int64_t> bytes = BytesOf(*variant);
+    if (!bytes.ok() || *bytes > shortage_.capacity) return std::nullopt;
+    return WayOut{variant->change, *bytes};
+  }
+
+  // The changes of these strengths, but those that others have taken the reason away.
+  Variant AtOnce(const std::vector<Ladder>& ladders, const Strengths& strengths) const {
+    Variant variant = AsItIs();
+    for (size_t i = 0; i < ladders.size(); ++i) {
+      if (strengths[i] == 0) continue;
+      if (std::optional<Variant> with = ladders[i][strengths[i] - 1](variant)) variant = *std::move(with);
+    }
+    return variant;
+  }
+
+  TryOutcome OutcomeOf(const Variant& variant) {
+    // The plan as it is does not fit.
+    if (variant.change.empty()) return TryOutcome::kDoesNotFit;
+    const absl::StatusOr<int64_t> bytes = BytesOf(variant);
+    if (bytes.ok()) return *bytes <= shortage_.capacity ? TryOutcome::kFits : TryOutcome::kDoesNotFit;
+    if (absl::IsCancelled(bytes.status())) return TryOutcome::kStopped;
+    if (absl::IsUnavailable(bytes.status())) return TryOutcome::kTooLong;
+    return absl::IsResourceExhausted(bytes.status()) ? TryOutcome::kDoesNotFit : TryOutcome::kRefused;
+  }
+
+  const Recipe& recipe_;
+  const Plan& plan_;
+  const Shortage shortage_;
+  const int wanted_;
+  const PlannedBytesOf& planned_bytes_;
+  const OnTry& on_try_;
+  WaysOut ways_;
+  // As many as ways were found.
+  std::vector<std::optional<Variant>> gentler_;
+  // What was found of each change.
+  std::map<std::string, absl::StatusOr<int64_t>> known_;
+};
+
 }  // namespace
 
 WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
@@ -172,69 +336,55 @@ WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& clust
     any(MoreRanks("pipe", factor, cluster, layers));
     any(MoreRanks("x", factor, cluster, layers));
   }
-  WaysOut ways;
-  const auto all_found = [&] { return static_cast<int>(ways.found.size()) >= wanted; };
-  // The way that the variant is, if it exists and fits.
-  const auto way_of = [&](const std::optional<Variant>& variant) -> std::optional<WayOut> {
-    if (!variant || ways.stopped || ways.tried.size() >= kMostTries) return std::nullopt;
-    if (on_try) on_try(absl::StrCat(variant->change, ", ", ways.tried.size() + 1, " of at most ", kMostTries));
-    const absl::StatusOr<int64_t> bytes = planned_bytes(variant->recipe, variant->plan);
-    ways.stopped = absl::IsCancelled(bytes.status());
-    if (!ways.stopped && !absl::IsUnavailable(bytes.status())) ways.tried.push_back(variant->change);
-    if (!bytes.ok() || *bytes > shortage.capacity) return std::nullopt;
-    return WayOut{variant->change, *bytes};
-  };
-  // Of each way that was found, what is better if it fits too, but is less likely to or takes more compilations.
-  std::vector<std::optional<Variant>> gentler_ways;
-  const auto attempt = [&](const std::optional<Variant>& first, std::optional<Variant> gentler) {
-    if (all_found()) return false;
-    std::optional<WayOut> way = way_of(first);
-    if (!way) return false;
-    ways.found.push_back(*std::move(way));
-    gentler_ways.push_back(std::move(gentler));
-    return true;
-  };
+  Search search(recipe, plan, shortage, wanted, planned_bytes, on_try);
   // What does not help enough by itself may with everything recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;
   // With this a change is tried first where to recompute all is not enough (without, it saves less), and where the plan
   // has FIT, which takes several compilations.
   std::optional<Variant> recomputed;
-  if (plan.recompute().mode() == Recompute::FIT) recomputed = full({recipe, plan, ""});
+  if (plan.recompute().mode() == Recompute::FIT) recomputed = full(search.AsItIs());
   for (size_t i = 0; i < changes.size(); ++i) {
     const auto& [kind, change] = changes[i];
     // One way of a kind is enough.
     if (fitting_kinds.count(kind) > 0) continue;
-    const std::optional<Variant> variant = change({recipe, plan, ""});
+    const std::optional<Variant> variant = change(search.AsItIs());
     bool fits = false;
     if (kind == kRecompute) {
-      fits = attempt(variant, RecomputeMode(Recompute::FIT)({recipe, plan, ""}));
+      fits = search.Attempt(variant, RecomputeMode(Recompute::FIT)(search.AsItIs()));
       recomputed = fits ? std::nullopt : variant;
     } else if (recomputed) {
-      fits = attempt(change(*recomputed), variant);
+      fits = search.Attempt(change(*recomputed), variant);
     } else {
-      fits = attempt(variant, std::nullopt);
+      fits = search.Attempt(variant, std::nullopt);
       if (!fits) failed.push_back(i);
     }
     if (fits && kind > 0) fitting_kinds.insert(kind);
   }
   for (const size_t i : failed) {
-    if (std::optional<Variant> variant = full({recipe, plan, ""})) {
-      attempt(changes[i].change(*std::move(variant)), std::nullopt);
+    if (std::optional<Variant> variant = full(search.AsItIs())) {
+      search.Attempt(changes[i].change(*std::move(variant)), std::nullopt);
     }
   }
-  // With what is left of the tries: to know more ways is worth more.
-  const bool stopped = ways.stopped && !all_found();
-  for (size_t i = 0; i < ways.found.size(); ++i) {
-    if (std::optional<WayOut> gentler = way_of(gentler_ways[i])) ways.found[i] = *std::move(gentler);
+  // Nor two at once. More ranks only where all else is not enough.
+  const std::vector<Ladder> ladders = AllLadders(recipe, plan, cluster, layers, parameters, shortage.host);
+  for (const std::vector<int>& axes : {std::vector<int>{}, {kTensor}, {kPipe}, {kPipe, kTensor}}) {
+    Strengths strongest;
+    for (const Ladder& ladder : ladders) strongest.push_back(static_cast<int>(ladder.size()));
+    const auto none = [&](int axis) { return strongest[axis] == 0; };
+    if (!search.NoneFound() || std::any_of(axes.begin(), axes.end(), none)) continue;
+    for (const int axis : {kPipe, kTensor}) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) strongest[axis] = 0;
+    }
+    search.AttemptAtOnce(ladders, strongest);
   }
-  ways.stopped = stopped;
-  return ways;
+  return search.Finish();
 }
 
 std::string DescribeWaysOut(const WaysOut& ways) {
   if (ways.found.empty() && !ways.stopped) {
-    return "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit";
+    return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
+                        ways.at_once ? ", nor do all that go together" : "");
   }
   const std::string tried = absl::StrCat(
       "to compile so large a program takes long, so ",

@@ -28,6 +28,8 @@ struct WaysOut {
   std::vector<std::string> tried;
   // Fewer than wanted were found, there were more to try, and `planned_bytes` wanted no more.
   bool stopped = false;
+  // Whether all changes that go together were tried at once.
+  bool at_once = false;
 };
 
 // What a plan needs too much of.
@@ -38,7 +40,7 @@ struct Shortage {
   int64_t capacity = 0;
 };
 
-// Told what is tried next, e.g. "--set mbs=2, 3 of at most 24"; null: nobody is.
+// Told what is tried next, e.g. "--set mbs=2, 3 of at most 40"; null: nobody is.
 using OnTry = std::function<void(absl::string_view)>;
 
 // Planned bytes of the fullest rank, or, where host memory is short, of the fullest node; an error for what cannot be
@@ -49,10 +51,11 @@ using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recip
 // Up to `wanted` changes after which at most `shortage.capacity` bytes are needed, gentler ones first: what is short on
 // the host is left on the devices, or else recompute, the schedule, smaller microbatches, states cut over replicas,
 // more of the same ranks for a replica, then two of these at once. Where to recompute all is not enough, or the plan
-// has recompute FIT, each is tried with all recomputed, and last without if that fits. Each was tried as it is told; no
-// more than kMostTries are. `recipe` and `plan` are as the user gave them, `layers` bounds the stages, `parameters` are
-// the model's.
-inline constexpr int kMostTries = 24;
+// has recompute FIT, each is tried with all recomputed, and last without if that fits. Where none of these is enough,
+// all that go together are tried, and of those that do it one way is told with no more of them than are needed, and the
+// largest microbatch that does. Each was tried as it is told; no more than kMostTries are. `recipe` and `plan` are as
+// the user gave them, `layers` bounds the stages, `parameters` are the model's.
+inline constexpr int kMostTries = 40;
 WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
                     const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes,
                     const OnTry& on_try = nullptr);

@@ -82,16 +82,19 @@ class Tries {
   absl::StatusOr<int64_t> PlannedBytes(const Recipe& recipe, const Plan& plan) {
     WEFT_RETURN_IF_ERROR(MayFit(recipe, plan));
     const Plan most = NeedingMost(plan);
-    if (!budget_.Has(most.recompute())) {
-      // Without it there is still what recomputes all.
-      if (most.recompute().mode() == Recompute::FIT) return absl::UnavailableError("it takes long to tell");
+    const int64_t times =
+        std::max<int64_t>(1, recipe_.microbatch_sequences()) / std::max<int64_t>(1, recipe.microbatch_sequences());
+    if (!budget_.Has(most.recompute(), times)) {
+      // Without it there is still what recomputes all, and what has fewer microbatches.
+      const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;
+      if (slow) return absl::UnavailableError("it takes long to tell");
       return absl::CancelledError("no more is tried");
     }
     CompileOptions options;
     options.cost = inputs_.cost;
     options.ways_out = false;
     const absl::StatusOr<Program> program = Compile(inputs_.model, recipe, most, inputs_.cluster, options);
-    if (program.ok() || absl::IsResourceExhausted(program.status())) budget_.Spend(most.recompute());
+    if (program.ok() || absl::IsResourceExhausted(program.status())) budget_.Spend(most.recompute(), times);
     WEFT_RETURN_IF_ERROR(program.status());
     return shortage_.host ? PlannedNodeBytes(*program, inputs_.cluster) : PlannedDeviceBytes(*program);
   }

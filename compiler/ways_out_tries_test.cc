@@ -67,8 +67,8 @@ std::vector<std::string> NamedWays(const Plan& plan, const Cluster& cluster, std
   return named;
 }
 
-void ExpectFits(const std::string& way, const Plan& plan, const Cluster& cluster, const std::string& message) {
-  Recipe recipe = MakeRecipe();
+void ExpectFits(const std::string& way, const Plan& plan, const Cluster& cluster, const std::string& message,
+                Recipe recipe = MakeRecipe()) {
   Plan changed = plan;
   for (absl::string_view setting : absl::StrSplit(absl::StrCat(" ", way), " --set ", absl::SkipEmpty())) {
     ASSERT_TRUE(ApplySetting(setting, &recipe, &changed).ok()) << way;
@@ -103,6 +103,47 @@ TEST(WaysOutTriesTest, ToRecomputeAllIsNamedWhereStagesCutElsewhereFit) {
 
 TEST(WaysOutTriesTest, WhatFitDoesNotMakeFitIsNamedWithAllRecomputed) {
   ExpectThatNamedWaysFit("FIT", BytesOf(MakePlan("FULL"), 2), 3, "--set recompute.mode=FULL --set mbs=2");
+}
+
+// The less memory there is, the more is changed, up to all that goes together.
+TEST(WaysOutTriesTest, AllThatIsNamedFitsHoweverMuchItTakes) {
+  const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 4 } } schedule { name: '1f1b' }");
+  bool any_of_several = false;
+  std::string message;
+  for (int64_t capacity = BytesOf(plan) * 2 / 3; !absl::StrContains(message, "no change");
+       capacity = capacity * 2 / 3) {
+    const Cluster cluster = ClusterOf(capacity);
+    const std::vector<std::string> ways = NamedWays(plan, cluster, &message);
+    ASSERT_EQ(ways.empty(), absl::StrContains(message, "no change")) << message;
+    for (const std::string& way : ways) ExpectFits(way, plan, cluster, message);
+    const std::vector<std::string> settings = absl::StrSplit(ways.empty() ? "" : ways[0], " --set ");
+    any_of_several |= settings.size() > 3;
+  }
+  EXPECT_TRUE(any_of_several);
+  EXPECT_THAT(message, HasSubstr("nor do all that go together"));
+}
+
+// Half, a quarter and an eighth of it are not enough.
+TEST(WaysOutTriesTest, AMicrobatchMayHaveToBeMuchSmaller) {
+  const Plan plan = Parse<Plan>("schedule { name: '1f1b' } recompute { mode: FULL }");
+  Recipe recipe = MakeRecipe(96);
+  recipe.set_global_batch_sequences(96);
+  const auto bytes_of = [&](int64_t microbatch) {
+    Recipe smaller = recipe;
+    smaller.set_microbatch_sequences(microbatch);
+    CompileOptions options;
+    options.allow_oom = true;
+    const auto program = Compile(Model(), smaller, plan, ClusterOf(1), options);
+    EXPECT_TRUE(program.ok()) << program.status();
+    return program.ok() ? PlannedDeviceBytes(*program) : 0;
+  };
+  Cluster cluster = ClusterOf(bytes_of(8));
+  cluster.set_nodes(1);
+  cluster.set_devices_per_node(1);
+  cluster.clear_host();
+  const absl::Status refused = Compile(Model(), recipe, plan, cluster, {}).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("it fits with --set mbs=8 ("));
+  ExpectFits("--set mbs=8", plan, cluster, std::string(refused.message()), recipe);
 }
 
 TEST(WaysOutTriesTest, AnIntervalThatIsChosenHasWaysOut) {
