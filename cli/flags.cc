@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "proto/decimal.h"
 #include "proto/suggest.h"
 
 namespace weft {
@@ -52,6 +53,16 @@ absl::Status UsageError(absl::string_view message) {
   return status;
 }
 
+absl::Status ReadCount(absl::string_view text, absl::string_view expected, int64_t* number) {
+  int64_t read = 0;
+  const absl::string_view without = BadBeginning(text);
+  if (!without.empty() || !absl::SimpleAtoi(text, &read) || read < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(expected, without));
+  }
+  *number = read;
+  return absl::OkStatus();
+}
+
 bool IsUsageError(const absl::Status& status) { return status.GetPayload(kUsagePayload).has_value(); }
 
 Flags::Flags(std::string command, std::string arguments, std::string summary)
@@ -90,8 +101,9 @@ void Flags::Int(std::string name, std::string value, std::string help, int64_t* 
   Add(std::move(name), std::move(value), std::move(help), has_default ? absl::StrCat(*target) : "",
       [target, low, high](const std::string& text) {
         int64_t number = 0;
-        if (!absl::SimpleAtoi(text, &number)) {
-          return Refuse(absl::StrCat("expected a whole number from ", low, " to ", high));
+        const absl::string_view without = BadBeginning(text);
+        if (!without.empty() || !absl::SimpleAtoi(text, &number)) {
+          return Refuse(absl::StrCat("expected a whole number from ", low, " to ", high, without));
         }
         if (number < low || number > high) {
           return Refuse(
@@ -107,10 +119,11 @@ void Flags::Thousandths(std::string name, std::string value, std::string help, i
   Add(std::move(name), std::move(value), std::move(help), ThousandthsText(*target),
       [target, low, high](const std::string& text) -> absl::Status {
         const std::optional<int64_t> parsed = ParseThousandths(text);
-        if (!parsed || *parsed < low || *parsed > high) {
-          return absl::InvalidArgumentError(absl::StrCat("expected a number from ", ThousandthsText(low), " to ",
-                                                         ThousandthsText(high),
-                                                         " with at most 3 digits after the point"));
+        const absl::string_view without = BadBeginning(text);
+        if (!without.empty() || !parsed || *parsed < low || *parsed > high) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("expected a number from ", ThousandthsText(low), " to ", ThousandthsText(high),
+                           without.empty() ? " with at most 3 digits after the point" : without));
         }
         *target = *parsed;
         return absl::OkStatus();

@@ -7,7 +7,7 @@
 //
 // Values are given as --flag=value or --flag value; switches as --flag, --flag=true or --flag=false. Everything after
 // "--" is positional. An unknown flag, a value that does not parse or is out of range and a flag given twice are wrong
-// usage.
+// usage. Numbers are written as in files: 10, neither 010 nor +10.
 #ifndef WEFT_CLI_FLAGS_H_
 #define WEFT_CLI_FLAGS_H_
 
@@ -26,6 +26,10 @@ namespace weft {
 // A command line that could not be understood: exit status 2 instead of 1.
 absl::Status UsageError(absl::string_view message);
 bool IsUsageError(const absl::Status& status);
+
+// A whole number from 0 to 2^63-1 as a flag of one's own takes it (Flags::Custom); else `expected` is said to be, as of
+// a flag that is declared by Int.
+absl::Status ReadCount(absl::string_view text, absl::string_view expected, int64_t* number);
 
 // For Flags::Choice: what a backend is called elsewhere.
 inline constexpr std::pair<absl::string_view, absl::string_view> kBackendWords[] = {

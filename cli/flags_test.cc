@@ -16,7 +16,7 @@ struct Parsed {
   absl::Status status;
   bool help = false;
   bool verbose = false;
-  int64_t ranks = 4, steps = 0;
+  int64_t ranks = 4, steps = 0, time = 1000;
   std::string output = "-";
   std::string format = "text";
   std::vector<std::string> set;
@@ -32,6 +32,7 @@ Parsed Parse(const std::vector<std::string>& args, int low = 0, int high = 2) {
   flags.String("output", "FILE", "where to", &p.output);
   flags.Short('o', "output");
   flags.Int("steps", "N", "by default the recipe's", &p.steps, 1, 9);
+  flags.Thousandths("time", "T", "of one", &p.time, 1, 9500);
   static constexpr std::pair<absl::string_view, absl::string_view> kWords[] = {{"table", "text"}};
   flags.Choice("format", {"text", "json"}, "output format", &p.format, kWords);
   flags.Repeated("set", "FIELD=VALUE", "overrides a field", &p.set);
@@ -61,6 +62,24 @@ TEST(Flags, BothSpellings) {
   EXPECT_THAT(p.positional, ElementsAre("in"));
 }
 
+TEST(Flags, Numbers) {
+  EXPECT_EQ(Parse({"--time=0.5"}).time, 500);
+  EXPECT_EQ(Parse({"--time=9.05"}).time, 9050);
+  int64_t number = 7;
+  EXPECT_TRUE(ReadCount("0", "expected a rank", &number).ok());
+  EXPECT_EQ(number, 0);
+  EXPECT_TRUE(ReadCount("10", "expected a rank", &number).ok());
+  for (const auto& [wrong, why] : {std::pair("010", " without a 0 in front"),
+                                   {"+3", " without a + in front"},
+                                   {"-1", ""},
+                                   {"x", ""},
+                                   {"", ""},
+                                   {"99999999999999999999", ""}}) {
+    EXPECT_EQ(ReadCount(wrong, "expected a rank", &number).message(), std::string("expected a rank") + why) << wrong;
+    EXPECT_EQ(number, 10) << wrong;
+  }
+}
+
 TEST(Flags, ShortNamesSwitchesAndTheEndOfFlags) {
   EXPECT_EQ(Parse({"-o", "x"}).output, "x");
   EXPECT_EQ(Parse({"-o=x"}).output, "x");
@@ -79,6 +98,12 @@ TEST(Flags, WrongUsage) {
   EXPECT_THAT(Error({"--ranks", "-3"}), HasSubstr("--ranks='-3': allowed"));
   EXPECT_THAT(Error({"--ranks=4x"}), HasSubstr("expected a whole number from 1 to 64"));
   EXPECT_THAT(Error({"--ranks=99999999999999999999"}), HasSubstr("expected a whole number"));
+  EXPECT_EQ(Error({"--ranks=010"}),
+            "--ranks='010': expected a whole number from 1 to 64 without a 0 in front; see weft test --help");
+  EXPECT_THAT(Error({"--ranks=+5"}), HasSubstr("from 1 to 64 without a + in front"));
+  EXPECT_THAT(Error({"--time=00.5"}), HasSubstr("expected a number from 0.001 to 9.5 without a 0 in front"));
+  EXPECT_THAT(Error({"--time=+0.5"}), HasSubstr("without a + in front"));
+  EXPECT_THAT(Error({"--time=0.0005"}), HasSubstr("with at most 3 digits after the point"));
   EXPECT_THAT(Error({"--format=jsn"}), HasSubstr("--format='jsn': allowed: text, json, nearest valid: json"));
   EXPECT_THAT(Error({"--verbose=yes"}), HasSubstr("allowed: true, false"));
   // A word that others have for it.

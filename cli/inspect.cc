@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -42,10 +41,8 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   Flags flags("weft inspect", "PROGRAM [flags]",
               "Shows what a program holds: mesh, templates, memory by class, segments; with --rank the actions of one\n"
               "rank in order. `weft convert PROGRAM --to=text` shows every field.");
-  flags.Custom("rank", "R", "the actions of this rank", "", [&rank](const std::string& text) {
-    if (!absl::SimpleAtoi(text, &rank) || rank < 0) return absl::InvalidArgumentError("expected a rank: 0, 1, ...");
-    return absl::OkStatus();
-  });
+  flags.Custom("rank", "R", "the actions of this rank", "",
+               [&rank](const std::string& text) { return ReadCount(text, "expected a rank: 0, 1, ...", &rank); });
   flags.Bool("timeline", "who computes when, were every forward 1 us, every backward 2 us and all else free",
              &timeline);
   flags.Example("weft inspect gpt2.weft --rank=0");

@@ -12,6 +12,7 @@
 #include "executor/backend.h"
 #include "executor/transport.h"
 #include "executor/tuning_options.h"
+#include "proto/decimal.h"
 #include "proto/suggest.h"
 
 namespace weft {
@@ -28,8 +29,9 @@ std::vector<std::string> Choices(const Entries& entries) {
 constexpr double kLeastTimeout = 1e-6, kMostTimeout = 1e6;
 
 absl::Status ParseTimeout(const std::string& text, double* timeout) {
-  if (!absl::SimpleAtod(text, timeout) || std::isnan(*timeout)) {
-    return absl::InvalidArgumentError("expected seconds from 0.000001 to 1000000");
+  const absl::string_view without = BadBeginning(text);
+  if (!without.empty() || !absl::SimpleAtod(text, timeout) || std::isnan(*timeout)) {
+    return absl::InvalidArgumentError(absl::StrCat("expected seconds from 0.000001 to 1000000", without));
   }
   if (*timeout >= kLeastTimeout && *timeout <= kMostTimeout) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("allowed: 0.000001 to 1000000 seconds, nearest valid: ",
@@ -70,8 +72,7 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
   flags.Bool("resume", "continue from the newest checkpoint", &f.resume);
   flags.Custom("resume-step", "N", "continue from the checkpoint after N steps instead of the newest", "",
                [&f](const std::string& text) -> absl::Status {
-                 if (absl::SimpleAtoi(text, &f.resume_step) && f.resume_step >= 0) return absl::OkStatus();
-                 return absl::InvalidArgumentError("expected the number of steps of a checkpoint, from 0");
+                 return ReadCount(text, "expected the number of steps of a checkpoint, from 0", &f.resume_step);
                });
   flags.String("weights", "FILE", "start from these weights (safetensors)", &f.weights);
   flags.String("save-weights", "FILE", "write the final weights (safetensors, F32)", &f.save_weights);

@@ -39,7 +39,7 @@ TEST(RunFlags, TimeoutsAreSeconds) {
   for (const char* more : {"1000001", "inf", "1e400"}) {
     EXPECT_THAT(Error({"--data=d", std::string("--timeout=") + more}), HasSubstr("nearest valid: 1000000"));
   }
-  for (const char* none : {"soon", "", "nan"}) {
+  for (const char* none : {"soon", "", "nan", "010", "+5"}) {
     EXPECT_THAT(Error({"--data=d", std::string("--timeout=") + none}), HasSubstr("expected seconds from 0.000001"));
   }
 }
@@ -49,7 +49,7 @@ TEST(RunFlags, ANumberOfStepsIsAskedForByName) {
   EXPECT_EQ(Error({"--data=d", "--checkpoint=c", "--resume-step=0"}, &f), "");
   EXPECT_EQ(f.resume_step, 0);
   EXPECT_TRUE(f.resume);
-  for (const char* wrong : {"-1", "two", "1.5"}) {
+  for (const char* wrong : {"-1", "two", "1.5", "03", "+3"}) {
     EXPECT_THAT(Error({"--data=d", "--checkpoint=c", std::string("--resume-step=") + wrong}),
                 HasSubstr("expected the number of steps of a checkpoint, from 0"));
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/decimal.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 
@@ -23,7 +24,8 @@ std::optional<double> ParseCount(absl::string_view text) {
     }
   }
   double value = 0;
-  if (text.find_first_not_of("0123456789.e+") != absl::string_view::npos || !absl::SimpleAtod(text, &value)) {
+  if (text.find_first_not_of("0123456789.e+") != absl::string_view::npos || !BadBeginning(text).empty() ||
+      !absl::SimpleAtod(text, &value)) {
     return std::nullopt;
   }
   value *= scale;
@@ -64,7 +66,8 @@ void SimulateFlags::AddOutputFlags() {
                 [this](const std::string& text) {
                   request_->tokens = ParseCount(text);
                   if (request_->tokens) return absl::OkStatus();
-                  return absl::InvalidArgumentError("expected a number from 1 to 1e18, e.g. 300B or 15T");
+                  return absl::InvalidArgumentError(
+                      absl::StrCat("expected a number from 1 to 1e18, e.g. 300B or 15T", BadBeginning(text)));
                 });
   flags_.Choice("format", {"text", "json"}, "output format", &request_->format);
   flags_.Bool("verbose", "also what each rank waited for, and for how long", &request_->verbose);

@@ -68,6 +68,9 @@ expect 1 "cluster 'plain' does not say how runs differ" simulate --model=gpt2-ti
   --set seq=64 --set gbs=8 --set dp=3 --runs=3
 expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra, " \
   simulate tiny.weft --what-if=nik=2x
+expect 2 "tokens='015T': expected a number from 1 to 1e18, e.g. 300B or 15T without a 0 in front" \
+  simulate tiny.weft --tokens=015T
+expect 2 "what-if='nic=-1': nic='-1': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=-1
 expect 2 "what-if='nic=0x': nic=0x: allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
 expect 2 "nic='1e3x': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=1e3x
 expect 2 "'nic' is no change NAME=FACTOR, e.g. nic=2x; see weft" simulate tiny.weft --what-if=nic

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/charconv.h"
+#include "absl/strings/strip.h"
 
 namespace weft {
 
@@ -23,6 +24,13 @@ Decimal ReadDecimal(absl::string_view text, double* value) {
   if (!std::isfinite(read)) return Decimal::kNoNumber;
   *value = read;
   return Decimal::kRight;
+}
+
+absl::string_view BadBeginning(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (absl::ConsumePrefix(&text, "+")) return " without a + in front";
+  absl::ConsumePrefix(&text, "-");
+  return text.size() > 1 && text[0] == '0' && absl::ascii_isdigit(text[1]) ? " without a 0 in front" : "";
 }
 
 }  // namespace weft

@@ -45,5 +45,15 @@ TEST(ReadDecimal, WordsAreNoNumbers) {
   }
 }
 
+TEST(BadBeginning, IsAZeroOrAPlus) {
+  for (const char* text : {"010", "-010", "00", "00.5", " 01"}) {
+    EXPECT_EQ(BadBeginning(text), " without a 0 in front") << text;
+  }
+  for (const char* text : {"+5", "+05", "+", " +0.5"}) EXPECT_EQ(BadBeginning(text), " without a + in front") << text;
+  for (const char* text : {"", "0", "-0", "0.5", "0x10", "10", "-10", "1e+5", "five"}) {
+    EXPECT_EQ(BadBeginning(text), "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace weft

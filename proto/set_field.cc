@@ -36,14 +36,10 @@ absl::Status BadValue(absl::string_view path, absl::string_view value, absl::str
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
-// How no number begins, here as in text protos and JSON.
-bool HasPlus(absl::string_view text) { return absl::StartsWith(text, "+"); }
-constexpr absl::string_view kNoPlus = " without a + in front";
-
 // As in text protos: also hexadecimal, 0x40.
 template <typename Integer>
 bool ReadInteger(absl::string_view text, Integer* number) {
-  if (HasLeadingZero(text) || HasPlus(text)) return false;
+  if (!BadBeginning(text).empty()) return false;
   absl::string_view digits = text;
   absl::ConsumePrefix(&digits, "-");
   const bool hexadecimal = absl::StartsWithIgnoreCase(digits, "0x");
@@ -59,8 +55,9 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     return absl::OkStatus();
   };
   const auto bad_integer = [&] {
-    return BadValue(path, value,
-                    absl::StrCat(AllowedIntegers(field), HasPlus(value) ? kNoPlus : NearestInteger(field, value)));
+    // Of a 0 in front it also says what is meant.
+    const std::string nearest = NearestInteger(field, value);
+    return BadValue(path, value, absl::StrCat(AllowedIntegers(field), nearest.empty() ? BadBeginning(value) : nearest));
   };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
@@ -85,7 +82,9 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     }
     case FieldDescriptor::CPPTYPE_FLOAT:
     case FieldDescriptor::CPPTYPE_DOUBLE: {
-      if (HasPlus(value)) return BadValue(path, value, absl::StrCat("a finite number", kNoPlus));
+      if (const absl::string_view without = BadBeginning(value); !without.empty()) {
+        return BadValue(path, value, absl::StrCat("a finite number", without));
+      }
       double number = 0;
       const Decimal read = ReadDecimal(value, &number);
       if (read == Decimal::kNoNumber) return BadValue(path, value, "a finite number");
@@ -153,7 +152,7 @@ absl::Status SetPath(absl::string_view done, absl::string_view rest, absl::strin
   if (const size_t bracket = part.find('['); bracket != absl::string_view::npos) {
     int number = -1;
     absl::string_view inside = part.substr(bracket + 1);
-    if (!absl::ConsumeSuffix(&inside, "]") || !absl::SimpleAtoi(inside, &number) || number < 0) {
+    if (!absl::ConsumeSuffix(&inside, "]") || !ReadInteger(inside, &number) || number < 0) {
       return absl::InvalidArgumentError(absl::StrCat(done, part, ": expected NAME[INDEX] with an index from 0"));
     }
     index = number;
@@ -220,8 +219,7 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
   }
   int64_t size = 0;
   if (!ReadInteger(value, &size) || size < 1) {
-    const absl::string_view without = HasLeadingZero(value) ? " without a 0 in front" : HasPlus(value) ? kNoPlus : "";
-    return BadValue(alias, value, absl::StrCat("an integer of at least 1", without));
+    return BadValue(alias, value, absl::StrCat("an integer of at least 1", BadBeginning(value)));
   }
   Mesh* mesh = plan->mutable_mesh();
   int place = mesh->axes_size();

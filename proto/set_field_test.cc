@@ -246,6 +246,7 @@ TEST(ApplySetting, NumbersHaveNoPlusInFront) {
   EXPECT_EQ(s.Set("dp=+4"), "dp = '+4' must be an integer of at least 1 without a + in front");
   EXPECT_EQ(s.Set("recompute.layers=1,+2"),
             "plan.recompute.layers = '+2' must be an integer of 32 bits without a + in front");
+  EXPECT_EQ(s.Set("recipe.lr.peak=010"), "recipe.lr.peak = '010' must be a finite number without a 0 in front");
   EXPECT_EQ(s.Set("recipe.lr.peak=+0.1"), "recipe.lr.peak = '+0.1' must be a finite number without a + in front");
   EXPECT_EQ(s.recipe.ByteSizeLong(), 0u);
   EXPECT_EQ(s.Axes(), "");
@@ -293,6 +294,8 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("mesh.axes=3"), HasSubstr("name one of them: name, size"));
   EXPECT_THAT(s.Set("mesh.axes[x].size=3"), HasSubstr("NAME[INDEX]"));
   EXPECT_THAT(s.Set("mesh.axes[-1].size=3"), HasSubstr("NAME[INDEX]"));
+  EXPECT_THAT(s.Set("mesh.axes[+0].size=3"), HasSubstr("NAME[INDEX]"));
+  EXPECT_THAT(s.Set("mesh.axes[00].size=3"), HasSubstr("NAME[INDEX]"));
   EXPECT_THAT(s.Set("recipe.=3"), HasSubstr("unknown field"));
   // Nothing of that left a trace.
   EXPECT_EQ(s.recipe.ByteSizeLong(), 0u);

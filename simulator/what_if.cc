@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/decimal.h"
 #include "proto/status.h"
 #include "proto/suggest.h"
 
@@ -152,9 +153,11 @@ absl::StatusOr<WhatIfChange> ParseChange(absl::string_view text) {
   absl::string_view number = text.substr(equals + 1);
   absl::ConsumeSuffix(&number, "x");
   double factor = 0;
-  if (number.find_first_not_of("0123456789.") != absl::string_view::npos || !absl::SimpleAtod(number, &factor)) {
+  const absl::string_view without = BadBeginning(number);
+  if (!without.empty() || number.find_first_not_of("0123456789.") != absl::string_view::npos ||
+      !absl::SimpleAtod(number, &factor)) {
     return absl::InvalidArgumentError(absl::StrCat(name, "=", Quoted(text.substr(equals + 1)),
-                                                   ": expected a factor from 0.01 to 100, e.g. 2x or 0.5x"));
+                                                   ": expected a factor from 0.01 to 100, e.g. 2x or 0.5x", without));
   }
   if (!(factor >= kLeastFactor && factor <= kMostFactor)) {
     return absl::InvalidArgumentError(absl::StrCat(name, "=", number, "x: allowed: 0.01 to 100, nearest valid: ",

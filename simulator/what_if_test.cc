@@ -55,6 +55,9 @@ TEST(ParseWhatIf, RefusesByName) {
   EXPECT_EQ(Refusal("memory"), "'memory' is no change NAME=FACTOR, e.g. memory=2x");
   EXPECT_THAT(Refusal("nik"), HasSubstr("e.g. nic=2x; nearest: 'nic'"));
   EXPECT_THAT(Refusal("nic=2x,"), HasSubstr("is no change"));
+  EXPECT_THAT(Refusal("nic=010"),
+              HasSubstr("nic='010': expected a factor from 0.01 to 100, e.g. 2x or 0.5x without a 0"));
+  EXPECT_THAT(Refusal("nic=+2"), HasSubstr("e.g. 2x or 0.5x without a + in front"));
   EXPECT_THAT(Refusal("nic=0"), HasSubstr("nic=0x: allowed: 0.01 to 100, nearest valid: 0.01"));
   EXPECT_THAT(Refusal("nic=100.1x"), HasSubstr("nearest valid: 100"));
   EXPECT_THAT(Refusal("nic=0.009x"), HasSubstr("nearest valid: 0.01"));
