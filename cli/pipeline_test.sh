@@ -209,9 +209,12 @@ echo 'mesh { axis { } }' >typo.textproto
 expect 1 "typo.textproto:1:8: unknown field 'axis' of Mesh, plan.mesh; nearest: 'axes'" \
   compile "${tiny[@]}" --plan=typo.textproto -o x.weft
 # Of a value: where it is, what is allowed, what is nearest.
-echo 'precision { compute: fp32 }' >typo.textproto
-expect 1 "typo.textproto:1:22: plan.precision.compute = 'fp32' is unknown; nearest: 'FP32'; known: FP16, BF16, TF32" \
+echo 'precision { compute: fp31 }' >typo.textproto
+expect 1 "typo.textproto:1:22: plan.precision.compute = 'fp31' is unknown; nearest: 'FP32'; known: FP16, BF16, TF32" \
   compile "${tiny[@]}" --plan=typo.textproto -o x.weft
+# Names of values are taken in any case, as by --set.
+echo 'precision { compute: fp32 }' >lower.textproto
+expect 0 '^w.weft: ' compile "${tiny[@]}" --plan=lower.textproto -o w.weft
 echo 'recompute { mode: LAYERS layers: [1, 3000000000] }' >typo.textproto
 expect 1 "typo.textproto:1:38: plan.recompute.layers\[1\] = '3000000000' must be .* 32 bits; nearest: 2147483647" \
   compile "${tiny[@]}" --plan=typo.textproto -o x.weft

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "proto/status.h"
@@ -64,6 +65,18 @@ std::vector<std::string> KnownValues(const FieldDescriptor& field) {
   if (field.full_name() == "weft.Precision.compute") return {"FP16", "BF16", "TF32", "FP32", "FP64"};
   if (field.containing_type()->full_name() == "weft.Precision") return {"FP16", "BF16", "FP32", "FP64"};
   return ValueNames(*field.enum_type());
+}
+
+const google::protobuf::EnumValueDescriptor* FindEnumValue(const EnumDescriptor& type, absl::string_view name) {
+  const std::string meant = absl::StrReplaceAll(name, {{"-", "_"}});
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (absl::EqualsIgnoreCase(type.value(i)->name(), meant)) return type.value(i);
+  }
+  return nullptr;
+}
+
+std::string OneofProblem(const FieldDescriptor& first) {
+  return absl::StrCat("another member of '", first.real_containing_oneof()->name(), "' is given: '", first.name(), "'");
 }
 
 std::string EnumHelp(const FieldDescriptor& field, absl::string_view given) {

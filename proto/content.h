@@ -24,6 +24,14 @@ std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type
 // The names that `field` may be given by: of those of its type that somebody may ask for.
 std::vector<std::string> KnownValues(const google::protobuf::FieldDescriptor& field);
 
+// The value of this name, in any case and with - for _, as flags write it: of a setting, of a text proto (where - ends
+// a word) and of JSON alike. Null where there is none.
+const google::protobuf::EnumValueDescriptor* FindEnumValue(const google::protobuf::EnumDescriptor& type,
+                                                           absl::string_view name);
+
+// Why no other member of its oneof may be given beside `first`.
+std::string OneofProblem(const google::protobuf::FieldDescriptor& first);
+
 // What to append to "PATH = 'FP31' is unknown": nearest and known names, and where else what was meant is stated.
 std::string EnumHelp(const google::protobuf::FieldDescriptor& field, absl::string_view given);
 

@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{", {":1:2"}}, BadCase{"{\n \"stepz\": 1}", {":2:", "unknown field 'stepz'", "nearest: 'steps'"}},
         BadCase{"{\"steps\": 1, \"steps\": 1}", {"1:14", "'steps' is given twice"}},
         BadCase{"{\"clip_norm\": 1, \"clipNorm\": 1}", {"recipe.clip_norm: given twice"}},
-        BadCase{"{\"adamw\": {}, \"sgd\": {}}", {"another member of 'optimizer'"}},
+        BadCase{"{\"adamw\": {}, \"sgd\": {}}", {"recipe.sgd: another member of 'optimizer' is given: 'adamw'"}},
         BadCase{"{\"steps\": 1.5}", {"recipe.steps: expected an integer of 64 bits, got 1.5"}},
         BadCase{"{\"steps\": 9223372036854775808}", {"64 bits, got 9223372036854775808; nearest: 9223372036854775807"}},
         BadCase{"{\"seed\": -1}", {"from 0 to 2^64-1"}}, BadCase{"{\"steps\": \"many\"}", {"got 'many'"}},

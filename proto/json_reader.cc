@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,7 +35,8 @@ class MessageFiller {
     const Descriptor& type = *message->GetDescriptor();
     const Reflection& reflection = *message->GetReflection();
     // "a_b" and "aB" are one field; members of one oneof exclude each other.
-    std::set<const void*> seen;
+    std::set<const FieldDescriptor*> seen;
+    std::map<const google::protobuf::OneofDescriptor*, const FieldDescriptor*> of_oneof;
     for (size_t i = 0; i < value.names.size(); ++i) {
       const std::string& name = value.names[i];
       const JsonValue& member = value.elements[i];
@@ -46,8 +48,10 @@ class MessageFiller {
       const std::string field_path = absl::StrCat(path, ".", field->name());
       if (!seen.insert(field).second) return ErrorText(member, field_path, "given twice");
       if (member.kind == JsonValue::Kind::kNull) continue;
-      if (const auto* oneof = field->real_containing_oneof(); oneof != nullptr && !seen.insert(oneof).second) {
-        return ErrorText(member, field_path, absl::StrCat("another member of '", oneof->name(), "' is given"));
+      if (const auto* oneof = field->real_containing_oneof(); oneof != nullptr) {
+        const FieldDescriptor*& first = of_oneof[oneof];
+        if (first != nullptr) return ErrorText(member, field_path, OneofProblem(*first));
+        first = field;
       }
       if (!field->is_repeated()) {
         WEFT_RETURN_IF_ERROR(FillOne(member, field_path, *field, reflection, message));
@@ -144,7 +148,7 @@ class MessageFiller {
       case FieldDescriptor::CPPTYPE_ENUM: {
         const EnumValueDescriptor* found = nullptr;
         if (value.kind == JsonValue::Kind::kString) {
-          found = field.enum_type()->FindValueByName(value.text);
+          found = FindEnumValue(*field.enum_type(), value.text);
         } else if (const std::optional<int32_t> number = Integer<int32_t>(value)) {
           found = field.enum_type()->FindValueByNumber(*number);
         }

@@ -97,6 +97,16 @@ TEST(JsonReader, EveryKindOfField) {
   EXPECT_THAT(plan.recompute().layers(), testing::ElementsAre(2, 1));
 }
 
+// As in settings.
+TEST(JsonReader, EnumsAreReadInAnyCase) {
+  Plan plan;
+  ASSERT_TRUE(
+      Read("{\"recompute\": {\"mode\": \"fit\"}, \"schedule\": {\"scaling\": \"forward-doubling\"}}", &plan).ok());
+  EXPECT_EQ(plan.recompute().mode(), Recompute::FIT);
+  EXPECT_EQ(plan.schedule().scaling(), PlanSchedule::FORWARD_DOUBLING);
+  EXPECT_THAT(ErrorOf(Read("{\"recompute\": {\"mode\": \"fitt\"}}", &plan)), HasSubstr("nearest: 'FIT'"));
+}
+
 TEST(JsonReader, WhatWasThereIsGone) {
   Recipe recipe;
   recipe.set_sequence_length(7);

@@ -12,7 +12,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
@@ -100,12 +99,8 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
       if (value != "true" && value != "false") return BadValue(path, value, "true or false");
       return store(&Reflection::SetBool, &Reflection::AddBool, value == "true");
     case FieldDescriptor::CPPTYPE_ENUM: {
-      // As flags write it too: forward-doubling.
-      const std::string name = absl::StrReplaceAll(value, {{"-", "_"}});
-      for (int i = 0; i < field.enum_type()->value_count(); ++i) {
-        const EnumValueDescriptor& candidate = *field.enum_type()->value(i);
-        if (!absl::EqualsIgnoreCase(candidate.name(), name)) continue;
-        return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, candidate.number());
+      if (const EnumValueDescriptor* found = FindEnumValue(*field.enum_type(), value); found != nullptr) {
+        return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, found->number());
       }
       return absl::InvalidArgumentError(
           absl::StrCat(path, " = ", Quoted(value), " is unknown", EnumHelp(field, value)));

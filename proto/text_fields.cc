@@ -20,7 +20,9 @@ namespace weft {
 namespace {
 
 using google::protobuf::Descriptor;
+using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::OneofDescriptor;
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::Tokenizer;
 
@@ -48,6 +50,14 @@ class TextWalk {
     return std::move(problem_);
   }
 
+  // A name that the contract writes in another case.
+  struct Respelt {
+    int line;
+    int column;
+    std::string name;
+  };
+  const std::vector<Respelt>& respelt() const { return respelt_; }
+
  private:
   bool At(absl::string_view symbol) { return absl::string_view(tokens_.current().text) == symbol; }
 
@@ -73,6 +83,7 @@ class TextWalk {
   bool Fields(const Descriptor& type, absl::string_view close) {
     if (path_.size() > kMaxMessageDepth) return NoTextProto();
     std::map<const FieldDescriptor*, int> seen;
+    std::map<const OneofDescriptor*, const FieldDescriptor*> of_oneof;
     while (!AtEnd() && (close.empty() || !At(close))) {
       const Tokenizer::Token name = tokens_.current();
       if (name.type != Tokenizer::TYPE_IDENTIFIER) return NoTextProto();
@@ -86,6 +97,13 @@ class TextWalk {
       int& count = seen[field];
       if (!field->is_repeated() && count > 0) {
         return Problem(name, absl::StrCat("field '", name.text, "' is given twice"));
+      }
+      if (const OneofDescriptor* oneof = field->real_containing_oneof(); oneof != nullptr) {
+        const FieldDescriptor*& first = of_oneof[oneof];
+        if (first != nullptr) {
+          return Problem(name, absl::StrCat(Path(), ".", name.text, ": ", OneofProblem(*first)));
+        }
+        first = field;
       }
       path_.push_back({field, field->is_repeated() ? count : -1});
       tokens_.Next();
@@ -143,8 +161,11 @@ class TextWalk {
         break;
       case FieldDescriptor::CPPTYPE_ENUM:
         if (!HasLeadingZero(token.text) && (accepted_ || token.type == Tokenizer::TYPE_INTEGER)) break;
-        if (negative || field.enum_type()->FindValueByName(token.text) == nullptr) {
+        if (const EnumValueDescriptor* found = negative ? nullptr : FindEnumValue(*field.enum_type(), token.text);
+            found == nullptr) {
           return Problem(first, absl::StrCat(Path(), " = ", Quoted(given), " is unknown", EnumHelp(field, given)));
+        } else if (found->name() != token.text) {
+          respelt_.push_back({token.line, token.column, found->name()});
         }
         break;
       case FieldDescriptor::CPPTYPE_BOOL:
@@ -207,6 +228,7 @@ class TextWalk {
   }
 
   const bool accepted_;
+  std::vector<Respelt> respelt_;
   std::string root_;
   // The fields that lead to the current token; the index is -1 for those that are not repeated.
   std::vector<std::pair<const FieldDescriptor*, int>> path_;
@@ -217,6 +239,27 @@ class TextWalk {
 };
 
 }  // namespace
+
+std::string EnumsAsTheContractHasThem(absl::string_view text, const Descriptor& type) {
+  TextWalk walk(text, /*accepted=*/false);
+  walk.Walk(type);
+  std::string respelt(text);
+  size_t at = 0;
+  int line = 0, column = 0;
+  for (const TextWalk::Respelt& name : walk.respelt()) {
+    for (; line < name.line || column < name.column; ++at) {
+      if (text[at] == '\n') {
+        ++line;
+        column = 0;
+      } else {
+        // As the tokenizer counts.
+        column += text[at] == '\t' ? 8 - column % 8 : 1;
+      }
+    }
+    respelt.replace(at, name.name.size(), name.name);
+  }
+  return respelt;
+}
 
 std::optional<TextProblem> FirstTextProblem(absl::string_view text, const Descriptor& type, bool accepted) {
   return TextWalk(text, accepted).Walk(type);

@@ -26,6 +26,10 @@ struct TextProblem {
 std::optional<TextProblem> FirstTextProblem(absl::string_view text, const google::protobuf::Descriptor& type,
                                             bool accepted);
 
+// `text` of as many bytes, in which enums that are written in another case than the contract's are written as there.
+// Protobuf's own parser knows no other.
+std::string EnumsAsTheContractHasThem(absl::string_view text, const google::protobuf::Descriptor& type);
+
 }  // namespace weft
 
 #endif  // WEFT_PROTO_TEXT_FIELDS_H_

@@ -87,6 +87,23 @@ absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree&
   return absl::OkStatus();
 }
 
+// What protobuf's own parser says of a text.
+struct Attempt {
+  FirstError errors;
+  // Of a spec alone.
+  TextFormat::ParseInfoTree places;
+  bool accepted = false;
+};
+
+void Parse(absl::string_view text, Message* message, Attempt* attempt) {
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&attempt->errors);
+  parser.SetRecursionLimit(kMaxMessageDepth);
+  if (IsSpec(*message->GetDescriptor())) parser.WriteLocationsTo(&attempt->places);
+  ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  attempt->accepted = parser.Parse(&stream, message);
+}
+
 }  // namespace
 
 absl::Status ReadText(absl::string_view text, absl::string_view source, Message* message) {
@@ -94,14 +111,18 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
   if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": ", text.size(), " bytes; at most 2^31-1 are read"));
   }
-  FirstError errors;
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.SetRecursionLimit(kMaxMessageDepth);
-  TextFormat::ParseInfoTree places;
-  if (IsSpec(type)) parser.WriteLocationsTo(&places);
-  ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  const bool accepted = parser.Parse(&stream, message);
+  std::optional<Attempt> attempt(std::in_place);
+  Parse(text, message, &*attempt);
+  std::string respelt;
+  if (!attempt->accepted) {
+    respelt = EnumsAsTheContractHasThem(text, type);
+    if (respelt != text) {
+      text = respelt;
+      Parse(text, message, &attempt.emplace());
+    }
+  }
+  const bool accepted = attempt->accepted;
+  const FirstError& errors = attempt->errors;
   const std::optional<TextProblem> problem = FirstTextProblem(text, type, accepted);
   // The parser tells of a value when it has read on.
   const auto before_parser = [&] {
@@ -116,7 +137,7 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
     if (message.empty()) message = errors.message().empty() ? "not a text proto" : errors.message();
     return ErrorAt(source, errors.line(), errors.column(), message);
   }
-  if (IsSpec(type)) WEFT_RETURN_IF_ERROR(CheckZeros(*message, places, source, RootName(type)));
+  if (IsSpec(type)) WEFT_RETURN_IF_ERROR(CheckZeros(*message, attempt->places, source, RootName(type)));
   if (const absl::Status status = CheckContent(*message, RootName(type)); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": ", status.message()));
   }

@@ -52,6 +52,33 @@ TEST(TextReader, TheFirstFaultIsTold) {
   EXPECT_THAT(ErrorOf<Recipe>("steps: 0\n steps: 2"), StartsWith("file:2:2: "));
 }
 
+// As in settings.
+TEST(TextReader, EnumsAreReadInAnyCase) {
+  Plan plan;
+  const absl::Status status =
+      ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } # fit\n zero { reshard: 'x'",
+               "file", &plan);
+  // The fault is told where it stands.
+  EXPECT_THAT(std::string(status.message()), StartsWith("file:3:18: plan.zero.reshard"));
+  ASSERT_TRUE(ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } schedule { name: \"fit\" "
+                       "scaling: forward_doubling } # fit",
+                       "file", &plan)
+                  .ok());
+  EXPECT_EQ(plan.recompute().mode(), Recompute::FIT);
+  EXPECT_EQ(plan.precision().compute(), BF16);
+  EXPECT_EQ(plan.precision().master(), FP32);
+  EXPECT_EQ(plan.schedule().name(), "fit");
+  EXPECT_THAT(ErrorOf<Plan>("recompute { mode: fitt }"), HasSubstr("nearest: 'FIT'"));
+  // A zero is found all the same.
+  EXPECT_THAT(ErrorOf<Plan>("recompute { mode: fit } schedule { waves: 0 }"),
+              StartsWith("file:1:36: plan.schedule.waves"));
+}
+
+TEST(TextReader, OneOfSeveralIsGiven) {
+  EXPECT_EQ(ErrorOf<Recipe>("adamw { }\nsgd { }"),
+            "file:2:1: recipe.sgd: another member of 'optimizer' is given: 'adamw'");
+}
+
 // What a zero would be taken for is another value: not where it was written by hand, at any depth.
 TEST(TextReader, AWrittenZeroIsNotTakenForNone) {
   EXPECT_THAT(ErrorOf<Recipe>("sequence_length: 8\n  steps: 0"), StartsWith("file:2:3: recipe.steps"));
