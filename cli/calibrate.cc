@@ -49,7 +49,7 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   std::string output, base, backend = "auto", tuning = "off";
   std::vector<std::string> lib_path, program_paths;
   int64_t ranks = 4, threads = 1, seconds = 0;
-  flags.String("output", "FILE", "the cluster file to write", &output);
+  flags.String("output", "FILE", "the cluster file to write; - is standard output", &output);
   flags.Short('o', "output");
   std::vector<std::string> backends = {"auto"};
   for (const BackendEntry& entry : Backends()) backends.emplace_back(entry.name);
@@ -73,6 +73,7 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
   if (flags.help_wanted()) return Print(flags.Help());
   if (output.empty()) return UsageError("-o FILE is required");
+  if (output == "-") output.clear();
   if (const absl::Status status = ParseTuningOptions(tuning).status(); !status.ok()) {
     return UsageError(status.message());
   }
@@ -129,7 +130,7 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(Validate(cluster));
   progress.Done();
   for (const std::string& note : notes) PrintNote(note);
-  return WriteFileAtomic(output, MessageToText(cluster));
+  return output.empty() ? Print(MessageToText(cluster)) : WriteFileAtomic(output, MessageToText(cluster));
 }
 
 }  // namespace weft

@@ -44,7 +44,8 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
               "Lowers a model and a plan into a program: an ordered list of actions for every rank, proven complete,\n"
               "matched, free of deadlock and inside device memory.");
   AddInputFlags(&flags, &input);
-  flags.String("output", "FILE", "the program file; with --emit=graph|rank instead of standard output", &output);
+  flags.String("output", "FILE", "the program file; with --emit=graph|rank instead of standard output, which is - too",
+               &output);
   flags.Short('o', "output");
   flags.Choice("emit", {"graph", "rank", "program"}, "the IR before planning, or the planned lists, as text", &emit);
   flags.Choice(
@@ -61,6 +62,8 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
   if (emit == "program" && output.empty()) return UsageError("-o FILE is needed; see weft compile --help");
 
+  // A program is binary, and a line about it goes to standard output.
+  if (emit != "program" && output == "-") output.clear();
   WEFT_RETURN_IF_ERROR(CheckFileClashes(InputFiles(input), {{"-o", output}}));
   Progress progress;
   WEFT_ASSIGN_OR_RETURN(const Inputs inputs, LoadInputs(input, &progress));

@@ -138,7 +138,7 @@ absl::Status ConvertCommand(absl::Span<const std::string> args) {
   flags.Choice("type", types, "what the file holds, where that is not clear", &type);
   flags.String("image", "HEIGHTxWIDTHxCHANNELS", "of one image, where raw pixels become an image file", &image);
   flags.Choice("image-type", {"uint8", "float32"}, "of a raw pixel; little-endian", &image_type);
-  flags.String("output", "FILE", "instead of standard output", &output);
+  flags.String("output", "FILE", "instead of standard output, which is - too", &output);
   flags.Short('o', "output");
   flags.Example("weft convert config.json --to=text -o model.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
@@ -147,6 +147,7 @@ absl::Status ConvertCommand(absl::Span<const std::string> args) {
   if ((to == "images") != !image.empty()) {
     return UsageError("--to=images and --image=HEIGHTxWIDTHxCHANNELS belong together");
   }
+  if (output == "-") output.clear();
   if ((to == "binary" || to == "images") && output.empty() && isatty(STDOUT_FILENO)) {
     return UsageError("binary output to a terminal; give a file with -o FILE");
   }

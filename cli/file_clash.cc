@@ -26,6 +26,11 @@ absl::Status CheckFileClashes(absl::Span<const NamedFile> read, absl::Span<const
   for (size_t i = 0; i < written.size(); ++i) {
     const NamedFile& output = written[i];
     if (output.path.empty()) continue;
+    if (output.path == "-") {
+      return UsageError(absl::StrCat(output.flag,
+                                     " -: it is not for standard output; give a file (./- if it is to be "
+                                     "called so)"));
+    }
     for (const NamedFile& input : read) {
       if (input.path.empty() || !AreOne(output.path, input.path)) continue;
       return UsageError(absl::StrCat(output.flag, " ", output.path, " would overwrite ", input.flag, " ", input.path,

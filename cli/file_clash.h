@@ -17,7 +17,8 @@ struct NamedFile {
 };
 
 // UsageError if what is to be written is the same file as what is read, or as another that is written, by whatever
-// names: it would be lost without a word. Pipes and devices hold nothing that could be.
+// names: it would be lost without a word. Pipes and devices hold nothing that could be. Neither is "-" a file, which
+// stands for standard output to many: whoever can write there takes it as that before.
 absl::Status CheckFileClashes(absl::Span<const NamedFile> read, absl::Span<const NamedFile> written);
 
 }  // namespace weft

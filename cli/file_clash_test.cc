@@ -49,5 +49,12 @@ TEST(FileClash, TwoOutputsAreTwoFiles) {
   EXPECT_EQ(CheckFileClashes({{"--data", ""}}, {{"--trace", ""}, {"--report", ""}}), absl::OkStatus());
 }
 
+TEST(FileClash, ADashIsNoFile) {
+  const absl::Status status = CheckFileClashes({}, {{"--report", ""}, {"--trace", "-"}});
+  EXPECT_TRUE(IsUsageError(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--trace -: it is not for standard output; give a file"));
+  EXPECT_EQ(CheckFileClashes({}, {{"--trace", "./-"}}), absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace weft

@@ -71,6 +71,16 @@ expect 1 '^weft calibrate: /dev/full: cannot write: No space left' calibrate -o 
 expect 1 '/nodir/t: cannot create a file beside it: No such file' \
   calibrate -o "$TEST_TMPDIR/c.textproto" --tuning='write /nodir/t'
 
+# A dash is standard output where what is written is text, and no file of that name.
+cd "$TEST_TMPDIR" || exit 1
+expect 2 '-o -: it is not for standard output; give a file \(\./- if' compile "${tiny[@]}" -o -
+expect 2 '--trace -: it is not for standard output' simulate tiny.weft --trace=-
+expect 0 '^module' compile "${tiny[@]}" --emit=graph -o -
+expect 0 'sequence_length' convert "$TEST_TMPDIR/tiny.weft" --to=text -o -
+[ ! -e - ] || fail "a file is called -"
+expect 0 '^\./-: gpt2-tiny ' compile "${tiny[@]}" -o ./-
+rm ./-
+
 # Output that cannot be written is a failure, not silence.
 "$WEFT" list models >&- 2>"$TEST_TMPDIR/closed"; [ $? -eq 1 ] || fail "closed output went unnoticed"
 grep -q 'cannot write to standard output: Bad file descriptor' "$TEST_TMPDIR/closed" ||
