@@ -1,5 +1,6 @@
 #include "cli/run_flags.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -147,7 +148,9 @@ absl::StatusOr<InjectedFailure> ParseFailure(const std::string& text) {
   failure.kill = how == "kill";
   failure.stall = how == "stall";
   failure.flip = how == "flip";
-  if (parts.size() < 3 || parts.size() > 4 || !absl::SimpleAtoi(parts[0], &failure.rank) ||
+  const bool odd =
+      std::any_of(parts.begin(), parts.end(), [](absl::string_view p) { return !BadBeginning(p).empty(); });
+  if (odd || parts.size() < 3 || parts.size() > 4 || !absl::SimpleAtoi(parts[0], &failure.rank) ||
       !absl::SimpleAtoi(parts[1], &failure.repetition) || !absl::SimpleAtoi(parts[2], &failure.action) ||
       failure.rank < 0 || failure.repetition < 0 || failure.action < 0 ||
       (parts.size() == 4 && !failure.kill && !failure.stall && !failure.flip)) {

@@ -100,6 +100,7 @@ TEST(RunFlags, Failures) {
   }
   // Before anything is read.
   EXPECT_THAT(Error({"--data=d", "--inject-failure=1:2"}), HasSubstr("expected RANK:STEP:ACTION"));
+  EXPECT_THAT(Error({"--data=d", "--inject-failure=1:02:+3"}), HasSubstr("expected RANK:STEP:ACTION"));
   EXPECT_EQ(Error({"--data=d", "--inject-failure=1000:0:0"}), "");
 }
 

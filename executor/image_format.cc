@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/decimal.h"
 #include "proto/little_endian.h"
 
 namespace weft {
@@ -80,7 +81,8 @@ absl::StatusOr<ImageLayout> LayoutOfRawImages(absl::string_view shape, absl::str
   int64_t* const extents[] = {&layout.height, &layout.width, &layout.channels};
   bool ok = parts.size() == 3;
   for (size_t i = 0; ok && i < 3; ++i) {
-    ok = absl::SimpleAtoi(parts[i], extents[i]) && *extents[i] >= 1 && *extents[i] <= kLargestImageExtent;
+    ok = BadBeginning(parts[i]).empty() && absl::SimpleAtoi(parts[i], extents[i]) && *extents[i] >= 1 &&
+         *extents[i] <= kLargestImageExtent;
   }
   if (!ok) {
     return absl::InvalidArgumentError(absl::StrCat("'", shape,

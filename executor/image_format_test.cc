@@ -88,7 +88,7 @@ TEST(ImageFormat, RawImages) {
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->width, 3);
   EXPECT_EQ(back->bytes_per_element, 4);
-  for (const char* shape : {"", "4x3", "4x3x0", "4x3x2x1", "axbxc", "99999x1x1"}) {
+  for (const char* shape : {"", "4x3", "4x3x0", "4x3x2x1", "axbxc", "99999x1x1", "04x3x2", "+4x3x2"}) {
     EXPECT_THAT(std::string(LayoutOfRawImages(shape, "uint8", 100).status().message()),
                 HasSubstr("HEIGHTxWIDTHxCHANNELS"))
         << shape;
