@@ -386,9 +386,15 @@ std::string DescribeWaysOut(const WaysOut& ways) {
     return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
                         ways.at_once ? ", nor do all that go together" : "");
   }
-  const std::string tried = absl::StrCat(
-      "to compile so large a program takes long, so ",
-      ways.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", absl::StrJoin(ways.tried, ", ")));
+  // Those that were tried first: what else was is more than a line can say.
+  constexpr size_t kShown = 4;
+  const size_t shown = std::min(kShown, ways.tried.size());
+  const std::string named =
+      absl::StrCat(absl::StrJoin(ways.tried.begin(), ways.tried.begin() + shown, ", "),
+                   shown < ways.tried.size() ? absl::StrCat(" and ", ways.tried.size() - shown, " more") : "");
+  const std::string tried =
+      absl::StrCat("to compile so large a program takes long, so ",
+                   ways.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", named));
   if (ways.found.empty()) return absl::StrCat("no change is known to make it fit: ", tried);
   return absl::StrCat("it fits with ",
                       absl::StrJoin(ways.found, ", or with ",

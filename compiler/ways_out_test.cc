@@ -338,6 +338,13 @@ TEST(FindWaysOut, StopsWhereNoMoreIsWanted) {
             "a program takes long, so no more was tried than --set recompute.mode=FULL, --set schedule=1f1b");
 }
 
+TEST(DescribeWaysOut, NamesTheFirstOfManyThatWereTried) {
+  WaysOut ways = {.found = {}, .tried = {"a", "b", "c", "d"}, .stopped = true};
+  EXPECT_THAT(DescribeWaysOut(ways), testing::HasSubstr("no more was tried than a, b, c, d"));
+  ways.tried.insert(ways.tried.end(), {"e", "f"});
+  EXPECT_THAT(DescribeWaysOut(ways), testing::EndsWith("no more was tried than a, b, c, d and 2 more"));
+}
+
 TEST(FindWaysOut, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
   int tries = 0;
   // 700 with all recomputed and 1f1b; whether 1f1b alone would do is not tried any more.
