@@ -281,6 +281,9 @@ TEST(ValidateTogether, SequenceMustBeThePixels) {
   recipe.set_sequence_length(4);
   EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
             "recipe.sequence_length = 4 must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
+  recipe.clear_sequence_length();
+  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
+            "recipe.sequence_length is missing or 0; it must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
 }
 
 TEST(ValidateTogether, SequenceMustFitTheModel) {

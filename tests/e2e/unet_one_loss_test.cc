@@ -135,7 +135,8 @@ TEST(UnetOneLossTest, RefusalsNameTheField) {
             absl::string_view::npos)
       << asynchronous.status();
   const auto none = CompileUnet({}, 0);
-  EXPECT_NE(none.status().message().find("recipe.sequence_length = 0 must be 64"), absl::string_view::npos)
+  EXPECT_NE(none.status().message().find("recipe.sequence_length is missing or 0; it must be 64"),
+            absl::string_view::npos)
       << none.status();
   const auto other = CompileUnet({}, 63);
   EXPECT_NE(other.status().message().find("recipe.sequence_length = 63"), absl::string_view::npos) << other.status();
