@@ -126,6 +126,8 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   // What does not fit is part of the report.
   compile.allow_oom = true;
   compile.notes = &loaded.notes;
+  std::string unfit;
+  if (loaded.runtime) compile.unfit = &unfit;
   compile.on_phase = [&](absl::string_view phase) {
     progress->Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
   };
@@ -134,6 +136,11 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   if (loaded.runtime) status = WithPrecisionOf(*loaded.runtime, status);
   WEFT_RETURN_IF_ERROR(WithFile(status, request.input, inputs));
   loaded.program = *std::move(compiled);
+  // Under another runtime it may.
+  if (!unfit.empty()) {
+    loaded.notes.push_back(absl::StrCat("of weft's own executor, not of runtime ", Quoted(loaded.runtime->name()),
+                                        ", for which the report tells what fits: ", unfit));
+  }
   WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);
   return loaded;

@@ -62,7 +62,11 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
       if (!options.ways_out) return fits;
       return WithWaysOut(fits, program, recipe, plan, inputs, options.on_try);
     }
-    if (options.notes != nullptr) options.notes->push_back(std::string(fits.message()));
+    if (options.unfit != nullptr) {
+      *options.unfit = std::string(fits.message());
+    } else if (options.notes != nullptr) {
+      options.notes->push_back(std::string(fits.message()));
+    }
     program.set_does_not_fit(true);
     if (program.has_evaluation()) program.mutable_evaluation()->set_does_not_fit(true);
   }

@@ -41,6 +41,8 @@ struct CompileOptions {
   std::function<void(absl::string_view)> on_phase = nullptr;
   // If not null, receives what the user should know: one sentence each.
   std::vector<std::string>* notes = nullptr;
+  // If not null, receives instead of `notes` why a program that is only marked does not fit.
+  std::string* unfit = nullptr;
 };
 
 // All messages may be as the user wrote them: they are validated here and defaults are filled in. InvalidArgument names

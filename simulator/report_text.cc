@@ -15,16 +15,23 @@ namespace {
 constexpr int kShownRanks = 32;
 
 std::string MemoryText(const SimulationReport& report) {
-  std::string text = absl::StrFormat(
-      "memory per device: %s planned + %s reserved of %s%s; live peak %s\n", Bytes(report.planned_bytes()),
-      Bytes(report.device_bytes() - report.planned_bytes()), Bytes(report.capacity_bytes()),
-      report.fits() ? ", fits" : ", DOES NOT FIT", Bytes(report.live_peak_bytes()));
+  const int64_t besides = report.device_bytes() - report.planned_bytes();
+  std::string text = absl::StrCat("memory per device: ", Bytes(report.planned_bytes()), " planned",
+                                  besides >= 0 ? absl::StrCat(" + ", Bytes(besides), " reserved")
+                                               : absl::StrCat(", ", Bytes(report.device_bytes()), " taken"),
+                                  " of ", Bytes(report.capacity_bytes()), report.fits() ? ", fits" : ", DOES NOT FIT",
+                                  "; live peak ", Bytes(report.live_peak_bytes()), "\n");
+  if (besides < 0) {
+    absl::StrAppend(&text, "  taken: by the rank whose device has the least room, under runtime ", report.runtime(),
+                    "; planned: of the fullest rank\n");
+  }
   if (!report.fits() && report.device_bytes() > report.capacity_bytes()) {
     absl::StrAppend(&text, "  too much by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
   }
   if (report.live_peak_bytes() > report.planned_bytes() && !report.runtime().empty()) {
     absl::StrAppend(&text, "  live peak: of the plan's own buffers, which live longer in the order of runtime ",
-                    report.runtime(), "; whether it fits is told by planned + reserved\n");
+                    report.runtime(), "; whether it fits is told by ",
+                    besides >= 0 ? "planned + reserved" : "what is taken", "\n");
   }
   if (report.planned_host_bytes() > 0) {
     const int64_t capacity = report.host_capacity_bytes();

@@ -85,6 +85,19 @@ TEST(ReportTextTest, ALivePeakAboveThePlanIsExplained) {
                         "whether it fits is told by planned + reserved\n"));
 }
 
+// A runtime may leave out buffers of the plan; and the device with the least room may have another rank's.
+TEST(ReportTextTest, LessThanPlannedMayBeTaken) {
+  SimulationReport report = TwoRanks();
+  report.set_device_bytes(2048);
+  report.set_runtime("megatron");
+  EXPECT_THAT(ReportToText(report),
+              HasSubstr("memory per device: 3.0 KiB planned, 2.0 KiB taken of 8.0 KiB, fits; live peak 2.0 KiB\n"
+                        "  taken: by the rank whose device has the least room, under runtime megatron; planned: of "
+                        "the fullest rank\n"));
+  report.set_live_peak_bytes(4096);
+  EXPECT_THAT(ReportToText(report), HasSubstr("whether it fits is told by what is taken\n"));
+}
+
 TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
   SimulationReport report = TwoRanks();
   report.set_fits(false);

@@ -210,6 +210,12 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
+  // Its times are not the devices', so no part of their peaks.
+  if (options.cost == "unit") {
+    simulation.report.clear_mfu();
+    simulation.report.clear_mfu_causal();
+    simulation.report.clear_hfu();
+  }
   ReportCriticalPath(view, isolated, critical_path, &simulation.report);
   if (trace_isolated) {
     simulation.trace = MakeTrace(view, isolated, 1);

@@ -179,10 +179,14 @@ TEST(Simulate, RefusesToDivideByNothing) {
   const absl::Status no_peak = CheckRatios(program, Report(program, cluster, options));
   EXPECT_EQ(no_peak.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(no_peak.message()), HasSubstr("'test' states no peak of its devices for FP16"));
-  // Times that are not the devices' have no MFU.
+  // Times that are not the devices' have no MFU, whatever their peak.
+  program.mutable_precision()->set_compute(FP32);
+  EXPECT_GT(Report(program, cluster, options).mfu(), 0);
   const SimulationReport unit = Report(program, cluster, {.cost = "unit", .network = "none"});
   EXPECT_TRUE(CheckRatios(program, unit).ok());
   EXPECT_EQ(unit.mfu(), 0);
+  EXPECT_EQ(unit.mfu_causal(), 0);
+  EXPECT_EQ(unit.hfu(), 0);
   EXPECT_THAT(ReportToText(unit), HasSubstr("MFU (attention in full)        -\n"));
 }
 
