@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/group_of.h"
 #include "compiler/training.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "proto/status.h"
 
@@ -142,7 +143,13 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
   // Backward ops are built for real, with block arguments for gradients, and thrown away.
   mlir::Block scratch;
   mlir::OpBuilder builder(graph.getContext());
+  // What depends on a parameter: the image that a model begins with has no gradient.
+  llvm::DenseSet<mlir::Value> needs_gradient;
   for (mlir::Operation& op : graph.getBody().front()) {
+    const bool needed = mlir::isa<ir::ParameterOp>(op) || llvm::any_of(op.getOperands(), [&](mlir::Value operand) {
+                          return needs_gradient.contains(operand);
+                        });
+    if (needed) needs_gradient.insert(op.getResults().begin(), op.getResults().end());
     auto differentiable = mlir::dyn_cast<ir::DifferentiableInterface>(op);
     // What costs nothing in the forward may in the backward.
     if (!mlir::isa<ir::KernelInterface>(op) && !differentiable) continue;
@@ -153,14 +160,14 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
     }
     if (layer.getInt() >= static_cast<int64_t>(costs.layers.size())) costs.layers.resize(layer.getInt() + 1, 0);
     if (mlir::isa<ir::KernelInterface>(op)) WEFT_RETURN_IF_ERROR(add(&op, layer.getInt(), FORWARD));
-    if (!differentiable) continue;
+    if (!differentiable || !needed) continue;
     builder.setInsertionPointToEnd(&scratch);
     llvm::SmallVector<mlir::Value> gradients;
     for (mlir::Value result : op.getResults()) gradients.push_back(scratch.addArgument(result.getType(), op.getLoc()));
     llvm::SmallVector<ir::GradientRequest> requests;
     for (mlir::Value operand : op.getOperands()) {
       auto type = mlir::cast<mlir::RankedTensorType>(operand.getType());
-      bool wanted = mlir::isa<mlir::FloatType>(type.getElementType()) && operand != graph.getBody().getArgument(0);
+      const bool wanted = mlir::isa<mlir::FloatType>(type.getElementType()) && needs_gradient.contains(operand);
       requests.push_back({wanted ? type : mlir::RankedTensorType(), {}});
     }
     differentiable.buildBackward(builder, gradients, requests);

@@ -97,6 +97,29 @@ TEST(Segments, ModelFlopsOfGpt2AreTheClosedForm) {
   EXPECT_EQ(set->model_flops_masked, tokens * 12 * 12 * 1023 * 768 / 2);
 }
 
+// Nothing reads a gradient of the image, so none is made, and none is counted: with attention as ops of its own, whose
+// scores are saved, the work is the model's.
+TEST(Segments, ModelFlopsOfAUnetAreItsWork) {
+  auto graph = ImportHuggingFaceConfig(R"({"model_type": "unet", "image_size": 8, "in_channels": 3,
+      "model_channels": 16, "channel_mult": [1, 2], "num_res_blocks": 1, "attention_resolutions": [4], "num_heads": 2,
+      "norm_num_groups": 8, "use_scale_shift_norm": true, "learn_sigma": false, "dropout": 0.0,
+      "diffusion_steps": 200, "noise_schedule": "linear"})",
+                                       "unet");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  Recipe recipe = SmallRecipe();
+  recipe.set_sequence_length(64);
+  SegmentOptions options = Options(1);
+  options.attention = MATERIALIZED;
+  auto set = CompileSegments(*graph, recipe, options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  int64_t flops = 0;
+  for (const StageSegment& segment : set->segments) {
+    for (const Step& step : segment.segment.steps()) flops += step.work().flops();
+  }
+  EXPECT_GT(flops, 0);
+  EXPECT_EQ(flops, set->model_flops);
+}
+
 TEST(Segments, RecomputeSavesLessAndComputesMore) {
   SegmentOptions options = Options(1);
   SegmentSet all = Compile(SmallRecipe(), options);

@@ -54,6 +54,11 @@ Program TestProgram(int ranks, int microbatches) {
   return program;
 }
 
+void SetFlops(Segment& segment, int64_t flops) {
+  segment.mutable_steps(0)->mutable_work()->set_flops(flops);
+  segment.mutable_steps(0)->mutable_work()->set_dtype(BF16);
+}
+
 SimulationReport Report(const Program& program, const Cluster& cluster, const SimulateOptions& options) {
   const auto simulation = Simulate(program, cluster, options);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
@@ -83,7 +88,7 @@ TEST(Simulate, UnitCostGivesTheSchedulesOwnNumbers) {
 TEST(Simulate, FiguresFollowTheirEquations) {
   Program program = TestProgram(2, 4);
   // Forward and backward of every microbatch on both ranks: 16 times 250,000 flops.
-  for (Segment& segment : *program.mutable_segments()) segment.mutable_steps(0)->mutable_work()->set_flops(250'000);
+  for (Segment& segment : *program.mutable_segments()) SetFlops(segment, 250'000);
   const SimulationReport report = Report(program, TestCluster(), {.cost = "unit", .network = "none"});
   const double seconds = 15e-6;
   EXPECT_EQ(report.schema_version(), 1);
@@ -91,23 +96,25 @@ TEST(Simulate, FiguresFollowTheirEquations) {
   EXPECT_EQ(report.tokens_per_step(), 40);
   EXPECT_DOUBLE_EQ(report.tokens_per_second(), 40 / seconds);
   EXPECT_DOUBLE_EQ(report.tokens_per_second_per_device(), 20 / seconds);
-  EXPECT_DOUBLE_EQ(report.mfu(), 3e6 / (2 * 1e12 * seconds));
-  EXPECT_DOUBLE_EQ(report.mfu_causal(), 2.5e6 / (2 * 1e12 * seconds));
-  EXPECT_DOUBLE_EQ(report.hfu(), 4e6 / (2 * 1e12 * seconds));
   // Per rank 4 forwards, 4 backwards and 8 ends of transfers; one repetition alone, then as many as it takes to see
   // two equal differences, of which the fourth may have begun.
   EXPECT_GE(report.simulated_steps(), 4 * 2 * 16);
+  const SimulationReport costed = Report(program, TestCluster(), {.cost = "roofline", .network = "none"});
+  const double peak_flops = 2 * 1e12 * costed.iteration_seconds();
+  EXPECT_DOUBLE_EQ(costed.mfu(), 3e6 / peak_flops);
+  EXPECT_DOUBLE_EQ(costed.mfu_causal(), 2.5e6 / peak_flops);
+  EXPECT_DOUBLE_EQ(costed.hfu(), 4e6 / peak_flops);
 }
 
 // What is done again where the norm was too large (P15) is work only where it is done.
 TEST(Simulate, FlopsAreThoseThatAreRun) {
   Program program = TestProgram(2, 4);
-  for (Segment& segment : *program.mutable_segments()) segment.mutable_steps(0)->mutable_work()->set_flops(250'000);
+  for (Segment& segment : *program.mutable_segments()) SetFlops(segment, 250'000);
   Segment& validate = *program.add_segments();
   validate.add_steps()->set_kernel(NORM_TOTAL);
   Segment& again = *program.add_segments();
   again.add_steps()->set_kernel(SCALE);
-  again.mutable_steps(0)->mutable_work()->set_flops(1'000'000);
+  SetFlops(again, 1'000'000);
   for (Template& t : *program.mutable_templates()) {
     for (const auto& [kind, segment] : {std::pair(VALIDATE, 2), std::pair(SCALE_GRADIENTS, 1)}) {
       Action& action = *t.add_body();
@@ -119,7 +126,7 @@ TEST(Simulate, FlopsAreThoseThatAreRun) {
   }
   for (const bool exceeded : {false, true}) {
     const SimulationReport report =
-        Report(program, TestCluster(), {.cost = "unit", .network = "none", .exceeded = exceeded});
+        Report(program, TestCluster(), {.cost = "roofline", .network = "none", .exceeded = exceeded});
     EXPECT_DOUBLE_EQ(report.hfu(), (4e6 + (exceeded ? 2 * 1e6 : 0)) / (2 * 1e12 * report.iteration_seconds()));
   }
 }
@@ -180,7 +187,7 @@ TEST(Simulate, RefusesToDivideByNothing) {
   EXPECT_EQ(no_peak.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(no_peak.message()), HasSubstr("'test' states no peak of its devices for FP16"));
   // Times that are not the devices' have no MFU, whatever their peak.
-  program.mutable_precision()->set_compute(FP32);
+  program.mutable_precision()->set_compute(BF16);
   EXPECT_GT(Report(program, cluster, options).mfu(), 0);
   const SimulationReport unit = Report(program, cluster, {.cost = "unit", .network = "none"});
   EXPECT_TRUE(CheckRatios(program, unit).ok());
