@@ -247,7 +247,7 @@ std::string EnumsAsTheContractHasThem(absl::string_view text, const Descriptor& 
   size_t at = 0;
   int line = 0, column = 0;
   for (const TextWalk::Respelt& name : walk.respelt()) {
-    for (; line < name.line || column < name.column; ++at) {
+    for (; at < text.size() && (line < name.line || column < name.column); ++at) {
       if (text[at] == '\n') {
         ++line;
         column = 0;

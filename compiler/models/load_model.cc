@@ -1,5 +1,7 @@
 #include "compiler/models/load_model.h"
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -28,6 +30,13 @@ std::string NameOf(absl::string_view path) {
   return Printable(of_folder ? parts[parts.size() - 2] : parts.back().substr(0, parts.back().rfind('.')));
 }
 
+// The config of a folder that has one, as Hugging Face writes them.
+std::string FileOf(const std::string& path) {
+  const std::string config = absl::StrCat(path, absl::EndsWith(path, "/") ? "" : "/", "config.json");
+  std::error_code none;
+  return std::filesystem::is_directory(path, none) && std::filesystem::exists(config, none) ? config : path;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelGraph> ParseModel(absl::string_view bytes, absl::string_view source, absl::string_view name) {
@@ -49,8 +58,9 @@ absl::StatusOr<ModelGraph> LoadModel(const std::string& name_or_path) {
   absl::StatusOr<CatalogFile> known = FindInCatalog("models", name_or_path);
   if (may_be_name && known.ok()) return ParseModel(known->content, absl::StrCat("catalog/", known->path), name_or_path);
   WEFT_RETURN_IF_ERROR(CheckMeansFile("models", "model", name_or_path));
-  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(name_or_path));
-  return ParseModel(bytes, name_or_path, NameOf(name_or_path));
+  const std::string path = FileOf(name_or_path);
+  WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  return ParseModel(bytes, path, NameOf(path));
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #include "compiler/models/load_model.h"
 
+#include <filesystem>
 #include <string>
 
 #include "compiler/models/hf_testing.h"
@@ -36,6 +37,21 @@ TEST(LoadModelTest, ReadsGraphsAndConfigsByContent) {
   auto binary = LoadModel(folder + "/tiny.bin");
   ASSERT_TRUE(binary.ok()) << binary.status();
   EXPECT_EQ(binary->SerializeAsString(), tiny->SerializeAsString());
+}
+
+TEST(LoadModelTest, AFolderIsItsConfig) {
+  const std::string folder = testing::TempDir() + "/checkpoint";
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(LoadModel(folder).status().message(), folder + ": is a directory, not a file");
+  ASSERT_TRUE(WriteFileAtomic(folder + "/config.json",
+                              R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "n_positions": 16,
+                                  "vocab_size": 64})")
+                  .ok());
+  for (const char* end : {"", "/", "/config.json"}) {
+    auto graph = LoadModel(folder + end);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(graph->name(), "checkpoint");
+  }
 }
 
 TEST(LoadModelTest, ANameOfAFileIsOneLine) {
