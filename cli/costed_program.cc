@@ -138,8 +138,8 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   loaded.program = *std::move(compiled);
   // Under another runtime it may.
   if (!unfit.empty()) {
-    loaded.notes.push_back(absl::StrCat("of weft's own executor, not of runtime ", Quoted(loaded.runtime->name()),
-                                        ", for which the report tells what fits: ", unfit));
+    loaded.notes.push_back(absl::StrCat("for weft's own executor, not for runtime ", Quoted(loaded.runtime->name()),
+                                        ", of which the report tells, ", unfit));
   }
   WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);

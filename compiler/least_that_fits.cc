@@ -17,7 +17,8 @@ std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
   };
   Strengths now = strongest;
   TryOutcome outcome = in_time(&now);
-  if (outcome == TryOutcome::kRefused) {
+  const auto is_out = [](TryOutcome of) { return of == TryOutcome::kRefused || of == TryOutcome::kTooLong; };
+  if (is_out(outcome)) {
     // Those that go with the ones before, as strong as they do.
     Strengths together(strongest.size(), 0);
     for (size_t i = 0; i < strongest.size() && outcome != TryOutcome::kFits; ++i) {
@@ -25,12 +26,12 @@ std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
       Strengths more = together;
       more[i] = strongest[i];
       TryOutcome with = in_time(&more);
-      while (with == TryOutcome::kRefused && more[i] > 1) {
+      while (is_out(with) && more[i] > 1) {
         more[i] = more[i] > 3 ? more[i] / 2 : more[i] - 1;
         with = in_time(&more);
       }
       if (with == TryOutcome::kStopped) return std::nullopt;
-      if (with == TryOutcome::kRefused || with == TryOutcome::kTooLong) continue;
+      if (is_out(with)) continue;
       together = more;
       outcome = with;
     }

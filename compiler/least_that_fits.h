@@ -25,8 +25,8 @@ using Strengths = std::vector<int>;
 // Weaker in turn from `strongest` on, first as many changes as go together, and of these no more and no stronger ones
 // than are needed: the first change is spared first, each to the weakest that does with the others (found by halves, as
 // stronger is taken to need less). Nothing where even the strongest do not fit. `slow` is the change that is made
-// weaker where a try would take too long; what is told was tried and fits. The tries: one, one for every change where
-// they do not go together, and log2 of the strengths of each.
+// weaker first where a try would take too long; what is told was tried and fits. The tries: one, and where they do not
+// go together one for every change and each half of its strength, and log2 of the strengths of each.
 std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
                                        const std::function<TryOutcome(const Strengths&)>& attempt);
 

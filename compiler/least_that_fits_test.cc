@@ -68,6 +68,15 @@ TEST(LeastThatFits, TakesWhatIsSlowNoFurtherThanThereIsTime) {
   EXPECT_FALSE(LeastThatFits({1}, 0, [](const Strengths&) { return TryOutcome::kTooLong; }).has_value());
 }
 
+// Then others are made weaker too: so much of both as there is time for.
+TEST(LeastThatFits, WhatTakesTooLongWithoutTheSlowOneIsMadeWeaker) {
+  const auto attempt = [](const Strengths& s) {
+    if (s[0] > 2 || s[0] * s[1] > 4) return TryOutcome::kTooLong;
+    return s[0] + s[1] >= 4 ? TryOutcome::kFits : TryOutcome::kDoesNotFit;
+  };
+  EXPECT_THAT(*LeastThatFits({8, 9}, 1, attempt), ElementsAre(2, 2));
+}
+
 // What was found before is told, though not the least.
 TEST(LeastThatFits, StopsWhereNothingMoreIsTried) {
   int left = 2, tries = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/mesh.h"
+
 namespace weft {
 namespace {
 
@@ -27,6 +29,12 @@ int64_t CompilationsOf(const Recompute& recompute, int64_t layers) {
 }
 
 }  // namespace
+
+int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan) {
+  const int64_t replicas = std::max<int64_t>(1, AxisSize(plan.mesh(), "data"));
+  const int64_t sequences = std::max<int64_t>(1, recipe.microbatch_sequences());
+  return std::max<int64_t>(1, recipe.global_batch_sequences() / replicas / sequences);
+}
 
 TryBudget::TryBudget(const Program& refused, int layers)
     : actions_(ActionsOf(refused)), work_(WorkOf(refused)), layers_(layers) {}

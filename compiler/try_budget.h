@@ -6,8 +6,12 @@
 
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
+#include "proto/recipe.pb.h"
 
 namespace weft {
+
+// Of a step, before anything is resolved: at least 1.
+int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan);
 
 // Bounds compilations by their work instead of their time, so that the same plan is told the same on every machine.
 // Every try is taken to be as much work as the program that was refused.

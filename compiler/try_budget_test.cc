@@ -62,6 +62,25 @@ TEST(TryBudget, WhatWasSpentIsGone) {
   EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
 }
 
+// Replicas that are traded for other ranks leave theirs to those that stay.
+TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
+  Recipe recipe;
+  Plan plan;
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
+  recipe.set_global_batch_sequences(4096);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 4096);
+  recipe.set_microbatch_sequences(8);
+  MeshAxis& data = *plan.mutable_mesh()->add_axes();
+  data.set_name("data");
+  data.set_size(64);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 8);
+  data.set_size(8);
+  recipe.set_microbatch_sequences(1);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 512);
+  data.set_size(1 << 20);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
+}
+
 // Few microbatches more are no more work, many are.
 TEST(TryBudget, ManyMicrobatchesAreManyActions) {
   const auto tries_of = [](int work, int64_t times) {

@@ -230,7 +230,11 @@ class Search {
   void AttemptAtOnce(std::vector<Ladder> ladders, const Strengths& strongest) {
     if (ways_.stopped) return;
     ways_.at_once = true;
-    const auto outcome = [&](const Strengths& strengths) { return OutcomeOf(AtOnce(ladders, strengths)); };
+    const auto outcome = [&](const Strengths& strengths) {
+      const TryOutcome of = OutcomeOf(AtOnce(ladders, strengths));
+      ways_.left_out = ways_.left_out || of == TryOutcome::kTooLong || of == TryOutcome::kStopped;
+      return of;
+    };
     const std::optional<Strengths> least = LeastThatFits(strongest, kMicrobatch, outcome);
     if (!least) return;
     const std::string change = AtOnce(ladders, *least).change;
@@ -382,9 +386,13 @@ WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& clust
 }
 
 std::string DescribeWaysOut(const WaysOut& ways) {
+  constexpr absl::string_view kLeftOut =
+      "; some of several changes at once were not tried, as they take long to compile";
   if (ways.found.empty() && !ways.stopped) {
     return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
-                        ways.at_once ? ", nor do all that go together" : "");
+                        !ways.at_once   ? ""
+                        : ways.left_out ? kLeftOut
+                                        : ", nor do all that go together");
   }
   // Those that were tried first: what else was is more than a line can say.
   constexpr size_t kShown = 4;
@@ -401,7 +409,9 @@ std::string DescribeWaysOut(const WaysOut& ways) {
                                     [](std::string* out, const WayOut& way) {
                                       absl::StrAppend(out, way.change, " (", BytesText(way.planned_bytes), ")");
                                     }),
-                      ways.stopped ? "; " + tried : "");
+                      ways.stopped    ? "; " + tried
+                      : ways.left_out ? kLeftOut
+                                      : "");
 }
 
 }  // namespace weft

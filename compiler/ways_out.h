@@ -28,8 +28,9 @@ struct WaysOut {
   std::vector<std::string> tried;
   // Fewer than wanted were found, there were more to try, and `planned_bytes` wanted no more.
   bool stopped = false;
-  // Whether all changes that go together were tried at once.
+  // Whether changes were tried all at once, and whether some of these tries were left out, as they would take long.
   bool at_once = false;
+  bool left_out = false;
 };
 
 // What a plan needs too much of.
@@ -53,7 +54,8 @@ using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recip
 // more of the same ranks for a replica, then two of these at once. Where to recompute all is not enough, or the plan
 // has recompute FIT, each is tried with all recomputed, and last without if that fits. Where none of these is enough,
 // all that go together are tried, and of those that do it one way is told with no more of them than are needed, and the
-// largest microbatch that does. Each was tried as it is told; no more than kMostTries are. `recipe` and `plan` are as
+// largest microbatch that does, as far as nothing was left out. Each was tried as it is told; no more than kMostTries
+// are. `recipe` and `plan` are as
 // the user gave them, `layers` bounds the stages, `parameters` are the model's.
 inline constexpr int kMostTries = 40;
 WaysOut FindWaysOut(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,

@@ -357,6 +357,25 @@ TEST(FindWaysOut, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
   EXPECT_EQ(tries, 3);
 }
 
+// It is not said of all changes at once that they do not do, if some of that was not tried.
+TEST(FindWaysOut, WhatIsLeftOutOfAllAtOnceIsSaid) {
+  int64_t least = 8;
+  const auto bytes = [&](const Recipe& recipe, const Plan&) -> absl::StatusOr<int64_t> {
+    if (recipe.microbatch_sequences() < least) return absl::UnavailableError("it takes long to tell");
+    return 1000;
+  };
+  const auto told = [&] {
+    const WaysOut ways = FindWaysOut(RecipeOf(64), PlanOf(1, 1, "1f1b"), ClusterOf(1), 8, 1000, {false, 999}, 3, bytes);
+    EXPECT_TRUE(ways.found.empty());
+    EXPECT_FALSE(ways.stopped);
+    return DescribeWaysOut(ways);
+  };
+  EXPECT_THAT(told(), testing::EndsWith("makes it fit; some of several changes at once were not tried, as they take "
+                                        "long to compile"));
+  least = 1;
+  EXPECT_THAT(told(), testing::EndsWith("makes it fit, nor do all that go together"));
+}
+
 TEST(FindWaysOut, StopsTrying) {
   int tries = 0;
   const auto never = [&](const Recipe&, const Plan&) -> absl::StatusOr<int64_t> {

@@ -82,8 +82,7 @@ class Tries {
   absl::StatusOr<int64_t> PlannedBytes(const Recipe& recipe, const Plan& plan) {
     WEFT_RETURN_IF_ERROR(MayFit(recipe, plan));
     const Plan most = NeedingMost(plan);
-    const int64_t times =
-        std::max<int64_t>(1, recipe_.microbatch_sequences()) / std::max<int64_t>(1, recipe.microbatch_sequences());
+    const int64_t times = MicrobatchesOfAReplica(recipe, plan) / MicrobatchesOfAReplica(recipe_, plan_);
     if (!budget_.Has(most.recompute(), times)) {
       // Without it there is still what recomputes all, and what has fewer microbatches.
       const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;

@@ -20,23 +20,6 @@ absl::Status Missing(absl::string_view field) {
 // What tells one from another.
 int64_t BitsOf(const absl::StatusOr<double>& bandwidth) { return absl::bit_cast<int64_t>(bandwidth.value_or(-1)); }
 
-template <typename LinkUsers>
-void AddUser(int32_t link, LinkUsers& users) {
-  const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
-  if (known != users.end()) {
-    ++known->second;
-  } else {
-    users.emplace_back(link, 1);
-  }
-}
-
-// At least one: who asks.
-template <typename LinkUsers>
-double UsersOf(int32_t link, const LinkUsers& users) {
-  const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
-  return known == users.end() ? 1 : static_cast<double>(known->second);
-}
-
 }  // namespace
 
 PlacedLinks::PlacedLinks(const Mesh& mesh, const Cluster& cluster)
@@ -133,6 +116,21 @@ double PlacedLinks::PlaceBandwidth(absl::Span<const int64_t> ranks, const GroupF
     bandwidth = std::min(bandwidth, Shared(topology_->LeafBytesPerSecond(), known->second));
   }
   return bandwidth;
+}
+
+void PlacedLinks::AddUser(int32_t link, LinkUsers& users) {
+  const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
+  if (known != users.end()) {
+    ++known->second;
+  } else {
+    users.emplace_back(link, 1);
+  }
+}
+
+// At least one: who asks.
+double PlacedLinks::UsersOf(int32_t link, const LinkUsers& users) {
+  const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
+  return known == users.end() ? 1 : static_cast<double>(known->second);
 }
 
 // Whether a rank has the coordinates of the senders: those on all axes on which they and their receivers differ.

@@ -88,6 +88,8 @@ class PlacedLinks {
 
   static void AddTo(Sharing& sharing, int64_t members);
   static double Shared(double all, const Sharing& sharing);
+  static void AddUser(int32_t link, LinkUsers& users);
+  static double UsersOf(int32_t link, const LinkUsers& users);
   absl::Status CheckOutside() const;
   double TransferBandwidth(int64_t from, int64_t to) const;
   LinkUsers UsersOutOfNode(const TransferKey& transfers) const;

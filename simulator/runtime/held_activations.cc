@@ -26,16 +26,10 @@ class HeldActivations {
 
   bool ChangesAnything() const { return !saved_.empty() || frees_between_halves_ || !in_place_.empty(); }
 
-  struct Peaks {
-    // Of all that is not persistent: of the program, and as the framework holds it; and of saved activations, alike.
-    double planned = 0, held = 0, saved = 0;
-  };
-
-  Peaks FindPeaks() {
+  double Beside() {
     std::vector<Life> lives(template_.buffers_size());
     FindWeightHalves(&lives);
-    double planned = 0, held = 0, saved = 0;
-    Peaks peaks;
+    double planned = 0, held = 0, planned_peak = 0, held_peak = 0;
     for (const Action& action : template_.body()) {
       const auto make = [&](int32_t index, double besides) {
         if (!IsTransient(index) || lives[index].bytes > 0) return;
@@ -44,7 +38,6 @@ class HeldActivations {
         life.held = in_place_.count(index) > 0 ? 0 : life.bytes + besides;
         planned += life.bytes;
         held += life.held;
-        if (IsSaved(index)) saved += life.held;
       };
       for (int k = 0; k < action.operands_size(); ++k) {
         if (Operates(action, k) && SegmentOf(action).operands(k).access() != READ) {
@@ -52,14 +45,12 @@ class HeldActivations {
         }
       }
       for (const int32_t buffer : action.destinations()) make(buffer, 0);
-      peaks.planned = std::max(peaks.planned, planned);
-      peaks.held = std::max(peaks.held, held);
-      peaks.saved = std::max(peaks.saved, saved);
+      planned_peak = std::max(planned_peak, planned);
+      held_peak = std::max(held_peak, held);
       if (frees_between_halves_ && action.kind() == BACKWARD_INPUT) {
         for (const int32_t buffer : action.operands()) {
           if (!IsSaved(buffer) || !lives[buffer].halved || lives[buffer].bytes == 0) continue;
           held -= lives[buffer].held - lives[buffer].of_weights;
-          saved -= lives[buffer].held - lives[buffer].of_weights;
           lives[buffer].held = lives[buffer].of_weights;
         }
       }
@@ -67,11 +58,10 @@ class HeldActivations {
         if (!IsTransient(buffer)) continue;
         planned -= lives[buffer].bytes;
         held -= lives[buffer].held;
-        if (IsSaved(buffer)) saved -= lives[buffer].held;
         lives[buffer].bytes = lives[buffer].held = 0;
       }
     }
-    return peaks;
+    return held_peak - planned_peak;
   }
 
  private:
@@ -175,13 +165,7 @@ class HeldActivations {
 
 double HeldBeside(const Program& program, const Template& t, const Runtime& runtime) {
   HeldActivations held(program, t, runtime);
-  if (!held.ChangesAnything()) return 0;
-  const auto peaks = held.FindPeaks();
-  return peaks.held - peaks.planned;
-}
-
-double HeldSaved(const Program& program, const Template& t, const Runtime& runtime) {
-  return HeldActivations(program, t, runtime).FindPeaks().saved;
+  return held.ChangesAnything() ? held.Beside() : 0;
 }
 
 }  // namespace weft

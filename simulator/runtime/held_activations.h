@@ -1,4 +1,4 @@
-// Activations that a framework keeps for its backwards: all of them, and beside those of the program's own buffers.
+// Activations that a framework keeps for its backwards, beside those of the program's own buffers.
 #ifndef WEFT_SIMULATOR_RUNTIME_HELD_ACTIVATIONS_H_
 #define WEFT_SIMULATOR_RUNTIME_HELD_ACTIVATIONS_H_
 
@@ -11,9 +11,6 @@ namespace weft {
 // whose result is kept, from the forward on; with memory.frees_between_halves only what a weight half reads from the
 // input half on; with memory.parts_in_place no parts of sums and new parameters. Of the body in list order.
 double HeldBeside(const Program& program, const Template& t, const Runtime& runtime);
-
-// Bytes of saved activations that a rank of the template holds at once at most, as above.
-double HeldSaved(const Program& program, const Template& t, const Runtime& runtime);
 
 }  // namespace weft
 

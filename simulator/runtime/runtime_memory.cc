@@ -133,13 +133,11 @@ double Tensors(const Program& program, const Template& t, const Runtime& runtime
   return std::max(passes, workspaces.update + kept - free);
 }
 
-// May be negative, but what persists and is saved for backwards is there together, whatever kernels hold less: each
-// form tells of its own peak, and peaks of several kernels may be apart.
+// May be negative, but never takes more than is planned.
 int64_t OfTemplate(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
   const RuntimeMemory& memory = runtime.memory();
   const double planned = static_cast<double>(t.device_arena_bytes());
   double beside = Tensors(program, t, runtime);
-  if (beside < 0) beside = std::max(beside, PersistentBytes(t) + HeldSaved(program, t, runtime) - planned);
   if (!tensors_only) beside += memory.fragmentation() * (planned + beside);
   const int64_t bytes = static_cast<int64_t>(std::clamp(beside, -planned, 0x1p60));
   return tensors_only ? bytes : std::min(kMost, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());

@@ -60,28 +60,6 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
   EXPECT_EQ(RuntimeBytes(alone, Parse<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
 }
 
-// Tiles that are never held together leave out no more than what is neither persistent nor saved for a backward.
-TEST(RuntimeMemory, WhatPersistsAndIsSavedIsThereTogether) {
-  const Program program = Parse<Program>(R"(
-    segments { operands { access: READ_WRITE } values { shape: 100 }
-               steps { kernel: SWIGLU inputs: 0 } steps { kernel: CROSS_ENTROPY inputs: 0 } }
-    segments { operands { access: READ } }
-    templates { device_arena_bytes: 1000
-                buffers { bytes: 300 persistent: true }
-                buffers { bytes: 250 class: SAVED_ACTIVATION } buffers { bytes: 250 class: SAVED_ACTIVATION }
-                buffers { bytes: 400 class: WORKSPACE }
-                body { kind: FORWARD segment: 0 operands: 1 }
-                body { kind: BACKWARD segment: 1 operands: 1 releases: 1 }
-                body { kind: FORWARD segment: 0 operands: 2 }
-                body { kind: FORWARD segment: 0 operands: 3 releases: 3 }
-                body { kind: BACKWARD segment: 1 operands: 2 releases: 2 } })");
-  const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
-  EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: -4 }"), -400);
-  EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: -4 } kernels { kernel: 'CROSS_ENTROPY' workspace: -4 }"),
-            300 + 250 - 1000);
-  EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: -9 } memory { reserved_bytes: 7 }"), 300 + 250 - 1000 + 7);
-}
-
 TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
   Program program = Parse<Program>(R"(
     segments { values { shape: 10 } values { shape: 30 }
