@@ -356,6 +356,12 @@ expect 0 'DOES NOT FIT' simulate "${small[@]}"
 [ $? -eq 1 ] || fail "--require-fit did not exit with 1"
 grep -q 'the program needs .* per device; small has' err || fail "--require-fit said: $(cat err)"
 expect 1 "which is not in the catalog; give its file with --cluster" simulate oom.weft
+# Under another runtime it is the report that tells what fits.
+"$WEFT" simulate "${small[@]}" 2>&1 >/dev/null | grep -q 'note: the plan does not fit small: ' ||
+  fail "it is not said what takes the memory"
+"$WEFT" simulate "${small[@]}" --runtime=torchtitan 2>&1 >/dev/null | grep -q \
+  "note: for weft's own executor, not for runtime 'torchtitan', of which the report tells, the plan does not fit" ||
+  fail "it is not said that another runtime may fit"
 
 # Simulate: from the file and from the specs alike.
 "$WEFT" simulate tiny.weft --format=json >file.json 2>/dev/null || fail "simulate a file"
